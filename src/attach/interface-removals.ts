@@ -20,6 +20,10 @@ export class InterfaceRemovals {
     this.#links = links;
   }
 
+  get areNone(): boolean {
+    return this.#underWay.size === 0;
+  }
+
   /** @param removal rejected if the agent stops @returns resolves once it is gone, or cannot be removed */
   add(hostIfName: string, want: PodAttachment, removal: Promise<void>): Promise<void> {
     const { netns, ifName } = want;

@@ -1,6 +1,6 @@
 import { abortable } from '../async/abortable.ts';
 import { within } from '../async/within.ts';
-import { compilePod, type PodIntent } from '../connectivity/compile-pod.ts';
+import { compilePod, type PodIntent, podPattern } from '../connectivity/compile-pod.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { AttachedLease } from '../ipam/attached-lease.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodAttachment } from '../ipam/attachment.ts';
@@ -8,10 +8,10 @@ import { attachmentId, type Lease } from '../ipam/lease.ts';
 import { getLink } from '../netlink/links.ts';
 import type { ReadyState } from '../node/readiness.ts';
 import type { Owner } from '../pipeline/cookie.ts';
+import type { PodWanted } from '../reconcile/node-state.ts';
 import type { PortWatch } from '../reconcile/port-watch.ts';
 import { farNameOf, standingPortPattern } from '../reconcile/standing-links.ts';
 import type { PodLink } from '../wanted/pod-link.ts';
-import type { Wanted } from '../wanted/wanted.ts';
 import { Announcements } from './announcements.ts';
 import { blameVariable, nameTaken } from './attach-errors.ts';
 import { hostInterfaceName, podOwner, subjectOwner } from './attachment-names.ts';
@@ -77,7 +77,7 @@ export class NodePodNetwork implements PodNetwork {
 
   async #attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const id = attachmentId(want);
-    await this.#removals.untilOver(hostInterfaceName(want, want.pod), want, signal);
+    if (!this.#removals.areNone) await this.#removals.untilOver(hostInterfaceName(want, want.pod), want, signal);
     if (signal.aborted) throw new SeineError('CANCELLED', `attach ${id}`, { cause: signal.reason });
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
     const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, told: undefined };
@@ -142,7 +142,7 @@ export class NodePodNetwork implements PodNetwork {
     const adopted: Attached = { owner, hostIfName, ofPort: number, port, want: lease, told: lease.attached };
     this.#attached.set(id, adopted);
     this.#inUse.set(hostIfName, lease.addresses);
-    this.#options.nodeState.want(owner, this.#flowsOf(lease, adopted));
+    this.#options.nodeState.wantPod(owner, this.#flowsOf(lease, adopted));
     this.#options.policy.adopt(subjectOf(adopted));
     this.#options.hostPorts.adopt(owner, lease);
     this.#wantLink(adopted);
@@ -287,8 +287,9 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.onStage?.('announce', performance.now() - startedMs);
   }
 
-  #flowsOf(want: Parameters<typeof podIntent>[0], { ofPort }: Pick<Attached, 'ofPort'>): Wanted {
-    return compilePod(podIntent(want, { ofPort, datapathType: this.#options.datapathType }));
+  #flowsOf(want: Parameters<typeof podIntent>[0], { ofPort }: Pick<Attached, 'ofPort'>): PodWanted {
+    const intent = podIntent(want, { ofPort, datapathType: this.#options.datapathType });
+    return intent.egress || intent.ingress ? compilePod(intent) : { pattern: podPattern, place: intent };
   }
 
   /** Also after the caller has given up: what was begun is taken back. */

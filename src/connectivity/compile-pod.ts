@@ -1,20 +1,16 @@
 import type { Family, Ip } from '../net/ip.ts';
 import { parseIp } from '../net/ip.ts';
-import type { Mac } from '../net/mac.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
 import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
+import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
 
 /** A pod's interface on this node. */
-export interface PodIntent {
-  readonly ofPort: number;
-  readonly mac: Mac;
-  /** At most one of each family. */
-  readonly addresses: readonly Ip[];
+export interface PodIntent extends PodPlace {
   /** What it may send, where the switch limits it. */
   readonly egress?: RateLimit;
   /** What it may receive, likewise. */
@@ -44,6 +40,9 @@ export function compilePod(pod: PodIntent): Wanted {
   ];
   return { ...nothing, flows: [classify(pod), ...flows, toPort(pod), ...limited(pod)], meters };
 }
+
+/** The flows of a pod that nothing limits. */
+export const podPattern: PodPattern = (place) => compilePod(place).flows;
 
 /** A pod's meters have numbers by that of its port: unique, and the same after a restart. */
 function ingressMeter(ofPort: number): number {

@@ -1,4 +1,5 @@
 import type { Ip } from '../net/ip.ts';
+import type { Mac } from '../net/mac.ts';
 import type { Flow, Match, Step, TransportAddress } from './flow.ts';
 import type { PipelineTableName } from './tables.ts';
 
@@ -24,6 +25,22 @@ export interface LeadPlace extends TransportAddress {
  * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, their octets contiguous. It teaches the switch nothing.
  */
 export type LeadPattern = (place: LeadPlace) => Flow;
+
+/** What may differ between the flows of two pods. */
+export interface PodPlace {
+  readonly ofPort: number;
+  readonly mac: Mac;
+  /** At most one of each family. */
+  readonly addresses: readonly Ip[];
+}
+
+/**
+ * The flows of a pod: each pod that starts waits for them to be encoded.
+ *
+ * Pure. Pods with addresses of the same families have the same flows in the same order, in which the octets of port, MAC and addresses appear unchanged; the MAC's first one
+ * also with the bit turned that tells universal from local (RFC 4291 appendix A).
+ */
+export type PodPattern = (place: PodPlace) => readonly Flow[];
 
 /** A flow that is made when somebody looks at it: it is encoded from its pattern. */
 export class PatternFlow implements Flow {

@@ -1,15 +1,10 @@
 import { addressBits, type Family, ipFromBytes } from '../net/ip.ts';
-import { cookieWords, type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { TransportAddress } from '../pipeline/flow.ts';
 import type { FlowPattern } from '../pipeline/flow-pattern.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
-import { ByteTemplate, probes } from './byte-template.ts';
-
-interface EntryTemplate {
-  readonly key: ByteTemplate;
-  readonly value: ByteTemplate;
-}
+import { type EntryTemplate, entryTemplates, filledEntries } from './entry-template.ts';
 
 /** Owner of the probe flows: the cookie is written anew for each owner. */
 const prober = ownerOf('node');
@@ -29,14 +24,7 @@ export class FlowTemplates {
    */
   entriesOf(owner: Owner, pattern: FlowPattern, endpoint: TransportAddress): ReadonlyMap<BridgeKey, BridgeValue> {
     this.#load(endpoint);
-    const { high, low } = cookieWords(owner);
-    const entries = new Map<BridgeKey, BridgeValue>();
-    for (const { key, value } of this.#templatesOf(pattern, endpoint.ip.family)) {
-      value.octets.writeUInt32BE(high, 0);
-      value.octets.writeUInt32BE(low, 4);
-      entries.set(key.fill(this.#endpoint) as BridgeKey, value.fill(this.#endpoint) as BridgeValue);
-    }
-    return entries;
+    return filledEntries(this.#templatesOf(pattern, endpoint.ip.family), owner, this.#endpoint);
   }
 
   #load({ ip: { family, value }, port }: TransportAddress): void {
@@ -60,12 +48,8 @@ export class FlowTemplates {
 
 function templatesOf(pattern: FlowPattern, family: Family): readonly EntryTemplate[] {
   const given = addressBits(family) / 8 + 2;
-  const encoded = probes(given, (octets) => {
+  return entryTemplates(given, (octets) => {
     const [ip, port] = [ipFromBytes(octets.subarray(0, -2)), new DataView(octets.buffer).getUint16(given - 2)];
-    return [...encodeBridgeEntries(prober, { ...nothing, flows: pattern({ ip, port }) })];
-  });
-  return (encoded[0] ?? []).map((_, at) => {
-    const texts = (of: 0 | 1): string[] => encoded.map((entries) => entries[at]?.[of] ?? '');
-    return { key: ByteTemplate.of(texts(0), given), value: ByteTemplate.of(texts(1), given) };
+    return encodeBridgeEntries(prober, { ...nothing, flows: pattern({ ip, port }) });
   });
 }

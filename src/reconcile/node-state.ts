@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { TransportAddress } from '../pipeline/flow.ts';
-import type { FlowPattern, NumberedRow, NumberedRows } from '../pipeline/flow-pattern.ts';
+import type { FlowPattern, NumberedRow, NumberedRows, PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { openingsMeters } from '../pipeline/well-known.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
@@ -26,14 +26,18 @@ import { LearnedFlows } from './learned-flows.ts';
 import { idlePair, type LinkEntry, type LinkKey, linkKey, wantedLink } from './link-entry.ts';
 import { LinkedPorts } from './linked-ports.ts';
 import { desiredParts, type NodeStateEvents, type NodeTargets, type PartReconcilers, partReconcilers, parts } from './node-parts.ts';
+import { PodTemplates } from './pod-template.ts';
 import type { RowPacking } from './row-packing.ts';
 import type { SettingKey } from './setting-key.ts';
 import { sweepPeriodically } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey } from './switch-entry.ts';
 
 /** What a pod is made of. */
+/** What a pod wants of the bridge: by the pattern of its flows, which is faster than one by one, or whatever else. */
+export type PodWanted = Wanted | { readonly pattern: PodPattern; readonly place: PodPlace };
+
 interface WantedPod {
-  readonly wanted: Wanted;
+  readonly wanted: PodWanted;
   readonly link: PodLink;
   /** Absent where the pod has a standing port, which is plugged in. */
   readonly port?: WantedPort;
@@ -77,6 +81,7 @@ export class NodeState {
   readonly reconcilers: PartReconcilers;
 
   readonly #templates = new FlowTemplates();
+  readonly #podTemplates = new PodTemplates();
   readonly #packings: ReadonlyMap<NumberedRows, RowPacking>;
 
   /** Ports of pods, wanted while the node's end of the pair is there. */
@@ -119,6 +124,12 @@ export class NodeState {
   /** Replaces everything that `owner` wants by the flows of `pattern` for one endpoint; faster than `want`. */
   wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
     return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
+  }
+
+  /** As `want`, for the flows of a pod. */
+  wantPod(owner: Owner, wanted: PodWanted): Revisions {
+    if (!('pattern' in wanted)) return this.want(owner, wanted);
+    return this.#set(owner, this.#podTemplates.entriesOf(owner, wanted.pattern, wanted.place), nothingOfHost);
   }
 
   /** Replaces everything that the owner of a row wants by the row. */
@@ -221,7 +232,7 @@ export class NodeState {
       await work;
       onStage(stage, performance.now() - startedMs);
     };
-    const flows = timed('flows', this.realize(owner, wanted, signal));
+    const flows = timed('flows', this.realized(this.wantPod(owner, wanted), signal));
     flows.catch(() => undefined); // looked at below, unless the pair fails first
     const [rival] = this.bridge.conflictingOwners(owner);
     if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });

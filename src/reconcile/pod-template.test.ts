@@ -1,0 +1,45 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { podPattern } from '../connectivity/compile-pod.ts';
+import { type Family, ipFromValue } from '../net/ip.ts';
+import { macFromBytes } from '../net/mac.ts';
+import { ownerOf } from '../pipeline/cookie.ts';
+import { reg } from '../pipeline/fields.ts';
+import { type Flow, load } from '../pipeline/flow.ts';
+import type { PodPlace } from '../pipeline/flow-pattern.ts';
+import { nothing } from '../wanted/wanted.ts';
+import { encodeBridgeEntries } from './bridge-entry.ts';
+import { PodTemplates } from './pod-template.ts';
+
+const bits = { ipv4: 32n, ipv6: 128n } as const;
+const families = fc.constantFrom<readonly Family[]>(['ipv4'], ['ipv6'], ['ipv4', 'ipv6'], ['ipv6', 'ipv4']);
+const places: fc.Arbitrary<PodPlace> = fc.record({
+  ofPort: fc.integer({ min: 1, max: 0xffff_feff }),
+  mac: fc.uint8Array({ minLength: 6, maxLength: 6 }).map(macFromBytes),
+  addresses: families.chain((each) =>
+    fc.tuple(...each.map((family) => fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value)))),
+  ),
+});
+
+it('gives the same entries for every pod as encoding its flows', () => {
+  const templates = new PodTemplates();
+  fc.assert(
+    fc.property(places, fc.string(), (place, name) => {
+      const owner = ownerOf('pod', 'shop', name);
+      const whole = encodeBridgeEntries(owner, { ...nothing, flows: podPattern(place) });
+      expect([...templates.entriesOf(owner, podPattern, place)]).toEqual([...whole]);
+    }),
+  );
+});
+
+it.each<[string, (place: PodPlace) => Flow]>([
+  ['the port is shifted', ({ ofPort }) => drop((ofPort << 1) >>> 0)],
+  ['another bit of the MAC is turned', ({ mac }) => drop(Number.parseInt(mac.slice(0, 2), 16) ^ 0x20)],
+])('refuses a pattern where %s', (_, flow) => {
+  const place: PodPlace = { ofPort: 7, mac: macFromBytes(new Uint8Array(6)), addresses: [ipFromValue('ipv4', 1n)] };
+  expect(() => new PodTemplates().entriesOf(ownerOf('pod', 'a'), (each) => [flow(each)], place)).toThrow(/differ by more/);
+});
+
+function drop(value: number): Flow {
+  return { table: 'classify', priority: 1, match: {}, steps: [load(reg.outPort(value))] };
+}
