@@ -11,7 +11,7 @@ Measures Seine, with others beside it in the same run where they do the same. Ne
 go to standard error.
 
   --json          the rows as JSON, as the last line of standard output
-  --only PREFIX   only rows whose names begin with this; all of it takes about twenty minutes
+  --only PREFIX   only rows whose names begin with this; all of it takes about twenty-five minutes
 `;
 
 async function main(): Promise<void> {
