@@ -32,10 +32,10 @@ import type { SettingKey } from './setting-key.ts';
 import { sweepPeriodically } from './sweep.ts';
 import { portKey, type SwitchEntry, type SwitchKey } from './switch-entry.ts';
 
-/** What a pod is made of. */
 /** What a pod wants of the bridge: by the pattern of its flows, which is faster than one by one, or whatever else. */
 export type PodWanted = Wanted | { readonly pattern: PodPattern; readonly place: PodPlace };
 
+/** What a pod is made of. */
 interface WantedPod {
   readonly wanted: PodWanted;
   readonly link: PodLink;

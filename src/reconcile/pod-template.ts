@@ -1,4 +1,4 @@
-import { type Family, ipFromBytes } from '../net/ip.ts';
+import { type Family, ipFromBytes, ipToBytes } from '../net/ip.ts';
 import { macFromBytes, macToBytes } from '../net/mac.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
@@ -54,15 +54,8 @@ function write(given: Uint8Array, { ofPort, mac, addresses }: PodPlace): void {
   given[at.macFirstTurned] = first ^ turnedBit;
   given[at.macSecond] = second;
   given.set(rest, at.macRest);
-  const view = new DataView(given.buffer);
-  view.setUint32(at.ofPort, ofPort);
-  for (const { family, value } of addresses) {
-    if (family === 'ipv4') view.setUint32(at.ipv4, Number(value));
-    else {
-      view.setBigUint64(at.ipv6, value >> 64n);
-      view.setBigUint64(at.ipv6 + 8, BigInt.asUintN(64, value));
-    }
-  }
+  new DataView(given.buffer).setUint32(at.ofPort, ofPort);
+  for (const ip of addresses) given.set(ipToBytes(ip), at[ip.family]);
 }
 
 /** The reverse, of a probe: its octet with the bit turned is what two places further is given. */
