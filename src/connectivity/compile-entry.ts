@@ -2,6 +2,7 @@ import type { Ip } from '../net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Step } from '../pipeline/flow.ts';
 import { goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
+import type { PodPattern } from '../pipeline/flow-pattern.ts';
 import { type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /**
@@ -84,6 +85,26 @@ export function compileSubject({ ofPort, addresses, ingress, egress }: SubjectIn
 
 /** What has an original tuple, as the switch sees to it. */
 export const answer = { rpl: '+', trk: '+' } as const;
+
+/** Class pairs of which the patterns are kept: a node has a hundred pods or two, most of which share theirs with others. */
+const PATTERNS_MAX = 128;
+
+/** The flows of `compileSubject` by class, as patterns: of pods of the same classes they are encoded once. */
+export class SubjectPatterns {
+  readonly #known = new Map<string, PodPattern>();
+
+  of({ ingress, egress }: Pick<SubjectIntent, 'ingress' | 'egress'>): PodPattern {
+    const key = `${ingress}/${egress}`;
+    const known = this.#known.get(key);
+    if (known) return known;
+    const classes = { ...(ingress === undefined ? {} : { ingress }), ...(egress === undefined ? {} : { egress }) };
+    const pattern: PodPattern = ({ ofPort, addresses }) => compileSubject({ ofPort, addresses, ...classes });
+    this.#known.set(key, pattern);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > PATTERNS_MAX && oldest !== undefined) this.#known.delete(oldest);
+    return pattern;
+  }
+}
 
 /**
  * Answers that nobody has to acknowledge are looked up as the packet was that opened the connection: where the server is, as what it

@@ -10,8 +10,9 @@ import { ReplicaStore } from '../kube/replica.ts';
 import { silentLog } from '../log/log.ts';
 import { parseIp } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
-import type { Wanted } from '../wanted/wanted.ts';
+import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { type BridgeBefore, Enforcement } from './enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
 import type { WhenUnknown } from './standings.ts';
@@ -48,6 +49,10 @@ function scene(known: Known) {
   namespaces.put('shop', '1', { name: 'shop', labels: {} });
   const wanted = new Map<Owner, Wanted>();
   const revisions = { owner, bridge: 1, host: 1 };
+  const want = (of: Owner, what: Wanted) => {
+    wanted.set(of, what);
+    return revisions;
+  };
   const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
   const enforcement = new Enforcement({
     nodeName: 'n1',
@@ -57,10 +62,8 @@ function scene(known: Known) {
     factsOf: () => (now.pod ? labelled : undefined),
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: {
-      want: (of: Owner, what: Wanted) => {
-        wanted.set(of, what);
-        return revisions;
-      },
+      want,
+      wantPod: (of: Owner, { pattern, place }: { readonly pattern: PodPattern; readonly place: PodPlace }) => want(of, { ...nothing, flows: pattern(place) }),
       forget: (of: Owner) => {
         wanted.delete(of);
         return revisions;

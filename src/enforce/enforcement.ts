@@ -1,5 +1,5 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
-import { compileSubject, type SubjectIntent } from '../connectivity/compile-entry.ts';
+import { type SubjectIntent, SubjectPatterns } from '../connectivity/compile-entry.ts';
 import { openingsOwner } from '../connectivity/compile-openings.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -7,12 +7,12 @@ import type { PodIdentity } from '../ipam/attachment.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
+import { macFromBytes } from '../net/mac.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
-import { nothing } from '../wanted/wanted.ts';
 import { ClassRows } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
@@ -27,6 +27,8 @@ import type { Suspensions } from './suspensions.ts';
 const RETURNS_EVERY_MS = 1_000;
 /** What a pod that starts means for others comes behind its answer (ms). */
 const BEHIND_START_MS = 5;
+/** Flows of a pod's classes look at no MAC. */
+const anyMac = macFromBytes(new Uint8Array(6));
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
@@ -41,7 +43,7 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'wantPod' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
     readonly reconcilers: {
       readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision' | 'failures'>;
     };
@@ -76,6 +78,7 @@ export class Enforcement {
   readonly #standings: Standings;
   readonly #openings: ServiceOpenings;
   readonly #subjects = new LocalSubjects();
+  readonly #patterns = new SubjectPatterns();
   readonly #silent: SilentPods;
   readonly #standing = new Map<Owner, SubjectStanding>();
   /** Adopted, and not known well enough since. */
@@ -394,6 +397,7 @@ export class Enforcement {
     this.#standing.set(subject.owner, standing);
     if (standing.is === 'closed' && before?.is !== 'closed')
       log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
-    return nodeState.want(subject.owner, { ...nothing, flows: compileSubject(intentOf(subject, standing)) });
+    const { ofPort, addresses, ...classes } = intentOf(subject, standing);
+    return nodeState.wantPod(subject.owner, { pattern: this.#patterns.of(classes), place: { ofPort, addresses, mac: anyMac } });
   }
 }

@@ -161,12 +161,12 @@ export function deleteLinkGroup(batch: Batch, group: number): void {
 }
 
 export function getLink(socket: NetlinkSocket, target: LinkTarget): Link | undefined {
-  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
+  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => linkRequest(batch, target), decodeLink);
 }
 
 /** As `getLink`, off the main thread. */
 export function getLinkOffThread(socket: NetlinkSocket, target: LinkTarget): Promise<Link | undefined> {
-  return socket.getOffThread(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeLink);
+  return socket.getOffThread(RTM_GETLINK, `get link ${target}`, (batch) => linkRequest(batch, target), decodeLink);
 }
 
 interface LinkFilter {
@@ -199,7 +199,7 @@ function linkList({ kind, master }: LinkFilter): ListRequest<Link> {
 }
 
 export function linkStatistics(socket: NetlinkSocket, target: LinkTarget): LinkStatistics | undefined {
-  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => getLinkRequest(batch, target), decodeStatistics);
+  return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => linkToAskFor(batch, target), decodeStatistics);
 }
 
 /** Of an `RTM_NEWLINK` or `RTM_DELLINK`. @throws SeineError `PROTOCOL` */
@@ -292,9 +292,15 @@ function newLinkAttributes(
   if (mac !== undefined) batch.attribute(IFLA_ADDRESS, macToBytes(mac));
 }
 
-function getLinkRequest(batch: Batch, target: LinkTarget): void {
+function linkToAskFor(batch: Batch, target: LinkTarget): void {
   ifinfomsg(batch, typeof target === 'string' ? 0 : target, 0, 0);
   if (typeof target === 'string') batch.attributeText(IFLA_IFNAME, target);
+}
+
+/** Without its counters, those of IPv6 among them, which the kernel adds up over all processors. */
+function linkRequest(batch: Batch, target: LinkTarget): void {
+  linkToAskFor(batch, target);
+  batch.attributeU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
 }
 
 /** The first eight of `struct rtnl_link_stats64`. */

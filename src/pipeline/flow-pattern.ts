@@ -38,7 +38,7 @@ export interface PodPlace {
  * The flows of a pod: each pod that starts waits for them to be encoded.
  *
  * Pure. Pods with addresses of the same families have the same flows in the same order, in which the octets of port, MAC and addresses appear unchanged; the MAC's first one
- * also with the bit turned that tells universal from local (RFC 4291 appendix A).
+ * also with the bit turned that tells universal from local (RFC 4291 appendix A). They teach the switch nothing.
  */
 export type PodPattern = (place: PodPlace) => readonly Flow[];
 

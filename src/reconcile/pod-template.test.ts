@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { compileSubject, type SubjectIntent, SubjectPatterns } from '../connectivity/compile-entry.ts';
 import { podPattern } from '../connectivity/compile-pod.ts';
 import { type Family, ipFromValue } from '../net/ip.ts';
 import { macFromBytes } from '../net/mac.ts';
@@ -32,12 +33,38 @@ it('gives the same entries for every pod as encoding its flows', () => {
   );
 });
 
+it('gives the same entries for every pod of a class as encoding its flows, whatever its MAC', () => {
+  const templates = new PodTemplates();
+  const patterns = new SubjectPatterns();
+  const classOf = fc.constantFrom<SubjectIntent['ingress']>(undefined, 'closed', 2, 3, 2047);
+  fc.assert(
+    fc.property(places, classOf, classOf, (place, ingress, egress) => {
+      const owner = ownerOf('subject', 'shop', 'web');
+      const classes = { ...(ingress === undefined ? {} : { ingress }), ...(egress === undefined ? {} : { egress }) };
+      const whole = encodeBridgeEntries(owner, { ...nothing, flows: compileSubject({ ...place, ...classes }) });
+      expect([...templates.entriesOf(owner, patterns.of(classes), place)]).toEqual([...whole]);
+    }),
+    { numRuns: 400 },
+  );
+});
+
+it('knows no more patterns of classes than a node may have pods with', () => {
+  const patterns = new SubjectPatterns();
+  const first = patterns.of({ ingress: 2 });
+  expect(patterns.of({ ingress: 2 })).toBe(first);
+  for (let egress = 2; egress < 130; egress++) patterns.of({ egress });
+  expect(patterns.of({ ingress: 2 })).not.toBe(first);
+});
+
 it.each<[string, (place: PodPlace) => Flow]>([
   ['the port is shifted', ({ ofPort }) => drop((ofPort << 1) >>> 0)],
   ['another bit of the MAC is turned', ({ mac }) => drop(Number.parseInt(mac.slice(0, 2), 16) ^ 0x20)],
 ])('refuses a pattern where %s', (_, flow) => {
   const place: PodPlace = { ofPort: 7, mac: macFromBytes(new Uint8Array(6)), addresses: [ipFromValue('ipv4', 1n)] };
-  expect(() => new PodTemplates().entriesOf(ownerOf('pod', 'a'), (each) => [flow(each)], place)).toThrow(/differ by more/);
+  const templates = new PodTemplates();
+  const pattern = (each: PodPlace): readonly Flow[] => [flow(each)];
+  templates.entriesOf(ownerOf('pod', 'a'), pattern, place); // the first one is encoded as it is
+  expect(() => templates.entriesOf(ownerOf('pod', 'b'), pattern, place)).toThrow(/differ by more/);
 });
 
 function drop(value: number): Flow {

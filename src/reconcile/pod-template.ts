@@ -16,10 +16,10 @@ const turnedBit = 2;
 /** Where octets are given. A probe's octet with the bit turned is the one that is given two places further: there, the MAC's first octet is given with its bit turned. */
 const at = { macFirst: 0, macFirstTurned: turnedBit, macSecond: 1, macRest: 3, ofPort: 7, ipv4: 11, ipv6: 15, end: 31 } as const;
 
-/** The entries of pods, of which those with addresses of the same families are encoded once. */
+/** The entries of pods, of which those with addresses of the same families are encoded once: with the second one, for a pattern may be of one pod alone. */
 export class PodTemplates {
   /** For as long as somebody keeps the pattern. */
-  readonly #known = new WeakMap<PodPattern, Map<string, readonly EntryTemplate[]>>();
+  readonly #known = new WeakMap<PodPattern, Map<string, readonly EntryTemplate[] | 'one pod'>>();
   readonly #given = new Uint8Array(at.end);
 
   /**
@@ -28,17 +28,19 @@ export class PodTemplates {
    * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than what is given
    */
   entriesOf(owner: Owner, pattern: PodPattern, place: PodPlace): ReadonlyMap<BridgeKey, BridgeValue> {
+    const templates = this.#templatesOf(pattern, place);
+    if (templates === 'one pod') return encodeBridgeEntries(owner, { ...nothing, flows: pattern(place) });
     const given = this.#given;
     write(given, place);
-    return filledEntries(this.#templatesOf(pattern, place), owner, given);
+    return filledEntries(templates, owner, given);
   }
 
-  #templatesOf(pattern: PodPattern, { addresses }: PodPlace): readonly EntryTemplate[] {
+  #templatesOf(pattern: PodPattern, { addresses }: PodPlace): readonly EntryTemplate[] | 'one pod' {
     const families = addresses.map(({ family }) => family);
-    const byFamilies = this.#known.get(pattern) ?? new Map<string, readonly EntryTemplate[]>();
+    const byFamilies = this.#known.get(pattern) ?? new Map<string, readonly EntryTemplate[] | 'one pod'>();
     const known = byFamilies.get(families.join());
-    if (known) return known;
-    const made = templatesOf(pattern, families);
+    if (known !== undefined && known !== 'one pod') return known;
+    const made = known === undefined ? 'one pod' : templatesOf(pattern, families);
     this.#known.set(pattern, byFamilies.set(families.join(), made));
     return made;
   }

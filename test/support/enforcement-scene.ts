@@ -11,7 +11,7 @@ import { parseIp } from '../../src/net/ip.ts';
 import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
 import type { NumberedRow } from '../../src/pipeline/flow-pattern.ts';
 import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
-import type { Revisions } from '../../src/reconcile/node-state.ts';
+import type { PodWanted, Revisions } from '../../src/reconcile/node-state.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 
 type EnforcementOptions = ConstructorParameters<typeof Enforcement>[0];
@@ -38,6 +38,10 @@ export class ToldBridge {
 
   wantRow(owner: Owner, { rows, ip, number }: NumberedRow): Revisions {
     return this.want(owner, { ...nothing, flows: [rows.flowOf(ip, number)] });
+  }
+
+  wantPod(owner: Owner, wanted: PodWanted): Revisions {
+    return this.want(owner, 'pattern' in wanted ? { ...nothing, flows: wanted.pattern(wanted.place) } : wanted);
   }
 
   forget(owner: Owner): Revisions {
