@@ -214,7 +214,7 @@ export class StandingPorts {
     if (!this.#isOn) return;
     while (!signal.aborted) {
       this.#options.mount.look();
-      if (this.#unavailable() === undefined) await this.#refill(signal);
+      if (this.#isLow && this.#unavailable() === undefined) await this.#refill(signal);
       await this.#bell.wait(within(signal, LOOK_EVERY_MS));
     }
   }
@@ -231,6 +231,11 @@ export class StandingPorts {
   /** What comes back from pods need not be made. */
   get #lacking(): number {
     return this.#kept - this.#free.size - this.#coming.size - this.#returning;
+  }
+
+  /** One port made for each pod that comes would disturb the next one as much as a port of its own. */
+  get #isLow(): boolean {
+    return this.#lacking * 2 >= this.#kept;
   }
 
   /** How long until no pod is being attached, and none was just before, if none comes meanwhile (ms); `Infinity` while one is. */
@@ -253,8 +258,6 @@ export class StandingPorts {
 
   /** In batches, between which pods that came have their turn. One that fails is tried again by the next look. */
   async #refill(signal: AbortSignal): Promise<void> {
-    // One for each pod that comes would disturb the next one as much as a port of its own.
-    if (this.#lacking * 2 < this.#kept) return;
     while (this.#lacking > 0 && !signal.aborted) {
       await this.#quiet(signal);
       const batch = Array.from({ length: Math.min(this.#lacking, MADE_AT_ONCE) }, () => this.#make());

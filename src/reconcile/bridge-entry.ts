@@ -30,8 +30,9 @@ export type BridgeKey = string & { readonly brand: 'BridgeKey' };
 /** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole meter; or the whole group, packed. */
 export type BridgeValue = string & { readonly brand: 'BridgeValue' };
 
-const VALUE_HEADER_BYTES = 14;
-const KEY_HEADER_BYTES = 4;
+/** What a flow's value has before its instructions, and its key before its match. */
+export const VALUE_HEADER_BYTES = 14;
+export const KEY_HEADER_BYTES = 4;
 /** Of a kind and a u32. */
 const NUMBERED_KEY_LENGTH = 5;
 const FLOW_KEY = 'F'.charCodeAt(0);

@@ -5,7 +5,6 @@ import { writeFlowMod } from '../openflow/flow-mod.ts';
 import { writeGroupMod } from '../openflow/group.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 import {
-  addFlow,
   type BridgeKey,
   type BridgeValue,
   decodeFlowEntry,
@@ -22,6 +21,7 @@ import {
   observedGroupMod,
   observedMeter,
 } from './bridge-entry.ts';
+import { addFlowMessage } from './flow-message.ts';
 import type { LearnedFlows } from './learned-flows.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
 import { OpenedByHand } from './opened-by-hand.ts';
@@ -135,8 +135,8 @@ interface BridgeMessages {
 /** In the order in which they are made. Each is valid until the next one is asked for. */
 function* messagesOf({ groups, puts, removals, without }: BridgeMessages): Generator<Uint8Array> {
   for (const [, value] of groups) yield putGroup(value);
-  for (const [key, value] of puts) yield flowMessage(addFlow(key, value));
-  for (const key of removals) yield flowMessage(deleteFlow(key));
+  for (const [key, value] of puts) yield addFlowMessage(key, value);
+  for (const key of removals) yield deletion(key);
   for (const key of without) yield deleteGroup(numberOf(key));
 }
 
@@ -154,7 +154,7 @@ function deleteGroup(id: number): Uint8Array {
 
 const scratch = new ByteWriter(1024);
 
-function flowMessage(mod: Parameters<typeof writeFlowMod>[1]): Uint8Array {
-  writeFlowMod(scratch.truncate(0), mod);
+function deletion(key: BridgeKey): Uint8Array {
+  writeFlowMod(scratch.truncate(0), deleteFlow(key));
   return scratch.written();
 }

@@ -27,7 +27,10 @@ interface Answering {
  */
 export async function serveConnection(socket: Socket, calls: Answering): Promise<void> {
   const gone = new AbortController();
-  const onGone = () => gone.abort(new SeineError('CANCELLED', 'the plugin has gone'));
+  let isServed = false;
+  const onGone = () => {
+    if (!isServed) gone.abort(new SeineError('CANCELLED', 'the plugin has gone'));
+  };
   socket.on('end', onGone).on('close', onGone).on('error', onGone);
   try {
     const frame = await readFrame(socket, gone.signal);
@@ -35,6 +38,7 @@ export async function serveConnection(socket: Socket, calls: Answering): Promise
     const delivered = !socket.destroyed && socket.writable && (await deliver(socket, encodeReply(reply)));
     if (!delivered) await undo?.();
   } finally {
+    isServed = true; // from here on every plugin goes
     socket.destroy();
   }
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ export class RecordedDeletions {
 
   /** Whether one is recorded for this attachment. On the way of every ADD, so it does not leave the thread. */
   has(key: AttachmentKey): boolean {
-    return existsSync(join(this.#folder, deletionFileName(key)));
+    return existsSync(join(this.#folder, fileNameOf(key)));
   }
 
   /** What is recorded, in no particular order; empty if the folder is missing. What makes no sense is reported and removed. */
@@ -41,7 +42,7 @@ export class RecordedDeletions {
   }
 
   async remove(key: AttachmentKey): Promise<void> {
-    await rm(join(this.#folder, deletionFileName(key)), { force: true });
+    await rm(join(this.#folder, fileNameOf(key)), { force: true });
   }
 
   async #names(): Promise<readonly string[]> {
@@ -80,7 +81,7 @@ export class RecordedDeletions {
     try {
       const wire = decodeRequest(text);
       const request = parseCniRequest(wire.env, wire.conf);
-      if (request.command === 'DEL' && deletionFileName(request.attachment) === name) return { request, wire };
+      if (request.command === 'DEL' && fileNameOf(request.attachment) === name) return { request, wire };
       throw new Error('not the DEL its name says');
     } catch (thrown) {
       this.#log.error('a recorded DEL makes no sense and is dropped', { file: name, cause: String(thrown) });
@@ -88,6 +89,10 @@ export class RecordedDeletions {
       return undefined;
     }
   }
+}
+
+function fileNameOf(key: AttachmentKey): string {
+  return deletionFileName(key, (text) => hash('sha256', text));
 }
 
 function isAbsent(thrown: unknown): boolean {
