@@ -63,7 +63,8 @@ function scene(known: Known) {
     flows: new PolicyFlows({ families: ['ipv4'] }),
     nodeState: {
       want,
-      wantPod: (of: Owner, { pattern, place }: { readonly pattern: PodPattern; readonly place: PodPlace }) => want(of, { ...nothing, flows: pattern(place) }),
+      wantPod: (of: Owner, { pattern, place }: { readonly pattern: PodPattern; readonly place: PodPlace }) =>
+        want(of, { ...nothing, flows: pattern(place) }),
       forget: (of: Owner) => {
         wanted.delete(of);
         return revisions;

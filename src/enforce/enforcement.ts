@@ -43,7 +43,10 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantPod' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'> & {
+  readonly nodeState: Pick<
+    NodeState,
+    'want' | 'wantPod' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'
+  > & {
     readonly reconcilers: {
       readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision' | 'failures'>;
     };

@@ -29,6 +29,16 @@ it('is what the flow of an entry is written as', () => {
   );
 });
 
+it('is valid until the next one is asked for, and a copy of it after that', () => {
+  const entry = (cookie: bigint) =>
+    observedFlow({ table: 1, priority: 2, cookie, match: new Uint8Array(8), instructions: new Uint8Array(8) } as Parameters<
+      typeof observedFlow
+    >[0]);
+  const [first, second] = [1n, 2n].map((cookie) => addFlowMessage(...entry(cookie)).slice());
+  expect(first?.[15]).toBe(1);
+  expect(second?.[15]).toBe(2);
+});
+
 it('refuses what is longer than a message', () => {
   const flow = { table: 0, priority: 0, cookie: 0n, match: new Uint8Array(8), instructions: new Uint8Array(0xffe8) };
   const [key, value] = observedFlow(flow as Parameters<typeof observedFlow>[0]);

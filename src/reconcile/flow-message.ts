@@ -10,8 +10,10 @@ const longest = 0xffff;
 /** One that says nothing, up to its match. */
 const blank = blankFlowMod();
 const numbers = blank.subarray(at.cookieMask);
-const scratch = Buffer.alloc(longest + 1);
-scratch.set(blank);
+const message = new Uint8Array(longest + 1);
+/** The same, for texts. `slice` of a `Buffer` copies nothing, so it is not what is returned. */
+const scratch = Buffer.from(message.buffer);
+message.set(blank);
 
 /**
  * The flow-mod that adds a flow, as `writeFlowMod` writes it, from the octets that its entry has: a start has a hundred thousand, and each pod that starts waits for
@@ -34,7 +36,7 @@ export function addFlowMessage(key: BridgeKey, value: BridgeValue): Uint8Array {
   scratch[at.priority] = key.charCodeAt(2);
   scratch[at.priority + 1] = key.charCodeAt(3);
   scratch.writeUInt16BE(length, at.length);
-  return scratch.subarray(0, length);
+  return message.subarray(0, length);
 }
 
 function blankFlowMod(): Uint8Array {
