@@ -11,11 +11,15 @@ export function parseMac(text: string): Mac {
 }
 
 export function macToBytes(mac: Mac): Uint8Array {
-  return Uint8Array.from(mac.split(':'), (octet) => Number.parseInt(octet, 16));
+  return Uint8Array.from({ length: 6 }, (_, at) => Number.parseInt(mac.slice(at * 3, at * 3 + 2), 16));
 }
+
+/** Of each octet. */
+const digits: readonly string[] = Array.from({ length: 256 }, (_, octet) => octet.toString(16).padStart(2, '0'));
 
 /** @param bytes exactly six octets */
 export function macFromBytes(bytes: Uint8Array): Mac {
   if (bytes.length !== 6) throw new SeineError('INVARIANT', `an Ethernet address has 6 octets, not ${bytes.length}`);
-  return Array.from(bytes, (octet) => octet.toString(16).padStart(2, '0')).join(':') as Mac;
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = bytes;
+  return `${digits[a]}:${digits[b]}:${digits[c]}:${digits[d]}:${digits[e]}:${digits[f]}` as Mac;
 }
