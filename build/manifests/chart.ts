@@ -161,7 +161,7 @@ function ofStandingPorts(text: string): string {
   return text.replace(
     mount,
     (_, path: string, propagation: string) =>
-      `${path}{{- if ne (.Values.agent.podInterface | default "veth") "veth" }}\n${propagation}{{- end }}\n`,
+      `${path}{{- if ne (.Values.agent.podInterface | default "auto") "veth" }}\n${propagation}{{- end }}\n`,
   );
 }
 

@@ -77,7 +77,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       type: 'DirectoryOrCreate',
       // Where /run is not shared, as without systemd, a container with this does not start.
       ...(hasStandingPorts(agent) && { propagation: 'HostToContainer' as const }),
-      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. With `podInterface` other than `veth` the plugin mounts the namespace of standing ports there later than the agent starts: then with `HostToContainer`',
+      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. Unless `podInterface` is `veth`, the plugin mounts the namespace of standing ports there later than the agent starts, hence `HostToContainer`',
     },
     {
       name: 'var-lib-seine',
@@ -193,7 +193,7 @@ export function permissionsOf({ agent }: ManifestOptions): readonly Permission[]
 }
 
 /** Whether pods of the agent may get ports that stay plugged in. */
-function hasStandingPorts({ podInterface = 'veth' }: ManifestOptions['agent']): boolean {
+function hasStandingPorts({ podInterface = 'auto' }: ManifestOptions['agent']): boolean {
   return podInterface !== 'veth';
 }
 

@@ -150,7 +150,7 @@ const schema = z
     /** Whether names, addresses and routes inside pods are put back; otherwise what differs is only reported. */
     repairPods: z.boolean().default(false),
     /** What a new pod gets: `standing`: an interface over a port that stays plugged in, where one is free; `auto`: that, unless the pod's limits of bandwidth are another plugin's; `veth`. */
-    podInterface: z.enum(['auto', 'standing', 'veth']).default('veth'),
+    podInterface: z.enum(['auto', 'standing', 'veth']).default('auto'),
     /** What STATUS of the CNI plugin says. */
     status: statusSchema.prefault({}),
     policy: policySchema.prefault({}),

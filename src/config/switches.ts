@@ -23,7 +23,7 @@ export const switches: readonly Switch[] = [
   {
     key: 'podInterface',
     since: '0.8.0',
-    does: '`standing`, `auto`: new pods get interfaces over ports that stay plugged in; those that run keep theirs',
+    does: '`veth`: new pods get veth pairs of their own, as before 0.21.0; `standing`: interfaces over ports that stay plugged in, whatever annotations they have. Those that run keep theirs',
   },
   { key: 'proxy.bucketTranslation', since: '0.2.0', does: '`false`: each endpoint has a flow that translates, as before 0.2.0' },
   { key: 'proxy.forgetTCPConnections', since: '0.1.0', does: '`true`: TCP connections to an endpoint that is gone end at once' },

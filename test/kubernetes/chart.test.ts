@@ -78,7 +78,7 @@ const askings: Readonly<Record<string, Asking>> = {
     values:
       'apiServer: https://a.example:6443\nagent: {ovsDatapathType: netdev, kubeAPIServerOverride: "https://b.example:6443/a?b=<c>&d"}',
   },
-  'ports that stay plugged in': { render: ['--set', 'podInterface=auto'], values: 'agent: {podInterface: auto}' },
+  'no ports that stay plugged in': { render: ['--set', 'podInterface=veth'], values: 'agent: {podInterface: veth}' },
   'metrics by TLS': { render: ['--set', 'metricsTLSAddress=0.0.0.0:10352'], values: 'agent: {metricsTLSAddress: "0.0.0.0:10352"}' },
   'metrics by TLS, and a PodMonitor': {
     render: ['--set', 'metricsTLSAddress="[::]:9443"', '--pod-monitor'],

@@ -61,7 +61,7 @@ it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, a
 
 /** The first pods of a node have pairs: the plugin makes the namespace of standing ports behind the answer to them. */
 it('gives pods the kind of interface that its configuration says', async () => {
-  const { podInterface = 'veth' } = testPodInterface;
+  const { podInterface = 'auto' } = testPodInterface;
   const [node = ''] = cluster.nodes;
   await cluster.apply([pod({ name: 'late', app: 'late', nodeName: node })]);
   await cluster.wait(patience, '--for=condition=Ready', 'pod/late');
