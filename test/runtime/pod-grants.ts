@@ -184,7 +184,7 @@ export class PodGrants {
 
 function refuseUnknownOfPod(spec: PodSpec): void {
   const known = 'hostNetwork hostPID initContainers containers volumes automountServiceAccountToken serviceAccountName'.split(' ');
-  const ofScheduling = 'priorityClassName tolerations nodeSelector dnsPolicy terminationGracePeriodSeconds'.split(' ');
+  const ofScheduling = 'affinity priorityClassName tolerations nodeSelector dnsPolicy terminationGracePeriodSeconds'.split(' ');
   refuseUnknown('pod', Object.keys(spec), new Set([...known, ...ofScheduling]));
   if (spec.hostNetwork !== true) throw new Error('a pod network for the pod network');
 }
