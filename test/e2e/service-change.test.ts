@@ -286,7 +286,20 @@ describe('under a thousand connections a second', () => {
     ['web-3', 'web-1'],
   ] as const;
 
+  /** Where a tenth of them had to ask twice, the switch was without a processor for long, and nothing is said by those that it lost. */
+  const isShortOfProcessors = ({ opened, late }: ConnectionCount): boolean => late > opened / 10;
+  const attempts = 3;
+
+  /** Again, if some failed on a machine that was too busy; the last time counts whatever it was. */
   async function rushed(name: string, during: (roll: (step: number) => Promise<void>) => Promise<void>): Promise<ConnectionCount> {
+    for (let attempt = 1; ; attempt++) {
+      const count = await rushedOnce(`${name}-${attempt}`, during);
+      if (count.failed === 0 || attempt === attempts || !isShortOfProcessors(count)) return count;
+      report(`${name}, on a machine that was too busy`, count);
+    }
+  }
+
+  async function rushedOnce(name: string, during: (roll: (step: number) => Promise<void>) => Promise<void>): Promise<ConnectionCount> {
     const service = await lab.service(name, { type: 'NodePort' });
     const roll = (step: number) =>
       lab.endpoints(
@@ -364,7 +377,7 @@ describe('under a thousand connections a second', () => {
   });
 
   it('some fail while Open vSwitch of a client restarts, and none after', async () => {
-    const count = await rushed(lab.name('switched'), async () => {
+    const count = await rushedOnce(lab.name('switched'), async () => {
       await lab.lab.killOvs(1, 'ovs-vswitchd');
       await lab.lab.startOvs(1);
       await lab.lab.untilReady(1);
