@@ -122,6 +122,7 @@ class Agent {
       flows: new PolicyFlows({ families: ['ipv4'] }),
       nodeState: {
         want: tell,
+        wantPod: tell,
         forget: tell,
         realized: async () => undefined,
         hasPolicyLeftovers: () => false,

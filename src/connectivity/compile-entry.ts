@@ -1,8 +1,9 @@
 import type { Ip } from '../net/ip.ts';
+import { macFromBytes } from '../net/mac.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Step } from '../pipeline/flow.ts';
 import { goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
-import type { PodPattern } from '../pipeline/flow-pattern.ts';
+import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /**
@@ -89,11 +90,18 @@ export const answer = { rpl: '+', trk: '+' } as const;
 /** Class pairs of which the patterns are kept: a node has a hundred pods or two, most of which share theirs with others. */
 const PATTERNS_MAX = 128;
 
+/** No flow of a class looks at a MAC. */
+const anyMac = macFromBytes(new Uint8Array(6));
+
 /** The flows of `compileSubject` by class, as patterns: of pods of the same classes they are encoded once. */
 export class SubjectPatterns {
   readonly #known = new Map<string, PodPattern>();
 
-  of({ ingress, egress }: Pick<SubjectIntent, 'ingress' | 'egress'>): PodPattern {
+  of({ ofPort, addresses, ingress, egress }: SubjectIntent): { readonly pattern: PodPattern; readonly place: PodPlace } {
+    return { pattern: this.#patternOf(ingress, egress), place: { ofPort, addresses, mac: anyMac } };
+  }
+
+  #patternOf(ingress: PolicyClass | undefined, egress: PolicyClass | undefined): PodPattern {
     const key = `${ingress}/${egress}`;
     const known = this.#known.get(key);
     if (known) return known;

@@ -7,7 +7,6 @@ import type { PodIdentity } from '../ipam/attachment.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
-import { macFromBytes } from '../net/mac.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
@@ -27,8 +26,6 @@ import type { Suspensions } from './suspensions.ts';
 const RETURNS_EVERY_MS = 1_000;
 /** What a pod that starts means for others comes behind its answer (ms). */
 const BEHIND_START_MS = 5;
-/** Flows of a pod's classes look at no MAC. */
-const anyMac = macFromBytes(new Uint8Array(6));
 
 /** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
@@ -400,7 +397,6 @@ export class Enforcement {
     this.#standing.set(subject.owner, standing);
     if (standing.is === 'closed' && before?.is !== 'closed')
       log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
-    const { ofPort, addresses, ...classes } = intentOf(subject, standing);
-    return nodeState.wantPod(subject.owner, { pattern: this.#patterns.of(classes), place: { ofPort, addresses, mac: anyMac } });
+    return nodeState.wantPod(subject.owner, this.#patterns.of(intentOf(subject, standing)));
   }
 }

@@ -42,7 +42,7 @@ it('gives the same entries for every pod of a class as encoding its flows, whate
       const owner = ownerOf('subject', 'shop', 'web');
       const classes = { ...(ingress === undefined ? {} : { ingress }), ...(egress === undefined ? {} : { egress }) };
       const whole = encodeBridgeEntries(owner, { ...nothing, flows: compileSubject({ ...place, ...classes }) });
-      expect([...templates.entriesOf(owner, patterns.of(classes), place)]).toEqual([...whole]);
+      expect([...templates.entriesOf(owner, patterns.of({ ...place, ...classes }).pattern, place)]).toEqual([...whole]);
     }),
     { numRuns: 400 },
   );
@@ -50,10 +50,11 @@ it('gives the same entries for every pod of a class as encoding its flows, whate
 
 it('knows no more patterns of classes than a node may have pods with', () => {
   const patterns = new SubjectPatterns();
-  const first = patterns.of({ ingress: 2 });
-  expect(patterns.of({ ingress: 2 })).toBe(first);
-  for (let egress = 2; egress < 130; egress++) patterns.of({ egress });
-  expect(patterns.of({ ingress: 2 })).not.toBe(first);
+  const of = (classes: Pick<SubjectIntent, 'ingress' | 'egress'>) => patterns.of({ ofPort: 7, addresses: [], ...classes }).pattern;
+  const first = of({ ingress: 2 });
+  expect(of({ ingress: 2 })).toBe(first);
+  for (let egress = 2; egress < 130; egress++) of({ egress });
+  expect(of({ ingress: 2 })).not.toBe(first);
 });
 
 it.each<[string, (place: PodPlace) => Flow]>([
