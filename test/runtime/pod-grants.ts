@@ -109,7 +109,7 @@ export class PodGrants {
 
   #granted(container: Container): GrantedContainer {
     const { name, image, imagePullPolicy, command = [], args = [], env = [], securityContext, volumeMounts = [], ...rest } = container;
-    const known = new Set(['resources', 'livenessProbe', 'readinessProbe', 'startupProbe']);
+    const known = new Set(['resources', 'livenessProbe', 'readinessProbe', 'startupProbe', 'terminationMessagePolicy']);
     refuseUnknown(`container ${name}`, Object.keys(rest), known);
     if (image === undefined || imagePullPolicy === 'Always') throw new Error(`${name}: no image that is here`);
     const mounts = volumeMounts.map(({ name: volume, mountPath, readOnly = false, mountPropagation, ...others }) => {
