@@ -36,6 +36,7 @@ export async function takeAwayTheLabsOwn(runtimes: RuntimeLab, node: number, sig
     const own = join(place.folder, 'run', name);
     for (const folder of [own, join('/run', name)]) mkdirSync(folder, { recursive: true });
     await place.run('mount', ['--bind', own, `/run/${name}`], signal);
+    await place.run('mount', ['--make-shared', `/run/${name}`], signal); // as all of /run is where systemd runs
   }
   mkdirSync(place.path('/var/lib/openvswitch'), { recursive: true });
 }
