@@ -266,8 +266,15 @@ describe('standing ports', () => {
     expect(finding).toMatchObject({ state: 'ok', what: '8 free, 3 used, 0 coming; pods with a pair instead: 2 by noneFree' });
   });
 
+  it('are not missed before the first pod, nor while more are being made', () => {
+    const [first] = judgeStandingPorts({ counts, obstacle: 'noNamespace', fallbacks: none });
+    expect(first).toMatchObject({ state: 'ok', what: expect.stringContaining('when the first pod comes') });
+    const coming = { free: 0, used: 3, coming: 8 };
+    expect(states(judgeStandingPorts({ counts: coming, obstacle: 'noneFree', fallbacks: none }))).toEqual(['ports.standing ok']);
+  });
+
   it.each(['noNamespace', 'notPinned', 'noMacvlan', 'noneFree'] as const)('are wanted in vain, which is said: %s', (obstacle) => {
-    const [finding] = judgeStandingPorts({ counts, obstacle, fallbacks: none });
+    const [finding] = judgeStandingPorts({ counts, obstacle, fallbacks: new Map([['noNamespace', 1]]) });
     expect(finding).toMatchObject({ state: 'warning', what: expect.stringContaining('8 free'), effect: expect.stringContaining('veth') });
   });
 });

@@ -37,7 +37,12 @@ export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPort
   if (obstacle === 'off') return [fine('ports.standing', 'pods get veth pairs (podInterface: veth)')];
   const before = [...fallbacks].map(([reason, pods]) => `${pods} by ${reason}`).join(', ');
   const said = `${counts.free} free, ${counts.used} used, ${counts.coming} coming${before === '' ? '' : `; pods with a pair instead: ${before}`}`;
-  if (obstacle === undefined) return [fine('ports.standing', said)];
+  if (obstacle === undefined || (obstacle === 'noneFree' && counts.coming > 0)) return [fine('ports.standing', said)];
+  // As after each start of the node. Pods that come together before it is there all have pairs.
+  if (obstacle === 'noNamespace' && !fallbacks.has(obstacle))
+    return [
+      fine('ports.standing', 'none yet: the plugin makes the namespace of standing ports when the first pod comes, which gets a veth pair'),
+    ];
   const { what, ...mend } = words[obstacle];
   const effect = 'pods that come get a veth pair, which costs ovs-vswitchd some passes over all ports';
   return [trouble('ports.standing', 'warning', { what: `${what} (${said})`, effect, ...mend })];
