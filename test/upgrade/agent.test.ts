@@ -10,6 +10,7 @@ import { agentProgram, packageRoot } from '../../src/lab/machine/installation.ts
 import { agentProcess, startAgent } from '../../src/lab/node/agent.ts';
 import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { askStatus } from '../../src/lab/up.ts';
+import { standingPortPattern } from '../../src/reconcile/standing-links.ts';
 import { type Route, servicePort, Traffic, type TrafficCount } from '../reliability/traffic.ts';
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
 import { type BuiltRelease, builtRelease, releaseOf } from '../support/releases.ts';
@@ -87,7 +88,12 @@ function install(release: Release): void {
 /** What is there of a node that an upgrade must leave as it is. */
 async function look() {
   const leases = (await askStatus(lab.plan.dir)).pods.map(({ name, ips }) => `${name} ${ips.join(' ')}`).toSorted();
-  return { flows: await lab.flows(1), ofPorts: await lab.ofPorts(1), leases, atMs: performance.now() };
+  return { flows: await lab.flows(1), ofPorts: await lastingPorts(), leases, atMs: performance.now() };
+}
+
+/** Without those that are kept free for pods to come: by release, a node has some or has none. */
+async function lastingPorts(): Promise<Readonly<Record<string, number>>> {
+  return Object.fromEntries(Object.entries(await lab.ofPorts(1)).filter(([name]) => !standingPortPattern.test(name)));
 }
 
 type Look = Awaited<ReturnType<typeof look>>;
