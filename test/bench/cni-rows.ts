@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { labPaths } from '../../src/lab/plan/names.ts';
 import { type BenchLab, makeNamespaces } from './bench-lab.ts';
-import { type BenchPod, CniSide } from './cni-side.ts';
+import { type BenchPod, CniSide, type SideOptions } from './cni-side.ts';
 import type { Measured } from './row.ts';
 
 const debianPlugins = '/usr/lib/cni';
@@ -53,9 +53,10 @@ function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniS
   return { ours: openOurs(lab), peer };
 }
 
-export function openOurs(lab: BenchLab): CniSide {
+export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried'> = {}): CniSide {
   const bin = labPaths(lab.plan.dir).bin;
   return new CniSide({
+    ...more,
     name: 'seine',
     program: join(bin, 'seine'),
     pluginFolders: bin,

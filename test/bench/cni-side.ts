@@ -30,6 +30,8 @@ export interface SideOptions {
   readonly folder: string;
   /** What a runtime calls behind it, with its result; none if left out. */
   readonly chained?: readonly ChainedPlugin[];
+  /** Pods come so soon after each other that what goes on behind the DEL of one may meet the ADD of another. */
+  readonly isHurried?: boolean;
 }
 
 /** A plugin of Debian's, further down a list. */
@@ -105,7 +107,7 @@ export class CniSide {
     if (namespaces === 'go') removeNamespaces(names);
     const standing = interfaces.some((name) => name.startsWith('sp-'));
     for (const name of interfaces) if (!name.startsWith('sp-')) await this.#launcher.untilGone(name);
-    await new Promise((resolve) => setTimeout(resolve, standing ? standingCalmMs : calmMs));
+    await new Promise((resolve) => setTimeout(resolve, standing && !this.#options.isHurried ? standingCalmMs : calmMs));
     if (namespaces === 'go') makeNamespaces(names);
     this.#spare.push(...pods);
     return result;

@@ -28,7 +28,7 @@ export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<reado
   const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'] });
   try {
     await untilSettled(lab);
-    const side = openOurs(lab);
+    const side = openOurs(lab, { isHurried: true });
     side.prepare(lab, 10);
     const quiet = await addsUntil(side, (done) => done >= quietAdds);
     let over = false;
