@@ -13,7 +13,7 @@ import type { NodeState } from '../reconcile/node-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { classNames, type SubjectStanding } from './standings.ts';
 
-interface ClassRowsOptions {
+export interface ClassRowsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
   readonly flows: Pick<PolicyFlows, 'movedPods' | 'transition' | 'round' | 'publish' | 'admit' | 'classesOf' | 'written' | 'isEditing'>;
   readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge'> & {

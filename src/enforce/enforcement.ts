@@ -12,7 +12,7 @@ import { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
-import { ClassRows } from './class-rows.ts';
+import { ClassRows, type ClassRowsOptions } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
@@ -40,14 +40,10 @@ interface EnforcementOptions {
   /** What the API server says of a pod of this node; undefined if that is not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
-  readonly nodeState: Pick<
-    NodeState,
-    'want' | 'wantPod' | 'wantRow' | 'forget' | 'together' | 'bridge' | 'realized' | 'hasPolicyLeftovers'
-  > & {
-    readonly reconcilers: {
-      readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision' | 'failures'>;
+  readonly nodeState: ClassRowsOptions['nodeState'] &
+    Pick<NodeState, 'wantPod' | 'realized' | 'hasPolicyLeftovers'> & {
+      readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'failures'> };
     };
-  };
   readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
   /** New connections a second that one pod whose egress is policed may open to Services. */

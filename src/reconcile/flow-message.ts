@@ -17,7 +17,7 @@ message.set(blank);
 
 /**
  * The flow-mod that adds a flow, as `writeFlowMod` writes it, from the octets that its entry has: a start has a hundred thousand, and each pod that starts waits for
- * some thirty.
+ * a dozen, or three dozen with IPv6.
  *
  * @returns valid until the next one is asked for
  * @throws SeineError `INVARIANT` if it is longer than a message may be

@@ -267,8 +267,10 @@ describe('standing ports', () => {
   });
 
   it('are not missed before the first pod, nor while more are being made', () => {
-    const [first] = judgeStandingPorts({ counts, obstacle: 'noNamespace', fallbacks: none });
+    const [first] = judgeStandingPorts({ counts: { free: 0, used: 0, coming: 0 }, obstacle: 'noNamespace', fallbacks: none });
     expect(first).toMatchObject({ state: 'ok', what: expect.stringContaining('when the first pod comes') });
+    const [lost] = judgeStandingPorts({ counts, obstacle: 'noNamespace', fallbacks: none });
+    expect(lost).toMatchObject({ state: 'warning' }); // pods have ports in it
     const coming = { free: 0, used: 3, coming: 8 };
     expect(states(judgeStandingPorts({ counts: coming, obstacle: 'noneFree', fallbacks: none }))).toEqual(['ports.standing ok']);
   });

@@ -39,7 +39,7 @@ export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPort
   const said = `${counts.free} free, ${counts.used} used, ${counts.coming} coming${before === '' ? '' : `; pods with a pair instead: ${before}`}`;
   if (obstacle === undefined || (obstacle === 'noneFree' && counts.coming > 0)) return [fine('ports.standing', said)];
   // As after each start of the node. Pods that come together before it is there all have pairs.
-  if (obstacle === 'noNamespace' && !fallbacks.has(obstacle))
+  if (obstacle === 'noNamespace' && counts.used === 0 && !fallbacks.has(obstacle))
     return [
       fine('ports.standing', 'none yet: the plugin makes the namespace of standing ports when the first pod comes, which gets a veth pair'),
     ];
