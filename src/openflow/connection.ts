@@ -6,6 +6,8 @@ import { SeineError } from '../errors/seine-error.ts';
 import { type ByteWriter, bytesOf } from '../wire/bytes.ts';
 import { runApply } from './apply-run.ts';
 import { type BundleMessages, runBundle, runBundleAtOnce } from './bundle-run.ts';
+import { decodeTableStats, writeTableStatsRequest } from './control.ts';
+import { flowParts, isOfTables } from './flow-parts.ts';
 import {
   decodeAggregate,
   type FlowAggregate,
@@ -196,8 +198,18 @@ export class OpenFlowConnection {
     await runMultipart(this.#ask(message, signal), message, visit, signal);
   }
 
-  /** Calls `visit` with each flow, in the order of the switch. See `FlowEntry` about keeping its bytes. */
+  /**
+   * Calls `visit` with each flow, in no particular order. See `FlowStats` about keeping its bytes. All flows of the switch or of a table are asked for in parts,
+   * between which it does other things: of flows that are added or removed meanwhile some may be seen.
+   */
   async dumpFlows(filter: FlowFilter, visit: (entry: FlowStats) => void, signal: AbortSignal): Promise<void> {
+    if (!isOfTables(filter)) return await this.#dumpPart(filter, visit, signal);
+    const { version } = this.#require();
+    const tables = await this.gather((w) => writeTableStatsRequest(w, version), decodeTableStats, signal);
+    for (const part of flowParts(filter, tables)) await this.#dumpPart(part, visit, signal);
+  }
+
+  async #dumpPart(filter: FlowFilter, visit: (entry: FlowStats) => void, signal: AbortSignal): Promise<void> {
     const { version } = this.#require();
     const request = bytesOf((w) => writeFlowDescRequest(w, filter, version));
     await this.multipart(request, (body) => visitFlowEntries(body, visit, version), signal);

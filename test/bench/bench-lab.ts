@@ -31,6 +31,8 @@ export interface BenchLabOptions {
   readonly families: readonly Family[];
   /** What the cluster holds before its node first sees it. */
   readonly cluster?: (objects: ClusterObjects) => void;
+  /** Where the agent's journal is; the disk if left out. */
+  readonly journal?: 'disk' | 'memory';
 }
 
 /** A lab of one node, as it is after `seine-lab up`, with the agent as it ships: the bundle. */
@@ -47,13 +49,14 @@ export class BenchLab {
     this.api = api;
   }
 
-  static async start({ families, cluster }: BenchLabOptions): Promise<BenchLab> {
+  static async start({ families, cluster, journal = 'disk' }: BenchLabOptions): Promise<BenchLab> {
     const dir = `/run/seine-b-${randomBytes(3).toString('hex')}`;
     const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', ...testPodInterface });
     const [node] = plan.nodes;
     if (!node) throw new Error('a lab without a node');
-    if (cluster) fillCluster(plan, cluster);
     try {
+      claim(plan, journal);
+      if (cluster) fillCluster(plan, cluster);
       await bringUp({ plan, agent: agentBundle, onStep: () => {} }, AbortSignal.timeout(120_000));
       const lab = new BenchLab(plan, node, new KubeApi(await readKubeconfig(labPaths(dir).kubeconfig)));
       lab.#nodeFirst();
@@ -157,11 +160,24 @@ export function removeNamespaces(names: readonly string[]): void {
   execFileSync('ip', ['-batch', '-'], { input: names.map((name) => `netns delete ${name}\n`).join('') });
 }
 
+/** The API server writes to memory: it is another machine elsewhere, and waits of the node's disk for it are none of the node's. */
+function claim(plan: LabPlan, journal: 'disk' | 'memory'): void {
+  const { state, apiServer } = labPaths(plan.dir);
+  if (existsSync(state)) throw new Error(`${plan.dir} is a lab already`);
+  mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
+  writeFileSync(state, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 });
+  putIntoMemory(apiServer);
+  if (journal === 'memory') for (const { name } of plan.nodes) putIntoMemory(nodePaths(plan.dir, name).stateDir);
+}
+
+/** It goes with the lab. */
+function putIntoMemory(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=700', 'seine-bench', folder]);
+}
+
 /** Writes objects where the lab's API server will find them: through its own rules, without HTTP in between. */
 function fillCluster(plan: LabPlan, cluster: (objects: ClusterObjects) => void): void {
-  mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
-  if (existsSync(labPaths(plan.dir).state)) throw new Error(`${plan.dir} is a lab already`);
-  writeFileSync(labPaths(plan.dir).state, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 });
   const store = new Store(openJournal(labPaths(plan.dir).apiServer));
   cluster(openClusterObjects({ store, serviceCidrs: plan.serviceCidrs, nodePortRange: { first: 30_000, last: 32_767 }, now: Date.now }));
   store.close();

@@ -15,6 +15,7 @@ import {
   writeSetConfig,
   writeTableStatsRequest,
 } from '../../src/openflow/control.ts';
+import type { FlowStats } from '../../src/openflow/flow-stats.ts';
 import { encodeGroup, type Group, writeGroupMod } from '../../src/openflow/group.ts';
 import { decodeGroupStats, writeGroupStatsRequest } from '../../src/openflow/group-stats.ts';
 import { decodeMeters, type Meter, meterFlag, writeMeterDescRequest, writeMeterMod } from '../../src/openflow/meter.ts';
@@ -206,6 +207,23 @@ describe('a switch', () => {
     expect(description).toMatchObject({ hardware: 'Open vSwitch', software: expect.stringMatching(/^\d+\.\d+/) });
     const tables = await connection.gather(writeTableStatsRequest, decodeTableStats, bridge.signal);
     expect(tables.map((table) => table.table)).toEqual(Array.from({ length: 254 }, (_, table) => table));
+  });
+
+  it('shows many flows in parts, each once, and answers others between these', async () => {
+    const many = Array.from({ length: 10_000 }, (_, n) => flowMod({ table: n < 9_000 ? 4 : n % 3, priority: 1 + n, cookie: BigInt(n) }));
+    await connection.bundle(many, bridge.signal);
+    const seen: number[] = [];
+    let other: Promise<number> | undefined;
+    const see = ({ priority }: FlowStats): void => {
+      seen.push(priority);
+      other ??= connection.barrier(bridge.signal).then(() => seen.length);
+    };
+    await connection.dumpFlows({}, see, bridge.signal);
+    expect(seen.toSorted((x, y) => x - y)).toEqual(many.map((_, n) => 1 + n));
+    expect(await other).toBeLessThan(many.length);
+    const ofTable: number[] = [];
+    await connection.dumpFlows({ table: 4 }, ({ priority }) => ofTable.push(priority), bridge.signal);
+    expect(ofTable).toHaveLength(9_000);
   });
 
   it('takes and gives its configuration and our role', async () => {
