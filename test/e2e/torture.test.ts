@@ -12,7 +12,7 @@ let torture: Torture;
 
 beforeAll(async () => {
   const say = (line: string): void => console.log(line);
-  torture = await Torture.begin({ seed, steps, agent: shippedAgent, patience: 6, changesMost: 4, hertz: 10, say });
+  torture = await Torture.begin({ seed, steps, agent: shippedAgent, podInterface: 'half', patience: 6, changesMost: 4, hertz: 10, say });
 });
 
 afterAll(async () => {

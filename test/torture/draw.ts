@@ -80,7 +80,7 @@ function drawPod(scene: Scene, random: Random): Drawn | undefined {
 }
 
 function family({ lab }: Scene, random: Random): readonly StepKind[] {
-  const families = lab.options.podInterface === undefined ? stepFamilies : standingFamilies;
+  const families = lab.options.podInterface === 'veth' ? stepFamilies : standingFamilies;
   let at = random.below(1_000_000) / 1_000_000;
   const all = weights.reduce((sum, weight) => sum + weight, 0);
   for (const [index, kinds] of families.entries()) {

@@ -55,7 +55,7 @@ export interface LabOptions {
   /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
   readonly datapath?: 'netdev' | 'system';
   /** What pods get; pairs if left out. */
-  readonly podInterface?: PodInterfaces;
+  readonly podInterface: PodInterfaces;
 }
 
 interface LabStatus {
@@ -80,7 +80,7 @@ export class Lab {
   }
 
   static async raise(options: LabOptions): Promise<Lab> {
-    const { agent, controlPlane, datapath = 'netdev', podInterface = 'veth' } = options;
+    const { agent, controlPlane, datapath = 'netdev', podInterface } = options;
     const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface]];
     const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
     const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
@@ -130,7 +130,7 @@ export class Lab {
       run('uname', ['-r']),
     ]);
     const ovs = /\) (?<number>\S+)/.exec(version)?.groups?.['number'] ?? version;
-    const { controlPlane, podInterface = 'veth' } = this.options;
+    const { controlPlane, podInterface } = this.options;
     const api = controlPlane === undefined ? 'lab' : `Kubernetes ${controlPlane}`;
     return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api, podInterface, kernel: kernel.trim() };
   }

@@ -13,7 +13,7 @@ import { addPiece, begin, sumOf } from './tally-file.ts';
 
 const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME,...] [--ovs VERSION] [--tally FILE]
-                       [--kubernetes [VERSION]] [--datapath system] [--pod-interface veth|standing|half]
+                       [--kubernetes [VERSION]] [--datapath system] [--pod-interface half|standing|veth]
        npm run test:torture -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
@@ -29,7 +29,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
               if it names none (npm run build:kubernetes -- --help has them)
   --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only torture); netdev
   --pod-interface
-              what pods get: veth pairs, macvlans over standing ports, or one half each; pairs without it
+              what pods get: veth pairs, macvlans over standing ports, or, without it, one half each
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
   --changes   how many steps may change what ought to be, of which each costs a virgin; all that are drawn
   --kind      do steps of one kind only, such as "pod.deleted", or of some, such as "policy.created,policy.changed": in a lab that only just
@@ -55,7 +55,7 @@ const options = {
   sum: { type: 'boolean', default: false },
   kubernetes: { type: 'string' },
   datapath: { type: 'string', default: 'netdev' },
-  'pod-interface': { type: 'string', default: 'veth' },
+  'pod-interface': { type: 'string', default: 'half' },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -80,7 +80,7 @@ async function main(): Promise<number> {
   if (values.kubernetes !== undefined) await buildControlPlane(values.kubernetes);
   const more = {
     datapath: dataPath(values.datapath),
-    ...(values['pod-interface'] !== 'veth' && { podInterface: podInterfaces(values['pod-interface']) }),
+    podInterface: podInterfaces(values['pod-interface']),
     ...(values.kubernetes !== undefined && { controlPlane: values.kubernetes }),
     ...(values.changes !== undefined && { changesMost: wholeNumber('changes', values.changes, 0) }),
     ...(values.kind !== undefined && { kind: values.kind }),

@@ -111,7 +111,7 @@ export class Torture {
       const [scene, wires] = [await Scene.set(lab), await wiresOf(lab)];
       const viewSocket = join(lab.dir, 'view.sock');
       const pods = () => asGiven(attachmentsOf(lab.tried.rundir));
-      view = await ApiView.open(viewSocket, lab.api, { is: 'virgin', ...(options.podInterface !== undefined && { pods }) });
+      view = await ApiView.open(viewSocket, lab.api, { is: 'virgin', ...(options.podInterface !== 'veth' && { pods }) });
       triedView = await TriedView.open(lab, wires.labId, options.seed);
       scene.way = triedView;
       const lanes = options.hertz === 0 ? undefined : await Lanes.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
@@ -135,7 +135,7 @@ export class Torture {
     yield beginning;
     if (beginning.problems.length > 0) return;
     const [pods, standing] = [(await this.#lab.pods()).length, this.#lab.standingEnds().size];
-    if (this.#options.podInterface !== undefined) this.#options.say(`${standing} of ${pods} pods have standing ports`);
+    if (this.#options.podInterface !== 'veth') this.#options.say(`${standing} of ${pods} pods have standing ports`);
     for (const number of this.#options.steps) {
       const report = await this.#step(number);
       yield report;

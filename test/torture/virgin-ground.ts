@@ -69,7 +69,7 @@ export class VirginGround {
     const [netns, outside] = ['v', 'w'].map((letter) => `seine-${wires.labId}-${letter}${number}`) as [string, string];
     const ground = new VirginGround({ netns, rundir }, outside, wires);
     await ground.#wire();
-    if (lab.options.podInterface !== undefined) await ground.#pinPorts();
+    if (lab.options.podInterface !== 'veth') await ground.#pinPorts();
     await Promise.all([ground.#startRelay(viewSocket), ground.#startSwitch()]);
     return ground;
   }
