@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readlinkSync, rmdirSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 import { privateFolder } from '../files/private-folder.ts';
 import { removeMountPoint } from '../netlink/namespace.ts';
@@ -103,8 +103,13 @@ function isElsewhere(pid: number): boolean {
 
 /** Of a mount that a container has only a copy of, the file's removal takes away the original too (mount_namespaces(7)). */
 function portsNamespace(path: string): Leftover[] {
-  if (!existsSync(path)) return [];
-  return [{ what: `namespace of standing ports at ${path}`, remove: () => removeMountPoint(path) }];
+  const folder = dirname(path);
+  if (!existsSync(folder)) return [];
+  const remove = (): void => {
+    removeMountPoint(path);
+    rmdirSync(folder);
+  };
+  return [{ what: `namespace of standing ports at ${path}`, remove }];
 }
 
 function socketFiles(paths: readonly string[]): Leftover[] {

@@ -153,6 +153,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   expect(await cleanup([...elsewhere, '--yes', '--force'])).toMatchObject({ code: 0, err: expect.not.stringContaining('stays:') });
   expect(await nodeHolds()).toEqual(['br-phy']);
   expect([folders.bin, folders.conf, folders.state].flatMap((folder) => readdirSync(folder))).toEqual([]);
+  expect(readdirSync(paths.run)).not.toContain('netns');
   expect(await cleanup(elsewhere)).toMatchObject({ out: '', err: expect.stringContaining('nothing of Seine is on this node') });
 });
 
