@@ -32,10 +32,9 @@ export class BatchWriter<K extends string, V> {
     this.#options = options;
   }
 
-  /** @param groups keys that have to change at once */
-  cut(plan: Plan<K, V>, groups: readonly ReadonlySet<K>[] = []): PlanBatch<K, V>[] {
-    const { batchSize, depthOf } = this.#options;
-    return planBatches(plan, (key) => this.#ownerOf(key), batchSize, depthOf, groups);
+  /** @param groups keys that have to change at once @param size of a batch, in entries; the usual one if left out */
+  cut(plan: Plan<K, V>, groups: readonly ReadonlySet<K>[] = [], size = this.#options.batchSize): PlanBatch<K, V>[] {
+    return planBatches(plan, (key) => this.#ownerOf(key), size, this.#options.depthOf, groups);
   }
 
   /**

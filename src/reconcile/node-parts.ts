@@ -41,7 +41,7 @@ export interface NodeStateEvents {
   repaired(part: TargetName, tookMs: number): void;
 }
 
-/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms at most for a batch of other owners that was sent before its own. */
+/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms for a batch of other owners that was sent before its own, and where pods come one after another 4 ms. */
 const batchSizes: Readonly<Record<TargetName, number>> = {
   bridge: 500,
   switch: 64,
@@ -53,7 +53,7 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
 };
 
 /** With each bundle, ovs-vswitchd looks at all of its ports and flows: pods that come together have theirs in few. */
-const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4 } as const;
+const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
 
 /** It looks before it writes. Pairs that are made together have ports that are plugged in together, which costs ovs-vswitchd little more than one. */
 const ofLinks = { refusals: 'certain', sideBySide: 64 } as const;
@@ -90,7 +90,7 @@ export function partReconcilers(
     desired: DesiredState<K, V>,
     target: Target<K, V>,
     equal: (a: V, b: V) => boolean,
-    more: Pick<ReconcilerOptions<K, V>, 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
+    more: Pick<ReconcilerOptions<K, V>, 'batchSizeBesideUrgent' | 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
   ): Reconciler<K, V> =>
     new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
   return {

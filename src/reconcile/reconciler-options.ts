@@ -12,6 +12,8 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly backoffMs: (failures: number) => number;
   /** Most entries of one `apply`, unless one owner alone wants more. */
   readonly batchSize: number;
+  /** The same while urgent owners come, who wait for a batch of others that is under way; as ever if left out. */
+  readonly batchSizeBesideUrgent?: number;
   /**
    * Urgent changes that come within this after others were written are gathered until it is over (ms), and a round begins a turn of the loop later;
    * 0 if left out. For a target to which each write costs as much as many: with others, each waits for the slowest of those that it was gathered with.

@@ -10,6 +10,7 @@ const equal = (a: number, b: number): boolean => a === b;
 /** A reconciler between a desired state and a target in memory, with a clock moved by hand, and its events. For its tests. */
 export function reconcilerScene({
   batchSize = 100,
+  batchSizeBesideUrgent = batchSize,
   refusals = 'ifObserved',
   sideBySide = 1,
   packings = [],
@@ -17,6 +18,7 @@ export function reconcilerScene({
   gatherMs = 0,
 }: {
   readonly batchSize?: number;
+  readonly batchSizeBesideUrgent?: number;
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
   readonly packings?: readonly Packing<string, number>[];
@@ -33,6 +35,7 @@ export function reconcilerScene({
     target,
     equal,
     batchSize,
+    batchSizeBesideUrgent,
     refusals,
     sideBySide,
     gatherMs,

@@ -157,6 +157,23 @@ it('serves urgent owners between two batches of others, and reports them realise
   expect(t.drift).toEqual([]);
 });
 
+it('writes smaller batches of others while urgent owners come', async () => {
+  await startAnew({ batchSize: 4, batchSizeBesideUrgent: 2 });
+  const others = async (names: string): Promise<readonly string[]> => {
+    const from = t.target.log.length;
+    for (const name of names) t.desired.set(name, new Map([[name, 1]]));
+    await t.round();
+    return t.target.log.slice(from);
+  };
+  await t.round();
+  expect(await others('abc')).toEqual(['apply a b c tick']);
+  await t.want('urgent', { x: 1 });
+  t.pass(500);
+  expect(await others('def')).toEqual(['apply d e', 'apply f tick']);
+  t.pass(500);
+  expect(await others('ghi')).toEqual(['apply g h i tick']);
+});
+
 /** What needs no timer has happened after these. */
 const someTurns = async (): Promise<void> => {
   for (let turn = 0; turn < 10; turn++) await nextTurn();
@@ -258,7 +275,7 @@ const packings: readonly Packing<string, number>[] = [
 it.each([
   ['as they are', {}],
   ['packed', { packings }],
-  ['as they are, and what is urgent gathered', { gatherMs: 1 }],
+  ['as they are, and what is urgent gathered, and batches are smaller beside it', { gatherMs: 1, batchSize: 3, batchSizeBesideUrgent: 1 }],
 ])('converges from any history of changes and faults, with entries kept %s', async (_, options) => {
   const step = fc.oneof(
     fc.record({

@@ -354,7 +354,9 @@ export class Reconciler<K extends string, V> {
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const queue = this.#writer.cut(this.#filling.behind(plan), this.#groups);
+    const { batchSize, batchSizeBesideUrgent = batchSize } = this.#options;
+    const size = this.#urgent.isBusy ? batchSizeBesideUrgent : batchSize;
+    const queue = this.#writer.cut(this.#filling.behind(plan), this.#groups, size);
     while (queue.length > 0) {
       if (!this.#filling.isUnderWay) await this.#applyUrgent(round, queue, signal);
       await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);

@@ -1,5 +1,8 @@
 import { idle } from '../async/pause.ts';
 
+/** Pods come for a while if one has come (ms). */
+const BUSY_MS = 1_000;
+
 interface UrgentPaceOptions {
   /** How long urgent changes are gathered that come behind others (ms); 0 if left out. */
   readonly gatherMs?: number;
@@ -22,6 +25,11 @@ export class UrgentPace {
   /** Some were. */
   written(): void {
     this.#writtenMs = this.#options.now();
+  }
+
+  /** Some were a moment ago: more may be on their way. */
+  get isBusy(): boolean {
+    return this.#options.now() - this.#writtenMs < BUSY_MS;
   }
 
   /** Or until `signal` aborts, if that is sooner. Never rejects. */
