@@ -41,7 +41,7 @@ export interface NodeStateEvents {
   repaired(part: TargetName, tookMs: number): void;
 }
 
-/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms for a batch of other owners that was sent before its own, and where pods come one after another 4 ms. */
+/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms for a batch of other owners that was sent before its own, and where pods come one after another 4 ms (computed). */
 const batchSizes: Readonly<Record<TargetName, number>> = {
   bridge: 500,
   switch: 64,

@@ -54,6 +54,7 @@ export class BenchLab {
     const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', ...testPodInterface });
     const [node] = plan.nodes;
     if (!node) throw new Error('a lab without a node');
+    if (existsSync(dir)) throw new Error(`${dir} is there already`); // somebody's, which is not to be removed below
     try {
       claim(plan, journal);
       if (cluster) fillCluster(plan, cluster);
@@ -163,7 +164,6 @@ export function removeNamespaces(names: readonly string[]): void {
 /** The API server writes to memory: it is another machine elsewhere, and waits of the node's disk for it are none of the node's. */
 function claim(plan: LabPlan, journal: 'disk' | 'memory'): void {
   const { state, apiServer } = labPaths(plan.dir);
-  if (existsSync(state)) throw new Error(`${plan.dir} is a lab already`);
   mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
   writeFileSync(state, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 });
   putIntoMemory(apiServer);

@@ -53,7 +53,7 @@ function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniS
   return { ours: openOurs(lab), peer };
 }
 
-export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried' | 'isUrgent'> = {}): CniSide {
+export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried'> = {}): CniSide {
   const bin = labPaths(lab.plan.dir).bin;
   return new CniSide({
     ...more,

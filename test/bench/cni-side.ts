@@ -32,8 +32,6 @@ export interface SideOptions {
   readonly chained?: readonly ChainedPlugin[];
   /** Pods come so soon after each other that what goes on behind the DEL of one may meet the ADD of another. */
   readonly isHurried?: boolean;
-  /** Plugins go before other work, which is another machine's, as the node's daemons do. */
-  readonly isUrgent?: boolean;
 }
 
 /** A plugin of Debian's, further down a list. */
@@ -65,7 +63,6 @@ export class CniSide {
     this.#confFile = join(options.folder, 'conf.json');
     writeFileSync(this.#confFile, JSON.stringify(options.conf));
     this.#launcher = new Launcher(options.place);
-    if (options.isUrgent) this.#launcher.goFirst();
   }
 
   /** Namespaces for this many pods, made beforehand. @returns the pods, in the order in which they are used */

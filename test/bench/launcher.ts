@@ -3,7 +3,6 @@ import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { inNetns } from '../../src/lab/machine/netns.ts';
 import type { NetnsRef } from '../../src/lab/plan/names.ts';
-import { setUrgency, urgent } from '../support/urgency.ts';
 import { compiled } from './compiled.ts';
 
 /** A process to start: its program, the files it reads and writes, and all of its environment. */
@@ -46,12 +45,6 @@ export class Launcher {
     }
     const [, all] = (await this.#line()).split(' ');
     return { each, allMs: Number(all) / 1e6 };
-  }
-
-  /** What it starts goes before other work, as the node's daemons do. */
-  goFirst(): void {
-    const { pid } = this.#process;
-    if (pid !== undefined) setUrgency(pid, urgent);
   }
 
   /** Waits until the namespace has no such interface. */

@@ -31,7 +31,7 @@ export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<reado
   const lab = await BenchLab.start({ families: ['ipv4', 'ipv6'], journal: 'memory' });
   try {
     await untilSettled(lab);
-    const side = openOurs(lab, { isHurried: true, isUrgent: true });
+    const side = openOurs(lab, { isHurried: true });
     side.prepare(lab, 10);
     const quiet = await addsUntil(side, (done) => done >= quietAdds);
     let over = false;

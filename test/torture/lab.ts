@@ -54,7 +54,7 @@ export interface LabOptions {
   readonly controlPlane?: string;
   /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
   readonly datapath?: 'netdev' | 'system';
-  /** What pods get; pairs if left out. */
+  /** What pods get. */
   readonly podInterface: PodInterfaces;
 }
 
