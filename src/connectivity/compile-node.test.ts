@@ -139,7 +139,7 @@ describe('a node of IPv4', () => {
 
   it('translates the source of the node that is client and endpoint at once, and of the world to another node’s endpoint', () => {
     expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
-      'snatMark,priority=200,ct_state=-new-inv+trk,ct_mark=0x20/0x20,ct_mark=0x80/0x80,ip ' +
+      'snatMark,priority=200,ct_state=-inv+trk,ct_mark=0x20/0x20,ct_mark=0x80/0x80,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x0/0x80->ct_mark))',
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',

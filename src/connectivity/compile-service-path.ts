@@ -201,11 +201,13 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
       ],
     }));
   const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
-  // Denied once it was known, and let in again by now. Behind the other zone its mark is not seen any more.
+  // A known connection is barred again by a denial that a later policy lifts. So is one whose second packet was looked up before the first
+  // was committed: that packet is new still, and its commit for the Service bars a connection whose first packet has passed here. Tables
+  // after the other zone do not see this mark.
   const clear: Flow = {
     table: 'snatMark',
     priority: priority.normal,
-    match: { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.barred('yes')] },
+    match: { payload: family, ctState: { inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.barred('yes')] },
     steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.barred('no')) }],
   };
   return [

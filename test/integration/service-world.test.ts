@@ -1,17 +1,21 @@
 import { spawn } from 'node:child_process';
 import type { Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bindUdpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import type { Family } from '../../src/net/ip.ts';
+import { zones } from '../../src/pipeline/well-known.ts';
 import { addressOf, clusterIp, families, gatewayOf, outside, port, services } from '../support/cluster-plan.ts';
 import { datapath, patienceMs, TestCluster } from '../support/test-cluster.ts';
 
 /** The world asks the first node for a pod of the second, from the very port that the node itself uses towards that pod. */
 const limitMs = datapath === 'system' ? 20_000 : 3_000;
 const portSrc = 45_000;
+const pairs = 5;
 let cluster: TestCluster;
 
 beforeAll(async () => {
@@ -76,6 +80,36 @@ describe.each(families)('over %s', (family) => {
     }
   });
 
+  // A client that asks for A and AAAA, or opens QUIC, sends its second datagram before the first is answered.
+  // A client that asks for A and AAAA, or opens QUIC, sends its second datagram before the first is answered. With a megaflow for the lookup
+  // in the tracker and none for what follows, both are looked up before either is committed, and the second is committed last of all.
+  it('answers both datagrams that a new socket sends at once', async () => {
+    const server = await bindUdpIn(cluster.place('c'), pod.text, port.datagrams);
+    const ovs = cluster.switchOf('n1');
+    const vswitchd = Number(readFileSync(join(ovs.runDir, 'ovs-vswitchd.pid'), 'utf8'));
+    server.on('message', (data, { address, port: number }) => server.send(data, number, address));
+    const answered: string[][] = [];
+    try {
+      for (let pair = 0; pair < pairs; pair++) {
+        const client = await bindUdpIn(cluster.place('world'), far.text, portSrc + 100 + pair);
+        const answers = heardBy(client);
+        ovs.exec('ovs-appctl', 'revalidator/purge');
+        await sendTo(client, 'to no Service', services.onlyCDatagrams.port + 1, service.text);
+        await expect.poll(() => ovs.exec('ovs-appctl', 'dpctl/dump-flows'), { timeout: limitMs }).toMatch(lookupOf(family));
+        process.kill(vswitchd, 'SIGSTOP');
+        await Promise.all(['A', 'AAAA'].map((question) => sendTo(client, question, services.onlyCDatagrams.port, service.text)));
+        process.kill(vswitchd, 'SIGCONT');
+        await expect.poll(() => answers.length, { timeout: limitMs }).toBe(2);
+        answered.push(answers.toSorted());
+        client.close();
+      }
+    } finally {
+      process.kill(vswitchd, 'SIGCONT');
+      server.close();
+    }
+    expect(answered).toEqual(Array.from({ length: pairs }, () => ['A', 'AAAA']));
+  });
+
   // As after a restart of the switch on the userspace data path: the tracker takes it up with a packet from its midst.
   it('a connection of the world goes on from the same address when the tracker of its node has forgotten all', async () => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
@@ -96,6 +130,15 @@ function heardBy(socket: DatagramSocket): string[] {
   const heard: string[] = [];
   socket.on('message', (data) => heard.push(data.toString()));
   return heard;
+}
+
+/** The megaflow by which packets are looked up in the tracker. */
+function lookupOf(family: Family): RegExp {
+  return new RegExp(`^recirc_id\\(0\\),.*actions:ct\\(zone=${zones[family].main},nat\\)`, 'm');
+}
+
+async function sendTo(socket: DatagramSocket, text: string, number: number, address: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => socket.send(text, number, address, (error) => (error ? reject(error) : resolve())));
 }
 
 /** Speaks first to each client. */

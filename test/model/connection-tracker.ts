@@ -1,3 +1,4 @@
+import { ctMark } from '../../src/pipeline/fields.ts';
 import type { CtState, Nat } from '../../src/pipeline/flow.ts';
 import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
 
@@ -56,16 +57,31 @@ function seenBy(of: 'userspace' | 'kernel', packet: Packet): Tuple | undefined {
 export class ConnectionTracker implements Tracker {
   readonly #of: 'userspace' | 'kernel';
   readonly #connections = new Map<string, Remembered>();
+  #beforeBatch: ReadonlyMap<string, Remembered> = new Map();
+  #batch: 'new' | 'same' = 'new';
 
   constructor(of: 'userspace' | 'kernel') {
     this.#of = of;
   }
 
+  /**
+   * To be called before each packet. Packets of one batch are all looked up before one of them is committed. Source: lib/dpif-netdev.c
+   * `dp_execute_cb`, which runs OVS_ACTION_ATTR_CT for a whole batch.
+   */
+  startPacket(batch: 'new' | 'same'): void {
+    if (batch === 'new') this.#beforeBatch = new Map(this.#connections);
+    this.#batch = batch;
+  }
+
   track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
-    if (before?.zone === zone) return this.#seen(packet, before, { commit, nat, remark });
+    if (before?.zone === zone) {
+      if (nat?.kind === 'dst') refuseToBar(before.connection.mark, remark(before.connection.mark));
+      return this.#seen(packet, before, { commit, nat, remark });
+    }
     const tuple = seenBy(this.#of, packet);
     if (!tuple) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
-    const found = this.#connections.get(`${zone} ${tupleKey(tuple)}`);
+    const connections = commit || this.#batch === 'new' ? this.#connections : this.#beforeBatch;
+    const found = connections.get(`${zone} ${tupleKey(tuple)}`);
     if (found) return this.#seen(packet, found, { commit, nat, remark });
     if (!mayOpen(packet)) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const fresh = new Set<CtState>(['trk', 'new']);
@@ -106,6 +122,13 @@ function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
   if (nat.kind !== 'restore' && tupleKey(tuple) === tupleKey(delivered)) throw new Error(`${tupleKey(tuple)} is translated to what it is`);
   if (nat.kind === 'dst' && tupleKey(tuple) === tupleKey(reversed(tuple)))
     throw new Error(`${tupleKey(tuple)} is translated, which comes from where it goes to`);
+}
+
+/** On the kernel's data path answers come while a later packet of the client is translated; until that one is let in, they would end. */
+function refuseToBar(before: number, after: number): void {
+  const { value, mask } = ctMark.barred('yes');
+  if ((before & mask) === 0 && (after & mask) === value)
+    throw new Error('happened: the translation of a known packet bars a connection that was let in');
 }
 
 function translated(tuple: Tuple, nat: Nat | undefined): Tuple {

@@ -11,12 +11,16 @@ import type { Output } from './switch-model.ts';
 export interface Arrival {
   readonly inPort: number;
   readonly packet: Packet;
+  /** Comes in one batch with the packet before it. */
+  readonly inSameBatch?: true;
 }
 
 /** Who talks to whom, and in which order: `true` for a packet of the one who began, `false` for an answer to the last one. */
 export interface Conversation {
   readonly opening: Arrival;
   readonly order: readonly boolean[];
+  /** The one who began sends two packets at once, before there can be an answer. */
+  readonly beginsTwice: boolean;
   /** How often the same client opens another connection to the same, afterwards. */
   readonly again: number;
 }
@@ -41,8 +45,9 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       ttl: pick(64, 64, 64, 64, 2, 1),
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
       again: fc.integer({ min: 0, max: 2 }),
+      beginsTwice: fc.boolean(),
     })
-    .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again }) => {
+    .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again, beginsTwice }) => {
       const sources = openers(scene, family);
       const destinations = addresses(scene, family);
       const source = sources[from % sources.length] ?? fail();
@@ -52,7 +57,7 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       const payload = transport(target?.protocol ?? protocol, family, portSrc, target?.port ?? portDst);
       const ethDst = source.kind === 'pod' ? nextHop(scene, hop, ipDst) : scene.node.gateway.mac;
       const packet = { ...source.outer, ethSrc: source.mac, ethDst, payload: family, ipSrc: source.ip, ipDst, ttl, ...payload };
-      return { opening: { inPort: source.port, packet }, order: [true, ...order], again };
+      return { opening: { inPort: source.port, packet }, order: [true, ...order], again, beginsTwice };
     });
 }
 

@@ -100,6 +100,10 @@ const mutants: Readonly<Record<string, Mutation>> = {
     (flow) => flow.table === 'state' && marks(flow, ctMark.barred('no')),
     (all) => all.map((each) => (each.do === 'load' && each.mark.field === 'unsettled' ? { do: 'load', mark: reg.unsettled('yes') } : each)),
   ),
+  'leaves a connection barred whose second packet was looked up before the first was committed': (flow) =>
+    flow.table === 'snatMark' && marks(flow, ctMark.barred('yes'))
+      ? { ...flow, match: { ...flow.match, ctState: { ...flow.match.ctState, new: '-' } } }
+      : flow,
   'forgets that the gateway sends': without((flow) => flow.table === 'egressEntry' && marks(flow, reg.source('gateway'))),
   'forgets that peers send': without((flow) => flow.table === 'egressEntry' && marks(flow, reg.source('tunnel'))),
   'forgets that the gateway receives': without((flow) => flow.table === 'ingressEntry' && marks(flow, reg.destination('gateway'))),

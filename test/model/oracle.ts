@@ -53,7 +53,13 @@ export class Oracle {
   async #converse(conversation: Conversation): Promise<void> {
     let last: readonly Output[] = [];
     let answered = false;
-    for (const fromOpener of conversation.order) {
+    const { opening, order, beginsTwice } = conversation;
+    if (beginsTwice) await this.hear(opening);
+    for (const [index, fromOpener] of order.entries()) {
+      if (index === 0 && beginsTwice) {
+        last = await this.hear({ ...opening, inSameBatch: true });
+        continue;
+      }
       if (fromOpener) {
         last = await this.hear(nextOf(conversation, answered));
         continue;
@@ -85,6 +91,10 @@ export interface ModelOptions {
 export function modelOracle(scene: Scene, { datapath, choices = [0], compiled = compileScene(scene) }: ModelOptions): Oracle {
   let turn = 0;
   const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
-  const model = new SwitchModel({ ...compiled, tracker: new ConnectionTracker(datapath), choose, tunnelPort: scene.node.tunnel.ofPort });
-  return new Oracle(scene, ({ inPort, packet }) => model.receive(inPort, packet).outputs);
+  const tracker = new ConnectionTracker(datapath);
+  const model = new SwitchModel({ ...compiled, tracker, choose, tunnelPort: scene.node.tunnel.ofPort });
+  return new Oracle(scene, ({ inPort, packet, inSameBatch }) => {
+    tracker.startPacket(inSameBatch ? 'same' : 'new');
+    return model.receive(inPort, packet).outputs;
+  });
 }
