@@ -5,6 +5,7 @@ import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '..
 import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts';
 import { type FlowPattern, type LeadPattern, type LeadPlace, PatternFlow } from '../pipeline/flow-pattern.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { idleTimeoutOf } from './learned-choice.ts';
 import type { ProxyNode } from './proxy-config.ts';
 import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
 import {
@@ -28,9 +29,6 @@ interface ServiceCompileOptions {
    */
   readonly groupId: (name: string) => number;
 }
-
-/** Timeouts of flows are 16-bit numbers (OpenFlow 1.5.1 `ofp_flow_mod`); longer ones are the agent's to keep. */
-export const longestSwitchTimeout = 65_535;
 
 /**
  * What the bridge must hold for one port of a Service, its endpoints' translations excepted (`compileEndpoint`). Pure.
@@ -289,11 +287,12 @@ function learning(intent: ServiceIntent, { owner }: ServiceCompileOptions, ident
 
 function learnChoice({ family, transport, affinitySeconds }: ServiceIntent, owner: Owner): LearnChoice | undefined {
   if (affinitySeconds === undefined) return undefined;
+  const idleSeconds = idleTimeoutOf({ affinitySeconds });
   return {
     do: 'learnChoice',
     family,
     transport,
-    ...(affinitySeconds <= longestSwitchTimeout ? { idleSeconds: affinitySeconds } : {}),
+    ...(idleSeconds > 0 ? { idleSeconds } : {}),
     cookie: learnedCookieOf(owner),
   };
 }

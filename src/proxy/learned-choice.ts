@@ -8,6 +8,9 @@ import {
   type ServiceIntent,
 } from './service-intent.ts';
 
+/** Timeouts of flows are 16-bit numbers (OpenFlow 1.5.1 `ofp_flow_mod`); longer ones are the agent's to keep. */
+export const longestSwitchTimeout = 65_535;
+
 /** What the switch remembers of a client with affinity, as the learned flow says it. */
 export interface LearnedChoice {
   readonly client: Ip;
@@ -32,6 +35,11 @@ export function mayChoose(intent: ServiceIntent | undefined, choice: LearnedChoi
   if (address === undefined) return false;
   const client = choice.byGateway && !isOwn(choice.client) ? 'world' : 'pod';
   return keysOf(endpointsFor(intent, address.kind, client)).has(choice.endpoint);
+}
+
+/** Idle timeout of the flow that remembers a client (s). 0, for none, where the timeout of the Service is the agent's to keep. */
+export function idleTimeoutOf({ affinitySeconds }: Pick<ServiceIntent, 'affinitySeconds'>): number {
+  return affinitySeconds === undefined || affinitySeconds > longestSwitchTimeout ? 0 : affinitySeconds;
 }
 
 /** Whether clients that are remembered for `before` may be remembered for what `after` does not allow. */

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { isLearned, type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
+import { isLearned, learnedCookieOf, type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
 import { reg } from '../../src/pipeline/fields.ts';
 import { goto, load } from '../../src/pipeline/flow.ts';
 import { tables } from '../../src/pipeline/tables.ts';
@@ -86,6 +86,15 @@ describe('learned choices of endpoints', () => {
     return [...dump.matchAll(/nw_src=([0-9.]+)/g)].map(([, client = '']) => client).toSorted();
   }
 
+  function learnedFlows(): string[] {
+    return ovs
+      .exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${tables.affinity.id}`)
+      .split('\n')
+      .filter((line) => line.includes('nw_src='));
+  }
+
+  const idleTimeouts = (): (string | undefined)[] => learnedFlows().map((line) => /idle_timeout=(\d+)/.exec(line)?.[1]);
+
   it('are removed with their endpoint, and no others; all with the Service; long ones when unused', async () => {
     const time = { nowMs: 0 };
     const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal, nowMs: () => time.nowMs });
@@ -137,6 +146,51 @@ describe('learned choices of endpoints', () => {
     await expect.poll(remembered).toEqual([]);
   });
 
+  describe('have the present timeout of their Service', () => {
+    const owner = ownerOf('service', 'default/timeout:http/ipv4');
+    const at = (seconds: number): ServiceIntent => intent('10.96.0.13', seconds, first);
+    const longest = 65_535;
+
+    afterEach(() =>
+      ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.affinity.id},cookie=${learnedCookieOf(owner)}/-1`),
+    );
+
+    async function learned(seconds: number): Promise<AffinityKeeper> {
+      await serve(owner, 10, at(seconds));
+      connect('10.10.9.1', '10.96.0.13');
+      await expect.poll(remembered).toEqual(['10.10.9.1']);
+      return new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+    }
+
+    it.each([
+      ['shorter', 600, 60, '60'],
+      ['longer', 60, 600, '600'],
+      ['too long for the switch', 600, longest + 1, undefined],
+      ['not too long any more', longest + 1, 600, '600'],
+    ])('after it becomes %s', async (_, before, after, timeout) => {
+      const keeper = await learned(before);
+      keeper.portChanged(owner, at(before), at(after), Promise.resolve());
+      await expect.poll(idleTimeouts).toEqual([timeout]);
+      expect([remembered(), keeper.removed]).toEqual([['10.10.9.1'], 0]);
+    });
+
+    it('after it changed while no agent ran', async () => {
+      const keeper = await learned(600);
+      keeper.portChanged(owner, undefined, at(60), Promise.resolve());
+      expect(await keeper.compare()).toBe('corrected');
+      expect(idleTimeouts()).toEqual(['60']);
+      expect(await keeper.compare()).toBe('kept');
+    });
+
+    it('and keep their endpoint, which the renewal does not choose again', async () => {
+      const keeper = await learned(600);
+      await serve(owner, 10, intent('10.96.0.13', 60, first, second));
+      keeper.portChanged(owner, at(600), intent('10.96.0.13', 60, second), Promise.resolve());
+      await expect.poll(remembered).toEqual([]);
+      expect(keeper.removed).toBe(1);
+    });
+  });
+
   describe('after a restart of the agent', () => {
     const owners = ['kept', 'moved', 'plain', 'deleted'].map((name) => ownerOf('service', `default/${name}:http/ipv4`));
     const [kept, moved, plain, deleted] = owners;
@@ -165,7 +219,7 @@ describe('learned choices of endpoints', () => {
     it('go where the endpoint, the affinity or the Service went meanwhile, and stay where it did not', async () => {
       await bind([9, 1, 1, 1]);
       const keeper = restarted();
-      expect(await keeper.compare()).toBe('removed');
+      expect(await keeper.compare()).toBe('corrected');
       expect(remembered().every((client) => client.startsWith('10.10.20.'))).toBe(true);
       expect(remembered()).toHaveLength(9);
       expect(await keeper.compare()).toBe('kept');
@@ -176,7 +230,7 @@ describe('learned choices of endpoints', () => {
       const keeper = restarted();
       expect(await keeper.compare()).toBe('held');
       expect([remembered().length, keeper.held]).toEqual([15, 6]);
-      expect(await keeper.compare()).toBe('removed');
+      expect(await keeper.compare()).toBe('corrected');
       expect([remembered().length, keeper.held]).toEqual([9, 0]);
     });
 

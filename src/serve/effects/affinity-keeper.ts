@@ -7,11 +7,10 @@ import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import type { FlowStats } from '../../openflow/flow-stats.ts';
 import { learnedCookie, learnedCookieOf, type Owner } from '../../pipeline/cookie.ts';
 import { tables } from '../../pipeline/tables.ts';
-import { longestSwitchTimeout } from '../../proxy/compile-service.ts';
-import { mayChoose, narrows } from '../../proxy/learned-choice.ts';
+import { idleTimeoutOf, type LearnedChoice, longestSwitchTimeout, mayChoose, narrows } from '../../proxy/learned-choice.ts';
 import type { ServiceIntent } from '../../proxy/service-intent.ts';
 import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
-import { readLearnedFlow, strictDelete } from './learned-flow.ts';
+import { readLearnedFlow, strictDelete, withIdleTimeout } from './learned-flow.ts';
 
 /**
  * When learned choices are looked at after a change, in ms after the acknowledgement: a packet under way through what the data path
@@ -20,8 +19,8 @@ import { readLearnedFlow, strictDelete } from './learned-flow.ts';
 const AFTER_MS = [0, 40, 600] as const;
 /** How often choices that the switch cannot let expire are looked at (ms). */
 const LONG_LOOK_MS = 60_000;
-/** When all are compared again: after some were taken away, which a packet under way may learn once more, and after a failure or a hold. */
-const AGAIN_MS = { removed: 1_000, failed: 10_000, held: 10_000 } as const;
+/** When all are compared again: after some were corrected, which a packet under way may learn once more, and after a failure or a hold. */
+const AGAIN_MS = { corrected: 1_000, failed: 10_000, held: 10_000 } as const;
 /** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
 const HOLD = { share: 0.3, atLeast: 5 } as const;
 const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
@@ -38,14 +37,25 @@ interface AffinityKeeperOptions {
   readonly nowMs?: () => number;
 }
 
+/** What a comparison found: nothing to do, choices that were corrected, or removals that wait for a second comparison. */
+type AffinityComparison = 'kept' | 'corrected' | 'held';
+
+/** A flow-mod that gives a choice another timeout. */
+interface Renewal {
+  readonly cookie: bigint;
+  readonly choice: LearnedChoice;
+  readonly message: Uint8Array;
+}
+
 interface Use {
   readonly packets: bigint;
   readonly sinceMs: number;
 }
 
 /**
- * Takes learned choices of endpoints away where the switch does not do it by itself: the Service may not choose that endpoint for that
- * client any more, or its timeout is longer than a flow's can be.
+ * Removes learned choices of endpoints where the switch does not do it by itself: the Service may not choose that endpoint for that
+ * client any more, or its timeout is longer than a flow's can be. A choice carries the timeout of the time when it was learned: the keeper
+ * replaces it when the Service's timeout changes.
  */
 export class AffinityKeeper implements ServiceSubscriber {
   readonly #options: AffinityKeeperOptions;
@@ -87,7 +97,8 @@ export class AffinityKeeper implements ServiceSubscriber {
     else this.#ports.delete(learnedCookieOf(owner));
     if (seconds > longestSwitchTimeout) this.#long.set(owner, seconds);
     else this.#long.delete(owner);
-    if (before?.affinitySeconds === undefined || !narrows(before, after)) return;
+    if (before?.affinitySeconds === undefined) return;
+    if (before.affinitySeconds === after?.affinitySeconds && !narrows(before, after)) return;
     this.#clean(owner, acknowledged).catch((thrown: unknown) => this.#failed(thrown));
   }
 
@@ -110,7 +121,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     }
   }
 
-  async #tryCompare(): Promise<'kept' | 'removed' | 'held' | 'failed'> {
+  async #tryCompare(): Promise<AffinityComparison | 'failed'> {
     try {
       const result = await this.compare();
       this.#isBehind = result !== 'kept';
@@ -124,18 +135,24 @@ export class AffinityKeeper implements ServiceSubscriber {
     }
   }
 
-  /** Takes away every choice that is not allowed now. So many that the repair could be the outage go only when they are found again. */
-  async compare(): Promise<'kept' | 'removed' | 'held'> {
+  /**
+   * Removes every choice that is not allowed now, and gives the others the timeout of their Service. Removals that are so many that the
+   * repair could be the outage wait until a second comparison confirms them.
+   */
+  async compare(): Promise<AffinityComparison> {
     const { log } = this.#options;
     const learned = { table: tables.affinity.id, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE };
     const gone: Uint8Array[] = [];
+    const outdated: Renewal[] = [];
     let all = 0;
     await this.#list(learned, (flow) => {
       // Of fragments: theirs is no owner's, and lives for seconds.
       if (flow.cookie === learnedCookie) return;
       all++;
       if (!this.#isAllowed(flow)) gone.push(strictDelete(flow));
+      else outdated.push(...this.#renewalOf(flow));
     });
+    await this.#renew(outdated);
     if (this.#held === 0 && gone.length >= HOLD.atLeast && gone.length > HOLD.share * all) {
       this.#held = gone.length;
       const told = 'many remembered clients have endpoints that they may not have now; they go if a second look comes to the same';
@@ -144,7 +161,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     }
     this.#held = 0;
     await this.#delete(gone);
-    return gone.length > 0 ? 'removed' : 'kept';
+    return gone.length + outdated.length > 0 ? 'corrected' : 'kept';
   }
 
   /** Takes away long choices that no new connection has used for their Service's time, as far as this agent has seen it. */
@@ -169,8 +186,34 @@ export class AffinityKeeper implements ServiceSubscriber {
     for (const atMs of AFTER_MS) {
       if (atMs > passedMs) await sleep(atMs - passedMs, undefined, { signal, ref: false });
       passedMs = atMs;
-      await this.#remove(owner, (flow) => !this.#isAllowed(flow));
+      const outdated: Renewal[] = [];
+      await this.#remove(owner, (flow) => {
+        const isAllowed = this.#isAllowed(flow);
+        if (isAllowed) outdated.push(...this.#renewalOf(flow));
+        return !isAllowed;
+      });
+      await this.#renew(outdated);
     }
+  }
+
+  /** None if the flow has the timeout of its Service. */
+  #renewalOf(flow: FlowStats): Renewal[] {
+    const choice = readLearnedFlow(flow);
+    const intent = this.#ports.get(flow.cookie);
+    if (choice === undefined || intent === undefined) return [];
+    const idleTimeout = idleTimeoutOf(intent);
+    return flow.idleTimeout === idleTimeout ? [] : [{ cookie: flow.cookie, choice, message: withIdleTimeout(flow, idleTimeout) }];
+  }
+
+  /** A choice that the Service has stopped to allow since it was read is left to the removal under way, which it would undo. */
+  async #renew(outdated: readonly Renewal[]): Promise<void> {
+    const { bridge, signal, isOwn } = this.#options;
+    const allowed = outdated.filter(({ cookie, choice }) => mayChoose(this.#ports.get(cookie), choice, isOwn));
+    if (allowed.length > 0)
+      await bridge.bundle(
+        allowed.map(({ message }) => message),
+        signal,
+      );
   }
 
   #isAllowed(flow: FlowStats): boolean {

@@ -29,6 +29,14 @@ export function strictDelete({ table, priority, match }: Pick<FlowStats, 'table'
   return w.finish();
 }
 
+/** The same choice with another idle timeout (s), 0 for none. Replaces the flow, whose time without a packet starts at zero. */
+export function withIdleTimeout(flow: FlowStats, idleTimeout: number): Uint8Array {
+  const { table, priority, cookie, hardTimeout, flags, importance, match, instructions } = flow;
+  const w = new ByteWriter(256);
+  writeFlowMod(w, { command: 'add', table, priority, cookie, idleTimeout, hardTimeout, flags, importance, match, instructions });
+  return w.finish();
+}
+
 function sourceOf({ ip_src: ipv4, ipv6_src: ipv6 }: Match): Ip | undefined {
   return whole('ipv4', ipv4) ?? whole('ipv6', ipv6);
 }
