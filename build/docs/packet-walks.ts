@@ -148,7 +148,7 @@ function picture({ flows, outputs }: Walk): string {
 }
 
 function whereTo({ to, packet }: Output): string {
-  if (to === 'agent') return 'to the agent';
+  if (typeof to === 'string' && to !== 'flood') return 'to the agent';
   if (to === 'flood') return 'flooded';
   const who = to === tunnel.ofPort ? 'tunnel' : to === gateway.ofPort ? 'gateway' : `pod ${to}`;
   const ports = packet.portDst === undefined ? '' : `:${packet.portDst}`;

@@ -19,7 +19,7 @@ import { watchContestedSettings } from '../node/contested-settings.ts';
 import { Readiness } from '../node/readiness.ts';
 import { TakenWays } from '../node/taken-ways.ts';
 import { HalfOpenConnections } from '../packet-in/half-open.ts';
-import { NoEndpointResponder } from '../packet-in/no-endpoint.ts';
+import { NoEndpointResponder, type UnservedPortCheck } from '../packet-in/no-endpoint.ts';
 import { UntranslatedPackets } from '../packet-in/untranslated.ts';
 import type { LinksTarget } from '../reconcile/links-target.ts';
 import type { NodeStateEvents } from '../reconcile/node-parts.ts';
@@ -72,7 +72,12 @@ export function createAgent(
     signal,
   );
   const ports = new PortWatch(ovs.database, signal);
-  const packetIn = { responder: new NoEndpointResponder(ovs.packets, log), halfOpen: new HalfOpenConnections(ovs.packets, log) };
+  let started: StartedNode | undefined;
+  const isUnservedPort: UnservedPortCheck = (destination) => started?.proxy.clusterAddresses.isUnservedPort(destination) ?? false;
+  const packetIn = {
+    responder: new NoEndpointResponder({ packets: ovs.packets, isUnservedPort, log }),
+    halfOpen: new HalfOpenConnections(ovs.packets, log),
+  };
   new UntranslatedPackets(ovs.packets, log);
   const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });
   const peers = peersFromNodes(sources.nodes.replica, config.nodeName);
@@ -104,7 +109,6 @@ export function createAgent(
       looks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
     ];
   };
-  let started: StartedNode | undefined;
   const startHooks: StartHooks = {
     ...hooks,
     started: (node) => (started = node),

@@ -3,6 +3,7 @@ import { compileNode } from '../connectivity/compile-node.ts';
 import { compileOpenings, openingsOwner } from '../connectivity/compile-openings.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../connectivity/compile-unserved-ports.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
@@ -28,6 +29,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
   const { environment } = inputs;
   bridge.want(ownerOf('node'), () => compileNode(environment));
+  bridge.want(unservedPortsOwner, () => compileUnservedPorts(environment));
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
   for (const { owner, intent } of inputs.subjects) bridge.want(owner, () => ({ ...nothing, flows: compileSubject(intent) }));

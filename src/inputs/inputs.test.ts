@@ -7,6 +7,7 @@ import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
 import { compilePod } from '../connectivity/compile-pod.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../connectivity/compile-unserved-ports.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
 import { endpointOwner } from '../proxy/endpoint-owner.ts';
@@ -25,6 +26,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   const bridge = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
   const want = (owner: Owner, wanted: Parameters<typeof encodeBridgeEntries>[1]) => bridge.set(owner, encodeBridgeEntries(owner, wanted));
   want(ownerOf('node'), compileNode(environment));
+  want(unservedPortsOwner, compileUnservedPorts(environment));
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
   for (const { owner, intent } of podInputs) want(owner, compilePod(intent));

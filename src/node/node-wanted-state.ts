@@ -1,5 +1,6 @@
 import { compileFirewall, firewallTable } from '../connectivity/compile-firewall.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../connectivity/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { Cidr, Ip } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
@@ -18,6 +19,7 @@ type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall'>;
 export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
   wantSwitch(config, nodeState, environment);
   nodeState.want(nodeOwner, compileNode(environment));
+  nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
 }
 

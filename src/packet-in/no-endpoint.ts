@@ -3,40 +3,50 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import { type PacketIn, writePacketOut } from '../openflow/packet.ts';
 import { ofPort } from '../openflow/protocol.ts';
-import { refuse } from '../proxy/refusal.ts';
+import { type Destination, destinationOf, refuse } from '../proxy/refusal.ts';
 import { bytesOf } from '../wire/bytes.ts';
 import type { PacketExchange } from './packet-inbox.ts';
 
 /** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
 const rate = { perSecond: 500, burst: 1_000 } as const;
 
-/** Answers connections to Services without endpoints. */
+/** Whether the address is a Service's, and the Service does not have that port. False as long as it is not known. */
+export type UnservedPortCheck = (destination: Destination) => boolean;
+
+interface NoEndpointOptions {
+  readonly packets: PacketExchange;
+  readonly isUnservedPort: UnservedPortCheck;
+  readonly log: Log;
+}
+
+/** Answers connections to Services without endpoints, and to ports that a Service does not have. */
 export class NoEndpointResponder {
-  readonly #packets: PacketExchange;
-  readonly #log: Log;
-  readonly #tokens = new TokenBucket(rate);
+  readonly #options: NoEndpointOptions;
+  /** One for each reason: clients that try unused addresses must not take the answers of others. */
+  readonly #tokens = { noEndpoint: new TokenBucket(rate), unservedPort: new TokenBucket(rate) };
   #answered = 0;
   #suppressed = 0;
 
-  constructor(packets: PacketExchange, log: Log) {
-    this.#packets = packets;
-    this.#log = log;
-    packets.on('noEndpoint', (packet) => this.#receive(packet));
+  constructor(options: NoEndpointOptions) {
+    this.#options = options;
+    options.packets.on('noEndpoint', (packet) => this.#receive(packet, this.#tokens.noEndpoint));
+    options.packets.on('unservedPort', (packet) => {
+      const destination = destinationOf(packet.data);
+      if (destination && options.isUnservedPort(destination)) this.#receive(packet, this.#tokens.unservedPort);
+    });
   }
 
   get counters(): { readonly answered: number; readonly suppressed: number } {
     return { answered: this.#answered, suppressed: this.#suppressed };
   }
 
-  #receive(packet: PacketIn): void {
-    if (!this.#tokens.take()) {
+  #receive(packet: PacketIn, tokens: TokenBucket): void {
+    if (!tokens.take()) {
       this.#suppressed++;
       return;
     }
     this.#answer(packet).catch((thrown: unknown) =>
-      this.#log.debug('a connection to a Service without endpoints was not answered', {
-        cause: SeineError.from(thrown, 'packet-out').message,
-      }),
+      this.#options.log.debug('a connection to a Service was not refused', { cause: SeineError.from(thrown, 'packet-out').message }),
     );
   }
 
@@ -47,7 +57,7 @@ export class NoEndpointResponder {
     const out = bytesOf((w) =>
       writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port: inPort }], data: answer }),
     );
-    await this.#packets.send([out]);
+    await this.#options.packets.send([out]);
     this.#answered++;
   }
 }

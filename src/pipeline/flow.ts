@@ -9,6 +9,7 @@ export const priority = {
   miss: 0,
   lowest: 100,
   low: 190,
+  aboveLow: 195,
   normal: 200,
   above: 205,
   high: 210,

@@ -47,7 +47,7 @@ export const zones = {
 } as const;
 
 /** First byte of the userdata of a packet that the bridge sends to the agent. */
-export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7 } as const;
+export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7, unservedPort: 8 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
 /** Meters of what pods receive, by pods' ports; behind those of what they send, which have the numbers of their ports. */
@@ -55,6 +55,9 @@ export const ingressMeters = { first: podOfPorts.last + 1 } as const;
 
 /** The meter of a pod's denied packets, which are shown to the agent, is `offset` and the pod's port. */
 export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.first } as const;
+
+/** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
+export const nodeMeters = { unservedPorts: 32_700 } as const;
 
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */
 export const tunnelCarriers = {

@@ -1,4 +1,6 @@
 import { internetChecksum } from '../net/internet-checksum.ts';
+import { type Ip, ipFromValue } from '../net/ip.ts';
+import type { Transport } from '../pipeline/flow.ts';
 
 /**
  * The answer to a packet for a Service without endpoints, as the Service's address itself would give it: a TCP reset, or a
@@ -46,6 +48,28 @@ export function refuse(frame: Uint8Array): Uint8Array | undefined {
   if (!answer) return undefined;
   const header = Buffer.concat([bytes.subarray(6, 12), bytes.subarray(0, 6), bytes.subarray(12, 14)]);
   return Buffer.concat([header, answer]);
+}
+
+/** Where a packet is going. */
+export interface Destination {
+  readonly ip: Ip;
+  readonly transport: Transport;
+  readonly port: number;
+}
+
+const transports: ReadonlyMap<number, Transport> = new Map([
+  [TCP, 'tcp'],
+  [UDP, 'udp'],
+  [SCTP, 'sctp'],
+]);
+
+/** @returns undefined for a fragment, for what is cut short, and for protocols without ports */
+export function destinationOf(frame: Uint8Array): Destination | undefined {
+  const packet = readPacket(Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength));
+  const transport = packet && transports.get(packet.protocol);
+  if (packet === undefined || transport === undefined || packet.payload.length < 4) return undefined;
+  const ip = ipFromValue(packet.family, BigInt(`0x${packet.destination.toString('hex')}`));
+  return { ip, transport, port: packet.payload.readUInt16BE(2) };
 }
 
 function readPacket(frame: Buffer): IpPacket | undefined {

@@ -4,6 +4,7 @@ import { cidrContains, type Ip } from '../net/ip.ts';
 import { legacyIptables } from '../netlink/legacy-iptables.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
+import { ClusterAddresses } from './cluster-addresses.ts';
 import { AffinityKeeper } from './effects/affinity-keeper.ts';
 import { ConnectionCleaner } from './effects/connection-cleaner.ts';
 import { HealthCheckNodePorts } from './effects/health-check-node-ports.ts';
@@ -38,6 +39,7 @@ export interface NodeServices {
   readonly affinity: AffinityKeeper;
   readonly startCleaner: StartCleaner;
   readonly tracked: TrackedConnections;
+  readonly clusterAddresses: ClusterAddresses;
   /** Who has a port of the node already, in words for people: a pod's host port must not take its place. */
   readonly hostPortHolder: ReturnType<typeof hostPortHolder>;
   /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
@@ -76,7 +78,8 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
   const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
-  for (const subscriber of [affinity, cleaner, times, health, events]) services.subscribe(subscriber);
+  const clusterAddresses = new ClusterAddresses();
+  for (const subscriber of [clusterAddresses, affinity, cleaner, times, health, events]) services.subscribe(subscriber);
   const close = (): void => {
     for (const each of [healthz, health, nftables, conntrack, diagnosisSocket]) each.close();
   };
@@ -99,6 +102,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     affinity,
     startCleaner,
     tracked,
+    clusterAddresses,
     hostPortHolder: holder,
     remember: () => startCleaner.remember(),
     follow,

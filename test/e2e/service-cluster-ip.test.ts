@@ -39,8 +39,26 @@ describe('a cluster address', () => {
     const ports = portsOf(['a', 81, 'TCP', 80], ['b', 82, 'TCP', 'tcp-8080'], ['c', 82, 'UDP', 'udp-80']);
     const service = await lab.service(lab.name('multi'), { selector: { app: 'multi' }, ports });
     await lab.seesEverywhere(service, everywhere, { pods: ['multi'], failures: [] });
+  });
+
+  it('refuses ports that its Service does not have, in each protocol, and an address without a Service stays silent', async () => {
+    const ports = portsOf(['tcp', 81, 'TCP', 80], ['udp', 82, 'UDP', 'udp-80']);
+    const service = await lab.service(lab.name('other-port'), { selector: { app: 'multi' }, ports });
+    await lab.seesEverywhere(service, everywhere, { pods: ['multi'], failures: [] });
     for (const address of service.spec.clusterIPs ?? [])
-      expect(await lab.look({ from: 'client-1', address, port: 83, ...silent })).toMatchObject({ pods: [] });
+      for (const from of ['client-1', 'node-1'])
+        for (const [protocol, port] of [
+          ['tcp', 82],
+          ['tcp', 83],
+          ['udp', 81],
+          ['udp', 83],
+        ] as const)
+          expect(await lab.look({ from, address, port, protocol, tries: 2, timeoutMs: 1_000 })).toMatchObject({
+            pods: [],
+            failures: ['REFUSED'],
+          });
+    for (const address of ['10.96.200.200', 'fd00:96::c8c8'])
+      expect((await lab.look({ from: 'client-1', address, port: 83, ...silent })).failures).not.toContain('REFUSED');
   });
 
   it('serves one port for two and stops for the one that goes', async () => {

@@ -170,9 +170,10 @@ export class Reference {
     const plain = { asked: tuple, given: tuple, service: false, hairpin: false, byGateway: arrival.from === 'gateway' };
     if (arrival.from === 'gateway' && this.#isNoSource(tuple.src)) return dropped;
     const service = arrival.from === 'tunnel' ? undefined : this.#promised(arrival, tuple);
-    if (!service) return [this.#send(arrival, plain, false)];
+    if (!service)
+      return this.#isUnservedPort(arrival, tuple) ? delivered('agent: unservedPort', arrival.packet) : [this.#send(arrival, plain, false)];
     if (service.what === 'dropped') return dropped;
-    if (service.what === 'refused') return delivered('agent', arrival.packet);
+    if (service.what === 'refused') return delivered('agent: noEndpoint', arrival.packet);
     const stays = service.affinity ? this.#stays.get(choiceKey(tuple)) : undefined;
     const open = stays !== undefined && service.endpoints.includes(stays) ? [stays] : service.endpoints;
     return open.map((endpoint) => {
@@ -182,6 +183,14 @@ export class Reference {
         ...(service.affinity && { chose: { client: choiceKey(tuple), endpoint } }),
       };
     });
+  }
+
+  /** The agent decides: it knows whether the address is a Service's. */
+  #isUnservedPort({ from, packet }: Arrival, { protocol, dst }: Tuple): boolean {
+    const { tunnel, serviceCidrs } = this.#scene.node;
+    const isTunnelled = protocol === 'udp' && tunnel.type !== 'gre' && packet.portDst === tunnel.port;
+    if (from === 'tunnel' || (from === 'pod' && isTunnelled) || this.#place(dst) !== undefined) return false;
+    return (protocol === 'tcp' || protocol === 'udp' || protocol === 'sctp') && serviceCidrs.some((cidr) => cidrContains(cidr, dst));
   }
 
   #isNoSource(ip: Ip): boolean {

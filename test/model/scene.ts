@@ -2,6 +2,7 @@ import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import { compileNode } from '../../src/connectivity/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/connectivity/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/connectivity/compile-pod.ts';
+import { compileUnservedPorts, unservedPortsOwner } from '../../src/connectivity/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import type { Family } from '../../src/net/ip.ts';
 import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
@@ -145,6 +146,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
   };
   return new Map<Owner, Wanted>([
     [ownerOf('node'), compileNode(node)],
+    [unservedPortsOwner, compileUnservedPorts(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [
       ownerOf('peer'),

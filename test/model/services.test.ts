@@ -42,7 +42,7 @@ function outcome(
     ...(asked.protocol === 'tcp' && { tcpFlags: 'syn' as const }),
   };
   const { tables, flows, outputs, translations } = new SwitchModel(options).receive(inPort, packet);
-  if (outputs.some(({ to }) => to === 'agent')) return 'refused';
+  if (outputs.some(({ to }) => to === 'agent: noEndpoint')) return 'refused';
   const [only] = translations;
   if (only) return `${only.dst.text} ${only.dstPort}`;
   // A packet that no Service's flow wanted goes on as it is.

@@ -19,12 +19,13 @@ import {
 import { formatFlow } from '../../src/pipeline/format.ts';
 import type { Mark } from '../../src/pipeline/registers.ts';
 import type { PipelineTableName } from '../../src/pipeline/tables.ts';
+import type { PipelinePacketInReason } from '../../src/pipeline/well-known.ts';
 import type { Remembered, Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
 
-/** Where a packet went: a port, all but its input port (flood), or the agent. */
+/** Where a packet went: a port, all but its input port (flood), or the agent, and why to that one. */
 export interface Output {
-  readonly to: number | 'flood' | 'agent';
+  readonly to: number | 'flood' | `agent: ${PipelinePacketInReason}`;
   readonly packet: Packet;
 }
 
@@ -174,7 +175,7 @@ export class SwitchModel {
         walk.outputs.push({ to: 'flood', packet });
         break;
       case 'toAgent':
-        walk.outputs.push({ to: 'agent', packet });
+        walk.outputs.push({ to: `agent: ${step.reason}`, packet });
         break;
       case 'learnUnknownTunnelPeer':
         if (packet.tunSrc) walk.unknownTunnelPeers.push(packet.tunSrc);

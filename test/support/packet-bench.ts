@@ -4,9 +4,11 @@ import { addressBits } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection.ts';
 import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../src/openflow/control.ts';
+import type { PacketIn } from '../../src/openflow/packet.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
 import type { Owner } from '../../src/pipeline/cookie.ts';
 import { tables } from '../../src/pipeline/tables.ts';
+import { type PipelinePacketInReason, packetInReason } from '../../src/pipeline/well-known.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
 import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
 import { packetInController } from '../../src/reconcile/to-openflow.ts';
@@ -173,7 +175,7 @@ function agentConnection(runDir: string, received: Output[]): OpenFlowConnection
     ],
     unsolicited: (bytes) => {
       const heard = decodeUnsolicited(bytes);
-      if (heard.kind === 'packetIn') received.push({ to: 'agent', packet: decodeFrame(heard.packet.data) });
+      if (heard.kind === 'packetIn') received.push({ to: `agent: ${reasonOf(heard.packet)}`, packet: decodeFrame(heard.packet.data) });
     },
   });
 }
@@ -205,4 +207,11 @@ class Capture {
   close(): void {
     closeSync(this.#fd);
   }
+}
+
+function reasonOf({ userdata }: PacketIn): PipelinePacketInReason {
+  const reasons = Object.entries(packetInReason) as [PipelinePacketInReason, number][];
+  const found = reasons.find(([, number]) => number === userdata?.[0]);
+  if (!found) throw new Error(`no flow sends packets to the agent with the user data ${userdata}`);
+  return found[0];
 }

@@ -1,0 +1,46 @@
+import type { Destination } from '../proxy/refusal.ts';
+import { portKey } from '../proxy/service-claims.ts';
+import type { ServiceIntent } from '../proxy/service-intent.ts';
+import type { ServiceChange, ServiceSubscriber } from './service-changes.ts';
+
+/**
+ * Ports that are served at cluster addresses. A connection to another port of such an address is refused; a connection to an address without
+ * any port is not, because its Service may be new and on its way to this node.
+ */
+export class ClusterAddresses implements ServiceSubscriber {
+  /** Ports by address. */
+  readonly #ports = new Map<string, Set<string>>();
+
+  changed({ ports }: Pick<ServiceChange, 'ports'>): void {
+    for (const { was, is } of ports) {
+      this.#forget(was);
+      this.#add(is);
+    }
+  }
+
+  /** Whether the address is a Service's and the Service has another port than this. */
+  isUnservedPort({ ip, transport, port }: Destination): boolean {
+    const served = this.#ports.get(ip.text);
+    return served !== undefined && !served.has(portKey(transport, port));
+  }
+
+  #forget(intent: ServiceIntent | undefined): void {
+    for (const { ip, port } of clusterAddresses(intent)) {
+      const served = this.#ports.get(ip.text);
+      if (intent === undefined || served === undefined) continue;
+      served.delete(portKey(intent.transport, port));
+      if (served.size === 0) this.#ports.delete(ip.text);
+    }
+  }
+
+  #add(intent: ServiceIntent | undefined): void {
+    for (const { ip, port } of clusterAddresses(intent)) {
+      const served = this.#ports.get(ip.text) ?? new Set();
+      if (intent) this.#ports.set(ip.text, served.add(portKey(intent.transport, port)));
+    }
+  }
+}
+
+function clusterAddresses(intent: ServiceIntent | undefined): ServiceIntent['addresses'] {
+  return intent?.addresses.filter(({ kind }) => kind === 'cluster') ?? [];
+}
