@@ -97,25 +97,24 @@ export class Enforcement {
     const published = (pods: Iterable<string>): void => {
       for (const key of pods) this.#due.add(key);
     };
+    const adoptedAt = (pod: string) => this.#subjects.currentOf(pod).find(({ owner }) => this.#undecided.has(owner))?.ofPort;
     this.#rows = new ClassRows({
       ...options,
       engine,
       pods: () => this.#subjects.pods(),
       areLed: () => this.#areLed(),
-      surroundings: {
-        adoptedAt: (pod) => [...this.#subjects.ofPod(pod)].find(({ owner }) => this.#undecided.has(owner))?.ofPort,
-        areAddressesKnown: options.areAddressesKnown,
-      },
+      surroundings: { adoptedAt, areAddressesKnown: options.areAddressesKnown },
       entries: () => this.#standing.keys(),
       published,
     });
-    this.#standings = new Standings({ ...options, engine, rulesKnown: () => options.rulesKnown() && this.#isFed });
+    const rulesKnown = () => options.rulesKnown() && this.#isFed;
+    this.#standings = new Standings({ ...options, engine, subjects: this.#subjects, rulesKnown });
     this.#openings = new ServiceOpenings(options);
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
     this.#objects = new ObjectFeed({
       engine,
       sources,
-      isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.has(key),
+      isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.hasCurrent(key),
       turns,
       changed: () => {
         this.#options.programming?.noted();
@@ -155,7 +154,7 @@ export class Enforcement {
 
   /** Of each pod of the cluster that has an attachment here, by `namespace/name`. */
   pods(): ReturnType<typeof podStandings> {
-    return podStandings(this.#subjects.all(), this.#standing, this.#engine.matrix);
+    return podStandings(this.#subjects.withoutPredecessors(), this.#standing, this.#engine.matrix);
   }
 
   /** What is denied that policies allow, in words. */
@@ -308,12 +307,15 @@ export class Enforcement {
 
   #putLocal(key: string): PolicyPod | undefined {
     const { nodeName, factsOf } = this.#options;
-    const [subject] = this.#subjects.ofPod(key);
-    const facts = subject?.pod && factsOf(subject.pod);
+    const facts = this.#subjects.identify(key, factsOf);
     const pod = facts && this.#subjects.policyPod(key, nodeName, facts);
     this.#objects.leaveTo(key);
     if (pod) this.#engine.putPod(pod);
-    else this.#engine.removePod(key);
+    else {
+      this.#engine.removePod(key);
+      // A pod of that name may run on another node by now, while the sandbox of its predecessor is still here.
+      this.#objects.lookAgain(key);
+    }
     this.#due.add(key);
     return pod;
   }

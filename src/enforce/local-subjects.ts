@@ -20,6 +20,8 @@ export type LocalPodFacts = Pick<PolicyPod, 'labels' | 'ports' | 'createdAt'>;
 export class LocalSubjects {
   readonly #byOwner = new Map<Owner, LocalSubject>();
   readonly #byPod = new Map<string, Set<LocalSubject>>();
+  /** UID of the pod that has the name now, of names with more than one attachment or with a known pod. */
+  readonly #currentUid = new Map<string, string>();
 
   add(subject: LocalSubject): void {
     this.remove(subject.owner);
@@ -37,8 +39,50 @@ export class LocalSubjects {
     const key = podKeyOf(subject);
     const ofPod = key === undefined ? undefined : this.#byPod.get(key);
     ofPod?.delete(subject);
-    if (key !== undefined && ofPod?.size === 0) this.#byPod.delete(key);
+    if (key !== undefined && ofPod?.size === 0) {
+      this.#byPod.delete(key);
+      this.#currentUid.delete(key);
+    }
     return subject;
+  }
+
+  /**
+   * Notes which of the attachments under a name belong to the pod that has the name now: the newest one that `factsOf` knows. A pod that was
+   * deleted by force and created again has the name of its predecessor, whose sandbox may outlive the pod; their UIDs differ.
+   *
+   * @returns the facts about that pod; undefined if nothing is known of any of them
+   */
+  identify(key: string, factsOf: (pod: PodIdentity) => LocalPodFacts | undefined): LocalPodFacts | undefined {
+    for (const { pod } of [...this.ofPod(key)].reverse()) {
+      const facts = pod && factsOf(pod);
+      if (!facts) continue;
+      this.#currentUid.set(key, pod.uid);
+      return facts;
+    }
+    this.#currentUid.delete(key);
+    return undefined;
+  }
+
+  /** Whether the pod that has the name now is attached here, and something is known of it. @param pod `namespace/name` */
+  hasCurrent(pod: string): boolean {
+    return this.#currentUid.has(pod);
+  }
+
+  /** Whether the attachment belongs to the pod that has its name now. False where nothing is known of that pod. */
+  isCurrent(subject: Pick<LocalSubject, 'pod'>): boolean {
+    const key = podKeyOf(subject);
+    return key !== undefined && subject.pod !== undefined && this.#currentUid.get(key) === subject.pod.uid;
+  }
+
+  /** Attachments of the pod that has the name now; all under the name where nothing is known of that pod. @param pod `namespace/name` */
+  currentOf(pod: string): readonly LocalSubject[] {
+    const all = [...this.ofPod(pod)];
+    return this.hasCurrent(pod) ? all.filter((subject) => this.isCurrent(subject)) : all;
+  }
+
+  /** All attachments of pods but those of predecessors, whose name another pod has now. */
+  withoutPredecessors(): readonly LocalSubject[] {
+    return [...this.pods()].flatMap((pod) => this.currentOf(pod));
   }
 
   has(pod: string): boolean {
@@ -70,7 +114,7 @@ export class LocalSubjects {
    */
   policyPod(key: string, nodeName: string, { labels, ports, createdAt }: LocalPodFacts): PolicyPod {
     const [namespace = '', name = ''] = key.split('/');
-    const podIps = [...this.ofPod(key)].flatMap(({ addresses }) => addresses.map(({ text }) => text));
+    const podIps = this.currentOf(key).flatMap(({ addresses }) => addresses.map(({ text }) => text));
     return { namespace, name, nodeName, podIps, labels, ports, ...(createdAt === undefined ? {} : { createdAt }) };
   }
 }

@@ -4,7 +4,7 @@ import type { Owner } from '../pipeline/cookie.ts';
 import type { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PodClasses, PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
-import { type LocalSubject, podKeyOf } from './local-subjects.ts';
+import { type LocalSubject, type LocalSubjects, podKeyOf } from './local-subjects.ts';
 import type { Suspension } from './suspension-records.ts';
 import type { Suspensions } from './suspensions.ts';
 
@@ -34,6 +34,7 @@ interface StandingsOptions {
   readonly flows: Pick<PolicyFlows, 'classesOf'>;
   readonly suspensions: Pick<Suspensions, 'of'>;
   readonly whenUnknown: WhenUnknown;
+  readonly subjects: Pick<LocalSubjects, 'isCurrent'>;
   /** As of now. */
   readonly mode: () => PolicyMode;
   /** Whether policies and namespaces are known, and all that was known at the start has been looked at. */
@@ -49,25 +50,27 @@ export class Standings {
   }
 
   of(subject: LocalSubject): SubjectStanding {
-    const { engine, suspensions, whenUnknown, flows, mode } = this.#options;
+    const { engine, suspensions, whenUnknown, flows, mode, subjects } = this.#options;
     const key = podKeyOf(subject);
     if (key === undefined || mode() === 'off') return { is: 'free' };
     const suspension = suspensions.of(key);
     if (suspension) return { is: 'suspended', why: whyOf(suspension) };
     const why = this.lackOf(subject);
     if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
-    if (!engine.matrix.subjects.has(key)) return { is: 'free' };
+    if (!engine.matrix.subjects.has(key) || !subjects.isCurrent(subject)) return { is: 'free' };
     const classes = flows.classesOf(key);
     if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
     return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
   }
 
   /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
-  lackOf({ pod }: LocalSubject): string | undefined {
+  lackOf(subject: LocalSubject): string | undefined {
+    const { pod } = subject;
     if (pod === undefined) return undefined;
-    const { engine, rulesKnown } = this.#options;
+    const { engine, rulesKnown, subjects } = this.#options;
     if (!rulesKnown()) return 'policies are not known yet';
-    const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) || !engine.hasPolicies(pod.namespace);
+    if (!engine.hasPolicies(pod.namespace)) return undefined;
+    const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) && subjects.isCurrent(subject);
     return isKnown ? undefined : 'the labels of the pod are not known yet';
   }
 }
