@@ -7,14 +7,15 @@ import { nodePortAddress } from '../pipeline/well-known.ts';
 import { type Proxying, requestedAddresses, transports } from './intent.ts';
 
 /**
- * What a Service lays claim to. `allocated`: the API server gave it out, and to this Service alone – its cluster addresses with all
- * their ports, and its node ports. `requested`: a user or a load balancer's controller wrote it.
+ * Claim of a Service to a port of an address. `allocated`: the API server allocated it to this Service alone: its cluster addresses with
+ * all their ports, and its node ports. `requested`: a user or a load balancer's controller wrote it. `yields`: bars no other Service, but
+ * is itself barred by an allocated claim: a request at one address of a node yields to the node port of that number.
  */
 interface ServiceClaim {
   readonly ip: string;
   /** `PROTOCOL PORT`; absent: every port. */
   readonly port?: string;
-  readonly right: 'allocated' | 'requested';
+  readonly right: 'allocated' | 'requested' | 'yields';
 }
 
 /** One port of one address. */
@@ -42,6 +43,7 @@ type HeldClaim = Omit<ServiceClaim, 'ip'>;
 const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>> = {
   allocated: [{ right: 'allocated' }],
   requested: [{ right: 'requested' }],
+  yields: [{ right: 'yields' }],
 };
 
 const nobody: ReadonlySet<string> = new Set();
@@ -69,12 +71,15 @@ export function claimsOf(
   for (const { kind, ip, port, transport } of requestedAddresses(service, config)) {
     const at = portKey(transport, port);
     if (kind === 'nodePort') claims.push({ ip: ip.text, port: at, right: 'allocated' });
-    else claims.push(...spotsOf(ip, at, isNodes).map((spot) => ({ ...spot, right: 'requested' as const })));
+    else
+      claims.push(
+        ...spotsOf(ip, at, isNodes).map((spot, index) => ({ ...spot, right: index === 0 ? ('requested' as const) : ('yields' as const) })),
+      );
   }
   return claims;
 }
 
-/** Where one address of a Service may meet another claim: there, and on a node's address among all node ports. */
+/** Spots where one address of a Service may meet another claim: the address itself first, then on a node's address that of all node ports. */
 export function spotsOf(ip: Ip, port: string, isNodes: (ip: Ip) => boolean): readonly AddressSpot[] {
   const there = { ip: ip.text, port };
   return isNodes(ip) ? [there, { ip: nodePortAddress[ip.family].text, port }] : [there];
@@ -189,7 +194,7 @@ export class ServiceClaims {
 
 /** Orders claimants of one address and port: allocated before requested, older before younger, then by name. */
 function rankOf({ name, createdAt = '~', claims }: Holding, port: string): string | undefined {
-  const mine = claims.filter((claim) => claim.port === undefined || claim.port === port);
+  const mine = claims.filter((claim) => claim.right !== 'yields' && (claim.port === undefined || claim.port === port));
   if (mine.length === 0) return undefined;
   return `${mine.some(({ right }) => right === 'allocated') ? 0 : 1} ${createdAt} ${name}`;
 }
