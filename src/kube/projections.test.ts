@@ -158,15 +158,25 @@ describe('Service', () => {
     });
   });
 
-  it('leaves out source ranges that Kubernetes tolerates and that have two meanings, and says so', () => {
-    const loadBalancerSourceRanges = ['10.0.0.0/08', '203.0.113.0/24', 'fd00::1/64', '::ffff:10.0.0.0/104', '010.0.0.0/8'];
+  it('leaves out source ranges that have two meanings, clears host bits of others, and reports both', () => {
+    const loadBalancerSourceRanges = [
+      '10.0.0.0/08',
+      '203.0.113.0/24',
+      'fd00::1/64',
+      '::ffff:10.0.0.0/104',
+      '010.0.0.0/8',
+      ' 192.168.77.5/24',
+    ];
     const projected = services.project({ metadata, spec: { ...minimal.spec, loadBalancerSourceRanges } });
-    expect(projected?.loadBalancerSourceRanges).toEqual(['203.0.113.0/24']);
+    expect(projected?.loadBalancerSourceRanges).toEqual(['203.0.113.0/24', 'fd00::/64', '192.168.77.0/24']);
     expect(projected?.refusedSourceRanges).toEqual([
       { family: 'ipv4', why: '"10.0.0.0/08" has leading zeros; 10.0.0.0/8 has not' },
-      { family: 'ipv6', why: '"fd00::1/64" has host bits; the network is fd00::/64' },
       { family: 'ipv4', why: '"::ffff:10.0.0.0/104" is a network of IPv4 written as IPv6' },
       { family: 'ipv4', why: '"010.0.0.0/8" has leading zeros; 10.0.0.0/8 has not' },
+    ]);
+    expect(projected?.clearedSourceRanges).toEqual([
+      { family: 'ipv6', why: '"fd00::1/64" has host bits; the network is fd00::/64' },
+      { family: 'ipv4', why: '"192.168.77.5/24" has host bits; the network is 192.168.77.0/24' },
     ]);
     expect(() => services.project({ metadata, spec: { ...minimal.spec, loadBalancerSourceRanges: ['10.0.0.0/8', 'x'] } })).toThrow(
       'spec.loadBalancerSourceRanges[1]: ',

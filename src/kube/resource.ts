@@ -79,6 +79,8 @@ export interface Networks {
   /** Canonical text. */
   readonly cidrs: readonly string[];
   readonly refused: readonly RefusedNetwork[];
+  /** Networks of `cidrs` that were written with host bits; absent if there is none. */
+  readonly cleared?: readonly RefusedNetwork[];
 }
 
 export interface RefusedNetwork {
@@ -88,21 +90,28 @@ export interface RefusedNetwork {
 }
 
 /** A list of networks. What is no network at all is a wrong field; spaces around one are Kubernetes' to take away. */
-export const networkList = listOf(z.string()).transform((texts, context): Networks => {
+export const networkList = listOf(z.string()).transform((texts, context): Networks => readNetworks(texts, context, 'refused'));
+
+/** The same, where an address with a prefix length means the network that holds it: its host bits are cleared. */
+export const networkListWithHostBits = listOf(z.string()).transform((texts, context): Networks => readNetworks(texts, context, 'cleared'));
+
+function readNetworks(texts: readonly string[], context: z.RefinementCtx, hostBits: 'refused' | 'cleared'): Networks {
   const cidrs: string[] = [];
   const refused: RefusedNetwork[] = [];
+  const cleared: RefusedNetwork[] = [];
   for (const [index, text] of texts.entries()) {
     try {
-      const { cidr, fault } = readCidr(text.trim());
+      const { cidr, fault, hasHostBits = false } = readCidr(text.trim());
       const family = isMappedIpv4(cidr) ? 'ipv4' : cidr.family;
-      if (fault === undefined) cidrs.push(cidr.text);
-      else refused.push({ family, why: fault });
+      const isCleared = hasHostBits && hostBits === 'cleared';
+      if (fault === undefined || isCleared) cidrs.push(cidr.text);
+      if (fault !== undefined) (isCleared ? cleared : refused).push({ family, why: fault });
     } catch (thrown) {
       context.issues.push({ code: 'custom', message: SeineError.from(thrown, 'parse').message, input: text, path: [index] });
     }
   }
-  return { cidrs, refused };
-});
+  return { cidrs, refused, ...(cleared.length > 0 ? { cleared } : {}) };
+}
 
 export const portNumber = z.int().min(1).max(65_535);
 

@@ -3,7 +3,7 @@ import type { Family } from '../net/ip.ts';
 import {
   ipText,
   listOf,
-  networkList,
+  networkListWithHostBits,
   ownValue,
   type Protocol,
   parseObject,
@@ -37,6 +37,8 @@ export interface Service {
   readonly loadBalancerSourceRanges: readonly string[];
   /** What else `spec.loadBalancerSourceRanges` has that cannot be used; absent if nothing. */
   readonly refusedSourceRanges?: readonly RefusedNetwork[];
+  /** What of `loadBalancerSourceRanges` was written with host bits, which are cleared; absent if nothing. */
+  readonly clearedSourceRanges?: readonly RefusedNetwork[];
   readonly healthCheckNodePort?: number;
   readonly publishNotReadyAddresses: boolean;
   readonly trafficDistribution?: string;
@@ -92,7 +94,7 @@ const schema = z.object({
     externalTrafficPolicy: policy,
     internalTrafficPolicy: policy,
     externalIPs: listOf(ipText),
-    loadBalancerSourceRanges: networkList,
+    loadBalancerSourceRanges: networkListWithHostBits,
     healthCheckNodePort: z.int().min(0).max(65_535).nullish(),
     publishNotReadyAddresses: z.boolean().nullish(),
     trafficDistribution: z.string().nullish(),
@@ -109,7 +111,7 @@ const schema = z.object({
 export const services: Resource<Service> = {
   kind: 'Service',
   path: '/api/v1/services',
-  revision: 2,
+  revision: 3,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const clusterIps = spec.clusterIPs.filter((ip) => ip !== 'None' && ip !== '');
@@ -134,6 +136,7 @@ export const services: Resource<Service> = {
       ),
       loadBalancerSourceRanges: spec.loadBalancerSourceRanges.cidrs,
       ...(spec.loadBalancerSourceRanges.refused.length > 0 ? { refusedSourceRanges: spec.loadBalancerSourceRanges.refused } : {}),
+      ...(spec.loadBalancerSourceRanges.cleared ? { clearedSourceRanges: spec.loadBalancerSourceRanges.cleared } : {}),
       ...(spec.healthCheckNodePort ? { healthCheckNodePort: spec.healthCheckNodePort } : {}),
       publishNotReadyAddresses: spec.publishNotReadyAddresses ?? false,
       ...(spec.trafficDistribution ? { trafficDistribution: spec.trafficDistribution } : {}),

@@ -95,6 +95,8 @@ interface WrittenCidr {
   readonly cidr: Cidr;
   /** In words: leading zeros, which others read as octal; host bits, which others take for an address; IPv4 written as IPv6. */
   readonly fault?: string;
+  /** The fault is that it has host bits, and nothing else. */
+  readonly hasHostBits?: true;
 }
 
 /**
@@ -110,7 +112,7 @@ export function readCidr(text: string): WrittenCidr {
     return { cidr, fault: `${JSON.stringify(text)} has leading zeros; ${cidr.text} has not` };
   if (isMappedIpv4(cidr)) return { cidr, fault: `${JSON.stringify(text)} is a network of IPv4 written as IPv6` };
   if (parseIp(address).value !== cidr.network.value)
-    return { cidr, fault: `${JSON.stringify(text)} has host bits; the network is ${cidr.text}` };
+    return { cidr, fault: `${JSON.stringify(text)} has host bits; the network is ${cidr.text}`, hasHostBits: true };
   return { cidr };
 }
 

@@ -122,6 +122,13 @@ describe('serviceIntents', () => {
     expect(only({ refusedSourceRanges: [refused] })).toMatchObject({ sourceRanges: [], objections: [] });
   });
 
+  it('admits the network of a source range with host bits, and warns', () => {
+    const why = '"203.0.113.5/24" has host bits; the network is 203.0.113.0/24';
+    const ranges = { loadBalancerSourceRanges: ['203.0.113.0/24'], clearedSourceRanges: [{ family: 'ipv4' as const, why }] };
+    const { sourceRanges, objections } = only({ type: 'LoadBalancer', ...ranges });
+    expect([sourceRanges.map(({ text }) => text), objections]).toEqual([['203.0.113.0/24'], [`loadBalancerSourceRanges: ${why}`]]);
+  });
+
   it('keeps a Service without endpoints, so that it can be refused', () =>
     expect(cluster(web, [])).toEqual({ 'http/ipv4': [], 'http/ipv6': [] }));
 

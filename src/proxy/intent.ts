@@ -156,9 +156,11 @@ function sourceRanges({ type, loadBalancerSourceRanges, refusedSourceRanges = []
 /** The address that says "no address yet": no client of a Service has it. */
 const noAddress: Readonly<Record<Family, Cidr>> = { ipv4: parseCidr('0.0.0.0/32'), ipv6: parseCidr('::/128') };
 
-function refusedRanges({ type, refusedSourceRanges = [] }: Service, family: Family): readonly string[] {
+function refusedRanges({ type, refusedSourceRanges = [], clearedSourceRanges = [] }: Service, family: Family): readonly string[] {
   if (type !== 'LoadBalancer') return [];
-  return refusedSourceRanges.filter((refused) => refused.family === family).map(({ why }) => `loadBalancerSourceRanges: ${why}`);
+  return [...refusedSourceRanges, ...clearedSourceRanges]
+    .filter((each) => each.family === family)
+    .map(({ why }) => `loadBalancerSourceRanges: ${why}`);
 }
 
 /** More are not possible in Kubernetes; names of ports would not be unique. */
