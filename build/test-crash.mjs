@@ -38,6 +38,6 @@ else {
   if (short) delete env.SEINE_TEST_KILLS;
   if (kills !== undefined) env.SEINE_TEST_KILLS = kills;
   if (seed !== undefined) env.SEINE_TEST_SEED = seed;
-  const only = kind === undefined ? [] : ['--testNamePattern', `podInterface: ${kind}`];
+  const only = kind === undefined ? [] : ['--testNamePattern', `podInterface: ${kind}|quarantine`];
   process.exitCode = await runTests(['--project', 'e2e', 'test/e2e/converge-crash.test.ts', ...only], env);
 }

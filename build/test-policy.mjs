@@ -21,9 +21,9 @@ const parts = {
 /** The whole of it on a machine with two cores that does other things as well. */
 const deadlineS = '43200';
 
-/** @returns {string | undefined} a whole number as it was given */
+/** @returns {string} a whole number as it was given */
 function number(name, text) {
-  if (text === undefined || /^\d+$/.test(text)) return text;
+  if (/^\d+$/.test(text)) return text;
   process.stderr.write(`test:policy: --${name}: a whole number is wanted, not ${JSON.stringify(text)}\n`);
   process.exit(2);
 }
@@ -44,15 +44,20 @@ if (only !== undefined && !Object.hasOwn(parts, only)) {
 }
 if (asked) process.stdout.write(help);
 else {
+  const long = {
+    SEINE_TEST_POLICY_SETS: '10000',
+    SEINE_TEST_POLICY_MUTANTS: '1000',
+    SEINE_TEST_POLICY_ADDS: '10000',
+    SEINE_TEST_POLICY_CONNECTIONS: '10000',
+    SEINE_TEST_POLICY_FLOOD_S: '60',
+  };
   const env = {
     ...process.env,
-    SEINE_TEST_POLICY_SETS: number('sets', sets) ?? (short ? '100' : '10000'),
-    SEINE_TEST_POLICY_MUTANTS: short ? '60' : '1000',
-    SEINE_TEST_POLICY_ADDS: number('adds', adds) ?? (short ? '50' : '10000'),
-    SEINE_TEST_POLICY_CONNECTIONS: short ? '200' : '10000',
-    SEINE_TEST_POLICY_FLOOD_S: short ? '1' : '60',
-    SEINE_TEST_DEADLINE_S: deadlineS,
+    ...(short ? {} : long),
+    ...(sets === undefined ? {} : { SEINE_TEST_POLICY_SETS: number('sets', sets) }),
+    ...(adds === undefined ? {} : { SEINE_TEST_POLICY_ADDS: number('adds', adds) }),
     ...(seed === undefined ? {} : { SEINE_TEST_SEED: number('seed', seed) }),
+    SEINE_TEST_DEADLINE_S: deadlineS,
   };
   process.exitCode = await runTests(only === undefined ? ['polic'] : parts[only], env);
 }

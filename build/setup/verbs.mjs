@@ -28,6 +28,7 @@ export const verbs = {
   'test:kubernetes': { needs: ['machine', 'kubernetes', 'images', 'npm', 'products'], run: ['build/test-kubernetes.mjs'] },
   'test:ovs': { needs: ['machine', 'images', 'npm', 'products'], run: ['build/ovs/test.mjs'] },
   'test:policy': { needs: ['machine', 'npm', 'products'], run: ['build/test-policy.mjs'] },
+  'test:random': { needs: ['machine', 'npm', 'products'], run: ['build/test-random.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test-runtime.mjs'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },

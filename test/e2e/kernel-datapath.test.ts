@@ -11,13 +11,22 @@ interface Report {
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string }[];
 }
 
-/** The pipeline is judged by both data paths; this machine's kernel may have only one. Takes two to four minutes, alone. */
-it('holds every check of the demo on the kernel’s data path', { timeout: 900_000 }, async () => {
-  const child = spawn(process.execPath, [join(root, 'build', 'kernel-vm', 'run.mjs'), '--json'], { stdio: ['ignore', 'pipe', 'pipe'] });
+/** `npm test` has as much of the demo as takes a minute or two in an emulated machine; `.ci/run` asks for the whole of it. */
+const isWhole = process.env['SEINE_TEST_KERNEL_DEMO'] === 'whole';
+const short = { words: ['--nodes', '2', '--families', 'ipv4'], checksLeast: 22 };
+const whole = { words: [], checksLeast: 39 };
+const { words, checksLeast } = isWhole ? whole : short;
+
+/** The pipeline is judged by both data paths; this machine's kernel may have only one. Runs alone. */
+it(`holds every check of the demo on the kernel’s data path${isWhole ? '' : ', with two nodes and IPv4'}`, {
+  timeout: 900_000,
+}, async () => {
+  const program = join(root, 'build', 'kernel-vm', 'run.mjs');
+  const child = spawn(process.execPath, [program, '--json', ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   const lastLine = stdout.trimEnd().split('\n').at(-1) ?? '';
   expect(lastLine, stderr.slice(-4000)).toMatch(/^\{/);
   const { checks } = JSON.parse(lastLine) as Report;
   expect(checks.filter(({ ok }) => !ok)).toEqual([]);
-  expect(checks.length).toBeGreaterThan(20);
+  expect(checks.length).toBeGreaterThanOrEqual(checksLeast);
 });

@@ -9,10 +9,14 @@ import { install } from '../../src/install/install.ts';
 import { decodeJournal } from '../../src/ipam/journal-records.ts';
 import { type NodePaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { CrashRuntime } from '../support/crash-runtime.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
 
 /** `seinectl status` names what is harmed, and says "No problems." again once it is not. */
 const root = join(import.meta.dirname, '..', '..');
 let lab: ConvergeLab;
+/** Of containers that the API server does not know. */
+let runtime: CrashRuntime;
 let paths: NodePaths;
 
 async function seinectl(...args: readonly string[]): Promise<string> {
@@ -35,6 +39,15 @@ async function untilSaid(kind: string, about: string, withinMs: number): Promise
     },
     withinMs,
     () => `${kind} ${about} is not among ${JSON.stringify(said)}`,
+  );
+}
+
+/** Until no problem of this kind is said any more. */
+async function untilNoneSaid(kind: string, withinMs: number): Promise<void> {
+  await until(
+    async () => (await status()).problems?.every((problem) => problem.kind !== kind) === true,
+    withinMs,
+    () => `a problem of ${kind} is still said`,
   );
 }
 
@@ -68,8 +81,10 @@ beforeAll(async () => {
   );
   const folders = { bin: paths.cniBinFolder, conf: paths.cniConfFolder, state: paths.stateDir };
   install({ ...folders, source, conflist }, () => undefined);
+  runtime = await CrashRuntime.start(lab, 2, new AbortController().signal);
 });
 afterAll(async () => {
+  await runtime?.close();
   await lab?.remove();
 });
 
@@ -90,17 +105,20 @@ it('names a paused repair', async () => {
   await untilWell(10_000);
 });
 
-describe('the CNI files', () => {
-  it('are named where they are not ours to change', async () => {
+/** Each of these looks has a period of its own, for which nothing can be done but wait: so they are waited for together. */
+describe.concurrent('what is looked at once in ten seconds or more', { timeout: 180_000 }, () => {
+  beforeAll(async () => {
+    for (let count = 0; count < runtime.size; count++) await runtime.add();
+  });
+
+  it('CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept', async () => {
     const other = join(paths.cniConfFolder, '05-other.conflist');
     writeFileSync(other, '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}');
     await untilSaid('cni', other, 20_000);
     expect((await lab.metrics(1)).get('problems{kind="cni"}')).toBe(1);
     rmSync(other);
-    await untilWell(20_000);
-  });
+    await untilNoneSaid('cni', 20_000);
 
-  it('are put back, and what a service mesh has added to them is named and kept', async () => {
     const repairs = (await look('cni'))?.repaired ?? 0;
     const list = JSON.parse(readFileSync(paths.cniConf, 'utf8')) as { plugins: unknown[] };
     writeFileSync(paths.cniConf, JSON.stringify({ ...list, plugins: [{ type: 'seine' }, { type: 'istio-cni' }] }));
@@ -114,46 +132,76 @@ describe('the CNI files', () => {
       plugins: [{ type: 'seine', agentSocket: paths.cniSocket }, { type: 'istio-cni' }],
     });
     expect(readFileSync(join(paths.cniBinFolder, 'seine'))).toEqual(readFileSync(join(root, 'dist', 'bin', 'seine')));
-    await untilWell(20_000);
+    await untilNoneSaid('cni', 20_000);
     expect((await status()).cni).toEqual({ chain: ['seine', 'istio-cni'], added: ['istio-cni'] });
   });
 
-  it('are put back though they were harmed while no agent ran', async () => {
-    const plugin = join(paths.cniBinFolder, 'seine');
-    await lab.agent(1, 'kill');
-    rmSync(paths.cniConf);
-    writeFileSync(plugin, 'cut off');
-    await lab.agent(1, 'start');
+  it('a journal that does not lead to the leases that there are is written again', async () => {
+    const journal = join(paths.stateDir, 'ipam.journal');
+    const leases = () => decodeJournal(readFileSync(journal, 'utf8')).records.filter(({ op }) => op === 'lease').length;
+    // Some of them are given up meanwhile.
+    const before = leases() - runtime.size;
+    expect(before).toBeGreaterThan(0);
+    for (const harm of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
+      harm();
+      await until(
+        () => {
+          try {
+            const { damaged, torn } = decodeJournal(readFileSync(journal, 'utf8'));
+            return damaged === 0 && !torn && leases() >= before;
+          } catch {
+            return false;
+          }
+        },
+        40_000,
+        () => 'the journal is not written again',
+      );
+    }
+  });
+
+  it('a pod whose DEL never comes gives up its addresses once nothing of it is left, and one that lives keeps them', async () => {
+    const [lost = '', living = ''] = [...runtime.live.keys()];
+    await runtime.lose(lost);
     await until(
-      () => existsSync(paths.cniConf) && readFileSync(plugin).equals(readFileSync(join(root, 'dist', 'bin', 'seine'))),
+      async () => (await lab.metrics(1)).get('gone_pods_released_total') === 1,
       60_000,
-      () => 'the files are not put back',
+      () => 'the lease stays',
     );
-    await untilWell(60_000);
+    // Of a journal that was just harmed, not all is there.
+    const isGivenUp = async (): Promise<boolean> => {
+      const { leases } = await holdingsOf(lab);
+      return leases.includes(living) && !leases.includes(lost);
+    };
+    await until(isGivenUp, 40_000, () => 'the journal has the lease of the one that is lost, or not that of the one that lives');
+    const kept = `pod crash/pod-${living} is gone from the API server and keeps its addresses`;
+    await until(
+      async () => (await seinectl('status')).includes(kept),
+      60_000,
+      () => 'status does not name the pod',
+    );
+    await runtime.remove(living);
+    await until(
+      async () => !(await seinectl('status')).includes('keeps its addresses'),
+      20_000,
+      () => 'status goes on naming a pod that is gone',
+    );
   });
 });
 
-it('writes a journal again that does not lead to the leases that there are', async () => {
-  const journal = join(paths.stateDir, 'ipam.journal');
-  const leases = () => decodeJournal(readFileSync(journal, 'utf8')).records.filter(({ op }) => op === 'lease').length;
-  const before = leases();
-  expect(before).toBeGreaterThan(0);
-  for (const harm of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
-    harm();
-    await until(
-      () => {
-        try {
-          const { damaged, torn } = decodeJournal(readFileSync(journal, 'utf8'));
-          return damaged === 0 && !torn && leases() >= before;
-        } catch {
-          return false;
-        }
-      },
-      40_000,
-      () => 'the journal is not written again',
-    );
-  }
-  await untilWell(20_000);
+it('says "No problems." once all of that is over', { timeout: 90_000 }, () => untilWell(60_000));
+
+it('puts the CNI files back though they were harmed while no agent ran', async () => {
+  const plugin = join(paths.cniBinFolder, 'seine');
+  await lab.agent(1, 'kill');
+  rmSync(paths.cniConf);
+  writeFileSync(plugin, 'cut off');
+  await lab.agent(1, 'start');
+  await until(
+    () => existsSync(paths.cniConf) && readFileSync(plugin).equals(readFileSync(join(root, 'dist', 'bin', 'seine'))),
+    60_000,
+    () => 'the files are not put back',
+  );
+  await untilWell(60_000);
 });
 
 it('does not say that all is well while the switch does not answer, nor once it is another', async () => {

@@ -103,35 +103,6 @@ describe('in the life of a node', () => {
     return container;
   };
 
-  it('the DEL of a pod never comes: its addresses are given up once nothing of it is left, and those of one that lives are kept', async () => {
-    for (let count = 0; count < 2; count++) await runtime.add();
-    const [lost = '', living = ''] = [...runtime.live.keys()];
-    await runtime.lose(lost);
-    const leases = async () => (await holdingsOf(lab)).leases;
-    await until(
-      async () => !(await leases()).includes(lost),
-      60_000,
-      () => 'the lease stays',
-    );
-    expect(await leases()).toContain(living);
-    expect((await lab.metrics(1)).get('gone_pods_released_total')).toBe(1);
-    const status = async () => {
-      const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
-      return await lab.exec(1, process.execPath, 'src/cli/main.ts', '--socket', apiSocket, 'status');
-    };
-    await until(
-      async () => (await status()).includes(`pod crash/pod-${living} is gone from the API server and keeps its addresses`),
-      60_000,
-      () => 'status does not name the pod',
-    );
-    await runtime.remove(living);
-    await until(
-      async () => !(await status()).includes('keeps its addresses'),
-      20_000,
-      () => 'status goes on naming a pod that is gone',
-    );
-  }, 180_000);
-
   it('comes back from a reboot: new pods of the old ones, none of their addresses twice, nothing left', { timeout: 120_000 }, async () => {
     for (let each = 0; each < 4; each++) await runtime.add();
     await untilReaches(oneOf(), lab.pod('web').ips);

@@ -15,7 +15,7 @@ import {
 } from '../support/guarded-lab.ts';
 
 /** ADDs into a namespace where nothing is allowed: 10,000 are asked of `npm run test:policy`. */
-const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 50);
+const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 20);
 /** The kills and outages of a long run are shared by more pods. */
 const atOnce = adds > 500 ? 20 : 5;
 const saidEvery = 100;

@@ -11,7 +11,10 @@ import { mixtures, saidBy, type Verdicts, verdictsOf } from './probed-ends.ts';
 import { type PolicyHistory, policyHistories, probedAddresses } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
-const runs = Math.ceil(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100) / 4);
+/** `npm run test:random` has more of them, `npm run test:policy` thousands. */
+const runs = Math.ceil(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 20) / 4);
+/** Fewer may by chance not have what the test is about. */
+const isTelling = runs >= 25;
 const withinMs = 60_000;
 
 /** Pods', and some at which nothing is. */
@@ -217,5 +220,5 @@ it(`where numbers run out in the middle of a change, it denies and lets nothing 
   });
   await fc.assert(property, { seed, numRuns: runs, endOnFailure: true });
   process.stdout.write(`${starved} changes left something without a number\n`);
-  expect(starved).toBeGreaterThan(0);
+  if (isTelling) expect(starved).toBeGreaterThan(0);
 });

@@ -31,12 +31,15 @@ function ran({ npm, go, modules = 'can be had' }: Machine): { readonly lines: re
   return { lines: stdout.trimEnd().split('\n'), code: status };
 }
 
+const [random, kernel] = ['npm run test:random', 'npm test -- --project emulated'];
 const demo = 'npm run test:ovs -- --version 3.5 --only demo';
 const kubernetes = 'npm run test:kubernetes -- --short';
 /** Each part writes what it came to where it is told to; whether the switch's packages come is asked before. */
-function npmOf({ fetched = 0, suite = 'echo 10 0', cluster = 'echo 23 0' }): string {
+function npmOf({ fetched = 0, suite = 'echo 10 0', longer = 'echo 5 0', cluster = 'echo 23 0' }): string {
   const parts = {
     test: `${suite} >$SEINE_TEST_SUMS`,
+    '*test:random': `${longer} >$SEINE_TEST_SUMS`,
+    '*--project\\ emulated': '[ $SEINE_TEST_KERNEL_DEMO = whole ] && echo 1 0 >$SEINE_TEST_SUMS',
     '*--only\\ demo': 'echo 39 0 >$SEINE_TEST_SUMS',
     '*test:kubernetes*': `${cluster} >$SEINE_TEST_SUMS`,
   };
@@ -46,31 +49,42 @@ function npmOf({ fetched = 0, suite = 'echo 10 0', cluster = 'echo 23 0' }): str
 const passing = npmOf({});
 const newest = 'go version go1.26.8 linux/amd64';
 
-it('runs all tests, the demo on a newer switch, and some on a real Kubernetes, and adds them up', () => {
-  expect(ran({ npm: passing, go: newest })).toEqual({ lines: ['npm test', demo, kubernetes, '72 passed, 0 failed'], code: 0 });
+it('runs all tests, the random ones for longer, the demo on the other data path and on a newer switch, and some on a real Kubernetes', () => {
+  expect(ran({ npm: passing, go: newest })).toEqual({
+    lines: ['npm test', random, kernel, demo, kubernetes, '78 passed, 0 failed'],
+    code: 0,
+  });
 });
 
 it('says so where there is no Go that builds it, or no module to be had', () => {
   for (const go of [undefined, 'go version go1.19.8 linux/amd64'])
     expect(ran({ npm: passing, ...(go !== undefined && { go }) })).toEqual({
-      lines: ['npm test', demo, expect.stringMatching(/^NOT RUN: .*Go 1\.21 or newer/), '49 passed, 0 failed'],
+      lines: ['npm test', random, kernel, demo, expect.stringMatching(/^NOT RUN: .*Go 1\.21 or newer/), '55 passed, 0 failed'],
       code: 0,
     });
   const { lines, code } = ran({ npm: passing, go: newest, modules: 'are refused' });
-  expect([lines[2], lines[3], code]).toEqual([expect.stringMatching(/^NOT RUN: .*no modules/), '49 passed, 0 failed', 0]);
+  expect([lines[4], lines[5], code]).toEqual([expect.stringMatching(/^NOT RUN: .*no modules/), '55 passed, 0 failed', 0]);
 });
 
 it('says so where the packages of the newer switch do not come', () => {
   expect(ran({ npm: npmOf({ fetched: 1 }), go: newest })).toEqual({
-    lines: ['npm test', expect.stringMatching(/^NOT RUN: the demo on Open vSwitch 3\.5: .*fails$/), kubernetes, '33 passed, 0 failed'],
+    lines: [
+      ...['npm test', random, kernel],
+      expect.stringMatching(/^NOT RUN: the demo on Open vSwitch 3\.5: .*fails$/),
+      ...[kubernetes, '39 passed, 0 failed'],
+    ],
     code: 0,
   });
 });
 
 it('ends with the first part that fails', () => {
   expect(ran({ npm: npmOf({ suite: 'code=1; echo 9 1' }), go: newest })).toEqual({ lines: ['npm test', '9 passed, 1 failed'], code: 1 });
+  expect(ran({ npm: npmOf({ longer: 'code=1; echo 4 1' }), go: newest })).toEqual({
+    lines: ['npm test', random, '14 passed, 1 failed'],
+    code: 1,
+  });
   expect(ran({ npm: npmOf({ cluster: 'code=3; echo 22 1' }), go: newest })).toEqual({
-    lines: ['npm test', demo, kubernetes, '71 passed, 1 failed'],
+    lines: ['npm test', random, kernel, demo, kubernetes, '77 passed, 1 failed'],
     code: 3,
   });
 });

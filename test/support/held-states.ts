@@ -174,8 +174,8 @@ export const heldStates = {
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/looks'],
     titles: [
-      'are put back, and what a service mesh has added to them is named and kept',
-      'are put back though they were harmed while no agent ran',
+      'CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept',
+      'puts the CNI files back though they were harmed while no agent ran',
     ],
   },
   journal: {
@@ -186,7 +186,7 @@ export const heldStates = {
     said: 'problem `journal`, look `journal`, `look_repairs_total`',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/looks', 'integration/ipam-disk'],
-    titles: ['writes a journal again that does not lead to the leases that there are'],
+    titles: ['a journal that does not lead to the leases that there are is written again'],
   },
   connections: {
     state: 'Tracked connections of Services whose endpoint, port or Service is gone (UDP, SCTP; TCP ends by itself)',

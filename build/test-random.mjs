@@ -1,0 +1,106 @@
+import { parseArgs } from 'node:util';
+import { sayClosingLine } from './test-run/closing-line.mjs';
+import { readRecord } from './test-run/record.mjs';
+import { recordFileOf, runTests } from './test-run/run-tests.mjs';
+
+const help = `npm run test:random [-- options]: the random tests, longer than \`npm test\` has them; some ten minutes
+
+  --seed N      repeat a run that printed this seed; a new one without it
+  --only LIST   parts, with commas between them; --list says which there are
+  --short       as much as in \`npm test\`
+  --list        the parts, and what each does
+  -h, --help    this text
+
+CI runs it after \`npm test\`. What takes hours has commands of its own: test:policy, test:crash, test:torture, test:soak.
+`;
+
+/** What a part runs, and how much of it: `npm test` does what is left without `env`. */
+const parts = {
+  policy: {
+    what: '25 random clusters each: policies change together, labels are exchanged, agents end in the middle of it',
+    args: ['--project', 'unit', 'test/model/policy-restarts', 'test/model/policy-changes'],
+    env: { SEINE_TEST_POLICY_SETS: '100' },
+  },
+  'first-packet': {
+    what: '50 pods that nobody may talk to, talked to before they are there, while agent and API server come and go',
+    args: ['--project', 'e2e', 'test/e2e/policy-first-packet'],
+    env: { SEINE_TEST_POLICY_ADDS: '50' },
+  },
+  crash: {
+    what: 'the agent killed 40 times in the midst of ADD and DEL, for each kind of interface',
+    args: ['--project', 'e2e', 'test/e2e/converge-crash'],
+    env: { SEINE_TEST_KILLS: '40' },
+  },
+  torture: {
+    what: 'a running cluster harmed and changed in 20 steps of seed 17, and in 20 of the seed of this run',
+    args: ['--project', 'e2e', 'test/e2e/torture'],
+    env: { SEINE_TEST_TORTURE_STEPS: '20' },
+  },
+};
+
+const text = { type: 'string' };
+const flag = { type: 'boolean' };
+const options = { seed: text, only: text, short: flag, list: flag, help: { ...flag, short: 'h' } };
+
+/** Ends the process: what was asked for makes no sense. */
+function refuse(message) {
+  process.stderr.write(`test:random: ${message}\n\n${help}`);
+  process.exit(2);
+}
+
+function parsed() {
+  try {
+    return parseArgs({ options }).values;
+  } catch (error) {
+    return refuse(error.message);
+  }
+}
+
+function chosen(only) {
+  const names = only?.split(',') ?? Object.keys(parts);
+  const unknown = names.find((name) => !Object.hasOwn(parts, name));
+  if (unknown !== undefined) refuse(`--only: there is no ${unknown}; some of ${Object.keys(parts).join(', ')}`);
+  return names;
+}
+
+function seedOf(given) {
+  if (given === undefined) return String(Math.floor(Math.random() * 1_000_000));
+  if (!/^\d{1,9}$/.test(given)) refuse(`--seed: a whole number is wanted, not ${JSON.stringify(given)}`);
+  return given;
+}
+
+/** One part after another; each is worth its tests. */
+async function run(names, { seed, short }) {
+  const results = [];
+  for (const name of names) {
+    const { what, args, env } = parts[name];
+    console.log(`\n▶ ${name}: ${what}`);
+    const startedMs = performance.now();
+    const code = await runTests(args, { ...process.env, ...(short ? {} : env), SEINE_TEST_SEED: seed }, { name });
+    const { passed = 0, failed = 0, failures = [] } = readRecord(recordFileOf(name)) ?? {};
+    const seconds = Math.round((performance.now() - startedMs) / 1000);
+    results.push({ name, code, passed, failed: code !== 0 && failed === 0 ? 1 : failed, failures, seconds });
+  }
+  return results;
+}
+
+function tell(results, seed) {
+  const failures = results.flatMap(({ failures: lines }) => lines);
+  if (failures.length > 0) console.log(`\nWhat failed:\n${failures.map((line) => `  ${line}`).join('\n')}`);
+  console.log('');
+  for (const { name, code, seconds } of results) console.log(`${code === 0 ? '✓' : '✗'} ${name} (${seconds} s)`);
+  console.log(`Seed ${seed}: \`npm run test:random -- --seed ${seed}\` does the same again.`);
+  const sum = (key) => results.reduce((all, result) => all + result[key], 0);
+  sayClosingLine({ passed: sum('passed'), failed: sum('failed') });
+}
+
+const asked = parsed();
+if (asked.help) process.stdout.write(help);
+else if (asked.list) for (const [name, { what }] of Object.entries(parts)) console.log(`${name.padEnd(14)}${what}`);
+else {
+  const [names, seed] = [chosen(asked.only), seedOf(asked.seed)];
+  console.log(`Seed ${seed}`);
+  const results = await run(names, { seed, short: asked.short });
+  tell(results, seed);
+  process.exitCode = results.every(({ code }) => code === 0) ? 0 : 1;
+}
