@@ -5,8 +5,8 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` needs a whole
- * lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
+ * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
+ * whole lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
  * another Open vSwitch, `kubernetes` a real one, which is built; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
@@ -22,9 +22,11 @@ const shared = {
 };
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
+/** Its lab waits for periods of the agent, and does next to nothing meanwhile: it runs beside all others (build/test.mjs). */
+const waiting = 'test/e2e/looks.test.ts';
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = [['unit'], ['e2e', 'integration'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
+const order = [['unit'], ['e2e', 'integration', 'waiting'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
 
 /** About how many seconds the long files of labs and switches take. */
 const seconds = JSON.parse(readFileSync(join(import.meta.dirname, 'build', 'test-run', 'durations.json'), 'utf8')) as Record<
@@ -79,7 +81,16 @@ export default defineConfig({
           ...shared,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [emulated],
+          exclude: [emulated, waiting],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'waiting',
+          include: [waiting],
           testTimeout: 180_000,
           hookTimeout: 180_000,
         },

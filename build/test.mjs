@@ -29,13 +29,17 @@ let unsteady = [];
 async function allTests() {
   // Unit tests are behind the labs, which come first on the processors, and what they print comes after them.
   const unit = runAside('unit', ['--project=unit', '--maxWorkers=1']);
-  const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!emulated'])];
-  codes.push(await unit.done);
-  console.log('\n▶ beside them: unit');
-  unit.print();
+  // So is a lab that waits most of its time.
+  const waiting = runAside('waiting', ['--project=waiting']);
+  const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
+  for (const [name, aside] of Object.entries({ unit, waiting })) {
+    codes.push(await aside.done);
+    console.log(`\n▶ beside them: ${name}`);
+    aside.print();
+  }
   console.log('\n▶ alone: emulated');
   codes.push(await runTests(['--project=emulated'], process.env, { name: 'emulated' }));
-  const records = ['tests', 'unit', 'emulated'].map((name) => readRecord(recordFileOf(name)));
+  const records = ['tests', 'unit', 'waiting', 'emulated'].map((name) => readRecord(recordFileOf(name)));
   record = sum(records);
   const code = codes.find((each) => each !== 0) ?? 0;
   const again = code === 0 || !records.every((each) => each?.ended) ? [] : forSecondRun(record.files);

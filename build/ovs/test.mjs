@@ -32,7 +32,7 @@ const options = { version: text, only: text, path: text, help: { type: 'boolean'
 const parts = {
   demo,
   integration: (env, path) => tests(['--project', 'integration', ...path], env),
-  e2e: (env, path) => tests(['--project', 'e2e', ...path], env),
+  e2e: (env, path) => tests(['--project', 'e2e', '--project', 'waiting', ...path], env),
   torture: async (env) => counted(await script(['test/torture/main.ts'], env)),
   upgrade: (_, __, other) => tests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
