@@ -4,6 +4,7 @@ import type { FieldSpec } from '../../src/pipeline/registers.ts';
 import { type PipelineTableName, tableNames, tables } from '../../src/pipeline/tables.ts';
 import {
   masqueradedWorld,
+  nodeTrafficMark,
   ofPorts,
   packetInReason,
   podOfPorts,
@@ -101,6 +102,7 @@ function wellKnown(): string[][] {
       'The world, where a kube-proxy masquerades it to a pod of this node',
       `\`${masqueradedWorld.ipv4.text}\`, \`${masqueradedWorld.ipv6.text}\``,
     ],
+    ['Mark of packets that processes of the node send to the bridge (kernel’s data path)', `\`0x${nodeTrafficMark.toString(16)}\``],
     ...Object.entries(tunnelCarriers).map(([type, carrier]) => [
       `Carrier of ${type}`,
       'port' in carrier ? `UDP port ${carrier.port}` : `IP protocol ${carrier.ipProtocol}`,

@@ -4,8 +4,8 @@ import { compileFirewall } from './compile-firewall.ts';
 import type { NodeEnvironment } from './environment.ts';
 
 const node: NodeEnvironment = { ...exampleNode, transport: exampleNode.transport.slice(0, 1), serviceCidrs: [] };
-const dump = (environment: NodeEnvironment, noSnat = false) =>
-  compileFirewall(environment, { noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
+const dump = (environment: NodeEnvironment, noSnat = false, dataPath: 'system' | 'netdev' = 'system') =>
+  compileFirewall(environment, { dataPath, noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
 
 it('masquerades pods, and drops tunnel packets that come from pods', () => {
   expect(dump(node).filter((rule) => !rule.startsWith('postrouting-world'))).toEqual([
@@ -17,6 +17,10 @@ it('masquerades pods, and drops tunnel packets that come from pods', () => {
     'postrouting: oifname "antrea-gw0" ip6 saddr != fd00:10::1 fib saddr type local masquerade fully-random',
     'prerouting-raw: udp dport 6081 notrack',
     'output-raw: udp dport 6081 notrack',
+    'output: udp dport 6081 ip daddr @tunnel-peers4 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
+    'output: udp dport 6081 ip6 daddr @tunnel-peers6 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
+    'output: udp dport 6081 fib daddr type local fib saddr type != local meta skuid >= 0 counter drop',
+    'postrouting-mark: oifname "antrea-gw0" meta skuid >= 0 meta mark set meta mark | 0x20',
     'input: iifname "antrea-gw0" udp dport 6081 drop',
     'forward: iifname "antrea-gw0" udp dport 6081 drop',
     'forward: iifname "antrea-gw0" accept',
@@ -30,6 +34,13 @@ it('keeps pods’ addresses where configured, but never an address that only thi
     'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
     'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
   ]);
+});
+
+it('marks no packet where Open vSwitch sends tunnel packets past the node’s IP stack', () => {
+  const rules = dump(node, false, 'netdev');
+  expect(rules.filter((rule) => rule.startsWith('output: '))).toHaveLength(3);
+  expect(rules.filter((rule) => rule.startsWith('output: ') && rule.includes('mark'))).toEqual([]);
+  expect(rules.filter((rule) => rule.startsWith('postrouting-mark'))).toEqual([]);
 });
 
 it('matches GRE by its protocol', () => {

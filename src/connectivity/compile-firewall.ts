@@ -1,5 +1,5 @@
 import type { Cidr, Family } from '../net/ip.ts';
-import { masqueradedWorld, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
+import { masqueradedWorld, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /** The node's own table of the packet filter. */
@@ -17,8 +17,16 @@ const KUBE_PROXY_MARK = 0x4000;
 /** Before kube-proxy's and every other chain at `srcnat` (100): a packet is translated by the first chain that has a rule for it. */
 const BEFORE_KUBE_PROXY = 95;
 
+/** After every translation of source addresses, so that no rule of another program sees the mark of a packet that it reads. */
+const AFTER_TRANSLATION = 110;
+
+/** Sets of the table: addresses of other nodes at which tunnels end. Each peer's owner holds its elements. */
+export const tunnelPeerSets = { ipv4: 'tunnel-peers4', ipv6: 'tunnel-peers6' } as const satisfies Readonly<Record<Family, string>>;
+
 /** Settings beside the environment. */
 interface FirewallOptions {
+  /** The kernel's data path sends tunnel packets through the node's IP stack; in userspace Open vSwitch sends them past it. */
+  readonly dataPath: 'system' | 'netdev';
   /** Pods keep their addresses when they leave the cluster; the network outside translates or routes them. */
   readonly noSnat: boolean;
 }
@@ -31,13 +39,13 @@ interface FirewallOptions {
  * Service whose endpoint is another node leaves the bridge with an address that only this node knows. Tunnel packets
  * are excluded from the node's connection tracking.
  *
- * The bridge drops tunnel packets that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
+ * Tunnel packets that processes of the node send are dropped ({@link forgedByProcesses}). The bridge drops those that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
  * fragments are reassembled.
  *
  * What a kube-proxy beside us masquerades on its way from the world to a pod of this node would come with the gateway's address, as the
  * node's own does, and policy lets that pass. It gets an address of its own before; the mark is taken off as kube-proxy does.
  */
-export function compileFirewall(environment: NodeEnvironment, { noSnat }: FirewallOptions): readonly FirewallChain[] {
+export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat }: FirewallOptions): readonly FirewallChain[] {
   const { gateway, tunnel } = environment;
   const families = familiesOf(environment);
   const masquerade = ownCidrs(environment).map(
@@ -69,6 +77,7 @@ export function compileFirewall(environment: NodeEnvironment, { noSnat }: Firewa
     },
     { name: 'prerouting-raw', hook: 'type filter hook prerouting priority raw; policy accept;', rules: [`${carried} notrack`] },
     { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
+    ...forgedByProcesses(gateway.name, carried, dataPath),
     { name: 'input', hook: 'type filter hook input priority filter; policy accept;', rules: [forged] },
     {
       name: 'forward',
@@ -76,6 +85,41 @@ export function compileFirewall(environment: NodeEnvironment, { noSnat }: Firewa
       rules: [forged, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
     },
   ];
+}
+
+/**
+ * Drops tunnel packets that a process of the node sends to another node, or to this one with an address that it does not have: IPv6 lets any
+ * process choose its source. A peer would accept the frame inside as one of this node's pods.
+ *
+ * Open vSwitch in userspace sends by packet sockets, which no hook of IP sees. The kernel's data path sends through this hook: without a socket,
+ * with one of another network namespace, which `skuid` does not match, or with that of a process of the node whose packet is
+ * inside. That packet left by the gateway before, and is marked there: behind `output`, where another program may have changed its route.
+ */
+function forgedByProcesses(gateway: string, carried: string, dataPath: FirewallOptions['dataPath']): readonly FirewallChain[] {
+  const ofProcess = 'meta skuid >= 0';
+  const mark = `0x${nodeTrafficMark.toString(16)}`;
+  const unmarked = dataPath === 'system' ? ` meta mark & ${mark} == 0` : '';
+  const toPeers = (['ipv4', 'ipv6'] as const).map(
+    (family) => `${carried} ${keyword[family]} daddr @${tunnelPeerSets[family]} ${ofProcess}${unmarked} counter drop`,
+  );
+  const asOthers = `${carried} fib daddr type local fib saddr type != local ${ofProcess} counter drop`;
+  const dropping = { name: 'output', hook: 'type filter hook output priority filter; policy accept;', rules: [...toPeers, asOthers] };
+  if (dataPath === 'netdev') return [dropping];
+  return [
+    dropping,
+    {
+      name: 'postrouting-mark',
+      hook: `type filter hook postrouting priority ${AFTER_TRANSLATION}; policy accept;`,
+      rules: [`oifname "${gateway}" ${ofProcess} meta mark set meta mark | ${mark}`],
+    },
+  ];
+}
+
+/** The body of the table, in the language of nft(8). Its sets are declared without elements. */
+export function firewallBody(environment: NodeEnvironment, options: FirewallOptions): string {
+  const sets = (['ipv4', 'ipv6'] as const).map((family) => `set ${tunnelPeerSets[family]} { type ${family}_addr; }`);
+  const chains = compileFirewall(environment, options).map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`);
+  return [...sets, ...chains].join('\n');
 }
 
 function ofWorld(gateway: string, { family, text }: Cidr): string {

@@ -1,4 +1,4 @@
-import { compileFirewall, firewallTable } from '../connectivity/compile-firewall.ts';
+import { firewallBody, firewallTable } from '../connectivity/compile-firewall.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../connectivity/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
@@ -20,7 +20,7 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   wantSwitch(config, nodeState, environment);
   nodeState.want(nodeOwner, compileNode(environment));
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
-  nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, config.noSNAT));
+  nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }
 
 /** @param without a port that has to go for a moment. @returns the revision of what is wanted of the switch's database */
@@ -78,12 +78,6 @@ function ownPorts(config: NodeConfig, environment: NodeEnvironment): readonly Wa
       externalIds: {},
     },
   ];
-}
-
-function firewallBody(environment: NodeEnvironment, noSnat: boolean): string {
-  return compileFirewall(environment, { noSnat })
-    .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
-    .join('\n');
 }
 
 /** Where pods of this node get their addresses from. */

@@ -126,6 +126,18 @@ describe('Peers', () => {
     expect([t.reached(), t.peers.objections.of('n2')]).toEqual([['fd00:10:0:1::/64'], refusedPodCidrs]);
   });
 
+  it('knows the ends of the tunnels of each peer, new ones too, so that no process of this node sends there in its place', () => {
+    const t = setUp();
+    const ends = () => [...t.datapath.firewall.keys()].toSorted();
+    t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
+    expect(ends()).toEqual(['element/seine/tunnel-peers4/192.168.77.2', 'element/seine/tunnel-peers6/fd00:77::2']);
+    t.put('n3', { internalIps: ['192.168.77.2', '192.168.77.3'] });
+    t.put('n4', { internalIps: ['192.168.77.4'] });
+    t.nodes.remove('n2', '90');
+    t.nodes.flush();
+    expect(ends()).toEqual(['element/seine/tunnel-peers4/192.168.77.2', 'element/seine/tunnel-peers4/192.168.77.4']);
+  });
+
   it('leads the node to neighbouring networks by one route, and never to one that no node has', () => {
     const t = setUp();
     for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())

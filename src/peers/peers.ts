@@ -13,6 +13,7 @@ import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
+import { tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 /** So many peers are worked off without giving the loop a turn: a millisecond of work. */
 const AT_ONCE = 4;
@@ -132,10 +133,12 @@ export class Peers {
       const intent = peer && this.#intent(peer);
       if (intent) datapath.want(owner, compilePeer(intent, environment));
       else datapath.forget(owner);
+      datapath.wantElements(owner, tunnelPeerElements(intent?.transport ?? []));
       this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
       datapath.forget(owner);
+      datapath.wantElements(owner, new Map());
       this.#reach(name, []);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }

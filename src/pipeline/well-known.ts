@@ -66,3 +66,9 @@ export const tunnelCarriers = {
   gre: { protocol: 'gre', ipProtocol: 47 },
 } as const;
 export type TunnelType = keyof typeof tunnelCarriers;
+
+/**
+ * Bit of a packet's mark in the kernel (`skb->mark`) of what processes of the node send to the bridge, on the kernel's data path. The packet that
+ * carries it to another node still has the socket of the process; the bit, which only a privileged process can set, tells it from a forged one.
+ */
+export const nodeTrafficMark = 0x20;

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
+import { firewallBody } from '../../src/connectivity/compile-firewall.ts';
 import { SeineError } from '../../src/errors/seine-error.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
@@ -13,9 +13,7 @@ function chain(name: string, ...rules: readonly string[]): string {
   return `chain ${name} {\n${['type filter hook forward priority 5; policy accept;', ...rules].join('\n')}\n}`;
 }
 
-const nodeTable = compileFirewall(exampleNode, { noSnat: false })
-  .map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`)
-  .join('\n');
+const nodeTable = firewallBody(exampleNode, { dataPath: 'system', noSnat: false });
 
 const sets = ['set ports { type inet_proto . inet_service; }', 'map to { type ipv4_addr : ipv4_addr; }', 'set six { type ipv6_addr; }'];
 const elements = new Map<FirewallKey, string>([

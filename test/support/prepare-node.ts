@@ -2,7 +2,7 @@
  * Sets up one node of a test cluster from inside its network namespace, as the agent would: `prepare-node.ts NODE PREFIX
  * DATAPATH`. The bridge and its gateway are there already.
  */
-import { compileFirewall } from '../../src/connectivity/compile-firewall.ts';
+import { firewallBody } from '../../src/connectivity/compile-firewall.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
 import { Nftables } from '../../src/netlink/nftables.ts';
 import { createPodInterface } from '../../src/netlink/pod-interface.ts';
@@ -24,8 +24,7 @@ const host = new HostTarget(node.environment.gateway.name);
 await host.apply({ put: new Map(entries), remove: new Set() });
 await host.close();
 
-const chains = compileFirewall(node.environment, { noSnat: false });
-const body = chains.map((chain) => `chain ${chain.name} {\n${[chain.hook, ...chain.rules].join('\n')}\n}`).join('\n');
+const body = firewallBody(node.environment, { dataPath: datapath === 'system' ? 'system' : 'netdev', noSnat: false });
 await new FirewallTarget(Nftables.open(), ['seine']).apply({ put: new Map([['table/seine', body]]), remove: new Set() });
 
 const remover = LinkRemover.open();
