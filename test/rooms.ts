@@ -149,7 +149,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
     'admin/views',
     'agent-api',
     'ipam',
-    'types:diagnose/entries',
+    'diagnose/entries',
     'types:connectivity',
     'denied-log',
     'types:enforce',

@@ -2,10 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../async/loop-turns.ts';
 import type { Lease } from '../ipam/lease.ts';
 import { parseIp } from '../net/ip.ts';
+import type { FlowStats } from '../openflow/flow-stats.ts';
+import { encodeMatch } from '../openflow/match.ts';
+import { associationCookieOf, associationShares } from '../pipeline/cookie.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
 import { onePolicy, type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
 
-function setUp() {
+/** @param flows of the table `associations` that the bridge has */
+function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = []) {
   const engine = new PolicyEngine('node-1');
   engine.putPod({ namespace: 'shop', name: 'db', nodeName: 'node-1', podIps: ['10.10.0.5'], labels: {}, ports: {} });
   engine.update();
@@ -20,6 +24,11 @@ function setUp() {
   const policy = { namespace: 'shop', name: 'db', uid: 'u', generation: 1, podSelector: [], ingress: [] };
   const port: PolicyPort = {
     turns: new LoopTurns(4),
+    openflow: {
+      dumpFlows: async (_, visit) => {
+        for (const flow of flows) visit(flow as FlowStats);
+      },
+    },
     sources: {
       networkPolicies: { replica: { entries: () => [], get: (key) => (key === 'shop/db' ? policy : undefined) } },
       policyPods: { replica: { get: (key) => (key === 'shop/far' ? far : undefined) } },
@@ -38,7 +47,8 @@ function setUp() {
   return {
     pod: (name: string) => bodyOf(podPolicy(port, new URLSearchParams({ name }))),
     policy: async (name: string) => bodyOf(await onePolicy(port, new URLSearchParams({ name }))),
-    explain: (query: Readonly<Record<string, string>>) => bodyOf(policyExplanation(port, new URLSearchParams(query))),
+    explain: async (query: Readonly<Record<string, string>>) =>
+      bodyOf(await policyExplanation(port, new URLSearchParams(query), AbortSignal.timeout(5_000))),
   };
 }
 
@@ -53,20 +63,30 @@ describe('what is asked about policies', () => {
     expect(await policy('shop/db')).toMatchObject({ name: 'shop/db', pods: [], ingress: { rules: [] } });
     await expect(policy('shop/web')).rejects.toThrow('no policy is known by the name "shop/web"');
   });
-  it('finds who has an address or a name', () => {
+  it('remarks that a pod has used up its share of SCTP associations', async () => {
+    const match = encodeMatch({ eth_type: 0x0800, ip_proto: 132, ip_src: 0x0a0a0107, ip_dst: 0x0a0a0005, sctp_src: 1, sctp_dst: 2 });
+    const share = associationShares.pods + 7;
+    const learned = (count: number) => Array.from({ length: count }, () => ({ cookie: associationCookieOf(share), match }));
+    const query = { from: 'shop/far', to: 'shop/db', port: '80/SCTP' };
+    const remark = 'shop/far has used up its share of 250 SCTP associations';
+    expect(JSON.stringify(await setUp(learned(500)).explain(query))).toContain(remark);
+    expect(JSON.stringify(await setUp(learned(400)).explain(query))).not.toContain(remark);
+    expect(JSON.stringify(await setUp(learned(500)).explain({ ...query, port: '80/TCP' }))).not.toContain(remark);
+  });
+  it('finds who has an address or a name', async () => {
     const { explain } = setUp();
-    expect(explain({ from: 'shop/far', to: '10.10.0.5' })).toMatchObject({
+    expect(await explain({ from: 'shop/far', to: '10.10.0.5' })).toMatchObject({
       verdict: 'allow',
       ends: [{ pod: 'shop/db', from: '10.10.1.7' }],
     });
-    expect(explain({ from: '::ffff:192.0.2.7', to: 'shop/db' })).toMatchObject({ ends: [] });
+    expect(await explain({ from: '::ffff:192.0.2.7', to: 'shop/db' })).toMatchObject({ ends: [] });
   });
   it.each([
     [{ from: 'shop/far', to: '192.0.2.7' }, 'neither is a pod of this node'],
     [{ from: 'shop/nobody', to: 'shop/db' }, 'no pod with an address'],
     [{ from: 'shop/far', to: 'shop/db', port: '80' }, 'is not of the form 80/TCP'],
     [{ from: 'shop/far', to: 'shop/db', port: '70000/TCP' }, 'is not of the form 80/TCP'],
-  ])('refuses %j', (query, why) => {
-    expect(() => setUp().explain(query as Record<string, string>)).toThrow(why);
+  ])('refuses %j', async (query, why) => {
+    await expect(setUp().explain(query as Record<string, string>)).rejects.toThrow(why);
   });
 });

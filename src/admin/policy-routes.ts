@@ -1,4 +1,5 @@
 import type { LoopTurns } from '../async/loop-turns.ts';
+import { associationsOfOneSender, readFullShares } from '../diagnose/entries/sctp-associations.ts';
 import type { Enforcement } from '../enforce/enforcement.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Ipam } from '../ipam/ipam.ts';
@@ -6,6 +7,7 @@ import { podName } from '../ipam/lease.ts';
 import type { NetworkPolicy } from '../kube/network-policy.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import { isIp, parseIp } from '../net/ip.ts';
+import type { OpenFlowConnection } from '../openflow/connection.ts';
 import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
 import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
 import { onePolicyView, type PolicyTermsInForce } from './policy/one-policy.ts';
@@ -17,6 +19,7 @@ interface PolicedNode {
 }
 
 export interface PolicyPort {
+  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows'>;
   readonly turns: LoopTurns;
   readonly sources: {
     readonly networkPolicies: {
@@ -52,12 +55,21 @@ export async function onePolicy({ running, sources, turns }: PolicyPort, query: 
 }
 
 /** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`, the last if it is asked about. @throws SeineError `INVALID_INPUT` */
-export function policyExplanation(port: PolicyPort, query: URLSearchParams): ApiAnswer {
+export async function policyExplanation(port: PolicyPort, query: URLSearchParams, signal: AbortSignal): Promise<ApiAnswer> {
   const node = port.running();
   const [from, to] = [partyOf(port, node, query.get('from') ?? ''), partyOf(port, node, query.get('to') ?? '')];
   if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; ask the node of one of them');
   const asked = query.get('port');
-  return json(explainConnection(node.policy.matrix, { from, to, ...(asked === null ? {} : { port: portOf(asked) }) }));
+  const wanted = asked === null ? undefined : portOf(asked);
+  const view = explainConnection(node.policy.matrix, { from, to, ...(wanted && { port: wanted }) });
+  if (wanted?.protocol !== 'SCTP') return json(view);
+  const full = await readFullShares(port.openflow, signal);
+  const isFull = from.addresses.some((address) => full.includes(address));
+  return json(isFull ? { ...view, remarks: [...view.remarks, usedUp(from.name)] } : view);
+}
+
+function usedUp(name: string): string {
+  return `${name} has used up its share of ${associationsOfOneSender} SCTP associations: answers to further ones are denied where policies isolate an end, until older ones end`;
 }
 
 function partyOf({ sources }: PolicyPort, node: PolicedNode, name: string): ConnectionParty {

@@ -109,7 +109,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/explain/service': (query) => serviceExplanation(agent, query),
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
-    '/v1/policy/explain': (query) => policyExplanation(agent, query),
+    '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),
     '/v1/policy/policy': (query) => onePolicy(agent, query),
     '/v1/policy/policies': () => policies(agent),
     '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),

@@ -1,4 +1,5 @@
 import type { Family } from '../net/ip.ts';
+import { associationShares } from '../pipeline/cookie.ts';
 import { reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { Flow, LearnAssociation, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
@@ -12,6 +13,9 @@ import { familiesOf, type NodeEnvironment } from './environment.ts';
  * that was let in (`opener`), and with the ends exchanged who answers (`answer`). The opening side is asked each time, as of every connection,
  * and refreshes both; what is denied of an association that was let in turns its answers into denied ones, which is what `barred` does
  * elsewhere. A packet that belongs to none opens one. Its mark in the tracker is never `barred`: it is that of other associations, too. Pure.
+ *
+ * Each sender has a share of what is learned (`associationShares`): one that opens associations without end leaves none of its own remembered, and
+ * takes no room from others. A local pod's share is found by the last byte of its address, any other sender's by its last six bits.
  *
  * No Service is translated there, or has a port of SCTP at all (`src/proxy`).
  */
@@ -28,8 +32,10 @@ export function associations(environment: NodeEnvironment): readonly Flow[] {
       flow('state', priority.highest, { ctState: { new: '+', inv: '-', trk: '+' } }, [resubmit('associations'), goto('serviceEntry')]),
       flow('state', priority.highest, { ctState: { new: '-', inv: '-', trk: '+' } }, [resubmit('associations'), goto('egressEntry')]),
       flow('egressEntry', priority.guard, { regs: [reg.verdict('deny')] }, drop),
+      ...shares(family, environment.liveConnections === 'keep' ? 'kept' : 'letIn'),
+      flow('unlearnedAssociations', priority.normal, { regs: [reg.associationLearned('no')] }, drop),
       ...(['unknown', 'opener'] as const).flatMap((side) => {
-        const taught = learned(family, environment.liveConnections === 'keep' ? 'kept' : 'letIn');
+        const taught = [resubmit('associationShares'), resubmit('unlearnedAssociations')];
         const regs = [reg.sctpSide(side)];
         const commit: Step = { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'moveToMark', ...sourceToCtMark }] };
         return [
@@ -65,8 +71,31 @@ export function associationsInPieces(ports: PipelineTableName, verdicts: Pipelin
   }));
 }
 
-function learned(family: Family, as: LearnAssociation['as']): readonly Step[] {
-  return (['opener', 'answer'] as const).map((side) => ({ do: 'learnAssociation', family, side, as }));
+/** One flow for each share. The answering side is learned second: its result counts, for without it answers are not known. */
+function shares(family: Family, as: LearnAssociation['as']): readonly Flow[] {
+  const flow = (level: number, match: Match, share: number): Flow => ({
+    table: 'associationShares',
+    priority: level,
+    match: { payload: family, protocol: 'sctp', ...match },
+    steps: learned(family, as, share),
+  });
+  const { pods, others } = associationShares;
+  return [
+    ...Array.from({ length: pods }, (_, value) =>
+      flow(priority.high, { ipSrcEnd: { value, mask: pods - 1 }, regs: [reg.source('pod')] }, value),
+    ),
+    ...Array.from({ length: others }, (_, value) => flow(priority.normal, { ipSrcEnd: { value, mask: others - 1 } }, pods + value)),
+  ];
+}
+
+function learned(family: Family, as: LearnAssociation['as'], share?: number): readonly Step[] {
+  return (['opener', 'answer'] as const).map((side) => ({
+    do: 'learnAssociation',
+    family,
+    side,
+    as,
+    ...(share === undefined ? {} : { share }),
+  }));
 }
 
 function blindFamilies(environment: NodeEnvironment): readonly Family[] {

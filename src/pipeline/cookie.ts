@@ -64,6 +64,20 @@ export function learnedCookieOf(owner: Owner): bigint {
   return learnedCookie | (BigInt(first) << 8n) | BigInt(last);
 }
 
+/** Numbers of the shares of learned SCTP associations: of a local pod by the last byte of its address, of any other sender by its last six bits. */
+export const associationShares = { pods: 256, others: 64 } as const;
+
+/** Cookie of the associations that one share has. Open vSwitch limits learned flows by their cookie. */
+export function associationCookieOf(share: number): bigint {
+  return learnedCookie | BigInt(share + 1);
+}
+
+/** Share of a learned association by its cookie; undefined for any other learned flow. */
+export function associationShareOf(cookie: bigint): number | undefined {
+  const share = Number(cookie - learnedCookie) - 1;
+  return share >= 0 && share < associationShares.pods + associationShares.others ? share : undefined;
+}
+
 /** Of flows by which root opens a pod while no agent runs (docs/troubleshooting.md has the lines). Not an owner's: nobody's name gives it. */
 export const openedByHandCookie: bigint = (BigInt(generation) << 48n) | (254n << 40n);
 

@@ -61,6 +61,12 @@ export const registerFields = {
     doc: 'Where the tracker sees no ports of SCTP: who sends this packet of an association that was let in.',
     values: { unknown: 0, opener: 1, answer: 2 },
   },
+  associationLearned: {
+    reg: 0,
+    bits: [28, 28],
+    doc: 'Whether the share of the sender had room for this SCTP association, as `learn` reports it.',
+    values: { no: 0, yes: 1 },
+  },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
   endpointIpv4: { reg: 3, bits: [0, 31], doc: 'IPv4 address of the endpoint that the group picked.' },

@@ -41,6 +41,8 @@ export interface Match {
   readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
+  /** Source addresses whose last 32 bits have these values. */
+  readonly ipSrcEnd?: Bits;
   /** One port, or those with these bits. */
   readonly portDst?: number | Bits;
   /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: the packet that opens a connection, or a reset of an unknown one. */
@@ -160,6 +162,8 @@ export interface LearnAssociation {
   readonly side: 'opener' | 'answer';
   /** Its answers stand (`letIn`), and what it sends itself stands too (`kept`), or its answers are denied (`barred`). */
   readonly as: 'letIn' | 'kept' | 'barred';
+  /** Number of the sender's share of the learned flows, which limits how many there are. Absent: no limit. */
+  readonly share?: number;
 }
 
 export function isLearnStep(step: Step): step is LearnStep {

@@ -35,6 +35,7 @@ function formatMatch(match: Match): string {
     match.arpOp && `arp_op=${match.arpOp === 'request' ? 1 : 2}`,
     match.arpSha && `arp_sha=${match.arpSha}`,
     match.ipSrc && `${address('src', match.ipSrc)}`,
+    match.ipSrcEnd && `${match.payload === 'ipv6' ? 'ipv6' : 'nw'}_src=…${bitsUnderMask(match.ipSrcEnd)}`,
     match.ipDst && `${address('dst', match.ipDst)}`,
     match.fragment && 'ip_frag=yes',
     match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
@@ -127,7 +128,7 @@ function formatStep(step: Step): string {
     case 'learnFragments':
       return `learn(table=affinity,${step.family === 'ipv4' ? 'udp,ip_frag=later,nw_src,nw_dst' : 'ipv6,nw_proto=44,ip_frag=later,ipv6_src,ipv6_dst'},load:endpoint)`;
     case 'learnAssociation':
-      return `learn(table=associations,${step.family === 'ipv4' ? 'sctp' : 'sctp6'},${step.side === 'opener' ? 'as sent' : 'ends exchanged'},${step.as})`;
+      return `learn(table=associations,${step.family === 'ipv4' ? 'sctp' : 'sctp6'},${step.side === 'opener' ? 'as sent' : 'ends exchanged'},${step.as}${step.share === undefined ? '' : `,share=${step.share}`})`;
   }
 }
 

@@ -86,6 +86,16 @@ export const tables = {
     miss: 'tunnel',
     doc: 'Commits new connections that no earlier table committed; those that were let in count from here on. The last ct().',
   },
+  associationShares: {
+    id: 101,
+    miss: 'return',
+    doc: 'SCTP associations, where the tracker sees no ports of SCTP: learns what is let in, for each sender up to its share.',
+  },
+  unlearnedAssociations: {
+    id: 102,
+    miss: 'return',
+    doc: 'Counts packets of SCTP associations that were let in and not learned, because the sender has used up its share.',
+  },
   tunnel: { id: 104, miss: 'output', doc: 'Peer to tunnel source and destination.' },
   output: { id: 110, miss: 'drop', doc: 'Outputs to the port in the register, or to the input port (hairpin).' },
   unknownTunnelPeers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from unknown peers, by address.' },

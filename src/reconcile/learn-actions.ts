@@ -2,7 +2,7 @@ import type { Family } from '../net/ip.ts';
 import { addressBits } from '../net/ip.ts';
 import type { LearnAction } from '../openflow/action.ts';
 import type { Subfield } from '../openflow/fields.ts';
-import { learnedCookie } from '../pipeline/cookie.ts';
+import { associationCookieOf, learnedCookie } from '../pipeline/cookie.ts';
 import { reg, registerFields } from '../pipeline/fields.ts';
 import type { LearnAssociation, LearnChoice, LearnStep } from '../pipeline/flow.ts';
 import { priority } from '../pipeline/flow.ts';
@@ -29,10 +29,11 @@ const fragmentHeader = 44;
  * 30 s apart and half as much again, and a lost one repeated (RFC 9260 section 8.3). Not idle time, or the other side's heartbeats would keep it.
  */
 const associationTimeout = 100;
-/** Flows of associations, two for each. */
-const associationFlowsMax = 4_000;
+/** Flows of associations, two for each, that one share has. The switch looks through all of a share for each new one. */
+export const associationFlowsMax = 500;
 const endpointPort = bitRange(registerFields.endpointPort);
 const serviceGroup = bitRange(registerFields.group);
+const associationLearned = range('reg0', bitRange(registerFields.associationLearned));
 const sourceOfPacket = bitRange(registerFields.source);
 
 /** Also what says which flows the step can teach: `LearnedTemplate`. */
@@ -100,7 +101,7 @@ function learnFragments(family: Family): LearnAction {
  * One side of an association: its own packets, or with the ends exchanged those that answer it. What is barred was known before, and takes
  * no room that it did not have.
  */
-function learnAssociation({ family, side, as }: LearnAssociation): LearnAction {
+function learnAssociation({ family, side, as, share }: LearnAssociation): LearnAction {
   const [from, to] = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
   const ends = [
     [from, to, addressBits(family)],
@@ -112,9 +113,9 @@ function learnAssociation({ family, side, as }: LearnAssociation): LearnAction {
     kind: 'learn',
     table: tables.associations.id,
     priority: priority.normal,
-    cookie: learnedCookie,
+    cookie: share === undefined ? learnedCookie : associationCookieOf(share),
     hardTimeout: associationTimeout,
-    ...(as === 'barred' ? {} : { limit: associationFlowsMax }),
+    ...(share === undefined ? {} : { limit: associationFlowsMax, result: associationLearned }),
     specs: [
       { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
       { do: 'match', from: ipProtocols.sctp, to: whole('ip_proto', 8) },

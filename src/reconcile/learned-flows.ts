@@ -1,4 +1,4 @@
-import { isLearned, learnedCookie } from '../pipeline/cookie.ts';
+import { associationShareOf, isLearned, learnedCookie } from '../pipeline/cookie.ts';
 import { type Flow, isLearnStep, type LearnStep } from '../pipeline/flow.ts';
 import { PatternFlow } from '../pipeline/flow-pattern.ts';
 import { toLearn } from './learn-actions.ts';
@@ -86,7 +86,8 @@ export class LearnedFlows {
   teacherOf(flow: FlowToJudge): string | undefined {
     if (!isLearned(flow.cookie)) return undefined;
     const nowMs = this.#nowMs();
-    const declared = this.#byCookie.get(flow.cookie)?.find((each) => each.untilMs > nowMs && covers(each, flow));
+    const cookie = associationShareOf(flow.cookie) === undefined ? flow.cookie : learnedCookie;
+    const declared = this.#byCookie.get(cookie)?.find((each) => each.untilMs > nowMs && covers(each, flow));
     if (declared !== undefined || this.#isComplete) return declared?.owner;
     return everyStep.some((step) => covers({ step, template: this.#templateOf(step) }, flow)) ? 'unknown yet' : undefined;
   }
@@ -135,6 +136,7 @@ function covers({ step, template }: Pick<Declaration, 'step' | 'template'>, flow
   return template.covers(flow, step.do === 'learnChoice' ? 'any' : 'same');
 }
 
+/** Associations of all shares, and of releases before shares, are judged alike: by what they match and do. */
 function cookieOfStep(step: LearnStep): bigint {
   return step.do === 'learnChoice' ? step.cookie : learnedCookie;
 }

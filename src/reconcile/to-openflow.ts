@@ -44,6 +44,11 @@ function setHeader(fields: MatchFields, match: Match): void {
   if (match.payload !== undefined) fields.eth_type = etherTypes[match.payload];
   if (match.protocol !== undefined) fields.ip_proto = ipProtocols[match.protocol];
   if (match.ipSrc !== undefined) setAddress(fields, 'src', match.ipSrc);
+  if (match.ipSrcEnd !== undefined) {
+    const { value, mask } = match.ipSrcEnd;
+    if (match.payload === 'ipv6') fields.ipv6_src = { value: BigInt(value), mask: BigInt(mask) };
+    else fields.ip_src = { value, mask };
+  }
   if (match.ipDst !== undefined) setAddress(fields, 'dst', match.ipDst);
   if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
   if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { compileSubject } from '../../src/connectivity/compile-entry.ts';
+import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
+import { tables } from '../../src/pipeline/tables.ts';
 import { zones } from '../../src/pipeline/well-known.ts';
+import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
+import type { Arrival } from '../model/conversation.ts';
 import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from '../model/living.ts';
+import { wantedByOwner } from '../model/scene.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
@@ -74,4 +80,52 @@ it(`of SCTP, of which the tracker sees no ports, each association is by itself (
   await fc.assert(lives, { seed, numRuns: Math.ceil(connections / livingOfEach), endOnFailure: true });
   process.stdout.write(`${JSON.stringify(counts)}\n`);
   if (connections >= 1_000) expect(counts.lived).toBeGreaterThan(connections / 8);
+});
+
+const batch = 500;
+
+it.each([0, 1])('a pod that opens SCTP associations without end takes no answers from others (address %i)', async (family) => {
+  const [flooder, , server, client] = livingScene.pods;
+  if (!flooder || !server || !client) throw new Error('the scene has too few pods');
+  const scene = { ...livingScene, node: { ...livingScene.node, blindToSctp: true as const } };
+  // Only what it answers leaves the server.
+  const closed = { ofPort: server.ofPort, addresses: server.addresses, egress: 'closed' as const };
+  const subject: readonly [Owner, Wanted] = [ownerOf('subject', `${server.ofPort}`), { ...nothing, flows: compileSubject(closed) }];
+  await bench.forgetConnections();
+  bench.forgetAssociations();
+  await bench.become(new Map([...wantedByOwner(scene), subject]));
+  const ask = (from: typeof client, portSrc: number): Arrival => {
+    const [ipSrc, ipDst] = [from.addresses[family], server.addresses[family]];
+    if (!ipSrc || !ipDst) throw new Error('a pod has no such address');
+    const ends = { ethSrc: from.mac, ethDst: server.mac, ipSrc, ipDst, portSrc, portDst: 80 };
+    return { inPort: from.ofPort, packet: { ...ends, payload: ipSrc.family, protocol: 'sctp', ttl: 64 } };
+  };
+  const answer = ({ packet: { ethSrc, ethDst, ipSrc, ipDst, portSrc, portDst, ...rest } }: Arrival): Arrival => ({
+    inPort: server.ofPort,
+    packet: {
+      ...rest,
+      ethSrc: ethDst,
+      ethDst: ethSrc,
+      ...(ipSrc && { ipDst: ipSrc }),
+      ...(ipDst && { ipSrc: ipDst }),
+      portSrc: portDst ?? 0,
+      portDst: portSrc ?? 0,
+    },
+  });
+  const receivers = async (arrival: Arrival): Promise<readonly unknown[]> =>
+    (await bench.receive(arrival)).filter(({ packet }) => packet.portSrc === arrival.packet.portSrc).map(({ to }) => to);
+  const learned = (): number => {
+    const dump = bench.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-aggregate', 'br-int', `table=${tables.associations.id}`);
+    return Number(/flow_count=(\d+)/.exec(dump)?.[1]);
+  };
+  // Under load the switch does not learn from every packet, so that a number of packets fills nothing for certain.
+  let port = 10_000;
+  for (let before = -1; learned() > before; ) {
+    before = learned();
+    for (const end = port + batch; port < end; port++) await bench.send(ask(flooder, port));
+  }
+  expect(learned()).toBeGreaterThan(0);
+  expect(await receivers(answer(ask(flooder, port - 1)))).toEqual([]);
+  expect(await receivers(ask(client, 5_000))).toEqual([server.ofPort]);
+  expect(await receivers(answer(ask(client, 5_000)))).toEqual([client.ofPort]);
 });

@@ -319,6 +319,7 @@ const tests: Tests = {
   payload: (wanted, { packet }) => packet.payload === wanted,
   protocol: (wanted, { packet }) => packet.protocol === wanted,
   ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
+  ipSrcEnd: (wanted, { packet }) => packet.ipSrc !== undefined && hasBits(Number(packet.ipSrc.value & 0xffff_ffffn), wanted),
   ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
   portDst: (wanted, { packet }) =>
     typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),

@@ -79,13 +79,18 @@ export class PacketBench {
     }
   }
 
-  /** Puts a packet into a port and gives everything that came out anywhere. */
-  async receive({ inPort, packet }: Arrival): Promise<readonly Output[]> {
+  /** Puts a packet into a port. */
+  async send({ inPort, packet }: Arrival): Promise<void> {
     const tunnel = inPort === this.#scene.node.tunnel.ofPort;
     const link = { ethSrc: underlay.peerMac, ethDst: underlay.mac };
     const bytes = tunnel ? encodeTunnelled(packet, link) : encodeFrame(packet);
     const name = tunnel ? underlay.port : (portNames(this.#scene).get(inPort) ?? nobody);
     await this.control.run('netdev-dummy/receive', name, Buffer.from(bytes).toString('hex'));
+  }
+
+  /** Puts a packet into a port and gives everything that came out anywhere. */
+  async receive(arrival: Arrival): Promise<readonly Output[]> {
+    await this.send(arrival);
     // The daemon's loop serves ports before commands: when it answers again, the packet has been through.
     await this.control.run('version');
     await this.#connection.barrier(this.#stop.signal);
@@ -192,6 +197,16 @@ class Capture {
 
   /** Frames since the last call. */
   take(): Uint8Array[] {
+    const frames: Uint8Array[] = [];
+    for (let before = -1; frames.length > before; ) {
+      before = frames.length;
+      frames.push(...this.#read());
+    }
+    return frames;
+  }
+
+  /** Those of one buffer. */
+  #read(): Uint8Array[] {
     const size = readSync(this.#fd, this.#buffer, 0, this.#buffer.length, this.#offset);
     const frames: Uint8Array[] = [];
     for (let at = 0; at + 16 <= size; ) {

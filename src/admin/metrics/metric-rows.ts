@@ -219,6 +219,11 @@ export const metricRows = {
     labels: ['address'],
   },
 
+  sctp_unlearned_packets_total: {
+    type: 'counter',
+    help: 'Packets of SCTP associations that were let in and not learned, because the sender has used up its share (userspace data path only).',
+  },
+
   event_loop_lag_seconds: {
     type: 'histogram',
     help: 'How late the agent gets to what is due, sampled ten times a second.',

@@ -5,6 +5,7 @@ import { seineVersion } from '../../agent-api/version.ts';
 import { within } from '../../async/within.ts';
 import type { StandingPorts } from '../../attach/standing-ports.ts';
 import { deletionsFolder } from '../../cni/deletions.ts';
+import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
 import type { Ipam } from '../../ipam/ipam.ts';
@@ -99,6 +100,7 @@ interface ScrapeSources {
 /** Everything that is read from the agent for `/metrics`. */
 export async function scrapeAgent({ agent, record, health, policyPackets }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
   const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
+  const unlearned = await unlearnedAssociations(agent.openflow, signal);
   const { verdicts, rules, rulesLeftOut } = await policyPackets.read(signal);
   return {
     ...ofNode(agent),
@@ -110,6 +112,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
+    sctp_unlearned_packets_total: unlearned,
     policy_packets_total: verdicts,
     policy_rule_packets_total: rules,
     policy_rule_packets_left_out: one(rulesLeftOut),
@@ -275,6 +278,16 @@ async function unknownTunnelPeers(openflow: OpenFlowConnection, signal: AbortSig
   // Not connected: other metrics say so.
   const found = await readUnknownTunnelPeers(openflow, patience).catch((): ReadonlyMap<string, bigint> => new Map());
   return [...found].slice(0, UNKNOWN_PEERS_MAX).map(([address, packets]): Sample => [{ address }, Number(packets)]);
+}
+
+/** None, if the switch does not answer now. */
+async function unlearnedAssociations(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
+  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
+  // Not connected: other metrics report it.
+  return await readUnlearnedAssociations(openflow, patience).then(
+    (packets) => one(Number(packets)),
+    () => [],
+  );
 }
 
 /** What this data path does not tell, and what it does not tell now, has no sample. */

@@ -5,6 +5,7 @@ import type { OpenFlowConnection } from '../../openflow/connection.ts';
 import { priority } from '../../pipeline/flow.ts';
 import { tables } from '../../pipeline/tables.ts';
 import { type ConnectionTable, readDatapathLoad } from '../../reconcile/datapath-load.ts';
+import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } from '../entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../entries/unknown-peers.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
@@ -98,6 +99,26 @@ export function judgeUnknownTunnelPeers(addresses: readonly string[]): Finding {
     effect:
       'they are dropped. If it is a node behind address translation or with another address than its Node object says, its pods are not reached',
     mend: 'kubectl get nodes -o wide',
+  });
+}
+
+/** SCTP associations of which the bridge has learned nothing, because their senders have used up their shares: answers to them may be denied. */
+export function associations({ openflow }: FlowDumpPort): Check {
+  return {
+    name: 'ovs.associations',
+    run: async (_, tell, signal) =>
+      tell.finding(judgeAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
+  };
+}
+
+export function judgeAssociations(full: readonly string[], unlearned: bigint): Finding {
+  if (full.length === 0) return fine('ovs.associations', 'no sender has used up its share of SCTP associations');
+  const named = full.slice(0, NAMED_MAX).join(', ');
+  return trouble('ovs.associations', 'warning', {
+    what: `${named}${full.length > NAMED_MAX ? ` and ${full.length - NAMED_MAX} more addresses` : ''} opened more than ${associationsOfOneSender} SCTP associations in 100 s; ${unlearned} packets belong to associations that the bridge did not learn`,
+    effect:
+      'where policies isolate an end of such an association, its answers are denied until older ones end; other senders are not affected',
+    mend: 'seinectl get flows --table associations    # then open fewer associations',
   });
 }
 

@@ -1,6 +1,7 @@
 import {
   type AgentStatePort,
   agentState,
+  associations,
   type ConnectionsPort,
   connections,
   type FlowDumpPort,
@@ -48,6 +49,7 @@ export function checksOf(node: CheckPorts): readonly Check[] {
     packetFilters(node),
     unknownTunnelPeers(node),
     forged(node),
+    associations(node),
     tunnel(node),
   ];
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Finding } from '../../agent-api/check.ts';
 import type { Problem } from '../../agent-api/problem.ts';
 import { SeineError } from '../../errors/seine-error.ts';
-import { judgeAgent, judgeConnections, judgeForged, judgeHealth, judgeUnknownTunnelPeers } from './agent-state.ts';
+import { judgeAgent, judgeAssociations, judgeConnections, judgeForged, judgeHealth, judgeUnknownTunnelPeers } from './agent-state.ts';
 import { judgeSilence, judgeSources } from './api-server.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 import { judgeBlocked } from './filters.ts';
@@ -306,6 +306,7 @@ it('says whether the agent serves, repairs, and whom it does not know', () => {
   expect(states(judgeAgent({ state: 'ready' }, 0))).toEqual(['agent.ready ok']);
   expect(states(judgeAgent({ state: 'impaired', reason: 'x' }, 9))).toEqual(['agent.ready problem', 'agent.repair warning']);
   expect([judgeForged(0n), judgeForged(3n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
+  expect([judgeAssociations([], 7n), judgeAssociations(['10.0.0.7'], 7n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect(judgeUnknownTunnelPeers([]).state).toBe('ok');
   expect(judgeUnknownTunnelPeers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are no nodes');
 });
