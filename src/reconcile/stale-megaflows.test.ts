@@ -34,22 +34,61 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it('forgets a second after the first of many changes, and again ten seconds after that', async () => {
-  for (let atMs = 0; atMs < 30_000; atMs += 100) {
+const changes = async (untilMs: number): Promise<void> => {
+  for (let atMs = 0; atMs < untilMs; atMs += 100) {
     megaflows.changed();
     await vi.advanceTimersByTimeAsync(100);
   }
-  expect(forgotten).toEqual([1_000, 11_000, 21_000]);
+};
+const takes = (ms: number) => () => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+it('forgets 100 ms after the first of many changes, and again 250 ms after that while a purge takes no time', async () => {
+  await changes(1_000);
+  expect(forgotten).toEqual([100, 350, 600, 850]);
+});
+
+it('forgets soon after each change at one a second, while there are few megaflows', async () => {
+  answer = takes(4);
+  const waits: number[] = [];
+  for (let second = 0; second < 20; second++) {
+    megaflows.changed();
+    await vi.advanceTimersByTimeAsync(1_000);
+    waits.push((forgotten.at(-1) ?? Infinity) - second * 1_000);
+  }
+  expect(Math.max(...waits)).toBeLessThan(500);
+});
+
+it('makes a longer pause the more a purge costs, ten seconds at most', async () => {
+  answer = takes(30);
+  await changes(10_000);
+  const [, , ...later] = forgotten; // what a purge costs is known from the first on
+  expect(later).toHaveLength(3);
+  for (const [index, ms] of later.entries()) expect(ms - (forgotten[index + 1] ?? 0)).toBeGreaterThanOrEqual(3_000);
+  answer = takes(500);
+  await changes(60_000);
+  const pauses = forgotten.map((ms, index) => ms - (forgotten[index - 1] ?? 0)).slice(-3);
+  for (const ms of pauses) expect(Math.round(ms / 1_000)).toBe(10);
+});
+
+it('counts the fastest of the last purges, where one had to wait for the processor', async () => {
+  answer = takes(2);
+  await changes(1_000);
+  const before = forgotten.length;
+  answer = takes(90);
+  await changes(500);
+  answer = takes(2);
+  await changes(1_000);
+  expect(forgotten.length - before).toBeGreaterThanOrEqual(4);
 });
 
 it('forgets at once what was mended, whatever was changed before', async () => {
   megaflows.changed();
-  await vi.advanceTimersByTimeAsync(1_500);
-  megaflows.changed(); // due in ten seconds
-  await vi.advanceTimersByTimeAsync(500);
+  await vi.advanceTimersByTimeAsync(150);
+  megaflows.changed(); // due after the pause
+  await vi.advanceTimersByTimeAsync(50);
   megaflows.mended();
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(forgotten).toEqual([1_000, 2_000]);
+  expect(forgotten).toEqual([100, 200]);
 });
 
 it('forgets once more what was changed while it was under way', async () => {

@@ -3,8 +3,15 @@ import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { withDaemonControl } from './daemon-control.ts';
 
-/** What is wanted changes all the time: so long (ms) more changes are waited for, and so long nothing is forgotten again for them. */
-const changedPauses = { more: 1_000, again: 10_000 } as const;
+/** Changes within this time (ms) after the first one are waited for. */
+const MORE_CHANGES_MS = 100;
+/**
+ * The pause between two purges for wanted changes (ms), by the cost of a purge. A purge takes about 2 ms of ovs-vswitchd, and 0.01 ms for
+ * each megaflow; that packets find their flows again costs ten times as much. So a hundred times the time of a purge is one tenth of a CPU.
+ */
+const PAUSE_MS = { least: 250, most: 10_000, timesPurge: 100 } as const;
+/** Purges of which the fastest counts: on a busy node one may wait for the CPU. */
+const PURGES_COUNTED = 3;
 /** A switch that is frozen takes the request, and may never answer (ms). */
 const answerMs = 10_000;
 /** After a switch that does not answer (ms): one that died has forgotten everything by itself. */
@@ -36,6 +43,8 @@ export class StaleMegaflows {
   /** From when on they are to be forgotten; `Infinity` while all are right. */
   #dueMs = Infinity;
   #forgottenMs = -Infinity;
+  /** The time that the last purges took (ms). */
+  readonly #tookMs: number[] = [];
 
   constructor(options: StaleMegaflowsOptions) {
     this.#options = options;
@@ -43,7 +52,7 @@ export class StaleMegaflows {
 
   /** Flows were changed as is wanted now. */
   changed(): void {
-    this.#due(Math.max(this.#options.now() + changedPauses.more, this.#forgottenMs + changedPauses.again));
+    this.#due(Math.max(this.#options.now() + MORE_CHANGES_MS, this.#forgottenMs + this.#pauseMs));
   }
 
   /** What others had changed was mended: nobody waits for that. */
@@ -57,6 +66,13 @@ export class StaleMegaflows {
       if (leftMs > 0) await this.#wait(leftMs, signal);
       else await this.#forgetNow(signal);
     }
+  }
+
+  get #pauseMs(): number {
+    return Math.min(
+      PAUSE_MS.most,
+      Math.max(PAUSE_MS.least, PAUSE_MS.timesPurge * (this.#tookMs.length === 0 ? 0 : Math.min(...this.#tookMs))),
+    );
   }
 
   #due(atMs: number): void {
@@ -79,8 +95,12 @@ export class StaleMegaflows {
     this.#dueMs = Infinity; // what is changed from here on counts anew
     try {
       if (!mayKeepOldActions(await version(signal))) return;
+      const beganMs = now();
+      this.#forgottenMs = beganMs; // a change during the purge waits for the pause, too
       await (this.#options.forget ?? ((until) => forgetMegaflows(this.#options.runDir, until)))(within(signal, answerMs));
       this.#forgottenMs = now();
+      this.#tookMs.push(this.#forgottenMs - beganMs);
+      if (this.#tookMs.length > PURGES_COUNTED) this.#tookMs.shift();
       forgotten();
     } catch (thrown) {
       if (signal.aborted) return;

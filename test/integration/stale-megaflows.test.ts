@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { forgetMegaflows, mayKeepOldActions } from '../../src/reconcile/stale-megaflows.ts';
+import { forgetMegaflows, mayKeepOldActions, StaleMegaflows } from '../../src/reconcile/stale-megaflows.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const patience = { timeout: 20_000 };
@@ -62,4 +62,40 @@ it('keeps a megaflow that is out of date or does not, by its version, and forget
   await forgetMegaflows(ovs.runDir, AbortSignal.timeout(30_000));
   send(to('10.0.0.1'));
   await expect.poll(() => allAre('2', 1), patience).toBe(true);
+});
+
+it('lets an allowed pair have traffic soon after each of many changes, while there are few megaflows', { timeout: 120_000 }, async () => {
+  const over = new AbortController();
+  const failures: string[] = [];
+  const version = async (): Promise<string> => '3.1.0'; // purged on every version, so that this runs on every version
+  const stale = new StaleMegaflows({
+    ...{ runDir: ovs.runDir, version, forgotten: () => {} },
+    ...{ failed: ({ message }) => failures.push(message), now: () => performance.now() },
+  });
+  const running = stale.run(over.signal);
+  const waitsMs: number[] = [];
+  for (let change = 0; change < 8; change++) {
+    await overlap();
+    only('priority=5,in_port=1,actions=output:2');
+    const beganMs = performance.now();
+    stale.changed();
+    await expect
+      .poll(
+        () => {
+          send(to('10.0.0.1'));
+          send(to('10.0.0.2'));
+          return allAre('2', 1);
+        },
+        { ...patience, interval: 20 },
+      )
+      .toBe(true);
+    waitsMs.push(performance.now() - beganMs);
+    await forgetMegaflows(ovs.runDir, AbortSignal.timeout(30_000));
+  }
+  over.abort();
+  await running;
+  process.stdout.write(`allowed after ${waitsMs.map(Math.round).join(', ')} ms\n`);
+  expect(failures).toEqual([]);
+  // A pause of ten seconds for each change would be 70 s.
+  expect(waitsMs.reduce((sum, ms) => sum + ms)).toBeLessThan(20_000);
 });
