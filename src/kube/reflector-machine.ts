@@ -104,8 +104,9 @@ export interface ReflectorPolicy {
   readonly snapshotMs: number;
   readonly watchGraceMs: number;
   /**
-   * How long a watch that has brought a bookmark may be silent. A kube-apiserver sends one a minute; one that is frozen, or a load balancer
-   * that holds the connection for it, sends none, and its kernel goes on answering keep-alives.
+   * How long a watch may be silent. A kube-apiserver sends a bookmark a minute; one that is frozen, or a load balancer that holds the
+   * connection for it, sends none, while its kernel still answers keep-alives. A watch that has not brought a bookmark yet is replaced
+   * by a new one without a failure, after three quarters of this time to all of it: the server may not support bookmarks.
    */
   readonly watchSilenceMs: number;
 }
@@ -122,7 +123,7 @@ export const reflectorPolicy: ReflectorPolicy = {
   snapshotIdleMs: 30_000,
   snapshotMs: 300_000,
   watchGraceMs: 30_000,
-  watchSilenceMs: 180_000,
+  watchSilenceMs: 120_000,
 };
 
 interface ReflectorMoment {

@@ -184,13 +184,14 @@ export class Reflector<T> {
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
-          if (watch.draft || watch.bringsBookmarks) this.#armForWatch(watch);
+          this.#armForWatch(watch);
           this.#store.flush();
         },
       });
       if (watch.draft) throw new SeineError('UNAVAILABLE', 'the watch ended before its initial events did');
       return this.#step({ type: 'ended' });
     } catch (thrown) {
+      if (watch.isRenewed && !signal.aborted) return this.#step({ type: 'ended' });
       return watch.next ?? this.#fail(thrown, (error) => watch.failureKind(error), signal);
     } finally {
       this.#followedSinceMs = undefined;
@@ -234,7 +235,10 @@ export class Reflector<T> {
     const nowMs = performance.now();
     watch.endsAtMs ??= nowMs + action.timeoutSeconds * 1_000 + watchGraceMs;
     const leftMs = Math.max(0, watch.endsAtMs - nowMs);
-    if (bringsBookmarks && watchSilenceMs < leftMs)
+    const renewMs = watchSilenceMs * (1 - Math.random() / 4); // not all clients of one server at once
+    watch.isRenewedWhenExpired = !bringsBookmarks && renewMs < leftMs;
+    if (watch.isRenewedWhenExpired) watchdog.arm(renewMs, 'the watch is silent and has brought no bookmark');
+    else if (watchSilenceMs < leftMs)
       watchdog.arm(watchSilenceMs, `the API server has said nothing for ${watchSilenceMs / 1_000} s, not even a bookmark`);
     else watchdog.arm(leftMs, 'the watch outlived its time');
   }

@@ -16,6 +16,8 @@ export class RunningWatch<T> {
   bringsBookmarks = false;
   /** When it has outlived its own time (`performance.now()`); unset while the initial events arrive. */
   endsAtMs: number | undefined;
+  /** Whether silence until the watchdog expires is no failure: the server may not support bookmarks, or may be frozen. */
+  isRenewedWhenExpired = false;
   #next: ReflectorAction | undefined;
 
   constructor(action: WatchAction, draft: SnapshotDraft<T> | undefined) {
@@ -26,6 +28,11 @@ export class RunningWatch<T> {
   /** The step that ends this watch. */
   get next(): ReflectorAction | undefined {
     return this.#next;
+  }
+
+  /** Whether the watch has ended for a new one, which a frozen server does not accept. */
+  get isRenewed(): boolean {
+    return this.#next === undefined && this.watchdog.expired && this.isRenewedWhenExpired;
   }
 
   leaveFor(action: ReflectorAction): void {
