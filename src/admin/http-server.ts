@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { ConnectionLimit } from '../async/connection-limit.ts';
+import { limitConnections } from '../async/http-connections.ts';
 import { within } from '../async/within.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import { WatchedUnixSocket } from '../files/watched-unix-socket.ts';
@@ -9,13 +11,13 @@ import type { Log } from '../log/log.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
 import type { ServerCertificate } from './metrics/certificate.ts';
 
-/** Of a client: how long it may take to ask, and to take what it asked for (ms). */
+/** How long a client may take to send a request, and to read the answer (ms). */
 interface ApiTimeouts {
   readonly requestMs: number;
   readonly answerMs: number;
 }
 
-const patience: ApiTimeouts = { requestMs: 5_000, answerMs: 30_000 };
+const patience: ApiTimeouts = { requestMs: 1_500, answerMs: 30_000 };
 /** Request line and headers together; more is answered 431. */
 const HEADER_BYTES_MAX = 8 * 1024;
 const CONNECTIONS_MAX = 64;
@@ -53,8 +55,7 @@ interface ApiAddress {
 /** HTTP for those who look at the agent. */
 export class ApiServer {
   readonly #options: ApiOptions;
-  readonly #sockets = new Set<Socket>();
-  readonly #answered = new Set<Socket>();
+  readonly #connections: ConnectionLimit;
   #listening: WatchedUnixSocket | TcpListener | undefined;
   #answering = 0;
 
@@ -67,6 +68,7 @@ export class ApiServer {
 
   private constructor(options: ApiOptions) {
     this.#options = options;
+    this.#connections = new ConnectionLimit({ most: CONNECTIONS_MAX, ...(options.timeouts ?? patience) });
   }
 
   /** The address it got; for port 0. */
@@ -83,14 +85,13 @@ export class ApiServer {
   /** Lets go of every client. */
   async close(): Promise<void> {
     const closed = this.#listening?.close();
-    for (const socket of this.#sockets) socket.destroy();
+    this.#connections.closeAll();
     await closed;
   }
 
   async #onSocket({ socketPath: path, log, lookMs }: ApiSocket): Promise<WatchedUnixSocket> {
     const make = (): Server => {
-      // A server that no longer listens looks after no connection: who has not asked yet asks the next one.
-      for (const socket of this.#sockets) if (!this.#answered.has(socket)) socket.destroy();
+      this.#connections.closeWaiting(); // their clients try again, at the new server
       return this.#makePlain();
     };
     const without = 'the agent has no API: its socket cannot be made';
@@ -109,30 +110,15 @@ export class ApiServer {
 
   get #limits() {
     const { requestMs } = this.#options.timeouts ?? patience;
-    return {
-      headersTimeout: requestMs,
-      requestTimeout: requestMs,
-      connectionsCheckingInterval: Math.max(10, requestMs / 4),
-      maxHeaderSize: HEADER_BYTES_MAX,
-      keepAliveTimeout: requestMs,
-    };
+    // The limit of connections has the deadlines. Node sends clients of an idle connection how long it is kept.
+    return { headersTimeout: 0, requestTimeout: 0, maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: requestMs };
   }
 
   readonly #handle = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
 
   #bounded<S extends Server | TlsServer>(server: S): S {
-    server.maxConnections = CONNECTIONS_MAX;
-    server.on('connection', (socket: Socket) => this.#accept(socket));
+    limitConnections(server, this.#connections, (socket) => isAdmitted(this.#options, socket));
     return server;
-  }
-
-  #accept(socket: Socket): void {
-    if (!isAdmitted(this.#options, socket)) {
-      socket.destroy();
-      return;
-    }
-    this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
   }
 
   /** Never rejects. */
@@ -140,7 +126,6 @@ export class ApiServer {
     const gone = new AbortController();
     response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has gone')));
     this.#answering++;
-    this.#answered.add(request.socket);
     try {
       const { status, contentType, headers, body } = await this.#answer(request, gone.signal);
       response.writeHead(status, { ...headers, 'content-type': contentType, 'cache-control': 'no-store' });
@@ -152,7 +137,6 @@ export class ApiServer {
       response.destroy();
     } finally {
       this.#answering--;
-      this.#answered.delete(request.socket);
     }
   }
 
@@ -160,7 +144,9 @@ export class ApiServer {
     const acts = request.method === 'POST' && this.#options.actions !== undefined;
     if (request.method !== 'GET' && request.method !== 'HEAD' && !acts)
       return { ...text('only GET is served', 405), headers: { allow: 'GET, HEAD' } };
-    if (this.#answering > ANSWERS_MAX) return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
+    // A client that does not read its answer does not keep others from theirs.
+    if (this.#answering > ANSWERS_MAX && !this.#connections.closeSlowReader())
+      return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
     const url = URL.parse(request.url ?? '/', 'http://agent');
     if (!url) return text('that is no path', 400);
     const routes = acts ? (this.#options.actions ?? {}) : this.#options.routes;
@@ -176,12 +162,12 @@ export class ApiServer {
     }
   }
 
-  /** As fast as the client takes it; one that takes nothing for too long is let go. */
-  async #send(pieces: AsyncIterable<string>, response: ServerResponse, signal: AbortSignal): Promise<void> {
+  /** Sends the parts as fast as the client reads them. @throws if it stops reading */
+  async #send(parts: AsyncIterable<string>, response: ServerResponse, signal: AbortSignal): Promise<void> {
     const { answerMs } = this.#options.timeouts ?? patience;
-    for await (const piece of pieces) {
+    for await (const part of parts) {
       signal.throwIfAborted();
-      if (!response.write(piece)) await once(response, 'drain', { signal: within(signal, answerMs) });
+      if (!response.write(part)) await once(response, 'drain', { signal: within(signal, answerMs) });
     }
     response.end();
   }

@@ -1,12 +1,11 @@
 import type { Socket } from 'node:net';
+import type { ConnectionLimit } from '../../async/connection-limit.ts';
 import { formatError } from '../../cni/errors.ts';
 import { toCniError } from '../../cni/from-seine-error.ts';
 import { newestVersion } from '../../cni/versions.ts';
 import { decodeRequest, encodeReply, requestBytesMax, type WireReply, type WireRequest } from '../../cni/wire.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 
-/** A plugin sends its request at once; a client that does not is no plugin. */
-const requestMsMax = 5_000;
 const headerBytes = 4;
 
 interface RevocableReply {
@@ -20,12 +19,12 @@ interface Answering {
 }
 
 /**
- * Serves one connection: one frame in, one frame out. While the answer is being made, the plugin's end closing or its deadline
+ * Serves one connection: one frame in, one frame out. The limit closes it if the request or the reading of the reply takes too long. While the answer is being made, the plugin's end closing or its deadline
  * passing aborts the signal.
  *
  * @returns once the answer is delivered or taken back
  */
-export async function serveConnection(socket: Socket, calls: Answering): Promise<void> {
+export async function serveConnection(socket: Socket, calls: Answering, limit: Pick<ConnectionLimit, 'requested'>): Promise<void> {
   const gone = new AbortController();
   let isServed = false;
   const onGone = () => {
@@ -34,7 +33,10 @@ export async function serveConnection(socket: Socket, calls: Answering): Promise
   socket.on('end', onGone).on('close', onGone).on('error', onGone);
   try {
     const frame = await readFrame(socket, gone.signal);
+    let waitsFor: 'agent' | 'client' = 'agent';
+    limit.requested(socket, () => waitsFor);
     const { reply, undo } = await decodeAndAnswer(frame, calls, gone);
+    waitsFor = 'client';
     const delivered = !socket.destroyed && socket.writable && (await deliver(socket, encodeReply(reply)));
     if (!delivered) await undo?.();
   } finally {
@@ -60,27 +62,24 @@ async function decodeAndAnswer(frame: Buffer, calls: Answering, gone: AbortContr
   }
 }
 
-/** @throws SeineError `PROTOCOL` for a frame that is too large, too late or followed by more; `CANCELLED` if the peer goes away */
+/** @throws SeineError `PROTOCOL` for a frame that is too large or followed by more; `CANCELLED` if the connection ends before, by either end */
 function readFrame(socket: Socket, gone: AbortSignal): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
     let wanted: number | undefined;
-    const late = setTimeout(() => reject(new SeineError('PROTOCOL', `no request within ${requestMsMax} ms`)), requestMsMax);
     gone.addEventListener('abort', () => reject(SeineError.from(gone.reason, 'request')), { once: true });
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       length += chunk.length;
       if (wanted === undefined && length >= headerBytes) wanted = headerBytes + Buffer.concat(chunks).readUInt32BE(0);
       if (wanted === undefined || (length < wanted && wanted <= headerBytes + requestBytesMax)) return;
-      clearTimeout(late);
       if (length === wanted) resolve(Buffer.concat(chunks).subarray(headerBytes));
       else {
         reject(new SeineError('PROTOCOL', `a request of ${wanted - headerBytes} bytes, ${length - headerBytes} received`));
         socket.destroy();
       }
     });
-    gone.addEventListener('abort', () => clearTimeout(late), { once: true });
   });
 }
 

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CniBench, codeOf, type PluginRun, replyOn } from '../../../test/support/cni-bench.ts';
@@ -359,6 +359,26 @@ describe('the socket', () => {
     socket.write(Buffer.from([0, 0, 0, 2, 0x7b, 0x7d]));
     expect(JSON.parse((await replyOn(socket)).stdout)).toMatchObject({ code: 106 });
     expect(codeOf(await bench.call('ADD', 'a'))).toBe(0);
+  });
+
+  it('closes a connection that sends no request, within 2 s', async () => {
+    const socket = connect(bench.socketPath);
+    const beganMs = performance.now();
+    socket.write(Buffer.from([0, 0]));
+    await new Promise((resolve) => socket.once('close', resolve).on('error', () => {}));
+    expect(performance.now() - beganMs).toBeLessThan(2_500); // 2 s, and what a busy machine adds
+  });
+
+  it('serves plugins while one client has opened more connections than it serves at a time', async () => {
+    const sockets: Socket[] = [];
+    for (let opened = 0; opened < 1_100; opened++) {
+      const socket = connect(bench.socketPath).on('error', () => {});
+      sockets.push(socket);
+      await new Promise((resolve) => socket.once('connect', resolve));
+    }
+    expect(codeOf(await bench.call('STATUS', ''))).toBe(0);
+    expect(codeOf(await bench.call('ADD', 'a'))).toBe(0);
+    for (const socket of sockets) socket.destroy();
   });
 
   it('takes a request in any pieces', async () => {

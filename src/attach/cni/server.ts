@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { ConnectionLimit } from '../../async/connection-limit.ts';
 import type { LoopTurns } from '../../async/loop-turns.ts';
 import { pause } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
@@ -40,7 +41,7 @@ export interface CniServerOptions {
   readonly onCall?: (call: ServedCall) => void;
 }
 
-/** More plugins than this at a time are turned away, and try again. */
+/** Plugins that are served at a time. While all of these wait for the agent, further ones are refused and try again. */
 const connectionsMax = 1024;
 /** The kernel's queue of connections not yet accepted; a burst of pods must not be refused. */
 const backlog = 512;
@@ -54,7 +55,7 @@ export class CniServer {
   readonly #options: CniServerOptions;
   readonly #calls: CniCalls;
   #socket: WatchedUnixSocket | undefined;
-  readonly #sockets = new Set<Socket>();
+  readonly #connections = new ConnectionLimit({ most: connectionsMax });
   readonly #serving = new Set<Promise<void>>();
   readonly #closed = new AbortController();
   #deletions: Promise<void> = Promise.resolve();
@@ -90,7 +91,7 @@ export class CniServer {
   async close(): Promise<void> {
     this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
     const closed = this.#socket?.close();
-    for (const socket of this.#sockets) socket.destroy();
+    this.#connections.closeAll();
     await closed;
     await Promise.all([...this.#serving, this.#deletions]);
   }
@@ -98,25 +99,20 @@ export class CniServer {
   /** Calls that are served go on when the socket is made anew. */
   async #listen(): Promise<WatchedUnixSocket> {
     const { socketPath: path, log } = this.#options;
-    const make = (): Server => {
-      const server = createServer((socket) => this.#accept(socket));
-      server.maxConnections = connectionsMax;
-      return server;
-    };
+    const make = (): Server => createServer((socket) => this.#accept(socket));
     const without = 'no plugin reaches the agent: its socket cannot be made';
     return await WatchedUnixSocket.listen({ path, name: 'CNI socket', without, backlog, make, log });
   }
 
   #accept(socket: Socket): void {
+    if (!this.#connections.admit(socket)) return;
     const serving = this.#serve(socket)
       .catch((thrown: unknown) =>
         this.#options.log.warn('CNI connection failed', { cause: SeineError.from(thrown, 'serve a plugin').message }),
       )
       .finally(() => {
-        this.#sockets.delete(socket);
         this.#serving.delete(serving);
       });
-    this.#sockets.add(socket);
     this.#serving.add(serving);
   }
 
@@ -126,7 +122,7 @@ export class CniServer {
       socket.destroy();
       throw new SeineError('REFUSED', 'only root may call', { context: { uid, pid } });
     }
-    await serveConnection(socket, this.#calls);
+    await serveConnection(socket, this.#calls, this.#connections);
   }
 
   async #settleDeletions(): Promise<void> {

@@ -1,4 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { ConnectionLimit } from '../../async/connection-limit.ts';
+import { limitConnections } from '../../async/http-connections.ts';
 import { idle } from '../../async/pause.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import type { Log } from '../../log/log.ts';
@@ -17,23 +19,26 @@ interface CheckServerOptions {
 
 const LISTEN_RETRY_MS = 5_000;
 const MOST_CONNECTIONS = 256;
-const PATIENCE_MS = 5_000;
+/** An answer is a few hundred bytes: a client that does not read it within this time is closed. */
+const ANSWER_MS = 1_500;
 
-/** What load balancers ask: listens as soon as no other process has the port, and keeps nobody long. */
+/** The server of load balancers' health checks. It listens as soon as no other process has the port; no client can occupy it. */
 export class CheckServer {
   readonly #options: CheckServerOptions;
   readonly #stop = new AbortController();
   readonly #server: Server;
+  readonly #connections = new ConnectionLimit({ most: MOST_CONNECTIONS, answerMs: ANSWER_MS });
   #host: string;
 
   constructor(options: CheckServerOptions) {
     this.#options = options;
     this.#host = options.host ?? '::';
-    this.#server = createServer({ requestTimeout: PATIENCE_MS, headersTimeout: PATIENCE_MS, maxHeaderSize: 8_192 }, (request, response) => {
+    // The limit has the deadlines; Node's own are for connections that have sent a part of a request, and are checked twice a minute.
+    this.#server = createServer({ requestTimeout: 0, headersTimeout: 0, maxHeaderSize: 8_192 }, (request, response) => {
       request.resume();
       options.answer((request.url ?? '').split('?')[0] ?? '', response);
     });
-    this.#server.maxConnections = MOST_CONNECTIONS;
+    limitConnections(this.#server, this.#connections);
     this.#server.on('clientError', (_, socket) => socket.destroy());
     void this.#listen();
   }
@@ -46,7 +51,7 @@ export class CheckServer {
   close(): void {
     this.#stop.abort();
     this.#server.close();
-    this.#server.closeAllConnections();
+    this.#connections.closeAll();
   }
 
   /** Never rejects: what the port is about works without it. */
