@@ -6,6 +6,7 @@ import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
 import { entriesOfOthers } from './compile-entry.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
@@ -43,6 +44,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...compileVerdicts(environment),
     ...switching(environment),
     ...outputs(),
+    announcing,
   ];
   const { name, mtu, mac } = environment.gateway;
   return {

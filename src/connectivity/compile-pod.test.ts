@@ -19,7 +19,7 @@ describe('a pod of IPv4', () => {
       'classify,priority=200,in_port=32784 actions=set_field:0x3/0xf->reg0,goto_table:spoofGuard',
       'spoofGuard,priority=200,in_port=32784,arp,dl_src=0e:aa:00:00:00:05,arp_spa=10.10.0.5,arp_sha=0e:aa:00:00:00:05 actions=goto_table:neighbour',
       'spoofGuard,priority=200,in_port=32784,arp,dl_src=0e:aa:00:00:00:05,arp_spa=0.0.0.0,arp_tpa=10.10.0.5,arp_sha=0e:aa:00:00:00:05 actions=goto_table:neighbour',
-      'neighbour,priority=210,in_port=32784,arp,arp_tpa=10.10.0.5 actions=NORMAL',
+      'neighbour,priority=210,in_port=32784,arp,arp_tpa=10.10.0.5 actions=goto_table:announcements',
       'neighbour,priority=200,arp,arp_tpa=10.10.0.5 actions=output:32784',
       'spoofGuard,priority=200,in_port=32784,ip,dl_src=0e:aa:00:00:00:05,nw_src=10.10.0.5 actions=goto_table:unSnat',
       'route,priority=230,ip,nw_dst=10.10.0.5 actions=set_field:0e:aa:00:00:00:05->eth_dst,set_field:0x30/0xf0->reg0,goto_table:ttl',
@@ -84,9 +84,9 @@ describe('a pod of IPv6', () => {
       'neighbour,priority=200,icmp6,icmp_type=135,nd_target=fe80::caa:ff:fe00:5 actions=output:32784',
       'neighbour,priority=200,icmp6,ipv6_dst=fd00:10::5,icmp_type=136 actions=output:32784',
       'neighbour,priority=200,icmp6,ipv6_dst=fe80::caa:ff:fe00:5,icmp_type=136 actions=output:32784',
-      'neighbour,priority=190,in_port=32784,icmp6,ipv6_dst=ff02::1,icmp_type=136 actions=NORMAL',
-      'neighbour,priority=210,in_port=32784,icmp6,icmp_type=135,nd_target=fd00:10::5 actions=NORMAL',
-      'neighbour,priority=210,in_port=32784,icmp6,icmp_type=135,nd_target=fe80::caa:ff:fe00:5 actions=NORMAL',
+      'neighbour,priority=190,in_port=32784,icmp6,ipv6_dst=ff02::1,icmp_type=136 actions=goto_table:announcements',
+      'neighbour,priority=210,in_port=32784,icmp6,icmp_type=135,nd_target=fd00:10::5 actions=goto_table:announcements',
+      'neighbour,priority=210,in_port=32784,icmp6,icmp_type=135,nd_target=fe80::caa:ff:fe00:5 actions=goto_table:announcements',
     ]);
   });
 

@@ -126,7 +126,7 @@ function toPort({ ofPort, mac }: PodIntent): Flow {
 
 /**
  * A pod speaks ARP for its own address only; probes (sender 0.0.0.0, RFC 5227) also only about it. Announcements
- * are flooded so that every cache learns of a re-used address; all else is forwarded to the address's owner.
+ * are flooded, up to a rate (`compileAnnouncements`), so that every cache learns of a re-used address; all else is forwarded to the address's owner.
  */
 function arp(pod: PodIntent, ip: Ip): Flow[] {
   const fromPod: Match = { inPort: pod.ofPort, ethSrc: pod.mac, payload: 'arp', arpSha: pod.mac };
@@ -140,7 +140,7 @@ function arp(pod: PodIntent, ip: Ip): Flow[] {
   return [
     guard({ arpSpa: ip }),
     guard({ arpSpa: unspecified.ipv4, arpTpa: ip }),
-    { table: 'neighbour', priority: priority.high, match: announcement, steps: [{ do: 'normal' }] },
+    { table: 'neighbour', priority: priority.high, match: announcement, steps: [goto('announcements')] },
     { table: 'neighbour', priority: priority.normal, match: { payload: 'arp', arpTpa: ip }, steps: [output(pod.ofPort)] },
   ];
 }
@@ -193,8 +193,8 @@ function delivery(pod: PodIntent, own: readonly Ip[]): Flow[] {
     ...own.map((ndTarget) => flow(priority.normal, { icmpType: neighbourSolicitation, ndTarget }, output(pod.ofPort))),
     ...own.map((ipDst) => flow(priority.normal, { icmpType: neighbourAdvertisement, ipDst }, output(pod.ofPort))),
     // Announcements to all nodes, and its own duplicate detection.
-    flow(priority.low, { inPort: pod.ofPort, icmpType: neighbourAdvertisement, ipDst: allNodes }, { do: 'normal' }),
-    ...own.map((ndTarget) => flow(priority.high, { inPort: pod.ofPort, icmpType: neighbourSolicitation, ndTarget }, { do: 'normal' })),
+    flow(priority.low, { inPort: pod.ofPort, icmpType: neighbourAdvertisement, ipDst: allNodes }, goto('announcements')),
+    ...own.map((ndTarget) => flow(priority.high, { inPort: pod.ofPort, icmpType: neighbourSolicitation, ndTarget }, goto('announcements'))),
   ];
 }
 

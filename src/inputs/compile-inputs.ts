@@ -1,3 +1,4 @@
+import { announcementsOwner, compileAnnouncements } from '../connectivity/compile-announcements.ts';
 import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compileOpenings, openingsOwner } from '../connectivity/compile-openings.ts';
@@ -29,6 +30,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
   const { environment } = inputs;
   bridge.want(ownerOf('node'), () => compileNode(environment));
+  bridge.want(announcementsOwner, () => compileAnnouncements());
   bridge.want(unservedPortsOwner, () => compileUnservedPorts(environment));
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { clusters } from '../../test/model/random-services.ts';
 import { exampleScene, type Scene } from '../../test/model/scene.ts';
 import { examplePeers, examplePods } from '../../test/support/example-node.ts';
+import { announcementsOwner, compileAnnouncements } from '../connectivity/compile-announcements.ts';
 import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compilePeer } from '../connectivity/compile-peer.ts';
@@ -26,6 +27,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   const bridge = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
   const want = (owner: Owner, wanted: Parameters<typeof encodeBridgeEntries>[1]) => bridge.set(owner, encodeBridgeEntries(owner, wanted));
   want(ownerOf('node'), compileNode(environment));
+  want(announcementsOwner, compileAnnouncements());
   want(unservedPortsOwner, compileUnservedPorts(environment));
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));

@@ -1,3 +1,4 @@
+import { announcementsOwner, compileAnnouncements } from '../connectivity/compile-announcements.ts';
 import { firewallBody, firewallTable } from '../connectivity/compile-firewall.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../connectivity/compile-unserved-ports.ts';
@@ -19,6 +20,7 @@ type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall'>;
 export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
   wantSwitch(config, nodeState, environment);
   nodeState.want(nodeOwner, compileNode(environment));
+  nodeState.want(announcementsOwner, compileAnnouncements());
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }

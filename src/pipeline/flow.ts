@@ -35,6 +35,8 @@ export interface Match {
   readonly inPort?: number;
   readonly ethSrc?: Mac;
   readonly ethDst?: Mac;
+  /** Source MACs whose last bits have these values. */
+  readonly ethSrcEnd?: Bits;
   /** Only VLAN-tagged frames. A flow without this field matches tagged and untagged frames. */
   readonly vlan?: 'tagged';
   readonly payload?: Payload;

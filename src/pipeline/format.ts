@@ -29,6 +29,7 @@ function formatMatch(match: Match): string {
     match.vlan && 'vlan_tci=0x1000/0x1000',
     protocol(match),
     match.ethSrc && `dl_src=${match.ethSrc}`,
+    match.ethSrcEnd && `dl_src=…${bitsUnderMask(match.ethSrcEnd)}`,
     match.ethDst && `dl_dst=${match.ethDst}`,
     match.arpSpa && `arp_spa=${match.arpSpa.text}`,
     match.arpTpa && `arp_tpa=${match.arpTpa.text}`,

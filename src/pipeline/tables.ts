@@ -17,6 +17,7 @@ export const tables = {
     doc: 'A pod may only use its own Ethernet, IP, ARP and ND addresses; another node only addresses of its pods.',
   },
   neighbour: { id: 8, miss: 'drop', doc: 'ARP and ND: answered for peer gateways, otherwise forwarded to the owner of the address.' },
+  announcements: { id: 10, miss: 'drop', doc: 'ARP and ND of a pod about its own addresses: flooded, up to a rate for each pod.' },
   unSnat: { id: 12, miss: 'track', doc: 'Restores the destination of replies to a translated source; marks routed packets.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
   state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },

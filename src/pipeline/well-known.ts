@@ -59,6 +59,9 @@ export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.fir
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
 export const nodeMeters = { unservedPorts: 32_700 } as const;
 
+/** Meters of what is flooded: one for each value of the last bits of the sender's MAC. */
+export const announcementMeters = { first: 32_704, count: 64 } as const;
+
 /** UDP port, or IP protocol for GRE, that carries each tunnel type. */
 export const tunnelCarriers = {
   geneve: { protocol: 'udp', port: 6081 },

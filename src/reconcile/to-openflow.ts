@@ -39,6 +39,7 @@ export function toOpenFlowMatch(match: Match): OpenFlowMatch {
 
 function setHeader(fields: MatchFields, match: Match): void {
   if (match.ethSrc !== undefined) fields.eth_src = macNumber(match.ethSrc);
+  if (match.ethSrcEnd !== undefined) fields.eth_src = match.ethSrcEnd;
   if (match.ethDst !== undefined) fields.eth_dst = macNumber(match.ethDst);
   if (match.vlan !== undefined) fields.vlan_tci = { value: 0x1000, mask: 0x1000 };
   if (match.payload !== undefined) fields.eth_type = etherTypes[match.payload];

@@ -32,6 +32,9 @@ function body(frame: Uint8Array): Uint8Array {
   return frame.subarray(14);
 }
 
+/** Far more than the switch passes at once, and sent within a second. */
+const floodFrames = 400;
+
 const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
 const allNodes = { ip: parseIp('ff02::1'), mac: parseMac('33:33:00:00:00:01') };
 
@@ -104,6 +107,38 @@ describe('a pod that forges addresses', () => {
     const frame = nd(fields);
     await sendFromA(frame);
     expect(tapped.heardBy(body(frame))).toEqual([]);
+  });
+
+  it.each([
+    [
+      'ARP',
+      () =>
+        encodeFrame({
+          ...{
+            ethSrc: macOf('b'),
+            ethDst: broadcast,
+            payload: 'arp',
+            arpOp: 'request',
+            arpSha: macOf('b'),
+            arpTha: macFromBytes(randomBytes(6)),
+          },
+          ...{ arpSpa: addressOf('b', 'ipv4'), arpTpa: addressOf('b', 'ipv4') },
+        }),
+    ],
+    [
+      'an advertisement',
+      () => nd({ ...advertise, ethSrc: macOf('b'), ipSrc: addressOf('b', 'ipv6'), ndTarget: addressOf('b', 'ipv6'), ndTll: macOf('b') }),
+    ],
+    [
+      'duplicate address detection',
+      () => nd({ ethSrc: macOf('b'), ipSrc: parseIp('::'), ipDst: allNodes.ip, icmpType: 135, ndTarget: addressOf('b', 'ipv6') }),
+    ],
+  ])('cannot flood its neighbours with its own address by %s', async (_, frameOf) => {
+    const frame = frameOf();
+    for (let sent = 0; sent < floodFrames; sent++) tapped.wires.b.send(frame);
+    await tapped.settled('ipv4');
+    const heard = tapped.wires.a.frames.filter((each) => each.includes(Buffer.from(body(frame)))).length;
+    expect(heard).toBeLessThan(floodFrames / 5);
   });
 
   it('cannot use VLANs or other protocols', async () => {

@@ -1,3 +1,4 @@
+import { announcementsOwner, compileAnnouncements } from '../../src/connectivity/compile-announcements.ts';
 import { compileSubject } from '../../src/connectivity/compile-entry.ts';
 import { compileNode } from '../../src/connectivity/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/connectivity/compile-peer.ts';
@@ -146,6 +147,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
   };
   return new Map<Owner, Wanted>([
     [ownerOf('node'), compileNode(node)],
+    [announcementsOwner, compileAnnouncements()],
     [unservedPortsOwner, compileUnservedPorts(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [

@@ -314,6 +314,7 @@ const within = (ip: Ip | undefined, of: Ip | Cidr): boolean => ip !== undefined 
 const tests: Tests = {
   inPort: (wanted, { inPort }) => inPort === wanted,
   ethSrc: (wanted, { packet }) => packet.ethSrc === wanted,
+  ethSrcEnd: (wanted, { packet }) => packet.ethSrc !== undefined && hasBits(Number.parseInt(packet.ethSrc.slice(-2), 16), wanted),
   ethDst: (wanted, { packet }) => packet.ethDst === wanted,
   vlan: (_, { packet }) => packet.vlan !== undefined,
   payload: (wanted, { packet }) => packet.payload === wanted,
