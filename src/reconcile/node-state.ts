@@ -3,7 +3,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import { cookieFeature, cookieOf, type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { TransportAddress } from '../pipeline/flow.ts';
 import type { FlowPattern, NumberedRow, NumberedRows, PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
-import { openingsMeters } from '../pipeline/well-known.ts';
+import { openingsMeters, podOfPorts } from '../pipeline/well-known.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import type { WantedBridge, WantedPort } from '../wanted/switch-row.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
@@ -257,7 +257,7 @@ export class NodeState {
     };
     this.reconcilers.switch.allowRemovals();
     this.reconcilers.bridge.allowRemovals(
-      (key, value) => (isMeterKey(key) && !isOfPolicy(key, value)) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieIn(value))),
+      (key, value) => isPodMeter(key) || isOpenFlowSetting(key) || (isFlowKey(key) && isGone(cookieIn(value))),
     );
     this.reconcilers.links.allowRemovals();
   }
@@ -343,6 +343,11 @@ export class NodeState {
 /** Whatever has been woken by now has gone on, up to where it waits for something else. */
 function afterAllThatIsReady(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
+}
+
+/** Limits of pods' bandwidth. Meters of the node have lower numbers; their owner may not be known yet. */
+function isPodMeter(key: BridgeKey): boolean {
+  return isMeterKey(key) && !isDeniedMeterKey(key) && numberOf(key) >= podOfPorts.first;
 }
 
 function isOfPolicy(key: BridgeKey, value: BridgeValue): boolean {
