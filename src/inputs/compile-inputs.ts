@@ -9,7 +9,8 @@ import { SeineError } from '../errors/seine-error.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
 import { endpointOwner } from '../proxy/endpoint-owner.ts';
-import { translatedEndpoints } from '../proxy/service-intent.ts';
+import { askedRanges, translatedEndpoints } from '../proxy/service-intent.ts';
+import { compileSourceRanges, rangeSetOf } from '../proxy/source-ranges.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
 import { LearnedFlows } from '../reconcile/learned-flows.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
@@ -50,7 +51,9 @@ function wantService(bridge: Assembly, { owner, intent, groups }: ServiceInput, 
   };
   for (const endpoint of translatedEndpoints(intent))
     bridge.want(endpointOwner(intent.transport, endpoint), () => compileEndpoint(intent.transport, endpoint));
-  bridge.want(owner, () => compileService(intent, { owner, node, groupId }));
+  const ranges = askedRanges(intent);
+  if (ranges) bridge.want(rangeSetOf(ranges).owner, () => compileSourceRanges(ranges, node));
+  bridge.want(owner, () => compileService(intent, { owner, groupId }));
 }
 
 class Assembly implements CompiledBridge {

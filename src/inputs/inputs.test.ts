@@ -13,7 +13,8 @@ import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { compileEndpoint, compileService } from '../proxy/compile-service.ts';
 import { endpointOwner } from '../proxy/endpoint-owner.ts';
 import { serviceIntents } from '../proxy/intent.ts';
-import { translatedEndpoints } from '../proxy/service-intent.ts';
+import { askedRanges, translatedEndpoints } from '../proxy/service-intent.ts';
+import { compileSourceRanges, rangeSetOf } from '../proxy/source-ranges.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../reconcile/bridge-entry.ts';
 import { DesiredState } from '../reconcile/desired-state.ts';
 import { nothing } from '../wanted/wanted.ts';
@@ -49,7 +50,9 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
         return groups.get(name) ?? 0;
       };
       for (const each of translatedEndpoints(intent)) want(endpointOwner(intent.transport, each), compileEndpoint(intent.transport, each));
-      want(owner, compileService(intent, { owner, node: proxying.node, groupId }));
+      const ranges = askedRanges(intent);
+      if (ranges) want(rangeSetOf(ranges).owner, compileSourceRanges(ranges, proxying.node));
+      want(owner, compileService(intent, { owner, groupId }));
       served.push({ owner, intent, groups });
     }
   const { addresses, gateway } = proxying.node;

@@ -69,6 +69,13 @@ export const registerFields = {
   },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
+  sourceRangesHigh: {
+    reg: 2,
+    bits: [0, 31],
+    doc: 'Set of source ranges of a Service, between `sourceRanges` and `sourceRangeSets`: the first half of a hash.',
+    shares: ['ruleId'],
+  },
+  sourceRangesLow: { reg: 5, bits: [0, 31], doc: 'The second half. Packets of tunnels ask no Service.', shares: ['peer'] },
   endpointIpv4: { reg: 3, bits: [0, 31], doc: 'IPv4 address of the endpoint that the group picked.' },
   endpointPort: { reg: 4, bits: [0, 15], doc: 'Port of the endpoint that the group picked.' },
   serviceState: {

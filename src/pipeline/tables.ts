@@ -31,7 +31,12 @@ export const tables = {
     miss: 'sourceRanges',
     doc: 'Opening packets of local pods to Services: those of a pod that policy isolates pass a meter.',
   },
-  sourceRanges: { id: 22, miss: 'balanceOrPass', doc: 'loadBalancerSourceRanges; runs `affinity`, then `balance`.' },
+  sourceRanges: {
+    id: 22,
+    miss: 'balanceOrPass',
+    doc: 'Load balancer addresses with loadBalancerSourceRanges: to the set of ranges of their Service; runs `affinity`, then `balance` for all else.',
+  },
+  sourceRangeSets: { id: 23, miss: 'drop', doc: 'loadBalancerSourceRanges, each set once; runs `affinity`, then `balance`.' },
   affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: the endpoint of a client.' },
   balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },
   dnat: {

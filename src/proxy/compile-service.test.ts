@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { ipFromValue, parseCidr, parseIp } from '../net/ip.ts';
+import { type Cidr, ipFromValue, parseCidr, parseIp } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import { formatFlow, formatGroup } from '../pipeline/format.ts';
 import { compileEndpoint, compileService } from './compile-service.ts';
 import type { ServiceEndpoint, ServiceIntent } from './service-intent.ts';
+import { compileSourceRanges, rangeSetOf } from './source-ranges.ts';
 
 const endpoints: readonly ServiceEndpoint[] = [
   { ip: parseIp('10.10.0.9'), port: 53 },
@@ -33,8 +34,7 @@ function compile(change: Partial<ServiceIntent> = {}): { readonly flows: string[
     if (!names.includes(name)) names.push(name);
     return names.indexOf(name) + 7;
   };
-  const node = { addresses: [parseIp('192.168.77.1')], gateway: [parseIp('10.10.0.1')] };
-  const { flows, groups } = compileService({ ...dns, ...change }, { owner: ownerOf('service', 'default/dns:dns/ipv4'), node, groupId });
+  const { flows, groups } = compileService({ ...dns, ...change }, { owner: ownerOf('service', 'default/dns:dns/ipv4'), groupId });
   return { flows: flows.map(formatFlow), groups: groups.map(formatGroup) };
 }
 
@@ -170,15 +170,24 @@ describe('compileService', () => {
       'table=balance,priority=210,reg0=0x2/0xf,reg4=0x10000/0x70000,reg4=0xc00000/0x1c00000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=drop',
     ));
 
-  it('lets in whom the source ranges name, and the node if it is one of them', () => {
+  it('asks the set of source ranges about clients of a load balancer, in one flow for each address', () => {
     const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
-    expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 5)).toEqual([
+    expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 2)).toEqual([
       'table=sourceRanges,priority=230,tcp,nw_src=198.51.100.7,nw_dst=198.51.100.7,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry',
-      'table=sourceRanges,priority=200,tcp,nw_src=203.0.113.0/24,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
-      'table=sourceRanges,priority=200,tcp,nw_src=192.168.0.0/16,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
-      'table=sourceRanges,priority=200,tcp,nw_src=10.10.0.1/32,nw_dst=198.51.100.7,tp_dst=53 actions=resubmit(,affinity),resubmit(,balance)',
-      'table=sourceRanges,priority=190,tcp,nw_dst=198.51.100.7,tp_dst=53 actions=drop',
+      'table=sourceRanges,priority=190,tcp,nw_dst=198.51.100.7,tp_dst=53 ' +
+        'actions=set_field:0xcd25c861->reg2,set_field:0xbf0e74ef->reg5,goto_table:sourceRangeSets',
     ]);
+  });
+
+  it('admits the clients that the source ranges name, and the node if one of its addresses is in them', () => {
+    const node = { addresses: [parseIp('192.168.77.1')], gateway: [parseIp('10.10.0.1')] };
+    const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
+    const allow = (source: string) =>
+      `table=sourceRangeSets,priority=200,reg2=0xcd25c861,reg5=0xbf0e74ef,ip,nw_src=${source} actions=resubmit(,affinity),resubmit(,balance)`;
+    const flowsOf = (ranges: readonly Cidr[]) => compileSourceRanges(ranges, node).flows.map(formatFlow);
+    expect(flowsOf(sourceRanges)).toEqual(['203.0.113.0/24', '192.168.0.0/16', '10.10.0.1/32'].map(allow));
+    expect(flowsOf(sourceRanges.slice(0, 1))).toHaveLength(1);
+    expect(rangeSetOf(sourceRanges.toReversed()).owner).toBe(rangeSetOf(sourceRanges).owner);
   });
 
   it('remembers which endpoint a client got', () => {

@@ -1,4 +1,3 @@
-import { cidrContains, hostCidr } from '../net/ip.ts';
 import { learnedCookieOf, type Owner } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '../pipeline/flow.ts';
@@ -6,23 +5,23 @@ import { drop, goto, group, load, priority, resubmit } from '../pipeline/flow.ts
 import { type FlowPattern, type LeadPattern, type LeadPlace, PatternFlow } from '../pipeline/flow-pattern.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { idleTimeoutOf } from './learned-choice.ts';
-import type { ProxyNode } from './proxy-config.ts';
 import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
 import {
   answerFor,
   endpointKey,
+  hasSourceRanges,
   reachableEndpoints,
   type ServiceAddress,
   type ServiceEndpoint,
   type ServiceIntent,
   type ServiceVerdict,
 } from './service-intent.ts';
+import { toRangeSet } from './source-ranges.ts';
 import { isItself, translateTo } from './translation.ts';
 
 interface ServiceCompileOptions {
   /** Who asks for it. */
   readonly owner: Owner;
-  readonly node: Pick<ProxyNode, 'addresses' | 'gateway'>;
   /**
    * The number of the group of that name within this intent; the same name is always given the same number. Numbers are given out when
    * first asked for, and free again only once the switch confirmed the delete.
@@ -40,7 +39,7 @@ export function compileService(intent: ServiceIntent, options: ServiceCompileOpt
   const shares = new Distribution(intent, options);
   const flows = intent.addresses.flatMap((address) => [
     ...fromItself(intent, address),
-    ...sourceRanges(intent, address, options.node),
+    ...sourceRanges(intent, address),
     ...opened(intent, address),
     ...balance(intent, address, shares),
     ...chosenItself(intent, address),
@@ -228,21 +227,15 @@ function fragmentsOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts
   };
 }
 
-/** Who may use a load balancer's address. The node itself may if one of its addresses may: its packets have the gateway's here. */
-function sourceRanges(intent: ServiceIntent, address: ServiceAddress, { addresses, gateway }: ServiceCompileOptions['node']): Flow[] {
-  if (address.kind !== 'loadBalancer' || intent.sourceRanges.length === 0) return [];
-  const nodeMay = intent.sourceRanges.some((range) => addresses.some((own) => cidrContains(range, own)));
-  const own = nodeMay ? gateway.filter(({ family }) => family === intent.family).map(hostCidr) : [];
-  const allowed = new Map([...intent.sourceRanges, ...own].map((range) => [range.text, range]));
-  const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'sourceRanges', priority: level, match, steps });
+/**
+ * A load balancer's address with source ranges asks the set that its Service has (`compileSourceRanges`). Releases up to 0.22.0 have the
+ * ranges of each port here, and `drop` in the flow whose steps these replace: there is no moment without either.
+ */
+function sourceRanges(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (!hasSourceRanges(intent, address)) return [];
   const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
-  return both.flatMap((match) => [
-    ...[...allowed.values()].map((range) =>
-      // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
-      flow(priority.normal, range.prefixLength === 0 ? match : { ...match, ipSrc: range }, [resubmit('affinity'), resubmit('balance')]),
-    ),
-    flow(priority.low, match, drop),
-  ]);
+  const steps = toRangeSet(intent.sourceRanges);
+  return both.map((match) => ({ table: 'sourceRanges', priority: priority.low, match, steps }));
 }
 
 /** What is in no range of Services' addresses is a Service's all the same to a pod that asks it. */

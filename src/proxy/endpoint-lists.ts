@@ -70,7 +70,7 @@ function remembered(slice: EndpointSlice, want: EndpointsWanted): Candidates {
 function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: EndpointsWanted): Candidates {
   const all: Candidate[] = [];
   const refused: string[] = [];
-  const number = slice.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
+  const number = portNumberIn(slice, port);
   if (number === undefined) return { all, refused };
   for (const endpoint of unpackEndpoints(slice.endpoints)) {
     const [address] = endpoint.addresses;
@@ -80,6 +80,27 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
     else refused.push(address);
   }
   return { all: isAscending(all) ? all : all.sort(byAddress), refused };
+}
+
+/** Slices with so few ports are searched. */
+const fewPorts = 8;
+const portNumbers = new WeakMap<EndpointSlice, ReadonlyMap<string, number>>();
+
+/** The number that a slice has for a port of its Service; `undefined` if it has not that port. */
+export function portNumberIn(slice: EndpointSlice, { name, protocol }: Pick<ServicePort, 'name' | 'protocol'>): number | undefined {
+  if (slice.ports.length <= fewPorts) return slice.ports.find((port) => port.name === name && port.protocol === protocol)?.port;
+  const numbers = portNumbers.get(slice) ?? numbersOf(slice);
+  portNumbers.set(slice, numbers);
+  return numbers.get(`${protocol} ${name}`);
+}
+
+function numbersOf({ ports }: EndpointSlice): ReadonlyMap<string, number> {
+  const numbers = new Map<string, number>();
+  for (const { name, protocol, port } of ports) {
+    const key = `${protocol} ${name}`;
+    if (port !== undefined && !numbers.has(key)) numbers.set(key, port);
+  }
+  return numbers;
 }
 
 /** Sorted, and each once. */

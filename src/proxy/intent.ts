@@ -3,9 +3,11 @@ import type { Service, ServicePort } from '../kube/service.ts';
 import { type Cidr, cidrContains, type Family, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { nodePortAddress } from '../pipeline/well-known.ts';
-import { chooseEndpoints, isNear, type NodeLocation, topologyOf } from './endpoint-choice.ts';
+import { isNear, type NodeLocation, topologyOf } from './endpoint-choice.ts';
 import { type Candidate, candidatesOf, isUnroutable } from './endpoint-lists.ts';
+import { FamilyEndpoints } from './family-endpoints.ts';
 import type { ProxyConfig, ProxyNode } from './proxy-config.ts';
+import { addressesOfEachPort, endpointsOfEachPort, serviceBounds } from './service-bounds.ts';
 import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from './service-intent.ts';
 
 /** Where and how Services are served. */
@@ -44,26 +46,76 @@ function proxiedSlices(slices: readonly EndpointSlice[], { serviceProxyName }: P
  * @param all slices of the Service, in any order
  */
 export function serviceIntents(service: Service, all: readonly EndpointSlice[], proxying: Proxying): readonly ServiceIntent[] {
-  if (skipReason(service, proxying.config) !== undefined) return [];
+  return [...eachServiceIntent(service, all, proxying)];
+}
+
+/** The same one by one, for a caller that yields to others in between: a Service may have thousands of ports. */
+export function* eachServiceIntent(service: Service, all: readonly EndpointSlice[], proxying: Proxying): Generator<ServiceIntent> {
+  if (skipReason(service, proxying.config) !== undefined) return;
   const slices = proxiedSlices(all, proxying.config);
-  return onePerFamily(service.clusterIps.map(parseIp))
-    .filter(({ family }) => proxying.node.families.includes(family))
-    .flatMap((clusterIp) => service.ports.map((port) => portIntent({ service, slices, clusterIp, port }, proxying)));
+  const ports = servedPorts(service);
+  for (const clusterIp of onePerFamily(service.clusterIps.map(parseIp))) {
+    if (!proxying.node.families.includes(clusterIp.family)) continue;
+    const shared = familyOfService(service, slices, clusterIp, proxying);
+    // What concerns all ports is said once, with the first.
+    for (const [at, port] of ports.entries()) yield portIntent(shared, port, at === 0 ? shared.objections : [], proxying);
+  }
 }
 
-interface Subject {
+/** What all ports of a Service have in common in one family: computed once, since each list of the object may be long. */
+interface FamilyOfService {
   readonly service: Service;
-  readonly slices: readonly EndpointSlice[];
   readonly clusterIp: Ip;
-  readonly port: ServicePort;
+  readonly external: readonly ExternalAddress[];
+  readonly sourceRanges: readonly Cidr[];
+  readonly endpoints: FamilyEndpoints;
+  readonly objections: readonly string[];
 }
 
-function portIntent({ service, slices, clusterIp, port }: Subject, { node, config }: Proxying): ServiceIntent {
+function familyOfService(service: Service, slices: readonly EndpointSlice[], clusterIp: Ip, { node, config }: Proxying): FamilyOfService {
   const { family } = clusterIp;
-  const { addresses, refused } = addressesOf(service, port, clusterIp, config);
+  const { external, refused } = externalAddresses(service, clusterIp, config);
+  const { ranges, refused: refusedRanges } = sourceRanges(service, family);
+  const endpoints = new FamilyEndpoints(slices, {
+    family,
+    publishNotReady: service.publishNotReadyAddresses,
+    place: placeOf(node),
+    most: endpointsOfEachPort(service.ports.length),
+  });
+  return {
+    service,
+    clusterIp,
+    external,
+    sourceRanges: ranges,
+    endpoints,
+    objections: [...tooManyPorts(service), ...refused, ...refusedRanges],
+  };
+}
+
+function servedPorts({ ports }: Service): readonly ServicePort[] {
+  return ports.length > serviceBounds.portAddresses ? ports.slice(0, serviceBounds.portAddresses) : ports;
+}
+
+function tooManyPorts({ ports }: Service): readonly string[] {
+  const most = serviceBounds.portAddresses;
+  return ports.length > most
+    ? [`spec.ports: ${ports.length - most} of ${ports.length} ports are not served: a Service has at most ${most}`]
+    : [];
+}
+
+function tooManyEndpoints(all: number | undefined, ports: number): readonly string[] {
+  if (all === undefined) return [];
+  const most = endpointsOfEachPort(ports);
+  const bound = `the ${ports} ports of the Service have at most ${serviceBounds.portEndpoints} together, and ${most} each`;
+  return [`endpoints: ${all - most} of ${all} of a port get no connections: ${bound}`];
+}
+
+function portIntent(shared: FamilyOfService, port: ServicePort, objections: readonly string[], { node, config }: Proxying): ServiceIntent {
+  const { service, clusterIp } = shared;
+  const { family } = clusterIp;
+  const addresses = addressesOf(service, port, clusterIp, shared.external, config);
   const unknowable = port.protocol === 'SCTP' && !node.sctp;
-  const found = candidatesOf(slices, { port, family, publishNotReady: service.publishNotReadyAddresses });
-  const { cluster, local, anyEndpoint } = chooseEndpoints(found.all, placeOf(node));
+  const { cluster, local, anyEndpoint, refused, tooMany } = shared.endpoints.of(port);
   const external = addresses.some(({ kind }) => kind !== 'cluster');
   const usesLocal = service.internalTrafficPolicy === 'Local' || (external && service.externalTrafficPolicy === 'Local');
   const transport = transports[port.protocol];
@@ -80,17 +132,15 @@ function portIntent({ service, slices, clusterIp, port }: Subject, { node, confi
     externalPolicy: service.externalTrafficPolicy,
     ...(service.affinitySeconds === undefined ? {} : { affinitySeconds: service.affinitySeconds }),
     translation: config.bucketTranslation && isPlain ? 'bucket' : 'endpoint',
-    sourceRanges: sourceRanges(service, family),
+    sourceRanges: shared.sourceRanges,
     cluster: usesCluster ? cluster : [],
     local: usesLocal ? local : [],
     anyEndpoint,
     objections: [
       ...(unknowable ? [`port ${port.port}/SCTP: the userspace data path cannot tell SCTP ports apart`] : []),
-      ...refused,
-      ...refusedRanges(service, family),
-      ...(found.refused.length > 0
-        ? [`port ${port.port}: no packets are sent to ${found.refused.length} endpoints such as ${found.refused[0]}`]
-        : []),
+      ...objections,
+      ...tooManyEndpoints(tooMany, service.ports.length),
+      ...(refused.length > 0 ? [`port ${port.port}: no packets are sent to ${refused.length} endpoints such as ${refused[0]}`] : []),
     ],
   };
 }
@@ -106,62 +156,123 @@ function placeOf({ name, zone }: ProxyNode): NodeLocation {
 /** What of a Service is to be served besides its cluster addresses; nothing of a Service that is not this proxy's. */
 export function requestedAddresses(service: Service, config: ProxyConfig): readonly (ServiceAddress & { readonly transport: Transport })[] {
   if (skipReason(service, config) !== undefined) return [];
-  return onePerFamily(service.clusterIps.map(parseIp)).flatMap((clusterIp) =>
-    service.ports.flatMap((port) =>
-      addressesOf(service, port, clusterIp, config)
-        .addresses.filter(({ kind }) => kind !== 'cluster')
+  return onePerFamily(service.clusterIps.map(parseIp)).flatMap((clusterIp) => {
+    const { external } = externalAddresses(service, clusterIp, config);
+    return servedPorts(service).flatMap((port) =>
+      addressesOf(service, port, clusterIp, external, config)
+        .filter(({ kind }) => kind !== 'cluster')
         .map((address) => ({ ...address, transport: transports[port.protocol] })),
-    ),
-  );
+    );
+  });
 }
 
-interface FilteredAddresses {
-  readonly addresses: readonly ServiceAddress[];
-  readonly refused: readonly string[];
+interface ExternalAddress {
+  readonly kind: 'loadBalancer' | 'external';
+  readonly ip: Ip;
 }
 
-/** An address that is named twice keeps the meaning that is checked more: load balancers' addresses have source ranges. */
-function addressesOf(service: Service, { port, nodePort }: ServicePort, clusterIp: Ip, config: ProxyConfig): FilteredAddresses {
+/** The addresses of one port: with a node port, that is one of them. */
+function addressesOf(
+  { type }: Service,
+  { port, nodePort }: ServicePort,
+  clusterIp: Ip,
+  external: readonly ExternalAddress[],
+  { proxyAll }: ProxyConfig,
+): readonly ServiceAddress[] {
   const addresses: ServiceAddress[] = [{ kind: 'cluster', ip: clusterIp, port }];
-  const refused: string[] = [];
-  if (!config.proxyAll) return { addresses, refused };
-  const add = (kind: ServiceAddress['kind'], ip: Ip): void => {
-    if (ip.family !== clusterIp.family || addresses.some((other) => other.ip.text === ip.text && other.port === port)) return;
-    if (isUnroutable(ip)) refused.push(`${ip.text} is nobody’s address`);
-    else addresses.push({ kind, ip, port });
-  };
-  if (nodePort !== undefined && (service.type === 'NodePort' || service.type === 'LoadBalancer'))
+  if (!proxyAll) return addresses;
+  if (nodePort !== undefined && (type === 'NodePort' || type === 'LoadBalancer'))
     addresses.push({ kind: 'nodePort', ip: nodePortAddress[clusterIp.family], port: nodePort });
+  for (const { kind, ip } of external) addresses.push({ kind, ip, port });
+  return addresses;
+}
+
+/**
+ * Load balancers' and external addresses of a Service in one family, which all its ports have. An address that is named twice keeps the
+ * meaning that is checked more: load balancers' addresses have source ranges.
+ */
+function externalAddresses(
+  service: Service,
+  clusterIp: Ip,
+  config: ProxyConfig,
+): { readonly external: readonly ExternalAddress[]; readonly refused: readonly string[] } {
+  if (!config.proxyAll) return { external: [], refused: [] };
+  const most = addressesOfEachPort(service.ports.length);
+  const known = new Set([clusterIp.text]);
+  const external: ExternalAddress[] = [];
+  const [unroutable, notAllowed] = [new NamedExamples(), new NamedExamples()];
+  let tooMany = 0;
+  const add = (kind: ExternalAddress['kind'], ip: Ip): void => {
+    if (known.has(ip.text)) return;
+    known.add(ip.text);
+    if (isUnroutable(ip)) unroutable.add(ip.text);
+    else if (external.length < most) external.push({ kind, ip });
+    else tooMany++;
+  };
+  const ofFamily = (ips: readonly string[]): readonly Ip[] => ips.map(parseIp).filter(({ family }) => family === clusterIp.family);
   if (service.type === 'LoadBalancer' && config.proxyLoadBalancerIps)
-    for (const { ip, ipMode } of service.loadBalancerIngress) if (ipMode === 'VIP') add('loadBalancer', parseIp(ip));
-  for (const ip of service.externalIps.map(parseIp)) {
+    for (const ip of ofFamily(service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)))
+      add('loadBalancer', ip);
+  for (const ip of ofFamily(service.externalIps)) {
     if (config.externalIpRanges.some((range) => cidrContains(range, ip))) add('external', ip);
-    else if (ip.family === clusterIp.family)
-      refused.push(`externalIP ${ip.text} is not in a range that the configuration allows (proxy.externalIPRanges)`);
+    else notAllowed.add(ip.text);
   }
-  return { addresses, refused };
+  const ports = service.ports.length === 1 ? 'one port' : `${service.ports.length} ports`;
+  const refused = [
+    ...unroutable.sentences((ip) => `${ip} is nobody’s address`),
+    ...notAllowed.sentences((ip) => `externalIP ${ip} is not in a range that the configuration allows (proxy.externalIPRanges)`),
+    ...(tooMany > 0
+      ? [`${tooMany} of ${tooMany + external.length} addresses are not served: a Service with ${ports} has at most ${most}`]
+      : []),
+  ];
+  return { external, refused };
+}
+
+/** Texts for people out of a list that may be long: a few by name, the rest by number. */
+class NamedExamples {
+  static readonly #most = 3;
+  readonly #texts: string[] = [];
+  #count = 0;
+
+  add(text: string): void {
+    this.#count++;
+    if (this.#texts.length < NamedExamples.#most) this.#texts.push(text);
+  }
+
+  sentences(about: (text: string) => string): readonly string[] {
+    const others = this.#count - this.#texts.length;
+    return this.#texts.map((text, at) =>
+      others > 0 && at === this.#texts.length - 1 ? `${about(text)}, nor are ${others} others` : about(text),
+    );
+  }
 }
 
 /**
  * As kube-proxy has it: ranges of one family do not close the other. Where what was asked for cannot be used, the door that it was to
  * close partly is closed to all.
  */
-function sourceRanges({ type, loadBalancerSourceRanges, refusedSourceRanges = [] }: Service, family: Family): readonly Cidr[] {
-  if (type !== 'LoadBalancer') return [];
-  const ranges = loadBalancerSourceRanges.map(parseCidr).filter((range) => range.family === family);
-  const isClosed = ranges.length === 0 && refusedSourceRanges.some((refused) => refused.family === family);
-  return isClosed ? [noAddress[family]] : ranges;
+function sourceRanges(
+  { type, loadBalancerSourceRanges, refusedSourceRanges = [], clearedSourceRanges = [] }: Service,
+  family: Family,
+): { readonly ranges: readonly Cidr[]; readonly refused: readonly string[] } {
+  if (type !== 'LoadBalancer') return { ranges: [], refused: [] };
+  const all = loadBalancerSourceRanges.map(parseCidr).filter((range) => range.family === family);
+  const most = serviceBounds.sourceRanges;
+  const aboutRanges = (list: typeof refusedSourceRanges): readonly string[] => {
+    const named = new NamedExamples();
+    for (const each of list) if (each.family === family) named.add(each.why);
+    return named.sentences((why) => `loadBalancerSourceRanges: ${why}`);
+  };
+  const unusable = aboutRanges(refusedSourceRanges);
+  const refused = [...unusable, ...aboutRanges(clearedSourceRanges)];
+  if (all.length === 0 && unusable.length > 0) return { ranges: [noAddress[family]], refused };
+  if (all.length <= most) return { ranges: all, refused };
+  const tooMany = `loadBalancerSourceRanges: clients in ${all.length - most} of ${all.length} ranges are not served: a Service has at most ${most}`;
+  return { ranges: all.slice(0, most), refused: [...refused, tooMany] };
 }
 
 /** The address that says "no address yet": no client of a Service has it. */
 const noAddress: Readonly<Record<Family, Cidr>> = { ipv4: parseCidr('0.0.0.0/32'), ipv6: parseCidr('::/128') };
-
-function refusedRanges({ type, refusedSourceRanges = [], clearedSourceRanges = [] }: Service, family: Family): readonly string[] {
-  if (type !== 'LoadBalancer') return [];
-  return [...refusedSourceRanges, ...clearedSourceRanges]
-    .filter((each) => each.family === family)
-    .map(({ why }) => `loadBalancerSourceRanges: ${why}`);
-}
 
 /** More are not possible in Kubernetes; names of ports would not be unique. */
 function onePerFamily(ips: readonly Ip[]): readonly Ip[] {

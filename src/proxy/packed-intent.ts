@@ -1,4 +1,4 @@
-import { type Family, parseCidr, parseIp } from '../net/ip.ts';
+import { type Cidr, type Family, parseIp } from '../net/ip.ts';
 import { type PackedList, packList, unpackList } from './packed-list.ts';
 import type { ServiceAddress, ServiceIntent } from './service-intent.ts';
 
@@ -8,6 +8,8 @@ export interface PackedIntent {
   readonly row: string;
   readonly cluster: PackedList;
   readonly local: PackedList;
+  /** The list that all ports of the Service share; absent if it is empty. */
+  readonly sourceRanges?: readonly Cidr[];
 }
 
 type Plain = Omit<ServiceIntent, 'addresses' | 'sourceRanges' | 'cluster' | 'local'>;
@@ -23,12 +25,11 @@ type IntentRow = readonly [
   externalPolicy: Plain['externalPolicy'],
   affinitySeconds: number | null,
   translation: Plain['translation'],
-  sourceRanges: readonly string[],
   anyEndpoint: boolean,
   objections: readonly string[],
 ];
 
-export function packIntent({ cluster, local, ...rest }: ServiceIntent): PackedIntent {
+export function packIntent({ cluster, local, sourceRanges, ...rest }: ServiceIntent): PackedIntent {
   const row: IntentRow = [
     rest.name,
     rest.family,
@@ -39,15 +40,15 @@ export function packIntent({ cluster, local, ...rest }: ServiceIntent): PackedIn
     rest.externalPolicy,
     rest.affinitySeconds ?? null,
     rest.translation,
-    rest.sourceRanges.map(({ text }) => text),
     rest.anyEndpoint,
     rest.objections,
   ];
-  return { row: JSON.stringify(row), cluster: packList(cluster), local: packList(local) };
+  const packed = { row: JSON.stringify(row), cluster: packList(cluster), local: packList(local) };
+  return sourceRanges.length === 0 ? packed : { ...packed, sourceRanges };
 }
 
-export function unpackIntent({ row, cluster, local }: PackedIntent): ServiceIntent {
-  const [name, family, transport, port, addresses, internalPolicy, externalPolicy, seconds, translation, ranges, anyEndpoint, objections] =
+export function unpackIntent({ row, cluster, local, sourceRanges = [] }: PackedIntent): ServiceIntent {
+  const [name, family, transport, port, addresses, internalPolicy, externalPolicy, seconds, translation, anyEndpoint, objections] =
     JSON.parse(row) as IntentRow; // our own text
   return {
     name,
@@ -59,7 +60,7 @@ export function unpackIntent({ row, cluster, local }: PackedIntent): ServiceInte
     externalPolicy,
     ...(seconds === null ? {} : { affinitySeconds: seconds }),
     translation,
-    sourceRanges: ranges.map(parseCidr),
+    sourceRanges,
     cluster: unpackList(cluster, family),
     local: unpackList(local, family),
     anyEndpoint,

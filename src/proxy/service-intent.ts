@@ -43,7 +43,7 @@ export interface ServiceIntent {
    * remembered for is in registers, and pieces of datagrams pass no group: for these it takes the flow.
    */
   readonly translation: 'bucket' | 'endpoint';
-  /** Who may use load balancers' addresses; empty means everyone. */
+  /** Who may use load balancers' addresses; empty means everyone. One list for all ports of a Service. */
   readonly sourceRanges: readonly Cidr[];
   /** Endpoints for policy `Cluster`, topology considered. Sorted by address, each once. */
   readonly cluster: readonly ServiceEndpoint[];
@@ -90,6 +90,16 @@ export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly 
 /** Those of them that have a translation of their own. */
 export function translatedEndpoints(intent: ServiceIntent): readonly ServiceEndpoint[] {
   return intent.translation === 'endpoint' ? reachableEndpoints(intent) : [];
+}
+
+/** Whether the address is for clients in the Service's source ranges alone. */
+export function hasSourceRanges({ sourceRanges }: Pick<ServiceIntent, 'sourceRanges'>, { kind }: Pick<ServiceAddress, 'kind'>): boolean {
+  return kind === 'loadBalancer' && sourceRanges.length > 0;
+}
+
+/** The list of ranges that the port asks; `undefined` if none of its addresses does. */
+export function askedRanges(intent: Pick<ServiceIntent, 'sourceRanges' | 'addresses'>): readonly Cidr[] | undefined {
+  return intent.addresses.some((address) => hasSourceRanges(intent, address)) ? intent.sourceRanges : undefined;
 }
 
 /** `address port`, unique for an endpoint of one transport. */

@@ -1,9 +1,11 @@
+import type { Cidr } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { compileService, translations } from '../proxy/compile-service.ts';
 import { endpointOwner, endpointOwners } from '../proxy/endpoint-owner.ts';
 import type { Proxying } from '../proxy/intent.ts';
-import { type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../proxy/service-intent.ts';
+import { askedRanges, type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../proxy/service-intent.ts';
+import { compileSourceRanges, rangeSetOf } from '../proxy/source-ranges.ts';
 import type { Revisions } from '../reconcile/node-state.ts';
 import { GroupIdPool } from './group-id-pool.ts';
 import { KeptPort, type ServedPort } from './kept-port.ts';
@@ -23,9 +25,11 @@ export class ServedPorts {
   readonly #groups = new GroupIdPool();
   /** How many ports more than one lead to an endpoint; of most of a hundred thousand it is one. */
   readonly #furtherUsers = new Map<Owner, number>();
+  readonly #rangeSets: RangeSets;
 
   constructor(options: ServedPortsOptions) {
     this.#options = options;
+    this.#rangeSets = new RangeSets(options);
   }
 
   /** @throws what the compilers throw; then the port is dropped, as it was and as it should have been */
@@ -40,17 +44,20 @@ export class ServedPorts {
     };
     // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
     const had = new Set(known && endpointOwners(known.intent));
+    this.#rangeSets.use(intent);
     for (const endpoint of translatedEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
     try {
-      const wanted = compileService(intent, { owner, node: node.proxying.node, groupId });
+      const wanted = compileService(intent, { owner, groupId });
       this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(before, groups));
       nodeState.wantElements(owner, node.host.elements(intent));
     } catch (thrown) {
       for (const endpoint of had) this.#leaveEndpoint(endpoint);
+      if (known) this.#rangeSets.leave(known.intent);
       this.drop(owner, { intent, groups: new Map([...(before ?? []), ...groups]) });
       throw thrown;
     }
     for (const endpoint of had) this.#leaveEndpoint(endpoint);
+    if (known) this.#rangeSets.leave(known.intent);
     return new KeptPort(intent, groups);
   }
 
@@ -59,6 +66,7 @@ export class ServedPorts {
     nodeState.wantElements(owner, new Map());
     const gone = nodeState.forget(owner);
     for (const endpoint of endpointOwners(port.intent)) this.#leaveEndpoint(endpoint);
+    this.#rangeSets.leave(port.intent);
     this.#giveBack(gone, [...port.groups.values()]);
   }
 
@@ -93,4 +101,37 @@ export class ServedPorts {
 
 function unused(before: ReadonlyMap<string, number> = new Map(), after: ReadonlyMap<string, number>): number[] {
   return [...before].flatMap(([name, id]) => (after.has(name) ? [] : [id]));
+}
+
+/** Wants each set of source ranges once, as long as a port asks it. */
+class RangeSets {
+  readonly #options: Pick<ServedPortsOptions, 'nodeState' | 'node'>;
+  /** How many ports ask each set. */
+  readonly #users = new Map<Owner, number>();
+  /** The lists that were compiled with the node's present addresses: a Service's ports share one, which is new each time that it is compared. */
+  readonly #compiled = new WeakSet<readonly Cidr[]>();
+
+  constructor(options: Pick<ServedPortsOptions, 'nodeState' | 'node'>) {
+    this.#options = options;
+  }
+
+  use(intent: ServiceIntent): void {
+    const ranges = askedRanges(intent);
+    if (ranges === undefined) return;
+    const { owner } = rangeSetOf(ranges);
+    this.#users.set(owner, (this.#users.get(owner) ?? 0) + 1);
+    if (this.#compiled.has(ranges)) return;
+    const { nodeState, node } = this.#options;
+    nodeState.want(owner, compileSourceRanges(ranges, node.proxying.node));
+    this.#compiled.add(ranges);
+  }
+
+  leave(intent: ServiceIntent): void {
+    const ranges = askedRanges(intent);
+    if (ranges === undefined) return;
+    const { owner } = rangeSetOf(ranges);
+    const others = (this.#users.get(owner) ?? 0) - 1;
+    if (others > 0) this.#users.set(owner, others);
+    else if (this.#users.delete(owner)) this.#options.nodeState.forget(owner);
+  }
 }

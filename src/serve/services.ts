@@ -7,7 +7,7 @@ import { UnservedReasons } from '../log/unserved-reasons.ts';
 import type { Ip } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import { endpointOwners } from '../proxy/endpoint-owner.ts';
-import { type Proxying, serviceIntents } from '../proxy/intent.ts';
+import { eachServiceIntent, type Proxying } from '../proxy/intent.ts';
 import { claimsOf, portKey, ServiceClaims, spotsOf } from '../proxy/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
@@ -20,6 +20,8 @@ import { SlicesOfServices } from './slices-of-services.ts';
 
 /** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
 const COALESCE_MS = 2;
+/** A Service of at most so many ports does not wait for one of more. */
+const SMALL_PORTS = 20;
 
 /** What the node is to Services at present; `lookAgain` after that has changed. */
 interface ServingNode {
@@ -44,7 +46,14 @@ interface Refresh {
   readonly intents: Map<Owner, ServiceIntent>;
   /** Dropped already. */
   readonly failed: Set<Owner>;
-  readonly objections: string[];
+  readonly objections: Set<string>;
+}
+
+/** Objections kept of one Service: it may have one for each of thousands of ports. */
+const OBJECTIONS_MAX = 20;
+
+function addObjection(objections: Set<string>, objection: string): void {
+  if (objections.size < OBJECTIONS_MAX) objections.add(objection);
 }
 
 /**
@@ -58,6 +67,8 @@ export class Services {
   readonly #claims = new ServiceClaims();
   readonly #served = new PortsOfServices();
   #pending = new Map<string, Arrival>();
+  /** What is on the bridge's list and the subscribers do not know yet. */
+  #changes: ServiceChange[] = [];
   /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
   readonly #heard = new Map<string, number>();
   /** Services that came before their slices. */
@@ -178,15 +189,17 @@ export class Services {
   }
 
   /** Of all that wait, before the first of them is compared; those whose address another takes or frees are compared too. */
-  #noteClaims(): void {
+  async #noteClaims(): Promise<void> {
     const { sources, node } = this.#options;
     const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
     const concerned = new Set<string>();
+    // What comes to be pending meanwhile is noted too: a map is iterated to its end.
     for (const key of this.#pending.keys()) {
       const service = sources.services.get(key);
       const claims = service ? claimsOf(service, this.#slicesOf.of(key), context) : [];
       const claimant = { name: key, ...(service?.createdAt === undefined ? {} : { createdAt: service.createdAt }) };
       for (const other of this.#claims.note(claimant, claims)) concerned.add(other);
+      if (sources.turns.due) await sources.turns.next();
     }
     for (const key of concerned) if (!this.#pending.has(key)) this.#note(key);
   }
@@ -236,11 +249,9 @@ export class Services {
     const { turns, services, slices } = this.#options.sources;
     do {
       await this.#noteSlices();
-      const occasion = this.#isSettled ? 'news' : 'start';
-      this.#noteClaims();
+      await this.#noteClaims();
       const concerned = this.#pending;
       this.#pending = new Map();
-      let changes: ServiceChange[] = [];
       for (const key of [...concerned.keys()].sort()) {
         const arrival = concerned.get(key);
         if (arrival === undefined) continue;
@@ -248,49 +259,90 @@ export class Services {
           this.#early.set(key, arrival);
           continue;
         }
-        changes.push(...this.#refresh(key, arrival, occasion));
-        if (!turns.due) continue;
-        this.#announce(changes);
-        changes = [];
-        await turns.next();
+        await this.#refresh(key, arrival);
+        if (turns.due) await this.#pause();
       }
-      this.#announce(changes);
+      this.#announce();
     } while (this.#isBehind && !signal.aborted);
     this.#isSettled ||= services.synced && slices.synced;
     if (this.#isSettled) this.#settling.resolve();
   }
 
+  /** Lets others have the event loop, once what was changed so far is on its way. */
+  async #pause(): Promise<void> {
+    this.#announce();
+    await this.#options.sources.turns.next();
+  }
+
   /** Hands changes to the subscribers, with one wait for the switch's acknowledgement for all of them. */
-  #announce(changes: readonly ServiceChange[]): void {
+  #announce(): void {
+    const changes = this.#changes;
     if (changes.length === 0) return;
+    this.#changes = [];
     const { nodeState, signal } = this.#options;
     const acknowledged = nodeState.reconcilers.bridge.realized(nodeState.bridge.revision, signal);
     acknowledged.catch(() => undefined); // only an abort rejects it; subscribers that wait for it learn that
     for (const change of changes) for (const subscriber of this.#subscribers) subscriber.changed?.(change, acknowledged);
   }
 
-  /** @returns what was changed on the bridge; nothing if it was nothing */
-  #refresh(key: string, arrival: Arrival, occasion: ServiceChange['occasion']): readonly ServiceChange[] {
+  /**
+   * Compares one Service. One of many ports yields between them, and small ones that change meanwhile do not wait for its end. If it changes
+   * itself, it is compared again after this: ports that were compared with the former object have what was right then.
+   */
+  async #refresh(key: string, arrival: Arrival): Promise<void> {
+    const { turns } = this.#options.sources;
+    const ports = this.#comparePorts(key, arrival);
+    while (ports.next().done !== true) {
+      if (!turns.due) continue;
+      await this.#pause();
+      await this.#refreshSmall(key);
+    }
+  }
+
+  /** Those that came to be pending while a large Service is compared; at a start they wait, for there all are pending. */
+  async #refreshSmall(large: string): Promise<void> {
+    if (!this.#isSettled) return;
+    await this.#noteSlices();
+    if (this.#pending.size === 0) return;
+    await this.#noteClaims();
+    const { services, turns } = this.#options.sources;
+    for (const [key, arrival] of this.#pending) {
+      if (key === large || (services.get(key)?.ports.length ?? 0) > SMALL_PORTS || this.portsOf(key).size > 2 * SMALL_PORTS) continue;
+      this.#pending.delete(key);
+      for (const _port of this.#comparePorts(key, arrival));
+      if (turns.due) await this.#pause();
+    }
+  }
+
+  /** Yields after each port. */
+  *#comparePorts(key: string, arrival: Arrival): Generator<void> {
     const { sources, nodeState } = this.#options;
+    const occasion = this.#isSettled ? 'news' : 'start';
     const service = sources.services.get(key);
     const slices = this.#slicesOf.of(key);
-    const all = service ? serviceIntents(service, slices, this.proxying) : [];
-    const refresh: Refresh = {
-      before: this.portsOf(key),
-      after: new Map(),
-      intents: new Map(),
-      failed: new Set(),
-      objections: all.flatMap((intent) => intent.objections),
-    };
-    const { revision } = nodeState.bridge;
-    for (const intent of all) this.#serve(key, intent, refresh);
+    const refresh: Refresh = { before: this.portsOf(key), after: new Map(), intents: new Map(), failed: new Set(), objections: new Set() };
     const { before, after, intents, failed, objections } = refresh;
-    for (const [owner, port] of before) if (!after.has(owner) && !failed.has(owner)) this.#ports.drop(owner, port);
+    let isChanged = false;
+    const changing = (change: () => void): void => {
+      const { revision } = nodeState.bridge;
+      change();
+      isChanged ||= nodeState.bridge.revision !== revision;
+    };
+    for (const intent of service ? eachServiceIntent(service, slices, this.proxying) : []) {
+      for (const objection of intent.objections) addObjection(objections, objection);
+      changing(() => this.#serve(key, intent, refresh));
+      yield;
+    }
+    for (const [owner, port] of before) {
+      if (after.has(owner) || failed.has(owner)) continue;
+      changing(() => this.#ports.drop(owner, port));
+      yield;
+    }
     this.#served.set(key, after);
-    this.objections.set(key, objections.length === 0 ? objections : [...new Set(objections)]);
+    this.objections.set(key, [...objections]);
     const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
     for (const subscriber of this.#subscribers) subscriber.compared?.(result);
-    return nodeState.bridge.revision === revision ? [] : [{ key, service, arrival, ports: changedPorts(before, intents), occasion }];
+    if (isChanged) this.#changes.push({ key, service, arrival, ports: changedPorts(before, intents), occasion });
   }
 
   /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
@@ -304,7 +356,7 @@ export class Services {
       intents.set(owner, intent);
     } catch (thrown) {
       failed.add(owner);
-      objections.push(SeineError.from(thrown, `port ${intent.port}`).message);
+      addObjection(objections, SeineError.from(thrown, `port ${intent.port}`).message);
     }
   }
 
@@ -312,7 +364,7 @@ export class Services {
    * An external address may be a node's: load balancers give those out. A cluster address must be the Service's alone, and of no
    * address a port that is another's already.
    */
-  #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: string[]): boolean {
+  #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
     const { node, holders } = this.#options;
     const isNodes = kind !== 'cluster' && node.host.staysWhereItIs(ip);
     const holder =
@@ -324,7 +376,7 @@ export class Services {
       );
     if (holder === undefined) return true;
     const address = kind === 'nodePort' ? `node port ${port}` : `${ip.text}${isNodes ? `, port ${port},` : ''}`;
-    objections.push(`${address} belongs to ${holder}`);
+    addObjection(objections, `${address} belongs to ${holder}`);
     return false;
   }
 }

@@ -61,7 +61,7 @@ describe('learned choices of endpoints', () => {
 
   /** The Service on the bridge, with one endpoint at a time, so that who gets which is known. */
   async function serve(owner: Owner, groupId: number, what: ServiceIntent): Promise<void> {
-    const wanted = compileService(what, { owner, node: { addresses: [], gateway: [] }, groupId: () => groupId });
+    const wanted = compileService(what, { owner, groupId: () => groupId });
     const classify = {
       table: 'classify',
       priority: 1,

@@ -147,9 +147,11 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'lets peers ask Services': without((flow) => flow.table === 'serviceEntry' && flow.priority > 0),
   'drops what is for empty Services': without(({ steps: [first] }) => first?.do === 'toAgent'),
   'answers ARP for its peers’ gateways by silence': without(({ steps: [first] }) => first?.do === 'answerArp'),
-  'ignores loadBalancerSourceRanges': without((flow) => flow.table === 'sourceRanges' && drops(flow)),
+  'ignores loadBalancerSourceRanges': without(
+    (flow) => flow.table === 'sourceRanges' && flow.steps.some((each) => each.do === 'goto' && each.table === 'sourceRangeSets'),
+  ),
   'refuses all clients of a load balancer that has source ranges': without(
-    ({ table, match }) => table === 'sourceRanges' && match.ipSrc !== undefined,
+    ({ table, match }) => table === 'sourceRangeSets' && match.ipSrc !== undefined,
   ),
   'sends the world to other nodes where the policy is Local': without((flow) => flow.table === 'balance' && isWorldly(flow)),
   'refuses what only other nodes serve': steps(

@@ -11,7 +11,8 @@ import type { Flow, Group } from '../../src/pipeline/flow.ts';
 import { formatFlow } from '../../src/pipeline/format.ts';
 import { compileEndpoint, compileService } from '../../src/proxy/compile-service.ts';
 import { type Proxying, serviceIntents } from '../../src/proxy/intent.ts';
-import { translatedEndpoints } from '../../src/proxy/service-intent.ts';
+import { askedRanges, translatedEndpoints } from '../../src/proxy/service-intent.ts';
+import { compileSourceRanges, rangeSetOf } from '../../src/proxy/source-ranges.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { exampleNode, examplePeers, examplePods, exampleProxying, exampleServices } from '../support/example-node.ts';
 import { type SceneService, sceneService } from '../support/scene-service.ts';
@@ -178,8 +179,10 @@ function serviceOwners(
     .filter(({ addresses }) => addresses.length > 0)
     .flatMap((intent) => {
       const owner = ownerOf('service', `${service.namespace}/${service.name}:${intent.name}`);
-      const options = { owner, node: proxying.node, groupId: (name: string) => groupId(`${owner}#${name}`) };
+      const options = { owner, groupId: (name: string) => groupId(`${owner}#${name}`) };
+      const ranges = askedRanges(intent);
       return [
+        ...(ranges ? [[rangeSetOf(ranges).owner, compileSourceRanges(ranges, proxying.node)] as const] : []),
         [owner, compileService(intent, options)] as const,
         ...translatedEndpoints(intent).map(
           (endpoint) =>

@@ -82,7 +82,7 @@ beforeEach(async () => {
   };
   datapath = new NodeState(targets, silent);
   datapath.want(pod, compilePod({ ofPort: 32_784, mac: parseMac('0e:00:00:00:00:05'), addresses: [parseIp('10.10.0.5')] }));
-  datapath.want(service, compileService(intent, { owner: service, node: { addresses: [], gateway: [] }, groupId: () => 7 }));
+  datapath.want(service, compileService(intent, { owner: service, groupId: () => 7 }));
   datapath.want(peer, { ...nothing, routes: [{ destination: parseCidr('10.10.4.0/22'), via, dev: gw }] });
   datapath.wantPort(pod, { name: 'web0-1234567', type: '', ofPort: 32_784, options: {}, externalIds: { 'pod-name': 'web-0' } });
   const stop = new AbortController();

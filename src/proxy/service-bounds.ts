@@ -1,0 +1,22 @@
+/**
+ * Bounds of one Service, for each of its families. Lists of one object multiply: ports by addresses, ports by endpoints. What exceeds a
+ * bound is not served and is named by the Service's objections; the rest is served. docs/limits.md has the table.
+ */
+export const serviceBounds = {
+  /** Ports, each with its cluster address and node port; and pairs of a port and an external or load balancer's address. */
+  portAddresses: 10_000,
+  /** Pairs of a port and an endpoint. */
+  portEndpoints: 100_000,
+  /** Source ranges: the ports share them. */
+  sourceRanges: 10_000,
+} as const;
+
+/** How many external addresses each of `ports` ports is served at. */
+export function addressesOfEachPort(ports: number): number {
+  return Math.floor(serviceBounds.portAddresses / Math.max(1, ports));
+}
+
+/** How many endpoints each of `ports` ports has. */
+export function endpointsOfEachPort(ports: number): number {
+  return Math.max(1, Math.floor(serviceBounds.portEndpoints / Math.max(1, ports)));
+}
