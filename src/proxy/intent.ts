@@ -106,8 +106,9 @@ function tooManyPorts({ ports }: Service): readonly string[] {
 function tooManyEndpoints(all: number | undefined, ports: number): readonly string[] {
   if (all === undefined) return [];
   const most = endpointsOfEachPort(ports);
-  const bound = `the ${ports} ports of the Service have at most ${serviceBounds.portEndpoints} together, and ${most} each`;
-  return [`endpoints: ${all - most} of ${all} of a port get no connections: ${bound}`];
+  return [
+    `endpoints: ${all - most} of ${all} of a port get no connections: a Service with ${ports === 1 ? 'one port' : `${ports} ports`} has at most ${most} each`,
+  ];
 }
 
 function portIntent(shared: FamilyOfService, port: ServicePort, objections: readonly string[], { node, config }: Proxying): ServiceIntent {
@@ -228,7 +229,7 @@ function externalAddresses(
   return { external, refused };
 }
 
-/** Texts for people out of a list that may be long: a few by name, the rest by number. */
+/** A few texts of a list that may be long, and the number of the others. */
 class NamedExamples {
   static readonly #most = 3;
   readonly #texts: string[] = [];
@@ -241,9 +242,8 @@ class NamedExamples {
 
   sentences(about: (text: string) => string): readonly string[] {
     const others = this.#count - this.#texts.length;
-    return this.#texts.map((text, at) =>
-      others > 0 && at === this.#texts.length - 1 ? `${about(text)}, nor are ${others} others` : about(text),
-    );
+    const sentences = this.#texts.map(about);
+    return others > 0 ? [...sentences, `and ${others} more like this`] : sentences;
   }
 }
 

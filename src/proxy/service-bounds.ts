@@ -7,6 +7,8 @@ export const serviceBounds = {
   portAddresses: 10_000,
   /** Pairs of a port and an endpoint. */
   portEndpoints: 100_000,
+  /** Endpoints of one port. */
+  endpoints: 10_000,
   /** Source ranges: the ports share them. */
   sourceRanges: 10_000,
 } as const;
@@ -18,5 +20,5 @@ export function addressesOfEachPort(ports: number): number {
 
 /** How many endpoints each of `ports` ports has. */
 export function endpointsOfEachPort(ports: number): number {
-  return Math.max(1, Math.floor(serviceBounds.portEndpoints / Math.max(1, ports)));
+  return Math.min(serviceBounds.endpoints, Math.max(1, Math.floor(serviceBounds.portEndpoints / Math.max(1, ports))));
 }

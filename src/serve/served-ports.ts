@@ -12,6 +12,8 @@ import { KeptPort, type ServedPort } from './kept-port.ts';
 import type { ServedState } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
 
+const ENDPOINTS_AT_ONCE = 256;
+
 interface ServedPortsOptions {
   readonly nodeState: ServedState;
   readonly node: { readonly proxying: Proxying; readonly host: Pick<ServiceHost, 'routes' | 'elements'> };
@@ -32,8 +34,12 @@ export class ServedPorts {
     this.#rangeSets = new RangeSets(options);
   }
 
-  /** @throws what the compilers throw; then the port is dropped, as it was and as it should have been */
-  serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): ServedPort {
+  /**
+   * Yields between endpoints, of which there may be thousands.
+   *
+   * @throws what the compilers throw; then the port is dropped, as it was and as it should have been
+   */
+  *serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): Generator<void, ServedPort> {
     const { nodeState, node } = this.#options;
     const groups = new Map<string, number>();
     const before = known?.groups;
@@ -45,7 +51,10 @@ export class ServedPorts {
     // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
     const had = new Set(known && endpointOwners(known.intent));
     this.#rangeSets.use(intent);
-    for (const endpoint of translatedEndpoints(intent)) this.#useEndpoint(intent.transport, endpoint, had);
+    for (const [at, endpoint] of translatedEndpoints(intent).entries()) {
+      this.#useEndpoint(intent.transport, endpoint, had);
+      if (at % ENDPOINTS_AT_ONCE === ENDPOINTS_AT_ONCE - 1) yield;
+    }
     try {
       const wanted = compileService(intent, { owner, groupId });
       this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(before, groups));

@@ -1,87 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 import { filledService } from '../../test/support/scene-service.ts';
-import { LoopTurns } from '../async/loop-turns.ts';
+import { servicesScenario } from '../../test/support/services-scenario.ts';
 import type { EndpointSlice } from '../kube/endpoint-slice.ts';
-import { ReplicaStore } from '../kube/replica.ts';
 import type { Service } from '../kube/service.ts';
-import { silentLog } from '../log/log.ts';
 import { packEndpoints } from '../net/packed-endpoints.ts';
-import type { Owner } from '../pipeline/cookie.ts';
-import type { ProxyConfig, ProxyNode } from '../proxy/proxy-config.ts';
-import { neededByFlow } from '../reconcile/bridge-entry.ts';
-import { FakeTarget } from '../reconcile/fake-target.ts';
-import { NodeState } from '../reconcile/node-state.ts';
-import { ProgrammingTimes } from './effects/programming-times.ts';
-import type { ServiceChange } from './service-changes.ts';
-import { Services } from './services.ts';
-
-function setUp() {
-  const services = new ReplicaStore<Service>();
-  const slices = new ReplicaStore<EndpointSlice>();
-  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const datapath = new NodeState(
-    {
-      bridge: new FakeTarget(neededByFlow),
-      switch: new FakeTarget(),
-      host: new FakeTarget(),
-      firewall: new FakeTarget(),
-      settings: new FakeTarget(),
-      links: new FakeTarget(),
-    },
-    events,
-  );
-  const wantedByOwner: Owner[] = [];
-  const want = datapath.want.bind(datapath);
-  datapath.want = (owner, wanted) => {
-    wantedByOwner.push(owner);
-    return want(owner, wanted);
-  };
-  const wantPlace = datapath.wantEndpoint.bind(datapath);
-  datapath.wantEndpoint = (owner, ...args) => {
-    wantedByOwner.push(owner);
-    return wantPlace(owner, ...args);
-  };
-  const changes: ServiceChange[] = [];
-  const served = new Services({
-    sources: { services, slices, turns: new LoopTurns(8) },
-    nodeState: datapath,
-    node: {
-      proxying: { node, config },
-      host: {
-        routes: () => [],
-        elements: () => new Map(),
-        staysWhereItIs: ({ text }) => text === '192.0.2.1',
-        portHolder: () => undefined,
-      },
-    },
-    holders: { holderOf: ({ text }) => (text === '10.97.7.7' || text === '192.0.2.1' ? 'pods of node n2' : undefined) },
-    times: new ProgrammingTimes({ observe: () => undefined }),
-    log: silentLog,
-    signal: new AbortController().signal,
-  });
-  served.subscribe({ changed: (change) => changes.push(change) });
-  const follow = async (): Promise<void> => {
-    served.follow();
-    await served.settled();
-  };
-  /** Tells of what was put into the replicas, and waits until it has been worked off. */
-  const flush = async (): Promise<void> => {
-    services.flush();
-    slices.flush();
-    await served.settled();
-  };
-  return { services, slices, datapath, wishes: wantedByOwner, changes, served, follow, flush };
-}
-
-const node: ProxyNode = { name: 'n1', families: ['ipv4'], sctp: false, addresses: [], gateway: [] };
-const config: ProxyConfig = {
-  proxyAll: true,
-  skipServices: new Set(),
-  proxyLoadBalancerIps: true,
-  serviceProxyName: '',
-  externalIpRanges: [],
-  bucketTranslation: false,
-};
 
 function service(name: string, index: number): Service {
   return filledService({
@@ -98,7 +20,7 @@ function slice(name: string, of: string, ...addresses: readonly string[]): Endpo
 
 describe('Services', () => {
   it('works on what changed, however many Services there are', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     for (let index = 1; index <= 10_000; index++) {
       t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
       t.slices.put(`default/s${index}-x`, '1', slice(`s${index}-x`, `s${index}`, '10.10.0.5'));
@@ -113,7 +35,7 @@ describe('Services', () => {
   });
 
   it('takes a port by a new name, and an address that another Service had', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.slices.markSynced();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
@@ -127,7 +49,7 @@ describe('Services', () => {
   });
 
   it('does not look at a Service before its slices are listed, and then once', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.services.put('default/b', '1', service('b', 2));
     t.services.put('default/c', '1', service('c', 3));
@@ -148,7 +70,7 @@ describe('Services', () => {
   });
 
   it('serves every endpoint of a Service, however many they are', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     const addresses = Array.from({ length: 5_000 }, (_, index) => `10.${index >> 8}.${index & 255}.7`);
     t.slices.put('default/a-x', '1', slice('a-x', 'a', ...addresses));
@@ -158,7 +80,7 @@ describe('Services', () => {
   });
 
   it('tells news from what was there when the agent started', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
     await t.follow();
@@ -185,7 +107,7 @@ describe('Services', () => {
   });
 
   it('works off a burst at once', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     await t.follow();
     t.wishes.length = 0;
@@ -204,11 +126,11 @@ describe('Services', () => {
       loadBalancerIngress: [{ ip, ipMode: 'VIP' }],
       createdAt,
     });
-    const addressesOf = (t: ReturnType<typeof setUp>, key: string): readonly string[] =>
+    const addressesOf = (t: ReturnType<typeof servicesScenario>, key: string): readonly string[] =>
       [...t.served.portsOf(key).values()].flatMap(({ intent }) => intent.addresses.map(({ ip }) => ip.text));
 
     it('serves the one that was given it as cluster address, says so of the other, and serves that once it is free', async () => {
-      const t = setUp();
+      const t = servicesScenario();
       t.slices.markSynced();
       t.services.put('default/a', '1', balanced('a', 1, '10.96.0.2', '2026-01-01T00:00:00Z'));
       await t.follow();
@@ -225,7 +147,7 @@ describe('Services', () => {
     });
 
     it('keeps the cluster address of a Service that another proxy serves, and of one with other ports', async () => {
-      const t = setUp();
+      const t = servicesScenario();
       t.slices.markSynced();
       const other = service('other', 2);
       t.services.put('default/other', '1', { ...other, proxyName: 'mesh', ports: other.ports.map((port) => ({ ...port, port: 443 })) });
@@ -235,7 +157,7 @@ describe('Services', () => {
     });
 
     it('serves the older of two that both request it, whichever came first; different ports of it are no conflict', async () => {
-      const t = setUp();
+      const t = servicesScenario();
       t.slices.markSynced();
       t.services.put('default/a', '1', balanced('a', 1, '198.51.100.1'));
       await t.follow();
@@ -247,7 +169,7 @@ describe('Services', () => {
     });
 
     it('leaves a node’s address its node ports, and the API server its address and port', async () => {
-      const t = setUp();
+      const t = servicesScenario();
       t.slices.markSynced();
       const ported = service('ported', 1);
       t.services.put('default/ported', '1', {
@@ -279,7 +201,7 @@ describe('Services', () => {
   });
 
   it('serves an external address that stays with its node, but no cluster address', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.slices.markSynced();
     const balancer: Service = { ...service('a', 1), type: 'LoadBalancer', loadBalancerIngress: [{ ip: '192.0.2.1', ipMode: 'VIP' }] };
     t.services.put('default/a', '1', balancer);
@@ -291,7 +213,7 @@ describe('Services', () => {
   });
 
   it('sends nothing to addresses that no endpoint can have, and says so', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put(
       'default/a-x',
@@ -307,7 +229,7 @@ describe('Services', () => {
   });
 
   it('does not serve an address that another owner has, and lets it go if it was served', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
     t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
@@ -320,7 +242,7 @@ describe('Services', () => {
   });
 
   it('leaves out what the switch could never take, and serves all others', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     const want = t.datapath.want;
     t.datapath.want = (owner, wanted) => {
       if (owner === 'service/default/a:http/ipv4') throw new Error('a group of 70000 bytes');
@@ -336,7 +258,7 @@ describe('Services', () => {
   });
 
   it('keeps an endpoint’s translation until no Service leads there', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     for (const [index, name] of ['a', 'b'].entries()) {
       t.services.put(`default/${name}`, '1', service(name, index + 1));
       t.slices.put(`default/${name}-x`, '1', slice(`${name}-x`, name, '10.10.0.5'));
@@ -354,7 +276,7 @@ describe('Services', () => {
   });
 
   it('follows a slice that is given to another Service', async () => {
-    const t = setUp();
+    const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.services.put('default/b', '1', service('b', 2));
     t.slices.put('default/x', '1', slice('x', 'a', '10.10.0.5', '10.10.0.6'));
@@ -367,7 +289,7 @@ describe('Services', () => {
   });
 
   it('asks for the same groups whatever order Services come in', async () => {
-    const [first, second] = [setUp(), setUp()];
+    const [first, second] = [servicesScenario(), servicesScenario()];
     const names = Array.from({ length: 50 }, (_, index) => `s${index}`);
     for (const [t, order] of [
       [first, names],
@@ -379,7 +301,7 @@ describe('Services', () => {
       }
       await t.follow();
     }
-    const entries = (t: ReturnType<typeof setUp>): string[] =>
+    const entries = (t: ReturnType<typeof servicesScenario>): string[] =>
       [...t.datapath.bridge.keys()].map((key) => `${key}${t.datapath.bridge.wanted(key)}`).toSorted();
     expect(entries(second)).toEqual(entries(first));
   });

@@ -314,30 +314,22 @@ export class Services {
     }
   }
 
-  /** Yields after each port. */
+  /** Yields after each port, and between its endpoints. */
   *#comparePorts(key: string, arrival: Arrival): Generator<void> {
     const { sources, nodeState } = this.#options;
     const occasion = this.#isSettled ? 'news' : 'start';
     const service = sources.services.get(key);
     const slices = this.#slicesOf.of(key);
     const refresh: Refresh = { before: this.portsOf(key), after: new Map(), intents: new Map(), failed: new Set(), objections: new Set() };
-    const { before, after, intents, failed, objections } = refresh;
+    const steps = this.#changePorts(key, service ? eachServiceIntent(service, slices, this.proxying) : [], refresh);
     let isChanged = false;
-    const changing = (change: () => void): void => {
+    for (let isDone: boolean | undefined = false; !isDone; ) {
       const { revision } = nodeState.bridge;
-      change();
+      isDone = steps.next().done;
       isChanged ||= nodeState.bridge.revision !== revision;
-    };
-    for (const intent of service ? eachServiceIntent(service, slices, this.proxying) : []) {
-      for (const objection of intent.objections) addObjection(objections, objection);
-      changing(() => this.#serve(key, intent, refresh));
       yield;
     }
-    for (const [owner, port] of before) {
-      if (after.has(owner) || failed.has(owner)) continue;
-      changing(() => this.#ports.drop(owner, port));
-      yield;
-    }
+    const { before, after, intents, objections } = refresh;
     this.#served.set(key, after);
     this.objections.set(key, [...objections]);
     const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
@@ -345,14 +337,28 @@ export class Services {
     if (isChanged) this.#changes.push({ key, service, arrival, ports: changedPorts(before, intents), occasion });
   }
 
+  *#changePorts(key: string, wanted: Iterable<ServiceIntent>, refresh: Refresh): Generator<void> {
+    const { before, after, failed, objections } = refresh;
+    for (const intent of wanted) {
+      for (const objection of intent.objections) addObjection(objections, objection);
+      yield* this.#serve(key, intent, refresh);
+      yield;
+    }
+    for (const [owner, port] of before) {
+      if (after.has(owner) || failed.has(owner)) continue;
+      this.#ports.drop(owner, port);
+      yield;
+    }
+  }
+
   /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
-  #serve(key: string, asked: ServiceIntent, { before, after, intents, failed, objections }: Refresh): void {
+  *#serve(key: string, asked: ServiceIntent, { before, after, intents, failed, objections }: Refresh): Generator<void> {
     const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
     if (addresses.length === 0) return;
     const intent = addresses.length === asked.addresses.length ? asked : { ...asked, addresses };
     const owner = ownerOf('service', `${key}:${intent.name}`);
     try {
-      after.set(owner, this.#ports.serve(owner, intent, before.get(owner)));
+      after.set(owner, yield* this.#ports.serve(owner, intent, before.get(owner)));
       intents.set(owner, intent);
     } catch (thrown) {
       failed.add(owner);

@@ -1,0 +1,87 @@
+import { LoopTurns } from '../../src/async/loop-turns.ts';
+import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
+import { ReplicaStore } from '../../src/kube/replica.ts';
+import type { Service } from '../../src/kube/service.ts';
+import { silentLog } from '../../src/log/log.ts';
+import type { Owner } from '../../src/pipeline/cookie.ts';
+import type { ProxyConfig, ProxyNode } from '../../src/proxy/proxy-config.ts';
+import { neededByFlow } from '../../src/reconcile/bridge-entry.ts';
+import { FakeTarget } from '../../src/reconcile/fake-target.ts';
+import { NodeState } from '../../src/reconcile/node-state.ts';
+import { ProgrammingTimes } from '../../src/serve/effects/programming-times.ts';
+import type { ServiceChange } from '../../src/serve/service-changes.ts';
+import { Services } from '../../src/serve/services.ts';
+
+interface ScenarioOptions {
+  readonly turns?: LoopTurns;
+  readonly config?: Partial<ProxyConfig>;
+}
+
+/** Services of a node with replicas that the test fills, and targets in memory. */
+export function servicesScenario({ turns = new LoopTurns(8), config: change = {} }: ScenarioOptions = {}) {
+  const services = new ReplicaStore<Service>();
+  const slices = new ReplicaStore<EndpointSlice>();
+  const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
+  const datapath = new NodeState(
+    {
+      bridge: new FakeTarget(neededByFlow),
+      switch: new FakeTarget(),
+      host: new FakeTarget(),
+      firewall: new FakeTarget(),
+      settings: new FakeTarget(),
+      links: new FakeTarget(),
+    },
+    events,
+  );
+  const wantedByOwner: Owner[] = [];
+  const want = datapath.want.bind(datapath);
+  datapath.want = (owner, wanted) => {
+    wantedByOwner.push(owner);
+    return want(owner, wanted);
+  };
+  const wantPlace = datapath.wantEndpoint.bind(datapath);
+  datapath.wantEndpoint = (owner, ...args) => {
+    wantedByOwner.push(owner);
+    return wantPlace(owner, ...args);
+  };
+  const changes: ServiceChange[] = [];
+  const served = new Services({
+    sources: { services, slices, turns },
+    nodeState: datapath,
+    node: {
+      proxying: { node, config: { ...config, ...change } },
+      host: {
+        routes: () => [],
+        elements: () => new Map(),
+        staysWhereItIs: ({ text }) => text === '192.0.2.1',
+        portHolder: () => undefined,
+      },
+    },
+    holders: { holderOf: ({ text }) => (text === '10.97.7.7' || text === '192.0.2.1' ? 'pods of node n2' : undefined) },
+    times: new ProgrammingTimes({ observe: () => undefined }),
+    log: silentLog,
+    signal: new AbortController().signal,
+  });
+  served.subscribe({ changed: (change) => changes.push(change) });
+  const follow = async (): Promise<void> => {
+    served.follow();
+    await served.settled();
+  };
+  /** Tells of what was put into the replicas, and waits until it has been worked off. */
+  const flush = async (): Promise<void> => {
+    services.flush();
+    slices.flush();
+    await served.settled();
+  };
+  return { services, slices, datapath, wishes: wantedByOwner, changes, served, follow, flush };
+}
+
+const node: ProxyNode = { name: 'n1', families: ['ipv4'], sctp: false, addresses: [], gateway: [] };
+const config: ProxyConfig = {
+  proxyAll: true,
+  skipServices: new Set(),
+  proxyLoadBalancerIps: true,
+  serviceProxyName: '',
+  externalIpRanges: [],
+  bucketTranslation: false,
+};
