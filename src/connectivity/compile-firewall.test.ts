@@ -23,6 +23,10 @@ it('masquerades pods, and drops tunnel packets that come from pods', () => {
     'postrouting-mark: oifname "antrea-gw0" meta skuid >= 0 meta mark set meta mark | 0x20',
     'input: iifname "antrea-gw0" udp dport 6081 drop',
     'forward: iifname "antrea-gw0" udp dport 6081 drop',
+    'forward: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip saddr 169.254.0.253 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff ct state invalid drop',
     'forward: iifname "antrea-gw0" accept',
     'forward: oifname "antrea-gw0" accept',
   ]);
@@ -33,6 +37,8 @@ it('keeps pods’ addresses where configured, but never an address that only thi
   expect(masquerades).toEqual([
     'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
     'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
+    'forward: oifname != "antrea-gw0" ip saddr 169.254.0.253 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff ct state invalid drop',
   ]);
 });
 

@@ -37,7 +37,7 @@ interface FirewallOptions {
  * What leaves the node except through the bridge leaves with the node's address: pods' addresses mean nothing outside. What the node
  * sends to the bridge must come from the gateway's address, or the reply takes another path; and what it sent to a
  * Service whose endpoint is another node leaves the bridge with an address that only this node knows. Tunnel packets
- * are excluded from the node's connection tracking.
+ * are excluded from the node's connection tracking. What would leave untranslated is dropped.
  *
  * Tunnel packets that processes of the node send are dropped ({@link forgedByProcesses}). The bridge drops those that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
  * fragments are reassembled.
@@ -61,6 +61,11 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   const fromVirtual = families.map(
     (family) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
   );
+  // The kernel translates nothing that its tracker calls invalid.
+  const untranslated = [
+    ...(noSnat ? [] : ownCidrs(environment)),
+    ...families.map((family) => ({ family, text: serviceNextHop[family].text })),
+  ].map(({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} ct state invalid drop`);
   const carrier = tunnelCarriers[tunnel.type];
   const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;
   const forged = `iifname "${gateway.name}" ${carried} drop`;
@@ -82,7 +87,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
     {
       name: 'forward',
       hook: 'type filter hook forward priority filter; policy accept;',
-      rules: [forged, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
+      rules: [forged, ...untranslated, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
     },
   ];
 }

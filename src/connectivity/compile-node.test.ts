@@ -69,13 +69,13 @@ describe('a node of IPv4', () => {
       'state,priority=220,ct_state=+inv+trk,ct_mark=0x0/0x10,tcp actions=goto_table:egressEntry',
       'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
-      'state,priority=210,ct_state=-new+rpl+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,ct_state=-new-rel+rpl+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
       'state,priority=210,ct_state=-new-rpl-rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x0/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x0/0x100000->reg0,goto_table:serviceEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x80/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
-      'state,priority=210,ct_state=-new+rpl+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,ct_state=-new-rel+rpl+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
       'state,priority=210,ct_state=-new-rpl-rel+trk-inv,ct_mark=0x0/0x10,ip actions=goto_table:egressEntry',
       'state,priority=100,ct_state=+new+trk,ip actions=set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=169.254.0.252/31 actions=drop',
@@ -144,7 +144,7 @@ describe('a node of IPv4', () => {
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
       'snatMark,priority=200,reg4=0xc00000/0x1c00000,reg0=0x10/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x0/0x80->ct_mark))',
+        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x800000/0xffff00->ct_mark,set_field:0x0/0x80->ct_mark))',
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
       'snat,priority=200,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
@@ -184,7 +184,7 @@ describe('a node of IPv4', () => {
     expect(dump(ipv4, 'switch', 'commit', 'output')).toEqual([
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
-      'commit,priority=210,ct_state=+trk,ct_mark=0x80/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x0/0x80->ct_mark)),goto_table:tunnel',
+      'commit,priority=210,ct_state=+trk,ct_mark=0x80/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x0/0x80->ct_mark,move:reg1[0..15]->ct_mark[8..23])),goto_table:tunnel',
       'commit,priority=205,ct_state=+new+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=goto_table:tunnel',
       'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3])),goto_table:tunnel',
       'output,priority=210,reg0=0x3/0xf,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',

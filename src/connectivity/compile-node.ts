@@ -1,6 +1,6 @@
 import type { Cidr, Family } from '../net/ip.ts';
 import { cidrAddress, cidrContains, hostCidr, parseCidr } from '../net/ip.ts';
-import { ctMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
+import { ctMark, outPortToCtMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtExec, CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
@@ -9,6 +9,7 @@ import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
 import { entriesOfOthers } from './compile-entry.ts';
+import { errorState, errorsOfOthers, toErrorEnds } from './compile-errors.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
@@ -40,6 +41,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...unSnat(environment),
     ...compileServicePath(environment),
     ...entriesOfOthers(environment),
+    ...errorsOfOthers(environment),
     ...associations(environment),
     ...compileVerdicts(environment),
     ...switching(environment),
@@ -194,14 +196,11 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
 }
 
 /** What belongs to a connection without opening it: its server's packets, and errors about it. */
-const answers: readonly NonNullable<Match['ctState']>[] = [
-  { new: '-', rpl: '+', trk: '+' },
-  { new: '-', rel: '+', trk: '+' },
-];
+const answers: readonly NonNullable<Match['ctState']>[] = [{ new: '-', rpl: '+', trk: '+' }, errorState];
 
 /**
- * Packets of known connections. Answers stand: they were let in with what they answer. The opening side is asked each time, so that what
- * was let in once can be ended.
+ * Packets of known connections. Answers stand: they were let in with what they answer. Errors stand if an end of the connection sent them.
+ * The opening side is asked each time, so that what was let in once can be ended.
  *
  * Above what releases up to 0.3.0 have here (`normal`, `low`), which leads past `egressEntry` to tables that drop now: theirs stay until
  * every source is in step, and whichever of two flows of one priority wins.
@@ -210,7 +209,8 @@ function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, se
   const entry = goto('egressEntry');
   const of = (ctState: NonNullable<Match['ctState']>): Match => ({ ctState: { ...ctState, inv: '-' }, ctMarks: [service] });
   return [
-    ...answers.map((ctState) => flow(priority.high, of(ctState), ...first, load(reg.verdict('standing')), entry)),
+    flow(priority.high, of({ new: '-', rel: '-', rpl: '+', trk: '+' }), ...first, load(reg.verdict('standing')), entry),
+    flow(priority.high, of(errorState), ...toErrorEnds(...first)),
     flow(priority.high, of(openingSide), ...first, entry),
   ];
 }
@@ -315,14 +315,19 @@ function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
  * takes another pass through the data path for it.
  */
 function commit(family: Family): Flow[] {
-  const flow = (level: number, match: Match, exec: CtExec): Flow => ({
+  const flow = (level: number, match: Match, ...exec: readonly CtExec[]): Flow => ({
     table: 'commit',
     priority: level,
     match: { payload: family, ...match },
-    steps: [{ do: 'ct', zone: zones[family].main, commit: true, exec: [exec] }, goto('tunnel')],
+    steps: [{ do: 'ct', zone: zones[family].main, commit: true, exec }, goto('tunnel')],
   });
   return [
-    flow(priority.high, { ctState: { trk: '+' }, ctMarks: [ctMark.barred('yes')] }, { do: 'mark', mark: ctMark.barred('no') }),
+    flow(
+      priority.high,
+      { ctState: { trk: '+' }, ctMarks: [ctMark.barred('yes')] },
+      { do: 'mark', mark: ctMark.barred('no') },
+      { do: 'moveToMark', ...outPortToCtMark },
+    ),
     flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] }, { do: 'moveToMark', ...sourceToCtMark }),
     opensNothing(family),
   ];

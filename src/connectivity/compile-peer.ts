@@ -5,6 +5,7 @@ import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
 import { serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { errorsOfPeer } from './compile-errors.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
 /** Another node, as this node reaches it. */
@@ -84,14 +85,15 @@ function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPor
       }),
     ),
     ...[own, ...shared.values()].flatMap((sender) =>
-      networks.map(
-        (cidr): Flow => ({
+      networks.flatMap((cidr): Flow[] => [
+        {
           table: 'spoofGuard',
           priority: priority.normal,
           match: { inPort, payload: cidr.family, ipSrc: cidr, regs: [sender] },
           steps: [goto('unSnat')],
-        }),
-      ),
+        },
+        ...errorsOfPeer(inPort, cidr, sender),
+      ]),
     ),
   ];
 }

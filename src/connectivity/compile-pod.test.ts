@@ -23,6 +23,9 @@ describe('a pod of IPv4', () => {
       'neighbour,priority=200,arp,arp_tpa=10.10.0.5 actions=output:32784',
       'spoofGuard,priority=200,in_port=32784,ip,dl_src=0e:aa:00:00:00:05,nw_src=10.10.0.5 actions=goto_table:unSnat',
       'route,priority=230,ip,nw_dst=10.10.0.5 actions=set_field:0e:aa:00:00:00:05->eth_dst,set_field:0x30/0xf0->reg0,goto_table:ttl',
+      'errorEnds,priority=200,in_port=32784,ip,nw_src=10.10.0.5 actions=goto_table:egressEntry',
+      'errorEnds,priority=210,in_port=32784,ip,nw_dst=10.10.0.5 actions=goto_table:egressEntry',
+      'errorEnds,priority=220,in_port=32784,ct_mark=0x10/0x10,ct_mark=0x801000/0xffff00,ip actions=goto_table:egressEntry',
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_src=10.10.0.5,nw_dst=10.10.0.5 ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
       'switch,priority=200,dl_dst=0e:aa:00:00:00:05 actions=set_field:0x8010->reg1,set_field:0x30/0xf0->reg0,goto_table:ingressEntry',

@@ -6,6 +6,7 @@ import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
 import { nothing, type Wanted } from '../wanted/wanted.ts';
+import { errorsOfPod } from './compile-errors.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
 
@@ -76,6 +77,7 @@ function routed(pod: PodIntent, ip: Ip): Flow[] {
       match: { payload, ipDst: ip },
       steps: [{ do: 'setEthDst', mac: pod.mac }, load(reg.destination('pod')), goto('ttl')],
     },
+    ...errorsOfPod(pod.ofPort, ip),
     hairpin(ip),
   ];
 }

@@ -215,7 +215,10 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
     ...translate(serviceNextHop[family], ctMark.hairpin('yes')),
     ...(ours
-      ? [markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes')), ...translate(ours, ctMark.hairpin('no'))]
+      ? [
+          markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
+          ...translate(ours, ctMark.hairpin('no')),
+        ]
       : []),
     // What the tracker calls invalid has no direction, but an answer shows what translated it. The kernel's data path shows that of
     // every packet.

@@ -67,6 +67,12 @@ export const registerFields = {
     doc: 'Whether the share of the sender had room for this SCTP association, as `learn` reports it.',
     values: { no: 0, yes: 1 },
   },
+  sentBy: {
+    reg: 0,
+    bits: [29, 29],
+    doc: 'Whether a packet of ICMP from the tunnel has the address of a node’s gateway.',
+    values: { pod: 0, node: 1 },
+  },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
   sourceRangesHigh: {
@@ -152,6 +158,11 @@ export const ctMarkFields = {
   snat: { reg: 0, bits: [5, 5], doc: 'Its source is translated as well, in the SNAT zone.', values: { no: 0, yes: 1 } },
   hairpin: { reg: 0, bits: [6, 6], doc: 'Leaves by the port it came in by.', values: { no: 0, yes: 1 } },
   barred: { reg: 0, bits: [7, 7], doc: 'Committed, and not let in: answers to it are dropped.', values: { no: 0, yes: 1 } },
+  receiver: {
+    reg: 0,
+    bits: [8, 23],
+    doc: 'The port that the packet left by which let the connection in: that of the local pod, or the tunnel. 0: an earlier release committed it.',
+  },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 export const ctMark = layoutFields(ctMarkFields);
@@ -161,3 +172,6 @@ export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to:
 
 /** Stores in the connection where it was opened from. */
 export const sourceToCtMark = { from: bitRange(registerFields.source), to: bitRange(ctMarkFields.source) } as const;
+
+/** Stores in the connection which port it leads to. */
+export const outPortToCtMark = { from: { ...bitRange(registerFields.outPort), width: 16 }, to: bitRange(ctMarkFields.receiver) } as const;

@@ -21,6 +21,11 @@ export const tables = {
   unSnat: { id: 12, miss: 'track', doc: 'Restores the destination of replies to a translated source; marks routed packets.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
   state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },
+  errorEnds: {
+    id: 18,
+    miss: 'drop',
+    doc: 'ICMP errors, looked up by the original tuple of the connection that they are about: of a local pod only if the pod is an end of it, of another node only if an end is there.',
+  },
   serviceEntry: {
     id: 20,
     miss: 'sourceRanges',

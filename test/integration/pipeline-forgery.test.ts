@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { linkLocal } from '../../src/connectivity/environment.ts';
 import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
+import { cidrAddress, type Family, type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
 import { macFromBytes, parseMac } from '../../src/net/mac.ts';
 import { serviceNextHop } from '../../src/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';
+import { RawSocket } from '../support/raw-socket.ts';
 import { gatewayMac, honest, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
 
@@ -297,6 +298,35 @@ it.each(families)('a tunnel packet over %s in another’s name would arrive if t
     { timeout: 10_000, interval: 100 },
   );
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', flow);
+});
+
+describe('a reset of a connection that the node’s tracker does not know', () => {
+  let world: RawSocket;
+  beforeAll(() => {
+    world = RawSocket.open(tapped.cluster.place('world'), 'wire');
+  });
+  afterAll(() => world.close());
+
+  const toFar = (family: Family): Packet => honest(family, { ip: outside.far[family], mac: gatewayMac });
+  const reset = (family: Family): Uint8Array => encodeFrame({ ...toFar(family), protocol: 'tcp', portDst: port.server, tcpFlags: 'rst' });
+  /** Source and destination, as they are in a header. */
+  const ends = (family: Family): Uint8Array => Buffer.concat([ipToBytes(addressOf('a', family)), ipToBytes(outside.far[family])]);
+
+  it.each(families)('does not leave the node with the pod’s own address over %s', async (family) => {
+    const later = randomBytes(12);
+    tapped.wires.a.send(reset(family));
+    tapped.wires.a.send(encodeFrame(toFar(family), later));
+    await world.hears(later);
+    expect(world.heard(ends(family))).toBe(false);
+  });
+
+  it('would leave with it if the packet filter did not look', async () => {
+    tapped.cluster.switchOf('n1').exec('nft', 'flush', 'chain', 'inet', 'seine', 'forward');
+    for (const family of families) {
+      tapped.wires.a.send(reset(family));
+      await world.hears(ends(family));
+    }
+  });
 });
 
 it.each(families)('a tunnel packet over %s would arrive if neither bridge nor packet filter looked', async (family) => {

@@ -31,6 +31,28 @@ export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)
   return w.finish();
 }
 
+/** Types and codes of the error that says a packet was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
+const tooBig = { ipv4: { protocol: 'icmp', type: 3, code: 4 }, ipv6: { protocol: 'icmp6', type: 2, code: 0 } } as const;
+
+/** An ICMP error that says `quoted` was too big, and carries `data` (an even number of octets) behind what it quotes. */
+export function encodeError(
+  outer: Required<Pick<Packet, 'ethSrc' | 'ethDst' | 'ipSrc' | 'ipDst'>>,
+  quoted: Packet,
+  data: Uint8Array,
+): Uint8Array {
+  const { ipSrc, ipDst } = outer;
+  const { protocol, type, code } = tooBig[ipSrc.family];
+  const w = new ByteWriter().u8(type).u8(code).u16(0);
+  const words = ipSrc.family === 'ipv4' ? w.u16(0).u16(1280) : w.u32(1280);
+  const body = words
+    .raw(encodePayload(quoted, new Uint8Array(8)))
+    .raw(data)
+    .finish();
+  const before = protocol === 'icmp' ? new Uint8Array(0) : pseudoHeader(ipSrc, ipDst, protocol, body.length);
+  const ip = encodeIp({ ipSrc, ipDst, ttl: 64, protocol: ipProtocols[protocol] }, withChecksum(body, 2, before));
+  return new ByteWriter().raw(macToBytes(outer.ethDst)).raw(macToBytes(outer.ethSrc)).u16(etherTypes[ipSrc.family]).raw(ip).finish();
+}
+
 /** What a tunnel's datagram carries: Geneve (RFC 8926), VNI 0, no options, then the frame. */
 export function encodeGeneve(frame: Uint8Array): Uint8Array {
   return new ByteWriter().u16(0).u16(0x6558).u32(0).raw(frame).finish();

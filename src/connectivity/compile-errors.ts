@@ -1,0 +1,72 @@
+import { type Cidr, cidrAddress, type Family, type Ip } from '../net/ip.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
+import type { Flow, Match, Step } from '../pipeline/flow.ts';
+import { goto, load, priority, resubmitAsOpened } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
+import { familiesOf, type NodeEnvironment } from './environment.ts';
+
+/**
+ * ICMP errors about known connections. No policy is asked about them, and they carry octets of their sender's choice: one passes only if
+ * its sender is an end of the connection that it quotes. Table `errorEnds` is looked up by the original tuple of that connection. Where
+ * nothing matches, the error is dropped.
+ *
+ * The endpoint of a Service is not in that tuple; the connection's mark has its port instead.
+ */
+export const errorState = { new: '-', rel: '+', trk: '+' } as const;
+
+/** What becomes of an error in table `state`. */
+export function toErrorEnds(...first: readonly Step[]): readonly Step[] {
+  return [...first, load(reg.verdict('standing')), resubmitAsOpened('errorEnds')];
+}
+
+function passes(match: Match): Flow {
+  return { table: 'errorEnds', priority: priority.normal, match, steps: [goto('egressEntry')] };
+}
+
+/**
+ * Errors from the gateway pass: routers outside send them, and the tracker knows their connection. So do those of a node itself, which is
+ * a hop, and those of the endpoint on another node, whose own node compared it with the connection. Pure.
+ */
+export function errorsOfOthers(environment: NodeEnvironment): readonly Flow[] {
+  const fromTunnel = reg.source('tunnel');
+  const remote = [ctMark.service('yes'), ctMark.receiver(environment.tunnel.ofPort)];
+  return familiesOf(environment).flatMap((payload) => [
+    passes({ payload, regs: [reg.source('gateway')] }),
+    { ...passes({ payload, regs: [fromTunnel, reg.sentBy('node')] }), priority: priority.high },
+    { ...passes({ payload, ctMarks: remote, regs: [fromTunnel] }), priority: priority.higher },
+  ]);
+}
+
+/** Errors of a local pod. Pure. */
+export function errorsOfPod(inPort: number, address: Ip): readonly Flow[] {
+  const payload = address.family;
+  // A connection mark has room for the lower 16 bits: ports of pods have no others.
+  const endpoint = [ctMark.service('yes'), ctMark.receiver(inPort % 0x1_0000)];
+  return [
+    passes({ inPort, payload, ipSrc: address }),
+    { ...passes({ inPort, payload, ipDst: address }), priority: priority.high },
+    { ...passes({ inPort, payload, ctMarks: endpoint }), priority: priority.higher },
+  ];
+}
+
+/**
+ * Errors from another node's pods, about connections of that node's pods: which of them is the end, that node decides. And what shows that the
+ * node itself sent a packet, which the tracker may translate afterwards. Pure.
+ */
+export function errorsOfPeer(inPort: number, cidr: Cidr, sender: Mark): readonly Flow[] {
+  const payload = cidr.family;
+  const regs = [reg.source('tunnel'), sender];
+  return [
+    passes({ payload, ipSrc: cidr, regs }),
+    { ...passes({ payload, ipDst: cidr, regs }), priority: priority.high },
+    {
+      table: 'spoofGuard',
+      // Below what drops neighbour discovery.
+      priority: priority.above,
+      match: { inPort, payload, protocol: icmpOf[payload], ipSrc: cidrAddress(cidr, 1n), regs: [sender] },
+      steps: [load(reg.sentBy('node')), goto('unSnat')],
+    },
+  ];
+}
+
+const icmpOf: Readonly<Record<Family, 'icmp' | 'icmp6'>> = { ipv4: 'icmp', ipv6: 'icmp6' };

@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
+import { cidrAddress, type Family, type Ip } from '../../src/net/ip.ts';
+import { type Mac, parseMac } from '../../src/net/mac.ts';
+import type { Packet } from '../model/packet.ts';
+import { echoReply, echoRequest } from '../model/packet.ts';
+import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, port, services } from '../support/cluster-plan.ts';
+import { encodeError, encodeFrame, encodeGeneve } from '../support/frame.ts';
+import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
+import { patienceMs } from '../support/test-cluster.ts';
+
+/**
+ * ICMP errors made by hand. Pods `a` and `b` are neighbours, `c` is on the other node. An error that reaches its receiver although no
+ * policy was asked must be from an end of the connection that it quotes.
+ */
+let tapped: TappedCluster;
+
+beforeAll(async () => {
+  tapped = await TappedCluster.start();
+  // The first packets of a tunnel may be lost on the userspace data path.
+  for (const family of families) tapped.cluster.exec('c', 'ping', '-q', '-c', '3', '-i', '0.2', '-W', '2', addressOf('a', family).text);
+}, patienceMs);
+afterAll(() => tapped.stop());
+
+const second = nodes[1];
+const macs: Readonly<Record<string, Mac>> = {
+  n1: gatewayMac,
+  n2: second?.environment.gateway.mac ?? gatewayMac,
+};
+
+/** Where frames of one to the other go. */
+function next(from: string, to: string): Mac {
+  const node = (who: string): string => (who === 'c' || who === 'n2' ? 'n2' : 'n1');
+  if (node(from) === node(to)) return macs[to] ?? macOf(to);
+  return from.startsWith('n') ? parseMac('aa:bb:cc:dd:ee:ff') : (macs[node(from)] ?? gatewayMac);
+}
+
+function ipOf(who: string, family: Family): Ip {
+  return who.startsWith('n') ? gatewayOf(who, family) : addressOf(who, family);
+}
+
+function link(from: string, to: string): Pick<Packet, 'ethSrc' | 'ethDst'> {
+  return { ethSrc: macs[from] ?? macOf(from), ethDst: next(from, to) };
+}
+
+type Wire = keyof TappedCluster['wires'];
+type Kind = 'udp' | 'tcp' | 'icmp' | 'sctp';
+const kinds: readonly Kind[] = ['udp', 'tcp', 'icmp', 'sctp'];
+let serial = 20_000;
+
+/** A connection that nobody had before. */
+function opened(family: Family, kind: Kind, from: string, to: string): { readonly there: Packet; readonly back: Packet } {
+  const number = serial++;
+  const ends = { ...link(from, to), payload: family, ipSrc: ipOf(from, family), ipDst: ipOf(to, family), ttl: 64 } as const;
+  const reversed = { ...ends, ipSrc: ends.ipDst, ipDst: ends.ipSrc };
+  if (kind === 'icmp') {
+    const protocol = family === 'ipv4' ? 'icmp' : 'icmp6';
+    const echo = { protocol, icmpCode: 0, icmpId: number } as const;
+    return {
+      there: { ...ends, ...echo, icmpType: echoRequest[protocol] },
+      back: { ...reversed, ...echo, icmpType: echoReply[protocol] },
+    };
+  }
+  const flags = (tcpFlags: 'syn' | 'syn-ack') => (kind === 'tcp' ? { tcpFlags } : {});
+  return {
+    there: { ...ends, protocol: kind, portSrc: number, portDst: port.nobody, ...flags('syn') },
+    back: { ...reversed, protocol: kind, portSrc: port.nobody, portDst: number, ...flags('syn-ack') },
+  };
+}
+
+/** Sends an error, and says who got what it carries once all that was sent has come as far as it ever will. */
+async function error(family: Family, from: Wire, to: string, quoted: Packet, ipDst = ipOf(to, family)): Promise<string[]> {
+  const mark = randomBytes(12);
+  tapped.wires[from].send(encodeError({ ...link(from, to), ipSrc: ipOf(from, family), ipDst }, quoted, mark));
+  await settled(family);
+  return (['a', 'b', 'c', 'n1', 'n2'] as const).filter((who) => who !== from && tapped.wires[who].heard(mark));
+}
+
+/** Each of these sends to all others, and they have it. */
+async function settled(family: Family): Promise<void> {
+  const waiting: Promise<void>[] = [];
+  for (const from of ['a', 'b', 'c'] as const)
+    for (const to of ['a', 'b', 'c'] as const) {
+      if (from === to) continue;
+      const mark = randomBytes(12);
+      const ports = { protocol: 'udp', portSrc: 4000, portDst: port.nobody } as const;
+      const ends = { payload: family, ipSrc: ipOf(from, family), ipDst: ipOf(to, family), ttl: 64 } as const;
+      tapped.wires[from].send(encodeFrame({ ...link(from, to), ...ends, ...ports }, mark));
+      waiting.push(tapped.wires[to].hears(mark));
+    }
+  await Promise.all(waiting);
+}
+
+describe.each(families)('over %s', (family) => {
+  describe.each(kinds)('an error about %s', (kind) => {
+    it('reaches a pod of another node from the end of the connection, and from no other pod', async () => {
+      const { there } = opened(family, kind, 'c', 'b');
+      tapped.wires.c.send(encodeFrame(there));
+      await settled(family);
+      expect(await error(family, 'a', 'c', there)).toEqual([]);
+      expect(await error(family, 'b', 'c', there)).toEqual(['c']);
+    });
+
+    it('reaches a neighbour from the end of the connection that opened it, and from no other pod', async () => {
+      const { there } = opened(family, kind, 'b', 'c');
+      tapped.wires.b.send(encodeFrame(there));
+      await settled(family);
+      expect(await error(family, 'a', 'b', there)).toEqual([]);
+      expect(await error(family, 'c', 'b', there)).toEqual(['b']);
+    });
+
+    it('is taken from both ends on one node', async () => {
+      const { there, back } = opened(family, kind, 'a', 'b');
+      tapped.wires.a.send(encodeFrame(there));
+      tapped.wires.b.send(encodeFrame(back));
+      await settled(family);
+      expect(await error(family, 'b', 'a', there)).toEqual(['a']);
+      expect(await error(family, 'a', 'b', back)).toEqual(['b']);
+    });
+  });
+
+  it('an error of the other node about a connection to one of its pods reaches the pod that opened it', async () => {
+    const { there } = opened(family, 'udp', 'a', 'c');
+    tapped.wires.a.send(encodeFrame(there));
+    await settled(family);
+    expect(await error(family, 'n2', 'a', there)).toContain('a');
+  });
+
+  it('an error from the tunnel about a connection between pods of this node does not arrive', async () => {
+    const { there } = opened(family, 'udp', 'a', 'b');
+    tapped.wires.a.send(encodeFrame(there));
+    await settled(family);
+    const network = second?.environment.podCidrs.find((cidr) => cidr.family === family);
+    if (!network) throw new Error(`the second node has no network of ${family}`);
+    const mark = randomBytes(12);
+    const forged = (ipSrc: Ip, quoted: Packet, data: Uint8Array) =>
+      encodeError(
+        { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff'), ipSrc, ipDst: addressOf('a', family) },
+        quoted,
+        data,
+      );
+    const remote = opened(family, 'udp', 'a', 'c').there;
+    tapped.wires.a.send(encodeFrame(remote));
+    await settled(family);
+    const honestly = randomBytes(12);
+    for (const frame of [forged(cidrAddress(network, 99n), there, mark), forged(addressOf('c', family), remote, honestly)]) {
+      const socket = await bindUdpIn(tapped.cluster.place('n2'), '0.0.0.0', 0);
+      await new Promise<void>((resolve, reject) =>
+        socket.send(encodeGeneve(frame), port.tunnel, addressOf('n1', 'ipv4').text, (fault) => (fault ? reject(fault) : resolve())),
+      );
+      socket.close();
+    }
+    await tapped.wires.a.hears(honestly);
+    expect(tapped.wires.a.heard(mark)).toBe(false);
+  });
+
+  it('an error about a connection by a Service reaches its client from the endpoint, and from no other pod', async () => {
+    const byService = (service: 'twice' | 'twiceHere', from: Wire, endpoint: 'b' | 'c') => {
+      const ends = { ...link(from, 'n1'), payload: family, ipSrc: ipOf(from, family), ttl: 64 } as const;
+      const [protocol, portSrc] = ['udp', serial++] as const;
+      const request = { ...ends, protocol, portSrc, ipDst: clusterIp(service, family), portDst: services[service].port } as const;
+      const toBridge = from === 'n1' ? { ethDst: parseMac('aa:bb:cc:dd:ee:ff') } : {};
+      tapped.wires[from].send(encodeFrame({ ...request, ...toBridge }));
+      return { ...request, ipDst: ipOf(endpoint, family), portDst: port.datagrams };
+    };
+    const [local, remote, ofNode] = [byService('twiceHere', 'a', 'b'), byService('twice', 'a', 'c'), byService('twiceHere', 'n1', 'b')];
+    await settled(family);
+    expect(await error(family, 'b', 'a', local)).toEqual(['a']);
+    expect(await error(family, 'c', 'a', remote)).toEqual(['a']);
+    expect(await error(family, 'n2', 'a', remote)).toContain('a');
+    expect(await error(family, 'a', 'n1', ofNode)).toEqual([]);
+    expect(await error(family, 'b', 'n1', ofNode)).toEqual(['n1']);
+  });
+});
