@@ -1,7 +1,9 @@
+import { execFileSync, spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inNetns } from '../../src/lab/machine/netns.ts';
 import { upload } from '../../src/lab/probe/probe.ts';
 import { eventually, protocols, ServiceLab } from '../support/service-lab.ts';
-import { slowness } from '../support/test-datapath.ts';
+import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 let lab: ServiceLab;
 
@@ -35,3 +37,25 @@ describe('large requests', () => {
     }
   });
 });
+
+/**
+ * Open vSwitch's userspace tracker reassembles up to 32 fragments (`docs/limits.md`). If this ever fails because all are answered, the limit is gone: drop the row there.
+ * The kernel reassembles any number.
+ */
+it.runIf(testDatapath === 'netdev')(
+  'a datagram of more than 32 fragments is lost on the userspace data path, in either family',
+  async () => {
+    const { command, args } = inNetns(lab.place('client-1'), 'ip', ['link', 'show', 'eth0']);
+    const mtu = Number(/mtu (\d+)/.exec(execFileSync(command, [...args], { encoding: 'utf8' }))?.[1]);
+    const answers = (address: string, size: number): boolean => {
+      const ping = inNetns(lab.place('client-1'), 'ping', ['-c', '1', '-W', '1', '-s', `${size}`, address]);
+      return spawnSync(ping.command, [...ping.args], { stdio: 'ignore' }).status === 0;
+    };
+    for (const address of lab.lab.pod('web-1').ips) {
+      // A fragment carries a multiple of 8 bytes; IPv6 has a fragment header of 8 (RFC 8200 section 4.5), and the echo one of 8.
+      const carried = Math.floor((mtu - (address.includes(':') ? 48 : 20)) / 8) * 8;
+      await eventually(async () => expect([address, answers(address, 32 * carried - 8)]).toEqual([address, true]));
+      expect([address, answers(address, 32 * carried)]).toEqual([address, false]);
+    }
+  },
+);
