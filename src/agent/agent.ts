@@ -92,12 +92,13 @@ export function createAgent(
   warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
   const held = () => nodeState.reconcilers.host.actual();
   const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
-  const companions = ({ live, ipam, gonePods, standing }: StartedNode): readonly Promise<void>[] => {
+  const companions = ({ live, ipam, gonePods, standing, hostPorts }: StartedNode): readonly Promise<void>[] => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
     const plane = { database, openflow, datapathChanged };
     tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
+    hostPorts.report((sentences) => (sentences.length > 0 ? warnings.set('host ports', sentences) : warnings.delete('host ports')));
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
       standing.run(signal),

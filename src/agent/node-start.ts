@@ -88,8 +88,9 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, live, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
-  const { hostPortHolder } = node.proxy;
-  const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall, hostPortHolder }, signal);
+  const hostPortCheck = node.proxy.hostPorts.check;
+  pods.hostPorts.use(hostPortCheck);
+  const server = await serveCni(podParts, { ...pods, turns: sources.turns, ...onCall, hostPortCheck }, signal);
   const reclaiming = setInterval(() => reclaim(parts, node, signal), RECLAIM_EVERY_MS);
   try {
     await node.proxy.remember();
@@ -186,6 +187,7 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
   on(families, () => hostPorts.want());
   on(families, () => proxy.services.lookAgain());
   on(mtuOf, () => network.resize());
+  proxy.hostPorts.follow(() => hostPorts.compare());
   live.countPods(() => leasedNetworks(ipam.leases()));
   network.resize();
 }

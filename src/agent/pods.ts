@@ -174,8 +174,8 @@ export async function serveCni(
     standing,
     turns,
     onCall,
-    hostPortHolder,
-  }: Omit<AttachedPods, 'hostPorts'> & Pick<CniServerOptions, 'onCall' | 'hostPortHolder'> & { readonly turns: LoopTurns },
+    hostPortCheck,
+  }: Omit<AttachedPods, 'hostPorts'> & Pick<CniServerOptions, 'onCall' | 'hostPortCheck'> & { readonly turns: LoopTurns },
   signal: AbortSignal,
 ): Promise<CniServer> {
   const { cniSocket: socketPath, stateDir, status } = config;
@@ -192,7 +192,7 @@ export async function serveCni(
     ...status,
     log,
     ...(onCall ? { onCall } : {}),
-    ...(hostPortHolder ? { hostPortHolder } : {}),
+    ...(hostPortCheck ? { hostPortCheck } : {}),
   };
   return await retryWhileHeld(() => CniServer.start(options), readiness, log, signal);
 }

@@ -38,3 +38,33 @@ export function hostPortText({ transport, hostPort, hostIp }: Omit<HostPort, 'co
   const at = hostIp === undefined ? '' : hostIp.family === 'ipv4' ? `${hostIp.text}:` : `[${hostIp.text}]:`;
   return `${at}${hostPort}/${transport}`;
 }
+
+/** Reason why a host port is not admitted, and the field of `portMappings` that has it. */
+export interface HostPortRejection {
+  readonly field: 'hostIP' | 'hostPort';
+  /** Follows the field's value in a sentence. */
+  readonly reason: string;
+}
+
+/** State of a host port on this node at present. */
+export interface HostPortState {
+  /** No new pod gets it, and a running pod loses it. */
+  readonly forbidden?: HostPortRejection;
+  /** A process of the node listens there: no new pod gets it, and a running pod keeps it. */
+  readonly occupied?: HostPortRejection;
+  /** The node does not have its address now. */
+  readonly isWaiting: boolean;
+  /** Addresses that a host port at every address does not include: a process of the node listens at this port of each, or the API server does. */
+  readonly kept: readonly Ip[];
+}
+
+/** State of a host port that nothing else on the node concerns. */
+export const openHostPort: HostPortState = { isWaiting: false, kept: [] };
+
+/** Finds the state of a host port. */
+export type HostPortCheck = (hostPort: HostPort) => HostPortState;
+
+/** A sentence: the value of the field, and the reason. */
+export function rejectionText(hostPort: HostPort, { field, reason }: HostPortRejection): string {
+  return `${field === 'hostIP' ? hostPort.hostIp?.text : hostPortText(hostPort)} ${reason}`;
+}

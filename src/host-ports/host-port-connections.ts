@@ -5,6 +5,8 @@ import { deleteConnection, listConnections, type TrackedConnection } from '../ne
 import { Batch } from '../netlink/message.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 
+/** Numbers of IP protocols. */
+const ipProtocols = { tcp: 6, udp: 17, sctp: 132 } as const;
 /** Of those whose connections have no end, the number of the IP protocol: an entry of the tracker lives as long as its client sends. */
 const endless = { udp: 17, sctp: 132 } as const;
 
@@ -40,11 +42,7 @@ export class HostPortConnections {
    */
   forget({ addresses, hostPorts }: HostPortsOfPod, change: HostPortChange): number {
     const batch = new Batch();
-    let own: ReadonlySet<string> | undefined;
-    const isOwn = ({ text }: Ip): boolean => {
-      own ??= new Set(listAddresses(this.#routes).map(({ address }) => address.text));
-      return own.has(text) || text.startsWith('127.');
-    };
+    const isOwn = this.#ownAddresses();
     for (const each of hostPorts) {
       if (each.transport === 'tcp') continue;
       for (const ip of addresses) {
@@ -53,8 +51,55 @@ export class HostPortConnections {
           if (isStale(connection, { each, ip, change, isOwn })) deleteConnection(batch, connection);
       }
     }
+    return this.#delete(batch);
+  }
+
+  /**
+   * Forgets connections of any protocol that were translated to the pod at an address that the node does not have now, and those to ports that the pod
+   * has lost: the tracker would translate them for ever.
+   *
+   * @param lost host ports that are not served any more
+   * @returns how many were forgotten
+   * @throws SeineError if the tracker cannot be read
+   */
+  forgetUntranslated({ addresses, hostPorts }: HostPortsOfPod, lost: readonly HostPort[]): number {
+    const batch = new Batch();
+    const isOwn = this.#ownAddresses();
+    for (const each of hostPorts)
+      for (const ip of addresses) {
+        if (placeOf(each, ip.family) === undefined) continue;
+        const filter = { family: ip.family, ipProtocol: ipProtocols[each.transport], dstPort: each.hostPort };
+        for (const connection of listConnections(this.#tracker, filter))
+          if (isUntranslated(connection, { each, ip, isOwn, isLost: lost.includes(each) })) deleteConnection(batch, connection);
+      }
+    return this.#delete(batch);
+  }
+
+  #ownAddresses(): (ip: Ip) => boolean {
+    let own: ReadonlySet<string> | undefined;
+    return ({ text }) => {
+      own ??= new Set(listAddresses(this.#routes).map(({ address }) => address.text));
+      return own.has(text) || text.startsWith('127.');
+    };
+  }
+
+  #delete(batch: Batch): number {
     return batch.entries.length === 0 ? 0 : this.#tracker.attempt(batch).filter((error) => error === undefined).length;
   }
+}
+
+interface TranslatedHostPort {
+  readonly each: HostPort;
+  readonly ip: Ip;
+  readonly isOwn: (ip: Ip) => boolean;
+  readonly isLost: boolean;
+}
+
+/** A connection to the pod by this host port that would not be translated today. Exported for its test. */
+export function isUntranslated({ zone, original, reply }: TrackedConnection, { each, ip, isOwn, isLost }: TranslatedHostPort): boolean {
+  if (zone !== 0 || original.dstPort !== each.hostPort || original.dst.text === ip.text) return false;
+  const isPods = reply.src.text === ip.text && reply.srcPort === each.containerPort;
+  return isPods && (isLost || !isOwn(original.dst));
 }
 
 interface ChangedHostPort {
@@ -68,8 +113,9 @@ interface ChangedHostPort {
 export function isStale({ zone, original, reply }: TrackedConnection, { each, ip, change, isOwn }: ChangedHostPort): boolean {
   const place = placeOf(each, ip.family);
   if (zone !== 0 || place === undefined || original.dstPort !== each.hostPort) return false;
-  const isAsked = place === 'everywhere' ? isOwn(original.dst) : original.dst.text === place.text;
+  const isAsked = place === 'everywhere' || original.dst.text === place.text;
   if (!isAsked) return false;
   const leadsToPod = reply.src.text === ip.text && reply.srcPort === each.containerPort;
-  return change === 'came' ? !leadsToPod : leadsToPod;
+  // At an address that is not the node's, connections are of others: what came is not translated there.
+  return change === 'came' ? !leadsToPod && isOwn(original.dst) : leadsToPod && (place !== 'everywhere' || isOwn(original.dst));
 }

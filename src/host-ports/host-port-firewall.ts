@@ -7,8 +7,8 @@ import { elementKey, type FirewallKey } from '../reconcile/firewall-target.ts';
 export const hostPortsTable = 'seine-host-ports';
 
 const sets = {
-  ipv4: { everywhere: 'everywhere4', addressed: 'addressed4', self: 'self4' },
-  ipv6: { everywhere: 'everywhere6', addressed: 'addressed6', self: 'self6' },
+  ipv4: { everywhere: 'everywhere4', addressed: 'addressed4', self: 'self4', kept: 'kept4' },
+  ipv6: { everywhere: 'everywhere6', addressed: 'addressed6', self: 'self6', kept: 'kept6' },
 } as const satisfies Readonly<Record<Family, object>>;
 const words = { ipv4: { ip: 'ip', type: 'ipv4_addr' }, ipv6: { ip: 'ip6', type: 'ipv6_addr' } } as const;
 
@@ -26,6 +26,9 @@ interface HostPortFirewallOptions {
  * The table that translates what comes for a host port of the node to the pod and its port. Which is a matter of elements, each wanted by
  * its pod, so that the rules never change.
  *
+ * Translation is for an address that the node has when the packet comes, also where a host port names one: a pod's author writes that address, and
+ * any other is somebody else's. At an address in `kept`, a process of the node has the port.
+ *
  * The client keeps its address, and policy sees it and the container's port. A pod that asks for its own host port would be answered by
  * itself past the translation back: it gets the gateway's address. What the node sends from its loopback gets that by the node's own
  * table; for that the gateway routes loopback addresses, so none may come in by it.
@@ -33,9 +36,10 @@ interface HostPortFirewallOptions {
 export function hostPortFirewall({ families, gateway }: HostPortFirewallOptions): string {
   const translate = families.flatMap((family) => {
     const { ip } = words[family];
-    const { everywhere, addressed } = sets[family];
+    const { everywhere, addressed, kept } = sets[family];
     return [
-      `dnat ${ip} addr . port to ${ip} daddr . meta l4proto . th dport map @${addressed}`,
+      `${ip} daddr . meta l4proto . th dport @${kept} return`,
+      `meta nfproto ${family} fib daddr type local dnat ${ip} addr . port to ${ip} daddr . meta l4proto . th dport map @${addressed}`,
       `meta nfproto ${family} fib daddr type local dnat ${ip} addr . port to meta l4proto . th dport map @${everywhere}`,
     ];
   });
@@ -57,10 +61,11 @@ export function hostPortFirewall({ families, gateway }: HostPortFirewallOptions)
 
 function declarations(family: Family): readonly string[] {
   const { type } = words[family];
-  const { everywhere, addressed, self } = sets[family];
+  const { everywhere, addressed, self, kept } = sets[family];
   return [
     `map ${everywhere} { type inet_proto . inet_service : ${type} . inet_service; }`,
     `map ${addressed} { type ${type} . inet_proto . inet_service : ${type} . inet_service; }`,
+    `set ${kept} { type ${type} . inet_proto . inet_service; }`,
     `set ${self} { type ${type} . ${type}; }`,
   ];
 }
@@ -70,8 +75,13 @@ export function isHostPort(key: FirewallKey): boolean {
   return key.startsWith(`element/${hostPortsTable}/`);
 }
 
+/** A host port, and the addresses that it leaves to processes of the node. */
+export interface ServedHostPort extends HostPort {
+  readonly kept?: readonly Ip[];
+}
+
 /** The elements of one pod: a host port leads to its address of each family that the host port is in. Pure. */
-export function hostPortElements(addresses: readonly Ip[], hostPorts: readonly HostPort[]): ReadonlyMap<FirewallKey, string> {
+export function hostPortElements(addresses: readonly Ip[], hostPorts: readonly ServedHostPort[]): ReadonlyMap<FirewallKey, string> {
   return new Map(
     addresses.flatMap((ip) => {
       const led = hostPorts.flatMap((each) => elementsOf(each, ip));
@@ -80,7 +90,7 @@ export function hostPortElements(addresses: readonly Ip[], hostPorts: readonly H
   );
 }
 
-function elementsOf(each: HostPort, ip: Ip): readonly (readonly [FirewallKey, string])[] {
+function elementsOf(each: ServedHostPort, ip: Ip): readonly (readonly [FirewallKey, string])[] {
   const { transport, hostPort, containerPort } = each;
   const place = placeOf(each, ip.family);
   if (place === undefined) return [];
@@ -89,5 +99,9 @@ function elementsOf(each: HostPort, ip: Ip): readonly (readonly [FirewallKey, st
     place === 'everywhere'
       ? elementKey(hostPortsTable, everywhere, nftText(transport, hostPort))
       : elementKey(hostPortsTable, addressed, nftText(place, transport, hostPort));
-  return [[key, nftText(ip, containerPort)]];
+  const kept = (each.kept ?? []).filter(({ family }) => family === ip.family);
+  return [
+    [key, nftText(ip, containerPort)],
+    ...kept.map((address) => [elementKey(hostPortsTable, sets[ip.family].kept, nftText(address, transport, hostPort)), ''] as const),
+  ];
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { exampleNode } from '../../test/support/example-node.ts';
-import { type HostPort, hostPortText, overlap } from '../connectivity/host-port.ts';
+import { type HostPort, hostPortText, openHostPort, overlap } from '../connectivity/host-port.ts';
 import { silentLog } from '../log/log.ts';
 import { type Ip, parseIp } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
@@ -9,7 +9,7 @@ import { neededByFlow } from '../reconcile/bridge-entry.ts';
 import { FakeTarget } from '../reconcile/fake-target.ts';
 import type { FirewallKey } from '../reconcile/firewall-target.ts';
 import { NodeState } from '../reconcile/node-state.ts';
-import { isStale } from './host-port-connections.ts';
+import { isStale, isUntranslated } from './host-port-connections.ts';
 import { hostPortElements } from './host-port-firewall.ts';
 import { HostPorts } from './host-ports.ts';
 
@@ -100,7 +100,7 @@ function setUp() {
   const hostPortsOfNode = new HostPorts({
     nodeState,
     environment: () => exampleNode,
-    connections: { forget: (_, change) => forgotten.push(change) },
+    connections: { forget: (_, change) => forgotten.push(change), forgetUntranslated: () => 0 },
     leftovers: { remove: () => [] },
     loopbackChanged: (uses) => loopback.push(uses),
     log: silentLog,
@@ -119,6 +119,69 @@ function setUp() {
 const owner = ownerOf('pod', 'demo', 'web', 'eth0@c1');
 const pod = { network: 'seine', containerId: 'c1', addresses: [{ ip: own4 }, { ip: own6 }], hostPorts: [at()] };
 const patience = () => AbortSignal.timeout(10_000);
+
+describe('a pod that was attached by an earlier agent', () => {
+  const running = { ...pod, pod: { namespace: 'demo', name: 'web' }, hostPorts: [at('192.0.2.1'), { ...at(), hostPort: 9_090 }] };
+  const translated = (wanted: ReturnType<typeof setUp>): readonly string[] =>
+    [...wanted.nodeState.firewall.keysOf(owner)]
+      .map((key) => key.replace('element/seine-host-ports/', ''))
+      .filter((key) => !/^self/.test(key));
+
+  it('loses a host port that is forbidden, keeps one whose port is in use, and both are reported', async () => {
+    const set = setUp();
+    const reports: (readonly string[])[] = [];
+    set.hostPorts.adopt(owner, running);
+    set.hostPorts.report((sentences) => reports.push(sentences));
+    set.hostPorts.use(({ hostIp }) =>
+      hostIp
+        ? { ...openHostPort, forbidden: { field: 'hostIP', reason: 'belongs to node-2' } }
+        : { ...openHostPort, occupied: { field: 'hostPort', reason: 'is in use: sshd' }, kept: [parseIp('127.0.0.53')] },
+    );
+    set.hostPorts.compare();
+    expect(translated(set).toSorted()).toEqual(['everywhere4/6 . 9090', 'everywhere6/6 . 9090', 'kept4/127.0.0.53 . 6 . 9090']);
+    expect(reports).toEqual([
+      [],
+      [
+        "pod demo/web: host port 192.0.2.1:8080/tcp is not served: 192.0.2.1 belongs to node-2; change the pod's hostIP",
+        "pod demo/web: host port 9090/tcp hides a process of the node: 9090/tcp is in use: sshd; change the pod's hostPort",
+      ],
+    ]);
+    set.hostPorts.detach(owner, running);
+    expect(reports.at(-1)).toEqual([]);
+    await set.close();
+  });
+
+  it('keeps a host port that waits for its address, and it is reported until the address comes', async () => {
+    const set = setUp();
+    let isWaiting = true;
+    set.hostPorts.use(({ hostIp }) => ({ ...openHostPort, isWaiting: isWaiting && hostIp !== undefined }));
+    set.hostPorts.adopt(owner, running);
+    expect(translated(set)).toContain('addressed4/192.0.2.1 . 6 . 8080');
+    expect(set.hostPorts.problems()).toEqual([
+      'pod demo/web: host port 192.0.2.1:8080/tcp waits for its address, which the node does not have',
+    ]);
+    isWaiting = false;
+    set.hostPorts.compare();
+    expect(set.hostPorts.problems()).toEqual([]);
+    await set.close();
+  });
+});
+
+it.each([
+  ['at an address of the node', '192.0.2.1', { isOwn: true, isLost: false }, false],
+  ['at an address that the node lost', '192.0.2.1', { isOwn: false, isLost: false }, true],
+  ['to a port that the pod lost', '192.0.2.1', { isOwn: true, isLost: true }, true],
+  ['to the pod itself', '10.10.0.5', { isOwn: false, isLost: false }, false],
+])('a connection %s is forgotten where it would not be translated now', (_, dst, { isOwn, isLost }, isForgotten) => {
+  const client = { text: '198.51.100.9' };
+  const tracked = {
+    zone: 0,
+    original: { src: client, dst: parseIp(dst), srcPort: 5, dstPort: 8_080 },
+    reply: { src: own4, dst: client, srcPort: 80, dstPort: 5 },
+  };
+  const context = { each: at('192.0.2.1'), ip: own4, isOwn: () => isOwn, isLost };
+  expect(isUntranslated(tracked as never, context)).toBe(isForgotten);
+});
 
 describe('host ports of pods', () => {
   it('are the packet filter’s when the pod is attached, and gone with it; stale connections are forgotten both times', async () => {

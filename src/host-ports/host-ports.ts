@@ -1,5 +1,13 @@
 import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
-import { type HostPort, placeOf } from '../connectivity/host-port.ts';
+import {
+  type HostPort,
+  type HostPortCheck,
+  type HostPortState,
+  hostPortText,
+  openHostPort,
+  placeOf,
+  rejectionText,
+} from '../connectivity/host-port.ts';
 import { SeineError } from '../errors/seine-error.ts';
 import type { Log } from '../log/log.ts';
 import type { Ip } from '../net/ip.ts';
@@ -18,6 +26,15 @@ interface PodWithHostPorts {
   readonly containerId: string;
   readonly addresses: readonly { readonly ip: Ip }[];
   readonly hostPorts?: readonly HostPort[];
+  readonly pod?: { readonly namespace: string; readonly name: string } | undefined;
+}
+
+/** A pod's host ports as they are served. */
+interface Served {
+  readonly pod: PodWithHostPorts;
+  readonly states: readonly (readonly [HostPort, HostPortState])[];
+  readonly elements: ReadonlyMap<FirewallKey, string>;
+  readonly revision: number;
 }
 
 interface HostPortsOptions {
@@ -28,7 +45,7 @@ interface HostPortsOptions {
     };
   };
   readonly environment: () => NodeEnvironment;
-  readonly connections: Pick<HostPortConnections, 'forget'>;
+  readonly connections: Pick<HostPortConnections, 'forget' | 'forgetUntranslated'>;
   readonly leftovers: Pick<PluginLeftovers, 'remove'>;
   /** Whether host ports are asked for at the node's loopback is otherwise than before. */
   readonly loopbackChanged: (usesLoopback: boolean) => void;
@@ -42,6 +59,9 @@ export class HostPorts {
   readonly #options: HostPortsOptions;
   /** Pods that the node's own programs may ask at 127.0.0.1. */
   readonly #atLoopback = new Set<Owner>();
+  readonly #served = new Map<Owner, Served>();
+  #check: HostPortCheck = () => openHostPort;
+  #report: (sentences: readonly string[]) => void = () => undefined;
   /** The packet filter must have come this far before an address that was given up may be another pod's. */
   #lastForgotten = -1;
 
@@ -57,6 +77,31 @@ export class HostPorts {
     nodeState.wantElements(tableOwner, new Map([[`table/${hostPortsTable}` as const, body]]));
   }
 
+  /** Takes the check of host ports, once the node knows what else has ports and addresses. */
+  use(check: HostPortCheck): void {
+    this.#check = check;
+  }
+
+  /** Takes a listener to the problems of host ports, and calls it at once. */
+  report(listener: (sentences: readonly string[]) => void): void {
+    this.#report = listener;
+    listener(this.problems());
+  }
+
+  /** Compares all host ports with what the node and the cluster are now. */
+  compare(): void {
+    for (const [owner, { pod }] of this.#served) {
+      this.#want(owner, pod);
+      this.#forgetUntranslated(owner);
+    }
+    this.#report(this.problems());
+  }
+
+  /** A sentence for each host port that is not served as its pod asks. */
+  problems(): readonly string[] {
+    return [...this.#served.values()].flatMap(({ pod, states }) => states.flatMap(([each, state]) => problemOf(pod, each, state) ?? []));
+  }
+
   /** Whether the gateway has to route loopback addresses. */
   get usesLoopback(): boolean {
     return this.#atLoopback.size > 0;
@@ -68,6 +113,7 @@ export class HostPorts {
     if (revision === undefined) return;
     await this.#options.nodeState.reconcilers.firewall.realizedFor(owner, revision, signal);
     this.#forgetConnections(pod, 'came');
+    this.#report(this.problems());
   }
 
   /** Takes over what the pod has. */
@@ -79,7 +125,9 @@ export class HostPorts {
     this.#removeLeftovers(pod);
     if (!pod.hostPorts?.length) return;
     const { nodeState, signal } = this.#options;
+    this.#served.delete(owner);
     this.#lastForgotten = nodeState.wantElements(owner, new Map());
+    this.#report(this.problems());
     if (this.#atLoopback.delete(owner) && !this.usesLoopback) this.#options.loopbackChanged(false);
     nodeState.reconcilers.firewall.realized(this.#lastForgotten, signal).then(
       () => this.#forgetConnections(pod, 'went'),
@@ -111,7 +159,12 @@ export class HostPorts {
     const { addresses, hostPorts = [] } = pod;
     if (hostPorts.length === 0) return undefined;
     const ips = addresses.map(({ ip }) => ip);
-    const revision = this.#options.nodeState.wantElements(owner, hostPortElements(ips, hostPorts));
+    const states = hostPorts.map((each) => [each, this.#check(each)] as const);
+    const served = states.flatMap(([each, { forbidden, kept }]) => (forbidden ? [] : [{ ...each, kept }]));
+    const elements = hostPortElements(ips, served);
+    const known = this.#served.get(owner);
+    const revision = known && isSame(known.elements, elements) ? known.revision : this.#options.nodeState.wantElements(owner, elements);
+    this.#served.set(owner, { pod, states, elements, revision });
     if (hostPorts.some(isAtLoopback) && ips.some(({ family }) => family === 'ipv4')) {
       const before = this.usesLoopback;
       this.#atLoopback.add(owner);
@@ -137,6 +190,21 @@ export class HostPorts {
     }
   }
 
+  #forgetUntranslated(owner: Owner): void {
+    const served = this.#served.get(owner);
+    if (!served) return;
+    const { connections, log } = this.#options;
+    const lost = served.states.flatMap(([each, { forbidden }]) => (forbidden ? [each] : []));
+    const ips = served.pod.addresses.map(({ ip }) => ip);
+    try {
+      connections.forgetUntranslated({ addresses: ips, hostPorts: served.pod.hostPorts ?? [] }, lost);
+      log.working('lost host ports');
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'forget connections');
+      log.failing('lost host ports', 'connections to host ports that are not served any more could not be forgotten', { cause });
+    }
+  }
+
   #forgetConnections({ addresses, hostPorts = [] }: PodWithHostPorts, change: HostPortChange): void {
     const { connections, log } = this.#options;
     const pod: HostPortsOfPod = { addresses: addresses.map(({ ip }) => ip), hostPorts };
@@ -148,6 +216,18 @@ export class HostPorts {
       log.failing('host port connections', 'stale connections to host ports could not be forgotten', { cause });
     }
   }
+}
+
+function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {
+  return one.size === other.size && [...one].every(([key, value]) => other.get(key) === value);
+}
+
+function problemOf({ pod, containerId }: PodWithHostPorts, each: HostPort, state: HostPortState): string | undefined {
+  const { forbidden, occupied, isWaiting } = state;
+  const about = `${pod ? `pod ${pod.namespace}/${pod.name}` : `container ${containerId}`}: host port ${hostPortText(each)}`;
+  if (forbidden) return `${about} is not served: ${rejectionText(each, forbidden)}; change the pod's ${forbidden.field}`;
+  if (isWaiting) return `${about} waits for its address, which the node does not have`;
+  return occupied && `${about} hides a process of the node: ${rejectionText(each, occupied)}; change the pod's hostPort`;
 }
 
 function isAtLoopback(each: HostPort): boolean {

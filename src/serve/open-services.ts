@@ -14,7 +14,7 @@ import { ProxyHealthz } from './effects/proxy-healthz.ts';
 import { StartCleaner } from './effects/start-cleaner.ts';
 import { TrackedConnections } from './effects/tracked-connections.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
-import { hostPortHolder } from './host-port-holders.ts';
+import { type HostPortSource, openHostPortSource } from './host-port-source.ts';
 import { lookForKubeProxy } from './kube-proxy.ts';
 import { NodeProxy } from './node-proxy.ts';
 import type { AddressHolders, ObserveProgramming, ServeConfig, ServeNode, ServeSources } from './ports.ts';
@@ -40,8 +40,8 @@ export interface NodeServices {
   readonly startCleaner: StartCleaner;
   readonly tracked: TrackedConnections;
   readonly clusterAddresses: ClusterAddresses;
-  /** Who has a port of the node already, in words for people: a pod's host port must not take its place. */
-  readonly hostPortHolder: ReturnType<typeof hostPortHolder>;
+  /** State of host ports on this node. */
+  readonly hostPorts: HostPortSource;
   /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
   remember(): Promise<void>;
   /**
@@ -93,7 +93,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     void affinity.run(inStep);
     void startCleaner.run(inStep);
   };
-  const holder = hostPortHolder({ services: sources.services, host: node.host, own: () => node.addresses });
+  const hostPorts = openHostPortSource({ config, sources, node: nodeSide, holders, host: node.host, diagnosisSocket, log }, signal);
   return {
     services,
     mode,
@@ -103,7 +103,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     startCleaner,
     tracked,
     clusterAddresses,
-    hostPortHolder: holder,
+    hostPorts,
     remember: () => startCleaner.remember(),
     follow,
   };

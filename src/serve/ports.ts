@@ -20,6 +20,8 @@ export interface ServeConfig {
   readonly nodeName: string;
   readonly hostGateway: string;
   readonly ovsDatapathType: 'system' | 'netdev';
+  readonly metricsAddress?: string;
+  readonly metricsTLSAddress?: string;
   readonly proxy: ServiceProxySettings;
 }
 

@@ -51,13 +51,17 @@ export class ServiceHost {
     return this.isOwn(ip) || this.#options.isElsewhere(ip);
   }
 
-  /** What of the cluster itself listens at this port of an address that stays where it is, in words for people. */
-  portHolder(ip: Ip, transport: Transport, port: number): string | undefined {
+  /**
+   * Component of the cluster that listens at this port of an address that stays where it is, in words.
+   *
+   * @param ip undefined for components that listen at every address of a node
+   */
+  portHolder(ip: Ip | undefined, transport: Transport, port: number): string | undefined {
     const { environment, apiServer } = this.#options;
     const { tunnel } = environment();
     if (transport === 'tcp' && port === KUBELET_PORT) return 'the kubelet';
     if (transport === 'udp' && tunnel.port === port) return 'the tunnels between nodes';
-    return transport === 'tcp' && ip.text === apiServer.host && port === apiServer.port ? 'the API server' : undefined;
+    return transport === 'tcp' && ip?.text === apiServer.host && port === apiServer.port ? 'the API server' : undefined;
   }
 
   /** Wants what does not depend on any Service; to be called again when something of it may have changed. */

@@ -212,6 +212,54 @@ describe('a host port', () => {
     await lab.allSee(at('node-1', '127.0.0.1', 8_083), { pods: [loopback], failures: [] });
   });
 
+  it('at an address that is not the node’s takes no traffic, serves once the node has the address, and ends with it', async () => {
+    const added = ['198.51.100.250', '2001:db8:51::250'];
+    for (const address of added) await lab.route(address, 'node-1');
+    const names = [lab.name('foreign'), lab.name('foreign')];
+    for (const [index, hostIP] of added.entries()) await start(names[index] ?? '', { hostPort: 8_084, hostIP });
+    const aims = (from: string): Aim[] => added.flatMap((address) => at(from, address, 8_084));
+    const change = async (verb: 'add' | 'del') => {
+      for (const address of added) {
+        const prefix = address.includes(':') ? ['/128', 'nodad'] : ['/32'];
+        const words = ['addr', verb, `${address}${prefix[0]}`, 'dev', 'lo', ...(verb === 'add' ? prefix.slice(1) : [])];
+        await runIn(lab.place('node-1'), 'ip', words, {}, AbortSignal.timeout(5_000 * slowness));
+      }
+    };
+    const waits = added.map((address, index) => `pod demo/${names[index]}: host port ${textOf(address)}/tcp waits for its address`);
+    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
+    await eventually(async () => {
+      const problems = await lab.problems('node-1');
+      for (const wait of waits) expect(problems).toContain(wait);
+    });
+    await change('add');
+    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { failures: [] });
+    await eventually(async () => expect(await lab.problems('node-1')).not.toContain('waits for its address'));
+    await change('del');
+    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
+    for (const name of names) await lab.delete('pods', name);
+  });
+
+  it('is refused at addresses of others, and at ports that the node serves', async () => {
+    const service = await lab.service(lab.name('victim'), { ...web });
+    const clusterIp = service.spec.clusterIPs?.[0] ?? '';
+    const cases = [
+      [{ hostIP: clusterIp, hostPort: 80 }, 'is the cluster address of Service'],
+      [{ hostIP: lab.ip('client-2', 'ipv4'), hostPort: 80 }, 'belongs to pods of node'],
+      [{ hostIP: lab.ip('client-2', 'ipv6'), hostPort: 80 }, 'belongs to pods of node'],
+      [{ hostIP: lab.ip('node-2', 'ipv4'), hostPort: 80 }, 'belongs to the tunnel of node'],
+      [{ hostIP: '169.254.169.254', hostPort: 80 }, 'is link-local'],
+      [{ hostPort: 10_256 }, 'belongs to the health check of the Service proxy'],
+      [{ hostIP: '127.0.0.1', hostPort: 10_250 }, 'belongs to the kubelet'],
+    ] as const;
+    for (const [more, reason] of cases) {
+      const name = lab.name('refused');
+      const manifest = podManifest(name, 'node-1', {}, { container: { ports: [{ containerPort, ...more }] } });
+      await lab.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, AbortSignal.timeout(10_000));
+      await eventually(async () => expect((await lab.events('Pod', name)).join()).toContain(reason));
+      await lab.delete('pods', name);
+    }
+  });
+
   it('belongs to one pod, and no pod gets a node port of a Service', async () => {
     const [first, second, third] = [lab.name('claimed'), lab.name('claimed'), lab.name('claimed')];
     await start(first, { hostPort: 8_082 });
@@ -228,6 +276,9 @@ describe('a host port', () => {
     await lab.allSee(atNode('world', 8_082), { pods: [first], failures: [] });
   });
 });
+
+/** The address of a host port as problems name it. */
+const textOf = (address: string): string => `${address.includes(':') ? `[${address}]` : address}:8084`;
 
 /** Addresses of the tests' own, that the world sends to node 1. */
 let taken = 0;

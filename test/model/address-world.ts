@@ -4,6 +4,7 @@ import { deletionFileName } from '../../src/cni/deletions.ts';
 import { cniCodes } from '../../src/cni/errors.ts';
 import { type DelRequest, parseCniRequest } from '../../src/cni/request.ts';
 import type { WireRequest } from '../../src/cni/wire.ts';
+import { openHostPort } from '../../src/connectivity/host-port.ts';
 import { Ipam } from '../../src/ipam/ipam.ts';
 import { attachmentId, type Lease } from '../../src/ipam/lease.ts';
 import { MemoryJournalStore, type WriteOutcome, type WriteStep } from '../../src/ipam/memory-journal-store.ts';
@@ -73,7 +74,7 @@ export class AddressWorld {
       deletions,
       delegatedIpam: new FakeDelegatedIpam(),
       reportPoolExhausted: true,
-      hostPortHolder: () => undefined,
+      hostPortCheck: () => openHostPort,
       pods: undefined,
       log: silentLog,
     });

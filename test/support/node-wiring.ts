@@ -108,7 +108,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const hostPorts = new HostPorts({
     nodeState,
     environment: () => exampleNode,
-    connections: { forget: () => 0 },
+    connections: { forget: () => 0, forgetUntranslated: () => 0 },
     leftovers: { remove: () => [] },
     loopbackChanged: () => {},
     log: silentLog,

@@ -1,3 +1,4 @@
+import { get } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
 import { askControl } from '../../src/lab/daemon/control.ts';
@@ -5,7 +6,7 @@ import { inParallel } from '../../src/lab/demo/scene.ts';
 import type { DemoManifest } from '../../src/lab/demo/workload.ts';
 import { podsReady } from '../../src/lab/demo/workload.ts';
 import { runIn } from '../../src/lab/machine/netns.ts';
-import { labPaths, type NetnsRef } from '../../src/lab/plan/names.ts';
+import { labPaths, type NetnsRef, nodePaths } from '../../src/lab/plan/names.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { askStatus } from '../../src/lab/up.ts';
@@ -228,6 +229,16 @@ export class ServiceLab {
     const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
     signal.removeEventListener('abort', closing);
     return { status: Number(/^HTTP\/1.1 (\d+)/.exec(head)?.[1]), body: JSON.parse(body) };
+  }
+
+  /** Sentences of the problems that the agent of a node reports. */
+  async problems(node: string): Promise<string> {
+    const { apiSocket } = nodePaths(this.lab.plan.dir, node);
+    const body = await new Promise<string>((resolve, reject) => {
+      const asked = get({ socketPath: apiSocket, path: '/v1/status', agent: false }, (answer) => void text(answer).then(resolve, reject));
+      asked.once('error', reject);
+    });
+    return body;
   }
 
   /** What events say about an object: `Reason: message`. */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { CniBench, poolOf } from '../../../test/support/cni-bench.ts';
 import { cniCodes } from '../../cni/errors.ts';
 import { parseCniRequest } from '../../cni/request.ts';
+import { openHostPort } from '../../connectivity/host-port.ts';
 import { Ipam } from '../../ipam/ipam.ts';
 import { MemoryJournalStore } from '../../ipam/memory-journal-store.ts';
 import { silentLog } from '../../log/log.ts';
@@ -33,7 +34,7 @@ function attachmentsWith(ipam: Ipam): Attachments {
   const { network, delegatedIpam, stateDir } = bench;
   const deletions = new RecordedDeletions(stateDir, silentLog);
   const addresses = new AttachmentAddresses(ipam, delegatedIpam);
-  return new Attachments({ hostPortHolder: () => undefined, ipam, network, deletions, log: silentLog, addresses });
+  return new Attachments({ hostPortCheck: () => openHostPort, ipam, network, deletions, log: silentLog, addresses });
 }
 
 /** A disk whose syncs wait for a word, after the first file was written. */

@@ -2,6 +2,7 @@ import { abortable } from '../../async/abortable.ts';
 import { CniError, cniCodes } from '../../cni/errors.ts';
 import { toCniError } from '../../cni/from-seine-error.ts';
 import type { AddRequest, CheckRequest, DelRequest } from '../../cni/request.ts';
+import type { HostPortCheck } from '../../connectivity/host-port.ts';
 import type { AttachedLease } from '../../ipam/attached-lease.ts';
 import type { AttachedPod, AttachmentKey } from '../../ipam/attachment.ts';
 import type { Ipam, WrittenLease } from '../../ipam/ipam.ts';
@@ -9,7 +10,7 @@ import type { Lease } from '../../ipam/lease.ts';
 import type { Log } from '../../log/log.ts';
 import type { AttachmentAddresses, Caller } from './addresses.ts';
 import type { RecordedDeletions } from './deletions.ts';
-import { assertReached, HostPortClaims, type HostPortHolder } from './host-ports.ts';
+import { assertReached, HostPortClaims } from './host-ports.ts';
 import type { PodNetwork } from './pod-network.ts';
 import { KeyedQueue } from './queue.ts';
 import { differencesFromResult } from './result.ts';
@@ -23,7 +24,7 @@ export interface AttachmentPorts {
   readonly addresses: AttachmentAddresses;
   readonly network: PodNetwork;
   readonly deletions: Pick<RecordedDeletions, 'has' | 'list' | 'remove'>;
-  readonly hostPortHolder: HostPortHolder;
+  readonly hostPortCheck: HostPortCheck;
   readonly log: Log;
 }
 
@@ -39,7 +40,7 @@ export class Attachments {
 
   constructor(ports: AttachmentPorts) {
     this.#ports = ports;
-    this.#hostPorts = new HostPortClaims(() => ports.ipam.leases(), ports.hostPortHolder);
+    this.#hostPorts = new HostPortClaims(() => ports.ipam.leases(), ports.hostPortCheck);
   }
 
   isBusy(containerId: string): boolean {

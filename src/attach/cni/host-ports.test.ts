@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PortMapping } from '../../cni/network-conf.ts';
+import { type HostPortState, openHostPort } from '../../connectivity/host-port.ts';
 import type { Lease } from '../../ipam/lease.ts';
 import { parseIp } from '../../net/ip.ts';
 import { assertReached, HostPortClaims } from './host-ports.ts';
@@ -23,10 +24,10 @@ const holder = (state: Lease['state'], hostIp?: string) =>
     pod: { namespace: 'demo', name: 'web', uid: '' },
     hostPorts: [{ transport: 'tcp', hostPort: 8_080, containerPort: 1, ...(hostIp ? { hostIp: parseIp(hostIp) } : {}) }],
   }) as unknown as Lease;
-const claims = (leases: readonly Lease[] = [], service?: string) =>
+const claims = (leases: readonly Lease[] = [], state: Partial<HostPortState> = {}) =>
   new HostPortClaims(
     () => leases,
-    () => service,
+    () => ({ ...openHostPort, ...state }),
   );
 const refusal = (work: () => unknown): string => {
   try {
@@ -44,9 +45,20 @@ describe('a host port', () => {
     expect(refusal(() => claims([holder('allocated')]).claim(ask(free, mapping())))).toBe(
       'runtimeConfig.portMappings[1].hostPort: 8080/tcp belongs to pod demo/web',
     );
-    expect(refusal(() => claims([], 'Service demo/db').claim(ask(mapping({ hostIp: '192.0.2.1' }))))).toBe(
-      'runtimeConfig.portMappings[0].hostPort: 192.0.2.1:8080/tcp belongs to Service demo/db',
+    expect(
+      refusal(() =>
+        claims([], { forbidden: { field: 'hostPort', reason: 'belongs to Service demo/db' } }).claim(ask(mapping({ hostIp: '192.0.2.1' }))),
+      ),
+    ).toBe('runtimeConfig.portMappings[0].hostPort: 192.0.2.1:8080/tcp belongs to Service demo/db');
+    const foreign: HostPortState = {
+      ...openHostPort,
+      forbidden: { field: 'hostIP', reason: 'is link-local, not an address of this node' },
+    };
+    expect(refusal(() => claims([], foreign).claim(ask(mapping({ hostIp: '169.254.1.1' }))))).toBe(
+      'runtimeConfig.portMappings[0].hostIP: 169.254.1.1 is link-local, not an address of this node',
     );
+    const inUse: HostPortState = { ...openHostPort, occupied: { field: 'hostPort', reason: 'is in use' } };
+    expect(refusal(() => claims([], inUse).claim(ask(mapping())))).toBe('runtimeConfig.portMappings[0].hostPort: 8080/tcp is in use');
     expect(refusal(() => claims().claim(ask(mapping(), mapping({ containerPort: 81 }))))).toBe(
       'runtimeConfig.portMappings[1].hostPort: 8080/tcp belongs to this pod already',
     );

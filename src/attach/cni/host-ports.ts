@@ -1,13 +1,10 @@
 import { CniError, cniCodes } from '../../cni/errors.ts';
 import { show } from '../../cni/json.ts';
 import type { PortMapping } from '../../cni/network-conf.ts';
-import { type HostPort, hostPortText, overlap } from '../../connectivity/host-port.ts';
+import { type HostPort, type HostPortCheck, hostPortText, overlap, rejectionText } from '../../connectivity/host-port.ts';
 import type { AttachmentKey, PodAddress } from '../../ipam/attachment.ts';
 import { attachmentId, type Lease, podName } from '../../ipam/lease.ts';
 import { parseIp } from '../../net/ip.ts';
-
-/** Who besides pods has a port of the node, in words for people; undefined if nobody has. */
-export type HostPortHolder = (hostPort: HostPort) => string | undefined;
 
 /** What a pod that is being attached has claimed. */
 interface HostPortClaim {
@@ -19,12 +16,12 @@ interface HostPortClaim {
 /** Lends ports of the node to one attachment each. What is lent is in the leases; between the claim and the lease it is here. */
 export class HostPortClaims {
   readonly #leases: () => readonly Lease[];
-  readonly #holderOf: HostPortHolder;
+  readonly #check: HostPortCheck;
   readonly #claimed = new Map<string, Pick<Lease, 'pod' | 'containerId' | 'hostPorts'>>();
 
-  constructor(leases: () => readonly Lease[], holderOf: HostPortHolder) {
+  constructor(leases: () => readonly Lease[], check: HostPortCheck) {
     this.#leases = leases;
-    this.#holderOf = holderOf;
+    this.#check = check;
   }
 
   /** @throws CniError 7 that names field, value and whose it is */
@@ -44,9 +41,14 @@ export class HostPortClaims {
       const rivals = taken.get(keyOf(hostPort)) ?? [];
       if (rivals.some((rival) => rival.whose === undefined && isSame(rival.hostPort, hostPort))) continue; // named twice
       const rival = rivals.find((each) => overlap(each.hostPort, hostPort));
-      const holder = rival ? (rival.whose ?? 'this pod already') : this.#holderOf(hostPort);
-      if (holder !== undefined)
-        throw new CniError(cniCodes.invalidConfig, `${field}.hostPort: ${hostPortText(hostPort)} belongs to ${holder}`);
+      if (rival)
+        throw new CniError(
+          cniCodes.invalidConfig,
+          `${field}.hostPort: ${hostPortText(hostPort)} belongs to ${rival.whose ?? 'this pod already'}`,
+        );
+      const { forbidden, occupied } = this.#check(hostPort);
+      const rejection = forbidden ?? occupied;
+      if (rejection) throw new CniError(cniCodes.invalidConfig, `${field}.${rejection.field}: ${rejectionText(hostPort, rejection)}`);
       taken.set(keyOf(hostPort), [...rivals, { hostPort, whose: undefined }]);
       hostPorts.push(hostPort);
     }

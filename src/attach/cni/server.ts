@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { ConnectionLimit } from '../../async/connection-limit.ts';
 import type { LoopTurns } from '../../async/loop-turns.ts';
 import { pause } from '../../async/pause.ts';
+import { type HostPortCheck, openHostPort } from '../../connectivity/host-port.ts';
 import { SeineError } from '../../errors/seine-error.ts';
 import { WatchedUnixSocket } from '../../files/watched-unix-socket.ts';
 import { type DelegatedIpam, delegatedIpam } from '../../ipam/delegated-ipam.ts';
@@ -13,7 +14,6 @@ import type { PodLookup } from '../node-pods.ts';
 import { CniCalls, type ServedCall } from './calls.ts';
 import { serveConnection } from './connection.ts';
 import { RecordedDeletions } from './deletions.ts';
-import type { HostPortHolder } from './host-ports.ts';
 import type { PodNetwork } from './pod-network.ts';
 
 export interface CniServerOptions {
@@ -31,7 +31,7 @@ export interface CniServerOptions {
   /** Other IPAM plugins; left out, their programs are run as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
   /** Who besides pods has ports of the node; left out: nobody. */
-  readonly hostPortHolder?: HostPortHolder;
+  readonly hostPortCheck?: HostPortCheck;
   readonly log: Log;
   /** Shares the loop between the long jobs of the process; left out: there are none. */
   readonly turns?: LoopTurns;
@@ -77,8 +77,8 @@ export class CniServer {
     const deletions = new RecordedDeletions(stateDir, log);
     this.#options = options;
     const delegated = options.delegatedIpam ?? delegatedIpam;
-    const { hostPortHolder = () => undefined } = options;
-    const ours = { deletions, delegatedIpam: delegated, hostPortHolder };
+    const { hostPortCheck = () => openHostPort } = options;
+    const ours = { deletions, delegatedIpam: delegated, hostPortCheck };
     this.#calls = new CniCalls({ ipam, network, log, ...ours, reportPoolExhausted, pods, turns, onCall, pinPorts });
   }
 
