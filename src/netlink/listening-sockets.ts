@@ -43,13 +43,13 @@ const ADDRESS_AT = 8;
 const INET_DIAG_SKV6ONLY = 11;
 const addressBytes = { ipv4: 4, ipv6: 16 } as const;
 
-interface Wanted {
+interface SocketQuery {
   readonly family: Family;
   readonly transport: 'tcp' | 'udp';
   readonly port: number;
 }
 
-function request(batch: Batch, { family, transport, port }: Wanted): void {
+function request(batch: Batch, { family, transport, port }: SocketQuery): void {
   batch.u8(familyNumber[family]).u8(protocols[transport]).u8(0).u8(0).u32(states[transport]);
   batch.u8(port >> 8).u8(port & 0xff); // in network byte order
   for (let at = 2; at < SOCKET_ID_BYTES; at += 2) batch.u16(0);

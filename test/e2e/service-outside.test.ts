@@ -1,7 +1,9 @@
+import { closeSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
 import { runIn } from '../../src/lab/machine/netns.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
+import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { cidrOf, parseIp } from '../../src/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -258,6 +260,50 @@ describe('a host port', () => {
       await eventually(async () => expect((await lab.events('Pod', name)).join()).toContain(reason));
       await lab.delete('pods', name);
     }
+  });
+
+  it('leaves the address of a process that listens at the same port, and is refused where the process has the same address', async () => {
+    const everywhere = lab.name('beside');
+    const sockets = (
+      [
+        ['127.0.0.53', 8_086],
+        ['127.0.0.53', 8_087],
+        ['::', 8_088],
+      ] as const
+    ).map(([address, port]) => listenTcpIn(lab.place('node-1'), address, port));
+    await start(everywhere, { hostPort: 8_086 });
+    await lab.allSee(at('world', lab.ip('node-1', 'ipv4'), 8_086), { pods: [everywhere], failures: [] });
+    const tcpAtProcess: Aim = { from: 'node-1', address: '127.0.0.53', port: 8_086, protocol: 'tcp' };
+    await lab.sees(tcpAtProcess, { pods: [] });
+    for (const more of [{ hostIP: '127.0.0.53', hostPort: 8_087 }, { hostPort: 8_088 }]) {
+      const refused = lab.name('refused');
+      const manifest = podManifest(refused, 'node-1', {}, { container: { ports: [{ containerPort, ...more }] } });
+      await lab.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, AbortSignal.timeout(10_000));
+      await eventually(async () =>
+        expect((await lab.events('Pod', refused)).join()).toContain('is in use: a process of the node listens at'),
+      );
+      await lab.delete('pods', refused);
+    }
+    for (const each of sockets) closeSync(each);
+  });
+
+  it('is lost to a Service that gets the port as health check node port later, and the loss is reported', async () => {
+    const name = lab.name('outlived');
+    await start(name, { hostPort: 31_777 });
+    await lab.allSee(atNode('world', 31_777), { pods: [name], failures: [] });
+    const balanced = { ...web, type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 31_777 };
+    const service = lab.name('checked');
+    await lab.service(service, balanced);
+    await eventually(async () =>
+      expect(await lab.problems('node-1')).toContain(
+        `pod demo/${name}: host port 31777/tcp is not served: 31777/tcp belongs to Service demo/${service}`,
+      ),
+    );
+    const tcp = families.map((family): Aim => ({ from: 'world', address: lab.ip('node-1', family), port: 31_777, protocol: 'tcp' }));
+    for (const aim of tcp) await lab.sees(aim, { pods: [] });
+    await eventually(async () =>
+      expect((await lab.page('world', lab.ip('node-1', 'ipv4'), 31_777)).body).toHaveProperty('service.name', service),
+    );
   });
 
   it('belongs to one pod, and no pod gets a node port of a Service', async () => {

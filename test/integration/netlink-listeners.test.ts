@@ -14,7 +14,7 @@ const found = (transport: 'tcp' | 'udp', port: number) =>
 it.each([
   ['127.0.0.1', false, '127.0.0.1'],
   ['0.0.0.0', false, '0.0.0.0'],
-  ['::1', false, '::1'],
+  ['::1', false, '::1 only'],
   ['::', false, '::'],
   ['::', true, ':: only'],
 ])('finds a TCP server that listens at %s (IPv6 alone: %s), and not its clients', async (host, ipv6Only, address) => {
