@@ -1,5 +1,6 @@
 import { ownCidrs } from '../connectivity/environment.ts';
 import type { Log } from '../log/log.ts';
+import type { UnservedReasons } from '../log/unserved-reasons.ts';
 import { cidrContains, type Ip } from '../net/ip.ts';
 import { legacyIptables } from '../netlink/legacy-iptables.ts';
 import { Nftables } from '../netlink/nftables.ts';
@@ -35,6 +36,8 @@ export interface NodeServices {
   readonly services: Services;
   readonly mode: ProxyMode;
   readonly healthz: Pick<ProxyHealthz, 'sentence'>;
+  /** Services whose `healthCheckNodePort` another process has. */
+  readonly takenHealthCheckPorts: UnservedReasons;
   readonly cleaner: ConnectionCleaner;
   readonly affinity: AffinityKeeper;
   readonly startCleaner: StartCleaner;
@@ -76,7 +79,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const tracked = new TrackedConnections(conntrack);
   const startCleaner = new StartCleaner({ bridge, cleaner, tracked, log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
-  const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, log });
+  const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, events: sources.events, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
   const clusterAddresses = new ClusterAddresses();
   for (const subscriber of [clusterAddresses, affinity, cleaner, times, health, events]) services.subscribe(subscriber);
@@ -98,6 +101,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     services,
     mode,
     healthz,
+    takenHealthCheckPorts: health.taken,
     cleaner,
     affinity,
     startCleaner,

@@ -49,7 +49,7 @@ beforeAll(async () => {
     log: silentLog,
   });
   healthz.look();
-  const checks = new HealthChecks(silentLog);
+  const checks = new HealthChecks({ log: silentLog });
   checks.set('default/web', { namespace: 'default', name: 'web', port: ports.healthCheckNodePort, localEndpoints: 1 });
   const here = { host: '127.0.0.1', port: 0 };
   const plain = await ApiServer.start({ routes: metrics }, here);

@@ -23,6 +23,7 @@ export interface FactsNode extends PolicyFactsNode {
   readonly network: { readonly count: number };
   readonly peers: { readonly objections: UnservedCount };
   readonly services: { readonly objections: UnservedCount };
+  readonly proxy: { readonly takenHealthCheckPorts: UnservedCount };
 }
 
 type UnservedCount = Pick<UnservedReasons, 'size' | 'first'>;
@@ -68,7 +69,7 @@ export function statusFacts(agent: FactsPort, record: AgentRecord): StatusFacts 
 }
 
 function objectionsOf(node: FactsNode | undefined): AgentStatus['objections'] {
-  const all = node ? [node.peers.objections, node.services.objections] : [];
+  const all = node ? [node.peers.objections, node.services.objections, node.proxy.takenHealthCheckPorts] : [];
   const named = all.flatMap((objections) => objections.first(OBJECTIONS_NAMED_MAX));
   return { count: all.reduce((count, { size }) => count + size, 0), first: named };
 }

@@ -15,6 +15,10 @@ interface CheckServerOptions {
   /** @param path without query */
   readonly answer: (path: string, response: ServerResponse) => void;
   readonly log: Log;
+  /** The time between two attempts to open the port (ms). */
+  readonly retryMs?: number;
+  /** Called with the cause each time the port cannot be opened, and with undefined once it is open. */
+  readonly onListen?: (cause: string | undefined) => void;
 }
 
 const LISTEN_RETRY_MS = 5_000;
@@ -57,10 +61,11 @@ export class CheckServer {
   /** Never rejects: what the port is about works without it. */
   async #listen(): Promise<void> {
     const { signal } = this.#stop;
-    const { port, what, log } = this.#options;
+    const { port, what, log, onListen } = this.#options;
     for (let reported = false; !signal.aborted; reported = true) {
       try {
         await this.#once(port);
+        if (!signal.aborted) onListen?.(undefined);
         return;
       } catch (thrown) {
         if (this.#host === '::' && isWithoutIpv6(thrown)) {
@@ -68,9 +73,10 @@ export class CheckServer {
           continue;
         }
         const cause = SeineError.from(thrown, 'listen').message;
+        if (!signal.aborted) onListen?.(cause);
         if (!reported) log.error(`${what} is taken; trying again`, { port, cause });
       }
-      await idle(LISTEN_RETRY_MS, signal);
+      await idle(this.#options.retryMs ?? LISTEN_RETRY_MS, signal);
     }
   }
 

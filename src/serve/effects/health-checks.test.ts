@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 import { silentLog } from '../../log/log.ts';
 import { HealthChecks } from './health-checks.ts';
 
-const checks = new HealthChecks(silentLog);
+const checks = new HealthChecks({ log: silentLog });
 afterEach(() => checks.close());
 
 async function freePort(): Promise<number> {

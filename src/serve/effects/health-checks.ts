@@ -11,16 +11,24 @@ interface HealthCheck {
   readonly localEndpoints: number;
 }
 
+interface HealthChecksOptions {
+  readonly log: Log;
+  /** Called with the cause while the port of a Service cannot be opened, and with undefined once it is open or not wanted. */
+  readonly onListen?: (key: string, port: number, cause: string | undefined) => void;
+  /** The time between two attempts to open a port (ms). */
+  readonly retryMs?: number;
+}
+
 /**
  * One HTTP server for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint
  * that is ready, 503 otherwise. Answers have the form of kube-proxy's (pkg/proxy/healthcheck/service_health.go).
  */
 export class HealthChecks {
-  readonly #log: Log;
+  readonly #options: HealthChecksOptions;
   readonly #checks = new Map<string, HealthCheck & { readonly server: CheckServer }>();
 
-  constructor(log: Log) {
-    this.#log = log;
+  constructor(options: HealthChecksOptions) {
+    this.#options = options;
   }
 
   /** Replaces what is told about a Service. @param check undefined: it has no port for that */
@@ -29,6 +37,7 @@ export class HealthChecks {
     if (known && known.port !== check?.port) {
       this.#checks.delete(key);
       known.server.close();
+      this.#options.onListen?.(key, known.port, undefined);
     }
     if (!check) return;
     const server = this.#checks.get(key)?.server ?? this.#serverOf(key, check.port);
@@ -36,8 +45,15 @@ export class HealthChecks {
   }
 
   #serverOf(key: string, port: number): CheckServer {
-    const what = 'the health check port of a Service';
-    return new CheckServer({ port, what, answer: (_, response) => this.#answer(key, response), log: this.#log });
+    const { log, onListen, retryMs } = this.#options;
+    return new CheckServer({
+      port,
+      what: 'the health check port of a Service',
+      answer: (_, response) => this.#answer(key, response),
+      onListen: (cause) => onListen?.(key, port, cause),
+      log,
+      ...(retryMs === undefined ? {} : { retryMs }),
+    });
   }
 
   get size(): number {
