@@ -12,6 +12,7 @@ import { cache } from '../setup/paths.mjs';
  * @property {string} kernelFolder an unpacked linux-image package, whose modules have been through depmod
  * @property {string} modulesInside where the guest finds the modules of that package
  * @property {readonly string[]} emulator command line without memory, processors, kernel and shares
+ * @property {readonly string[]} [emulatorWithKvm] the same with KVM; absent if the guest is of another architecture
  * @property {string} console name of its serial line
  */
 
@@ -28,5 +29,7 @@ export const ownGuest = {
   kernelFolder,
   modulesInside: join(kernelFolder, 'lib', 'modules'),
   emulator: ['qemu-system-x86_64', '-machine', 'pc', '-cpu', 'max,-pku'],
+  // Without `arch-capabilities` because KVM in a virtual machine may refuse to set that register (MSR 0x10a).
+  emulatorWithKvm: ['qemu-system-x86_64', '-machine', 'pc', '-cpu', 'max,-arch-capabilities'],
   console: 'ttyS0',
 };

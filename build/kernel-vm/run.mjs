@@ -33,7 +33,7 @@ if (words.includes('--help') && !words[0].startsWith('--s')) {
   );
   process.exit();
 }
-say('booting a virtual machine (emulated: everything takes five to ten times as long as outside)');
+say('booting a virtual machine');
 try {
   const name = words[0] === '--script' ? `script-${basename(words[1] ?? '')}` : words[0] === '--smoke' ? 'smoke' : 'demo';
   process.exitCode = await runWithOneMoreBoot({ name, script: jobFor(words), limitSeconds });

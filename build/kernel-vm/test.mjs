@@ -19,7 +19,8 @@ import { logsOf } from './vm.mjs';
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--kernel VERSION] [--list]
        npm run test:kernel -- --only torture [--seed N] [--from N] [--steps N] [--changes N | --kind NAME,...]
 
-The end-to-end tests on the kernel's data path, in emulated virtual machines, one for each part: more than an hour for all.
+The end-to-end tests on the kernel's data path, in virtual machines, one for each part: more than an hour for all
+where they are emulated because no guest boots with KVM.
 
   --only           only these parts
   --pod-interface  auto, standing or veth, for the pods of all labs; the agent's default if absent

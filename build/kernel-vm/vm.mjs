@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { kernelVersion } from '../setup/kernel.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { contentHash } from '../setup/stamps.mjs';
+import { acceleratedEmulator } from './acceleration.mjs';
 import { ownGuest } from './guest.mjs';
 import { makeInitrd } from './initrd.mjs';
 
@@ -31,7 +32,7 @@ export async function runInVirtualMachine({ name, script, limitSeconds, guest = 
   const logsFolder = logsOf(name, guest);
   prepareShared(logsFolder, script, guest);
   const consoleLog = openSync(join(logsFolder, 'console.log'), 'w');
-  const [emulator, ...options] = guest.emulator;
+  const [emulator, ...options] = await acceleratedEmulator(guest);
   const machine = spawn(emulator, [...options, ...machineOptions(guest, initrd(guest), logsFolder)], {
     stdio: ['ignore', consoleLog, consoleLog],
   });
@@ -80,11 +81,10 @@ function initrd({ kernelFolder, busybox, home }) {
  */
 const timers = 'no_timer_check';
 
-/** An emulated processor: it is slower than a virtual one by five to ten, and works on every machine. */
 function machineOptions({ kernelFolder, files, console }, initrdFile, logsFolder) {
   const share = (path, tag, more) => ['-virtfs', `local,path=${path},mount_tag=${tag},security_model=none,${more}multidevs=remap`];
   return [
-    ...['-accel', 'tcg,thread=multi', '-smp', String(Math.min(4, availableParallelism()))],
+    ...['-smp', String(Math.min(4, availableParallelism()))],
     ...['-m', String(memoryMiB), '-nodefaults', '-no-user-config', '-nographic', '-serial', 'stdio', '-no-reboot'],
     ...['-kernel', join(kernelFolder, 'boot', `vmlinuz-${kernelVersion(kernelFolder)}`), '-initrd', initrdFile],
     ...['-append', `console=${console} quiet panic=-1 ${timers} mitigations=off random.trust_cpu=on`],
