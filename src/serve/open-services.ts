@@ -1,6 +1,6 @@
 import { ownCidrs } from '../connectivity/environment.ts';
 import type { Log } from '../log/log.ts';
-import type { UnservedReasons } from '../log/unserved-reasons.ts';
+import { UnservedReasons } from '../log/unserved-reasons.ts';
 import { cidrContains, type Ip } from '../net/ip.ts';
 import { legacyIptables } from '../netlink/legacy-iptables.ts';
 import { Nftables } from '../netlink/nftables.ts';
@@ -79,7 +79,8 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const tracked = new TrackedConnections(conntrack);
   const startCleaner = new StartCleaner({ bridge, cleaner, tracked, log, signal });
   const isEnabled = () => mode.proxyAll && !disableServiceHealthCheckServer;
-  const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, events: sources.events, log });
+  const taken = new UnservedReasons('Service', log);
+  const health = new HealthCheckNodePorts({ nodeName: config.nodeName, isEnabled, events: sources.events, taken, log });
   const events = new UnservedEvents({ nodeName: config.nodeName, peers: sources.peers, events: sources.events });
   const clusterAddresses = new ClusterAddresses();
   for (const subscriber of [clusterAddresses, affinity, cleaner, times, health, events]) services.subscribe(subscriber);
@@ -101,7 +102,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
     services,
     mode,
     healthz,
-    takenHealthCheckPorts: health.taken,
+    takenHealthCheckPorts: taken,
     cleaner,
     affinity,
     startCleaner,

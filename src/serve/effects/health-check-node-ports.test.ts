@@ -3,12 +3,14 @@ import { afterEach, expect, it } from 'vitest';
 import type { KubeEvent } from '../../kube/events.ts';
 import type { Service } from '../../kube/service.ts';
 import { silentLog } from '../../log/log.ts';
+import { UnservedReasons } from '../../log/unserved-reasons.ts';
 import type { ServiceResult } from '../service-changes.ts';
 import { HealthCheckNodePorts } from './health-check-node-ports.ts';
 
 const posted: KubeEvent[] = [];
 const events = { post: (event: KubeEvent) => void posted.push(event) };
-const health = new HealthCheckNodePorts({ nodeName: 'node-1', isEnabled: () => true, events, log: silentLog, retryMs: 10 });
+const taken = new UnservedReasons('Service', silentLog);
+const health = new HealthCheckNodePorts({ nodeName: 'node-1', isEnabled: () => true, events, taken, log: silentLog, retryMs: 10 });
 const other: Server = createServer();
 afterEach(() => {
   health.close();
@@ -28,15 +30,15 @@ it('reports a port that another process has by an event and a problem, and opens
   const address = other.address();
   const port = typeof address === 'object' && address ? address.port : 0;
   health.compared(resultOf(port));
-  await expect.poll(() => health.taken.first(1)).toMatchObject([{ kind: 'Service', name: 'default/web' }]);
-  expect(health.taken.of('default/web')[0]).toMatch(new RegExp(`^healthCheckNodePort ${port} cannot be opened .*EADDRINUSE`));
+  await expect.poll(() => taken.first(1)).toMatchObject([{ kind: 'Service', name: 'default/web' }]);
+  expect(taken.of('default/web')[0]).toMatch(new RegExp(`^healthCheckNodePort ${port} cannot be opened .*EADDRINUSE`));
   expect(posted).toMatchObject([
     { type: 'Warning', reason: 'HealthCheckNodePortTaken', about: { kind: 'Service', name: 'web', uid: 'u' } },
   ]);
   expect(posted[0]?.message).toContain('node node-1: healthCheckNodePort');
   health.compared(resultOf(port));
   other.close();
-  await expect.poll(() => health.taken.size).toBe(0);
+  await expect.poll(() => taken.size).toBe(0);
   expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(503);
   expect(posted).toHaveLength(1);
 });
@@ -46,8 +48,8 @@ it('forgets a port that is not wanted any longer', async () => {
   await new Promise<void>((resolve) => holder.listen(0, () => resolve()));
   const address = holder.address();
   health.compared(resultOf(typeof address === 'object' && address ? address.port : 0));
-  await expect.poll(() => health.taken.size).toBe(1);
+  await expect.poll(() => taken.size).toBe(1);
   health.compared(resultOf(undefined));
-  expect(health.taken.size).toBe(0);
+  expect(taken.size).toBe(0);
   holder.close();
 });

@@ -1,7 +1,7 @@
 import type { EventPoster } from '../../kube/events.ts';
 import type { Service } from '../../kube/service.ts';
 import type { Log } from '../../log/log.ts';
-import { UnservedReasons } from '../../log/unserved-reasons.ts';
+import type { UnservedReasons } from '../../log/unserved-reasons.ts';
 import type { ServiceResult, ServiceSubscriber } from '../service-changes.ts';
 import { HealthChecks } from './health-checks.ts';
 import { localEndpoints } from './local-endpoints.ts';
@@ -14,6 +14,8 @@ interface HealthCheckNodePortsOptions {
   /** Asked at every comparison. */
   readonly isEnabled: () => boolean;
   readonly events: Pick<EventPoster, 'post'>;
+  /** Receives the Services whose port another process of the node has. */
+  readonly taken: Pick<UnservedReasons, 'set' | 'of'>;
   readonly log: Log;
   /** The time between two attempts to open a port (ms). */
   readonly retryMs?: number;
@@ -24,13 +26,10 @@ export class HealthCheckNodePorts implements ServiceSubscriber {
   readonly #options: HealthCheckNodePortsOptions;
   readonly #checks: HealthChecks;
   readonly #services = new Map<string, Service>();
-  /** Services whose port another process of the node has. */
-  readonly taken: UnservedReasons;
 
   constructor(options: HealthCheckNodePortsOptions) {
     this.#options = options;
     const { log, retryMs } = options;
-    this.taken = new UnservedReasons('Service', log);
     const onListen = (key: string, port: number, cause: string | undefined): void => this.#noteListening(key, port, cause);
     this.#checks = new HealthChecks({ log, onListen, ...(retryMs === undefined ? {} : { retryMs }) });
   }
@@ -49,14 +48,14 @@ export class HealthCheckNodePorts implements ServiceSubscriber {
   }
 
   #noteListening(key: string, port: number, cause: string | undefined): void {
-    const { nodeName, events } = this.#options;
+    const { nodeName, events, taken } = this.#options;
     if (cause === undefined) {
-      this.taken.set(key, []);
+      taken.set(key, []);
       return;
     }
     const reason = `healthCheckNodePort ${port} cannot be opened (${cause}): load balancers do not use this node; the agent tries again, stop the other process`;
-    const isNew = this.taken.of(key).length === 0;
-    this.taken.set(key, [reason]);
+    const isNew = taken.of(key).length === 0;
+    taken.set(key, [reason]);
     const service = this.#services.get(key);
     if (!isNew || service === undefined) return;
     const { uid, namespace, name } = service;
