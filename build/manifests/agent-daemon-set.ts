@@ -88,7 +88,7 @@ function agentContainer(options: ManifestOptions): Container {
     command: ['seine-agent'],
     args: ['--config', agentConfigPath],
     env: [nodeName],
-    resources: { requests: { cpu: '100m', memory: options.size.agentMemory } },
+    resources: { requests: { cpu: '100m', memory: options.size.agentMemory }, limits: { memory: options.size.agentMemoryLimit } },
     securityContext: securityContext(agentGrants(options)),
     volumeMounts: [...mountsOf(agentGrants(options)), configMount, { name: scratch.name, mountPath: '/tmp' }],
     // What is wrong with a configuration is then said by `kubectl describe pod`, too.
@@ -109,7 +109,10 @@ const notes: readonly Note[] = [
   ],
   [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
   [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
-  [[...agentAt, 'resources'], 'No limit: the agent needs about 20 KiB a Service with ten endpoints (docs/performance.md).'],
+  [
+    [...agentAt, 'resources'],
+    'The agent needs about 20 KiB a Service with ten endpoints. The limit is over four times what it takes at rest with ten thousand (docs/limits.md).',
+  ],
   [[...agentAt, 'startupProbe'], 'The plugin’s program asks the agent’s socket. A port could be another process’s, or configured away.'],
   [[...agentAt, 'livenessProbe'], 'Answers while the event loop turns. Whatever else is wrong, a restart would not mend it.'],
 ];

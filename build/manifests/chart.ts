@@ -30,6 +30,7 @@ const markers = {
   cniConf: '/MARK-cni-conf',
   apiSocket: '/MARK-api-socket',
   agentMemory: 'MARK-agent-memory',
+  agentMemoryLimit: 'MARK-agent-limit',
   ovsMemory: 'MARK-ovs-memory',
   maxUnavailable: 'MARK-max-unavailable',
   pool: 'MARK-pool',
@@ -45,7 +46,12 @@ const marked: ManifestOptions = {
   dataPath: 'netdev',
   agent: { apiSocket: markers.apiSocket, metricsTLSAddress: markers.metricsTLSAddress, podInterface: 'auto' },
   podMonitor: true,
-  size: { maxUnavailable: markers.maxUnavailable, agentMemory: markers.agentMemory, ovsMemory: markers.ovsMemory },
+  size: {
+    maxUnavailable: markers.maxUnavailable,
+    agentMemory: markers.agentMemory,
+    agentMemoryLimit: markers.agentMemoryLimit,
+    ovsMemory: markers.ovsMemory,
+  },
   pool: { name: markers.pool, ovs: true },
 };
 
@@ -58,6 +64,7 @@ const expressions: readonly (readonly [pattern: RegExp, expression: string])[] =
   [/\/MARK-cni-conf/g, '{{ .Values.cniConf | quote }}'],
   [/\/MARK-api-socket/g, '{{ .Values.agent.apiSocket | default (include "seine.apiSocket" .) | quote }}'],
   [/MARK-agent-memory/g, ofSize('agentMemory')],
+  [/MARK-agent-limit/g, ofSize('agentMemoryLimit')],
   [/MARK-ovs-memory/g, ofSize('ovsMemory')],
   [/MARK-max-unavailable/g, ofSize('maxUnavailable')],
   [/seine-config-MARK-pool-[0-9a-f]{10}/g, '{{ include "seine.configName" . }}'],

@@ -30,15 +30,16 @@ interface ClusterSize {
   /** How many nodes may be without a ready agent at a time: a number, or percents of all. */
   readonly maxUnavailable: number | string;
   readonly agentMemory: string;
+  readonly agentMemoryLimit: string;
   readonly ovsMemory: string;
 }
 
 /** By what was measured: docs/performance.md has `agent.rss.*` and `svc.rss10k`. */
 export const clusterSizes = {
   /** Up to some hundreds of nodes. */
-  small: { maxUnavailable: 1, agentMemory: '150Mi', ovsMemory: '128Mi' },
+  small: { maxUnavailable: 1, agentMemory: '150Mi', agentMemoryLimit: '1Gi', ovsMemory: '128Mi' },
   /** Up to thousands of nodes, or ten thousand Services: one node after the other would take days. */
-  large: { maxUnavailable: '1%', agentMemory: '300Mi', ovsMemory: '200Mi' },
+  large: { maxUnavailable: '1%', agentMemory: '300Mi', agentMemoryLimit: '2Gi', ovsMemory: '200Mi' },
 } as const satisfies Record<string, ClusterSize>;
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };

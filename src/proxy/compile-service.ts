@@ -37,12 +37,13 @@ interface ServiceCompileOptions {
  */
 export function compileService(intent: ServiceIntent, options: ServiceCompileOptions): Wanted {
   const shares = new Distribution(intent, options);
+  const reachable = new Map(intent.translation === 'bucket' ? [] : reachableEndpoints(intent).map((each) => [endpointKey(each), each]));
   const flows = intent.addresses.flatMap((address) => [
     ...fromItself(intent, address),
     ...sourceRanges(intent, address),
     ...opened(intent, address),
     ...balance(intent, address, shares),
-    ...chosenItself(intent, address),
+    ...chosenItself(intent, address, reachable.get(endpointKey(address))),
   ]);
   return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
 }
@@ -70,6 +71,7 @@ class Distribution {
   readonly #options: ServiceCompileOptions;
   /** By the name of their groups. */
   readonly #byName = new Map<string, readonly ServiceGroup[]>();
+  readonly #keys = new Map<Balance['scope'], ReadonlySet<string>>();
 
   constructor(intent: ServiceIntent, options: ServiceCompileOptions) {
     this.#intent = intent;
@@ -87,8 +89,8 @@ class Distribution {
     const [only, ...others] = answer.endpoints;
     // One endpoint needs no hash, which would cost every connection another pass through the data path.
     if (only && others.length === 0) return [{ steps: this.#straightTo(only, address) }];
-    const isOwn = answer.endpoints.some((endpoint) => isItself(endpoint, address));
-    if (!isOwn) return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({ group: id, ...(sourcePorts && { sourcePorts }) }));
+    if (!this.#keysOf(answer).has(endpointKey(address)))
+      return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({ group: id, ...(sourcePorts && { sourcePorts }) }));
     const groups = this.#ownGroupsOf(answer, address);
     return groups.map(({ group: { id }, sourcePorts }) => ({ steps: [group(id)], ...(sourcePorts && { sourcePorts }) }));
   }
@@ -108,6 +110,13 @@ class Distribution {
       // Not by bit 0: Linux connects from even ports only.
       return [{ steps, ...(parts > 1 && { sourcePorts: { value: part << 1, mask: (parts - 1) << 1 } }) }];
     });
+  }
+
+  /** `endpointKey` of a list's endpoints; made once, for addresses may be many. */
+  #keysOf({ scope, endpoints }: Balance): ReadonlySet<string> {
+    const keys = this.#keys.get(scope) ?? new Set(endpoints.map(endpointKey));
+    this.#keys.set(scope, keys);
+    return keys;
   }
 
   get #marked(): readonly Step[] {
@@ -258,16 +267,10 @@ function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
 }
 
 /** A client that was remembered for this endpoint, at the endpoint's own address, before that was looked at. */
-function chosenItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
-  if (intent.translation === 'bucket') return [];
-  return reachableEndpoints(intent)
-    .filter((endpoint) => isItself(endpoint, address))
-    .map((endpoint) => ({
-      table: 'dnat',
-      priority: priority.higher,
-      match: { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') },
-      steps: [load(reg.serviceState('choose')), goto('egressEntry')],
-    }));
+function chosenItself(intent: ServiceIntent, address: ServiceAddress, endpoint: ServiceEndpoint | undefined): Flow[] {
+  if (endpoint === undefined) return [];
+  const match: Match = { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') };
+  return [{ table: 'dnat', priority: priority.higher, match, steps: [load(reg.serviceState('choose')), goto('egressEntry')] }];
 }
 
 /** Where buckets lead that want their choice remembered. */

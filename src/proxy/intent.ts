@@ -7,8 +7,8 @@ import { isNear, type NodeLocation, topologyOf } from './endpoint-choice.ts';
 import { type Candidate, candidatesOf, isUnroutable } from './endpoint-lists.ts';
 import { FamilyEndpoints } from './family-endpoints.ts';
 import type { ProxyConfig, ProxyNode } from './proxy-config.ts';
-import { addressesOfEachPort, endpointsOfEachPort, serviceBounds } from './service-bounds.ts';
-import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from './service-intent.ts';
+import { addressesOfEachPort, endpointsOfEachPort, ownAddressesOfEachPort, serviceBounds } from './service-bounds.ts';
+import { endpointKey, type ServiceAddress, type ServiceEndpoint, type ServiceIntent } from './service-intent.ts';
 
 /** Where and how Services are served. */
 export interface Proxying {
@@ -114,9 +114,10 @@ function tooManyEndpoints(all: number | undefined, ports: number): readonly stri
 function portIntent(shared: FamilyOfService, port: ServicePort, objections: readonly string[], { node, config }: Proxying): ServiceIntent {
   const { service, clusterIp } = shared;
   const { family } = clusterIp;
-  const addresses = addressesOf(service, port, clusterIp, shared.external, config);
+  const asked = addressesOf(service, port, clusterIp, shared.external, config);
   const unknowable = port.protocol === 'SCTP' && !node.sctp;
   const { cluster, local, anyEndpoint, refused, tooMany } = shared.endpoints.of(port);
+  const addresses = withoutOwnLists(asked, cluster.length > local.length ? cluster : local, service.ports.length);
   const external = addresses.some(({ kind }) => kind !== 'cluster');
   const usesLocal = service.internalTrafficPolicy === 'Local' || (external && service.externalTrafficPolicy === 'Local');
   const transport = transports[port.protocol];
@@ -141,9 +142,27 @@ function portIntent(shared: FamilyOfService, port: ServicePort, objections: read
       ...(unknowable ? [`port ${port.port}/SCTP: the userspace data path cannot tell SCTP ports apart`] : []),
       ...objections,
       ...tooManyEndpoints(tooMany, service.ports.length),
+      ...(addresses.length < asked.length
+        ? [
+            `port ${port.port}: ${asked.length - addresses.length} external addresses that are endpoints’ as well are not served: they are too many`,
+          ]
+        : []),
       ...(refused.length > 0 ? [`port ${port.port}: no packets are sent to ${refused.length} endpoints such as ${refused[0]}`] : []),
     ],
   };
+}
+
+/** An address that is an endpoint's as well needs a list of endpoints of its own: to that one a connection goes as it is. */
+function withoutOwnLists(
+  addresses: readonly ServiceAddress[],
+  endpoints: readonly ServiceEndpoint[],
+  ports: number,
+): readonly ServiceAddress[] {
+  const most = ownAddressesOfEachPort(ports, endpoints.length);
+  if (addresses.length <= most) return addresses;
+  const keys = new Set(endpoints.map(endpointKey));
+  let own = 0;
+  return addresses.filter((address) => !keys.has(endpointKey(address)) || ++own <= most);
 }
 
 function intentName({ name, port, protocol }: ServicePort, family: Family): string {

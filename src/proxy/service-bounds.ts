@@ -9,6 +9,10 @@ export const serviceBounds = {
   portEndpoints: 100_000,
   /** Endpoints of one port. */
   endpoints: 10_000,
+  /** Of all ports together, endpoints in lists for external addresses that are an endpoint's as well: each has a list of its own. */
+  ownListEndpoints: 100_000,
+  /** The same of one port, all of whose lists are made at once. */
+  ownListEndpointsOfPort: 10_000,
   /** Source ranges: the ports share them. */
   sourceRanges: 10_000,
 } as const;
@@ -21,4 +25,10 @@ export function addressesOfEachPort(ports: number): number {
 /** How many endpoints each of `ports` ports has. */
 export function endpointsOfEachPort(ports: number): number {
   return Math.min(serviceBounds.endpoints, Math.max(1, Math.floor(serviceBounds.portEndpoints / Math.max(1, ports))));
+}
+
+/** How many external addresses of each of `ports` ports may be those of one of its `endpoints` endpoints. */
+export function ownAddressesOfEachPort(ports: number, endpoints: number): number {
+  const most = Math.min(serviceBounds.ownListEndpointsOfPort, serviceBounds.ownListEndpoints / Math.max(1, ports));
+  return Math.max(1, Math.floor(most / Math.max(1, endpoints)));
 }

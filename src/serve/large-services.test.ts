@@ -192,6 +192,16 @@ describe('a Service of many ports', () => {
     ]);
   });
 
+  it('has few addresses that are endpoints’ as well, each of which has a list of its own, and names the others', async () => {
+    const t = counted(anyExternal);
+    const externalIPs = list(1_000, (at) => ipOf(10, at));
+    await serve(t, serviceOf({ spec: { externalIPs } }), sliceOf('large-a', sliceFields.endpoints(1_000)));
+    expect(sizes(t)).toMatchObject({ ports: 1, addresses: 10, endpoints: 1_000 });
+    expect(t.served.objections.of('default/large')).toEqual([
+      'port 1: 990 external addresses that are endpoints’ as well are not served: they are too many',
+    ]);
+  });
+
   it('does not keep the change of a small Service waiting', async () => {
     const t = counted();
     const ready = (isReady: boolean) => ({ endpoints: [endpoint(0), { ...endpoint(1), conditions: { ready: isReady } }] });
