@@ -81,12 +81,13 @@ export function compareFields(before: unknown, now: unknown, schema: Schema): { 
 /** The part of `set` whose values differ between two objects. */
 export function filterLeaves(set: FieldSet, a: unknown, b: unknown, schema: Schema): FieldSet {
   const result: FieldSet = {};
+  const [ofA, ofB] = [childrenOf(a, schema), childrenOf(b, schema)];
   for (const [key, children] of Object.entries(set)) {
     if (key === self) {
       if (a === undefined) result[self] = {};
       continue;
     }
-    const [left, right] = [childAt(a, key, schema), childAt(b, key, schema)];
+    const [left, right] = [ofA(key), ofB(key)];
     if (isLeaf(children)) {
       if (!equalJson(left.value, right.value)) result[key] = {};
       continue;
@@ -97,14 +98,28 @@ export function filterLeaves(set: FieldSet, a: unknown, b: unknown, schema: Sche
   return result;
 }
 
+interface Child {
+  readonly value: unknown;
+  readonly schema: Schema;
+}
+
 /** Follows one step of a set into a value. */
-export function childAt(value: unknown, key: string, schema: Schema): { readonly value: unknown; readonly schema: Schema } {
-  const name = key.slice(2);
-  if (schema.type === 'object') return { value: field(value, name), schema: schema.fields.get(name)?.schema ?? { type: 'any' } };
-  if (schema.type === 'map') return { value: field(value, name), schema: schema.values };
-  if (schema.type === 'list' && Array.isArray(value))
-    return { value: value.find((item) => itemKey(item, schema) === key), schema: schema.items };
-  return { value: undefined, schema: schema.type === 'list' ? schema.items : { type: 'any' } };
+export function childAt(value: unknown, key: string, schema: Schema): Child {
+  return childrenOf(value, schema)(key);
+}
+
+/** Follows steps of a set into a value. A list is indexed once for all of them: a Service may have thousands of ports. */
+function childrenOf(value: unknown, schema: Schema): (key: string) => Child {
+  if (schema.type === 'list') {
+    const items = new Map<string, unknown>();
+    // Of two items with one key, the first.
+    for (const item of Array.isArray(value) ? value.toReversed() : []) items.set(itemKey(item, schema), item);
+    return (key) => ({ value: items.get(key), schema: schema.items });
+  }
+  if (schema.type === 'object')
+    return (key) => ({ value: field(value, key.slice(2)), schema: schema.fields.get(key.slice(2))?.schema ?? { type: 'any' } });
+  if (schema.type === 'map') return (key) => ({ value: field(value, key.slice(2)), schema: schema.values });
+  return () => ({ value: undefined, schema: { type: 'any' } });
 }
 
 export function isLeaf(set: FieldSet): boolean {
