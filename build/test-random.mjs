@@ -3,7 +3,7 @@ import { sayClosingLine } from './test-run/closing-line.mjs';
 import { readRecord } from './test-run/record.mjs';
 import { recordFileOf, runTests } from './test-run/run-tests.mjs';
 
-const help = `npm run test:random [-- options]: the random tests, longer than \`npm test\` has them; some ten minutes
+const help = `npm run test:random [-- options]: the random tests, longer than \`npm test\` has them; some forty minutes
 
   --seed N      repeat a run that printed this seed; a new one without it
   --only LIST   parts, with commas between them; --list says which there are
@@ -35,6 +35,11 @@ const parts = {
     what: 'a running cluster harmed and changed in 20 steps of seed 17, and in 20 of the seed of this run',
     args: ['--project', 'e2e', 'test/e2e/torture'],
     env: { SEINE_TEST_TORTURE_STEPS: '20' },
+  },
+  hostile: {
+    what: '500 valid objects of seed 38, and 500 of the seed of this run, that a tenant, a pod author or a node may write and that must harm no other',
+    args: ['--project', 'e2e', 'test/e2e/hostile'],
+    env: { SEINE_TEST_HOSTILE_OBJECTS: '500' },
   },
 };
 

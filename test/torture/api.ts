@@ -33,18 +33,33 @@ interface Kubeconfig {
 /** A client of the API server, and what its requests are made of, for who passes on another's. */
 export class Api {
   readonly #options: RequestOptions;
+  readonly #kubeconfig: string;
 
-  constructor(kubeconfig: string) {
+  /** @param bearer a token of another user than the one of the file */
+  constructor(kubeconfig: string, bearer?: string) {
+    this.#kubeconfig = kubeconfig;
     const { clusters, users } = parse(readFileSync(kubeconfig, 'utf8')) as Kubeconfig;
     const cluster = clusters[0]?.cluster;
     const user = users[0]?.user;
     if (cluster === undefined || user === undefined) throw new Error(`${kubeconfig} names no cluster, or no user`);
     const { hostname, port } = new URL(cluster.server);
     const pem = (data: string | undefined) => data && Buffer.from(data, 'base64');
-    const [ca, cert, key] = [cluster['certificate-authority-data'], user['client-certificate-data'], user['client-key-data']].map(pem);
+    const own = bearer === undefined ? [user['client-certificate-data'], user['client-key-data']] : [];
+    const [ca, cert, key] = [cluster['certificate-authority-data'], ...own].map(pem);
     const servername = cluster['tls-server-name'];
     const agent = new Agent({ keepAlive: true, ca, cert, key, ...(servername !== undefined && { servername }) });
-    this.#options = { hostname, port, agent, headers: user.token === undefined ? {} : { Authorization: `Bearer ${user.token}` } };
+    const token = bearer ?? user.token;
+    this.#options = { hostname, port, agent, headers: token === undefined ? {} : { Authorization: `Bearer ${token}` } };
+  }
+
+  /** A client of the same server, as another user. */
+  as(bearer: string): Api {
+    return new Api(this.#kubeconfig, bearer);
+  }
+
+  /** Of the server. */
+  get host(): string {
+    return String(this.#options.hostname);
   }
 
   /** Options of a request of ours with these. */

@@ -1,0 +1,73 @@
+import type { ApiObject } from '../api.ts';
+import type { Random } from '../random.ts';
+import { hostileNamespace } from './actors.ts';
+import type { Drawing } from './drawing.ts';
+import { nodePorts } from './places.ts';
+import { awkwardNames, awkwardValues, listOf, sizeOf } from './sizes.ts';
+
+/** On each a responder listens. */
+const portsMost = 300;
+
+/** A pod that wants host ports: those of others, at addresses of others. */
+export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }: Drawing): ApiObject {
+  const count = sizeOf(random, portsMost);
+  // With one port that is refused the pod has no network at all: most ask for one or two.
+  const few = Math.min(count, random.pick([1, 1, 1, 2, 12]));
+  const address = random.pick(foreign).address;
+  return {
+    metadata: {
+      name,
+      namespace: hostileNamespace,
+      labels: { app: random.pick(['attacker', 'attacker', 'web']), [random.pick(awkwardNames)]: random.pick(awkwardValues) },
+      annotations: {
+        ...random.pick([
+          {},
+          {},
+          { 'kubernetes.io/ingress-bandwidth': 'none' },
+          { 'kubernetes.io/egress-bandwidth': random.pick(['1P', '-1', '1k']) },
+        ]),
+        'example.com/constructor': random.pick(awkwardValues),
+      },
+    },
+    spec: {
+      nodeSelector: { 'kubernetes.io/hostname': random.pick(nodes) },
+      terminationGracePeriodSeconds: 0,
+      containers: [
+        {
+          name: random.pick(awkwardNames),
+          image: 'responder',
+          ports: [
+            { containerPort: 80, protocol: 'TCP' },
+            { containerPort: 80, protocol: 'UDP' },
+            ...listOf(few, (index) => hostPort(index, { random, address, foreign, nodePortsTaken })),
+            ...listOf(count - few, (index) => ({
+              containerPort: 2_000 + index,
+              hostPort: 40_000 + index,
+              protocol: 'TCP',
+              hostIP: address,
+            })),
+          ],
+        },
+      ],
+    },
+  };
+}
+
+interface HostPortDrawn {
+  readonly random: Random;
+  readonly address: string;
+  readonly foreign: Drawing['foreign'];
+  readonly nodePortsTaken: readonly number[];
+}
+
+/** Each leads to a port on which the pod answers, and nothing else does. */
+function hostPort(index: number, { random, address, foreign, nodePortsTaken }: HostPortDrawn): object {
+  const port = random.pick([80, 80, 443, 53, ...nodePorts, ...nodePortsTaken, 1_024 + random.below(60_000)]);
+  const hostIP = random.pick([address, address, address, address, random.pick(foreign).address, '', '0.0.0.0']);
+  return {
+    containerPort: 1_000 + index,
+    hostPort: port,
+    protocol: index % 3 === 2 ? 'UDP' : 'TCP',
+    ...(hostIP !== '' && { hostIP }),
+  };
+}

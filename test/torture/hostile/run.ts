@@ -1,0 +1,267 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Api, ApiObject } from '../api.ts';
+import { Lab, type LabOptions, root } from '../lab.ts';
+import { Random } from '../random.ts';
+import { type Actors, createActors, hostileNamespace, rogueNode } from './actors.ts';
+import { drawWrites, type WriteKind } from './draw-write.ts';
+import { abridged, addressesIn, type Drawing, type HostileWrite } from './drawing.ts';
+import { HarmCheck, nodePortOf } from './harm-check.ts';
+import { LivezWatch } from './livez.ts';
+import { drawRejoin } from './nodes.ts';
+import { type ForeignAddress, foreignAddresses } from './places.ts';
+import { createVictim, type Victim, victimNamespace } from './victim.ts';
+
+export interface HostileOptions extends LabOptions {
+  readonly seed: number;
+  readonly steps: readonly number[];
+  /** How many times the deadlines a machine that does other things as well is given. */
+  readonly patience: number;
+  /** What is written; of every kind if left out. */
+  readonly kinds?: readonly WriteKind[];
+  /** After a failure, as long as all agents live. */
+  readonly goesOn?: boolean;
+  readonly say: (line: string) => void;
+}
+
+export interface HostileReport {
+  readonly number: number;
+  readonly what: string;
+  /** Whether the API server stored it. */
+  readonly accepted: boolean;
+  readonly problems: readonly string[];
+  readonly slowestLivezMs: number;
+  readonly changeMs: number;
+}
+
+/** Within which an agent answers that it lives, and a Service of another is followed. */
+const withinMs = 1_000;
+/** A pod that has no network by then is refused one. */
+const podStartMs = 1_500;
+const pollMs = 50;
+const rejoinEvery = 10;
+const paths: Readonly<Record<HostileWrite['plural'], string>> = {
+  services: `/api/v1/namespaces/${hostileNamespace}/services`,
+  pods: `/api/v1/namespaces/${hostileNamespace}/pods`,
+  endpointslices: `/apis/discovery.k8s.io/v1/namespaces/${hostileNamespace}/endpointslices`,
+  networkpolicies: `/apis/networking.k8s.io/v1/namespaces/${hostileNamespace}/networkpolicies`,
+  nodes: '/api/v1/nodes',
+};
+const listed = ['services', 'pods', 'endpointslices', 'networkpolicies'] as const;
+
+/** A cluster in which one tenant, one pod author and one node's credentials write what is valid and meant to harm. */
+export class HostileCluster {
+  readonly #options: HostileOptions;
+  readonly #lab: Lab;
+  readonly #actors: Actors;
+  readonly #victim: Victim;
+  readonly #harm: HarmCheck;
+  readonly #livez: LivezWatch;
+  readonly #foreign: readonly ForeignAddress[];
+  /** What there is of the attackers', oldest first. */
+  readonly #theirs: Record<string, readonly ApiObject[]> = {};
+
+  private constructor(options: HostileOptions, lab: Lab, actors: Actors, victim: Victim, foreign: readonly ForeignAddress[]) {
+    this.#options = options;
+    this.#lab = lab;
+    this.#actors = actors;
+    this.#victim = victim;
+    this.#foreign = foreign;
+    this.#harm = new HarmCheck(lab, victim, options.patience);
+    this.#livez = new LivezWatch([lab.tried, lab.other], withinMs * options.patience);
+  }
+
+  static async begin(options: HostileOptions): Promise<HostileCluster> {
+    const lab = await Lab.raise(options);
+    try {
+      const actors = await createActors(lab);
+      await joinRogue(lab.api, ['10.244.40.0/22']);
+      const victim = await createVictim(lab);
+      const nodes = [lab.tried, lab.other];
+      const nodeObjects = await lab.api.list('/api/v1/nodes');
+      const { services, pods } = victim;
+      const { loadBalancer, apiServer } = { loadBalancer: [], apiServer: await apiServerOf(lab.api) };
+      const foreign = foreignAddresses({ nodes, pods, services, nodeObjects, loadBalancer, apiServer });
+      return new HostileCluster(options, lab, actors, victim, foreign);
+    } catch (thrown) {
+      await lab.remove();
+      throw thrown;
+    }
+  }
+
+  /** Does the steps until one harms somebody. Step −1 looks before anything was written. */
+  async *steps(): AsyncGenerator<HostileReport> {
+    const before = await this.#look(new Random(this.#options.seed, -1), [], -1);
+    yield { number: -1, what: 'nothing', accepted: true, ...before };
+    if (before.problems.length > 0) return;
+    for (const number of this.#options.steps) {
+      const report = await this.#step(number);
+      yield report;
+      if (report.problems.length > 0 && !(this.#options.goesOn && (await this.#allLive()))) return;
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#livez.close();
+    this.#harm.close();
+    await this.#lab.remove();
+  }
+
+  async #allLive(): Promise<boolean> {
+    return (await this.#lab.status()).nodes.every(({ agentPid }) => agentPid !== null);
+  }
+
+  async #step(number: number): Promise<HostileReport> {
+    const random = new Random(this.#options.seed, number);
+    if (number % rejoinEvery === rejoinEvery - 1) await this.#rejoin(random);
+    for (const plural of listed) this.#theirs[plural] = await this.#live(plural);
+    const writes = drawWrites(number, this.#drawing(random), this.#options.kinds);
+    const said: string[] = [];
+    const problems: string[] = [];
+    for (const write of writes) {
+      const refusal = await this.#write(write);
+      said.push(`${wordsOf(write)}${refusal === undefined ? '' : `: refused, ${refusal.slice(0, 300)}`}`);
+      if (refusal !== undefined && / 5\d\d | 403 |: no answer$/.test(refusal)) problems.push(`the API server: ${refusal}`);
+    }
+    said.push(...(await this.#podsStart(writes)));
+    const seen = await this.#look(random, writes, number);
+    const all = [...problems, ...seen.problems];
+    if (all.length > 0) this.#keep(number, writes);
+    const accepted = said.every((line) => !line.includes(': refused'));
+    return { ...seen, number, what: said.join('; '), accepted, problems: all };
+  }
+
+  /** Waits until the pods that were written have a network, or were refused one for some time. @returns what became of each */
+  async #podsStart(writes: readonly HostileWrite[]): Promise<string[]> {
+    const names = writes.flatMap(({ verb, plural, object }) => (verb === 'create' && plural === 'pods' ? object.metadata.name : []));
+    const untilMs = performance.now() + podStartMs * this.#options.patience;
+    for (;;) {
+      const { pods } = await this.#lab.status();
+      const isThere = (name: string): boolean =>
+        pods.some((pod) => pod.namespace === hostileNamespace && pod.name === name && pod.ips.length > 0);
+      if (names.every(isThere) || performance.now() > untilMs)
+        return await Promise.all(
+          names.map(async (name) => (isThere(name) ? `${name} runs` : `${name} has no network, ${await this.#sandboxRefusal(name)}`)),
+        );
+      await sleep(pollMs);
+    }
+  }
+
+  /** What the runtime was told. */
+  async #sandboxRefusal(pod: string): Promise<string> {
+    const events = await this.#lab.api.list(`/api/v1/namespaces/${hostileNamespace}/events`);
+    const about = events.filter(({ involvedObject }) => (involvedObject as { readonly name?: string } | undefined)?.name === pod);
+    const failed = about.findLast(({ reason }) => reason === 'FailedCreatePodSandBox');
+    return String(failed?.['message'] ?? 'and nothing is said of it').slice(0, 200);
+  }
+
+  #drawing(random: Random): Drawing {
+    const open = this.#victim.services.filter(({ spec }) => spec?.['type'] === 'LoadBalancer');
+    const nodes = [this.#lab.tried.name, this.#lab.other.name];
+    return { random, foreign: this.#foreign, nodePortsTaken: open.map(nodePortOf), nodes, theirs: this.#theirs };
+  }
+
+  /** What lives of a kind, oldest first; not the pods that the attack came from. */
+  async #live(plural: (typeof listed)[number]): Promise<readonly ApiObject[]> {
+    const all = await this.#lab.api.list(paths[plural]);
+    const own = all.filter(({ metadata }) => !/^attacker-\d$/.test(metadata.name) && !('ownerReferences' in metadata));
+    const numberOf = ({ metadata }: ApiObject): number => Number(/-(\d+)$/.exec(metadata.name)?.[1] ?? 0);
+    return own.filter(({ metadata }) => !('deletionTimestamp' in metadata)).toSorted((a, b) => numberOf(a) - numberOf(b));
+  }
+
+  /** @returns why it was refused; undefined if it was not */
+  async #write({ actor, verb, plural, object, change = {} }: HostileWrite): Promise<string | undefined> {
+    const api = this.#actors[actor];
+    const path = `${paths[plural]}/${object.metadata.name}`;
+    try {
+      if (verb === 'create') await api.create(paths[plural], object);
+      else if (verb === 'delete') await api.delete(path);
+      else await api.patch(verb === 'patch' ? path : `${path}/status`, change);
+      return undefined;
+    } catch (thrown) {
+      return thrown instanceof Error ? thrown.message : String(thrown);
+    }
+  }
+
+  async #look(
+    random: Random,
+    writes: readonly HostileWrite[],
+    number: number,
+  ): Promise<Pick<HostileReport, 'problems' | 'slowestLivezMs' | 'changeMs'>> {
+    const { patience } = this.#options;
+    const port = 10_000 + ((number + 2) % 10_000);
+    const changing = await this.#lab.api.patch(`/api/v1/namespaces/${victimNamespace}/services/changing`, {
+      spec: { ports: [{ name: 'tcp', protocol: 'TCP', port, targetPort: 80 }] },
+    });
+    const change = await this.#harm.change(changing, port, withinMs * patience);
+    const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
+    const theirs = { nodes: [this.#lab.tried, this.#lab.other], pods, services };
+    const written = writes.map(({ object, change: patch }) => ({ object, patch }));
+    const addresses = new Set([...addressesIn(written), ...(wantsEveryAddress(written) ? this.#nodeAddresses() : [])]);
+    const packets = await this.#harm.afterWrite(random, this.#foreign, { addresses, ports: portsIn(written), theirs });
+    const { problems, slowestMs } = this.#livez.take();
+    return { problems: [...problems, ...change.problems, ...packets], slowestLivezMs: slowestMs, changeMs: change.tookMs };
+  }
+
+  #nodeAddresses(): readonly string[] {
+    return [this.#lab.tried, this.#lab.other].flatMap(({ ip }) => ip);
+  }
+
+  /** The rogue machine is reinstalled: its Node goes, and its kubelet creates it with networks that are others'. */
+  async #rejoin(random: Random): Promise<void> {
+    await this.#lab.api.delete(`/api/v1/nodes/${rogueNode}`);
+    const podCidrs = drawRejoin(this.#drawing(random));
+    this.#options.say(`the Node ${rogueNode} joins again, with ${podCidrs.join(', ')}`);
+    await joinRogue(this.#lab.api, podCidrs);
+  }
+
+  /** Whole, for who looks for the cause. */
+  #keep(number: number, writes: readonly HostileWrite[]): void {
+    const folder = join(root, '.cache', 'hostile');
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, `${this.#options.seed}-${number}.json`);
+    writeFileSync(file, `${JSON.stringify({ writes, theirs: this.#theirs }, null, 1)}\n`);
+    this.#options.say(`what was written last, and what was there of the attackers': ${file}`);
+    for (const { object, change } of writes) this.#options.say(JSON.stringify(abridged(change ?? object)));
+  }
+}
+
+async function joinRogue(api: Api, podCIDRs: readonly string[]): Promise<void> {
+  await api.create('/api/v1/nodes', { metadata: { name: rogueNode }, spec: { podCIDR: podCIDRs[0], podCIDRs } });
+  const addresses = [{ type: 'InternalIP', address: '192.168.77.66' }];
+  await api.patch(`/api/v1/nodes/${rogueNode}/status`, { status: { addresses } });
+}
+
+/** Where nodes reach it. */
+async function apiServerOf(api: Api): Promise<string> {
+  const slices = await api.list('/apis/discovery.k8s.io/v1/namespaces/default/endpointslices');
+  const endpoints = slices.flatMap(({ endpoints: all }) => (all ?? []) as readonly { readonly addresses: readonly string[] }[]);
+  return endpoints[0]?.addresses[0] ?? '172.31.255.254';
+}
+
+function wordsOf({ actor, verb, plural, object, change }: HostileWrite): string {
+  const octets = JSON.stringify(change ?? object).length;
+  const ports = verb === 'create' && plural === 'pods' ? `, host ports ${hostPortsIn(object)}` : '';
+  return `the ${actor}: ${verb} ${plural} ${object.metadata.name}${verb === 'delete' ? '' : ` (${octets} octets${ports})`}`;
+}
+
+/** The first of them, as people read them. */
+function hostPortsIn(pod: ApiObject): string {
+  const found = Array.from(JSON.stringify(pod).matchAll(/"hostPort":(\d+),"protocol":"(\w+)"(?:,"hostIP":"([^"]*)")?/g));
+  return found
+    .slice(0, 3)
+    .map(([, port, protocol, address = '']) => `${address} ${port}/${protocol}`.trim())
+    .join(', ');
+}
+
+/** Whether a host port is of each address of a node. */
+function wantsEveryAddress(written: unknown): boolean {
+  return /"hostPort":\d+,"protocol":"\w+"(?:\}|,"hostIP":"(?:0\.0\.0\.0|::)")/.test(JSON.stringify(written));
+}
+
+/** Ports that writes name, those of pods first; each once. */
+function portsIn(value: unknown): readonly number[] {
+  const found = JSON.stringify(value).matchAll(/"(?:hostPort|port|nodePort|healthCheckNodePort)":(\d+)/g);
+  return [...new Set(Array.from(found, ([, port]) => Number(port)))];
+}

@@ -1,0 +1,55 @@
+import type { Random } from '../random.ts';
+
+/** What etcd takes of one object (octets); an API server stores no larger one. */
+export const objectOctetsMost = 1_500_000;
+/** Of that, what is left for all that is not in a list. */
+const listOctetsMost = 1_200_000;
+
+/** How many members a repeating field gets: one, a few, hundreds, or as many as an API server stores. */
+export function sizeOf(random: Random, most: number): number {
+  const kind = random.below(20);
+  if (kind < 8) return Math.min(most, 1);
+  if (kind < 14) return Math.min(most, 2 + random.below(7));
+  if (kind < 18) return Math.min(most, 50 + random.below(450));
+  return most;
+}
+
+/**
+ * Sizes of two repeating fields of one object: both as `sizeOf` draws them, or both as large as fits.
+ *
+ * @param octets of a member of each, as JSON
+ */
+export function pairOfSizes(random: Random, octets: readonly [number, number], most: readonly [number, number]): readonly [number, number] {
+  const fits = (count: number, at: 0 | 1): number => Math.max(1, Math.min(count, most[at], Math.floor(listOctetsMost / 2 / octets[at])));
+  if (random.chance(0.85)) return [fits(sizeOf(random, most[0]), 0), fits(sizeOf(random, most[1]), 1)];
+  return [fits(most[0], 0), fits(most[1], 1)];
+}
+
+export function listOf<T>(count: number, each: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => each(index));
+}
+
+/** Where code looks a name up in an object without a look at whose member it is. */
+export const awkwardNames = [
+  'constructor',
+  'prototype',
+  'hasownproperty',
+  'valueof',
+  'tostring',
+  'proto',
+  'null',
+  'undefined',
+  'nan',
+] as const;
+/** As values of labels, which may have capitals. */
+export const awkwardValues = [
+  'constructor',
+  'hasOwnProperty',
+  'toString',
+  'valueOf',
+  'isPrototypeOf',
+  'a__proto__b',
+  'true',
+  '0',
+  '',
+] as const;
