@@ -14,7 +14,7 @@ import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import { ClassRows, type ClassRowsOptions } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
-import { NumberReturns } from './number-returns.ts';
+import { NumberReturns, shortageText } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { ServiceOpenings } from './service-openings.ts';
@@ -159,7 +159,7 @@ export class Enforcement {
 
   /** What is denied that policies allow, in words. */
   get shortages(): readonly string[] {
-    return this.#options.flows.problems;
+    return [...this.#engine.shortages.map(shortageText), ...this.#options.flows.problems];
   }
 
   /** Of what all attachments have on the bridge. */

@@ -4,16 +4,27 @@ import { type Addresses, families } from './addresses.ts';
 import type { Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
+import { termsBeyond } from './peer-shares.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
 import type { Pair, Relations } from './relations.ts';
 import { SteadyRows } from './steady-rows.ts';
-import type { BlockTerm } from './term.ts';
+import type { BlockTerm, Term } from './term.ts';
 
 interface IdentitiesOptions {
   readonly membership: Membership;
   readonly relations: Relations;
   readonly kinds: PodKinds;
   readonly addresses: Addresses;
+  /** So many sets of blocks and whole namespaces can be told apart. */
+  readonly setsMost: number;
+}
+
+/** An address with a row of its own, or one that would have it if no term were left out. */
+interface OwnRow {
+  /** By all terms in use. */
+  readonly full: PeerSet;
+  /** By those that are not left out; undefined: the same as its network. */
+  readonly pair: Pair | undefined;
 }
 
 /** Which identity each address has in one direction: rows of networks, and of addresses that are something else than their network. */
@@ -25,8 +36,13 @@ export class Identities {
   #peerSets = new Map<ReadonlySet<TermHolding>, PeerSet>();
   #networkRows = new Map<string, PeerSet>();
   /** Addresses with a row of their own. */
-  readonly #own = new Map<string, Pair>();
+  readonly #own = new Map<string, OwnRow>();
   #unions = new Map<string, PeerSet>();
+  /** How many networks and addresses have each set, by all terms in use. */
+  readonly #fullSets = new Map<PeerSet, number>();
+  #leftOut: ReadonlySet<TermHolding> = new Set();
+  /** Sets without terms that are left out. */
+  readonly #served = new Map<PeerSet, PeerSet>();
 
   constructor(options: IdentitiesOptions) {
     this.#options = options;
@@ -47,11 +63,56 @@ export class Identities {
       this.#renewAddress(ip);
       yield;
     }
+    yield* this.#share();
+  }
+
+  /** Terms that apply to no address, because there are more sets than can be told apart. */
+  get leftOut(): ReadonlySet<TermHolding> {
+    return this.#leftOut;
   }
 
   *setsInUse(): Iterable<PeerSet> {
+    yield* this.#fullSets.keys();
+    yield* this.#served.values();
     yield* this.#networkRows.values();
     yield* this.#peerSets.values();
+  }
+
+  /** Leaves terms out, or takes them back in; then every row may be another one. */
+  *#share(): Steps {
+    const { setsMost: most, relations } = this.#options;
+    if (this.#fullSets.size <= most && this.#leftOut.size === 0) return;
+    const claimantsOf = (term: Term): ReadonlySet<string> => relations.namespacesOf(term);
+    const leftOut = yield* termsBeyond({ sets: this.#fullSets.keys(), most, claimantsOf });
+    const before = this.#leftOut;
+    this.#leftOut = leftOut;
+    this.#served.clear();
+    if (leftOut.size === before.size && [...leftOut].every((each) => before.has(each))) return;
+    for (const cidr of this.#networkRows.keys()) {
+      this.#renewRow(cidr);
+      yield;
+    }
+    for (const cidr of [...this.#own.keys()]) {
+      this.#renewAddress(parseCidr(cidr).network);
+      yield;
+    }
+  }
+
+  #servedOf(full: PeerSet): PeerSet {
+    if (this.#leftOut.size === 0) return full;
+    const known = this.#served.get(full);
+    if (known) return known;
+    const set = this.#options.membership.sets.of(full.holdings.filter((each) => !this.#leftOut.has(each)));
+    this.#served.set(full, set);
+    return set;
+  }
+
+  /** A network or an address comes to have a set, or no longer has it. */
+  #count(full: PeerSet, by: 1 | -1): void {
+    if (full === this.#options.membership.sets.empty) return;
+    const uses = (this.#fullSets.get(full) ?? 0) + by;
+    if (uses === 0) this.#fullSets.delete(full);
+    else this.#fullSets.set(full, uses);
   }
 
   /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
@@ -88,11 +149,17 @@ export class Identities {
     const rows = new Map<string, PeerSet>();
     for (const family of families)
       for (const { cidr, held } of this.#networks[family].rows) {
-        rows.set(cidr.text, this.#peerSetOf(held));
+        const set = this.#peerSetOf(held);
+        rows.set(cidr.text, set);
+        this.#count(set, 1);
         yield;
       }
     const before = this.#networkRows;
     this.#networkRows = rows;
+    for (const set of before.values()) {
+      this.#count(set, -1);
+      yield;
+    }
     for (const [text, set] of rows) {
       if (before.get(text) !== set) this.#renewRow(text);
       yield;
@@ -106,16 +173,22 @@ export class Identities {
   #renewAddress(ip: Ip): void {
     const { relations, membership } = this.#options;
     const network = this.#networkOf(ip);
-    const { coarse, fine } = this.#identityOf(ip, network);
+    const { coarse: full, fine } = this.#identityOf(ip, network);
     const cidr = hostCidr(ip).text;
     const before = this.#own.get(cidr);
+    const coarse = this.#servedOf(full);
     // Also one that its network has come to have: a row of its own would say nothing.
-    const isOwn = coarse !== network || fine !== membership.sets.empty;
-    if (isOwn ? before?.coarse === coarse && before.fine === fine : !before) return;
-    if (isOwn) this.#own.set(cidr, relations.acquirePair(coarse, fine));
+    const isOwn = coarse !== this.#servedOf(network) || fine !== membership.sets.empty;
+    const pair = before?.pair;
+    if (before?.full === full && (isOwn ? pair?.coarse === coarse && pair.fine === fine : !pair)) return;
+    const isKept = isOwn || full !== network;
+    if (!isKept && !before) return;
+    if (isKept) this.#own.set(cidr, { full, pair: isOwn ? relations.acquirePair(coarse, fine) : undefined });
     else this.#own.delete(cidr);
+    if (isKept) this.#count(full, 1);
+    if (before) this.#count(before.full, -1);
     this.#renewRow(cidr);
-    if (before) relations.releasePair(before);
+    if (pair) relations.releasePair(pair);
   }
 
   #identityOf(ip: Ip, network: PeerSet): { readonly coarse: PeerSet; readonly fine: PeerSet } {
@@ -136,8 +209,10 @@ export class Identities {
     const { relations, membership } = this.#options;
     const network = this.#networkRows.get(cidr);
     const before = this.rows.current.get(cidr);
-    const own = this.#own.get(cidr);
-    const pair = own ? relations.acquirePair(own.coarse, own.fine) : network && relations.acquirePair(network, membership.sets.empty);
+    const own = this.#own.get(cidr)?.pair;
+    const ofNetwork = network && relations.acquirePair(this.#servedOf(network), membership.sets.empty);
+    const pair = own ? relations.acquirePair(own.coarse, own.fine) : ofNetwork;
+    if (own && ofNetwork) relations.releasePair(ofNetwork);
     if (pair) this.rows.set(cidr, pair);
     else this.rows.delete(cidr);
     if (before) relations.releasePair(before);
@@ -172,9 +247,11 @@ function* networksOf(marks: readonly PrefixMark<TermHolding>[]): Steps<Readonly<
   return { ipv4: yield* prefixSets('ipv4', marks), ipv6: yield* prefixSets('ipv6', marks) };
 }
 
-function* blockMarks({ cidr, except }: BlockTerm): Iterable<PrefixMark<true>> {
-  yield { cidr, adds: true };
-  for (const each of except) yield { cidr: each, removes: true };
+function* blockMarks({ blocks }: BlockTerm): Iterable<PrefixMark<true>> {
+  for (const { cidr, except } of blocks) {
+    yield { cidr, adds: true };
+    for (const each of except) yield { cidr: each, removes: true };
+  }
 }
 
 function* markKinds(dirty: Map<string, Ip>, kinds: Iterable<Kind>): Steps {

@@ -87,18 +87,21 @@ function rulesOf(
   });
 }
 
+/** All blocks of a rule are one term, at the place of the first: no rule distinguishes them. */
 function termsOf(namespace: string, peers: readonly NetworkPolicyPeer[]): readonly Term[] {
   const terms = new Map<string, Term>();
-  for (const peer of peers) {
-    const term = termOf(namespace, peer);
+  const isBlock = (peer: NetworkPolicyPeer) => 'cidr' in peer;
+  const blocks = peers.flatMap((peer) => ('cidr' in peer ? [{ cidr: parseCidr(peer.cidr), except: peer.except.map(parseCidr) }] : []));
+  const first = peers.findIndex(isBlock);
+  for (const [at, peer] of peers.entries()) {
+    const term = 'cidr' in peer ? (at === first ? blockTerm(blocks) : undefined) : termOf(namespace, peer);
     if (term) terms.set(term.text, term);
   }
   return [...terms.values()];
 }
 
 /** Undefined: nothing can match. */
-function termOf(namespace: string, peer: NetworkPolicyPeer): Term | undefined {
-  if ('cidr' in peer) return blockTerm(parseCidr(peer.cidr), peer.except.map(parseCidr));
+function termOf(namespace: string, peer: Exclude<NetworkPolicyPeer, { readonly cidr: string }>): Term | undefined {
   const pods = selectorOf(peer.pods);
   const namespaces = peer.namespaces ? selectorOf(peer.namespaces) : namespace;
   if (!pods || namespaces === undefined) return undefined;

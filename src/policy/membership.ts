@@ -136,6 +136,7 @@ export class Membership {
       yield;
     }
     this.#gone.clear();
+    if (blocks) this.sets.sweepSoon();
     return blocks;
   }
 

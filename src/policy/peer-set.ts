@@ -52,6 +52,11 @@ export class PeerSets {
     return this.of(new Set(filled.flatMap(({ holdings }) => holdings)));
   }
 
+  /** Terms that name networks, perhaps thousands, are no longer used: sets that have them are forgotten by the next sweep. */
+  sweepSoon(): void {
+    this.#sweepAt = 0;
+  }
+
   /** @param inUse gives every set that is still referred to */
   *sweep(inUse: () => Iterable<PeerSet>): Steps {
     if (this.#sets.size < this.#sweepAt) return;

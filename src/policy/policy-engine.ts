@@ -28,6 +28,17 @@ export interface PolicyChange {
   readonly egress: DirectionChange;
 }
 
+/** Rules of one namespace with peers to which they do not apply: the node has more sets of peers than numbers. */
+export interface PeerShortage {
+  readonly direction: PolicyDirection;
+  readonly namespace: string;
+  /** By name, sorted. */
+  readonly rules: readonly string[];
+}
+
+/** Some numbers of `sourceCoarse` are kept for sets that replace others while the bridge still has these. */
+const SETS_MOST = 4_000;
+
 interface DirectionChange {
   readonly identities: ReadonlySet<string>;
   readonly relations: ReadonlySet<string>;
@@ -42,7 +53,7 @@ export class PolicyEngine {
   readonly #kinds = new PodKinds();
   readonly #namespaces = new NamespaceLabels();
   readonly #addresses = new Addresses();
-  readonly #directions = { ingress: this.#newDirection(), egress: this.#newDirection() };
+  readonly #directions: Readonly<Record<PolicyDirection, PolicyEngineDirection>>;
   readonly #subjects: Subjects;
   readonly #dirtyNamespaces = new Set<string>();
   readonly #moved = new Map<string, Ip>();
@@ -50,10 +61,12 @@ export class PolicyEngine {
   #isRunning = false;
   #nodesChanged = false;
   #ownNode: ReadonlySet<string> = new Set();
+  #shortages: readonly PeerShortage[] = [];
 
-  /** @param nodeName the node whose pods are the subjects */
-  constructor(nodeName: string) {
+  /** @param nodeName the node whose pods are the subjects @param setsMost so many sets of blocks and whole namespaces can be told apart in a direction */
+  constructor(nodeName: string, setsMost = SETS_MOST) {
     this.#nodeName = nodeName;
+    this.#directions = { ingress: this.#newDirection(setsMost), egress: this.#newDirection(setsMost) };
     this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
   }
 
@@ -220,8 +233,25 @@ export class PolicyEngine {
       relations.publish();
       identities.rows.publish();
     }
+    this.#shortages = this.#shortagesNow();
     this.#inbox.open();
     this.#isRunning = false;
+  }
+
+  /** Rules with peers that are left out of them, as of the last `publish`. */
+  get shortages(): readonly PeerShortage[] {
+    return this.#shortages;
+  }
+
+  #shortagesNow(): readonly PeerShortage[] {
+    const shortages: PeerShortage[] = [];
+    for (const direction of policyDirections) {
+      const { identities, relations } = this.#directions[direction];
+      const rules = new Set<string>();
+      for (const { term } of identities.leftOut) for (const rule of relations.rulesWith(term)) rules.add(rule);
+      for (const [namespace, own] of Map.groupBy([...rules].sort(), namespaceOf)) shortages.push({ direction, namespace, rules: own });
+    }
+    return shortages;
   }
 
   /**
@@ -252,10 +282,10 @@ export class PolicyEngine {
     }
   }
 
-  #newDirection(): PolicyEngineDirection {
+  #newDirection(setsMost: number): PolicyEngineDirection {
     const membership = new Membership(this.#kinds, this.#namespaces);
     const relations = new Relations(membership.sets.empty);
-    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses });
+    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses, setsMost });
     return { membership, relations, identities };
   }
 

@@ -1,6 +1,6 @@
 import type { Steps } from '../async/steps.ts';
 import { addressBits, type Cidr, type Family, type Ip } from '../net/ip.ts';
-import { byAddress } from './term.ts';
+import { byAddress } from './block-union.ts';
 
 /** That something begins or ends to hold in a network. What is said of a smaller network counts there. */
 export interface PrefixMark<T> {

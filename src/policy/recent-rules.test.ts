@@ -35,6 +35,15 @@ describe('the rules of pods', () => {
     expect(rules.of('ingress', [], {})).toBeUndefined();
   });
 
+  it('are not kept for a policy that is gone', () => {
+    const rules = new RecentRules();
+    const [gone, other] = [[intentOf('one')], [intentOf('two')]];
+    const made = [gone, other].map((policies) => rules.of('ingress', policies, {}));
+    for (const policy of gone) rules.forget(policy);
+    expect(rules.of('ingress', gone, {})).not.toBe(made[0]);
+    expect(rules.of('ingress', other, {})).toBe(made[1]);
+  });
+
   it('are kept for so many kinds of pods, those that came last', () => {
     const rules = new RecentRules();
     const kinds = Array.from({ length: 129 }, (_, at) => [intentOf(`p${at}`)]);

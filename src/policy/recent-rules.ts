@@ -28,4 +28,8 @@ export class RecentRules {
     if (this.#made.size > KEPT_MOST && oldest !== undefined) this.#made.delete(oldest);
     return rules;
   }
+  /** A policy is gone, or another than it was: its peers, of which there may be thousands, are not kept for it. */
+  forget(policy: PolicyIntent): void {
+    for (const [key, { policies }] of this.#made) if (policies.includes(policy)) this.#made.delete(key);
+  }
 }

@@ -107,6 +107,11 @@ class SubjectState implements SubjectClass {
   }
 }
 
+/** @param policy `namespace/name` */
+function namespaceOf(policy: string | undefined): readonly string[] {
+  return policy === undefined ? [] : [policy.slice(0, policy.indexOf('/'))];
+}
+
 function holdingsOf({ coarse, fine }: Pair): readonly TermHolding[] {
   return [...coarse.holdings, ...fine.holdings];
 }
@@ -198,6 +203,20 @@ export class Relations {
   /** Undefined if no local pod has this class. */
   rulesOf({ text }: SubjectClass): SubjectRules | undefined {
     return (this.#subjects.get(text) ?? this.#removed.get(text))?.rules;
+  }
+
+  /** Namespaces of the policies that have a term. */
+  namespacesOf({ text }: Term): ReadonlySet<string> {
+    return new Set([...(this.#subjectsOfTerm.get(text) ?? [])].flatMap(({ isolatedBy }) => namespaceOf(isolatedBy[0])));
+  }
+
+  /** Rules that have a term, by name. */
+  rulesWith({ text }: Term): ReadonlySet<string> {
+    const names = new Set<string>();
+    for (const { rules } of this.#subjectsOfTerm.get(text) ?? [])
+      for (const { name, peers, namedPeers } of rules.rules)
+        if ([...(peers === 'any' ? [] : peers), ...namedPeers].some((term) => term.text === text)) names.add(name);
+    return names;
   }
 
   acquirePair(coarse: PeerSet, fine: PeerSet): Pair {

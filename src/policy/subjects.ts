@@ -79,6 +79,7 @@ export class Subjects {
     const known = policies?.get(name);
     if (!policies || !known) return;
     this.#options.kinds.mention(mentionedNames(known.policy), -1);
+    if (known.intent) this.#rules.forget(known.intent);
     policies.delete(name);
     const index = this.#byLabel.get(namespace);
     if (index) removeFrom(index, placeOf(known.policy), known);

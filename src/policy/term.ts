@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains } from '../net/ip.ts';
+import { blockUnion, type PeerBlock, unionText } from './block-union.ts';
 import { type Selector, selectorText } from './selector.ts';
 
 /** One peer of a rule: a set of addresses, by what it is told with. Two rules that say the same share one term. */
@@ -20,12 +20,12 @@ interface AnyPodTerm {
   readonly text: 'any pod';
 }
 
+/** All networks that one rule names. */
 export interface BlockTerm {
   readonly is: 'block';
   readonly text: string;
-  readonly cidr: Cidr;
-  /** All within `cidr`, none within another. */
-  readonly except: readonly Cidr[];
+  /** As of `blockUnion`. */
+  readonly blocks: readonly PeerBlock[];
 }
 
 export const anyPod: AnyPodTerm = { is: 'any pod', text: 'any pod' };
@@ -42,26 +42,10 @@ export function podsTerm(namespaces: string | Selector, pods: Selector, portName
   };
 }
 
-/** @returns undefined if an except takes all of it away */
-export function blockTerm(cidr: Cidr, excepted: readonly Cidr[]): BlockTerm | undefined {
-  if (excepted.some((each) => isWithin(cidr, each))) return undefined;
-  const except: Cidr[] = [];
-  // Whatever lies in another one comes behind it.
-  for (const each of excepted.toSorted(byAddress)) {
-    const last = except.at(-1);
-    if (isWithin(each, cidr) && !(last && isWithin(each, last))) except.push(each);
-  }
-  return { is: 'block', text: ['block', cidr.text, ...except.map(({ text }) => `-${text}`)].join(' '), cidr, except };
-}
-
-function isWithin(inner: Cidr, outer: Cidr): boolean {
-  return inner.prefixLength >= outer.prefixLength && cidrContains(outer, inner.network);
-}
-
-/** Larger networks first where both begin with one address. */
-export function byAddress(a: Cidr, b: Cidr): number {
-  if (a.network.value === b.network.value) return a.prefixLength - b.prefixLength;
-  return a.network.value < b.network.value ? -1 : 1;
+/** @returns undefined if exceptions leave nothing of them */
+export function blockTerm(blocks: readonly PeerBlock[]): BlockTerm | undefined {
+  const union = blockUnion(blocks);
+  return union.length === 0 ? undefined : { is: 'block', text: unionText(union), blocks: union };
 }
 
 /** Terms that look no further than a pod's namespace make the coarse part of an identity, the others the fine part. */

@@ -2,6 +2,7 @@ import type { OneDirectionView, OnePolicyView, OneRuleView, PeerTermView, Select
 import type { LoopTurns } from '../../async/loop-turns.ts';
 import type { NetworkPolicy } from '../../kube/network-policy.ts';
 import { addressBits, type Cidr } from '../../net/ip.ts';
+import { blockText, type PeerBlock } from '../../policy/block-union.ts';
 import { type IntentRule, type PolicyIntent, policyIntent } from '../../policy/intent.ts';
 import { selectorText } from '../../policy/selector.ts';
 import { namedPeersOf } from '../../policy/subject-rules.ts';
@@ -70,22 +71,29 @@ function ruleView(inForce: PolicyTermsInForce, direction: PolicyDirection, { pat
   // Peers of a rule that has names only are told by these.
   const plain = peers !== 'any' && (ports === 'any' || ports.length > 0 || named.length === 0) ? peers : [];
   const terms = [...plain, ...named];
+  const views = terms.flatMap((term) => peerViews(inForce, direction, term));
   const isAny = peers === 'any' && (ports === 'any' || ports.length > 0 || named.length === 0);
   return {
     path,
-    peers: isAny ? 'any' : terms.slice(0, PEERS_MAX).map((term) => peerView(inForce, direction, term)),
-    morePeers: isAny ? 0 : Math.max(0, terms.length - PEERS_MAX),
+    peers: isAny ? 'any' : views.slice(0, PEERS_MAX).map((view) => view()),
+    morePeers: isAny ? 0 : Math.max(0, views.length - PEERS_MAX),
     ports: ports === 'any' ? 'any' : [...ports.map(portsText), ...portNames],
   };
 }
 
-function peerView(inForce: PolicyTermsInForce, direction: PolicyDirection, term: Term): PeerTermView {
-  if (term.is === 'block') return { text: term.text, addresses: String(addressesIn(term)) };
-  const pods = inForce.podsOf(direction, term);
-  return { text: termText(term), ...(pods === undefined ? {} : { pods }) };
+/** A line for each block, and one for any other term; each is made when it is shown. */
+function peerViews(inForce: PolicyTermsInForce, direction: PolicyDirection, term: Term): readonly (() => PeerTermView)[] {
+  if (term.is === 'block')
+    return term.blocks.map((block) => () => ({ text: `block ${blockText(block)}`, addresses: String(addressesIn(block)) }));
+  return [
+    () => {
+      const pods = inForce.podsOf(direction, term);
+      return { text: termText(term), ...(pods === undefined ? {} : { pods }) };
+    },
+  ];
 }
 
-function addressesIn({ cidr, except }: { readonly cidr: Cidr; readonly except: readonly Cidr[] }): bigint {
+function addressesIn({ cidr, except }: PeerBlock): bigint {
   const size = ({ family, prefixLength }: Cidr): bigint => 1n << BigInt(addressBits(family) - prefixLength);
   return except.reduce((rest, each) => rest - size(each), size(cidr));
 }

@@ -1,7 +1,9 @@
 import type { DirectionPolicyView, NodePolicyView, PodPolicyView, PolicyRuleView } from '../../agent-api/policy.ts';
 import type { NetworkPolicy } from '../../kube/network-policy.ts';
+import { blockText } from '../../policy/block-union.ts';
 import { policyIntent } from '../../policy/intent.ts';
 import type { SubjectRules } from '../../policy/subject-rules.ts';
+import type { Term } from '../../policy/term.ts';
 import { type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../policy-matrix/matrix.ts';
 
 /** A rule may name ten thousands of peers, and a pod may have a thousand rules. */
@@ -45,13 +47,18 @@ function isolatedView({ isolatedBy, rules }: SubjectRules): DirectionPolicyView 
 }
 
 function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][number]): PolicyRuleView {
-  const texts = [...(peers === 'any' || ports.length === 0 ? [] : peers), ...namedPeers].map(termText);
+  const texts = [...(peers === 'any' || ports.length === 0 ? [] : peers), ...namedPeers].flatMap(termTexts);
   return {
     name,
     peers: texts.slice(0, PEERS_MAX),
     morePeers: Math.max(0, texts.length - PEERS_MAX),
     ports: [...(ports === 'any' ? [] : ports.map(portsText)), ...new Set(namedPeers.flatMap(portNameOf))],
   };
+}
+
+/** A line for each block. */
+function termTexts(term: Term): readonly string[] {
+  return term.is === 'block' ? term.blocks.map((block) => `block ${blockText(block)}`) : [termText(term)];
 }
 
 /** A selector that asks for nothing is not said. */

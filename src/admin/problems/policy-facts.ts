@@ -67,8 +67,13 @@ export function policyProblems({
     ...(more > 0 ? [{ kind: 'policy.closed', about: 'more', message: `${more} more pods are closed` } as const] : []),
     ...suspensions.map(suspended),
     ...openedByHand.map(opened),
-    ...shortages.map((message): FoundProblem => ({ kind: 'policy.numbers', about: message.replace(/\d+ /, ''), message })),
+    ...shortages.map((message): FoundProblem => ({ kind: 'policy.numbers', about: aboutShortage(message), message })),
   ];
+}
+
+/** The same while counts and named rules change. */
+function aboutShortage(message: string): string {
+  return message.replace(/ \([^)]*\)/, '').replace(/\d+ /g, '');
 }
 
 function suspended({ what, name, reason, until, pods }: SuspensionView): FoundProblem {
