@@ -143,14 +143,13 @@ function openPeersAndServices(
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {
   const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
-  const reservedNow = () => reservedRanges(live.current, globalAddresses(stack, config.hostGateway), sources.http.host);
-  let known = reservedNow();
-  live.subscribe(() => (known = reservedNow()));
-  const reserved = () => known;
+  const reserved = () => reservedRanges(live.current, globalAddresses(stack, config.hostGateway), sources.http.host);
   const environment = () => live.current;
   const { turns } = sources;
   const peers = new Peers({ source: peerSource, nodeState, environment, reserved, dataPath: config.ovsDatapathType, turns, log });
-  const node = { state: nodeState, bridge: ovs.openflow, routeSocket: stack.links.socket, environment: live };
+  const addressesChanged = () => peers.reservedChanged();
+  live.subscribe(addressesChanged);
+  const node = { state: nodeState, bridge: ovs.openflow, routeSocket: stack.links.socket, environment: live, addressesChanged };
   const obstacle = (): string | undefined => {
     const state = readiness.state();
     return state.state === 'ready' ? undefined : state.reason;

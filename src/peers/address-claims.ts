@@ -60,6 +60,11 @@ export class AddressClaims {
     return concerned;
   }
 
+  /** Claims of a node that no reserved range excludes, as they were set last. */
+  of(node: string): readonly AddressClaim[] {
+    return this.#ofNode.get(node) ?? [];
+  }
+
   /** Whether another node's tunnel ends at this address as well. */
   isShared(claim: AddressClaim): boolean {
     return this.#sharing(claim).next().done !== true;

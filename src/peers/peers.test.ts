@@ -29,7 +29,7 @@ function setUp() {
     },
     events,
   );
-  const addresses = [
+  let addresses = [
     { address: parseIp('192.168.77.1'), prefixLength: 24 },
     { address: parseIp('fd00:77::1'), prefixLength: 64 },
     { address: parseIp('172.30.0.1'), prefixLength: 16 },
@@ -62,7 +62,12 @@ function setUp() {
     environment = now;
     peers.lookAgain();
   };
-  return { nodes, datapath, peers, put, reached: () => networksReached(flows()), routes, passes: takes(flows), become };
+  const own = addresses;
+  const bind = (...texts: readonly string[]): void => {
+    addresses = [...own, ...texts.map((text) => ({ address: parseIp(text), prefixLength: text.includes(':') ? 128 : 32 }))];
+    peers.reservedChanged();
+  };
+  return { nodes, datapath, peers, put, bind, reached: () => networksReached(flows()), routes, passes: takes(flows), become };
 }
 
 /** What is wanted of the bridge's flows, in the order of asking. */
@@ -136,6 +141,31 @@ describe('Peers', () => {
     t.nodes.remove('n2', '90');
     t.nodes.flush();
     expect(ends()).toEqual(['element/seine/tunnel-peers4/192.168.77.2', 'element/seine/tunnel-peers4/192.168.77.4']);
+  });
+
+  it.each([
+    ['10.10.4.0/22', '10.10.4.9'],
+    ['fd00:10:0:1::/64', 'fd00:10:0:1::9'],
+  ])('follows addresses that this node gets and loses: the pod network %s, and who holds %s', (network, ip) => {
+    const t = setUp();
+    const held: string[] = [];
+    t.peers.subscribe((ranges) => held.push(ranges.map(({ text }) => text).join()));
+    const holder = (): string | undefined => t.peers.holderOf(parseIp(ip));
+    expect(holder()).toBe(undefined);
+    t.put('n2', { podCidrs: [network], internalIps: ['192.168.77.2'] });
+    expect([holder(), t.reached(), held.splice(0)]).toEqual(['pods of node n2', [network], [expect.stringContaining(network)]]);
+    t.bind(ip);
+    expect([holder(), t.reached()]).toEqual(['an address of this node', []]);
+    expect(held.splice(0).join()).toContain(ip);
+    t.bind();
+    expect([holder(), t.reached()]).toEqual(['pods of node n2', [network]]);
+    expect(held.splice(0).join()).toContain(ip);
+    t.nodes.remove('n2', '90');
+    t.nodes.flush();
+    expect([holder(), held.splice(0)]).toEqual([undefined, [expect.stringContaining(network)]]);
+    t.bind('198.51.100.9');
+    t.bind('198.51.100.9');
+    expect(held).toEqual(['198.51.100.9/32']);
   });
 
   it('leads the node to neighbouring networks by one route, and never to one that no node has', () => {

@@ -6,7 +6,7 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { Peer, PeerSource } from '../kube/peer-source.ts';
 import type { Log } from '../log/log.ts';
 import { UnservedReasons } from '../log/unserved-reasons.ts';
-import { type Cidr, cidrContains, hostCidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
+import { type Cidr, cidrContains, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../net/ip.ts';
 import { transportOf } from '../node/node-environment.ts';
 import { tunnelPortType } from '../node/node-wanted-state.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
@@ -14,6 +14,8 @@ import type { NodeState } from '../reconcile/node-state.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
 import { tunnelPeerElements } from './tunnel-peer-elements.ts';
+
+type HoldersListener = (ranges: readonly Cidr[]) => void;
 
 /** So many peers are worked off without giving the loop a turn: a millisecond of work. */
 const AT_ONCE = 4;
@@ -23,6 +25,7 @@ interface PeersOptions {
   readonly nodeState: NodeState;
   /** Present ones; `lookAgain` after they have changed. */
   readonly environment: () => NodeEnvironment;
+  /** Present ones, read from the kernel; `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
   readonly dataPath: 'system' | 'netdev';
   /** Thousands of nodes may join at once, and pods start meanwhile. */
@@ -50,10 +53,13 @@ export class Peers {
   #pending = new Set<string>();
   #isWorking = false;
   #work: Promise<void> = Promise.resolve();
+  #reserved: readonly ReservedRange[];
+  readonly #listeners = new Set<HoldersListener>();
 
   constructor(options: PeersOptions) {
     this.#options = options;
-    this.#claims = new AddressClaims(options.reserved());
+    this.#reserved = options.reserved();
+    this.#claims = new AddressClaims(this.#reserved);
     this.objections = new UnservedReasons('Node', options.log);
   }
 
@@ -66,9 +72,27 @@ export class Peers {
 
   /** After a change of what this node is: every peer is served anew, by the node that it is now. */
   lookAgain(): void {
+    this.reservedChanged();
+    this.#refresh([...this.#options.source.peers()].map(({ name }) => name));
+  }
+
+  /** Reads again what no other node can have, and compares the peers whose claims that concerns. To be called after a change of the node's addresses. */
+  reservedChanged(): void {
     const { source, reserved } = this.#options;
-    this.#claims.reserve(reserved());
-    this.#refresh([...source.peers()].map(({ name }) => name));
+    const before = this.#reserved;
+    this.#reserved = reserved();
+    const ranges = differing(before, this.#reserved, ({ range, what, against }) => `${range.text} ${against} ${what}`);
+    if (ranges.length === 0) return;
+    this.#claims.reserve(this.#reserved);
+    const isConcerned = (peer: Peer): boolean => this.#claimsOf(peer).some(({ range }) => ranges.some((each) => overlaps(each, range)));
+    this.#refresh([...source.peers()].filter(isConcerned).map(({ name }) => name));
+    this.#announce(ranges);
+  }
+
+  /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
+  subscribe(listener: HoldersListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   /** Resolves once all that is known of peers is wanted. */
@@ -89,11 +113,14 @@ export class Peers {
 
   /** What has this address already, in words for people, so that no Service may: a range of Services alone is no holder. */
   holderOf(ip: Ip): string | undefined {
-    const { reserved, environment } = this.#options;
-    const { serviceCidrs } = environment();
+    const { serviceCidrs } = this.#options.environment();
     const holds = ({ range, against }: ReservedRange): boolean =>
       against === 'both' && !serviceCidrs.includes(range) && cidrContains(range, ip);
-    return reserved().find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip));
+    return this.#reserved.find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip));
+  }
+
+  #announce(ranges: readonly Cidr[]): void {
+    if (ranges.length > 0) for (const listener of this.#listeners) listener(ranges);
   }
 
   #refresh(names: Iterable<string>): void {
@@ -108,10 +135,13 @@ export class Peers {
     while (this.#pending.size > 0) {
       const concerned = this.#pending;
       this.#pending = new Set();
+      const ranges: Cidr[] = [];
       for (const name of [...concerned]) {
         const peer = source.get(name);
         this.#previousCidrs.note(name, peer?.podCidrs);
+        const before = this.#claims.of(name);
         for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+        ranges.push(...differing(before, this.#claims.of(name), ({ range, use }) => `${range.text} ${use}`));
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
       for (const name of concerned) {
@@ -119,6 +149,7 @@ export class Peers {
         if (concerned.size > AT_ONCE && turns.due) await turns.next();
       }
       this.#wantRoutes();
+      this.#announce(ranges);
     }
     this.#isWorking = false;
   }
@@ -228,6 +259,18 @@ export class Peers {
       ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: hostCidr(ip) })),
     ];
   }
+}
+
+/** Ranges of what is in one of two lists alone. */
+function differing<T extends { readonly range: Cidr }>(
+  before: readonly T[],
+  after: readonly T[],
+  textOf: (each: T) => string,
+): readonly Cidr[] {
+  const [was, is] = [before, after].map((list) => new Map(list.map((each) => [textOf(each), each.range])));
+  return [...(was ?? [])]
+    .flatMap(([text, range]) => (is?.has(text) ? [] : range))
+    .concat([...(is ?? [])].flatMap(([text, range]) => (was?.has(text) ? [] : range)));
 }
 
 /** Where tunnels of this node and of the other end in different families, nothing is carried between them. */

@@ -51,12 +51,20 @@ export class NodeAddresses {
     return this.#texts.has(text);
   }
 
-  /** Calls back after the addresses have changed, with all that came or went. */
-  follow(changed: (which: readonly Ip[]) => void, signal: AbortSignal): void {
-    const debouncer = new Debouncer({ waitMs: SETTLE_MS, restMs: () => 0 }, () => this.#compare(changed), signal);
+  /**
+   * Calls back after the addresses have changed, with all that came or went.
+   *
+   * @param reported is called before that, and at each change that the kernel reports, also of addresses that are not the node's own here
+   */
+  follow(changed: (which: readonly Ip[]) => void, signal: AbortSignal, reported: () => void = () => undefined): void {
+    const compare = (): void => {
+      reported();
+      this.#compare(changed);
+    };
+    const debouncer = new Debouncer({ waitMs: SETTLE_MS, restMs: () => 0 }, compare, signal);
     const events = KernelEvents.open({ kinds: ['address'] }, () => debouncer.ring());
     signal.addEventListener('abort', () => events.close(), { once: true });
-    this.#compare(changed);
+    compare();
   }
 
   #compare(changed: (which: readonly Ip[]) => void): void {

@@ -1,20 +1,27 @@
+import { Debouncer } from '../async/debouncer.ts';
 import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts';
 import type { Node } from '../kube/node.ts';
 import type { Service } from '../kube/service.ts';
-import { type Ip, parseIp } from '../net/ip.ts';
+import { type Cidr, hostCidr, type Ip, parseIp } from '../net/ip.ts';
+import { containedInMany } from '../net/network-index.ts';
 import type { Proxying } from '../proxy/intent.ts';
 import type { ProxyNode } from '../proxy/proxy-config.ts';
 import { NodeAddresses, nodePortAddresses } from './node-addresses.ts';
-import type { ServeConfig, ServeNode, ServeSources } from './ports.ts';
+import type { AddressHolders, ServeConfig, ServeNode, ServeSources } from './ports.ts';
 import type { ProxyMode } from './proxy-mode.ts';
 import { ServiceHost } from './service-host.ts';
 
 interface NodeProxyOptions {
   readonly config: ServeConfig;
   readonly sources: Pick<ServeSources, 'nodes' | 'peers' | 'apiServer' | 'apiServerPort'>;
-  readonly node: Pick<ServeNode, 'state' | 'routeSocket' | 'environment'>;
+  readonly node: Pick<ServeNode, 'state' | 'routeSocket' | 'environment' | 'addressesChanged'>;
+  readonly holders: Pick<AddressHolders, 'subscribe'>;
   readonly mode: ProxyMode;
 }
+
+/** Changes of other nodes within this time are one (ms), and Services are compared at most once in the longer one: thousands may join at once. */
+const HOLDERS_SETTLE_MS = 20;
+const HOLDERS_REST_MS = 500;
 
 /** Picks out the Services that a change of the node concerns; left out: all of them. */
 type ConcernedServices = (service: Service) => boolean;
@@ -24,6 +31,7 @@ export class NodeProxy {
   readonly host: ServiceHost;
   readonly #options: NodeProxyOptions;
   readonly #addresses: NodeAddresses;
+  readonly #elsewhere: Elsewhere;
   readonly #signal: AbortSignal;
   #known:
     | {
@@ -42,6 +50,7 @@ export class NodeProxy {
     this.#options = options;
     this.#signal = signal;
     this.#addresses = new NodeAddresses(node.routeSocket, config.hostGateway);
+    this.#elsewhere = new Elsewhere(options.sources);
     this.host = new ServiceHost({
       nodeState: node.state,
       environment: () => node.environment.current,
@@ -49,7 +58,7 @@ export class NodeProxy {
       nodePortAddresses: () =>
         nodePortAddresses(this.#addresses.own, { among: config.proxy.nodePortAddresses, primary: this.#node()?.internalIps ?? [] }),
       proxyAll: () => mode.proxyAll,
-      isElsewhere: elsewhere(options.sources, signal),
+      isElsewhere: (ip) => this.#elsewhere.has(ip),
       apiServer: { host: bareHost(options.sources.apiServer), port: options.sources.apiServerPort },
     });
   }
@@ -57,6 +66,7 @@ export class NodeProxy {
   /** Wants what the node holds for Services whichever they are. */
   want(): void {
     this.#identity = this.#nodeText();
+    this.#elsewhere.compare();
     this.host.want();
   }
 
@@ -67,10 +77,12 @@ export class NodeProxy {
       this.host.want();
       changed();
     };
-    this.#addresses.follow((which) => {
+    const ownChanged = (which: readonly Ip[]): void => {
       this.host.want();
-      changed(usingOneOf(which));
-    }, this.#signal);
+      changed(usingOneOf(which.map(hostCidr)));
+    };
+    this.#addresses.follow(ownChanged, this.#signal, node.addressesChanged);
+    this.#followHolders(changed);
     this.#gatewayText = textOf(node.environment.current.gateway.addresses);
     node.environment.subscribe(() => {
       this.host.want();
@@ -82,6 +94,25 @@ export class NodeProxy {
       everythingChanged();
     });
     void mode.follow(everythingChanged, this.#signal);
+  }
+
+  /** Whether an address of a Service is another's, or stays with another node, is not for the Service alone to say: nodes join, leave and change. */
+  #followHolders(changed: (which: ConcernedServices) => void): void {
+    const { holders, sources } = this.#options;
+    let networks: Cidr[] = [];
+    const compare = (): void => {
+      const all = [...networks, ...this.#elsewhere.compare().map(hostCidr)];
+      networks = [];
+      if (all.length > 0) changed(usingOneOf(all));
+    };
+    const debouncer = new Debouncer({ waitMs: HOLDERS_SETTLE_MS, restMs: () => HOLDERS_REST_MS }, compare, this.#signal);
+    const note = (some: readonly Cidr[]): void => {
+      networks.push(...some);
+      debouncer.ring();
+    };
+    for (const end of [holders.subscribe(note), sources.peers.subscribe(() => debouncer.ring())])
+      this.#signal.addEventListener('abort', end, { once: true });
+    debouncer.ring(); // changes since the Services were compared first
   }
 
   /** What the node itself sends to a Service comes from the gateway's addresses: a Service that lists the sources it admits must name them. */
@@ -134,10 +165,11 @@ function textOf(addresses: readonly Ip[]): string {
   return addresses.map(({ text }) => text).join();
 }
 
-/** Only Services with an external address that the node got or lost are served otherwise than before. */
-function usingOneOf(addresses: readonly Ip[]): ConcernedServices {
-  const texts = new Set(addresses.map(({ text }) => text));
-  return ({ externalIps, loadBalancerIngress }) => [...externalIps, ...loadBalancerIngress.map(({ ip }) => ip)].some((ip) => texts.has(ip));
+/** Only Services with an address in one of the networks are served otherwise than before. */
+function usingOneOf(networks: readonly Cidr[]): ConcernedServices {
+  const isIn = containedInMany(networks);
+  return ({ clusterIps, externalIps, loadBalancerIngress }) =>
+    [...clusterIps, ...externalIps, ...loadBalancerIngress.map(({ ip }) => ip)].some((text) => isIn(parseIp(text)));
 }
 
 /** Without the brackets that an IPv6 address has in a URL. */
@@ -145,16 +177,32 @@ function bareHost(host: string): string {
   return host.replace(/^\[|\]$/g, '');
 }
 
-/** Addresses of other nodes and of the API server, kept up to date. */
-function elsewhere({ peers, apiServer }: NodeProxyOptions['sources'], signal: AbortSignal): (ip: Ip) => boolean {
-  const server = bareHost(apiServer);
-  let known: ReadonlySet<string> | undefined;
-  const end = peers.subscribe(() => {
-    known = undefined;
-  });
-  signal.addEventListener('abort', end, { once: true });
-  return ({ text }) => {
-    known ??= new Set([...peers.peers()].flatMap(({ transport }) => Object.values(transport)));
-    return text === server || known.has(text);
-  };
+/** Addresses of other nodes and of the API server. */
+class Elsewhere {
+  readonly #peers: NodeProxyOptions['sources']['peers'];
+  readonly #server: string;
+  #known: ReadonlySet<string>;
+
+  constructor({ peers, apiServer }: NodeProxyOptions['sources']) {
+    this.#peers = peers;
+    this.#server = bareHost(apiServer);
+    this.#known = this.#read();
+  }
+
+  /** As of the last `compare`. */
+  has({ text }: Ip): boolean {
+    return text === this.#server || this.#known.has(text);
+  }
+
+  /** Reads the addresses of nodes again. @returns those that were added or removed */
+  compare(): readonly Ip[] {
+    const before = this.#known;
+    this.#known = this.#read();
+    const added = [...this.#known].filter((text) => !before.has(text));
+    return [...added, ...[...before].filter((text) => !this.#known.has(text))].map(parseIp);
+  }
+
+  #read(): ReadonlySet<string> {
+    return new Set([...this.#peers.peers()].flatMap(({ transport }) => Object.values(transport)));
+  }
 }

@@ -67,7 +67,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const { nodeName } = config;
   const { obstacle, nodes } = sources;
   const healthz = new ProxyHealthz({ nodeName, address: config.proxy.healthzBindAddress, mode, nodes, obstacle, log });
-  const node = new NodeProxy({ config, sources, node: nodeSide, mode }, signal);
+  const node = new NodeProxy({ config, sources, node: nodeSide, holders, mode }, signal);
   const { state: nodeState, bridge } = nodeSide;
   const times = new ProgrammingTimes({ observe });
   const services = new Services({ sources, nodeState, node, holders, times, log, signal });

@@ -65,6 +65,8 @@ export interface ServeNode {
   /** Of protocol `route`. */
   readonly routeSocket: NetlinkSocket;
   readonly environment: LiveNodeEnvironment;
+  /** Called when the kernel reports a change of the node's addresses, before Services are compared. */
+  readonly addressesChanged?: () => void;
 }
 
 interface LiveNodeEnvironment {
@@ -75,6 +77,8 @@ interface LiveNodeEnvironment {
 export interface AddressHolders {
   /** What has this address already, in words for people: a Service must not take the place of a node or a pod. */
   holderOf(ip: Ip): string | undefined;
+  /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
+  subscribe(changed: (networks: readonly Cidr[]) => void): () => void;
 }
 
 /** Takes a duration in seconds for `/metrics`. */

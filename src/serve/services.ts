@@ -33,7 +33,7 @@ interface ServicesOptions {
   readonly sources: Pick<ServeSources, 'services' | 'slices' | 'turns'>;
   readonly nodeState: ServedState;
   readonly node: ServingNode;
-  readonly holders: AddressHolders;
+  readonly holders: Pick<AddressHolders, 'holderOf'>;
   readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
   readonly log: Log;
   readonly signal: AbortSignal;

@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterAll, afterEach, expect, it } from 'vitest';
 import { parseConfig } from '../../src/config/agent-config.ts';
 import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
 import type { Node } from '../../src/kube/node.ts';
@@ -6,7 +6,7 @@ import { peersFromNodes } from '../../src/kube/peer-source.ts';
 import { ReplicaStore } from '../../src/kube/replica.ts';
 import type { Service } from '../../src/kube/service.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
+import { type Cidr, parseCidr, parseIp } from '../../src/net/ip.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { neededByFlow } from '../../src/reconcile/bridge-entry.ts';
 import { FakeTarget } from '../../src/reconcile/fake-target.ts';
@@ -18,12 +18,13 @@ import { exampleNode } from '../support/example-node.ts';
 import { filledService } from '../support/scene-service.ts';
 
 /** What a change of the node means for Services, on a real node's addresses. */
-const stop = new AbortController();
+let stop = new AbortController();
 const routeSocket = NetlinkSocket.open();
 afterEach(() => {
   stop.abort();
-  routeSocket.close();
+  stop = new AbortController();
 });
+afterAll(() => routeSocket.close());
 
 function setUp() {
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
@@ -31,6 +32,7 @@ function setUp() {
   const config = { ...parseConfig('', {}), nodeName: 'n1' };
   let environment: NodeEnvironment = exampleNode;
   const changed: (() => void)[] = [];
+  const holders: ((networks: readonly Cidr[]) => void)[] = [];
   const proxy = new NodeProxy(
     {
       config,
@@ -60,6 +62,12 @@ function setUp() {
           subscribe: (call) => void changed.push(call),
         },
       },
+      holders: {
+        subscribe: (call) => {
+          holders.push(call);
+          return () => undefined;
+        },
+      },
       mode: new ProxyMode({ config: config.proxy, look: () => noSigns, log: silentLog }),
     },
     stop.signal,
@@ -68,7 +76,10 @@ function setUp() {
     environment = next;
     for (const call of changed) call();
   };
-  return { proxy, become };
+  const notify = (network: string): void => {
+    for (const call of holders) call([parseCidr(network)]);
+  };
+  return { proxy, become, nodes, notify };
 }
 
 it('compares Services with source ranges again when the gateway has other addresses: they admit the node by those', () => {
@@ -88,3 +99,30 @@ it('compares Services with source ranges again when the gateway has other addres
   expect(concerned.map((which) => [plain, ranged].filter(which).map(({ name }) => name))).toEqual([['ranged']]);
   expect(proxy.proxying.node.gateway.map(({ text }) => text)).toEqual(['10.20.0.1', '10.10.0.1']);
 });
+
+it.each([
+  ['192.0.2.7', '192.0.2.0/24'],
+  ['2001:db8::7', '2001:db8::/64'],
+])(
+  'compares the Services that use %s again when it becomes the address of a node, when it no longer is, and when its holder changes',
+  async (ip, network) => {
+    const { proxy, nodes, notify } = setUp();
+    const concerned: ((service: Service) => boolean)[] = [];
+    proxy.follow((which = () => true) => concerned.push(which));
+    const plain = filledService({ name: 'plain', clusterIps: ['10.96.0.1'], ports: [] });
+    const external = { ...plain, name: 'external', externalIps: [ip] };
+    const cluster = { ...plain, name: 'cluster', clusterIps: [ip] };
+    const seen = () => concerned.splice(0).flatMap((which) => [plain, external, cluster].filter(which).map(({ name }) => name));
+    const node: Node = { name: 'n2', uid: 'n2', podCidrs: [], internalIps: [ip], deleting: false };
+    nodes.put('n2', '1', node);
+    nodes.flush();
+    await expect.poll(seen).toEqual(['external', 'cluster']);
+    expect(proxy.host.staysWhereItIs(parseIp(ip))).toBe(true);
+    nodes.remove('n2', '2');
+    nodes.flush();
+    await expect.poll(seen, { timeout: 3_000 }).toEqual(['external', 'cluster']);
+    expect(proxy.host.staysWhereItIs(parseIp(ip))).toBe(false);
+    notify(network);
+    await expect.poll(seen, { timeout: 3_000 }).toEqual(['external', 'cluster']);
+  },
+);
