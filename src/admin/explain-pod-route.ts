@@ -16,7 +16,7 @@ import { listLinks } from '../netlink/links.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import { tableName } from '../pipeline/tables.ts';
 import { unusedEndpoints } from '../proxy/intent.ts';
-import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../proxy/service-intent.ts';
+import { type ServiceAddress, type ServiceEndpoint, type ServiceIntent, shownAddresses } from '../proxy/service-intent.ts';
 import { tableOfKey } from '../reconcile/bridge-entry.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { type ApiAnswer, json } from './answer.ts';
@@ -160,7 +160,7 @@ async function servicesOf(
   return [...naming].toSorted().flatMap((key) => [...services.portsOf(key).values()].flatMap(({ intent }) => portOf(key, intent)));
 
   function portOf(service: string, intent: ServiceIntent): readonly PodService[] {
-    const port = { service, port: `${intent.port}/${intent.transport.toUpperCase()}`, addresses: intent.addresses.map(addressText) };
+    const port = { service, port: `${intent.port}/${intent.transport.toUpperCase()}`, addresses: shownAddresses(intent).map(addressText) };
     const isOurs = ({ ip }: ServiceEndpoint): boolean => ips.has(ip.text);
     if (intent.cluster.some(isOurs) || intent.local.some(isOurs)) return [port];
     const object = sources.services.replica.get(service);

@@ -10,6 +10,7 @@ import {
   answerFor,
   endpointKey,
   hasSourceRanges,
+  isVirtual,
   reachableEndpoints,
   type ServiceAddress,
   type ServiceEndpoint,
@@ -216,8 +217,8 @@ const leads = { bucket: leadPatterns('bucket'), endpoint: leadPatterns('endpoint
 type OneTransport = Pick<ServiceIntent, 'family' | 'transport'>;
 
 /** The virtual address of node ports is only the node's to use. */
-function addressOf({ family, transport }: OneTransport, { kind, ip }: ServiceAddress): Match {
-  return { payload: family, protocol: transport, ipDst: ip, ...(kind === 'nodePort' && { regs: [reg.source('gateway')] }) };
+function addressOf({ family, transport }: OneTransport, { ip }: ServiceAddress): Match {
+  return { payload: family, protocol: transport, ipDst: ip, ...(isVirtual({ ip }) && { regs: [reg.source('gateway')] }) };
 }
 
 /** A connection to this address. */
@@ -249,7 +250,7 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress): Flow[] {
 
 /** What is in no range of Services' addresses is a Service's all the same to a pod that asks it. */
 function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
-  if (address.kind === 'cluster' || address.kind === 'nodePort') return [];
+  if (address.kind === 'cluster' || isVirtual(address)) return [];
   const steps = [load(reg.scope('pod')), goto('openings')];
   const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
   return both.map((match) => ({ table: 'serviceEntry', priority: priority.high, match: { ...match, regs: [reg.source('pod')] }, steps }));
@@ -261,7 +262,7 @@ function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
  * addresses, or from that of node ports, ends before.
  */
 function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
-  if (address.kind === 'cluster' || address.kind === 'nodePort') return [];
+  if (address.kind === 'cluster' || isVirtual(address)) return [];
   const match: Match = { ...matchOf(intent, address, { value: address.port, mask: 0xffff }), ipSrc: address.ip };
   return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('egressEntry')] }];
 }

@@ -1,5 +1,6 @@
 import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Transport } from '../pipeline/flow.ts';
+import { nodePortAddress } from '../pipeline/well-known.ts';
 
 /** Where a connection to a Service may end. */
 export interface ServiceEndpoint {
@@ -13,11 +14,24 @@ export interface ServiceEndpoint {
  */
 type AddressKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
 
-/** An address and port that connections to a Service are opened to. */
+/**
+ * An address and port that connections to a Service are opened to. An external address that is the node's own cannot be routed to the bridge:
+ * where the node port does not stand for it, it has a second one of its kind, a port of the node ports' virtual address.
+ */
 export interface ServiceAddress {
   readonly kind: AddressKind;
   readonly ip: Ip;
   readonly port: number;
+}
+
+/** Whether packets have this address only between the node's packet filter and its bridge. */
+export function isVirtual({ ip }: Pick<ServiceAddress, 'ip'>): boolean {
+  return ip.text === nodePortAddress[ip.family].text;
+}
+
+/** Addresses that clients use, and the node port. */
+export function shownAddresses({ addresses }: Pick<ServiceIntent, 'addresses'>): readonly ServiceAddress[] {
+  return addresses.filter((address) => address.kind === 'nodePort' || !isVirtual(address));
 }
 
 type TrafficPolicy = 'Cluster' | 'Local';

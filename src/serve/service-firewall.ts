@@ -3,6 +3,7 @@ import { nftText } from '../netlink/nft-elements.ts';
 import { nodePortAddress } from '../pipeline/well-known.ts';
 import type { ServiceIntent } from '../proxy/service-intent.ts';
 import { elementKey, type FirewallKey } from '../reconcile/firewall-target.ts';
+import { translationOf } from './virtual-ports.ts';
 
 /** Table of the node's packet filter that leads node ports to the bridge. */
 export const servicesTable = 'seine-services';
@@ -75,21 +76,20 @@ export function addressElements(addresses: readonly Ip[], families: readonly Fam
 
 /**
  * The elements of one port of a Service: its node port, and its external addresses that are the node's own, which no route can
- * lead to the bridge. Those are served as the node port is, or where there is none as the cluster address.
+ * lead to the bridge (`translationOf`).
  *
  * @param own says whether an address is the node's
  */
 export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): ReadonlyMap<FirewallKey, string> {
   const { family, transport, addresses } = intent;
   const nodePort = addresses.find(({ kind }) => kind === 'nodePort');
-  const instead = nodePort ?? addresses.find(({ kind }) => kind === 'cluster');
   const elements = new Map<FirewallKey, string>();
   if (nodePort) elements.set(elementKey(servicesTable, sets[family].ports, nftText(transport, nodePort.port)), '');
-  for (const { kind, ip, port } of addresses) {
-    if ((kind !== 'external' && kind !== 'loadBalancer') || instead === undefined || !own(ip)) continue;
-    // The bridge would no longer see that it was the load balancer's address, and whom that is for.
-    if (kind === 'loadBalancer' && intent.sourceRanges.length > 0) continue;
-    elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
+  for (const address of addresses) {
+    const { kind, ip, port } = address;
+    const instead = (kind === 'external' || kind === 'loadBalancer') && own(ip) ? translationOf(intent, address) : undefined;
+    if (instead !== undefined)
+      elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
   }
   return elements;
 }

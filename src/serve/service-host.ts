@@ -3,7 +3,7 @@ import { cidrContains, hostCidr, type Ip } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
 import { nodePortAddress, serviceNextHop } from '../pipeline/well-known.ts';
-import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
+import { isVirtual, type ServiceAddress, type ServiceIntent } from '../proxy/service-intent.ts';
 import type { FirewallKey } from '../reconcile/firewall-target.ts';
 import { nothing, type WantedRoute } from '../wanted/wanted.ts';
 import type { ServedState } from './ports.ts';
@@ -85,8 +85,8 @@ export class ServiceHost {
     const { environment, proxyAll } = this.#options;
     if (!proxyAll()) return [];
     const { serviceCidrs } = environment();
-    const needsRoute = ({ kind, ip }: ServiceAddress): boolean =>
-      kind !== 'nodePort' && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.staysWhereItIs(ip);
+    const needsRoute = ({ ip }: ServiceAddress): boolean =>
+      !isVirtual({ ip }) && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.staysWhereItIs(ip);
     return addresses.filter(needsRoute).map(({ ip }) => this.#route(ip));
   }
 

@@ -6,6 +6,7 @@ import type { Log } from '../log/log.ts';
 import { UnservedReasons } from '../log/unserved-reasons.ts';
 import type { Ip } from '../net/ip.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
+import { nodePortAddress } from '../pipeline/well-known.ts';
 import { endpointOwners } from '../proxy/endpoint-owner.ts';
 import { eachServiceIntent, type Proxying } from '../proxy/intent.ts';
 import { claimsOf, portKey, ServiceClaims, spotsOf } from '../proxy/service-claims.ts';
@@ -17,6 +18,7 @@ import { ServedPorts } from './served-ports.ts';
 import { type Arrival, changedPorts, type ServiceChange, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
+import { VirtualPorts } from './virtual-ports.ts';
 
 /** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
 const COALESCE_MS = 2;
@@ -26,7 +28,7 @@ const SMALL_PORTS = 20;
 /** What the node is to Services at present; `lookAgain` after that has changed. */
 interface ServingNode {
   readonly proxying: Proxying;
-  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'staysWhereItIs' | 'portHolder'>;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'staysWhereItIs' | 'portHolder'>;
 }
 
 interface ServicesOptions {
@@ -63,6 +65,7 @@ function addObjection(objections: Set<string>, objection: string): void {
 export class Services {
   readonly #options: ServicesOptions;
   readonly #ports: ServedPorts;
+  readonly #virtualPorts: VirtualPorts;
   readonly #slicesOf: SlicesOfServices;
   readonly #claims = new ServiceClaims();
   readonly #served = new PortsOfServices();
@@ -84,6 +87,13 @@ export class Services {
   constructor(options: ServicesOptions) {
     this.#options = options;
     this.#ports = new ServedPorts(options);
+    this.#virtualPorts = new VirtualPorts({
+      isOwn: (ip) => options.node.host.isOwn(ip),
+      isNodePort: ({ family, transport }, port) => {
+        const spot = { ip: nodePortAddress[family].text, port: portKey(transport, port) };
+        return this.#claims.holderBefore('', [spot]) !== undefined;
+      },
+    });
     this.#slicesOf = new SlicesOfServices(options.sources.slices);
     this.objections = new UnservedReasons('Service', options.log);
   }
@@ -345,7 +355,9 @@ export class Services {
       yield;
     }
     for (const [owner, port] of before) {
-      if (after.has(owner) || failed.has(owner)) continue;
+      if (after.has(owner)) continue;
+      this.#virtualPorts.release(owner);
+      if (failed.has(owner)) continue;
       this.#ports.drop(owner, port);
       yield;
     }
@@ -355,8 +367,8 @@ export class Services {
   *#serve(key: string, asked: ServiceIntent, { before, after, intents, failed, objections }: Refresh): Generator<void> {
     const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
     if (addresses.length === 0) return;
-    const intent = addresses.length === asked.addresses.length ? asked : { ...asked, addresses };
-    const owner = ownerOf('service', `${key}:${intent.name}`);
+    const owner = ownerOf('service', `${key}:${asked.name}`);
+    const intent = this.#virtualPorts.add(owner, addresses.length === asked.addresses.length ? asked : { ...asked, addresses });
     try {
       after.set(owner, yield* this.#ports.serve(owner, intent, before.get(owner)));
       intents.set(owner, intent);

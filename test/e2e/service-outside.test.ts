@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
 import { runIn } from '../../src/lab/machine/netns.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
+import { Responder } from '../../src/lab/probe/responder.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { cidrOf, parseIp } from '../../src/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
@@ -18,8 +19,11 @@ const nodes = ['node-1', 'node-2', 'node-3'];
 const enough = 30;
 const leaving = { ready: false, serving: true, terminating: true };
 
+/** Pods of class E and of NAT64, which work like any others. */
+const podCidrs = ['240.16.0.0/16', '64:ff9b:1:100::/56'];
+
 beforeAll(async () => {
-  lab = await ServiceLab.start();
+  lab = await ServiceLab.start([], { podCidrs });
 }, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
@@ -393,6 +397,111 @@ describe('a load balancer', () => {
     for (const aim of at(addresses, 'world'))
       await lab.sees(aim, { pods: ['web-1'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
     await lab.allSee(at(addresses, 'client-3'), { pods: ['web-1', 'web-2'], failures: [] }, { tries: 14 });
+  });
+});
+
+/** Binds addresses on a node, or on the world. */
+async function bind(verb: 'add' | 'del', place: string, addresses: readonly string[]): Promise<void> {
+  for (const address of addresses) {
+    const isIpv6 = address.includes(':');
+    const nodad = verb === 'add' && isIpv6 ? ['nodad'] : [];
+    const args = ['addr', verb, `${address}/${isIpv6 ? 128 : 32}`, 'dev', 'lo', ...nodad];
+    await runIn(lab.place(place), 'ip', args, {}, AbortSignal.timeout(5_000 * slowness));
+  }
+}
+
+describe('a load balancer’s address that a node has', () => {
+  const ingress = (list: readonly string[]) => ({ status: { loadBalancer: { ingress: list.map((ip) => ({ ip })) } } });
+  const nobodyElse = ['192.0.2.0/24', '2001:db8:2::/48'];
+  const balanced = async (prefix: string, spec: object, pods: readonly string[]) => {
+    const [name, addresses] = [lab.name(prefix), await balancerAddresses()];
+    const service = await lab.service(name, { type: 'LoadBalancer', ...spec });
+    await lab.endpoints(
+      name,
+      pods.map((pod) => ({ pod })),
+    );
+    await lab.change(name, ingress(addresses), '/status');
+    return { name, addresses, service };
+  };
+
+  it('is served before the node has it, while it has it, and after it has it no longer', async () => {
+    const { addresses } = await balanced('moved', {}, ['web-2']);
+    const everywhere = async () => {
+      for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
+        await lab.allSee(at(addresses, from), { pods: ['web-2'], failures: [] });
+    };
+    await everywhere();
+    await bind('add', 'node-1', addresses);
+    await everywhere();
+    await bind('del', 'node-1', addresses);
+    await everywhere();
+  });
+
+  it('has the same port as another Service at another address of that node, and both are served', async () => {
+    const [first, second] = [await balanced('one', {}, ['web-1']), await balanced('other', {}, ['web-2'])];
+    await bind('add', 'node-1', [...first.addresses, ...second.addresses]);
+    for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2']) {
+      await lab.allSee(at(first.addresses, from), { pods: ['web-1'], failures: [] });
+      await lab.allSee(at(second.addresses, from), { pods: ['web-2'], failures: [] });
+    }
+    expect(await lab.events('Service', second.name)).toEqual([]);
+    await bind('del', 'node-1', [...first.addresses, ...second.addresses]);
+  });
+
+  it('with externalTrafficPolicy Local and without node ports shows the client to an endpoint there, and drops without one', async () => {
+    const spec = { externalTrafficPolicy: 'Local', allocateLoadBalancerNodePorts: false };
+    const { name, addresses } = await balanced('own-local', spec, ['web-1', 'web-2']);
+    await bind('add', 'node-1', addresses);
+    for (const aim of at(addresses, 'world'))
+      await lab.sees({ ...aim, tries: 14 }, { pods: ['web-1'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
+    await lab.endpoints(name, [{ pod: 'web-2' }]);
+    await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.allSee(at(addresses, 'client-1'), { pods: ['web-2'], failures: [] });
+    await lab.endpoints(name, [{ pod: 'web-1' }]);
+    await lab.allSee(at(addresses, 'world'), { pods: ['web-1'], failures: [] });
+    await bind('del', 'node-1', addresses);
+  });
+
+  it.each([[true], [false]])(
+    'admits only loadBalancerSourceRanges, where node ports are allocated: %s',
+    async (allocateLoadBalancerNodePorts) => {
+      const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 24 : 64}`);
+      const spec = { allocateLoadBalancerNodePorts, loadBalancerSourceRanges: world };
+      const { name, addresses } = await balanced('own-ranges', spec, ['web-2']);
+      await bind('add', 'node-1', addresses);
+      await lab.allSee(at(addresses, 'world'), { pods: ['web-2'], failures: [] });
+      await eventually(async () => expect((await lab.events('Service', name)).join()).toContain('has host bits; the network is'));
+      await lab.change(name, { spec: { loadBalancerSourceRanges: nobodyElse } });
+      await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+      await lab.change(name, { spec: { loadBalancerSourceRanges: null } });
+      await lab.allSee(at(addresses, 'world'), { pods: ['web-2'], failures: [] });
+      await bind('del', 'node-1', addresses);
+    },
+  );
+});
+
+describe('addresses of class E and of NAT64', () => {
+  it('are pods’, load balancers’ and endpoints’', async () => {
+    const outside = ['240.0.2.1', '64:ff9b::c000:201'];
+    const balancers = ['240.0.3.1', '64:ff9b:1:3::1'];
+    for (const address of balancers) await lab.route(address, 'node-1');
+    await bind('add', 'world', outside);
+    const ports = protocols.map((protocol) => ({ protocol, port: 80 }));
+    const lists = { tcp: outside, udp: outside };
+    const responder = await Responder.start({ pod: 'far', node: 'world' }, lab.place('world'), lists, ports, AbortSignal.timeout(30_000));
+    const name = lab.name('special');
+    const service = await lab.service(name, { type: 'LoadBalancer' });
+    await lab.endpoints(name, [{ address: { ipv4: '240.0.2.1', ipv6: '64:ff9b::c000:201' } }]);
+    await lab.change(name, { status: { loadBalancer: { ingress: balancers.map((ip) => ({ ip })) } } }, '/status');
+    await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['far'], failures: [] });
+    for (const from of ['world', 'client-2', 'node-3']) await lab.allSee(at(balancers, from), { pods: ['far'], failures: [] });
+    expect(families.map((family) => lab.ip('client-1', family).split(/[.:]/)[0])).toEqual(['240', '64']);
+    for (const from of ['client-2', 'node-2'])
+      for (const family of families)
+        for (const protocol of protocols)
+          await lab.sees({ from, address: lab.ip('web-1', family), port: 80, protocol }, { pods: ['web-1'], failures: [] });
+    responder.close();
+    await bind('del', 'world', outside);
   });
 });
 

@@ -7,6 +7,7 @@ import type { DemoManifest } from '../../src/lab/demo/workload.ts';
 import { podsReady } from '../../src/lab/demo/workload.ts';
 import { runIn } from '../../src/lab/machine/netns.ts';
 import { labPaths, type NetnsRef, nodePaths } from '../../src/lab/plan/names.ts';
+import type { LabOptions } from '../../src/lab/plan/plan.ts';
 import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
 import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
 import { askStatus } from '../../src/lab/up.ts';
@@ -80,8 +81,8 @@ export class ServiceLab {
     this.lab = lab;
   }
 
-  static async start(more: readonly DemoManifest[] = []): Promise<ServiceLab> {
-    const lab = await ConvergeLab.start(3);
+  static async start(more: readonly DemoManifest[] = [], options: Partial<LabOptions> = {}): Promise<ServiceLab> {
+    const lab = await ConvergeLab.start(3, undefined, options);
     await lab.startPods(more);
     return new ServiceLab(lab);
   }

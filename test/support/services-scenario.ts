@@ -53,6 +53,7 @@ export function servicesScenario({ turns = new LoopTurns(8), config: change = {}
       host: {
         routes: () => [],
         elements: () => new Map(),
+        isOwn: () => false,
         staysWhereItIs: ({ text }) => text === '192.0.2.1',
         portHolder: () => undefined,
       },

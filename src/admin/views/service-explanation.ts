@@ -8,6 +8,7 @@ import {
   type ServiceAddress,
   type ServiceEndpoint,
   type ServiceIntent,
+  shownAddresses,
 } from '../../proxy/service-intent.ts';
 import type { ServiceSources } from './service-view.ts';
 
@@ -50,11 +51,11 @@ function explainPort(
   intent: ServiceIntent,
   clients: readonly ServiceClient[],
 ): readonly string[] {
-  const { addresses, transport, affinitySeconds } = intent;
+  const { transport, affinitySeconds } = intent;
   const slices = services.slicesOf(`${service.namespace}/${service.name}`);
   return [
     `Port ${intent.name}, ${transport.toUpperCase()}:`,
-    ...addresses.flatMap((address) => clients.map((serviceClient) => `  ${explainAnswer(intent, address, serviceClient)}`)),
+    ...shownAddresses(intent).flatMap((address) => clients.map((serviceClient) => `  ${explainAnswer(intent, address, serviceClient)}`)),
     ...(affinitySeconds === undefined
       ? []
       : [`  A client stays with its endpoint until it has opened no connection for ${affinitySeconds} s.`]),

@@ -3,7 +3,7 @@ import type { NodeSnapshot } from '../../diagnose/entries/node-reader.ts';
 import type { Parts } from '../../diagnose/entries/parts.ts';
 import type { Service } from '../../kube/service.ts';
 import { skipReason, unusedEndpoints } from '../../proxy/intent.ts';
-import { endpointKey, reachableEndpoints, type ServiceAddress } from '../../proxy/service-intent.ts';
+import { endpointKey, reachableEndpoints, type ServiceAddress, shownAddresses } from '../../proxy/service-intent.ts';
 import type { ServedPort } from '../../serve/kept-port.ts';
 import type { Services } from '../../serve/services.ts';
 import { holdingsOf } from './holdings.ts';
@@ -23,7 +23,7 @@ export function serviceView(service: Service, services: ServiceSources, parts: P
     state: idle === undefined ? holdings.state : 'idle',
     type: service.type,
     clusterIps: service.clusterIps,
-    addresses: [...new Set(served.flatMap(({ intent }) => intent.addresses.map(addressText)))],
+    addresses: [...new Set(served.flatMap(({ intent }) => shownAddresses(intent).map(addressText)))],
     ports: service.ports.map(({ name: port, port: number, protocol }) => `${port === '' ? '' : `${port}:`}${number}/${protocol}`),
     endpoints: new Set(served.flatMap(({ intent }) => reachableEndpoints(intent).map((each) => `${intent.transport} ${endpointKey(each)}`)))
       .size,

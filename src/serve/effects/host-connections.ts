@@ -3,6 +3,7 @@ import { deleteConnection, listConnections, type TrackedConnection } from '../..
 import { Batch } from '../../netlink/message.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 import { nodePortAddress } from '../../pipeline/well-known.ts';
+import { isVirtual } from '../../proxy/service-intent.ts';
 import type { StaleHostConnections } from './stale-connections.ts';
 
 /** The node's own connection tracker: zone 0 of the kernel's. */
@@ -47,9 +48,9 @@ export class HostConnections {
   }
 
   /** Of a node port: what was translated to the virtual address, or should have been. */
-  #isStale({ zone, original, reply }: TrackedConnection, { kind, ip }: StaleHostConnections['address']): boolean {
+  #isStale({ zone, original, reply }: TrackedConnection, { ip }: StaleHostConnections['address']): boolean {
     if (zone !== 0) return false;
-    if (kind !== 'nodePort') return original.dst.text === ip.text;
+    if (!isVirtual({ ip })) return original.dst.text === ip.text;
     return reply.src.text === nodePortAddress[ip.family].text || (reply.src.text === original.dst.text && this.#isOwn(original.dst));
   }
 }
