@@ -15,7 +15,7 @@ interface HostPortHoldersOptions {
   readonly host: Pick<ServiceHost, 'portHolder' | 'staysWhereItIs'>;
   /** Where this agent finds the API server; no address if it is named. */
   readonly apiServer: { readonly ip: Ip | undefined; readonly port: number };
-  readonly holders: AddressHolders;
+  readonly holders: Pick<AddressHolders, 'holderOf'>;
   readonly environment: () => Pick<NodeEnvironment, 'serviceCidrs'>;
   /** The node's own addresses at this moment. */
   readonly own: () => readonly Ip[];
