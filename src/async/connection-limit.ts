@@ -14,7 +14,7 @@ const REQUEST_MS = 1_500;
 const ANSWER_MS = 30_000;
 
 /** Whether a request that was received waits for the agent, or its answer for the client. */
-export type RequestState = () => 'agent' | 'client';
+type RequestState = () => 'agent' | 'client';
 
 interface OpenConnection {
   /** Requests that were received whole and whose answers the client has not taken whole. */

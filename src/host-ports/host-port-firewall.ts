@@ -76,7 +76,7 @@ export function isHostPort(key: FirewallKey): boolean {
 }
 
 /** A host port, and the addresses that it leaves to processes of the node. */
-export interface ServedHostPort extends HostPort {
+interface ServedHostPort extends HostPort {
   readonly kept?: readonly Ip[];
 }
 

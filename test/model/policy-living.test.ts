@@ -122,7 +122,7 @@ it.each<[string, Change]>([
     const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
       return (await liveThrough(new ModelBridge('userspace', change), lifetime, counts)).length === 0;
     });
-    const { failed } = await fc.check(lives, { seed: seed + run, numRuns: 100, endOnFailure: true });
+    const { failed } = await fc.check(lives, { seed: seed + run, numRuns: 400, endOnFailure: true });
     expect(failed).toBe(true);
   }
 });
