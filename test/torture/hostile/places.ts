@@ -55,7 +55,7 @@ export function isSpecial(address: string): boolean {
 export function foreignAddresses(places: Places): readonly ForeignAddress[] {
   const ofNodes = places.nodes.flatMap(({ name, ip }) => ip.map((address) => ({ whose: name, address })));
   const gateways = places.nodeObjects.flatMap(({ metadata, spec }) =>
-    ((spec?.['podCIDRs'] ?? []) as readonly string[]).map((cidr) => ({ whose: `the gateway of ${metadata.name}`, address: firstOf(cidr) })),
+    ((spec?.['podCIDRs'] ?? []) as readonly string[]).map((cidr) => ({ whose: gatewayOf(metadata.name), address: firstOf(cidr) })),
   );
   const ofPods = places.pods.flatMap(({ namespace, name, ips }) => ips.map((address) => ({ whose: `${namespace}/${name}`, address })));
   const ofServices = places.services.flatMap(({ metadata, spec }) =>
@@ -72,6 +72,9 @@ export function foreignAddresses(places: Places): readonly ForeignAddress[] {
     ...everywhere,
   ];
 }
+
+/** Whose an address is that a node has for its pods. */
+export const gatewayOf = (node: string): string => `the gateway of ${node}`;
 
 /** Where the gateway of a pod network is. */
 function firstOf(cidr: string): string {

@@ -10,7 +10,7 @@ import { abridged, addressesIn, type Drawing, type HostileWrite } from './drawin
 import { HarmCheck, nodePortOf } from './harm-check.ts';
 import { LivezWatch } from './livez.ts';
 import { drawRejoin } from './nodes.ts';
-import { type ForeignAddress, foreignAddresses } from './places.ts';
+import { type ForeignAddress, foreignAddresses, gatewayOf } from './places.ts';
 import { createVictim, type Victim, victimNamespace } from './victim.ts';
 
 export interface HostileOptions extends LabOptions {
@@ -196,12 +196,20 @@ export class HostileCluster {
     });
     const change = await this.#harm.change(changing, port, withinMs * patience);
     const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
-    const theirs = { nodes: [this.#lab.tried, this.#lab.other], pods, services };
+    const theirs = { nodes: this.#nodesWithGateways(), pods, services };
     const written = writes.map(({ object, change: patch }) => ({ object, patch }));
     const addresses = new Set([...addressesIn(written), ...(wantsEveryAddress(written) ? this.#nodeAddresses() : [])]);
     const packets = await this.#harm.afterWrite(random, this.#foreign, { addresses, ports: portsIn(written), theirs });
     const { problems, slowestMs } = this.#livez.take();
     return { problems: [...problems, ...change.problems, ...packets], slowestLivezMs: slowestMs, changeMs: change.tookMs };
+  }
+
+  /** A node has the address of its gateway as well, and host ports of all its addresses are on that too. */
+  #nodesWithGateways(): readonly { readonly name: string; readonly ip: readonly string[] }[] {
+    return [this.#lab.tried, this.#lab.other].map(({ name, ip }) => {
+      const gateways = this.#foreign.filter(({ whose }) => whose === gatewayOf(name)).map(({ address }) => address);
+      return { name, ip: [...ip, ...gateways] };
+    });
   }
 
   #nodeAddresses(): readonly string[] {
