@@ -192,9 +192,21 @@ export class ServiceClaims {
   }
 }
 
+/** More than so many claims of one address are looked up by port: a Service may have thousands of ports there. */
+const FEW_CLAIMS = 8;
+const indexes = new WeakMap<readonly HeldClaim[], ReadonlyMap<string | undefined, readonly HeldClaim[]>>();
+
+function claimsAt(claims: readonly HeldClaim[], port: string): readonly HeldClaim[] {
+  const index = indexes.get(claims) ?? Map.groupBy(claims, (claim) => claim.port);
+  indexes.set(claims, index);
+  return [...(index.get(undefined) ?? []), ...(index.get(port) ?? [])];
+}
+
 /** Orders claimants of one address and port: allocated before requested, older before younger, then by name. */
 function rankOf({ name, createdAt = '~', claims }: Holding, port: string): string | undefined {
-  const mine = claims.filter((claim) => claim.right !== 'yields' && (claim.port === undefined || claim.port === port));
+  const there =
+    claims.length <= FEW_CLAIMS ? claims.filter((claim) => claim.port === undefined || claim.port === port) : claimsAt(claims, port);
+  const mine = there.filter(({ right }) => right !== 'yields');
   if (mine.length === 0) return undefined;
   return `${mine.some(({ right }) => right === 'allocated') ? 0 : 1} ${createdAt} ${name}`;
 }

@@ -17,6 +17,7 @@ import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import { ServedPorts } from './served-ports.ts';
 import { type Arrival, changedPorts, type ServiceChange, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
+import { addObjection, type Refresh } from './service-refresh.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
 import { VirtualPorts } from './virtual-ports.ts';
 
@@ -39,23 +40,6 @@ interface ServicesOptions {
   readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
   readonly log: Log;
   readonly signal: AbortSignal;
-}
-
-/** A Service being looked at: what was served of it, what is from now on, and what is wrong with it. */
-interface Refresh {
-  readonly before: ReadonlyMap<Owner, ServedPort>;
-  readonly after: Map<Owner, ServedPort>;
-  readonly intents: Map<Owner, ServiceIntent>;
-  /** Dropped already. */
-  readonly failed: Set<Owner>;
-  readonly objections: Set<string>;
-}
-
-/** Objections kept of one Service: it may have one for each of thousands of ports. */
-const OBJECTIONS_MAX = 20;
-
-function addObjection(objections: Set<string>, objection: string): void {
-  if (objections.size < OBJECTIONS_MAX) objections.add(objection);
 }
 
 /**
@@ -258,6 +242,7 @@ export class Services {
     const { signal } = this.#options;
     const { turns, services, slices } = this.#options.sources;
     do {
+      const isComplete = services.synced && slices.synced;
       await this.#noteSlices();
       await this.#noteClaims();
       const concerned = this.#pending;
@@ -273,9 +258,15 @@ export class Services {
         if (turns.due) await this.#pause();
       }
       this.#announce();
+      // What was known when both lists were complete is served now. What changes all the time must not keep a start from its end.
+      if (isComplete && !signal.aborted) this.#settle();
     } while (this.#isBehind && !signal.aborted);
-    this.#isSettled ||= services.synced && slices.synced;
-    if (this.#isSettled) this.#settling.resolve();
+    if (services.synced && slices.synced) this.#settle();
+  }
+
+  #settle(): void {
+    this.#isSettled = true;
+    this.#settling.resolve();
   }
 
   /** Lets others have the event loop, once what was changed so far is on its way. */
