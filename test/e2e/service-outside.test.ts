@@ -430,10 +430,18 @@ describe('a load balancer’s address that a node has', () => {
       for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
         await lab.allSee(at(addresses, from), { pods: ['web-2'], failures: [] });
     };
+    // As of the agent's last report of the node's addresses.
+    const has = (): readonly boolean[] => {
+      const changes = lab.lab.log(1).flatMap(({ localAddresses }) => (localAddresses as { readonly now?: string } | undefined)?.now ?? []);
+      return addresses.map((address) => changes.at(-1)?.split(', ').includes(address) ?? false);
+    };
+    const report = { timeout: 10_000 * slowness };
     await everywhere();
     await bind('add', 'node-1', addresses);
+    await expect.poll(has, report).toEqual([true, true]);
     await everywhere();
     await bind('del', 'node-1', addresses);
+    await expect.poll(has, report).toEqual([false, false]);
     await everywhere();
   });
 
