@@ -8,7 +8,7 @@ beforeEach(async () => {
 });
 afterEach(() => t.close());
 
-const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, interval: 2 });
+const eventually = (check: () => void) => vi.waitFor(check, { timeout: 20_000, interval: 2 });
 
 it('streams everything there is, then follows changes in the same watch', async () => {
   t.server.answer(

@@ -39,7 +39,15 @@ const flows = () => textsOf((text) => !text.startsWith('cookie=0x1ff'));
 const all = () => textsOf((text) => !/^cookie=0x1ff\w+, table=24,/.test(text));
 const learned = () => textsOf((text) => /^cookie=0x1ff\w+, table=24,/.test(text));
 const groups = () => node.lab.groups(1);
-const meters = async () => (await node.ofctl('dump-meters', 'br-int')).split('\n').slice(1).join(' ');
+/** In order: the switch lists meters by a hash. */
+const meters = async () => {
+  const listed = (await node.ofctl('dump-meters', 'br-int')).split('\n').slice(1).join(' ');
+  return listed
+    .split(/(?=meter=)/)
+    .map((each) => each.trim())
+    .toSorted()
+    .join('\n');
+};
 const harm = (what: string, change: () => Promise<unknown>, ...looks: readonly (() => Promise<string>)[]): Harm => ({
   what,
   change,

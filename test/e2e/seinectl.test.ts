@@ -189,7 +189,12 @@ describe('annotate', () => {
 
 describe('what is not as it should be', () => {
   it('is nothing at first', async () => {
-    expect(await seinectl(['diff'])).toMatchObject({ code: 0, stdout: '' });
+    // A pod whose MAC an earlier test has changed is repaired by a periodic check.
+    await until(
+      async () => (await seinectl(['diff'])).code === 0,
+      70_000,
+      () => 'there are differences still',
+    );
   });
 
   it('is a flow that is deleted repeatedly: in ovs-ofctl’s notation, with owner and reason', async () => {
@@ -287,11 +292,16 @@ describe('access', () => {
 
 it('counts tunnel packets of unknown peers, by address, under the former names too', async () => {
   const foreign = '192.168.77.200';
-  const [device] = JSON.parse(await lab.exec(2, 'ip', '-j', 'route', 'get', lab.node(1).ips[0] ?? '')) as [{ dev: string }];
-  await lab.exec(2, 'ip', 'addr', 'add', `${foreign}/24`, 'dev', device.dev);
+  const inWorld = async (...words: readonly string[]) => {
+    const ip = inNetns(lab.plan.world.netns, 'ip', words);
+    return await runProgram(ip.command, ip.args, {});
+  };
+  const route = await inWorld('-j', 'route', 'get', lab.node(1).ips[0] ?? '');
+  const [device] = JSON.parse(route.stdout) as [{ dev: string }];
+  await inWorld('addr', 'add', `${foreign}/32`, 'dev', device.dev);
   // A Geneve header without options that carries an Ethernet frame (RFC 8926), and a frame of zeros.
   const packet = Buffer.concat([Buffer.from([0, 0, 0x65, 0x58, 0, 0, 0, 0]), Buffer.alloc(60)]);
-  const { command, args } = inNetns(lab.node(2).netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${foreign}`]);
+  const { command, args } = inNetns(lab.plan.world.netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${foreign}`]);
   await until(
     async () => {
       await runProgram(command, args, { stdin: packet.toString('latin1') });
@@ -303,7 +313,7 @@ it('counts tunnel packets of unknown peers, by address, under the former names t
   );
   const ofTable = await items<FlowEntry>('get', 'flows', '--table', 'unknownTunnelPeers');
   expect(ofTable.filter(({ state }) => state === 'learned')).toHaveLength(1);
-  expect(await seinectl(['diff'])).toMatchObject({ code: 0 });
+  expect(await seinectl(['diff'])).toMatchObject({ code: 0, stdout: '' });
 });
 
 it('names the socket when there is no agent, with 3', async () => {

@@ -31,6 +31,7 @@ const headers = [
     'linux/openvswitch.h',
     'linux/netconf.h',
     'linux/sock_diag.h',
+    'linux/inet_diag.h',
     'linux/netfilter/x_tables.h',
     'linux/netfilter_ipv4/ip_tables.h',
   ],
@@ -41,7 +42,7 @@ const headers = [
 const ours = new Set([
   ...['AT_ONCE', 'ECHO_HEADER', 'FIRST_TABLE', 'GENERIC_HEADER_BYTES', 'IFINFOMSG_LENGTH', 'OVS_HEADER_BYTES', 'PACKET_BYTES_MAX'],
   ...['INFO_BYTES', 'SIZE_AT', 'ENTRIES_AT', 'TARGET_NAME_BEFORE', 'SOCKET_ID_BYTES', 'SOURCE_PORT_AT', 'NETCONFMSG_BYTES'],
-  ...['RTGENMSG_LENGTH', 'RTMSG_LENGTH', 'RULE_PRIORITY', 'TOKEN_BYTES', 'TYPE_MASK'],
+  ...['RTGENMSG_LENGTH', 'RTMSG_LENGTH', 'RULE_PRIORITY', 'TOKEN_BYTES', 'TYPE_MASK', 'PORT_AT', 'PEER_PORT_AT', 'ADDRESS_AT'],
   // Theirs under another name.
   ...[
     'CT_NEW',

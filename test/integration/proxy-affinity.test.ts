@@ -183,9 +183,13 @@ describe('learned choices of endpoints', () => {
     });
 
     it('and keep their endpoint, which the renewal does not choose again', async () => {
-      const keeper = await learned(600);
-      await serve(owner, 10, intent('10.96.0.13', 60, first, second));
-      keeper.portChanged(owner, at(600), intent('10.96.0.13', 60, second), Promise.resolve());
+      const moved = ownerOf('service', 'default/moved-timeout:http/ipv4');
+      const movedAt = (seconds: number, endpoint: ServiceEndpoint) => intent('10.96.0.14', seconds, endpoint);
+      await serve(moved, 11, movedAt(600, first));
+      connect('10.10.9.1', '10.96.0.14');
+      await expect.poll(remembered).toEqual(['10.10.9.1']);
+      const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
+      keeper.portChanged(moved, movedAt(600, first), movedAt(60, second), Promise.resolve());
       await expect.poll(remembered).toEqual([]);
       expect(keeper.removed).toBe(1);
     });

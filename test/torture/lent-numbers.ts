@@ -28,10 +28,11 @@ const whole = { from: 0, bits: 32 };
 const fine = { from: 0, bits: 20, kind: 'fine', first: 1 } as const;
 const coarse = { from: 20, bits: 12, kind: 'coarse', first: 1 } as const;
 
-/** Registers with lent numbers, as docs/pipeline.md lays them out. */
+/** Registers and connection marks with allocated numbers, as docs/pipeline.md lays them out. */
 const registers: Readonly<Record<string, readonly Field[]>> = {
   reg1: [{ ...whole, kind: 'port', first: firstPodPort }],
   reg7: [{ ...whole, kind: 'group', first: 1 }],
+  ct_mark: [{ from: 8, bits: 16, kind: 'port', first: firstPodPort }],
   reg8: [
     { ...fine, of: 'ingress' },
     { ...coarse, of: 'ingress' },
@@ -48,7 +49,7 @@ const policyTables = { egress: [36, 46], ingress: [80, 90] } as const;
 
 /** Ways to write a number: `name=5`, `name:5`; or a register's value, matched or set. */
 const written =
-  /(?<word>in_port=|in_port:|output:|ofport=|ofport_request=|group:|group_id=|meter:|meter=|meter_id=)(?<number>\d+)|(?<matched>reg\d+)=(?<value>0x[0-9a-f]+|\d+)(?:\/(?<mask>0x[0-9a-f]+))?|set_field:(?<set>0x[0-9a-f]+|\d+)(?:\/(?<setMask>0x[0-9a-f]+))?->(?<target>reg\d+)/g;
+  /(?<word>in_port=|in_port:|output:|ofport=|ofport_request=|group:|group_id=|meter:|meter=|meter_id=)(?<number>\d+)|(?<matched>reg\d+|ct_mark)=(?<value>0x[0-9a-f]+|\d+)(?:\/(?<mask>0x[0-9a-f]+))?|set_field:(?<set>0x[0-9a-f]+|\d+)(?:\/(?<setMask>0x[0-9a-f]+))?->(?<target>reg\d+)/g;
 
 /** Cuts a line of `ovs-ofctl`, or of a snapshot, at the numbers that are lent. */
 export function cut(line: string): Cut {
