@@ -222,7 +222,8 @@ it.each([
   await replaceAgent(agent);
   const program = tool === 'previous' ? previous.seinectl : join(packageRoot, 'src', 'cli', 'main.ts');
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
-  const seinectl = (...words: readonly string[]) => execute(process.execPath, [program, '--socket', apiSocket, ...words]);
+  const room = { maxBuffer: 1 << 28 };
+  const seinectl = (...words: readonly string[]) => execute(process.execPath, [program, '--socket', apiSocket, ...words], room);
   expect((await seinectl('status')).stdout).toContain('as wanted');
   for (const what of ['pods', 'nodes', 'services', 'flows', 'groups', 'ports', 'routes']) {
     const { stdout } = await seinectl('get', what, '--output', 'json');
