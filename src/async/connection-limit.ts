@@ -13,7 +13,7 @@ interface ConnectionLimitOptions {
 const REQUEST_MS = 1_500;
 const ANSWER_MS = 30_000;
 
-/** Whether a request that was received waits for the agent, or its answer for the client. */
+/** The side that a request waits for: the agent, or the client that reads the answer. */
 type RequestState = () => 'agent' | 'client';
 
 interface OpenConnection {

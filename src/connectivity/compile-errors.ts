@@ -14,7 +14,7 @@ import { familiesOf, type NodeEnvironment } from './environment.ts';
  */
 export const errorState = { new: '-', rel: '+', trk: '+' } as const;
 
-/** What becomes of an error in table `state`. */
+/** Flows of table `state` for ICMP errors. */
 export function toErrorEnds(...first: readonly Step[]): readonly Step[] {
   return [...first, load(reg.verdict('standing')), resubmitAsOpened('errorEnds')];
 }

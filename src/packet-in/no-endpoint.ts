@@ -10,7 +10,7 @@ import type { PacketExchange } from './packet-inbox.ts';
 /** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
 const rate = { perSecond: 500, burst: 1_000 } as const;
 
-/** Whether the address is a Service's, and the Service does not have that port. False as long as it is not known. */
+/** Tells whether the address is a Service's and the Service does not have that port. False as long as it is not known. */
 export type UnservedPortCheck = (destination: Destination) => boolean;
 
 interface NoEndpointOptions {

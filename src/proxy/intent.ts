@@ -57,12 +57,12 @@ export function* eachServiceIntent(service: Service, all: readonly EndpointSlice
   for (const clusterIp of onePerFamily(service.clusterIps.map(parseIp))) {
     if (!proxying.node.families.includes(clusterIp.family)) continue;
     const shared = familyOfService(service, slices, clusterIp, proxying);
-    // What concerns all ports is said once, with the first.
+    // Objections that concern all ports come with the first.
     for (const [at, port] of ports.entries()) yield portIntent(shared, port, at === 0 ? shared.objections : [], proxying);
   }
 }
 
-/** What all ports of a Service have in common in one family: computed once, since each list of the object may be long. */
+/** Facts that all ports of a Service share in one family: computed once, since each list of the object may be long. */
 interface FamilyOfService {
   readonly service: Service;
   readonly clusterIp: Ip;

@@ -18,7 +18,7 @@ export class ClusterAddresses implements ServiceSubscriber {
     }
   }
 
-  /** Whether the address is a Service's and the Service has another port than this. */
+  /** Tells whether the address is a Service's and the Service has other ports than this. */
   isUnservedPort({ ip, transport, port }: Destination): boolean {
     const served = this.#ports.get(ip.text);
     return served !== undefined && !served.has(portKey(transport, port));

@@ -54,7 +54,7 @@ export class Services {
   readonly #claims = new ServiceClaims();
   readonly #served = new PortsOfServices();
   #pending = new Map<string, Arrival>();
-  /** What is on the bridge's list and the subscribers do not know yet. */
+  /** Changes that are in the desired state and were not handed to the subscribers yet. */
   #changes: ServiceChange[] = [];
   /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
   readonly #heard = new Map<string, number>();
