@@ -2,7 +2,8 @@ import type { LoopTurns } from '../async/loop-turns.ts';
 import type { NodePodNetwork } from '../attach/pod-network.ts';
 import type { NodeEnvironment } from '../connectivity/environment.ts';
 import type { Enforcement } from '../enforce/enforcement.ts';
-import { writeEnd, writeInput, writeStart } from '../inputs/inputs-document.ts';
+import { writeEnd, writeInput, writeServices, writeStart } from '../inputs/inputs-document.ts';
+import type { ServiceInput } from '../inputs/node-inputs.ts';
 import type { Ipam } from '../ipam/ipam.ts';
 import type { Peers } from '../peers/peers.ts';
 import type { Owner } from '../pipeline/cookie.ts';
@@ -50,7 +51,11 @@ function* inputLines(
       if (input) yield writeInput('pod', input);
     }
     for (const subject of policy.inputs()) yield writeInput('subject', subject);
-    for (const [owner, { intent, groups }] of services.served()) yield writeInput('service', { owner, intent, groups });
+    yield* writeServices(servedPorts());
     for (const [key, owner] of nodeState.bridge.disputed()) yield writeInput('dispute', { key, owner: owner as Owner });
+  }
+
+  function* servedPorts(): Generator<ServiceInput> {
+    for (const [owner, { intent, groups }] of services.served()) yield { owner, intent, groups };
   }
 }

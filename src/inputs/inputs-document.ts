@@ -9,6 +9,7 @@ import { type Cidr, type Ip, parseCidr, parseIp } from '../net/ip.ts';
 import { type Mac, parseMac } from '../net/mac.ts';
 import { generation, type Owner } from '../pipeline/cookie.ts';
 import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../proxy/service-intent.ts';
+import { rangeSetOf } from '../proxy/source-ranges.ts';
 import type { BridgeKey } from '../reconcile/bridge-entry.ts';
 import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput, SubjectInput } from './node-inputs.ts';
 
@@ -117,8 +118,17 @@ const intent: z.ZodType<ServiceIntent> = z.strictObject({
   anyEndpoint: z.boolean(),
   objections: z.array(z.string()),
 } satisfies Shape<ServiceIntent>);
+/** Lists of source ranges that are written once for all ports of a Service. */
+const ranges = z.strictObject({ name: z.string(), ranges: z.array(cidr) });
+type SourceRangesInput = z.output<typeof ranges>;
 const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((lent) => new Map(Object.entries(lent)));
-const service: z.ZodType<ServiceInput> = z.strictObject({ owner, intent, groups });
+const service: z.ZodType<ServiceInput & { readonly sourceRanges?: string }> = z.strictObject({
+  owner,
+  intent,
+  groups,
+  /** Name of a list of an earlier line, in place of that of the intent. */
+  sourceRanges: z.string().exactOptional(),
+});
 const pod: z.ZodType<PodInput> = z.strictObject({ owner, intent: podIntent });
 const policyClass = z.literal('closed').or(z.int().min(0).max(2_047));
 const subjectIntent: z.ZodType<SubjectIntent> = z.strictObject({
@@ -151,6 +161,7 @@ const line = z.discriminatedUnion('is', [
   z.object({ is: z.literal('peer'), of: peer }),
   z.object({ is: z.literal('pod'), of: pod }),
   z.object({ is: z.literal('subject'), of: subject }),
+  z.object({ is: z.literal('source-ranges'), of: ranges }),
   z.object({ is: z.literal('service'), of: service }),
   z.object({ is: z.literal('dispute'), of: dispute }),
   z.object({ is: z.literal('end'), revision: z.int(), lines: z.int() }),
@@ -162,10 +173,29 @@ export function writeStart({ node, revision }: Taken, { environment, proxy }: Co
 }
 
 export function writeInput(
-  is: 'peer' | 'pod' | 'subject' | 'service' | 'dispute',
-  of: PeerIntent | PodInput | SubjectInput | ServiceInput | Dispute,
+  is: 'peer' | 'pod' | 'subject' | 'source-ranges' | 'service' | 'dispute',
+  of: PeerIntent | PodInput | SubjectInput | SourceRangesInput | ServiceInput | Dispute,
 ): string {
   return written({ is, of: 'key' in of ? { ...of, key: Buffer.from(of.key, 'latin1').toString('hex') } : of });
+}
+
+/** A longer list of source ranges gets a line of its own. Readers before 0.23 know the short form only. */
+const RANGES_INLINE = 16;
+
+/** One line for each port of a Service, and one for each long list of source ranges before the first port that has it. */
+export function* writeServices(inputs: Iterable<ServiceInput>): Generator<string> {
+  const written = new Set<string>();
+  for (const { owner: of, intent: whole, groups: lent } of inputs) {
+    if (whole.sourceRanges.length <= RANGES_INLINE) {
+      yield writeInput('service', { owner: of, intent: whole, groups: lent });
+      continue;
+    }
+    const { owner: name } = rangeSetOf(whole.sourceRanges);
+    if (!written.has(name)) yield writeInput('source-ranges', { name, ranges: [...whole.sourceRanges] });
+    written.add(name);
+    const named = { owner: of, intent: { ...whole, sourceRanges: [] }, groups: lent, sourceRanges: name };
+    yield writeInput('service', named);
+  }
 }
 
 /** @param lines how many there were, this one and the first not counted */
@@ -197,7 +227,7 @@ export function readInputs(text: string): ReadInputs {
   const peers = rest.flatMap((each) => (each.is === 'peer' ? [each.of] : []));
   const pods = rest.flatMap((each) => (each.is === 'pod' ? [each.of] : []));
   const subjects = rest.flatMap((each) => (each.is === 'subject' ? [each.of] : []));
-  const services = rest.flatMap((each) => (each.is === 'service' ? [each.of] : []));
+  const services = servicesIn(rest);
   const disputes = rest.flatMap((each) => (each.is === 'dispute' ? [each.of] : []));
   return {
     inputs: { environment, proxy, peers, pods, subjects, services, disputes },
@@ -206,6 +236,19 @@ export function readInputs(text: string): ReadInputs {
     generation: start.generation,
     steady: start.revision === end.revision,
   };
+}
+
+/** The ports of a Service share its list of source ranges, as they did in the agent. */
+function servicesIn(lines: readonly InputLine[]): readonly ServiceInput[] {
+  const lists = new Map(lines.flatMap((each) => (each.is === 'source-ranges' ? [[each.of.name, each.of.ranges] as const] : [])));
+  return lines.flatMap((each) => {
+    if (each.is !== 'service') return [];
+    const { sourceRanges: name, ...input } = each.of;
+    if (name === undefined) return [input];
+    const list = lists.get(name);
+    if (list === undefined) throw new SeineError('INVALID_INPUT', `${input.owner}: the inputs have no source ranges ${name}`);
+    return [{ ...input, intent: { ...input.intent, sourceRanges: list } }];
+  });
 }
 
 function readLine(text: string, at: number): InputLine {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { clusters } from '../../test/model/random-services.ts';
 import { exampleScene, type Scene } from '../../test/model/scene.ts';
 import { examplePeers, examplePods } from '../../test/support/example-node.ts';
+import { filledService } from '../../test/support/scene-service.ts';
 import { announcementsOwner, compileAnnouncements } from '../connectivity/compile-announcements.ts';
 import { compileSubject } from '../connectivity/compile-entry.ts';
 import { compileNode } from '../connectivity/compile-node.ts';
@@ -20,7 +21,7 @@ import { DesiredState } from '../reconcile/desired-state.ts';
 import { nothing } from '../wanted/wanted.ts';
 import { compileInputs } from './compile-inputs.ts';
 import { readHeld } from './held-bridge.ts';
-import { readInputs, writeEnd, writeInput, writeStart } from './inputs-document.ts';
+import { readInputs, writeEnd, writeInput, writeServices, writeStart } from './inputs-document.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
 /** As the agent keeps it, and what it would record. */
@@ -69,7 +70,7 @@ function written(
     ...peers.map((each) => writeInput('peer', each)),
     ...pods.map((each) => writeInput('pod', each)),
     ...subjects.map((each) => writeInput('subject', each)),
-    ...services.map((each) => writeInput('service', each)),
+    ...writeServices(services),
     ...disputes.map((each) => writeInput('dispute', each)),
   ];
   const start = writeStart({ node: 'n1', revision: revisions[0] }, { environment, proxy });
@@ -102,6 +103,28 @@ describe('inputs that are recorded and read again', () => {
     // In whatever order they are written.
     const turned = { ...inputs, peers: inputs.peers.toReversed() };
     expect(sorted(compileInputs(readInputs(written(turned)).inputs).entries)).toEqual(sorted(compileInputs(inputs).entries));
+  });
+
+  it('name a long list of source ranges once for all ports of a Service', () => {
+    const loadBalancerSourceRanges = Array.from({ length: 100 }, (_, at) => `10.20.${at}.0/24`);
+    const ports = Array.from({ length: 100 }, (_, at) => ({ name: `p${at}`, protocol: 'TCP' as const, port: at + 1, targetPort: at + 1 }));
+    const loadBalancerIngress = [{ ip: '192.0.2.80', ipMode: 'VIP' as const }];
+    const large = {
+      name: 'large',
+      type: 'LoadBalancer',
+      clusterIps: ['10.96.9.9'],
+      ports,
+      loadBalancerIngress,
+      loadBalancerSourceRanges,
+    } as const;
+    const scene = { ...exampleScene, services: [{ service: filledService(large), slices: [] }] };
+    const text = written(agentWith(scene).inputs);
+    expect(text.split('10.20.99.0/24')).toHaveLength(2);
+    expectTheSame(scene);
+    expect(readInputs(text).inputs.services.map(({ intent }) => intent.sourceRanges.length)).toEqual(ports.map(() => 100));
+    expect(() => readInputs(text.replace('"is":"source-ranges","of":{"name":"', '"is":"source-ranges","of":{"name":"x'))).toThrow(
+      'no source ranges',
+    );
   });
 
   it('leave out an owner that cannot be compiled, and name it', () => {

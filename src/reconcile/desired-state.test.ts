@@ -32,6 +32,45 @@ it('returns urgent changes apart, and once', () => {
   expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
 });
 
+it('lets a small change overtake large ones, with what it leads to', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b, isShared: (owner) => owner.startsWith('endpoint/') });
+  const entries = (prefix: string, count: number) => new Map(Array.from({ length: count }, (_, at) => [`${prefix}${at}`, 1]));
+  desired.set('endpoint/e', new Map([['e', 1]]));
+  desired.set('endpoint/left', new Map([['left', 1]]));
+  desired.set('large', entries('large', 400));
+  const allowance = { keysLeft: 10 };
+  desired.overtaking(allowance, () => {
+    desired.bringAlong('endpoint/e');
+    desired.set('small', new Map([['s', 1]]));
+    desired.forget('endpoint/left'); // flows that wait may lead there
+  });
+  expect(desired.takeUrgent()?.keys).toEqual(new Set(['e', 's']));
+  expect(allowance.keysLeft).toBe(7);
+  expect(desired.takeDirty().keys.has('left')).toBe(true);
+});
+
+it('lets no more overtake than is allowed, and nothing of one change after a part of it that waits', () => {
+  const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
+  const allowance = { keysLeft: 2 };
+  const changed = (...owners: readonly string[]): void => {
+    for (const owner of owners)
+      desired.set(
+        owner,
+        new Map([
+          [owner, Math.random()],
+          [`${owner}-2`, Math.random()],
+        ]),
+      );
+  };
+  desired.overtaking(allowance, () => changed('a', 'b', 'c'));
+  expect(desired.takeUrgent()?.owners).toEqual(new Set(['a']));
+  expect([allowance.keysLeft < 0, desired.takeDirty().owners]).toEqual([true, new Set(['b', 'c'])]);
+  // Urgent owners wait for what overtakes.
+  const many = Array.from({ length: 1_000 }, (_, at) => `many${at}`);
+  desired.overtaking({ keysLeft: 100_000 }, () => changed(...many));
+  expect(desired.takeUrgent()?.keys.size).toBe(1_000);
+});
+
 it('lets the latest claim win, and names the conflicting owners', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
   const owned = (x: number) => new Map(Object.entries({ x, y: 1 }));

@@ -6,6 +6,8 @@ interface DesiredStateOptions<K, V> {
   readonly kindOf?: (key: K) => number | undefined;
   /** Whether an owner goes through the urgent lane; left out: none does. */
   readonly isUrgent?: (owner: string) => boolean;
+  /** Whether entries of other owners may lead to this owner's: its removal does not overtake their changes. Left out: no. */
+  readonly isShared?: (owner: string) => boolean;
   /** Kinds of entries that are kept as numbers while one owner alone wants them. Left out: none. */
   readonly packings?: readonly Packing<K, V>[];
 }
@@ -23,6 +25,14 @@ export interface Dirty<K> {
   /** Keys of `keys` that have to change at once, as of `together`. */
   readonly groups: readonly ReadonlySet<K>[];
 }
+
+/** Keys that the changes of one piece of work may still send through the urgent lane. Negative once they needed more. */
+export interface Allowance {
+  keysLeft: number;
+}
+
+/** Keys in the urgent lane beside those of urgent owners, who wait for them. */
+const OVERTAKING_MOST = 1_000;
 
 /** The mutable form, while it is collected. */
 interface Changes<K> {
@@ -50,16 +60,28 @@ export class DesiredState<K extends string, V> {
   /** What is in neither of these. */
   readonly #packed: PackedEntries<K, V>;
   readonly #isUrgent: (owner: string) => boolean;
+  readonly #isShared: (owner: string) => boolean;
+  /** Present while changes may overtake others. */
+  #allowance: Allowance | undefined;
+  /** Keys in the urgent lane that no urgent owner wants. */
+  #overtaking = 0;
   #dirty = noChanges<K>();
   /** What is set now goes into this group. */
   #gathered: Set<K> | undefined;
   #urgent = noChanges<K>();
   #revision = 0;
 
-  constructor({ equal, kindOf = () => undefined, isUrgent = () => false, packings = [] }: DesiredStateOptions<K, V>) {
+  constructor({
+    equal,
+    kindOf = () => undefined,
+    isUrgent = () => false,
+    isShared = () => false,
+    packings = [],
+  }: DesiredStateOptions<K, V>) {
     this.#equal = equal;
     this.#kindOf = kindOf;
     this.#isUrgent = isUrgent;
+    this.#isShared = isShared;
     this.#packed = new PackedEntries(packings);
   }
 
@@ -107,7 +129,7 @@ export class DesiredState<K extends string, V> {
 
   #changed(owner: string, changed: readonly K[]): number {
     if (changed.length === 0) return this.#revision;
-    const dirty = this.#isUrgent(owner) ? this.#urgent : this.#dirty;
+    const dirty = this.#isUrgent(owner) || this.#mayOvertake(owner, changed.length) ? this.#urgent : this.#dirty;
     for (const key of changed) {
       dirty.keys.add(key);
       this.#gathered?.add(key);
@@ -118,6 +140,40 @@ export class DesiredState<K extends string, V> {
 
   forget(owner: string): number {
     return this.set(owner, new Map());
+  }
+
+  /**
+   * Changes that `work` makes pass those of other owners that wait to be written, as far as `allowance` goes. The rest of them waits in order:
+   * what was wanted first is written first.
+   */
+  overtaking<T>(allowance: Allowance, work: () => T): T {
+    const before = this.#allowance;
+    this.#allowance = allowance;
+    try {
+      return work();
+    } finally {
+      this.#allowance = before;
+    }
+  }
+
+  /** Within `overtaking`: entries of `owner` that wait to be written pass others as well, since what comes after them leads to them. */
+  bringAlong(owner: string): void {
+    const keys = this.keysOf(owner);
+    if (!this.#isUrgent(owner) && this.#mayOvertake(owner, keys.length)) for (const key of keys) this.#urgent.keys.add(key);
+  }
+
+  /** Spends the allowance. */
+  #mayOvertake(owner: string, keys: number): boolean {
+    const allowance = this.#allowance;
+    if (allowance === undefined || allowance.keysLeft < 0) return false;
+    allowance.keysLeft -= keys;
+    if (this.#isShared(owner) && !this.has(owner)) return false;
+    if (allowance.keysLeft < 0 || this.#overtaking + keys > OVERTAKING_MOST) {
+      allowance.keysLeft = -1;
+      return false;
+    }
+    this.#overtaking += keys;
+    return true;
   }
 
   /** All that is set or forgotten by `work` changes at once on the target: nobody sees a part of it. Of no owner that is urgent. */
@@ -211,16 +267,17 @@ export class DesiredState<K extends string, V> {
     return taken;
   }
 
-  /** Whether urgent owners changed something that nobody has taken. */
+  /** Whether the urgent lane has changes. */
   get hasUrgent(): boolean {
-    return this.#urgent.owners.size > 0;
+    return this.#urgent.keys.size > 0;
   }
 
-  /** As `takeDirty`, of urgent owners only; undefined if nothing is urgent. */
+  /** Like `takeDirty`, of the urgent lane only; undefined if it is empty. */
   takeUrgent(): Dirty<K> | undefined {
-    if (this.#urgent.owners.size === 0) return undefined;
+    if (!this.hasUrgent) return undefined;
     const taken = this.#urgent;
     this.#urgent = noChanges();
+    this.#overtaking = 0;
     return taken;
   }
 

@@ -69,6 +69,7 @@ export function desiredParts(packings: readonly RowPacking[]): DesiredParts {
       kindOf: tableOfKey,
       packings,
       isUrgent: (owner) => owner.startsWith('pod/') || owner.startsWith('subject/'),
+      isShared: (owner) => owner.startsWith('endpoint/') || owner.startsWith('service/source-ranges:'),
     }),
     switch: new DesiredState({ equal: sameSwitchEntry }),
     host: new DesiredState({ equal: sameHostEntry }),

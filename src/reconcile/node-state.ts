@@ -18,7 +18,7 @@ import {
   isOpenFlowSetting,
   numberOf,
 } from './bridge-entry.ts';
-import type { DesiredState } from './desired-state.ts';
+import type { Allowance, DesiredState } from './desired-state.ts';
 import type { FirewallKey } from './firewall-target.ts';
 import { FlowTemplates } from './flow-template.ts';
 import { type HostEntry, type HostKey, hostEntries } from './host-entry.ts';
@@ -150,6 +150,19 @@ export class NodeState {
   /** What is wanted of the bridge by `work` becomes true at once there: no packet meets a part of it. */
   together(work: () => void): void {
     this.bridge.together(work);
+  }
+
+  /**
+   * Changes of bridge, host and firewall that `work` makes pass those of other owners that wait to be written, as far as `allowance` goes:
+   * of thousands of ports, a change of another Service waits for one batch.
+   */
+  overtaking<T>(allowance: Allowance, work: () => T): T {
+    return this.bridge.overtaking(allowance, () => this.host.overtaking(allowance, () => this.firewall.overtaking(allowance, work)));
+  }
+
+  /** Within `overtaking`, before something that leads to the entries of `owner`: these pass others too if the bridge does not have them yet. */
+  bringAlong(owner: Owner): void {
+    if (!this.reconcilers.bridge.isHeld(owner)) this.bridge.bringAlong(owner);
   }
 
   wantBridge(owner: Owner, bridge: WantedBridge, ports: readonly WantedPort[]): number {

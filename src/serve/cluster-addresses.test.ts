@@ -28,7 +28,7 @@ function portOf(port: number): ServiceIntent {
 }
 
 function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined) {
-  return { ports: [{ owner: ownerOf('service', `default/web:${(is ?? was)?.name}`), was, is }] };
+  return { key: 'default/web', ports: [{ owner: ownerOf('service', `default/web:${(is ?? was)?.name}`), was, is }], hasMore: false };
 }
 
 describe('a port of a cluster address', () => {

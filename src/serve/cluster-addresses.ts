@@ -10,18 +10,28 @@ import type { ServiceChange, ServiceSubscriber } from './service-changes.ts';
 export class ClusterAddresses implements ServiceSubscriber {
   /** Ports by address. */
   readonly #ports = new Map<string, Set<string>>();
+  /** Addresses of Services of which other ports follow, by Service. */
+  readonly #incomplete = new Map<string, Set<string>>();
 
-  changed({ ports }: Pick<ServiceChange, 'ports'>): void {
+  changed({ key, ports, hasMore }: Pick<ServiceChange, 'key' | 'ports' | 'hasMore'>): void {
     for (const { was, is } of ports) {
       this.#forget(was);
       this.#add(is);
+    }
+    if (!hasMore) this.#incomplete.delete(key);
+    else {
+      const known = this.#incomplete.get(key) ?? new Set();
+      for (const { was, is } of ports) for (const { ip } of [...clusterAddresses(was), ...clusterAddresses(is)]) known.add(ip.text);
+      this.#incomplete.set(key, known);
     }
   }
 
   /** Tells whether the address is a Service's and the Service has other ports than this. */
   isUnservedPort({ ip, transport, port }: Destination): boolean {
     const served = this.#ports.get(ip.text);
-    return served !== undefined && !served.has(portKey(transport, port));
+    if (served === undefined || served.has(portKey(transport, port))) return false;
+    for (const addresses of this.#incomplete.values()) if (addresses.has(ip.text)) return false;
+    return true;
   }
 
   #forget(intent: ServiceIntent | undefined): void {

@@ -52,6 +52,12 @@ export class PortsOfServices {
     return this.#ports.has(service);
   }
 
+  /** Number of ports of a Service, in all families. */
+  countOf(service: string): number {
+    const ports = this.#ports.get(service);
+    return ports instanceof Map ? ports.size : ports === undefined ? 0 : 1;
+  }
+
   of(service: string): ReadonlyMap<Owner, ServedPort> {
     const ports = this.#ports.get(service);
     if (ports === undefined) return none;

@@ -56,7 +56,10 @@ export interface ServeSources {
 }
 
 /** The part of the wanted state that Services write. */
-export type ServedState = Pick<NodeState, 'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'bridge' | 'learned' | 'reconcilers'>;
+export type ServedState = Pick<
+  NodeState,
+  'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'overtaking' | 'bringAlong' | 'bridge' | 'learned' | 'reconcilers'
+>;
 
 /** The node and its bridge. */
 export interface ServeNode {

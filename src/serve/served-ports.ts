@@ -96,8 +96,10 @@ export class ServedPorts {
     const owner = endpointOwner(transport, endpoint);
     if (had.delete(owner)) return;
     const { nodeState } = this.#options;
-    if (nodeState.bridge.has(owner)) this.#furtherUsers.set(owner, (this.#furtherUsers.get(owner) ?? 0) + 1);
-    else nodeState.wantEndpoint(owner, translations[transport], endpoint);
+    if (nodeState.bridge.has(owner)) {
+      this.#furtherUsers.set(owner, (this.#furtherUsers.get(owner) ?? 0) + 1);
+      nodeState.bringAlong(owner);
+    } else nodeState.wantEndpoint(owner, translations[transport], endpoint);
   }
 
   #leaveEndpoint(endpoint: Owner): void {
@@ -131,7 +133,8 @@ class RangeSets {
     this.#users.set(owner, (this.#users.get(owner) ?? 0) + 1);
     if (this.#compiled.has(ranges)) return;
     const { nodeState, node } = this.#options;
-    nodeState.want(owner, compileSourceRanges(ranges, node.proxying.node));
+    const { revision } = nodeState.bridge;
+    if (nodeState.want(owner, compileSourceRanges(ranges, node.proxying.node)).bridge === revision) nodeState.bringAlong(owner);
     this.#compiled.add(ranges);
   }
 

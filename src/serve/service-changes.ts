@@ -24,12 +24,14 @@ export interface ServiceResult {
   readonly objections: readonly string[];
 }
 
-/** A Service of which the bridge is to hold something else than before. */
+/** Ports of a Service of which the bridge is to hold something else than before. A Service of many ports has several, one after another. */
 export interface ServiceChange {
   readonly key: string;
   /** Undefined for a Service that was deleted. */
   readonly service: Service | undefined;
   readonly ports: readonly ChangedPort[];
+  /** True if other ports of the Service follow. */
+  readonly hasMore: boolean;
   /** `start`: what the agent found when it started, which need not be new. */
   readonly occasion: 'start' | 'news';
   readonly arrival: Arrival;
@@ -51,9 +53,23 @@ interface ChangedPort {
   readonly is: ServiceIntent | undefined;
 }
 
-/** @param after what is served of the Service from now on; of `before` the intents are made anew */
-export function changedPorts(before: ReadonlyMap<Owner, ServedPort>, after: ReadonlyMap<Owner, ServiceIntent>): readonly ChangedPort[] {
-  if (before.size === 0) return Array.from(after, ([owner, is]) => ({ owner, was: undefined, is }));
-  const owners = new Set([...before.keys(), ...after.keys()]);
-  return Array.from(owners, (owner) => ({ owner, was: before.get(owner)?.intent, is: after.get(owner) }));
+/** Ports that one change has at most. */
+const PORTS_AT_ONCE = 100;
+
+/**
+ * The ports of a Service that was compared, in the lists of one change each: those that are gone or remain first.
+ *
+ * @param after what is served of the Service from now on; of `before` the intents are unpacked
+ */
+export function* changedPorts(
+  before: ReadonlyMap<Owner, ServedPort>,
+  after: ReadonlyMap<Owner, ServiceIntent>,
+): Generator<Pick<ServiceChange, 'ports' | 'hasMore'>> {
+  const owners = [...new Set([...before.keys(), ...after.keys()])];
+  let at = 0;
+  do {
+    const ports = owners.slice(at, at + PORTS_AT_ONCE).map((owner) => ({ owner, was: before.get(owner)?.intent, is: after.get(owner) }));
+    at += PORTS_AT_ONCE;
+    yield { ports, hasMore: at < owners.length };
+  } while (at < owners.length);
 }

@@ -11,20 +11,21 @@ import { endpointOwners } from '../proxy/endpoint-owner.ts';
 import { eachServiceIntent, type Proxying } from '../proxy/intent.ts';
 import { claimsOf, portKey, ServiceClaims, spotsOf } from '../proxy/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../proxy/service-intent.ts';
+import { ChangeReports } from './change-reports.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
 import { PortsOfServices, type ServedPort } from './kept-port.ts';
 import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import { ServedPorts } from './served-ports.ts';
-import { type Arrival, changedPorts, type ServiceChange, type ServiceSubscriber } from './service-changes.ts';
+import { type Arrival, changedPorts, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
-import { addObjection, type Refresh } from './service-refresh.ts';
+import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFirst } from './service-refresh.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
 import { VirtualPorts } from './virtual-ports.ts';
 
 /** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
 const COALESCE_MS = 2;
-/** A Service of at most so many ports does not wait for one of more. */
-const SMALL_PORTS = 20;
+/** Entries of the node that one change of a Service may have written before those of others that wait. */
+const OVERTAKING_KEYS = 500;
 
 /** What the node is to Services at present; `lookAgain` after that has changed. */
 interface ServingNode {
@@ -42,10 +43,7 @@ interface ServicesOptions {
   readonly signal: AbortSignal;
 }
 
-/**
- * Keeps Services on the node in step with the API. What changed is looked at, nothing else: work grows with the change,
- * not with the number of Services.
- */
+/** Keeps Services on the node in step with the API. Only what changed is compared: work grows with the change, not with the number of Services. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #ports: ServedPorts;
@@ -54,13 +52,14 @@ export class Services {
   readonly #claims = new ServiceClaims();
   readonly #served = new PortsOfServices();
   #pending = new Map<string, Arrival>();
-  /** Changes that are in the desired state and were not handed to the subscribers yet. */
-  #changes: ServiceChange[] = [];
+  /** Pending Services whose claims were not noted yet. */
+  readonly #unclaimed = new Set<string>();
+  readonly #comparing = new Set<string>();
+  readonly #reports: ChangeReports;
   /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
   readonly #heard = new Map<string, number>();
   /** Services that came before their slices. */
   #early = new Map<string, Arrival>();
-  readonly #subscribers: ServiceSubscriber[] = [];
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
   #isSettled = false;
@@ -71,6 +70,7 @@ export class Services {
   constructor(options: ServicesOptions) {
     this.#options = options;
     this.#ports = new ServedPorts(options);
+    this.#reports = new ChangeReports(options);
     this.#virtualPorts = new VirtualPorts({
       isOwn: (ip) => options.node.host.isOwn(ip),
       isNodePort: ({ family, transport }, port) => {
@@ -84,7 +84,7 @@ export class Services {
 
   /** To be called before `follow`. */
   subscribe(subscriber: ServiceSubscriber): void {
-    this.#subscribers.push(subscriber);
+    this.#reports.subscribe(subscriber);
   }
 
   /** Begins to serve what is known now, and follows changes. @returns a function that ends it */
@@ -140,12 +140,11 @@ export class Services {
     return this.#served.size;
   }
 
-  /** Every port that is served, by owner. */
+  /** Ports that are served, by owner. */
   served(): Generator<[Owner, ServedPort]> {
     return this.#served.all();
   }
 
-  /** Of one Service, by owner. */
   portsOf(key: string): ReadonlyMap<Owner, ServedPort> {
     return this.#served.of(key);
   }
@@ -154,7 +153,6 @@ export class Services {
     return this.#slicesOf.of(key);
   }
 
-  /** What the node is, and what of Services is ours, at present. */
   get proxying(): Proxying {
     return this.#options.node.proxying;
   }
@@ -180,6 +178,7 @@ export class Services {
    */
   #note(key: string, triggeredAt?: string, atMs?: number): void {
     this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt, atMs));
+    this.#unclaimed.add(key);
   }
 
   /** Of all that wait, before the first of them is compared; those whose address another takes or frees are compared too. */
@@ -187,15 +186,19 @@ export class Services {
     const { sources, node } = this.#options;
     const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
     const concerned = new Set<string>();
-    // What comes to be pending meanwhile is noted too: a map is iterated to its end.
-    for (const key of this.#pending.keys()) {
+    // What comes to be pending meanwhile is noted too: a set is iterated to its end.
+    for (const key of this.#unclaimed) {
+      this.#unclaimed.delete(key);
       const service = sources.services.get(key);
       const claims = service ? claimsOf(service, this.#slicesOf.of(key), context) : [];
       const claimant = { name: key, ...(service?.createdAt === undefined ? {} : { createdAt: service.createdAt }) };
       for (const other of this.#claims.note(claimant, claims)) concerned.add(other);
       if (sources.turns.due) await sources.turns.next();
     }
-    for (const key of concerned) if (!this.#pending.has(key)) this.#note(key);
+    for (const key of concerned) {
+      if (!this.#pending.has(key)) this.#note(key);
+      this.#unclaimed.delete(key); // its own claims are those that are noted
+    }
   }
 
   async #noteSlices(): Promise<void> {
@@ -237,7 +240,6 @@ export class Services {
     });
   }
 
-  /** In order of name, so that a start gives the same group numbers as the one before. */
   async #workOff(): Promise<void> {
     const { signal } = this.#options;
     const { turns, services, slices } = this.#options.sources;
@@ -247,7 +249,9 @@ export class Services {
       await this.#noteClaims();
       const concerned = this.#pending;
       this.#pending = new Map();
-      for (const key of [...concerned.keys()].sort()) {
+      const byName = [...concerned.keys()].sort();
+      // By name a start gives the same group numbers as the one before.
+      for (const key of this.#isSettled ? smallestFirst(byName, (each) => this.#sizeOf(each)) : byName) {
         const arrival = concerned.get(key);
         if (arrival === undefined) continue;
         if (this.#isEarly(key)) {
@@ -257,11 +261,15 @@ export class Services {
         await this.#refresh(key, arrival);
         if (turns.due) await this.#pause();
       }
-      this.#announce();
+      this.#reports.flush();
       // What was known when both lists were complete is served now. What changes all the time must not keep a start from its end.
       if (isComplete && !signal.aborted) this.#settle();
     } while (this.#isBehind && !signal.aborted);
     if (services.synced && slices.synced) this.#settle();
+  }
+
+  #sizeOf(key: string): number {
+    return serviceSize(this.#options.sources.services.get(key), this.#slicesOf.of(key), this.#served.countOf(key));
   }
 
   #settle(): void {
@@ -271,47 +279,38 @@ export class Services {
 
   /** Lets others have the event loop, once what was changed so far is on its way. */
   async #pause(): Promise<void> {
-    this.#announce();
+    this.#reports.flush();
     await this.#options.sources.turns.next();
   }
 
-  /** Hands changes to the subscribers, with one wait for the switch's acknowledgement for all of them. */
-  #announce(): void {
-    const changes = this.#changes;
-    if (changes.length === 0) return;
-    this.#changes = [];
-    const { nodeState, signal } = this.#options;
-    const acknowledged = nodeState.reconcilers.bridge.realized(nodeState.bridge.revision, signal);
-    acknowledged.catch(() => undefined); // only an abort rejects it; subscribers that wait for it learn that
-    for (const change of changes) for (const subscriber of this.#subscribers) subscriber.changed?.(change, acknowledged);
-  }
-
   /**
-   * Compares one Service. One of many ports yields between them, and small ones that change meanwhile do not wait for its end. If it changes
+   * Compares one Service. One of many ports yields between them, and smaller ones that change meanwhile pass it. If it changes
    * itself, it is compared again after this: ports that were compared with the former object have what was right then.
    */
   async #refresh(key: string, arrival: Arrival): Promise<void> {
     const { turns } = this.#options.sources;
+    const size = this.#sizeOf(key);
     const ports = this.#comparePorts(key, arrival);
+    this.#comparing.add(key);
     while (ports.next().done !== true) {
       if (!turns.due) continue;
       await this.#pause();
-      await this.#refreshSmall(key);
+      await this.#letSmallerPass(size);
     }
+    this.#comparing.delete(key);
   }
 
-  /** Those that came to be pending while a large Service is compared; at a start they wait, for there all are pending. */
-  async #refreshSmall(large: string): Promise<void> {
+  /** Those that came to be pending while a Service of `size` is compared; at a start they wait, for there all are pending. */
+  async #letSmallerPass(size: number): Promise<void> {
     if (!this.#isSettled) return;
     await this.#noteSlices();
     if (this.#pending.size === 0) return;
     await this.#noteClaims();
-    const { services, turns } = this.#options.sources;
     for (const [key, arrival] of this.#pending) {
-      if (key === large || (services.get(key)?.ports.length ?? 0) > SMALL_PORTS || this.portsOf(key).size > 2 * SMALL_PORTS) continue;
+      if (this.#comparing.has(key) || !passes(this.#sizeOf(key), size)) continue;
       this.#pending.delete(key);
-      for (const _port of this.#comparePorts(key, arrival));
-      if (turns.due) await this.#pause();
+      await this.#refresh(key, arrival);
+      if (this.#options.sources.turns.due) await this.#pause();
     }
   }
 
@@ -319,27 +318,33 @@ export class Services {
   *#comparePorts(key: string, arrival: Arrival): Generator<void> {
     const { sources, nodeState } = this.#options;
     const occasion = this.#isSettled ? 'news' : 'start';
+    // At a start all are new, and none passes another.
+    const allowance = { keysLeft: this.#isSettled ? OVERTAKING_KEYS : -1 };
     const service = sources.services.get(key);
     const slices = this.#slicesOf.of(key);
-    const refresh: Refresh = { before: this.portsOf(key), after: new Map(), intents: new Map(), failed: new Set(), objections: new Set() };
+    const refresh = newRefresh(this.portsOf(key));
     const steps = this.#changePorts(key, service ? eachServiceIntent(service, slices, this.proxying) : [], refresh);
     let isChanged = false;
     for (let isDone: boolean | undefined = false; !isDone; ) {
       const { revision } = nodeState.bridge;
-      isDone = steps.next().done;
+      isDone = nodeState.overtaking(allowance, () => steps.next().done);
       isChanged ||= nodeState.bridge.revision !== revision;
       yield;
     }
-    const { before, after, intents, objections } = refresh;
+    const { before, after, intents, changed, objections } = refresh;
     this.#served.set(key, after);
     this.objections.set(key, [...objections]);
-    const result = { key, service, slices, ports: after, objections: this.objections.of(key) };
-    for (const subscriber of this.#subscribers) subscriber.compared?.(result);
-    if (isChanged) this.#changes.push({ key, service, arrival, ports: changedPorts(before, intents), occasion });
+    this.#reports.compared({ key, service, slices, ports: after, objections: this.objections.of(key) });
+    if (!isChanged) return;
+    const ahead = allowance.keysLeft < 0 ? undefined : { revision: nodeState.bridge.revision, owners: changed };
+    for (const part of changedPorts(before, intents)) {
+      this.#reports.add({ key, service, arrival, occasion, ...part }, ahead);
+      yield;
+    }
   }
 
   *#changePorts(key: string, wanted: Iterable<ServiceIntent>, refresh: Refresh): Generator<void> {
-    const { before, after, failed, objections } = refresh;
+    const { before, after, changed, failed, objections } = refresh;
     for (const intent of wanted) {
       for (const objection of intent.objections) addObjection(objections, objection);
       yield* this.#serve(key, intent, refresh);
@@ -348,6 +353,7 @@ export class Services {
     for (const [owner, port] of before) {
       if (after.has(owner)) continue;
       this.#virtualPorts.release(owner);
+      changed.add(owner);
       if (failed.has(owner)) continue;
       this.#ports.drop(owner, port);
       yield;
@@ -355,14 +361,17 @@ export class Services {
   }
 
   /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
-  *#serve(key: string, asked: ServiceIntent, { before, after, intents, failed, objections }: Refresh): Generator<void> {
+  *#serve(key: string, asked: ServiceIntent, { before, after, intents, changed, failed, objections }: Refresh): Generator<void> {
     const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
     if (addresses.length === 0) return;
     const owner = ownerOf('service', `${key}:${asked.name}`);
     const intent = this.#virtualPorts.add(owner, addresses.length === asked.addresses.length ? asked : { ...asked, addresses });
+    const { bridge } = this.#options.nodeState;
+    const { revision } = bridge;
     try {
       after.set(owner, yield* this.#ports.serve(owner, intent, before.get(owner)));
       intents.set(owner, intent);
+      if (bridge.revision !== revision) changed.add(owner);
     } catch (thrown) {
       failed.add(owner);
       addObjection(objections, SeineError.from(thrown, `port ${intent.port}`).message);

@@ -34,7 +34,7 @@ const dns: ServiceIntent = {
 function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined, service = 'default/dns'): ServiceChange {
   const owner: Owner = ownerOf('service', `${service}:dns/ipv4`);
   const arrival = { atMs: 0, triggeredMs: [] };
-  return { key: service, service: undefined, ports: [{ owner, was, is }], occasion: 'news', arrival };
+  return { key: service, service: undefined, ports: [{ owner, was, is }], hasMore: false, occasion: 'news', arrival };
 }
 
 /** A switch and a node that fail as often as said, and count what they were asked to forget. */

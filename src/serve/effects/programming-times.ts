@@ -50,6 +50,7 @@ export class ProgrammingTimes implements ServiceSubscriber {
   }
 
   changed(change: ServiceChange, acknowledged: Promise<void>): void {
+    if (change.hasMore) return;
     if (change.service) this.programmed(change.key, change, acknowledged);
     else this.forget(change.key);
   }
