@@ -81,8 +81,9 @@ export class ServiceLab {
     this.lab = lab;
   }
 
-  static async start(more: readonly DemoManifest[] = [], options: Partial<LabOptions> = {}): Promise<ServiceLab> {
-    const lab = await ConvergeLab.start(3, undefined, options);
+  /** @param agent what node runs as the agent; from the sources if left out */
+  static async start(more: readonly DemoManifest[] = [], options: Partial<LabOptions> = {}, agent?: string): Promise<ServiceLab> {
+    const lab = await ConvergeLab.start(3, agent, options);
     await lab.startPods(more);
     return new ServiceLab(lab);
   }

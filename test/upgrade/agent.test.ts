@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -15,6 +14,7 @@ import { type Route, servicePort, Traffic, type TrafficCount } from '../reliabil
 import { ConvergeLab, type DumpedFlow, until } from '../support/converge-lab.ts';
 import { type BuiltRelease, builtRelease, releaseOf } from '../support/releases.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
+import { replaceAgentOf, startAgentOf } from './replaced-agent.ts';
 
 const execute = promisify(execFile);
 const hertz = 100;
@@ -24,8 +24,6 @@ const triesMax = 4;
 const slackMs = 500;
 const patienceMs = 30_000;
 const containers = [{ name: 'responder', image: 'responder', ports: [{ containerPort: 80 }] }];
-/** How the line begins, whichever release writes it. */
-const released = 'every source is in step; ';
 
 /** Agents up to 0.2.0 end on these. */
 const keysSince030 = ['cniBinDir', 'cniConfDir'];
@@ -100,25 +98,15 @@ type Look = Awaited<ReturnType<typeof look>>;
 
 /** Replaces the agent of node 1 by that of a release, and waits until it has looked at everything. */
 async function replaceAgent(release: Release): Promise<number> {
-  await lab.agent(1, 'stop');
-  return await startAndAwait(release);
+  return await replaceAgentOf(lab, 1, programOf(release));
 }
 
 async function startAndAwait(release: Release): Promise<number> {
-  const lines = lab.log(1).length;
-  startAgent(lab.plan, lab.node(1), release === 'previous' ? previous.agent : agentProgram());
-  const readyMs = await lab.untilReady(1, patienceMs);
-  await until(
-    () =>
-      lab
-        .log(1)
-        .slice(lines)
-        .some(({ msg }) => msg.startsWith(released)),
-    patienceMs,
-    () => 'the sources of the agent are not in step',
-  );
-  await sleep(1_000);
-  return readyMs;
+  return await startAgentOf(lab, 1, programOf(release));
+}
+
+function programOf(release: Release): string {
+  return release === 'previous' ? previous.agent : agentProgram();
 }
 
 function textsOf({ flows }: Look): ReadonlySet<string> {
