@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { testTags } from './test/support/test-tags.ts';
 
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
@@ -17,6 +18,7 @@ const workersMost = 6;
 const maxWorkers = Math.min(Math.max(2, availableParallelism()), workersMost);
 const shared = {
   maxWorkers,
+  tags: [...testTags],
   expect: { poll: { timeout: 10_000 } },
   setupFiles: [join(import.meta.dirname, 'test', 'support', 'own-processes.ts')],
 };

@@ -46,7 +46,7 @@ const otherSwitch = '3.5';
 
 /**
  * A part is tests, its `files`, or a `command`, in words. `before` is a script with its arguments that runs outside of the virtual machine;
- * `env` is for the tests, and made outside of it as well.
+ * `env` is for the tests, and made outside of it as well. With a `tag` (`test/support/test-tags.ts`), the part runs only the tests that have it.
  */
 const parts = [
   {
@@ -80,6 +80,15 @@ const parts = [
     what: 'pieces, packets whose ports nobody sees, what a denied pod may cost',
     files: ['test/integration/policy-packets.test.ts'],
   },
+  {
+    name: 'hardening',
+    what: 'host ports, addresses of Services on nodes, ICMP errors, two datagrams at once: what others must not take or break',
+    files: [
+      ...['pipeline-errors', 'pipeline-forgery', 'service-world'].map((name) => `test/integration/${name}.test.ts`),
+      ...e2e('service-outside'),
+    ],
+    tag: 'hardening',
+  },
   { name: 'policy', what: 'NetworkPolicy in a lab: who is let in, who is not, what is cut', files: e2e('policy') },
   { name: 'policy-change', what: 'a policy that changes under packets: none lost, none let through', files: e2e('policy-transition') },
   { name: 'data-path', what: 'what it can do and how it fares, SCTP', files: ['test/kernel/datapath.test.ts'] },
@@ -111,9 +120,13 @@ const parts = [
   },
 ];
 
-const testsOf = (files) => ['vitest', 'run', '--config', 'test/kernel/vitest.config.ts', ...files];
+const testsOf = (files, tag) => [
+  ...['vitest', 'run', '--config', 'test/kernel/vitest.config.ts'],
+  ...(tag === undefined ? [] : ['--tags-filter', tag]),
+  ...files,
+];
 
-async function jobFor({ name, files, command = () => testsOf(files), env = () => ({}) }, asked) {
+async function jobFor({ name, files, tag, command = () => testsOf(files, tag), env = () => ({}) }, asked) {
   const { 'pod-interface': podInterface, guest } = asked;
   const all = { ...(await env()), ...(podInterface === undefined ? {} : { SEINE_TEST_POD_INTERFACE: podInterface }) };
   const script = [

@@ -218,7 +218,9 @@ describe('a host port', () => {
     await lab.allSee(at('node-1', '127.0.0.1', 8_083), { pods: [loopback], failures: [] });
   });
 
-  it('at an address that is not the node’s takes no traffic, serves once the node has the address, and ends with it', async () => {
+  it('at an address that is not the node’s takes no traffic, serves once the node has the address, and ends with it', {
+    tags: 'hardening',
+  }, async () => {
     const added = ['198.51.100.250', '2001:db8:51::250'];
     for (const address of added) await lab.route(address, 'node-1');
     const names = [lab.name('foreign'), lab.name('foreign')];
@@ -245,7 +247,7 @@ describe('a host port', () => {
     for (const name of names) await lab.delete('pods', name);
   });
 
-  it('is refused at addresses of others, and at ports that the node serves', async () => {
+  it('is refused at addresses of others, and at ports that the node serves', { tags: 'hardening' }, async () => {
     const service = await lab.service(lab.name('victim'), { ...web });
     const clusterIp = service.spec.clusterIPs?.[0] ?? '';
     const cases = [
@@ -266,7 +268,9 @@ describe('a host port', () => {
     }
   });
 
-  it('leaves the address of a process that listens at the same port, and is refused where the process has the same address', async () => {
+  it('leaves the address of a process that listens at the same port, and is refused where the process has the same address', {
+    tags: 'hardening',
+  }, async () => {
     const everywhere = lab.name('beside');
     const sockets = (
       [
@@ -291,7 +295,9 @@ describe('a host port', () => {
     for (const each of sockets) closeSync(each);
   });
 
-  it('is lost to a Service that gets the port as health check node port later, and the loss is reported', async () => {
+  it('is lost to a Service that gets the port as health check node port later, and the loss is reported', {
+    tags: 'hardening',
+  }, async () => {
     const name = lab.name('outlived');
     await start(name, { hostPort: 31_777 });
     await lab.allSee(atNode('world', 31_777), { pods: [name], failures: [] });
@@ -424,7 +430,7 @@ describe('a load balancer’s address that a node has', () => {
     return { name, addresses, service };
   };
 
-  it('is served before the node has it, while it has it, and after it has it no longer', async () => {
+  it('is served before the node has it, while it has it, and after it has it no longer', { tags: 'hardening' }, async () => {
     const { addresses } = await balanced('moved', {}, ['web-2']);
     const everywhere = async () => {
       for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
@@ -445,7 +451,7 @@ describe('a load balancer’s address that a node has', () => {
     await everywhere();
   });
 
-  it('has the same port as another Service at another address of that node, and both are served', async () => {
+  it('has the same port as another Service at another address of that node, and both are served', { tags: 'hardening' }, async () => {
     const [first, second] = [await balanced('one', {}, ['web-1']), await balanced('other', {}, ['web-2'])];
     await bind('add', 'node-1', [...first.addresses, ...second.addresses]);
     for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2']) {
@@ -456,7 +462,9 @@ describe('a load balancer’s address that a node has', () => {
     await bind('del', 'node-1', [...first.addresses, ...second.addresses]);
   });
 
-  it('with externalTrafficPolicy Local and without node ports shows the client to an endpoint there, and drops without one', async () => {
+  it('with externalTrafficPolicy Local and without node ports shows the client to an endpoint there, and drops without one', {
+    tags: 'hardening',
+  }, async () => {
     const spec = { externalTrafficPolicy: 'Local', allocateLoadBalancerNodePorts: false };
     const { name, addresses } = await balanced('own-local', spec, ['web-1', 'web-2']);
     await bind('add', 'node-1', addresses);
@@ -472,6 +480,7 @@ describe('a load balancer’s address that a node has', () => {
 
   it.each([[true], [false]])(
     'admits only loadBalancerSourceRanges, where node ports are allocated: %s',
+    { tags: 'hardening' },
     async (allocateLoadBalancerNodePorts) => {
       const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 24 : 64}`);
       const spec = { allocateLoadBalancerNodePorts, loadBalancerSourceRanges: world };

@@ -102,7 +102,7 @@ async function settled(family: Family): Promise<void> {
   await Promise.all(waiting);
 }
 
-describe.each(families)('over %s', (family) => {
+describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
   describe.each(kinds)('an error about %s', (kind) => {
     it('reaches a pod of another node from the end of the connection, and from no other pod', async () => {
       const { there } = opened(family, kind, 'c', 'b');

@@ -11,6 +11,7 @@ import { encodeFrame, encodeGeneve } from '../support/frame.ts';
 import { RawSocket } from '../support/raw-socket.ts';
 import { gatewayMac, honest, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
+import { slowness } from '../support/test-datapath.ts';
 
 /** Pod `a` is the one that forges; `b` is its neighbour, `c` is on the other node. */
 let tapped: TappedCluster;
@@ -300,22 +301,34 @@ it.each(families)('a tunnel packet over %s in another’s name would arrive if t
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', flow);
 });
 
-describe('a reset of a connection that the node’s tracker does not know', () => {
+describe('a reset of a connection that the node’s tracker does not know', { tags: 'hardening' }, () => {
+  /** Nothing answers there, so that the switch has the connection as it was opened. */
+  const silent: Readonly<Record<Family, Ip>> = { ipv4: parseIp('203.0.113.66'), ipv6: parseIp('2001:db8::66') };
   let world: RawSocket;
+  let serial = 21_000;
   beforeAll(() => {
     world = RawSocket.open(tapped.cluster.place('world'), 'wire');
+    for (const family of families)
+      tapped.cluster.exec('world', 'ip', family === 'ipv4' ? '-4' : '-6', 'route', 'add', 'blackhole', silent[family].text);
   });
   afterAll(() => world.close());
 
-  const toFar = (family: Family): Packet => honest(family, { ip: outside.far[family], mac: gatewayMac });
-  const reset = (family: Family): Uint8Array => encodeFrame({ ...toFar(family), protocol: 'tcp', portDst: port.server, tcpFlags: 'rst' });
+  /** A connection that the switch has seen, so that it does not drop the reset itself, and that the node's tracker has lost. */
+  async function reset(family: Family): Promise<Uint8Array> {
+    const opened = { ...honest(family, { ip: silent[family], mac: gatewayMac }), protocol: 'tcp', portDst: port.server } as const;
+    const portSrc = serial++;
+    tapped.wires.a.send(encodeFrame({ ...opened, portSrc, tcpFlags: 'syn' }));
+    const forgetting = ['-D', '-f', family, '--zone', '0', '-p', 'tcp', '--orig-port-src', `${portSrc}`];
+    await vi.waitFor(() => tapped.cluster.exec('n1', 'conntrack', ...forgetting), { timeout: 5_000 * slowness });
+    return encodeFrame({ ...opened, portSrc, tcpFlags: 'rst' });
+  }
   /** Source and destination, as they are in a header. */
-  const ends = (family: Family): Uint8Array => Buffer.concat([ipToBytes(addressOf('a', family)), ipToBytes(outside.far[family])]);
+  const ends = (family: Family): Uint8Array => Buffer.concat([ipToBytes(addressOf('a', family)), ipToBytes(silent[family])]);
 
   it.each(families)('does not leave the node with the pod’s own address over %s', async (family) => {
     const later = randomBytes(12);
-    tapped.wires.a.send(reset(family));
-    tapped.wires.a.send(encodeFrame(toFar(family), later));
+    tapped.wires.a.send(await reset(family));
+    tapped.wires.a.send(encodeFrame(honest(family, { ip: silent[family], mac: gatewayMac }), later));
     await world.hears(later);
     expect(world.heard(ends(family))).toBe(false);
   });
@@ -323,7 +336,7 @@ describe('a reset of a connection that the node’s tracker does not know', () =
   it('would leave with it if the packet filter did not look', async () => {
     tapped.cluster.switchOf('n1').exec('nft', 'flush', 'chain', 'inet', 'seine', 'forward');
     for (const family of families) {
-      tapped.wires.a.send(reset(family));
+      tapped.wires.a.send(await reset(family));
       await world.hears(ends(family));
     }
   });

@@ -80,10 +80,9 @@ describe.each(families)('over %s', (family) => {
     }
   });
 
-  // A client that asks for A and AAAA, or opens QUIC, sends its second datagram before the first is answered.
   // A client that asks for A and AAAA, or opens QUIC, sends its second datagram before the first is answered. With a megaflow for the lookup
   // in the tracker and none for what follows, both are looked up before either is committed, and the second is committed last of all.
-  it('answers both datagrams that a new socket sends at once', async () => {
+  it('answers both datagrams that a new socket sends at once', { tags: 'hardening' }, async () => {
     const server = await bindUdpIn(cluster.place('c'), pod.text, port.datagrams);
     const ovs = cluster.switchOf('n1');
     const vswitchd = Number(readFileSync(join(ovs.runDir, 'ovs-vswitchd.pid'), 'utf8'));

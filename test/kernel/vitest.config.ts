@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { testTags } from '../support/test-tags.ts';
 
 /**
  * What `npm run test:kernel` runs in its virtual machine: the end-to-end tests that are told which files, some of flows without an agent, and
@@ -12,8 +13,9 @@ export default defineConfig({
       'test/kernel/**/*.test.ts',
       'test/e2e/**/*.test.ts',
       'test/ovs/**/*.test.ts',
-      'test/integration/{let-in,policy-*,service-again,service-world}.test.ts',
+      'test/integration/{let-in,pipeline-errors,pipeline-forgery,policy-*,service-again,service-world}.test.ts',
     ],
+    tags: [...testTags],
     env: { SEINE_TEST_DATAPATH: 'system' },
     pool: 'threads',
     isolate: false,
