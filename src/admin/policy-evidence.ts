@@ -17,7 +17,7 @@ import { type ApiAnswer, linesAnswer } from './answer.ts';
 interface ProvenNode {
   readonly environment: Pick<NodeEnvironment, 'gateway' | 'transport' | 'localAddresses' | 'policyMode'>;
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: Pick<Enforcement, 'inputs' | 'pods'>;
+  readonly policy: Pick<Enforcement, 'inputs' | 'pods' | 'peerShortages'>;
 }
 
 export interface PolicyEvidencePort {
@@ -112,7 +112,7 @@ function nodeLine(name: string, { environment, ipam, policy }: ProvenNode): Evid
       const [ofPort] = addresses.flatMap((each) => ofPorts.get(each) ?? []);
       return { name: pod, addresses, ...(ofPort === undefined ? {} : { ofPort }), ...holdsOf(mode, standings.get(pod)) };
     });
-  return { kind: 'node', name, mode, ownAddresses, pods };
+  return { kind: 'node', name, mode, ownAddresses, leftOutRules: policy.peerShortages.flatMap(({ rules }) => rules), pods };
 }
 
 function holdsOf(mode: PolicyMode, standing: PodStanding | undefined): Pick<EvidencePod, 'holds' | 'why'> {

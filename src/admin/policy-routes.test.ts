@@ -39,6 +39,7 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = []) {
         matrix: engine.matrix,
         rulesOf: (...of) => engine.rulesOf(...of),
         podsOf: (...of) => engine.podsOf(...of),
+        leftOutAt: (...of) => engine.leftOutAt(...of),
         pods: () => new Map([['shop/db', { is: 'free', ingress: [], egress: [] }]]),
       },
     }),

@@ -15,7 +15,7 @@ import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/po
 
 interface PolicedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: PolicyTermsInForce & Pick<Enforcement, 'pods'>;
+  readonly policy: PolicyTermsInForce & Pick<Enforcement, 'pods' | 'leftOutAt'>;
 }
 
 export interface PolicyPort {
@@ -61,7 +61,7 @@ export async function policyExplanation(port: PolicyPort, query: URLSearchParams
   if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; ask the node of one of them');
   const asked = query.get('port');
   const wanted = asked === null ? undefined : portOf(asked);
-  const view = explainConnection(node.policy.matrix, { from, to, ...(wanted && { port: wanted }) });
+  const view = explainConnection(node.policy, { from, to, ...(wanted && { port: wanted }) });
   if (wanted?.protocol !== 'SCTP') return json(view);
   const full = await readFullShares(port.openflow, signal);
   const isFull = from.addresses.some((address) => full.includes(address));

@@ -18,6 +18,8 @@ export interface EvidenceNode {
   readonly mode: 'enforce' | 'audit' | 'off';
   /** Addresses that this node itself sends from and is reached at. Canonical text. */
   readonly ownAddresses: readonly string[];
+  /** Rules, `namespace/name spec.ingress[2]`, whose networks are denied for want of numbers: a problem that the node reports. */
+  readonly leftOutRules?: readonly string[];
   readonly pods: readonly EvidencePod[];
 }
 

@@ -122,7 +122,15 @@ export interface ConnectionEndView {
   /** As in `PolicyRuleView.ports`; `any other`: what no other entry of the same end and addresses names. */
   readonly ports: string;
   readonly verdict: 'allow' | 'deny';
-  readonly why: 'itself' | 'own node' | 'suspended' | 'not isolated' | 'closed' | 'a rule allows it' | 'no rule allows it';
+  readonly why:
+    | 'itself'
+    | 'own node'
+    | 'suspended'
+    | 'not isolated'
+    | 'closed'
+    | 'a rule allows it'
+    | 'no rule allows it'
+    | 'networks left out';
   /** The rule that allows, or the policies that isolate. */
   readonly by: readonly string[];
   /** What would have to be otherwise for the other verdict, in a sentence. */

@@ -6,15 +6,15 @@ import { SeineError } from '../errors/seine-error.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
 import type { PolicyPod } from '../kube/policy-pod.ts';
 import type { Log } from '../log/log.ts';
-import type { Ip } from '../net/ip.ts';
 import type { Owner } from '../pipeline/cookie.ts';
+import { shortageText } from '../policy/peer-shares.ts';
 import { PolicyEngine } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { PolicyMatrix } from '../policy-matrix/matrix.ts';
 import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import { ClassRows, type ClassRowsOptions } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
-import { NumberReturns, shortageText } from './number-returns.ts';
+import { NumberReturns } from './number-returns.ts';
 import { ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { ServiceOpenings } from './service-openings.ts';
@@ -91,7 +91,7 @@ export class Enforcement {
   constructor(options: EnforcementOptions) {
     this.#options = options;
     const { nodeName, sources, turns } = options;
-    this.#engine = new PolicyEngine(nodeName);
+    this.#engine = new PolicyEngine(nodeName, undefined, options.flows.coarseRooms);
     const engine = this.#engine;
     this.#silent = new SilentPods(engine);
     const published = (pods: Iterable<string>): void => {
@@ -128,19 +128,16 @@ export class Enforcement {
     return this.#engine.matrix;
   }
 
-  /** What a class of the matrix is made of; undefined if there is no such class any more. */
-  rulesOf(...of: Parameters<PolicyEngine['rulesOf']>): ReturnType<PolicyEngine['rulesOf']> {
-    return this.#engine.rulesOf(...of);
+  /** Rules whose networks are denied for want of numbers. */
+  get peerShortages(): PolicyEngine['shortages'] {
+    return this.#engine.shortages;
   }
 
-  /** As of `PolicyEngine`. */
-  podsOf(...of: Parameters<PolicyEngine['podsOf']>): number | undefined {
-    return this.#engine.podsOf(...of);
-  }
-
-  holderOf(address: Ip): string | undefined {
-    return this.#engine.holderOf(address);
-  }
+  // Each like `PolicyEngine`.
+  readonly leftOutAt: PolicyEngine['leftOutAt'] = (...of) => this.#engine.leftOutAt(...of);
+  readonly rulesOf: PolicyEngine['rulesOf'] = (...of) => this.#engine.rulesOf(...of);
+  readonly podsOf: PolicyEngine['podsOf'] = (...of) => this.#engine.podsOf(...of);
+  readonly holderOf: PolicyEngine['holderOf'] = (address) => this.#engine.holderOf(address);
 
   /** Owners of rows that say what becomes of a packet, with what they are made of. */
   decided(): ReturnType<PolicyFlows['decided']> {

@@ -1,4 +1,3 @@
-import type { PeerShortage } from '../policy/policy-engine.ts';
 import type { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 
@@ -41,14 +40,4 @@ export class NumberReturns {
     this.#isSwept = true;
     return flows.acknowledged(nodeState.reconcilers.bridge.realizedRevision, now()) || isRoundDue;
   }
-}
-
-/** State, cause and remedy, for operators. */
-export function shortageText({ direction, namespace, rules }: PeerShortage): string {
-  const [first = '', ...others] = rules;
-  const named = others.length === 0 ? first : `${first} and ${others.length} more`;
-  return (
-    `namespace ${namespace}, ${direction}: peers of ${rules.length} rules are denied (${named}): ` +
-    'policies of this node distinguish more sets of networks and namespaces than there are numbers; combine networks with the same ports into one rule'
-  );
 }

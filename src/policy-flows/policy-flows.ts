@@ -4,7 +4,7 @@ import type { Owner } from '../pipeline/cookie.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import type { NumberedRow } from '../pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../pipeline/recovered-flow.ts';
-import type { PolicyChange } from '../policy/policy-engine.ts';
+import type { CoarseRooms, PolicyChange } from '../policy/policy-engine.ts';
 import {
   type MatrixSubject,
   type PolicyDecision,
@@ -120,6 +120,19 @@ export class PolicyFlows {
   /** Pods that a round leads elsewhere, of those that are led: by what the last one made of them, or as an earlier agent had them. */
   movedPods(...of: Parameters<Predecessor['movedPods']>): ReadonlySet<string> {
     return this.#predecessor.movedPods(...of);
+  }
+
+  /** Numbers of coarse parts that rows can be given now. */
+  readonly coarseRooms: CoarseRooms = { ingress: this.#roomOf('ingress'), egress: this.#roomOf('egress') };
+
+  #roomOf(direction: PolicyDirection): CoarseRooms[PolicyDirection] {
+    const contents = () => this.#directions[direction].contents;
+    return {
+      isKnown: (set) => !contents().isFresh('coarse', set),
+      get free() {
+        return contents().lent.coarse.free;
+      },
+    };
   }
 
   /** A whole round at once. @param matrix as `PolicyEngine` has it now @param change as of `round` */

@@ -9,6 +9,7 @@ import { NarrowedObjects } from './narrowed-objects.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
 import { PeerSight } from './peer-sight.ts';
 import { type PortBoundaries, portBoundaries, probedAddresses } from './probes.ts';
+import { withoutNetworks } from './without-networks.ts';
 
 /** A pod of this node whose flows are looked at. */
 export interface ProvenPod {
@@ -29,6 +30,8 @@ interface ProofInput {
   readonly ownAddresses?: ReadonlySet<string>;
   readonly pods: readonly ProvenPod[];
   readonly bytes: Pick<PolicyBytes, 'decide' | 'likenessOf'>;
+  /** Rules whose networks the node reports as denied, `namespace/name spec.ingress[2]`. Absent: none. */
+  readonly leftOutRules?: ReadonlySet<string>;
   /** In audit packets pass that are denied: what was decided counts. */
   readonly mode: 'enforce' | 'audit';
 }
@@ -80,7 +83,10 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
   const { objects, pods, bytes, nodeName, ownAddresses } = input;
   const namespaces = new Set(pods.map(({ pod }) => pod.split('/', 1)[0]));
   const concerned = { ...objects, networkPolicies: objects.networkPolicies.filter(({ metadata }) => namespaces.has(metadata.namespace)) };
-  const known = new NarrowedObjects(concerned);
+  const known = new NarrowedObjects({
+    ...concerned,
+    networkPolicies: withoutNetworks(concerned.networkPolicies, input.leftOutRules ?? new Set()),
+  });
   const partyOf = (address: string): ProbedEnd => ({ ip: parseIp(address), party: partyWith(input, known, address) });
   const ends = probedAddresses(concerned, ownAddresses).map(partyOf);
   const grouping = new PeerGroups(concerned.networkPolicies, nodeName);

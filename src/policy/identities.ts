@@ -1,22 +1,24 @@
 import { finish, type Steps, tinyWork } from '../async/steps.ts';
 import { type Family, hostCidr, type Ip, parseCidr } from '../net/ip.ts';
 import { type Addresses, families } from './addresses.ts';
+import { type CoarseRoom, IdentityParts } from './identity-parts.ts';
 import type { Kind, PodKinds } from './kinds.ts';
 import type { Membership, MembershipChange } from './membership.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
-import { termsBeyond } from './peer-shares.ts';
+import { type NetworkShare, networkShares } from './peer-shares.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
 import type { Pair, Relations } from './relations.ts';
 import { SteadyRows } from './steady-rows.ts';
-import type { BlockTerm, Term } from './term.ts';
+import type { BlockTerm } from './term.ts';
 
 interface IdentitiesOptions {
   readonly membership: Membership;
   readonly relations: Relations;
   readonly kinds: PodKinds;
   readonly addresses: Addresses;
-  /** So many sets of blocks and whole namespaces can be told apart. */
+  /** Sets of networks that rules may distinguish. */
   readonly setsMost: number;
+  readonly room?: CoarseRoom | undefined;
 }
 
 /** An address with a row of its own, or one that would have it if no term were left out. */
@@ -40,17 +42,19 @@ export class Identities {
   #unions = new Map<string, PeerSet>();
   /** How many networks and addresses have each set, by all terms in use. */
   readonly #fullSets = new Map<PeerSet, number>();
-  #leftOut: ReadonlySet<TermHolding> = new Set();
-  /** Sets without terms that are left out. */
-  readonly #served = new Map<PeerSet, PeerSet>();
+  /** Whether there are other sets than in the last round. */
+  #areSetsChanged = false;
+  readonly #parts: IdentityParts;
 
   constructor(options: IdentitiesOptions) {
     this.#options = options;
+    this.#parts = new IdentityParts({ ...options, sets: options.membership.sets });
   }
 
   /** @param moved addresses of pods that have come, gone or changed @param nodesChanged the networks or addresses of some node have */
   *settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): Steps {
     const dirty = new Map<string, Ip>();
+    this.#parts.begin();
     yield* mark(dirty, moved);
     yield* markKinds(dirty, kinds);
     for (const name of namespaces) yield* markKinds(dirty, this.#options.kinds.ofNamespace(name));
@@ -66,28 +70,32 @@ export class Identities {
     yield* this.#share();
   }
 
-  /** Terms that apply to no address, because there are more sets than can be told apart. */
+  /** Blocks that apply to no address: rules distinguish more networks than there are numbers. */
   get leftOut(): ReadonlySet<TermHolding> {
-    return this.#leftOut;
+    return this.#parts.leftOut;
+  }
+
+  /** By namespace. */
+  networkShares(): ReadonlyMap<string, NetworkShare> {
+    const { membership, relations, setsMost: most } = this.#options;
+    const terms = [...membership.blocks()].map(({ term }) => term);
+    return networkShares(terms, { most, claimantsOf: (term) => relations.namespacesOf(term) });
   }
 
   *setsInUse(): Iterable<PeerSet> {
     yield* this.#fullSets.keys();
-    yield* this.#served.values();
+    yield* this.#parts.setsInUse();
     yield* this.#networkRows.values();
     yield* this.#peerSets.values();
   }
 
-  /** Leaves terms out, or takes them back in; then every row may be another one. */
+  /** Divides sets again where numbers are short; then every row may be another one. */
   *#share(): Steps {
-    const { setsMost: most, relations } = this.#options;
-    if (this.#fullSets.size <= most && this.#leftOut.size === 0) return;
-    const claimantsOf = (term: Term): ReadonlySet<string> => relations.namespacesOf(term);
-    const leftOut = yield* termsBeyond({ sets: this.#fullSets.keys(), most, claimantsOf });
-    const before = this.#leftOut;
-    this.#leftOut = leftOut;
-    this.#served.clear();
-    if (leftOut.size === before.size && [...leftOut].every((each) => before.has(each))) return;
+    const ofNetworks = new Set(this.#networkRows.values());
+    ofNetworks.delete(this.#options.membership.sets.empty);
+    const areChanged = this.#areSetsChanged;
+    this.#areSetsChanged = false;
+    if (!(yield* this.#parts.settle(ofNetworks, this.#fullSets, areChanged))) return;
     for (const cidr of this.#networkRows.keys()) {
       this.#renewRow(cidr);
       yield;
@@ -98,21 +106,15 @@ export class Identities {
     }
   }
 
-  #servedOf(full: PeerSet): PeerSet {
-    if (this.#leftOut.size === 0) return full;
-    const known = this.#served.get(full);
-    if (known) return known;
-    const set = this.#options.membership.sets.of(full.holdings.filter((each) => !this.#leftOut.has(each)));
-    this.#served.set(full, set);
-    return set;
-  }
-
   /** A network or an address comes to have a set, or no longer has it. */
   #count(full: PeerSet, by: 1 | -1): void {
     if (full === this.#options.membership.sets.empty) return;
     const uses = (this.#fullSets.get(full) ?? 0) + by;
-    if (uses === 0) this.#fullSets.delete(full);
-    else this.#fullSets.set(full, uses);
+    this.#areSetsChanged ||= uses === 0 || !this.#fullSets.has(full);
+    if (uses === 0) {
+      this.#fullSets.delete(full);
+      this.#parts.forget(full);
+    } else this.#fullSets.set(full, uses);
   }
 
   /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
@@ -173,12 +175,14 @@ export class Identities {
   #renewAddress(ip: Ip): void {
     const { relations, membership } = this.#options;
     const network = this.#networkOf(ip);
-    const { coarse: full, fine } = this.#identityOf(ip, network);
+    const { full, fine: ofPod } = this.#identityOf(ip, network);
     const cidr = hostCidr(ip).text;
     const before = this.#own.get(cidr);
-    const coarse = this.#servedOf(full);
+    const { coarse, rest } = this.#parts.partsOf(full);
+    const fine = membership.sets.union(rest, ofPod);
+    const around = this.#parts.partsOf(network);
     // Also one that its network has come to have: a row of its own would say nothing.
-    const isOwn = coarse !== this.#servedOf(network) || fine !== membership.sets.empty;
+    const isOwn = coarse !== around.coarse || fine !== around.rest;
     const pair = before?.pair;
     if (before?.full === full && (isOwn ? pair?.coarse === coarse && pair.fine === fine : !pair)) return;
     const isKept = isOwn || full !== network;
@@ -191,26 +195,27 @@ export class Identities {
     if (pair) relations.releasePair(pair);
   }
 
-  #identityOf(ip: Ip, network: PeerSet): { readonly coarse: PeerSet; readonly fine: PeerSet } {
+  #identityOf(ip: Ip, network: PeerSet): { readonly full: PeerSet; readonly fine: PeerSet } {
     const { membership, addresses } = this.#options;
     const nothing = membership.sets.empty;
     const owner = addresses.ownerOf(ip);
-    if (!owner) return { coarse: network, fine: nothing };
+    if (!owner) return { full: network, fine: nothing };
     if ('pod' in owner) {
       const { kind } = owner.pod;
-      return { coarse: this.#union(network, membership.wideOf(kind.namespace), membership.anyPod), fine: membership.fineOf(kind) };
+      return { full: this.#union(network, membership.wideOf(kind.namespace), membership.anyPod), fine: membership.fineOf(kind) };
     }
     const others = owner.gatewayOf.addresses.filter(({ family }) => family === ip.family);
-    return { coarse: this.#union(network, ...others.map((each) => this.#networkOf(each))), fine: nothing };
+    return { full: this.#union(network, ...others.map((each) => this.#networkOf(each))), fine: nothing };
   }
 
   /** What an address has for itself goes before what its network has, where both are rows of one key. */
   #renewRow(cidr: string): void {
-    const { relations, membership } = this.#options;
+    const { relations } = this.#options;
     const network = this.#networkRows.get(cidr);
     const before = this.rows.current.get(cidr);
     const own = this.#own.get(cidr)?.pair;
-    const ofNetwork = network && relations.acquirePair(this.#servedOf(network), membership.sets.empty);
+    const around = network && this.#parts.partsOf(network);
+    const ofNetwork = around && relations.acquirePair(around.coarse, around.rest);
     const pair = own ? relations.acquirePair(own.coarse, own.fine) : ofNetwork;
     if (own && ofNetwork) relations.releasePair(ofNetwork);
     if (pair) this.rows.set(cidr, pair);

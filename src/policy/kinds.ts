@@ -224,7 +224,34 @@ export class PodKinds {
   }
 }
 
+/** PodLabels of the namespaces that are known, and which namespaces have a label. */
+export class NamespaceLabels {
+  readonly #labels = new Map<string, PodLabels>();
+  readonly #byLabel = new Map<string, Set<string>>();
+
+  put(name: string, labels: PodLabels): void {
+    this.remove(name);
+    this.#labels.set(name, labels);
+    for (const [key, value] of Object.entries(labels)) addTo(this.#byLabel, labelText(key, value), name);
+  }
+
+  remove(name: string): void {
+    for (const [key, value] of Object.entries(this.#labels.get(name) ?? {})) removeFrom(this.#byLabel, labelText(key, value), name);
+    this.#labels.delete(name);
+  }
+
+  /** Undefined: the namespace is not known. */
+  get(name: string): PodLabels | undefined {
+    return this.#labels.get(name);
+  }
+
+  withLabel(text: string): ReadonlySet<string> {
+    return this.#byLabel.get(text) ?? noNames;
+  }
+}
+
 const none: ReadonlySet<Kind> = new Set();
+const noNames: ReadonlySet<string> = new Set();
 
 export function addTo<K, V>(index: Map<K, Set<V>>, key: K, value: V): void {
   const held = index.get(key);

@@ -1,6 +1,5 @@
 import { type Steps, tinyWork } from '../async/steps.ts';
-import { addTo, type Kind, type KindChanges, type PodKinds, removeFrom } from './kinds.ts';
-import type { NamespaceLabels } from './namespace-labels.ts';
+import { addTo, type Kind, type KindChanges, type NamespaceLabels, type PodKinds, removeFrom } from './kinds.ts';
 import { type PeerSet, PeerSets, type TermHolding } from './peer-set.ts';
 import { certainLabel, labelText, matchesLabels, type PodLabels } from './selector.ts';
 import { isWide, type PodsTerm, type Term } from './term.ts';

@@ -1,10 +1,19 @@
 import { type Steps, tinyWork } from '../async/steps.ts';
+import type { PolicyDirection } from '../policy-matrix/matrix.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
 import { compareTexts } from './selector.ts';
-import type { Term } from './term.ts';
+import type { BlockTerm, Term } from './term.ts';
 
 /** Namespaces whose policies have a term in their rules. */
 type ClaimantsOf = (term: Term) => ReadonlySet<string>;
+
+/** Rules of one namespace whose networks are denied: rules of the node distinguish more networks than there are numbers. */
+export interface PeerShortage extends NetworkShare {
+  readonly direction: PolicyDirection;
+  readonly namespace: string;
+  /** By name, sorted. */
+  readonly rules: readonly string[];
+}
 
 interface SharesInput {
   /** All sets that addresses have, by every term in use. */
@@ -19,6 +28,25 @@ interface Claim {
   readonly holding: TermHolding;
   readonly namespace: string;
   readonly demand: number;
+}
+
+/** Networks that the rules of one namespace distinguish, and how many it may whatever others do. */
+export interface NetworkShare {
+  readonly networks: number;
+  readonly share: number;
+}
+
+/** The share of each namespace with blocks in its rules. With a rule for any pod each network may be two sets: the pods in it, and what else is in it. */
+export function networkShares(terms: Iterable<Term>, { most, claimantsOf }: Omit<SharesInput, 'sets'>): ReadonlyMap<string, NetworkShare> {
+  const networks = new Map<string, number>();
+  let setsOfNetwork = 1;
+  for (const term of terms) {
+    if (term.is === 'any pod') setsOfNetwork = 2;
+    if (term.is === 'block')
+      for (const namespace of claimantsOf(term)) networks.set(namespace, (networks.get(namespace) ?? 0) + networksOf(term));
+  }
+  const share = Math.floor(most / setsOfNetwork / Math.max(1, networks.size));
+  return new Map([...networks].map(([namespace, count]) => [namespace, { networks: count, share }]));
 }
 
 /**
@@ -65,13 +93,20 @@ function* claimsOf(namespace: string, holdings: ReadonlySet<TermHolding>, sets: 
   let networks = 0;
   return order.map((holding, at) => {
     networks += costOf(holding.term);
-    return { holding, namespace, demand: Math.max(networks, alone[at] ?? 0) };
+    // Any pod: one term for all namespaces, first in each of them.
+    return { holding, namespace, demand: holding.term.is === 'any pod' ? 0 : Math.max(networks, alone[at] ?? 0) };
   });
 }
 
 /** As many sets as a term may divide: one for each network that it names. */
 function costOf(term: Term): number {
-  return term.is === 'block' ? term.blocks.reduce((sum, { except }) => sum + 1 + except.length, 0) : 1;
+  if (term.is === 'any pod') return 0;
+  return term.is === 'block' ? networksOf(term) : 1;
+}
+
+/** Networks that begin or end in a term. */
+function networksOf({ blocks }: BlockTerm): number {
+  return blocks.reduce((sum, { except }) => sum + 1 + except.length, 0);
 }
 
 function byDemand(a: Claim, b: Claim): number {
@@ -117,4 +152,15 @@ function* summed(nodes: readonly PrefixNode[], length: number): Steps<readonly n
   }
   let sum = 0;
   return changes.slice(0, length).map((change) => (sum += change));
+}
+
+/** State, cause and remedy, for operators. */
+export function shortageText({ direction, namespace, rules, networks, share }: PeerShortage): string {
+  const [first = '', ...others] = rules;
+  const named = others.length === 0 ? first : `${first} and ${others.length} more`;
+  const state = rules.length === 1 ? 'networks of 1 rule are denied' : `networks of ${rules.length} rules are denied`;
+  return (
+    `namespace ${namespace}, ${direction}: ${state} (${named}): its rules name ${networks} networks, ` +
+    `more than its share of ${share} on this node; combine networks with the same ports into one rule`
+  );
 }

@@ -11,13 +11,14 @@ import {
 } from '../policy-matrix/matrix.ts';
 import { Addresses, type PolicyNode } from './addresses.ts';
 import { Identities } from './identities.ts';
+import type { CoarseRoom } from './identity-parts.ts';
 import { Inbox } from './inbox.ts';
-import { type IndexedPod, type Kind, PodKinds } from './kinds.ts';
+import { type IndexedPod, type Kind, NamespaceLabels, PodKinds } from './kinds.ts';
 import { Membership } from './membership.ts';
-import { NamespaceLabels } from './namespace-labels.ts';
+import type { PeerShortage } from './peer-shares.ts';
 import { Relations } from './relations.ts';
 import type { PodLabels } from './selector.ts';
-import type { SubjectRules } from './subject-rules.ts';
+import { hasPort, isNamedBy, type SubjectRules } from './subject-rules.ts';
 import { Subjects } from './subjects.ts';
 import type { Term } from './term.ts';
 
@@ -28,13 +29,7 @@ export interface PolicyChange {
   readonly egress: DirectionChange;
 }
 
-/** Rules of one namespace with peers to which they do not apply: the node has more sets of peers than numbers. */
-export interface PeerShortage {
-  readonly direction: PolicyDirection;
-  readonly namespace: string;
-  /** By name, sorted. */
-  readonly rules: readonly string[];
-}
+export type CoarseRooms = Readonly<Record<PolicyDirection, CoarseRoom>>;
 
 /** Some numbers of `sourceCoarse` are kept for sets that replace others while the bridge still has these. */
 const SETS_MOST = 4_000;
@@ -63,10 +58,10 @@ export class PolicyEngine {
   #ownNode: ReadonlySet<string> = new Set();
   #shortages: readonly PeerShortage[] = [];
 
-  /** @param nodeName the node whose pods are the subjects @param setsMost so many sets of blocks and whole namespaces can be told apart in a direction */
-  constructor(nodeName: string, setsMost = SETS_MOST) {
+  /** @param nodeName the node whose pods are the subjects @param setsMost so many sets of networks can be told apart in a direction @param rooms numbers that the switch can take; absent: enough */
+  constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms) {
     this.#nodeName = nodeName;
-    this.#directions = { ingress: this.#newDirection(setsMost), egress: this.#newDirection(setsMost) };
+    this.#directions = { ingress: this.#newDirection(setsMost, rooms?.ingress), egress: this.#newDirection(setsMost, rooms?.egress) };
     this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
   }
 
@@ -249,9 +244,22 @@ export class PolicyEngine {
       const { identities, relations } = this.#directions[direction];
       const rules = new Set<string>();
       for (const { term } of identities.leftOut) for (const rule of relations.rulesWith(term)) rules.add(rule);
-      for (const [namespace, own] of Map.groupBy([...rules].sort(), namespaceOf)) shortages.push({ direction, namespace, rules: own });
+      if (rules.size === 0) continue;
+      const shares = identities.networkShares();
+      for (const [namespace, own] of Map.groupBy([...rules].sort(), namespaceOf))
+        shortages.push({ direction, namespace, rules: own, ...(shares.get(namespace) ?? { networks: 0, share: 0 }) });
     }
     return shortages;
+  }
+
+  /** The shortage by which rules of a local pod do not apply to an address that their networks hold; its `rules` are these alone. */
+  leftOutAt(direction: PolicyDirection, pod: string, { address, port }: AskedPeer): PeerShortage | undefined {
+    const shortage = this.#shortages.find((each) => each.direction === direction && each.namespace === namespaceOf(pod));
+    const subject = shortage && this.matrix.subjects.get(pod)?.[direction];
+    const leftOut = new Set(shortage?.rules);
+    const named = (subject && this.rulesOf(direction, subject)?.rules.filter(({ name }) => leftOut.has(name))) ?? [];
+    const rules = named.filter((rule) => isNamedBy(rule, address) && (port === undefined || hasPort(rule, port))).map(({ name }) => name);
+    return shortage && rules.length > 0 ? { ...shortage, rules } : undefined;
   }
 
   /**
@@ -282,10 +290,10 @@ export class PolicyEngine {
     }
   }
 
-  #newDirection(setsMost: number): PolicyEngineDirection {
+  #newDirection(setsMost: number, room?: CoarseRoom): PolicyEngineDirection {
     const membership = new Membership(this.#kinds, this.#namespaces);
     const relations = new Relations(membership.sets.empty);
-    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses, setsMost });
+    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses, setsMost, room });
     return { membership, relations, identities };
   }
 
@@ -315,6 +323,12 @@ export class PolicyEngine {
       egress: { identities: yield* egress.identities.rows.changes(), relations: yield* egress.relations.rows.changes() },
     };
   }
+}
+
+/** The other end of a connection; without `port` all of them. */
+interface AskedPeer {
+  readonly address: Ip;
+  readonly port?: { readonly protocol: string; readonly number: number } | undefined;
 }
 
 interface PolicyEngineDirection {

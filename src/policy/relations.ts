@@ -133,6 +133,8 @@ export class Relations {
   readonly #pairsOfTerm = new Map<string, Set<Pair>>();
   readonly #empty: PeerSet;
   #lastId = 0;
+  /** Changes with the classes of local pods that have rules. */
+  #generation = 0;
 
   /** @param empty the set of nothing */
   constructor(empty: PeerSet) {
@@ -147,6 +149,7 @@ export class Relations {
     if (known) return subject;
     this.#subjects.set(rules.text, subject);
     this.#added.push(subject);
+    this.#generation++;
     this.rows.set(relationKey(subject), subject.decide());
     subject.rows.set(relationKey(subject), undefined);
     const pairs = new Set<Pair>();
@@ -171,6 +174,7 @@ export class Relations {
     const subject = this.#subjects.get(text);
     if (!subject || --subject.uses > 0) return;
     this.#subjects.delete(text);
+    this.#generation++;
     if (subject.isPublished) this.#removed.set(text, subject);
     for (const term of subject.terms) {
       onGone(term);
@@ -203,6 +207,11 @@ export class Relations {
   /** Undefined if no local pod has this class. */
   rulesOf({ text }: SubjectClass): SubjectRules | undefined {
     return (this.#subjects.get(text) ?? this.#removed.get(text))?.rules;
+  }
+
+  /** The same while no class of local pods is new or gone. */
+  get generation(): number {
+    return this.#generation;
   }
 
   /** Namespaces of the policies that have a term. */

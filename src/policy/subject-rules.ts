@@ -1,3 +1,4 @@
+import { type Cidr, cidrContains, type Ip } from '../net/ip.ts';
 import type { PolicyDirection } from '../policy-matrix/matrix.ts';
 import type { IntentRule, PolicyIntent, PortSpan } from './intent.ts';
 import { podsTerm, type Term } from './term.ts';
@@ -71,6 +72,17 @@ function spanOf(portName: string, own: Readonly<Record<string, number>>): readon
 export function protocolOf(portName: string): PortSpan['protocol'] {
   const protocol = portName.slice(portName.lastIndexOf('/') + 1);
   return protocol === 'UDP' || protocol === 'SCTP' ? protocol : 'TCP';
+}
+
+/** Whether the networks of a rule hold an address. */
+export function isNamedBy({ peers }: SubjectRule, address: Ip): boolean {
+  const isIn = (cidr: Cidr): boolean => cidr.family === address.family && cidrContains(cidr, address);
+  const blocks = peers === 'any' ? [] : peers.flatMap((term) => (term.is === 'block' ? term.blocks : []));
+  return blocks.some(({ cidr, except }) => isIn(cidr) && !except.some(isIn));
+}
+
+export function hasPort({ ports }: SubjectRule, { protocol, number }: { readonly protocol: string; readonly number: number }): boolean {
+  return ports === 'any' || ports.some((span) => span.protocol === protocol && number >= span.first && number <= span.last);
 }
 
 /** All terms that the rules look at. */

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EvidenceNode, PolicyEvidence } from '../../src/agent-api/policy-evidence.ts';
 import { plain } from '../../src/cli/paint.ts';
 import { run } from '../../src/cli/program.ts';
@@ -35,18 +35,19 @@ const node: EvidenceNode = {
   pods: local.map(({ pod, ...rest }) => ({ name: pod, ...rest, holds: 'policies' })),
 };
 
-function flowsOf(of: PolicyObjects): readonly HeldFlow[] {
-  const engine = new PolicyEngine(provenNode);
+/** @param setsMost sets of networks that the node has numbers for */
+function flowsOf(of: PolicyObjects, setsMost?: number): readonly HeldFlow[] {
+  const engine = new PolicyEngine(provenNode, setsMost);
   for (const each of objectSet(of).values()) put(engine, each);
   return writtenBridge(engine, exampleNode, local);
 }
 
-function evidence(flows: readonly HeldFlow[], said: EvidenceNode = node): readonly PolicyEvidence[] {
+function evidence(flows: readonly HeldFlow[], said: EvidenceNode = node, of = objects): readonly PolicyEvidence[] {
   const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
   return [
     said,
-    ...(['networkPolicies', 'namespaces', 'nodes', 'pods'] as const).flatMap((of) =>
-      objects[of].map((object) => ({ kind: 'object' as const, of, object })),
+    ...(['networkPolicies', 'namespaces', 'nodes', 'pods'] as const).flatMap((list) =>
+      of[list].map((object) => ({ kind: 'object' as const, of: list, object })),
     ),
     ...flows.map(({ cookie, match, instructions, ...flow }) => ({
       kind: 'flow' as const,
@@ -133,6 +134,39 @@ it('says what it compares pods with that policies do not hold for, and which are
   expect(out).toContain('shop/new: not compared, the API server has no such pod here that lives');
   expect(out).toContain('shop/old: not compared, what holds for it is not decided since the agent began');
   expect(code).toBe(0);
+});
+
+describe('networks that are left out for want of numbers', () => {
+  const networks = [
+    { from: [{ ipBlock: { cidr: '203.0.113.0/24' } }], ports: [{ port: 80 }] },
+    { from: [{ podSelector: { matchLabels: { app: 'api' } } }, { ipBlock: { cidr: '198.51.100.0/24' } }] },
+  ];
+  const wide: PolicyObjects = {
+    ...exampleCluster,
+    networkPolicies: [policyObject('shop/db', { podSelector: { matchLabels: { app: 'db' } }, ingress: networks })],
+  };
+  const leftOutRules = ['shop/db spec.ingress[0]', 'shop/db spec.ingress[1]'];
+
+  it('are listed by rule, and are no difference', async () => {
+    answers = [evidence(flowsOf(wide, 0), { ...node, leftOutRules }, wide)];
+    const { code, out } = await verify();
+    expect(out).toContain(
+      `NETWORKS LEFT OUT of 2 rules, which count as denied (\`seinectl status\` has the reason): ${leftOutRules.join(', ')}`,
+    );
+    expect([code, out]).toEqual([0, expect.stringContaining('equal: the bridge does what the policies say')]);
+    const { out: json } = await verify('-o', 'json');
+    expect(JSON.parse(json)).toMatchObject({ leftOutRules, differences: [] });
+  });
+
+  it('are a difference if the node does not report them, or the bridge allows them', async () => {
+    answers = [evidence(flowsOf(wide, 0), node, wide)];
+    expect(await verify()).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('DIFFERENT ingress of shop/db from 203.0.113.0 and 2 alike, TCP 80'),
+    });
+    answers = [evidence(flowsOf(wide), { ...node, leftOutRules }, wide)];
+    expect(await verify()).toMatchObject({ code: 1, out: expect.stringContaining('policies: denied by shop/db\n  bridge: allowed') });
+  });
 });
 
 it('cannot be done without the API server, with half an answer, and for a pod that is not here', async () => {

@@ -1,5 +1,7 @@
 import type { ConnectionEndView, ConnectionPolicyView } from '../../agent-api/policy.ts';
 import { parseIp } from '../../net/ip.ts';
+import { shortageText } from '../../policy/peer-shares.ts';
+import type { PolicyEngine } from '../../policy/policy-engine.ts';
 import { lookUp } from '../../policy-matrix/interpret.ts';
 import {
   type DecidedRange,
@@ -37,14 +39,17 @@ interface PortOutcome {
   readonly by: readonly string[];
 }
 
+/** What this node makes of policies. */
+type ExplainedPolicies = { readonly matrix: PolicyMatrix } & Pick<PolicyEngine, 'leftOutAt'>;
+
 /** Whether policies let a connection be opened, by the matrix of this node alone. */
-export function explainConnection(matrix: PolicyMatrix, asked: AskedConnection): ConnectionPolicyView {
+export function explainConnection(inForce: ExplainedPolicies, asked: AskedConnection): ConnectionPolicyView {
   const { from, to, port } = asked;
   const pairs = from.addresses.flatMap((source) =>
     to.addresses.filter((each) => parseIp(each).family === parseIp(source).family).map((destination) => [source, destination] as const),
   );
   const byPair = pairs.map(([source, destination]) =>
-    policyDirections.flatMap((direction) => endOf(matrix, asked, direction, source, destination)),
+    policyDirections.flatMap((direction) => endOf(inForce, asked, direction, source, destination)),
   );
   return {
     from: from.name,
@@ -61,7 +66,7 @@ export function explainConnection(matrix: PolicyMatrix, asked: AskedConnection):
 }
 
 function endOf(
-  matrix: PolicyMatrix,
+  { matrix, leftOutAt }: ExplainedPolicies,
   { from, to, port }: AskedConnection,
   direction: PolicyDirection,
   source: string,
@@ -71,14 +76,14 @@ function endOf(
   if (!own.local) return [];
   const { pod, standing } = own.local;
   const peerAddress = parseIp(direction === 'egress' ? destination : source).text;
-  return outcomesOf(matrix, { direction, pod, peerAddress, isItself: peer.local?.pod === pod, standing, port }).map((outcome) => ({
-    direction,
-    pod,
-    from: source,
-    to: destination,
-    ...outcome,
-    change: changeOf(direction, pod, peer.name, outcome, standing),
-  }));
+  return outcomesOf(matrix, { direction, pod, peerAddress, isItself: peer.local?.pod === pod, standing, port }).map((outcome) => {
+    const isDenied = outcome.verdict === 'deny' && outcome.why === 'no rule allows it';
+    const shortage = isDenied ? leftOutAt(direction, pod, { address: parseIp(peerAddress), port }) : undefined;
+    const end = { direction, pod, from: source, to: destination, ...outcome };
+    if (!shortage) return { ...end, change: changeOf(direction, pod, peer.name, outcome, standing) };
+    const change = `Fewer networks in the rules: ${shortage.rules.join(', ')} would allow it, but ${shortageText(shortage)}`;
+    return { ...end, why: 'networks left out' as const, change };
+  });
 }
 
 interface AskedEnd {

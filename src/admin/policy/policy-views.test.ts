@@ -29,7 +29,12 @@ const named = policyOf('named', {
 });
 
 function setUp(...policies: readonly NetworkPolicy[]) {
-  const engine = new PolicyEngine('node-1');
+  return setUpWith(undefined, ...policies);
+}
+
+/** @param setsMost sets of networks that the node has numbers for */
+function setUpWith(setsMost: number | undefined, ...policies: readonly NetworkPolicy[]) {
+  const engine = new PolicyEngine('node-1', setsMost);
   engine.putNamespace('shop', {});
   engine.putNode({ name: 'node-1', podCidrs: ['10.10.0.0/24'], addresses: ['192.168.77.1'] });
   const pod = (name: string, nodeName: string, address: string, ports = {}): void =>
@@ -42,7 +47,7 @@ function setUp(...policies: readonly NetworkPolicy[]) {
   const rulesOf = (...of: Parameters<PolicyEngine['rulesOf']>) => engine.rulesOf(...of);
   const podsOf = (...of: Parameters<PolicyEngine['podsOf']>) => engine.podsOf(...of);
   const inForce = { matrix: engine.matrix, rulesOf, podsOf };
-  return { inForce, matrix: engine.matrix };
+  return { inForce, node: { matrix: engine.matrix, leftOutAt: (...of: Parameters<PolicyEngine['leftOutAt']>) => engine.leftOutAt(...of) } };
 }
 
 const policed = { is: 'policed' } as const;
@@ -195,9 +200,34 @@ const address = (text: string): ConnectionParty => ({ name: text, addresses: [te
 const tcp = (number: number) => ({ port: { protocol: 'TCP' as const, number } });
 
 describe('a connection', () => {
+  it('is denied where the networks of the rule that names it are left out, with rules, share and remedy', () => {
+    const { node } = setUpWith(0, guarded);
+    const { verdict, ends } = explainConnection(node, { from: address('192.0.2.7'), to: db, ...tcp(5432) });
+    expect([verdict, ends]).toEqual([
+      'deny',
+      [
+        expect.objectContaining({
+          why: 'networks left out',
+          by: ['shop/db'],
+          change:
+            'Fewer networks in the rules: shop/db spec.ingress[0] would allow it, but namespace shop, ingress: networks of 1 rule are denied ' +
+            '(shop/db spec.ingress[0]): its rules name 1 networks, more than its share of 0 on this node; combine networks with the same ports into one rule',
+        }),
+      ],
+    ]);
+    for (const [from, number] of [
+      ['192.0.3.7', 5432],
+      ['192.0.2.7', 80],
+    ] as const) {
+      const [end] = explainConnection(node, { from: address(from), to: db, ...tcp(number) }).ends;
+      expect(end).toMatchObject({ verdict: 'deny', why: 'no rule allows it' });
+    }
+    expect(explainConnection(node, { from: api, to: db, ...tcp(5432) }).verdict).toBe('allow');
+  });
+
   it('is allowed by a rule at one end, and free at the other', () => {
-    const { matrix } = setUp(guarded);
-    const { verdict, ends, remarks } = explainConnection(matrix, { from: api, to: db, ...tcp(5432) });
+    const { node } = setUp(guarded);
+    const { verdict, ends, remarks } = explainConnection(node, { from: api, to: db, ...tcp(5432) });
     expect(verdict).toBe('allow');
     expect(ends.map(({ direction, why, by }) => [direction, why, by])).toEqual([
       ['ingress', 'a rule allows it', ['shop/db spec.ingress[0]']],
@@ -207,8 +237,8 @@ describe('a connection', () => {
   });
 
   it('is denied, with the rule that would have to be there', () => {
-    const { matrix } = setUp(guarded);
-    const { verdict, ends, remarks } = explainConnection(matrix, { from: far, to: db, ...tcp(80) });
+    const { node } = setUp(guarded);
+    const { verdict, ends, remarks } = explainConnection(node, { from: far, to: db, ...tcp(80) });
     expect(verdict).toBe('deny');
     expect(ends).toEqual([
       {
@@ -228,8 +258,8 @@ describe('a connection', () => {
   });
 
   it('is told port by port if no port is asked about', () => {
-    const { matrix } = setUp(guarded);
-    const { verdict, ends } = explainConnection(matrix, { from: address('192.0.2.7'), to: db });
+    const { node } = setUp(guarded);
+    const { verdict, ends } = explainConnection(node, { from: address('192.0.2.7'), to: db });
     expect(verdict).toBe('mixed');
     expect(ends.map(({ ports, verdict: each }) => [ports, each])).toEqual([
       ['TCP 5432', 'allow'],
@@ -239,27 +269,27 @@ describe('a connection', () => {
   });
 
   it('is denied if either end denies all of it', () => {
-    const { matrix } = setUp(guarded, nothingOut);
-    expect(explainConnection(matrix, { from: db, to: api }).verdict).toBe('deny');
-    expect(explainConnection(matrix, { from: db, to: db })).toMatchObject({
+    const { node } = setUp(guarded, nothingOut);
+    expect(explainConnection(node, { from: db, to: api }).verdict).toBe('deny');
+    expect(explainConnection(node, { from: db, to: db })).toMatchObject({
       verdict: 'allow',
       ends: [{ why: 'itself' }, { why: 'itself' }],
     });
   });
 
   it('of a closed pod is its own node’s alone', () => {
-    const { matrix } = setUp();
+    const { node } = setUp();
     const closedDb = { ...db, local: { pod: 'shop/db', standing: closed } };
-    expect(explainConnection(matrix, { from: address('192.168.77.1'), to: closedDb }).ends).toMatchObject([{ why: 'own node' }]);
-    expect(explainConnection(matrix, { from: address('192.0.2.7'), to: closedDb })).toMatchObject({
+    expect(explainConnection(node, { from: address('192.168.77.1'), to: closedDb }).ends).toMatchObject([{ why: 'own node' }]);
+    expect(explainConnection(node, { from: address('192.0.2.7'), to: closedDb })).toMatchObject({
       verdict: 'deny',
       ends: [{ why: 'closed', change: 'Its policies have to become known (policies are not known yet)' }],
     });
   });
 
   it('of ends without a common family is denied', () => {
-    const { matrix } = setUp();
-    expect(explainConnection(matrix, { from: address('2001:db8::7'), to: db })).toMatchObject({
+    const { node } = setUp();
+    expect(explainConnection(node, { from: address('2001:db8::7'), to: db })).toMatchObject({
       verdict: 'deny',
       ends: [],
       remarks: ['They have no family of addresses in common'],

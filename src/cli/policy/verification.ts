@@ -9,6 +9,8 @@ export interface Verification {
   readonly pods: number;
   readonly otherwise: readonly { readonly pod: string; readonly holds: string; readonly why: string }[];
   readonly leftOut: readonly LeftOut[];
+  /** Rules whose networks are denied for want of numbers, as the node reports: `namespace/name spec.ingress[2]`. */
+  readonly leftOutRules: readonly string[];
   readonly policies: number;
   readonly flows: number;
   readonly cells: number;

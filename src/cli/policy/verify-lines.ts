@@ -1,9 +1,9 @@
 import { count, shortOwner } from '../words.ts';
 import type { Verification } from './verification.ts';
 
-/** So many differences are told, and so many pods named of a kind. */
+/** So many differences are told, and so many names listed of a kind. */
 const DIFFERENCES_SHOWN = 20;
-const PODS_SHOWN = 10;
+const NAMES_SHOWN = 10;
 
 const modes = {
   enforce: 'what policies deny is dropped',
@@ -21,6 +21,7 @@ export function verificationLines(found: Verification): string[] {
       `${count(cells, 'cell')} compared in ${proofSeconds.toFixed(2)} s, ${allowed} allowed, ${denied} denied${closed > 0 ? `, ${closed} of these closed` : ''}`,
     ...otherwiseLines(found),
     ...leftOutLines(found),
+    ...leftOutRulesLines(found),
     ...(found.passing > 0 ? [`${found.passing} were different at the first look only: something was changing`] : []),
     ...found.problems.map((problem) => `NOT READABLE ${problem}`),
     ...differenceLines(found),
@@ -40,9 +41,21 @@ function leftOutLines({ leftOut }: Verification): string[] {
   return [...Map.groupBy(leftOut, ({ why }) => why)].map(([why, pods]) => `${namesOf(pods)}: not compared, ${why}`);
 }
 
+/** The node reports these as a problem: compared as if the rules named no networks. */
+function leftOutRulesLines({ leftOutRules: rules }: Verification): string[] {
+  if (rules.length === 0) return [];
+  return [
+    `NETWORKS LEFT OUT of ${count(rules.length, 'rule')}, which count as denied (\`seinectl status\` has the reason): ${listOf(rules)}`,
+  ];
+}
+
 function namesOf(pods: readonly { readonly pod: string }[]): string {
-  const names = pods.slice(0, PODS_SHOWN).map(({ pod }) => pod);
-  return pods.length > PODS_SHOWN ? `${names.join(', ')} and ${pods.length - PODS_SHOWN} more` : names.join(', ');
+  return listOf(pods.map(({ pod }) => pod));
+}
+
+function listOf(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_SHOWN).join(', ');
+  return names.length > NAMES_SHOWN ? `${shown} and ${names.length - NAMES_SHOWN} more` : shown;
 }
 
 function differenceLines({ differences, differencesTotal }: Verification): string[] {

@@ -86,7 +86,9 @@ function verified(evidence: Evidence, only: string | undefined): Verification {
   const before = process.cpuUsage();
   const bytes = new PolicyBytes(flows);
   const mode = node.mode === 'audit' ? 'audit' : 'enforce';
-  const result = finished(prove({ objects, nodeName: node.name, ownAddresses: new Set(node.ownAddresses), pods, bytes, mode }));
+  const { leftOutRules = [], ownAddresses } = node;
+  const reported = { ownAddresses: new Set(ownAddresses), leftOutRules: new Set(leftOutRules) };
+  const result = finished(prove({ objects, nodeName: node.name, ...reported, pods, bytes, mode }));
   const { user, system } = process.cpuUsage(before);
   return {
     node: node.name,
@@ -96,6 +98,7 @@ function verified(evidence: Evidence, only: string | undefined): Verification {
       holds !== 'policies' && pods.some(({ pod }) => pod === name) ? [{ pod: name, holds, why }] : [],
     ),
     leftOut,
+    leftOutRules,
     policies: objects.networkPolicies.length,
     flows: flows.length,
     proofSeconds: (user + system) / 1e6,
