@@ -22,7 +22,9 @@ import { keepNetworkCondition } from '../node/network-condition.ts';
 import { readHostInterfaces } from '../node/node-environment.ts';
 import { nodeOwner, podPoolsOf, wantNode, wantSwitch } from '../node/node-wanted-state.ts';
 import { retryUntilAccepted } from '../node/retry-until-accepted.ts';
+import type { ReservedRange } from '../peers/address-claims.ts';
 import { Peers } from '../peers/peers.ts';
+import { PodNetworks } from '../peers/pod-networks.ts';
 import { followPolicies } from '../peers/policy-event.ts';
 import { reservedRanges } from '../peers/reserved-ranges.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
@@ -75,7 +77,9 @@ export interface StartHooks extends PodHooks {
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
-  const policy = await openPolicy({ ...parts, observe: hooks.observe }, live, signal);
+  const reserved = () => reservedRanges(live.current, globalAddresses(parts.stack, config.hostGateway), sources.http.host);
+  const nodeNetworks = new PodNetworks({ source: parts.peerSource, reserved });
+  const policy = await openPolicy({ ...parts, nodeNetworks, observe: hooks.observe }, live, signal);
   const denied = openDeniedLog(parts, { live, policy }, signal);
   const podParts = { ...parts, live, policy: denied.policy };
   report(parts, 'taking the inventory of pods');
@@ -85,7 +89,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
-  const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, live, hooks, signal) };
+  const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal) };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const hostPortCheck = node.proxy.hostPorts.check;
@@ -136,18 +140,27 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   return live;
 }
 
+/** The node, and what no other node may have. */
+interface NodeRanges {
+  readonly live: LiveEnvironment;
+  readonly nodeNetworks: PodNetworks;
+  readonly reserved: () => readonly ReservedRange[];
+}
+
 function openPeersAndServices(
   parts: StartParts,
-  live: LiveEnvironment,
+  { live, nodeNetworks, reserved }: NodeRanges,
   { observe = () => undefined }: StartHooks,
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {
   const { config, ovs, stack, nodeState, sources, peerSource, readiness, log } = parts;
-  const reserved = () => reservedRanges(live.current, globalAddresses(stack, config.hostGateway), sources.http.host);
   const environment = () => live.current;
   const { turns } = sources;
   const peers = new Peers({ source: peerSource, nodeState, environment, reserved, dataPath: config.ovsDatapathType, turns, log });
-  const addressesChanged = () => peers.reservedChanged();
+  const addressesChanged = () => {
+    peers.reservedChanged();
+    nodeNetworks.reservedChanged();
+  };
   live.subscribe(addressesChanged);
   const node = { state: nodeState, bridge: ovs.openflow, routeSocket: stack.links.socket, environment: live, addressesChanged };
   const obstacle = (): string | undefined => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { undisputedNetworks } from '../../test/support/enforcement-scene.ts';
 import { LoopTurns } from '../async/loop-turns.ts';
 import { Enforcement } from '../enforce/enforcement.ts';
 import type { LocalSubject } from '../enforce/local-subjects.ts';
@@ -116,6 +117,7 @@ class Agent {
         pods: pods.reflector.replica,
         nodes: new ReplicaStore<Node>(),
       },
+      nodeNetworks: undisputedNetworks,
       rulesKnown: () => [ns.reflector, policies.reflector].every(isKnown),
       areAddressesKnown: () => pods.reflector.status.state === 'in step',
       factsOf: () => ({ labels: {}, ports: {} }),

@@ -10,6 +10,7 @@ import { Suspensions } from '../enforce/suspensions.ts';
 import { StateFile } from '../files/state-file.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
+import type { PodNetworks } from '../peers/pod-networks.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import { policyTables } from '../policy-flows/rows.ts';
 import { bridgeBefore } from '../reconcile/bridge-before.ts';
@@ -23,6 +24,7 @@ const LISTS_PATIENCE_MS = 2_000;
 interface PolicyParts {
   readonly config: AgentConfig;
   readonly sources: KubeSources;
+  readonly nodeNetworks: PodNetworks;
   readonly pods: NodePods;
   readonly nodeState: NodeState;
   readonly suspensions: Suspensions;
@@ -34,7 +36,7 @@ interface PolicyParts {
 
 /** Policy as the API server and the bridge have it: numbers that an earlier agent lent go on being valid. */
 export async function openPolicy(
-  { config, sources, pods, nodeState, suspensions, observe, log }: PolicyParts,
+  { config, sources, nodeNetworks, pods, nodeState, suspensions, observe, log }: PolicyParts,
   live: LiveEnvironment,
   signal: AbortSignal,
 ): Promise<Enforcement> {
@@ -49,6 +51,7 @@ export async function openPolicy(
   const enforcement = new Enforcement({
     nodeName: config.nodeName,
     sources: { nodes: nodes.replica, namespaces: namespaces.replica, policies: networkPolicies.replica, pods: policyPods.replica },
+    nodeNetworks,
     rulesKnown: () => rules.every(isKnown),
     areAddressesKnown: () => [nodes, policyPods, own].every(({ status }) => status.state === 'in step'),
     factsOf: (pod) => pods.known(pod),
@@ -69,6 +72,8 @@ export async function openPolicy(
     signal,
   });
   const ends = [
+    // Before the nodes are followed: what is put of a node is compared by then.
+    nodeNetworks.follow(),
     own.replica.subscribe((keys) => enforcement.podsChanged(keys)),
     enforcement.follow(),
     live.subscribe((now, was) => now.policyMode !== was.policyMode && enforcement.modeChanged()),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { undisputedNetworks } from '../../test/support/enforcement-scene.ts';
 import { LoopTurns } from '../async/loop-turns.ts';
 import { openingsOwner } from '../connectivity/compile-openings.ts';
 import type { PolicyMode } from '../connectivity/environment.ts';
@@ -57,6 +58,7 @@ function scene(known: Known) {
   const enforcement = new Enforcement({
     nodeName: 'n1',
     sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
+    nodeNetworks: undisputedNetworks,
     rulesKnown: () => now.rules,
     areAddressesKnown: () => false,
     factsOf: () => (now.pod ? labelled : undefined),

@@ -15,7 +15,7 @@ import type { NodeState, Revisions } from '../reconcile/node-state.ts';
 import { ClassRows, type ClassRowsOptions } from './class-rows.ts';
 import { type LocalPodFacts, type LocalSubject, LocalSubjects, podKeyOf } from './local-subjects.ts';
 import { NumberReturns } from './number-returns.ts';
-import { ObjectFeed, type PolicySources } from './object-feed.ts';
+import { type NodeNetworks, ObjectFeed, type PolicySources } from './object-feed.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { ServiceOpenings } from './service-openings.ts';
 import { SilentPods } from './silent-pods.ts';
@@ -33,6 +33,7 @@ export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
 interface EnforcementOptions {
   readonly nodeName: string;
   readonly sources: PolicySources;
+  readonly nodeNetworks: NodeNetworks;
   /** Whether policies and namespaces are known: in step with the API server, or as an earlier agent has stored them. */
   readonly rulesKnown: () => boolean;
   /** Whether all pods and nodes of the cluster are known as of now. */
@@ -90,7 +91,7 @@ export class Enforcement {
 
   constructor(options: EnforcementOptions) {
     this.#options = options;
-    const { nodeName, sources, turns } = options;
+    const { nodeName, sources, nodeNetworks, turns } = options;
     this.#engine = new PolicyEngine(nodeName, undefined, options.flows.coarseRooms);
     const engine = this.#engine;
     this.#silent = new SilentPods(engine);
@@ -114,6 +115,7 @@ export class Enforcement {
     this.#objects = new ObjectFeed({
       engine,
       sources,
+      nodeNetworks,
       isLocal: (key, pod) => pod.nodeName === nodeName || this.#subjects.hasCurrent(key),
       turns,
       changed: () => {

@@ -15,9 +15,20 @@ export interface PolicySources {
   readonly pods: Replica<PolicyPod>;
 }
 
+/** Networks of nodes' pods, as far as the nodes may have them. */
+export interface NodeNetworks {
+  /** Undefined: of this node, whose Node object is right. */
+  of(name: string): readonly string[] | undefined;
+  /** Compares Nodes that changed. @returns nodes of which `of` may have another answer */
+  settle(turns: LoopTurns): Promise<Iterable<string>>;
+  /** Calls back with such nodes where no Node has changed. @returns a function that ends it */
+  subscribe(listener: (names: Iterable<string>) => void): () => void;
+}
+
 interface ObjectFeedOptions {
   readonly engine: PolicyEngine;
   readonly sources: PolicySources;
+  readonly nodeNetworks: NodeNetworks;
   /** Pods of this node are put by who attaches them, and knows them sooner. @param key `namespace/name` */
   readonly isLocal: (key: string, pod: PolicyPod) => boolean;
   readonly turns: LoopTurns;
@@ -46,15 +57,18 @@ export class ObjectFeed {
 
   /** Takes what is there, and follows it. @returns a function that ends it */
   follow(): () => void {
-    const { sources, changed } = this.#options;
-    const ends = kinds.map((kind) => {
-      const note = (keys: Iterable<string>): void => {
+    const { sources, nodeNetworks, changed } = this.#options;
+    const noteOf =
+      (kind: ObjectKind) =>
+      (keys: Iterable<string>): void => {
         for (const key of keys) this.#dirty[kind].add(key);
         changed();
       };
-      note([...sources[kind].entries()].map(([key]) => key));
-      return sources[kind].subscribe(note);
+    const ends = kinds.map((kind) => {
+      noteOf(kind)([...sources[kind].entries()].map(([key]) => key));
+      return sources[kind].subscribe(noteOf(kind));
     });
+    ends.push(nodeNetworks.subscribe(noteOf('nodes')));
     return () => {
       for (const end of ends) end();
     };
@@ -81,7 +95,8 @@ export class ObjectFeed {
 
   /** Puts all that waits, in turns. */
   async work(): Promise<void> {
-    const { turns } = this.#options;
+    const { turns, nodeNetworks } = this.#options;
+    for (const name of await nodeNetworks.settle(turns)) this.#dirty.nodes.add(name);
     for (const kind of kinds)
       for (const key of this.#dirty[kind]) {
         this.#put(kind, key);
@@ -111,9 +126,9 @@ export class ObjectFeed {
   }
 
   #putNode(key: string): void {
-    const { engine, sources } = this.#options;
+    const { engine, sources, nodeNetworks } = this.#options;
     const node = sources.nodes.get(key);
-    if (node) engine.putNode({ name: key, podCidrs: node.podCidrs, addresses: addressesOf(node) });
+    if (node) engine.putNode({ name: key, podCidrs: nodeNetworks.of(key) ?? node.podCidrs, addresses: addressesOf(node) });
     else engine.removeNode(key);
   }
 

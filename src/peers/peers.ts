@@ -12,6 +12,7 @@ import { tunnelPortType } from '../node/node-wanted-state.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { claimsOf } from './pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
 import { tunnelPeerElements } from './tunnel-peer-elements.ts';
 
@@ -249,15 +250,9 @@ export class Peers {
   }
 
   /** Of the families that this node has: the others' are nothing to it. */
-  #ownClaims({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
+  #ownClaims(peer: Peer): readonly AddressClaim[] {
     const families = familiesOf(this.#options.environment());
-    return [
-      ...podCidrs
-        .map(parseCidr)
-        .filter(({ family }) => families.includes(family))
-        .map((range): AddressClaim => ({ node, since, use: 'pods', range })),
-      ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: hostCidr(ip) })),
-    ];
+    return claimsOf(peer).filter(({ use, range }) => use === 'tunnel' || families.includes(range.family));
   }
 }
 

@@ -15,6 +15,11 @@ const signal = () => AbortSignal.timeout(patienceMs);
 const ofDb = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] };
 const nodePort = 30_555;
 
+/** A Node that claims a network for its pods. */
+function nodeManifest(name: string, podCIDR: string) {
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } };
+}
+
 /** Who is let in and out, with real packets, as the text of the API has it and docs/policy.md says. */
 describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   let lab: ConvergeLab;
@@ -122,6 +127,24 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
         ends: ['node-2 > db', 'world > node port of 1', 'world > node port of 2'],
       },
     );
+  });
+
+  it('takes no host for a pod where a Node claims the network that the host is in', async () => {
+    const network = family === 'ipv4' ? '192.168.77.0/24' : 'fd00:77::/64';
+    const claims = { 'claims-link': network, 'claims-all': family === 'ipv4' ? '0.0.0.0/0' : '::/0' };
+    const nodes = '/api/v1/nodes';
+    for (const [name, podCIDR] of Object.entries(claims))
+      await createAll(lab.api, [{ collection: nodes, object: nodeManifest(name, podCIDR) }], signal());
+    await expect.poll(async () => (await lab.metrics(1)).get('objected_objects{kind="Node"}'), { timeout: patienceMs }).toBe(2);
+    try {
+      await withPolicy(
+        'guarded',
+        { ...ofDb, ingress: [{ from: [{ namespaceSelector: {} }] }] },
+        { passes: ['client-1 > db', 'client-2 > db'], ends: ['node-2 > db', 'world > node port of 1'] },
+      );
+    } finally {
+      for (const name of Object.keys(claims)) await lab.api.send({ method: 'DELETE', path: `${nodes}/${name}` }, signal());
+    }
   });
 
   it('knows ports by number, by range, and by their names', async () => {

@@ -1,6 +1,7 @@
 import { LoopTurns } from '../../src/async/loop-turns.ts';
 import { Enforcement } from '../../src/enforce/enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from '../../src/enforce/local-subjects.ts';
+import type { NodeNetworks } from '../../src/enforce/object-feed.ts';
 import type { Namespace } from '../../src/kube/namespace.ts';
 import { type NetworkPolicy, networkPolicies } from '../../src/kube/network-policy.ts';
 import type { Node } from '../../src/kube/node.ts';
@@ -16,6 +17,13 @@ import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 
 type EnforcementOptions = ConstructorParameters<typeof Enforcement>[0];
 type Reconciler = EnforcementOptions['nodeState']['reconcilers']['bridge'];
+
+/** Every node may have what its Node says. */
+export const undisputedNetworks: NodeNetworks = {
+  of: () => undefined,
+  settle: () => Promise.resolve([]),
+  subscribe: () => () => undefined,
+};
 
 /** A wanted state whose bridge has what it is told to have, when it is told to. */
 export class ToldBridge {
@@ -154,6 +162,7 @@ export class EnforcementScene {
     const enforcement = new Enforcement({
       nodeName: 'n1',
       sources,
+      nodeNetworks: undisputedNetworks,
       rulesKnown: () => this.areRulesKnown,
       areAddressesKnown: () => false,
       factsOf: ({ name }) => facts.get(name),
