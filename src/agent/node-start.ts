@@ -24,7 +24,7 @@ import { nodeOwner, podPoolsOf, wantNode, wantSwitch } from '../node/node-wanted
 import { retryUntilAccepted } from '../node/retry-until-accepted.ts';
 import type { ReservedRange } from '../peers/address-claims.ts';
 import { Peers } from '../peers/peers.ts';
-import { PodNetworks } from '../peers/pod-networks.ts';
+import { PeerPodNetworks } from '../peers/peer-pod-networks.ts';
 import { followPolicies } from '../peers/policy-event.ts';
 import { reservedRanges } from '../peers/reserved-ranges.ts';
 import { ofPorts } from '../pipeline/well-known.ts';
@@ -78,7 +78,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
   const live = await prepareBridge(parts, signal);
   const reserved = () => reservedRanges(live.current, globalAddresses(parts.stack, config.hostGateway), sources.http.host);
-  const nodeNetworks = new PodNetworks({ source: parts.peerSource, reserved });
+  const nodeNetworks = new PeerPodNetworks({ source: parts.peerSource, reserved });
   const policy = await openPolicy({ ...parts, nodeNetworks, observe: hooks.observe }, live, signal);
   const denied = openDeniedLog(parts, { live, policy }, signal);
   const podParts = { ...parts, live, policy: denied.policy };
@@ -141,15 +141,15 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
 }
 
 /** The node, and what no other node may have. */
-interface NodeRanges {
+interface ReachedNode {
   readonly live: LiveEnvironment;
-  readonly nodeNetworks: PodNetworks;
+  readonly nodeNetworks: PeerPodNetworks;
   readonly reserved: () => readonly ReservedRange[];
 }
 
 function openPeersAndServices(
   parts: StartParts,
-  { live, nodeNetworks, reserved }: NodeRanges,
+  { live, nodeNetworks, reserved }: ReachedNode,
   { observe = () => undefined }: StartHooks,
   signal: AbortSignal,
 ): Pick<StartedNode, 'peers' | 'proxy'> {

@@ -10,7 +10,7 @@ import { Suspensions } from '../enforce/suspensions.ts';
 import { StateFile } from '../files/state-file.ts';
 import type { Log } from '../log/log.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
-import type { PodNetworks } from '../peers/pod-networks.ts';
+import type { PeerPodNetworks } from '../peers/peer-pod-networks.ts';
 import { PolicyFlows } from '../policy-flows/policy-flows.ts';
 import { policyTables } from '../policy-flows/rows.ts';
 import { bridgeBefore } from '../reconcile/bridge-before.ts';
@@ -24,7 +24,7 @@ const LISTS_PATIENCE_MS = 2_000;
 interface PolicyParts {
   readonly config: AgentConfig;
   readonly sources: KubeSources;
-  readonly nodeNetworks: PodNetworks;
+  readonly nodeNetworks: PeerPodNetworks;
   readonly pods: NodePods;
   readonly nodeState: NodeState;
   readonly suspensions: Suspensions;

@@ -12,7 +12,7 @@ import { tunnelPortType } from '../node/node-wanted-state.ts';
 import { type Owner, ownerOf } from '../pipeline/cookie.ts';
 import type { NodeState } from '../reconcile/node-state.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
-import { claimsOf } from './pod-networks.ts';
+import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
 import { tunnelPeerElements } from './tunnel-peer-elements.ts';
 

@@ -22,7 +22,8 @@ const write = ['create', 'get', 'list', 'update', 'patch', 'delete'];
 
 /**
  * Of a tenant: what the built-in role `edit` grants of networks, and EndpointSlices, which clusters before 1.22 granted by it and others grant
- * again. Of a pod author: pods alone. Of a node: what the node authorizer and NodeRestriction leave of its own Node.
+ * again. Of a pod author: pods alone. Of a node: what the node authorizer and NodeRestriction leave of its own Node, and the status of pods that
+ * are bound to it, whose namespaces are anyone's: of others the draws make no use.
  */
 const rules: Readonly<Record<ActorName, readonly Rule[]>> = {
   tenant: [
@@ -34,6 +35,7 @@ const rules: Readonly<Record<ActorName, readonly Rule[]>> = {
   node: [
     { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'update', 'patch'], resourceNames: [rogueNode] },
     { apiGroups: [''], resources: ['nodes/status'], verbs: ['update', 'patch'], resourceNames: [rogueNode] },
+    { apiGroups: [''], resources: ['pods/status'], verbs: ['update', 'patch'] },
   ],
 };
 

@@ -1,10 +1,10 @@
 import type { ApiObject } from '../api.ts';
 import { hostileNamespace } from './actors.ts';
 import type { Drawing, HostileWrite } from './drawing.ts';
-import { drawEndpointSlice } from './endpoint-slices.ts';
+import { changedEndpointSlice, drawEndpointSlice } from './endpoint-slices.ts';
 import { drawNodeWrite } from './nodes.ts';
-import { drawPod } from './pods.ts';
-import { drawPolicy } from './policies.ts';
+import { changedPod, drawPod } from './pods.ts';
+import { changedPolicy, drawPolicy } from './policies.ts';
 import { changedService, drawService } from './services.ts';
 import { awkwardNames, objectOctetsMost } from './sizes.ts';
 
@@ -15,7 +15,7 @@ export type WriteKind = Plural | 'nodes' | 'exchange' | 'change';
 /** As often as it is in the list. */
 export const writeKinds: readonly WriteKind[] = [
   ...['services', 'services', 'services', 'endpointslices', 'endpointslices', 'networkpolicies', 'networkpolicies', 'networkpolicies'],
-  ...['pods', 'pods', 'pods', 'pods', 'nodes', 'nodes', 'exchange', 'change'],
+  ...['pods', 'pods', 'pods', 'pods', 'nodes', 'nodes', 'nodes', 'exchange', 'change', 'change'],
 ] as readonly WriteKind[];
 /** More than so many are not there at once: the oldest goes. */
 const kept: Readonly<Record<Plural, number>> = { services: 5, endpointslices: 5, networkpolicies: 5, pods: 3 };
@@ -58,10 +58,19 @@ function drawFitting(plural: Plural, name: string, drawing: Drawing): ApiObject 
 }
 
 function drawChange(step: number, drawing: Drawing): readonly HostileWrite[] {
-  const object = drawing.random.maybe(drawing.theirs['services'] ?? []);
-  if (object === undefined) return drawCreation('services', step, drawing);
-  return [{ ...write('patch', 'services', object), change: changedService(object, drawing) }];
+  const plural = drawing.random.pick(['services', 'services', 'pods', 'endpointslices', 'networkpolicies'] as const);
+  const object = drawing.random.maybe(drawing.theirs[plural] ?? []);
+  if (object === undefined) return drawCreation(plural, step, drawing);
+  return [{ ...write('patch', plural, object), change: changedBy[plural](drawing, object) }];
 }
+
+/** Merge patches. */
+const changedBy: Readonly<Record<Plural, (drawing: Drawing, object: ApiObject) => object>> = {
+  services: (drawing, object) => changedService(object, drawing),
+  pods: changedPod,
+  endpointslices: changedEndpointSlice,
+  networkpolicies: changedPolicy,
+};
 
 /** Two objects go, and come again with what the other had: the addresses and node ports of a Service, the host ports of a pod. */
 function drawExchange(step: number, drawing: Drawing): readonly HostileWrite[] {

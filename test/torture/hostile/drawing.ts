@@ -13,6 +13,8 @@ export interface Drawing {
   readonly nodes: readonly string[];
   /** What the attackers have written and is still there, by plural. */
   readonly theirs: Readonly<Record<string, readonly ApiObject[]>>;
+  /** Pods that are bound to the rogue Node, the victim's among them. */
+  readonly onRogue: readonly ApiObject[];
 }
 
 /** A write of an actor, drawn and not yet done. */

@@ -1,11 +1,13 @@
+import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ApiObject } from '../api.ts';
 import type { Lab, LabPod } from '../lab.ts';
+import { talkIn } from '../machine.ts';
 import type { Random } from '../random.ts';
 import { hostileNamespace } from './actors.ts';
 import type { ForeignAddress } from './places.ts';
-import { Prober, type ProbeTarget } from './probes.ts';
+import { nodeProgram, nodeProgramPort, Prober, type ProbeTarget } from './probes.ts';
 import { isTheirs, type TheirPorts } from './their-ports.ts';
 import { loadBalancerAddresses, type Victim, victimNamespace } from './victim.ts';
 
@@ -14,7 +16,7 @@ interface Expectation {
   readonly from: string;
   readonly what: string;
   readonly target: ProbeTarget;
-  readonly by: 'victim' | 'nobody' | 'not the attackers';
+  readonly by: 'victim' | 'node' | 'nobody' | 'not the attackers';
 }
 
 const answerMs = 1_500;
@@ -33,6 +35,7 @@ export class HarmCheck {
   readonly #patience: number;
   readonly #probers: ReadonlyMap<string, Prober>;
   readonly #log: number;
+  readonly #programs: readonly ChildProcess[];
 
   constructor(lab: Lab, victim: Victim, patience: number) {
     this.#lab = lab;
@@ -48,11 +51,13 @@ export class HarmCheck {
       ['the world', world],
     ];
     const mark = { SEINE_LAB: labId };
+    this.#programs = [lab.tried, lab.other].map(({ netns }) => talkIn(netns, 'hostile/node-program.ts', [], this.#log, mark));
     this.#probers = new Map(places.map(([name, netns]) => [name, new Prober(netns, this.#log, mark)]));
   }
 
   close(): void {
     for (const prober of this.#probers.values()) prober.close();
+    for (const program of this.#programs) program.kill('SIGKILL');
     closeSync(this.#log);
   }
 
@@ -68,6 +73,21 @@ export class HarmCheck {
       addresses.map((address): Expectation => ({ from, what: 'a Service that has changed', target: target(address), by: 'victim' })),
     );
     return await this.#hold(expected);
+  }
+
+  /** While a node is without its flows, its switch or its agent: what is denied is, and nobody's packets reach the attackers. */
+  async whileFaulty(random: Random, foreign: readonly ForeignAddress[], named: NamedByAttackers): Promise<readonly string[]> {
+    return (await this.#hold([...this.#denied(), ...this.#notTaken(random, foreign, named)])).problems;
+  }
+
+  /** A pod of the victim that has just started. */
+  async newcomer({ name, ips }: LabPod): Promise<readonly string[]> {
+    const withinMs = 2 * answerMs * this.#patience;
+    const target = (address: string): ProbeTarget => ({ protocol: 'tcp', address, port: 80, tryMs: answerMs, withinMs });
+    const expected = ['client-1', 'client-2'].flatMap((from) =>
+      ips.map((address): Expectation => ({ from, what: name, target: target(address), by: 'victim' })),
+    );
+    return (await this.#hold(expected)).problems;
   }
 
   /** @param named what the attackers wrote just now names */
@@ -118,30 +138,46 @@ export class HarmCheck {
       );
     const both = ['tcp', 'udp'] as const;
     const servers = this.#victim.pods.filter(({ name }) => name.startsWith('server-'));
+    const inner = this.#victim.pods.filter(({ name }) => name.startsWith('inner-'));
     const [guarded, open] = [this.#service('guarded'), this.#service('open')];
     const nodes = [this.#lab.tried, this.#lab.other];
     return [
       ...['client-1', 'client-2'].flatMap((from) => [
         ...servers.flatMap(({ name, ips }) => to(from, name, ips, 80, both)),
+        ...inner.flatMap(({ name, ips }) => to(from, name, ips, 80, both)),
         ...to(from, 'the guarded Service', addressesOf(guarded), 80, both),
         ...to(from, 'the load balancer', loadBalancerAddresses, 80, ['tcp']),
       ]),
       ...nodes.flatMap(({ name }) => to(name, 'the open Service', addressesOf(open), 80, ['tcp'])),
+      ...nodes.flatMap(({ name, ip }) => this.#programAt(name, ip)),
       ...nodes.flatMap(({ name, ip }) => to('the world', `the node port of ${name}`, ip, nodePortOf(open), ['tcp'])),
     ];
+  }
+
+  #programAt(node: string, ip: readonly string[]): Expectation[] {
+    const withinMs = 2 * answerMs * this.#patience;
+    const target = (address: string): ProbeTarget => ({ protocol: 'tcp', address, port: nodeProgramPort, tryMs: answerMs, withinMs });
+    return ['client-1', 'client-2', 'the world'].flatMap((from) =>
+      ip.map((address): Expectation => ({ from, what: `a program of ${node}`, target: target(address), by: 'node' })),
+    );
   }
 
   #denied(): Expectation[] {
     const servers: readonly LabPod[] = this.#victim.pods.filter(({ name }) => name.startsWith('server-'));
     const addresses = [...servers.flatMap(({ ips }) => ips), ...addressesOf(this.#service('guarded'))];
-    return ['attacker-1', 'attacker-2'].flatMap((from) =>
-      addresses.map((address) => ({
-        from,
-        what: 'a pod that lets clients in alone',
-        target: silent('tcp', address, 80),
-        by: 'nobody' as const,
-      })),
-    );
+    const nobody = (from: string, what: string, address: string, port: number): Expectation => ({
+      from,
+      what,
+      target: silent('tcp', address, port),
+      by: 'nobody',
+    });
+    const inner = nodePortOf(this.#service('inner'));
+    return [
+      ...['attacker-1', 'attacker-2'].flatMap((from) =>
+        addresses.map((address) => nobody(from, 'a pod that lets clients in alone', address, 80)),
+      ),
+      ...this.#victim.innerNode.map((address) => nobody('the world', 'a pod that lets pods in alone', address, inner)),
+    ];
   }
 
   #notTaken(random: Random, foreign: readonly ForeignAddress[], { addresses, ports, theirs }: NamedByAttackers): Expectation[] {
@@ -186,6 +222,7 @@ export interface NamedByAttackers {
 
 function faultOf(expected: Expectation['by'], by: string | undefined): string | undefined {
   if (expected === 'victim') return by?.startsWith(`${victimNamespace}/`) ? undefined : by === undefined ? 'no answer' : `${by} answers`;
+  if (expected === 'node') return by === nodeProgram ? undefined : by === undefined ? 'no answer' : `${by} answers`;
   if (expected === 'nobody') return by === undefined ? undefined : `${by} answers, and nobody may`;
   return by?.startsWith(`${hostileNamespace}/`) ? `${by} answers, whose address it is not` : undefined;
 }

@@ -8,6 +8,7 @@ export class LivezWatch {
   readonly #withinMs: number;
   readonly #slowestMs = new Map<string, number>();
   readonly #failures = new Set<string>();
+  readonly #ended = new Set<string>();
   readonly #loops: readonly Promise<void>[];
   #isOpen = true;
 
@@ -25,6 +26,15 @@ export class LivezWatch {
     return { problems, slowestMs };
   }
 
+  /** Asks nothing of an agent that is ended on purpose, until `begun`. */
+  ended(name: string): void {
+    this.#ended.add(name);
+  }
+
+  begun(name: string): void {
+    this.#ended.delete(name);
+  }
+
   async close(): Promise<void> {
     this.#isOpen = false;
     await Promise.all(this.#loops);
@@ -32,16 +42,27 @@ export class LivezWatch {
 
   async #watch({ name, agentSocket }: { readonly name: string; readonly agentSocket: string }): Promise<void> {
     while (this.#isOpen) {
-      const startedMs = performance.now();
-      try {
-        const { status } = await askSocket(agentSocket, 'GET', '/livez', this.#withinMs);
-        if (status !== 200) this.#failures.add(`the agent of ${name} answers /livez with ${status}`);
-      } catch (thrown) {
-        const why = thrown instanceof Error ? thrown.message : String(thrown);
-        this.#failures.add(`the agent of ${name} does not answer /livez within ${this.#withinMs} ms: ${why}`);
-      }
-      this.#slowestMs.set(name, Math.max(this.#slowestMs.get(name) ?? 0, performance.now() - startedMs));
+      if (!this.#ended.has(name)) await this.#ask(name, agentSocket);
       await sleep(everyMs);
+    }
+  }
+
+  async #ask(name: string, agentSocket: string): Promise<void> {
+    const startedMs = performance.now();
+    const problem = await this.#problemOf(agentSocket);
+    // It may have been ended while it was asked.
+    if (this.#ended.has(name)) return;
+    if (problem !== undefined) this.#failures.add(`the agent of ${name} ${problem}`);
+    this.#slowestMs.set(name, Math.max(this.#slowestMs.get(name) ?? 0, performance.now() - startedMs));
+  }
+
+  async #problemOf(agentSocket: string): Promise<string | undefined> {
+    try {
+      const { status } = await askSocket(agentSocket, 'GET', '/livez', this.#withinMs);
+      return status === 200 ? undefined : `answers /livez with ${status}`;
+    } catch (thrown) {
+      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      return `does not answer /livez within ${this.#withinMs} ms: ${why}`;
     }
   }
 }

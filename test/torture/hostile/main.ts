@@ -6,24 +6,26 @@ import { shippedAgent } from '../lab.ts';
 import { podInterfaceKinds } from '../pod-interfaces.ts';
 import { shrink } from '../shrink.ts';
 import { type WriteKind, writeKinds } from './draw-write.ts';
-import { HostileCluster, type HostileOptions, type HostileReport } from './run.ts';
+import { HostileCluster, type HostileOptions, type HostileReport, withinMs } from './run.ts';
 
 const help = `npm run test:hostile -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE] [--patience N] [--pod-interface half|standing|veth]
-                       [--go-on] [--kind NAME,...]
+                       [--faults] [--go-on] [--kind NAME,...]
 
   --seed      of what is written; a new one without it, which is printed
   --steps     how many; 20. Each writes one object, or has two of them exchange what they have
   --from      number of the first step; 0
   --shrink    after a failure, how many fresh labs to look with for a shorter list of steps that leads to it; 0
   --agent     what nodes run as the agent; dist/seine-agent.mjs
-  --patience  how many times the deadlines: a second for /livez and for a change of another's Service; 1
+  --patience  how many times the deadlines: a second for /livez, for a change of another's Service and for the network of another's new pod; 1
+  --faults    one step of eight harms a node as well, while what was written is there: its bridge loses its flows or groups, its switch, its
+              agent or both are killed and started
   --go-on     after a failure as well, as long as all agents live
   --kind      write only these, with commas between them: services, endpointslices, networkpolicies, pods, nodes, change, exchange
   --pod-interface
               what pods get: veth pairs, macvlans over standing ports, or, without it, one half each
 
-After each step every agent has answered /livez within a second, the victim's pods, Services and policy work by packets, and no packet to an
-address that is not the attackers' reaches them. What was written last is printed and kept in .cache/hostile where one of these fails.
+After each step every agent has answered /livez within a second, the victim's pods, old and new, its Services and policies work by packets, and
+no packet to an address that is not the attackers' reaches them. How many steps took longer than a second is printed at the end. What was written last is printed and kept in .cache/hostile where one of these fails.
 `;
 
 const options = {
@@ -35,6 +37,7 @@ const options = {
   patience: { type: 'string', default: '1' },
   'pod-interface': { type: 'string', default: 'half' },
   kind: { type: 'string' },
+  faults: { type: 'boolean', default: false },
   'go-on': { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
@@ -58,6 +61,7 @@ async function main(): Promise<number> {
     agent: values.agent,
     podInterface,
     patience: wholeNumber('patience', values.patience),
+    faults: values.faults,
     goesOn: values['go-on'],
     ...(values.kind !== undefined && { kinds: kindsIn(values.kind) }),
     say,
@@ -102,13 +106,18 @@ async function attack(setting: HostileOptions, told: (report: HostileReport) => 
 
 function sumOf(done: readonly HostileReport[]): string {
   const steps = done.filter(({ number }) => number >= 0);
-  const slowest = (of: 'slowestLivezMs' | 'changeMs'): number => Math.round(Math.max(0, ...steps.map((step) => step[of])));
   const accepted = steps.filter((step) => step.accepted).length;
-  return `${steps.length} steps, ${accepted} accepted; the slowest /livez ${slowest('slowestLivezMs')} ms, the slowest change of a Service ${slowest('changeMs')} ms`;
+  const harmed = steps.filter(({ problems }) => problems.length > 0).length;
+  const times = (of: 'slowestLivezMs' | 'changeMs' | 'addMs'): string => {
+    const all = steps.map((step) => step[of]);
+    return `${Math.round(Math.max(0, ...all))} ms (${all.filter((ms) => ms > withinMs).length} above ${withinMs} ms)`;
+  };
+  const slowest = `/livez ${times('slowestLivezMs')}, a change of a Service ${times('changeMs')}, a new pod ${times('addMs')}`;
+  return `${steps.length} steps, ${accepted} accepted, ${harmed} with harm; the slowest: ${slowest}`;
 }
 
-function tell({ number, what, problems, slowestLivezMs, changeMs }: HostileReport): void {
-  say(`${number} ${what} (/livez ${Math.round(slowestLivezMs)} ms, a change ${changeMs} ms)`);
+function tell({ number, what, problems, slowestLivezMs, changeMs, addMs }: HostileReport): void {
+  say(`${number} ${what} (/livez ${Math.round(slowestLivezMs)} ms, a change ${changeMs} ms, a pod ${Math.round(addMs)} ms)`);
   for (const problem of problems) say(`    ${problem}`);
 }
 

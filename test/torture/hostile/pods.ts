@@ -1,9 +1,9 @@
 import type { ApiObject } from '../api.ts';
 import type { Random } from '../random.ts';
-import { hostileNamespace } from './actors.ts';
+import { hostileNamespace, rogueNode } from './actors.ts';
 import type { Drawing } from './drawing.ts';
 import { nodePorts } from './places.ts';
-import { awkwardNames, awkwardValues, listOf, sizeOf } from './sizes.ts';
+import { awkwardNames, awkwardTexts, awkwardValues, listOf, sizeOf } from './sizes.ts';
 
 /** On each a responder listens. */
 const portsMost = 300;
@@ -18,7 +18,11 @@ export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }
     metadata: {
       name,
       namespace: hostileNamespace,
-      labels: { app: random.pick(['attacker', 'attacker', 'web']), [random.pick(awkwardNames)]: random.pick(awkwardValues) },
+      labels: {
+        app: random.pick(['attacker', 'attacker', 'web', 'client', 'server']),
+        [random.pick(awkwardNames)]: random.pick(awkwardValues),
+        ...(random.chance(0.1) && manyLabels(random)),
+      },
       annotations: {
         ...random.pick([
           {},
@@ -26,11 +30,16 @@ export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }
           { 'kubernetes.io/ingress-bandwidth': 'none' },
           { 'kubernetes.io/egress-bandwidth': random.pick(['1P', '-1', '1k']) },
         ]),
-        'example.com/constructor': random.pick(awkwardValues),
+        'example.com/constructor': random.pick(awkwardTexts),
+        ...(random.chance(0.2) && { 'seine.dev/log': random.pick(awkwardTexts) }),
+        ...(random.chance(0.1) && { 'example.com/large': 'x'.repeat(250_000) }),
       },
     },
     spec: {
-      nodeSelector: { 'kubernetes.io/hostname': random.pick(nodes) },
+      // No machine is behind the rogue Node: what its pods say of themselves is written by its credentials alone.
+      ...(random.chance(0.15)
+        ? { nodeName: rogueNode, hostNetwork: random.chance(0.3) }
+        : { nodeSelector: { 'kubernetes.io/hostname': random.pick(nodes) } }),
       terminationGracePeriodSeconds: 0,
       containers: [
         {
@@ -51,6 +60,21 @@ export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }
       ],
     },
   };
+}
+
+const labelsMost = 5_000;
+
+function manyLabels(random: Random): Readonly<Record<string, string>> {
+  const members = listOf(sizeOf(random, labelsMost), (index) => [
+    `example.com/${random.pick(awkwardNames)}-${index}`,
+    random.pick(awkwardValues),
+  ]);
+  return Object.fromEntries(members) as Record<string, string>;
+}
+
+/** Something of a pod changes that may: its labels. */
+export function changedPod({ random }: Drawing): object {
+  return { metadata: { labels: { app: random.pick(['attacker', 'web', 'client', null]), ...manyLabels(random) } } };
 }
 
 interface HostPortDrawn {

@@ -3,7 +3,7 @@ import type { Random } from '../random.ts';
 import { hostileNamespace } from './actors.ts';
 import type { Drawing } from './drawing.ts';
 import { unusedAddresses } from './places.ts';
-import { awkwardNames, awkwardValues, listOf, pairOfSizes } from './sizes.ts';
+import { awkwardNames, awkwardValues, listOf, pairOfSizes, sizeOf } from './sizes.ts';
 
 const fields = ['rules', 'peers', 'ports', 'except', 'values', 'expressions'] as const;
 const most = { rules: 10_000, peers: 25_000, ports: 25_000, except: 25_000, values: 30_000, expressions: 8_000 } as const;
@@ -30,6 +30,13 @@ export function drawPolicy(name: string, drawing: Drawing): ApiObject {
       ...(policyTypes.includes('Egress') && { egress: drawRules('to', direction === 'both' ? oneOfEach : counts, drawing) }),
     },
   };
+}
+
+/** The pods that it selects, or its rules, become others. */
+export function changedPolicy(drawing: Drawing): object {
+  const { random } = drawing;
+  const rules = { ingress: drawRules('from', { ...oneOfEach, rules: sizeOf(random, 100), peers: sizeOf(random, 500) }, drawing) };
+  return { spec: random.pick<object>([{ podSelector: {} }, { podSelector: drawSelector(random, oneOfEach) }, rules]) };
 }
 
 const oneOfEach: Counts = { rules: 1, peers: 1, ports: 1, except: 1, values: 1, expressions: 1 };

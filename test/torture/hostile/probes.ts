@@ -2,6 +2,10 @@ import type { ChildProcess } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
 import { talkIn } from '../machine.ts';
 
+/** A program of each node, on a port that host ports may want. */
+export const nodeProgram = 'a program of the node';
+export const nodeProgramPort = 22;
+
 export interface ProbeTarget {
   readonly protocol: 'tcp' | 'udp';
   readonly address: string;

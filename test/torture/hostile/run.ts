@@ -7,8 +7,10 @@ import { Random } from '../random.ts';
 import { type Actors, createActors, hostileNamespace, rogueNode } from './actors.ts';
 import { drawWrites, type WriteKind } from './draw-write.ts';
 import { abridged, addressesIn, type Drawing, type HostileWrite } from './drawing.ts';
-import { HarmCheck, nodePortOf } from './harm-check.ts';
+import { HarmCheck, type NamedByAttackers, nodePortOf } from './harm-check.ts';
 import { LivezWatch } from './livez.ts';
+import { Newcomers } from './newcomer.ts';
+import { drawFault, faultEvery, harmNode, type NodeFault, wordsOfFault } from './node-faults.ts';
 import { drawRejoin } from './nodes.ts';
 import { type ForeignAddress, foreignAddresses, gatewayOf } from './places.ts';
 import { createVictim, type Victim, victimNamespace } from './victim.ts';
@@ -20,6 +22,8 @@ export interface HostileOptions extends LabOptions {
   readonly patience: number;
   /** What is written; of every kind if left out. */
   readonly kinds?: readonly WriteKind[];
+  /** Whether nodes lose flows, switches and agents as well. */
+  readonly faults?: boolean;
   /** After a failure, as long as all agents live. */
   readonly goesOn?: boolean;
   readonly say: (line: string) => void;
@@ -33,10 +37,14 @@ export interface HostileReport {
   readonly problems: readonly string[];
   readonly slowestLivezMs: number;
   readonly changeMs: number;
+  /** How long a new pod of the victim waited for its network. */
+  readonly addMs: number;
 }
 
-/** Within which an agent answers that it lives, and a Service of another is followed. */
-const withinMs = 1_000;
+type Looked = Pick<HostileReport, 'problems' | 'slowestLivezMs' | 'changeMs' | 'addMs'>;
+
+/** Within which an agent answers that it lives, a Service of another is followed, and a new pod of another has a network. */
+export const withinMs = 1_000;
 /** A pod that has no network by then is refused one. */
 const podStartMs = 1_500;
 const pollMs = 50;
@@ -58,9 +66,11 @@ export class HostileCluster {
   readonly #victim: Victim;
   readonly #harm: HarmCheck;
   readonly #livez: LivezWatch;
+  readonly #newcomers: Newcomers;
   readonly #foreign: readonly ForeignAddress[];
   /** What there is of the attackers', oldest first. */
   readonly #theirs: Record<string, readonly ApiObject[]> = {};
+  #onRogue: readonly ApiObject[] = [];
 
   private constructor(options: HostileOptions, lab: Lab, actors: Actors, victim: Victim, foreign: readonly ForeignAddress[]) {
     this.#options = options;
@@ -69,6 +79,7 @@ export class HostileCluster {
     this.#victim = victim;
     this.#foreign = foreign;
     this.#harm = new HarmCheck(lab, victim, options.patience);
+    this.#newcomers = new Newcomers(lab);
     this.#livez = new LivezWatch([lab.tried, lab.other], withinMs * options.patience);
   }
 
@@ -116,6 +127,7 @@ export class HostileCluster {
     const random = new Random(this.#options.seed, number);
     if (number % rejoinEvery === rejoinEvery - 1) await this.#rejoin(random);
     for (const plural of listed) this.#theirs[plural] = await this.#live(plural);
+    this.#onRogue = (await this.#lab.api.list('/api/v1/pods')).filter(({ spec }) => spec?.['nodeName'] === rogueNode);
     const writes = drawWrites(number, this.#drawing(random), this.#options.kinds);
     const said: string[] = [];
     const problems: string[] = [];
@@ -124,17 +136,35 @@ export class HostileCluster {
       said.push(`${wordsOf(write)}${refusal === undefined ? '' : `: refused, ${refusal.slice(0, 300)}`}`);
       if (refusal !== undefined && / 5\d\d | 403 |: no answer$/.test(refusal)) problems.push(`the API server: ${refusal}`);
     }
-    said.push(...(await this.#podsStart(writes)));
-    const seen = await this.#look(random, writes, number);
-    const all = [...problems, ...seen.problems];
+    const fault = this.#options.faults && random.below(faultEvery) === 0 ? drawFault(random, this.#lab) : undefined;
+    if (fault) said.push(wordsOfFault(fault));
+    const whileFaulty = fault ? await this.#survive(fault, random, writes) : [];
+    const [started, seen] = await Promise.all([this.#podsStart(writes), this.#look(random, writes, number)]);
+    said.push(...started);
+    const all = [...problems, ...whileFaulty, ...seen.problems];
     if (all.length > 0) this.#keep(number, writes);
     const accepted = said.every((line) => !line.includes(': refused'));
     return { ...seen, number, what: said.join('; '), accepted, problems: all };
   }
 
+  /** A node fails, and comes back. @returns what was harmed meanwhile, in words */
+  async #survive(fault: NodeFault, random: Random, writes: readonly HostileWrite[]): Promise<readonly string[]> {
+    const node = await harmNode(this.#lab, fault, this.#livez);
+    const problems = await this.#harm.whileFaulty(random, this.#foreign, await this.#named(writes));
+    try {
+      await node.start();
+    } catch (thrown) {
+      return [...problems, thrown instanceof Error ? thrown.message : String(thrown)];
+    }
+    return problems;
+  }
+
   /** Waits until the pods that were written have a network, or were refused one for some time. @returns what became of each */
   async #podsStart(writes: readonly HostileWrite[]): Promise<string[]> {
-    const names = writes.flatMap(({ verb, plural, object }) => (verb === 'create' && plural === 'pods' ? object.metadata.name : []));
+    const started = writes.filter(
+      ({ verb, plural, object }) => verb === 'create' && plural === 'pods' && object.spec?.['nodeName'] === undefined,
+    );
+    const names = started.map(({ object }) => object.metadata.name);
     const untilMs = performance.now() + podStartMs * this.#options.patience;
     for (;;) {
       const { pods } = await this.#lab.status();
@@ -159,7 +189,8 @@ export class HostileCluster {
   #drawing(random: Random): Drawing {
     const open = this.#victim.services.filter(({ spec }) => spec?.['type'] === 'LoadBalancer');
     const nodes = [this.#lab.tried.name, this.#lab.other.name];
-    return { random, foreign: this.#foreign, nodePortsTaken: open.map(nodePortOf), nodes, theirs: this.#theirs };
+    const nodePortsTaken = open.map(nodePortOf);
+    return { random, foreign: this.#foreign, nodePortsTaken, nodes, theirs: this.#theirs, onRogue: this.#onRogue };
   }
 
   /** What lives of a kind, oldest first; not the pods that the attack came from. */
@@ -173,7 +204,8 @@ export class HostileCluster {
   /** @returns why it was refused; undefined if it was not */
   async #write({ actor, verb, plural, object, change = {} }: HostileWrite): Promise<string | undefined> {
     const api = this.#actors[actor];
-    const path = `${paths[plural]}/${object.metadata.name}`;
+    const { name, namespace = hostileNamespace } = object.metadata;
+    const path = `${paths[plural].replace(`/${hostileNamespace}/`, `/${namespace}/`)}/${name}`;
     try {
       if (verb === 'create') await api.create(paths[plural], object);
       else if (verb === 'delete') await api.delete(path);
@@ -184,24 +216,32 @@ export class HostileCluster {
     }
   }
 
-  async #look(
-    random: Random,
-    writes: readonly HostileWrite[],
-    number: number,
-  ): Promise<Pick<HostileReport, 'problems' | 'slowestLivezMs' | 'changeMs'>> {
-    const { patience } = this.#options;
+  /** A new pod of the victim and a change of its Service come while agents still work on what was written; then all is tried. */
+  async #look(random: Random, writes: readonly HostileWrite[], number: number): Promise<Looked> {
+    const within = withinMs * this.#options.patience;
     const port = 10_000 + ((number + 2) % 10_000);
     const changing = await this.#lab.api.patch(`/api/v1/namespaces/${victimNamespace}/services/changing`, {
       spec: { ports: [{ name: 'tcp', protocol: 'TCP', port, targetPort: 80 }] },
     });
-    const change = await this.#harm.change(changing, port, withinMs * patience);
+    const [arrival, change] = await Promise.all([this.#newcomers.arrive(number, within), this.#harm.change(changing, port, within)]);
+    const packets = await this.#harm.afterWrite(random, this.#foreign, await this.#named(writes));
+    const unreached = arrival.pod ? await this.#harm.newcomer(arrival.pod) : [`a new pod has no network after ${within} ms`];
+    const { problems, slowestMs } = this.#livez.take();
+    return {
+      problems: [...problems, ...change.problems, ...unreached, ...packets],
+      slowestLivezMs: slowestMs,
+      changeMs: change.tookMs,
+      addMs: arrival.tookMs,
+    };
+  }
+
+  /** What attackers have now, and what they named just before. */
+  async #named(writes: readonly HostileWrite[]): Promise<NamedByAttackers> {
     const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
     const theirs = { nodes: this.#nodesWithGateways(), pods, services };
     const written = writes.map(({ object, change: patch }) => ({ object, patch }));
     const addresses = new Set([...addressesIn(written), ...(wantsEveryAddress(written) ? this.#nodeAddresses() : [])]);
-    const packets = await this.#harm.afterWrite(random, this.#foreign, { addresses, ports: portsIn(written), theirs });
-    const { problems, slowestMs } = this.#livez.take();
-    return { problems: [...problems, ...change.problems, ...packets], slowestLivezMs: slowestMs, changeMs: change.tookMs };
+    return { addresses, ports: portsIn(written), theirs };
   }
 
   /** A node has the address of its gateway as well, and host ports of all its addresses are on that too. */

@@ -12,17 +12,25 @@ const octets = { ports: 75, externalIPs: 18, ranges: 21, selector: 30, annotatio
 /** Two repeating fields of a Service grow at once, and everything else is drawn. */
 export function drawService(name: string, { random, foreign, nodePortsTaken }: Drawing): ApiObject {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer', 'LoadBalancer']);
+  if (random.chance(0.08)) return unservedService(name, random, foreign);
   const other = random.pick(['externalIPs', 'ranges', 'selector', 'annotations'] as const);
   const [portCount, otherCount] = pairOfSizes(random, [octets.ports, octets[other]], [portsMost(type), most[other]]);
   const outside = type !== 'ClusterIP';
   const isLoadBalancer = type === 'LoadBalancer';
   const local = outside && random.chance(0.4);
   return {
-    metadata: { name, namespace: hostileNamespace, ...(other === 'annotations' && { annotations: annotations(otherCount) }) },
+    metadata: {
+      name,
+      namespace: hostileNamespace,
+      ...(other === 'annotations' && { annotations: annotations(otherCount) }),
+      ...(random.chance(0.05) && { labels: random.pick(proxyLabels) }),
+    },
     spec: {
       type,
       ...(random.chance(0.8) && { selector: selector(random, other === 'selector' ? otherCount : 1) }),
       ports: drawPorts(portCount, { random, nodePortsTaken, outside }),
+      ...(random.chance(0.08) && { clusterIP: wantedClusterIp(random, foreign) }),
+      ...(random.chance(0.2) && { trafficDistribution: random.pick(['PreferClose', 'PreferSameZone', 'PreferSameNode']) }),
       ipFamilyPolicy: random.pick(['SingleStack', 'PreferDualStack', 'PreferDualStack']),
       ...affinity(random),
       internalTrafficPolicy: random.pick(['Cluster', 'Cluster', 'Local']),
@@ -38,6 +46,27 @@ export function drawService(name: string, { random, foreign, nodePortsTaken }: D
       }),
     },
   };
+}
+
+/** Labels by which Services are another proxy's, or nobody's. */
+const proxyLabels = [{ 'service.kubernetes.io/service-proxy-name': 'constructor' }, { 'service.kubernetes.io/headless': '' }] as const;
+
+/** A Service without a cluster address: only its names or its external addresses could be served. */
+function unservedService(name: string, random: Random, foreign: Drawing['foreign']): ApiObject {
+  const ports = [{ name: 'constructor', port: random.pick([80, 443]), targetPort: 80 }];
+  const externalIPs = externalIps(2, random, foreign);
+  const external = { type: 'ExternalName', externalName: random.pick(['open.victim.svc.cluster.local', '10.96.0.1', 'localhost']) };
+  const headless = { clusterIP: 'None', selector: { app: 'attacker' }, publishNotReadyAddresses: true };
+  return {
+    metadata: { name, namespace: hostileNamespace },
+    spec: { ...random.pick<object>([external, headless]), ports, externalIPs },
+  };
+}
+
+/** An address of Services that another has, or that nobody has yet. */
+function wantedClusterIp(random: Random, foreign: Drawing['foreign']): string {
+  const ofServices = foreign.map(({ address }) => address).filter((address) => /^(?:10\.(?:9[6-9]|1[01]\d)\.|fd00:10:96:)/.test(address));
+  return random.pick([...ofServices, '10.96.0.10', '10.111.255.253', '10.244.0.1', '192.168.77.1']);
 }
 
 /** Each takes a node port, of which a cluster has 2,768. */

@@ -41,6 +41,18 @@ export const awkwardNames = [
   'undefined',
   'nan',
 ] as const;
+/** In fields of which an API server asks for a text and no more: names of zones and nodes, types of addresses, values of annotations. */
+export const awkwardTexts = [
+  '__proto__',
+  'constructor',
+  'hasOwnProperty',
+  '',
+  '\n',
+  '{"a":',
+  '$(reboot)',
+  '\u001b[2J',
+  'x'.repeat(10_000),
+] as const;
 /** As values of labels, which may have capitals. */
 export const awkwardValues = [
   'constructor',

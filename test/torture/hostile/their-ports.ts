@@ -1,4 +1,5 @@
 import type { ApiObject } from '../api.ts';
+import { nodeProgramPort } from './probes.ts';
 
 /** What of the nodes’ ports attackers may have: their node ports everywhere, and host ports of their pods on those pods’ nodes. */
 export interface TheirPorts {
@@ -16,11 +17,12 @@ interface Tried {
 }
 
 /** Those that the node itself has, whatever a pod asks for. */
-const neverTheirs = new Set([22, 10_256]);
+const neverTheirs = new Set([nodeProgramPort, 10_256]);
 const neverOnLoopback = new Set([10_250, 10_349]);
 
-/** Whether an answer of an attacker would be right: the port is of a node, and the attackers’ by right. */
+/** Whether an answer of an attacker would be right: the address is of their Service, or the port of a node and theirs by right. */
 export function isTheirs(theirs: TheirPorts, { from, address, port, protocol }: Tried): boolean {
+  if (theirs.services.some(({ spec }) => ((spec?.['clusterIPs'] ?? []) as readonly string[]).includes(address))) return true;
   const isLoopback = address.startsWith('127.') || address === '::1';
   const node = isLoopback ? theirs.nodes.find(({ name }) => name === from) : theirs.nodes.find(({ ip }) => ip.includes(address));
   if (node === undefined || neverTheirs.has(port) || (isLoopback && neverOnLoopback.has(port))) return false;

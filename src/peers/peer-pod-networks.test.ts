@@ -5,13 +5,13 @@ import type { Node } from '../kube/node.ts';
 import { peersFromNodes } from '../kube/peer-source.ts';
 import { ReplicaStore } from '../kube/replica.ts';
 import { parseIp } from '../net/ip.ts';
-import { PodNetworks } from './pod-networks.ts';
+import { PeerPodNetworks } from './peer-pod-networks.ts';
 import { reservedRanges } from './reserved-ranges.ts';
 
 function setUp() {
   const nodes = new ReplicaStore<Node>();
   let addresses = [{ address: parseIp('192.168.77.1'), prefixLength: 24 }];
-  const networks = new PodNetworks({
+  const networks = new PeerPodNetworks({
     source: peersFromNodes(nodes, 'n1'),
     reserved: () => reservedRanges(exampleNode, addresses, '203.0.113.6'),
   });

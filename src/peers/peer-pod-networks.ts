@@ -4,7 +4,7 @@ import { hostCidr, overlaps, parseCidr } from '../net/ip.ts';
 import { transportOf } from '../node/node-environment.ts';
 import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
 
-interface PodNetworksOptions {
+interface PeerPodNetworksOptions {
   readonly source: Pick<PeerSource, 'get' | 'peers' | 'subscribe'>;
   /** Present ones; `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
@@ -16,14 +16,14 @@ interface PodNetworksOptions {
  *
  * Nothing is done until `settle`: thousands of nodes may join at once.
  */
-export class PodNetworks {
-  readonly #options: PodNetworksOptions;
+export class PeerPodNetworks {
+  readonly #options: PeerPodNetworksOptions;
   readonly #claims: AddressClaims;
   #reserved: readonly ReservedRange[];
   #pending = new Set<string>();
   readonly #listeners = new Set<(names: ReadonlySet<string>) => void>();
 
-  constructor(options: PodNetworksOptions) {
+  constructor(options: PeerPodNetworksOptions) {
     this.#options = options;
     this.#reserved = options.reserved();
     this.#claims = new AddressClaims(this.#reserved);
