@@ -80,9 +80,9 @@ export class AddressClaims {
   }
 
   /** Whose addresses these are in part, in words for people. */
-  claimantOf(range: Cidr): string | undefined {
-    for (const { node, use } of this.#index[range.family].overlapping(range))
-      return `${use === 'pods' ? 'pods' : 'the tunnel'} of node ${node}`;
+  claimantOf(range: Cidr, counts: (claim: AddressClaim) => boolean = () => true): string | undefined {
+    for (const claim of this.#index[range.family].overlapping(range))
+      if (counts(claim)) return `${claim.use === 'pods' ? 'pods' : 'the tunnel'} of node ${claim.node}`;
     return undefined;
   }
 

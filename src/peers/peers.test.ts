@@ -168,6 +168,20 @@ describe('Peers', () => {
     expect(held).toEqual(['198.51.100.9/32']);
   });
 
+  it('lets no Node take the cluster address of a Service that was there before, and no node outside of the link any', () => {
+    const t = setUp();
+    const [older, younger] = [{ createdAt: '2025-01-01T00:00:00Z' }, { createdAt: '2026-02-01T00:00:00Z' }];
+    t.become({ ...exampleNode, serviceCidrs: [] });
+    t.put('n2', { podCidrs: ['10.96.0.0/16'], internalIps: ['10.97.0.1', 'fd00:97::1'] });
+    t.put('n3', { internalIps: ['192.168.77.3', 'fd00:77::3'] });
+    const holders = (ip: string) => [undefined, older, younger].map((service) => t.peers.holderOf(parseIp(ip), service));
+    expect(holders('10.96.0.10')).toEqual(['pods of node n2', undefined, 'pods of node n2']);
+    expect(holders('10.97.0.1')).toEqual(['the tunnel of node n2', undefined, undefined]);
+    expect(holders('fd00:97::1')).toEqual(['the tunnel of node n2', undefined, undefined]);
+    expect(new Set(holders('192.168.77.3'))).toEqual(new Set(['the tunnel of node n3']));
+    expect(new Set(holders('fd00:77::3'))).toEqual(new Set(['the tunnel of node n3']));
+  });
+
   it('leads the node to neighbouring networks by one route, and never to one that no node has', () => {
     const t = setUp();
     for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())

@@ -112,12 +112,27 @@ export class Peers {
       );
   }
 
-  /** What has this address already, in words for people, so that no Service may: a range of Services alone is no holder. */
-  holderOf(ip: Ip): string | undefined {
+  /**
+   * What has this address already, in words for people, so that no Service may: a range of Services alone is no holder.
+   *
+   * @param service asks for its cluster address: what Nodes claim counts only where it is right against this Service
+   */
+  holderOf(ip: Ip, service?: { readonly createdAt?: string }): string | undefined {
     const { serviceCidrs } = this.#options.environment();
     const holds = ({ range, against }: ReservedRange): boolean =>
       against === 'both' && !serviceCidrs.includes(range) && cidrContains(range, ip);
-    return this.#reserved.find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip));
+    const counts = (claim: AddressClaim): boolean => service === undefined || this.#precedes(claim, service.createdAt);
+    return this.#reserved.find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip), counts);
+  }
+
+  /**
+   * Tells whether a Node's claim to a cluster address is right against the Service that has it. Where no range of Services is configured, a Node
+   * could take any Service from all nodes otherwise. A node writes its own tunnel address, at any time: it counts in the network that carries the
+   * tunnels. A network of pods stays as it was when the Node joined: it counts for Services that came later.
+   */
+  #precedes({ use, since, range }: AddressClaim, createdAt: string | undefined): boolean {
+    if (use === 'tunnel') return this.#reserved.some(({ against, range: link }) => against === 'pods' && overlaps(link, range));
+    return createdAt === undefined || (since !== '' && since <= createdAt);
   }
 
   #announce(ranges: readonly Cidr[]): void {

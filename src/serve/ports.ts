@@ -78,8 +78,12 @@ interface LiveNodeEnvironment {
 }
 
 export interface AddressHolders {
-  /** What has this address already, in words for people: a Service must not take the place of a node or a pod. */
-  holderOf(ip: Ip): string | undefined;
+  /**
+   * What has this address already, in words for people: a Service must not take the place of a node or a pod.
+   *
+   * @param service asks for its cluster address
+   */
+  holderOf(ip: Ip, service?: { readonly createdAt?: string }): string | undefined;
   /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
   subscribe(changed: (networks: readonly Cidr[]) => void): () => void;
 }

@@ -383,10 +383,10 @@ export class Services {
    * address a port that is another's already.
    */
   #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
-    const { node, holders } = this.#options;
+    const { node, holders, sources } = this.#options;
     const isNodes = kind !== 'cluster' && node.host.staysWhereItIs(ip);
     const holder =
-      (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip)) ??
+      (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip, kind === 'cluster' ? sources.services.get(key) : undefined)) ??
       (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??
       this.#claims.holderBefore(
         key,
