@@ -103,6 +103,24 @@ describe('EventPoster', () => {
     expect(poster.waiting).toBe(0);
   });
 
+  it('lets namespaces take turns, and drops events of the one that has most', async () => {
+    const of = (namespace: string, at: number) =>
+      event(`${namespace}-${at}`, { about: { ...event('').about, namespace, name: `e${at}`, uid: `${at}` } });
+    server.answer(...Array.from({ length: 3 }, () => json({})));
+    for (let at = 0; at < 50; at++) poster.post(of('loud', at));
+    poster.post(of('quiet', 0));
+    await idle();
+    expect(server.requests).toEqual(['loud', 'quiet', 'loud'].map((namespace) => `POST /api/v1/namespaces/${namespace}/events`));
+    expect(poster.dropped).toBe(48);
+  });
+
+  it('names an event of an object whose long name is cut at a dot', async () => {
+    server.answer(json({}));
+    poster.post(event(`${'a'.repeat(235)}.${'b'.repeat(10)}`));
+    await idle();
+    expect(server.bodies).toMatchObject([{ metadata: { name: expect.stringMatching(/^a{235}\.[0-9a-f]{16}$/) } }]);
+  });
+
   it('keeps a bounded number waiting', async () => {
     for (let count = 0; count < 10; count++) poster.post(event(`p${count}`));
     expect(poster.waiting).toBe(3);

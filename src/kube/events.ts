@@ -38,7 +38,7 @@ interface EventPacing {
   readonly everyMs: number;
   /** The same event is not posted again for so long. API servers forget events after an hour. */
   readonly repeatMs: number;
-  /** Waiting events; the oldest are dropped for new ones. */
+  /** Waiting events; the oldest of the namespace with most of them are dropped for new ones. */
   readonly maxWaiting: number;
   /** Events remembered as posted. */
   readonly maxRemembered: number;
@@ -48,7 +48,8 @@ interface EventPacing {
 export const eventPacing: EventPacing = { everyMs: 200, repeatMs: 3_600_000, maxWaiting: 1_000, maxRemembered: 10_000, retryMs: 10_000 };
 
 /**
- * Posts Kubernetes Events, a few a second at most and each only once an hour.
+ * Posts Kubernetes Events, a few a second at most and each only once an hour. Namespaces take turns: who changes an object again and again keeps
+ * nobody else from their events.
  *
  * The name of an event is derived from its text, so that hundreds of agents with the same event make one object: all but the first
  * are answered "already exists".
@@ -57,7 +58,9 @@ export class EventPoster {
   readonly #options: EventPosterOptions;
   readonly #pacing: EventPacing;
   readonly #nowMs: () => number;
-  readonly #waiting = new Map<string, KubeEvent>();
+  /** By namespace and name; the namespace whose turn is next comes first. */
+  readonly #waiting = new Map<string, Map<string, KubeEvent>>();
+  #waitingCount = 0;
   /** When each was posted; oldest first. */
   readonly #posted = new Map<string, number>();
   readonly #bell = new Doorbell();
@@ -70,7 +73,7 @@ export class EventPoster {
   }
 
   get waiting(): number {
-    return this.#waiting.size;
+    return this.#waitingCount;
   }
 
   /** Events that were never posted because too many waited. */
@@ -83,12 +86,42 @@ export class EventPoster {
     const name = eventName(event);
     const postedMs = this.#posted.get(name);
     if (postedMs !== undefined && this.#nowMs() - postedMs < this.#pacing.repeatMs) return;
-    this.#waiting.set(name, event);
-    if (this.#waiting.size > this.#pacing.maxWaiting) {
-      this.#dropped++;
-      dropOldest(this.#waiting, this.#pacing.maxWaiting);
-    }
+    this.#wait(name, event);
+    if (this.#waitingCount > this.#pacing.maxWaiting) this.#drop();
     this.#bell.ring();
+  }
+
+  #wait(name: string, event: KubeEvent): void {
+    const { namespace } = event.about;
+    const those = this.#waiting.get(namespace) ?? new Map<string, KubeEvent>();
+    if (!those.has(name)) this.#waitingCount++;
+    this.#waiting.set(namespace, those.set(name, event));
+  }
+
+  #waitNoLonger(name: string, { about: { namespace } }: KubeEvent): void {
+    const those = this.#waiting.get(namespace);
+    if (those?.delete(name)) this.#waitingCount--;
+    if (those?.size === 0) this.#waiting.delete(namespace);
+  }
+
+  #drop(): void {
+    let most: ReadonlyMap<string, KubeEvent> | undefined;
+    for (const those of this.#waiting.values()) if (most === undefined || those.size > most.size) most = those;
+    const [oldest] = most ?? [];
+    if (oldest === undefined) return;
+    this.#dropped++;
+    this.#waitNoLonger(...oldest);
+  }
+
+  /** The oldest event of the namespace whose turn it is, which is last from then on. */
+  #next(): readonly [string, KubeEvent] | undefined {
+    const [turn] = this.#waiting;
+    if (turn === undefined) return undefined;
+    const [namespace, those] = turn;
+    this.#waiting.delete(namespace);
+    this.#waiting.set(namespace, those);
+    const [oldest] = those;
+    return oldest;
   }
 
   /**
@@ -98,7 +131,7 @@ export class EventPoster {
    */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const [next] = this.#waiting;
+      const next = this.#next();
       if (next) await pause(await this.#send(next[0], next[1], signal), signal);
       else await this.#bell.wait(signal);
     }
@@ -128,7 +161,7 @@ export class EventPoster {
   }
 
   #settle(name: string, event: KubeEvent): void {
-    if (this.#waiting.get(name) === event) this.#waiting.delete(name);
+    if (this.#waiting.get(event.about.namespace)?.get(name) === event) this.#waitNoLonger(name, event);
     this.#posted.delete(name);
     this.#posted.set(name, this.#nowMs());
     dropOldest(this.#posted, this.#pacing.maxRemembered);
@@ -165,7 +198,8 @@ function eventName({ about, type, reason, message, occasion = '' }: KubeEvent): 
   const digest = createHash('sha256')
     .update(JSON.stringify([about.uid, type, reason, message, occasion]))
     .digest('hex');
-  return `${about.name.slice(0, MAX_OBJECT_NAME_CHARS)}.${digest.slice(0, 16)}`;
+  // A label that was cut must not end with what no label ends with.
+  return `${about.name.slice(0, MAX_OBJECT_NAME_CHARS).replace(/[-.]+$/, '')}.${digest.slice(0, 16)}`;
 }
 
 function dropOldest(map: Map<string, unknown>, keep: number): void {
