@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { ofFamily } from '../../src/lab/demo/scene.ts';
-import { clusterIps, createAll } from '../../src/lab/demo/workload.ts';
+import { clusterIps, createAll, hostPort } from '../../src/lab/demo/workload.ts';
 import { ask } from '../../src/lab/probe/probe.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { addPods, denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
@@ -55,6 +55,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   function aim(to: string): { readonly address: string; readonly port: number } {
     if (to === 'service') return { address: service, port: 80 };
     if (to.startsWith('node port of ')) return { address: ofFamily(lab.node(Number(to.at(-1))).ips, family), port: nodePort };
+    if (to.startsWith('process of ')) return { address: ofFamily(lab.node(Number(to.at(-1))).ips, family), port: hostPort };
     if (to === 'outside') return { address: ofFamily(lab.plan.world.outside, family), port: 80 };
     return { address: address(to), port: 80 };
   }
@@ -171,8 +172,15 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
       'demo',
       { ...clients, egress: [toWeb] },
       {
-        passes: ['client-1 > web-1', 'client-1 > web-2', 'web-1 > client-1', 'web-2 > outside'],
-        ends: ['client-1 > client-2', 'client-1 > outside'],
+        passes: [
+          'client-1 > web-1',
+          'client-1 > web-2',
+          'web-1 > client-1',
+          'web-2 > outside',
+          'web-1 > process of 1',
+          'web-1 > process of 2',
+        ],
+        ends: ['client-1 > client-2', 'client-1 > outside', 'client-1 > process of 1', 'client-1 > process of 2'],
       },
     );
     await withPolicy(
