@@ -18,7 +18,7 @@ export const problemKinds = {
   'policy.suspended': 'policies do nothing to some pods for a while; `about` is the pod, the namespace, or the node',
   'policy.opened': 'flows put by hand open a pod, whatever policies say, until their time is over',
   'policy.numbers':
-    'numbers for policies have run out: less is allowed than they say; the namespace and its rules are named. Combine networks with the same ports into one rule',
+    'numbers for policies have run out: less is allowed than they say; the namespace, its rules and its share are named ([policy](policy.md#more-networks-than-numbers)). Combine networks with the same ports into one rule',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',
