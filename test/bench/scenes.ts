@@ -9,6 +9,7 @@ import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
 import { pipelineRowNames, pipelineRows } from './pipeline-rows.ts';
 import { policedNode, policedNodeRowNames } from './policed-node-rows.ts';
 import { policyLabRowNames, policyLabRows } from './policy-lab-rows.ts';
+import { policyNetworksRowNames, policyNetworksRows } from './policy-networks-rows.ts';
 import { policyRowNames, policyRows } from './policy-rows.ts';
 import { policySwitchRowNames, policySwitchRows } from './policy-switch-rows.ts';
 import { policyVerifyRowNames, policyVerifyRows } from './policy-verify-rows.ts';
@@ -48,6 +49,7 @@ export const scenes: readonly Scene[] = [
   { rows: policyRowNames, measure: policyRows },
   { rows: policyVerifyRowNames, measure: policyVerifyRows },
   { rows: policyLabRowNames, measure: policyLabRows },
+  { rows: policyNetworksRowNames, measure: policyNetworksRows },
   { rows: policySwitchRowNames, measure: policySwitchRows },
   { rows: fleetRowNames, measure: fleetRows },
 ];
