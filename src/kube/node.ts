@@ -5,10 +5,12 @@ import { ipText, listOf, type Networks, networkList, ownValue, parseObject, type
 export interface Node {
   readonly name: string;
   readonly uid: string;
-  /** At most one per family; empty until a controller allocates them. */
+  /** One per family, where an API server checks it; empty until a controller allocates them. */
   readonly podCidrs: readonly string[];
   /** What else `spec.podCIDRs` has that cannot be used, in words; absent if nothing. */
   readonly refusedPodCidrs?: readonly string[];
+  /** What else `status.addresses` has that is not used, in words; absent if nothing. */
+  readonly refusedAddresses?: readonly string[];
   /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
   readonly internalIps: readonly string[];
   /** The same of type ExternalIP, which need not be on any interface of the node; absent if there is none. */
@@ -25,6 +27,13 @@ export interface Node {
   /** Condition `NetworkUnavailable`; absent if it was never set. */
   readonly networkUnavailable?: boolean;
 }
+
+/** Pod networks of a Node. The API server accepts one per family. */
+const NETWORKS_MAX = 16;
+/** Addresses of one type and family: a node has a few. */
+const ADDRESSES_MAX = 128;
+/** Reasons kept of one list. */
+const REASONS_MAX = 5;
 
 /** So much of an annotation that is no mode is kept, to be shown. */
 const MODE_SHOWN_MAX = 32;
@@ -63,21 +72,24 @@ const schema = z.object({
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 4,
+  revision: 5,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
-    const of = (type: string): readonly string[] =>
-      (status?.addresses ?? []).flatMap((address) => (address?.type === type ? [address.ip] : []));
+    const of = (type: string) =>
+      firstOfFamilies((status?.addresses ?? []).flatMap((address) => (address?.type === type ? [address.ip] : [])));
+    const [internal, external] = [of('InternalIP'), of('ExternalIP')];
+    const refusedAddresses = [...internal.refused, ...external.refused];
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     return {
       name: metadata.name,
       uid: metadata.uid,
-      podCidrs: cidrs,
-      ...(refused.length > 0 ? { refusedPodCidrs: refused.map(({ why }) => `spec.podCIDRs: ${why}`) } : {}),
-      internalIps: of('InternalIP'),
-      ...(of('ExternalIP').length > 0 ? { externalIps: of('ExternalIP') } : {}),
+      podCidrs: cidrs.slice(0, NETWORKS_MAX),
+      ...boundedRefusals(cidrs, refused),
+      ...(refusedAddresses.length > 0 ? { refusedAddresses } : {}),
+      internalIps: internal.ips,
+      ...(external.ips.length > 0 ? { externalIps: external.ips } : {}),
       ...(zone === undefined ? {} : { zone }),
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
@@ -92,6 +104,25 @@ export const nodes: Resource<Node> = {
 function networksOf(spec: z.output<typeof schema>['spec']): Networks {
   const { podCIDRs = noNetworks, podCIDR = noNetworks } = spec ?? {};
   return podCIDRs.cidrs.length + podCIDRs.refused.length > 0 ? podCIDRs : podCIDR;
+}
+
+/** Reasons of a list that may be long: the first, and the number of the others. */
+function boundedRefusals(cidrs: readonly string[], refused: Networks['refused']): Pick<Node, 'refusedPodCidrs'> {
+  const reasons = refused.slice(0, REASONS_MAX - 1).map(({ why }) => `spec.podCIDRs: ${why}`);
+  const others = refused.length - reasons.length + Math.max(0, cidrs.length - NETWORKS_MAX);
+  if (others > 0) reasons.push(`spec.podCIDRs: ${others} other networks are not used: a Node has at most ${NETWORKS_MAX}, each valid`);
+  return reasons.length > 0 ? { refusedPodCidrs: reasons } : {};
+}
+
+/** The first addresses of each family, in their order: no node needs more, and other nodes keep and compare all of them. */
+function firstOfFamilies(all: readonly string[]): { readonly ips: readonly string[]; readonly refused: readonly string[] } {
+  const counts = { ipv4: 0, ipv6: 0 };
+  const ips = all.filter((ip) => ++counts[ip.includes(':') ? 'ipv6' : 'ipv4'] <= ADDRESSES_MAX);
+  const others = all.length - ips.length;
+  return {
+    ips,
+    refused: others > 0 ? [`status.addresses: ${others} are not used: at most ${ADDRESSES_MAX} of a type and family are`] : [],
+  };
 }
 
 const noNetworks: Networks = { cidrs: [], refused: [] };

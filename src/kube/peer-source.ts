@@ -8,6 +8,8 @@ export interface Peer {
   readonly podCidrs: readonly string[];
   /** What its Node has besides that cannot be used, in words. */
   readonly refusedPodCidrs?: readonly string[];
+  /** Addresses of its Node that are not used, in words. */
+  readonly refusedAddresses?: readonly string[];
   /** Where its tunnel ends, per family; a family it does not have is absent. */
   readonly transport: Readonly<Partial<Record<Family, string>>>;
   /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
@@ -54,13 +56,14 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-function peerOf({ name, podCidrs, refusedPodCidrs, internalIps, createdAt }: Node): Peer {
+function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {
     name,
     podCidrs,
     ...(refusedPodCidrs === undefined ? {} : { refusedPodCidrs }),
+    ...(refusedAddresses === undefined ? {} : { refusedAddresses }),
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
     ...(createdAt === undefined ? {} : { since: createdAt }),
   };

@@ -247,7 +247,7 @@ export class Peers {
       const why = this.#claims.objection(claim);
       return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
     });
-    return [...(peer.refusedPodCidrs ?? []), ...claims, ...objectionsToFamily(peer, this.#options)];
+    return [...(peer.refusedPodCidrs ?? []), ...(peer.refusedAddresses ?? []), ...claims, ...objectionsToFamily(peer, this.#options)];
   }
 
   #claimsOf(peer: Peer): readonly AddressClaim[] {

@@ -28,6 +28,8 @@ export class ServedPorts {
   /** How many ports more than one lead to an endpoint; of most of a hundred thousand it is one. */
   readonly #furtherUsers = new Map<Owner, number>();
   readonly #rangeSets: RangeSets;
+  /** Numbers of groups that are no longer desired, with the revision of the bridge that is without them. */
+  readonly #returning: { readonly revision: number; readonly groups: readonly number[] }[] = [];
 
   constructor(options: ServedPortsOptions) {
     this.#options = options;
@@ -79,16 +81,24 @@ export class ServedPorts {
     this.#giveBack(gone, [...port.groups.values()]);
   }
 
-  /** A number may be lent again only once no flow of the switch can lead to the old group. */
+  /**
+   * A number may be allocated again only once no flow of the switch can lead to the old group. One wait at a time for however many: each of
+   * thousands of waits would be woken by every change that the switch acknowledges.
+   */
   #giveBack(gone: Pick<Revisions, 'bridge'>, groups: readonly number[]): void {
     if (groups.length === 0) return;
+    this.#returning.push({ revision: gone.bridge, groups });
+    if (this.#returning.length === 1) this.#returnGroups().catch(() => undefined); // the agent stops, and the pool with it
+  }
+
+  async #returnGroups(): Promise<void> {
     const { nodeState, signal } = this.#options;
-    nodeState.reconcilers.bridge.realized(gone.bridge, signal).then(
-      () => {
-        for (const id of groups) this.#groups.giveBack(id);
-      },
-      () => undefined, // the agent stops, and the pool with it
-    );
+    while (this.#returning.length > 0) {
+      const count = this.#returning.length;
+      const newest = this.#returning.reduce((most, { revision }) => Math.max(most, revision), 0);
+      await nodeState.reconcilers.bridge.realized(newest, signal);
+      for (const { groups } of this.#returning.splice(0, count)) for (const id of groups) this.#groups.giveBack(id);
+    }
   }
 
   /** @param had endpoints that the port had before; one that it keeps is taken out of them, and stays counted */

@@ -3,6 +3,7 @@ import { BenchLab } from './bench-lab.ts';
 import { addNodes, addServices } from './cluster-fill.ts';
 import { cniRowNames, cniRows, openOurs, startCniBench } from './cni-rows.ts';
 import { fleetRowNames, fleetRows } from './fleet-rows.ts';
+import { largeObjectRowNames, largeObjects } from './large-object-rows.ts';
 import { loopRowNames } from './loop-rows.ts';
 import { openflowRowNames, openflowRows } from './openflow-rows.ts';
 import { ovsdbRowNames, ovsdbRows } from './ovsdb-rows.ts';
@@ -38,6 +39,7 @@ export const scenes: readonly Scene[] = [
   { rows: [...cniRowNames, ...agentRowNames, 'agent.rss.busy', ...pipelineRowNames, 'cni.add.svc10k'], measure: plainNode },
   { rows: policedNodeRowNames, measure: policedNode },
   { rows: tenThousandRowNames, measure: tenThousandServices },
+  { rows: largeObjectRowNames, measure: largeObjects },
   { rows: loopRowNames, measure: loopOfTenThousand },
   { rows: ['svc.cold1000'], measure: besidePacketFilter },
   { rows: ['svc.250x1000'], measure: coldScene('svc.250x1000', { services: 1_000, endpoints: 250 }) },

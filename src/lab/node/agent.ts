@@ -69,7 +69,10 @@ export function startAgent(plan: LabPlan, node: NodePlan, program: string): Proc
   const paths = nodePaths(plan.dir, node.name);
   // As the image has it. Node makes the folders before the agent can say whom they are for.
   const line = [process.execPath, ...agentFlags, program, '--config', paths.agentConfig];
-  const { command, args } = inNetns(node.netns, 'sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line]);
+  // A test that limits the memory of agents, as a manifest does, names the cgroup.
+  const cgroup = process.env['SEINE_LAB_AGENT_CGROUP'] ?? '';
+  const start = 'umask 077; cgroup=$1; shift; [ -z "$cgroup" ] || echo $$ > "$cgroup/cgroup.procs"; exec "$@"';
+  const { command, args } = inNetns(node.netns, 'sh', ['-c', start, 'sh', cgroup, ...line]);
   const env = { ...agentEnvironment, NODE_COMPILE_CACHE: join(paths.stateDir, 'compile-cache') };
   return startInBackground({ command, args, env, logFile: paths.agentLog, pidFile: paths.agentPid });
 }
