@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { agentProcess } from '../../src/lab/node/agent.ts';
+import { AgentMemoryLimit } from '../support/agent-memory-limit.ts';
 import { largestWrites } from '../support/largest-objects.ts';
-import { MemoryCgroup } from '../support/memory-cgroup.ts';
 import { untilSettled } from './agent-rows.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { nodeManifest } from './cluster-fill.ts';
@@ -28,16 +28,14 @@ export async function largeObjects({ wanted, say }: SceneOptions): Promise<reado
   say('the largest objects that an API server stores');
   const holds = join(tmpdir(), `seine-large-holds-${process.pid}`);
   const takeBack = noteHolds(holds);
-  const cgroup = new MemoryCgroup(limitBytes);
-  cgroup.useForAgents();
+  const limit = new AgentMemoryLimit(limitBytes);
   const lab = await BenchLab.start({ families: ['ipv4'], journal: 'memory' });
   try {
     await untilSettled(lab);
     const seen = await withEach(lab, holds, say);
     const pid = agentProcess(lab.plan, lab.node)?.pid;
-    if (pid === undefined || !cgroup.processes().includes(pid)) throw new Error('the agent was killed');
-    const mebibytes = cgroup.peakBytes / 1024 ** 2;
-    say(`  ${mebibytes.toFixed(0)} MiB in the cgroup at most`);
+    if (pid === undefined) throw new Error('the agent was killed');
+    const mebibytes = limit.peakBytes(pid) / 1024 ** 2;
     const most = (of: 'hold' | 'change' | 'add'): number => Math.max(...seen.map((each) => each[of]));
     const rows: Measured[] = [
       { name: 'large.hold.max', unit: 'ms', ours: [most('hold')] },
@@ -49,7 +47,7 @@ export async function largeObjects({ wanted, say }: SceneOptions): Promise<reado
   } finally {
     takeBack();
     await lab.remove();
-    cgroup.remove();
+    limit.end();
     rmSync(holds, { force: true });
   }
 }
