@@ -47,6 +47,14 @@ describe('a port of a cluster address', () => {
     expect(addresses.isUnservedPort(at(81, 'tcp', external))).toBe(false);
   });
 
+  it('is not unserved while other ports of its Service follow', () => {
+    const addresses = new ClusterAddresses();
+    addresses.changed({ ...change(undefined, portOf(80)), hasMore: true });
+    expect([at(80), at(81)].map((each) => addresses.isUnservedPort(each))).toEqual([false, false]);
+    addresses.changed(change(undefined, portOf(82)));
+    expect([at(80), at(81), at(82)].map((each) => addresses.isUnservedPort(each))).toEqual([false, true, false]);
+  });
+
   it('follows ports that are added, changed and removed', () => {
     const addresses = new ClusterAddresses();
     addresses.changed(change(undefined, portOf(80)));
