@@ -58,6 +58,7 @@ const parts = [
   { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
   { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
   { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },
+  { name: 'path-mtu', what: 'transfers over a path of smaller MTU, in both directions', files: e2e('path-mtu') },
   { name: 'outside', what: 'node ports, load balancers, external addresses', files: e2e('service-outside') },
   {
     name: 'again',

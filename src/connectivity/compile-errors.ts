@@ -3,6 +3,7 @@ import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { goto, load, priority, resubmitAsOpened } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
+import { zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
 /**
@@ -68,5 +69,45 @@ export function errorsOfPeer(inPort: number, cidr: Cidr, sender: Mark): readonly
     },
   ];
 }
+
+/**
+ * ICMP errors are looked up before they are translated, for those of Services need more than other packets of known connections.
+ *
+ * - The kernel's data path translates what belongs to the opening side only by an action that commits. Source: Linux 6.1
+ *   net/openvswitch/conntrack.c `ovs_ct_nat`.
+ * - Where a translation over IPv6 changes the source, the userspace tracker of Open vSwitch writes a checksum of TCP or UDP into the error itself: into
+ *   the address that it quotes, or into its MTU. So the error gets that source before. Source: lib/packets.c `packet_update_csum128`, called for
+ *   the protocol of the connection, not of the packet. Of IPv4 it knows the packet's own. Table `snat` does the same for its zone.
+ *
+ * Pure.
+ */
+export function translationOfErrors(environment: NodeEnvironment): readonly Flow[] {
+  return familiesOf(environment).flatMap((payload) => {
+    const ct = { do: 'ct', zone: zones[payload].main, exec: [] } as const;
+    const translate = (commit: boolean): Step => ({ ...ct, commit, next: 'state', nat: { kind: 'restore' } });
+    const ofService = (rpl: '+' | '-', ...steps: readonly Step[]): Flow => ({
+      table: 'errorTranslation',
+      priority: priority.normal,
+      match: { payload, ctState: { rel: '+', rpl, inv: '-', trk: '+' }, ctMarks: [ctMark.service('yes')] },
+      steps,
+    });
+    return [
+      ...errorTypes[payload].map(
+        (icmpType): Flow => ({
+          table: 'track',
+          priority: priority.high,
+          match: { payload, protocol: icmpOf[payload], icmpType },
+          steps: [{ ...ct, commit: false, next: 'errorTranslation' }],
+        }),
+      ),
+      ofService('-', translate(true)),
+      ...(payload === 'ipv6' ? [ofService('+', { do: 'setIpSrcToOpened' }, translate(false))] : []),
+      { table: 'errorTranslation', priority: priority.low, match: { payload }, steps: [translate(false)] },
+    ];
+  });
+}
+
+/** Destination unreachable, packet too big, time exceeded, parameter problem. Source: RFC 792; RFC 4443 section 3. */
+const errorTypes: Readonly<Record<Family, readonly number[]>> = { ipv4: [3, 11, 12], ipv6: [1, 2, 3, 4] };
 
 const icmpOf: Readonly<Record<Family, 'icmp' | 'icmp6'>> = { ipv4: 'icmp', ipv6: 'icmp6' };

@@ -50,6 +50,9 @@ describe('a node of IPv4', () => {
       'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.0 actions=ct(table=track,zone=65521,nat)',
       'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.1 actions=ct(table=track,zone=65521,nat)',
       'unSnat,priority=190,reg0=0x3/0xf,ip,dl_dst=0e:00:00:00:01:01 actions=set_field:0x200/0x200->reg0,goto_table:track',
+      'track,priority=210,icmp,icmp_type=3 actions=ct(table=errorTranslation,zone=65520)',
+      'track,priority=210,icmp,icmp_type=11 actions=ct(table=errorTranslation,zone=65520)',
+      'track,priority=210,icmp,icmp_type=12 actions=ct(table=errorTranslation,zone=65520)',
       'track,priority=200,ip actions=ct(table=state,zone=65520,nat)',
       'state,priority=250,reg0=0x40000/0xc0000,tcp actions=controller(userdata=05)',
       'state,priority=240,ct_state=+inv+trk,ct_mark=0x0/0xf,tcp actions=drop',
@@ -238,10 +241,26 @@ describe('a node of IPv6', () => {
     );
   });
 
+  it('gives ICMPv6 errors the source that the tracker will give them, before it translates them', () => {
+    const ofTrack = dump(ipv6, 'track').filter((line) => line.includes('icmp_type'));
+    expect(ofTrack).toEqual(
+      [1, 2, 3, 4].map((type) => `track,priority=210,icmp6,icmp_type=${type} actions=ct(table=errorTranslation,zone=65510)`),
+    );
+    expect(dump(ipv6, 'errorTranslation')).toEqual([
+      'errorTranslation,priority=200,ct_state=+rel-rpl-inv+trk,ct_mark=0x10/0x10,ipv6 actions=ct(commit,table=state,zone=65510,nat)',
+      'errorTranslation,priority=200,ct_state=+rel+rpl-inv+trk,ct_mark=0x10/0x10,ipv6 actions=move:ct_ipv6_dst->ipv6_src,ct(table=state,zone=65510,nat)',
+      'errorTranslation,priority=190,ipv6 actions=ct(table=state,zone=65510,nat)',
+    ]);
+    expect(dump(ipv6, 'snat').filter((line) => line.includes('+rel'))).toEqual([
+      'snat,priority=210,ct_state=-new+rel-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ipv6 actions=set_field:fc01::aabb:ccdd:eeff->ipv6_src,ct(commit,table=switch,zone=65511,nat(src=fc01::aabb:ccdd:eeff),exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
+      'snat,priority=210,ct_state=-new+rel-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x0/0x40,ipv6 actions=set_field:fd00:10::->ipv6_src,ct(commit,table=switch,zone=65511,nat(src=fd00:10::),exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x0/0x40->ct_mark))',
+    ]);
+  });
+
   it('treats everything else as IPv4', () => {
     const tables = ['unSnat', 'track', 'serviceEntry', 'route', 'ttl', 'snatMark', 'snat', 'switch', 'commit', 'output'] as const;
     const asIpv4 = dump(ipv6, ...tables)
-      .filter((line) => !line.includes('ff00::/8'))
+      .filter((line) => !line.includes('ff00::/8') && !line.includes('errorTranslation') && !line.includes('->ipv6_src'))
       .map((line) =>
         line
           .replaceAll('fd00:10::1', '10.10.0.1')
@@ -259,7 +278,8 @@ describe('a node of IPv6', () => {
           .replaceAll('tcp6', 'tcp')
           .replaceAll('6551', '6552'),
       );
-    expect(asIpv4).toEqual(dump(ipv4, ...tables).filter((line) => !/224\.0\.0\.0|255\.255\.255\.255/.test(line)));
+    const ownLines = /224\.0\.0\.0|255\.255\.255\.255|errorTranslation/;
+    expect(asIpv4).toEqual(dump(ipv4, ...tables).filter((line) => !ownLines.test(line)));
   });
 });
 

@@ -9,7 +9,7 @@ import { nothing, type Wanted } from '../wanted/wanted.ts';
 import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
 import { entriesOfOthers } from './compile-entry.ts';
-import { errorState, errorsOfOthers, toErrorEnds } from './compile-errors.ts';
+import { errorState, errorsOfOthers, toErrorEnds, translationOfErrors } from './compile-errors.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
@@ -42,6 +42,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...compileServicePath(environment),
     ...entriesOfOthers(environment),
     ...errorsOfOthers(environment),
+    ...translationOfErrors(environment),
     ...associations(environment),
     ...compileVerdicts(environment),
     ...switching(environment),

@@ -183,12 +183,13 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
   });
   // All of the side that opened it, by one action: the zone may have lost what the first packet left there, or never have had it. After a restart of
   // the switch a connection begins with a packet from its midst, which the userspace tracker calls known as soon as it is committed for the second time.
-  const translate = (ip: Ip, hairpin: Mark): readonly Flow[] =>
-    [{ new: '+', trk: '+' } as const, { new: '-', rpl: '-', inv: '-', trk: '+' } as const].map((ctState) => ({
+  const translate = (ip: Ip, hairpin: Mark): readonly Flow[] => {
+    const flow = (level: number, ctState: Match['ctState'], ...first: readonly Step[]): Flow => ({
       table: 'snat',
-      priority: priority.normal,
-      match: { payload: family, ctState, ctMarks: [ctMark.snat('yes'), hairpin] },
+      priority: level,
+      match: { payload: family, ...(ctState && { ctState }), ctMarks: [ctMark.snat('yes'), hairpin] },
       steps: [
+        ...first,
         {
           do: 'ct',
           zone: snat,
@@ -199,7 +200,14 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
           exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
         },
       ],
-    }));
+    });
+    return [
+      flow(priority.normal, { new: '+', trk: '+' }),
+      flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
+      // `translationOfErrors` says why.
+      ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
+    ];
+  };
   const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
   // A known connection is barred again by a denial that a later policy lifts. So is one whose second packet was looked up before the first
   // was committed: that packet is new still, and its commit for the Service bars a connection whose first packet has passed here. Tables

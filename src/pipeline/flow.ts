@@ -105,6 +105,9 @@ export type Step =
   | { readonly do: 'load'; readonly mark: Mark }
   | { readonly do: 'setEthSrc'; readonly mac: Mac }
   | { readonly do: 'setEthDst'; readonly mac: Mac }
+  | { readonly do: 'setIpSrc'; readonly ip: Ip }
+  /** The source becomes the destination that the packet had that opened the connection. Tracked IPv6 packets only. */
+  | { readonly do: 'setIpSrcToOpened' }
   | { readonly do: 'setTunSrc'; readonly ip: Ip }
   | { readonly do: 'setTunDst'; readonly ip: Ip }
   | { readonly do: 'decTtl' }

@@ -95,6 +95,10 @@ function formatStep(step: Step): string {
       return `set_field:${step.mac}->eth_src`;
     case 'setEthDst':
       return `set_field:${step.mac}->eth_dst`;
+    case 'setIpSrc':
+      return `set_field:${step.ip.text}->${step.ip.family === 'ipv6' ? 'ipv6' : 'ip'}_src`;
+    case 'setIpSrcToOpened':
+      return 'move:ct_ipv6_dst->ipv6_src';
     case 'setTunSrc':
     case 'setTunDst':
       return `set_field:${step.ip.text}->tun_${step.ip.family === 'ipv6' ? 'ipv6_' : ''}${step.do === 'setTunSrc' ? 'src' : 'dst'}`;

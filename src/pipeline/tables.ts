@@ -20,6 +20,11 @@ export const tables = {
   announcements: { id: 10, miss: 'drop', doc: 'ARP and ND of a pod about its own addresses: flooded, up to a rate for each pod.' },
   unSnat: { id: 12, miss: 'track', doc: 'Restores the destination of replies to a translated source; marks routed packets.' },
   track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
+  errorTranslation: {
+    id: 15,
+    miss: 'drop',
+    doc: 'ICMP errors, looked up and not translated yet: translates them, those about connections to Services as the data paths need it.',
+  },
   state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },
   errorEnds: {
     id: 18,

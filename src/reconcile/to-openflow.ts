@@ -143,6 +143,10 @@ function toAction(step: Step): readonly Action[] {
       return [{ kind: 'setField', field: 'eth_src', value: macNumber(step.mac) }];
     case 'setEthDst':
       return [{ kind: 'setField', field: 'eth_dst', value: macNumber(step.mac) }];
+    case 'setIpSrc':
+      return [setSource(step.ip)];
+    case 'setIpSrcToOpened':
+      return [{ kind: 'move', from: whole('ct_ipv6_dst', 128), to: whole('ipv6_src', 128) }];
     case 'setTunSrc':
       return [setTunnel('src', step.ip)];
     case 'setTunDst':
@@ -223,6 +227,10 @@ function toExec(exec: CtExec): Action {
 
 function loadMark(field: 'ct_mark' | RegisterName, { value, mask }: Mark): Action {
   return mask === 0xffff_ffff ? { kind: 'setField', field, value } : { kind: 'setField', field, value, mask };
+}
+
+function setSource({ family, value }: Ip): Action {
+  return family === 'ipv4' ? { kind: 'setField', field: 'ip_src', value: Number(value) } : { kind: 'setField', field: 'ipv6_src', value };
 }
 
 function setTunnel(end: 'src' | 'dst', ip: Ip): Action {

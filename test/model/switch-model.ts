@@ -139,6 +139,13 @@ export class SwitchModel {
       case 'setEthDst':
         change({ ethDst: step.mac });
         break;
+      case 'setIpSrc':
+        change({ ipSrc: step.ip });
+        break;
+      case 'setIpSrcToOpened':
+        if (!travel.original) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no connection`);
+        change({ ipSrc: travel.original.dst });
+        break;
       case 'setTunSrc':
         change({ tunSrc: step.ip });
         break;
