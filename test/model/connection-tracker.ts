@@ -1,6 +1,7 @@
+import { parseIp } from '../../src/net/ip.ts';
 import { ctMark } from '../../src/pipeline/fields.ts';
 import type { CtState, Nat } from '../../src/pipeline/flow.ts';
-import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
+import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 
 /** What `ct()` asks of the tracker. */
 export interface Tracking {
@@ -74,6 +75,7 @@ export class ConnectionTracker implements Tracker {
   }
 
   track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
+    if (packet.quotes) return this.#related(packet, packet.quotes, { zone, commit, nat, remark, before });
     if (before?.zone === zone) {
       if (nat?.kind === 'dst') refuseToBar(before.connection.mark, remark(before.connection.mark));
       return this.#seen(packet, before, { commit, nat, remark });
@@ -106,6 +108,23 @@ export class ConnectionTracker implements Tracker {
     return { packet: onTheWay, state, mark: connection.mark, remembered };
   }
 
+  /**
+   * An ICMP error belongs to the connection of what it quotes. On the kernel's data path one of the opening side is translated only by an
+   * action that commits. Source: lib/conntrack.c `extract_l4_icmp`; Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
+   */
+  #related(packet: Packet, quotes: Tuple, { zone, commit, nat, remark }: Tracking): Tracked {
+    const found = this.#connections.get(`${zone} ${tupleKey(reversed(quotes))}`);
+    if (!found || packet.ipDst?.text !== quotes.src.text) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
+    const { connection, reply } = found;
+    if (commit) connection.mark = remark(connection.mark);
+    const state = new Set<CtState>(['trk', 'rel']);
+    if (reply) state.add('rpl');
+    const [before, after] = [reversed(quotes), reversed(reply ? connection.original : connection.reply)];
+    const refused = this.#of === 'kernel' && nat?.kind === 'restore' && !reply && !commit;
+    const onTheWay = nat && !refused ? damaged(this.#of, packet, withQuoted(packet, before, after)) : packet;
+    return { packet: onTheWay, state, mark: connection.mark, remembered: found };
+  }
+
   /** What it does not see it does not change. */
   #sentOn(packet: Packet, to: Tuple): Packet {
     const { portSrc: srcPort = 0, portDst: dstPort = 0 } = packet;
@@ -123,6 +142,20 @@ function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
   if (nat.kind === 'dst' && tupleKey(tuple) === tupleKey(reversed(tuple)))
     throw new Error(`${tupleKey(tuple)} is translated, which comes from where it goes to`);
 }
+
+/**
+ * Where a translation over IPv6 changes the source of an error about TCP, the userspace tracker writes a checksum into the first two bytes of the
+ * address that it quotes. Source: lib/packets.c `packet_update_csum128`.
+ */
+function damaged(of: 'userspace' | 'kernel', before: Packet, after: Packet): Packet {
+  const { quotes } = after;
+  if (of === 'kernel' || quotes?.protocol !== 'tcp' || quotes.src.family !== 'ipv6' || before.ipSrc?.text === after.ipSrc?.text)
+    return after;
+  // Where the destination changes too, the address is written afterwards.
+  return before.ipDst?.text === after.ipDst?.text ? { ...after, quotes: { ...quotes, src: damagedIp } } : after;
+}
+
+const damagedIp = parseIp('dead::');
 
 /** On the kernel's data path answers come while a later packet of the client is translated; until that one is let in, they would end. */
 function refuseToBar(before: number, after: number): void {

@@ -21,6 +21,8 @@ export interface Conversation {
   readonly order: readonly boolean[];
   /** The one who began sends two packets at once, before there can be an answer. */
   readonly beginsTwice: boolean;
+  /** Who reports an error about the last packet that arrived, if it is TCP or UDP: who got it, a router or node there, or another. */
+  readonly reportedBy: 'nobody' | 'receiver' | 'router' | number;
   /** How often the same client opens another connection to the same, afterwards. */
   readonly again: number;
 }
@@ -46,8 +48,9 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
       again: fc.integer({ min: 0, max: 2 }),
       beginsTwice: fc.boolean(),
+      reportedBy: fc.oneof(pick<'nobody' | 'receiver' | 'router'>('nobody', 'receiver', 'router'), fc.nat()),
     })
-    .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again, beginsTwice }) => {
+    .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again, beginsTwice, reportedBy }) => {
       const sources = openers(scene, family);
       const destinations = addresses(scene, family);
       const source = sources[from % sources.length] ?? fail();
@@ -57,7 +60,7 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       const payload = transport(target?.protocol ?? protocol, family, portSrc, target?.port ?? portDst);
       const ethDst = source.kind === 'pod' ? nextHop(scene, hop, ipDst) : scene.node.gateway.mac;
       const packet = { ...source.outer, ethSrc: source.mac, ethDst, payload: family, ipSrc: source.ip, ipDst, ttl, ...payload };
-      return { opening: { inPort: source.port, packet }, order: [true, ...order], again, beginsTwice };
+      return { opening: { inPort: source.port, packet }, order: [true, ...order], again, beginsTwice, reportedBy };
     });
 }
 
@@ -193,6 +196,41 @@ export function answerTo({ to, packet }: Output): Arrival | undefined {
     ...(icmpType !== undefined && isEcho(protocol) && { icmpType: flipped(icmpType, protocol) }),
   };
   return { inPort: to, packet: answer };
+}
+
+/** Where a router outside sends from. */
+const routers = { ipv4: parseIp('192.0.2.1'), ipv6: parseIp('2001:db8:99::1') } as const;
+
+const tooBig = {
+  ipv4: { protocol: 'icmp', icmpType: 3, icmpCode: 4 },
+  ipv6: { protocol: 'icmp6', icmpType: 2, icmpCode: 0 },
+} as const;
+
+/** The error about a packet that arrived, and where it comes in. @returns undefined where nobody reports any */
+export function errorAbout(scene: Scene, { to, packet }: Output, reportedBy: Conversation['reportedBy']): Arrival | undefined {
+  const { payload, protocol, ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst } = packet;
+  if (typeof to !== 'number' || !ipSrc || !ipDst || portSrc === undefined || portDst === undefined || reportedBy === 'nobody')
+    return undefined;
+  const { family } = ipSrc;
+  const error = {
+    payload,
+    ipDst: ipSrc,
+    ttl: 64,
+    ...tooBig[family],
+    quotes: { protocol, src: ipSrc, dst: ipDst, srcPort: portSrc, dstPort: portDst },
+  } as const;
+  if (typeof reportedBy === 'number') {
+    const others = openers(scene, family);
+    const { port, mac, ip, outer } = others[reportedBy % others.length] ?? fail();
+    return { inPort: port, packet: { ...error, ...outer, ethSrc: mac, ethDst: scene.node.gateway.mac, ipSrc: ip } };
+  }
+  const peer = scene.peers.find(({ transport: ends }) => ends.some((ip) => ip.text === tunDst?.text));
+  const network = peer?.podCidrs.find((cidr) => cidr.family === family);
+  const isPod = scene.pods.some(({ ofPort }) => ofPort === to);
+  const router = network ? cidrAddress(network, 1n) : routers[family];
+  const link = { ethSrc: packet.ethDst === virtualMac ? parseMac('0e:00:00:00:02:01') : packet.ethDst, ethDst: packet.ethSrc };
+  const outer = tunSrc && tunDst ? { tunSrc: tunDst, tunDst: tunSrc } : {};
+  return { inPort: to, packet: { ...error, ...link, ...outer, ipSrc: isPod || reportedBy === 'receiver' ? ipDst : router } };
 }
 
 function isEcho(protocol: MatchProtocol | undefined): protocol is 'icmp' | 'icmp6' {

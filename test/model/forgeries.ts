@@ -74,7 +74,7 @@ function almostTrue(scene: Scene): fc.Arbitrary<Arrival> {
 /** IPv4 stays IPv4. */
 function fits(packet: Packet, field: keyof Packet, value: Mac | Ip | number): boolean {
   const before = packet[field];
-  return typeof value !== 'object' || typeof before !== 'object' || value.family === before.family;
+  return typeof value !== 'object' || typeof before !== 'object' || ('family' in before && value.family === before.family);
 }
 
 /** As the pod itself would send it. @param sender the unspecified address as source, as in duplicate detection */

@@ -187,6 +187,18 @@ const mutants: Readonly<Record<string, Mutation>> = {
     (flow) => flow.table === 'output' && marks(flow, ctMark.hairpin('yes')),
     'regs',
   ),
+  'has errors about what endpoints answer translated as other packets are': without(
+    ({ table, match }) => table === 'errorTranslation' && match.ctState?.rpl === '-',
+  ),
+  'leaves the source of errors to the tracker': steps(
+    ({ table }) => table === 'errorTranslation' || table === 'snat',
+    (all) => all.filter((each) => each.do !== 'setIpSrc' && each.do !== 'setIpSrcToOpened'),
+  ),
+  'takes errors of a pod about connections of others': unmatched(
+    ({ table, match }) => table === 'errorEnds' && match.inPort !== undefined,
+    'ipSrc',
+  ),
+  'takes no errors of endpoints': without(({ table, match }) => table === 'errorEnds' && match.ctMarks !== undefined),
   'forgets which endpoint a client has': steps(
     (flow) => step(flow, 'learnChoice'),
     (all) => all.filter((each) => each.do !== 'learnChoice'),

@@ -1,6 +1,6 @@
 import type { Group } from '../../src/pipeline/flow.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
-import { type Arrival, answerTo, type Conversation, nextOf, reopened } from './conversation.ts';
+import { type Arrival, answerTo, type Conversation, errorAbout, nextOf, reopened } from './conversation.ts';
 import { describePacket } from './packet.ts';
 import { describeOutcome, type PacketOutcome, Reference } from './reference.ts';
 import { compileScene, type Scene } from './scene.ts';
@@ -46,32 +46,37 @@ export class Oracle {
 
   /** Plays a whole conversation; the receiver of the last packet answers, if there is one. */
   async follow(conversation: Conversation): Promise<void> {
-    await this.#converse(conversation);
+    const [arrived] = await this.#converse(conversation);
+    const error = arrived && errorAbout(this.#scene, arrived, conversation.reportedBy);
+    if (error) await this.hear(error);
     for (const arrival of reopened(conversation)) await this.hear(arrival);
   }
 
-  async #converse(conversation: Conversation): Promise<void> {
+  /** @returns where the last packet arrived */
+  async #converse(conversation: Conversation): Promise<readonly Output[]> {
     let last: readonly Output[] = [];
+    let arrived: readonly Output[] = [];
     let answered = false;
     const { opening, order, beginsTwice } = conversation;
     if (beginsTwice) await this.hear(opening);
     for (const [index, fromOpener] of order.entries()) {
       if (index === 0 && beginsTwice) {
-        last = await this.hear({ ...opening, inSameBatch: true });
+        last = arrived = await this.hear({ ...opening, inSameBatch: true });
         continue;
       }
       if (fromOpener) {
-        last = await this.hear(nextOf(conversation, answered));
+        last = arrived = await this.hear(nextOf(conversation, answered));
         continue;
       }
       const [received] = last;
       const answer = received && answerTo(received);
-      if (!answer) return;
+      if (!answer) return arrived;
       answered = true;
-      last = await this.hear(answer);
+      arrived = await this.hear(answer);
       // What comes back to the one who began is not answered again.
       last = [];
     }
+    return arrived;
   }
 }
 

@@ -22,6 +22,8 @@ export interface Packet {
   readonly icmpCode?: number;
   /** Of an echo: tells pings apart as ports do connections. */
   readonly icmpId?: number;
+  /** Of an ICMP error: the packet that it is about. */
+  readonly quotes?: Tuple;
   readonly ndTarget?: Ip;
   readonly ndSll?: Mac;
   readonly ndTll?: Mac;
@@ -55,6 +57,7 @@ function describePayload(packet: Packet): string {
     packet.tcpFlags,
     packet.icmpType === undefined ? undefined : `type ${packet.icmpType}/${packet.icmpCode ?? 0}`,
     packet.icmpId === undefined ? undefined : `id ${packet.icmpId}`,
+    packet.quotes && `about ${tupleKey(packet.quotes)}`,
     packet.ndTarget && `target ${packet.ndTarget.text}`,
     packet.ndSll && `sll ${packet.ndSll}`,
     packet.ndTll && `tll ${packet.ndTll}`,
@@ -91,6 +94,16 @@ export function tupleKey({ protocol, src, dst, srcPort, dstPort }: Tuple): strin
 export function withTuple(packet: Packet, { src, dst, srcPort, dstPort }: Tuple): Packet {
   const ports = packet.portSrc === undefined ? {} : { portSrc: srcPort, portDst: dstPort };
   return { ...packet, ipSrc: src, ipDst: dst, ...ports };
+}
+
+/** The error with this in place of what it quotes, and from or to another address where the translation changes that end. */
+export function withQuoted(packet: Packet, before: Tuple, after: Tuple): Packet {
+  return {
+    ...packet,
+    ...(before.src.text !== after.src.text && { ipSrc: after.src }),
+    ...(before.dst.text !== after.dst.text && { ipDst: after.dst }),
+    quotes: reversed(after),
+  };
 }
 
 /** Can a connection begin with it? An answer cannot. */

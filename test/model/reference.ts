@@ -2,7 +2,7 @@ import { linkLocal } from '../../src/connectivity/environment.ts';
 import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
 import type { Mac } from '../../src/net/mac.ts';
 import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
-import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withTuple } from './packet.ts';
+import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
 import { type Promised, promised, type Vantage } from './service-reference.ts';
 import type { Output } from './switch-model.ts';
@@ -61,6 +61,8 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  * 6. Where the bridge routes, the gateway's MAC is the source and a hop is counted; the node counts its own.
  * 7. No client has an address of a Service or a virtual one, nor the one that it asks; and an endpoint that is asked by its own address
  *    and port gets the packet as it is.
+ * 8. An ICMP error reaches who sent what it is about, and quotes it as that one knows it. It passes from an end of the connection, from the node of
+ *    an end, and from the gateway.
  */
 export class Reference {
   readonly #scene: Scene;
@@ -82,7 +84,7 @@ export class Reference {
     if (packet.protocol === 'icmp6' && neighbourDiscovery.all.includes(packet.icmpType ?? -1)) return this.#neighbourDiscovery(arrival);
     if (from === 'pod' && !this.#isOwn(inPort, packet.ethSrc, packet.ipSrc)) return dropped;
     if (from === 'tunnel' && !this.#isOfPeer(packet)) return dropped;
-    return this.#routed(arrival);
+    return packet.quotes ? this.#error(arrival, packet.quotes) : this.#routed(arrival);
   }
 
   settle({ began, chose }: PacketOutcome): void {
@@ -161,6 +163,30 @@ export class Reference {
     return has(gateway, ipDst) && ethDst === node.gateway.mac ? delivered(node.gateway.ofPort, packet, inPort) : dropped;
   }
 
+  #error(arrival: Arrival, quotes: Tuple): readonly PacketOutcome[] {
+    const known = this.#connections.get(tupleKey(reversed(quotes)));
+    if (!known || !same(arrival.packet.ipDst, quotes.src) || !this.#mayReport(arrival, known.connection)) return dropped;
+    const { connection, reply } = known;
+    const { asked, given } = connection;
+    const [before, after] = reply ? [reversed(given), reversed(asked)] : [asked, given];
+    // Who is client and endpoint gets it back, whatever way the connection took.
+    const asItself = { ...connection, hairpin: same(given.src, serviceNextHop[given.src.family]) };
+    return [{ outputs: this.#deliver(arrival, asItself, reply, withQuoted(arrival.packet, before, after)).outputs }];
+  }
+
+  #mayReport({ from, inPort, packet }: Arrival, { asked, given, service }: Connection): boolean {
+    if (from === 'gateway') return true;
+    const ends = [asked.src, asked.dst, ...(service ? [given.dst] : [])];
+    if (from === 'pod')
+      return this.#scene.pods.some(({ ofPort, addresses }) => ofPort === inPort && ends.some((end) => has(addresses, end)));
+    const networks = this.#reachablePeers()
+      .filter(({ transport }) => has(transport, packet.tunSrc))
+      .flatMap(({ podCidrs }) => podCidrs);
+    const isNode = networks.some((cidr) => same(packet.ipSrc, cidrAddress(cidr, 1n)));
+    const isRemote = service && this.#place(given.dst)?.kind === 'tunnel';
+    return isNode || isRemote || networks.some((cidr) => cidrContains(cidr, asked.src) || cidrContains(cidr, asked.dst));
+  }
+
   #routed(arrival: Arrival): readonly PacketOutcome[] {
     const tuple = tupleOf(arrival.packet);
     if (!tuple) return dropped;
@@ -228,11 +254,14 @@ export class Reference {
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
   }
 
-  #send({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean): PacketOutcome {
-    const { asked, given, service, hairpin, byGateway } = connection;
-    const began = reply ? {} : { began: connection };
+  #send(arrival: Arrival, connection: Connection, reply: boolean): PacketOutcome {
     // What the receiver is found by is the endpoint, before a hairpin's source is put in.
-    const translatedPacket = withTuple(packet, reply ? reversed(asked) : given);
+    return this.#deliver(arrival, connection, reply, withTuple(arrival.packet, reply ? reversed(connection.asked) : connection.given));
+  }
+
+  #deliver({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean, translatedPacket: Packet): PacketOutcome {
+    const { service, hairpin, byGateway } = connection;
+    const began = reply ? {} : { began: connection };
     const toGateway = { kind: 'gateway', port: this.#scene.node.gateway.ofPort, mac: this.#scene.node.gateway.mac } as const;
     const to =
       reply && byGateway && (service || from === 'pod') ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);

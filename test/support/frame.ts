@@ -1,7 +1,7 @@
 import { type Ip, ipFromBytes, ipToBytes } from '../../src/net/ip.ts';
 import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
 import { ByteReader, ByteWriter } from '../../src/wire/bytes.ts';
-import type { Packet } from '../model/packet.ts';
+import type { Packet, Tuple } from '../model/packet.ts';
 
 export const etherTypes = { arp: 0x0806, ipv4: 0x0800, ipv6: 0x86dd, vlan: 0x8100, other: 0x88cc } as const;
 export const ipProtocols = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 } as const;
@@ -33,6 +33,9 @@ export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)
 
 /** Types and codes of the error that says a packet was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
 const tooBig = { ipv4: { protocol: 'icmp', type: 3, code: 4 }, ipv6: { protocol: 'icmp6', type: 2, code: 0 } } as const;
+
+/** Of every link of IPv6 (RFC 8200 section 5). */
+const leastMtu = 1280;
 
 /** An ICMP error that says `quoted` was too big, and carries `data` (an even number of octets) behind what it quotes. */
 export function encodeError(
@@ -167,8 +170,26 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array)
 }
 
 /** Source: RFC 792; RFC 4861 section 4. Flags of advertisements are "solicited" and "override". */
-function encodeIcmp({ icmpType = 0, icmpCode = 0, icmpId = 0, ndTarget, ndSll, ndTll }: Packet): Uint8Array {
+function encodeIcmp({ ethSrc, ethDst, icmpType = 0, icmpCode = 0, icmpId = 0, ndTarget, ndSll, ndTll, quotes }: Packet): Uint8Array {
   const w = new ByteWriter().u8(icmpType).u8(icmpCode).u16(0);
+  if (quotes) {
+    const { src: ipSrc, dst: ipDst, protocol, srcPort: portSrc, dstPort: portDst } = quotes;
+    const quoted = {
+      ethSrc,
+      ethDst,
+      payload: ipSrc.family,
+      ipSrc,
+      ipDst,
+      ttl: 63,
+      portSrc,
+      portDst,
+      ...(protocol && { protocol }),
+    } as const;
+    return w
+      .u32(leastMtu)
+      .raw(encodePayload(quoted, new Uint8Array(8)))
+      .finish();
+  }
   if (!ndTarget)
     return w
       .u16(icmpId)
@@ -265,6 +286,8 @@ function tcpStep(seq: number, flags: number): keyof typeof tcpSteps {
 function decodeIcmp(r: ByteReader): Partial<Packet> {
   const [icmpType, icmpCode] = [r.u8(), r.u8()];
   r.skip(2);
+  if (Object.values(tooBig).some(({ type, code }) => type === icmpType && code === icmpCode) && r.remaining > 28)
+    return { icmpType, icmpCode, quotes: decodeQuoted(r.skip(4)) };
   if (icmpType !== 135 && icmpType !== 136) {
     const icmpId = r.u16();
     return icmpId === 0 ? { icmpType, icmpCode } : { icmpType, icmpCode, icmpId };
@@ -274,4 +297,14 @@ function decodeIcmp(r: ByteReader): Partial<Packet> {
   const option = r.u8();
   const mac = macFromBytes(r.skip(1).raw(6));
   return { icmpType, icmpCode, ndTarget, ...(option === 1 ? { ndSll: mac } : { ndTll: mac }) };
+}
+
+/** Of TCP and UDP. */
+function decodeQuoted(r: ByteReader): Tuple {
+  const bytes = r.raw(r.remaining);
+  const version = (bytes[0] ?? 0) >>> 4;
+  const { header, body } = decodeIp(new ByteReader(bytes, 'quoted packet'), version === 4 ? etherTypes.ipv4 : etherTypes.ipv6);
+  const ports = new ByteReader(body, 'quoted ports');
+  const protocol = header.protocol === ipProtocols.tcp ? 'tcp' : 'udp';
+  return { protocol, src: header.ipSrc, dst: header.ipDst, srcPort: ports.u16(), dstPort: ports.u16() };
 }
