@@ -40,6 +40,11 @@ function intent(clusterIp: string, affinitySeconds: number, ...cluster: readonly
   };
 }
 
+/** @param was undefined if the port is new @param is undefined if it is gone */
+function portChanged(keeper: AffinityKeeper, owner: Owner, was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
+  keeper.changed({ ports: [{ owner, was, is }] }, Promise.resolve());
+}
+
 describe('learned choices of endpoints', () => {
   let ovs: TestSwitch;
   let bridge: OpenFlowConnection;
@@ -108,7 +113,7 @@ describe('learned choices of endpoints', () => {
     for (const client of ['10.10.9.3', '10.10.9.4']) connect(client, '10.96.0.10');
     await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.1', '10.10.9.2', '10.10.9.3', '10.10.9.4']);
 
-    keeper.portChanged(web, both, intent('10.96.0.10', 80_000, second), Promise.resolve());
+    portChanged(keeper, web, both, intent('10.96.0.10', 80_000, second));
     await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.3', '10.10.9.4']);
     expect(keeper.removed).toBe(2);
 
@@ -120,7 +125,7 @@ describe('learned choices of endpoints', () => {
     await keeper.expire();
     expect(remembered()).toEqual(['10.10.9.1']);
 
-    keeper.portChanged(other, apart, undefined, Promise.resolve());
+    portChanged(keeper, other, apart, undefined);
     await expect.poll(remembered).toEqual([]);
     await bridge.dumpFlows({}, (flow) => expect(isLearned(flow.cookie)).toBe(false), stop.signal);
   });
@@ -137,13 +142,33 @@ describe('learned choices of endpoints', () => {
     }
     await expect.poll(remembered).toEqual(['10.10.9.1', '10.10.9.2']);
     const both = { ...intent('10.96.0.12', 600, first, second), local: [first] };
-    keeper.portChanged(owner, undefined, both, Promise.resolve());
+    portChanged(keeper, owner, undefined, both);
     const local = { ...both, internalPolicy: 'Local' } as const;
     await serve(owner, 9, local);
-    keeper.portChanged(owner, both, local, Promise.resolve());
+    portChanged(keeper, owner, both, local);
     await expect.poll(remembered).toEqual(['10.10.9.1']);
-    keeper.portChanged(owner, local, undefined, Promise.resolve());
+    portChanged(keeper, owner, local, undefined);
     await expect.poll(remembered).toEqual([]);
+  });
+
+  it('of a Service with thousands of ports are listed together', async () => {
+    let lists = 0;
+    const dumpFlows: typeof bridge.dumpFlows = (...args) => {
+      lists++;
+      return bridge.dumpFlows(...args);
+    };
+    const counted = { dumpFlows, bundle: bridge.bundle.bind(bridge), untilUp: bridge.untilUp.bind(bridge) };
+    const keeper = new AffinityKeeper({ bridge: counted, isOwn, log: silentLog, signal: stop.signal });
+    const owner = ownerOf('service', 'default/large-7:http/ipv4');
+    const is = intent('10.96.0.13', 600, first);
+    await serve(owner, 9, is);
+    connect('10.10.9.1', '10.96.0.13');
+    await expect.poll(remembered).toEqual(['10.10.9.1']);
+    const ports = Array.from({ length: 3_000 }, (_, index) => ownerOf('service', `default/large-${index}:http/ipv4`));
+    keeper.changed({ ports: ports.map((each) => ({ owner: each, was: is, is: undefined })) }, Promise.resolve());
+    await expect.poll(remembered).toEqual([]);
+    expect(keeper.removed).toBe(1);
+    expect(lists).toBeLessThanOrEqual(3);
   });
 
   describe('have the present timeout of their Service', () => {
@@ -169,14 +194,14 @@ describe('learned choices of endpoints', () => {
       ['not too long any more', longest + 1, 600, '600'],
     ])('after it becomes %s', async (_, before, after, timeout) => {
       const keeper = await learned(before);
-      keeper.portChanged(owner, at(before), at(after), Promise.resolve());
+      portChanged(keeper, owner, at(before), at(after));
       await expect.poll(idleTimeouts).toEqual([timeout]);
       expect([remembered(), keeper.removed]).toEqual([['10.10.9.1'], 0]);
     });
 
     it('after it changed while no agent ran', async () => {
       const keeper = await learned(600);
-      keeper.portChanged(owner, undefined, at(60), Promise.resolve());
+      portChanged(keeper, owner, undefined, at(60));
       expect(await keeper.compare()).toBe('corrected');
       expect(idleTimeouts()).toEqual(['60']);
       expect(await keeper.compare()).toBe('kept');
@@ -189,7 +214,7 @@ describe('learned choices of endpoints', () => {
       connect('10.10.9.1', '10.96.0.14');
       await expect.poll(remembered).toEqual(['10.10.9.1']);
       const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
-      keeper.portChanged(moved, movedAt(600, first), movedAt(60, second), Promise.resolve());
+      portChanged(keeper, moved, movedAt(600, first), movedAt(60, second));
       await expect.poll(remembered).toEqual([]);
       expect(keeper.removed).toBe(1);
     });
@@ -214,9 +239,9 @@ describe('learned choices of endpoints', () => {
       if (kept === undefined || moved === undefined || plain === undefined || deleted === undefined) throw new Error('four owners');
       const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
       const { affinitySeconds: _, ...withoutAffinity } = intent(ipOf(2), 600, first);
-      keeper.portChanged(kept, undefined, intent(ipOf(0), 600, first, second), Promise.resolve());
-      keeper.portChanged(moved, undefined, intent(ipOf(1), 600, second), Promise.resolve());
-      keeper.portChanged(plain, undefined, withoutAffinity, Promise.resolve());
+      portChanged(keeper, kept, undefined, intent(ipOf(0), 600, first, second));
+      portChanged(keeper, moved, undefined, intent(ipOf(1), 600, second));
+      portChanged(keeper, plain, undefined, withoutAffinity);
       return keeper;
     }
 

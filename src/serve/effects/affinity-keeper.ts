@@ -23,6 +23,8 @@ const LONG_LOOK_MS = 60_000;
 const AGAIN_MS = { corrected: 1_000, failed: 10_000, held: 10_000 } as const;
 /** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
 const HOLD = { share: 0.3, atLeast: 5 } as const;
+/** Ports whose choices are listed each by itself. */
+const LISTED_ALONE = 64;
 const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
 const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
 
@@ -62,8 +64,8 @@ export class AffinityKeeper implements ServiceSubscriber {
   readonly #nowMs: () => number;
   /** Ports that remember clients, by the cookie of what they have learned. */
   readonly #ports = new Map<bigint, ServiceIntent>();
-  /** Seconds, of those that are ours to let expire. */
-  readonly #long = new Map<Owner, number>();
+  /** Seconds, of those that are ours to let expire, by the same. */
+  readonly #long = new Map<bigint, number>();
   /** Since when each of their choices has seen no packet; by match. */
   #uses = new Map<string, Use>();
   #removed = 0;
@@ -86,20 +88,23 @@ export class AffinityKeeper implements ServiceSubscriber {
     return this.#held;
   }
 
-  changed({ ports }: ServiceChange, acknowledged: Promise<void>): void {
-    for (const { owner, was, is } of ports) this.portChanged(owner, was, is, acknowledged);
+  /** A Service may have thousands of ports: those whose choices have to be looked at are looked at together. */
+  changed({ ports }: Pick<ServiceChange, 'ports'>, acknowledged: Promise<void>): void {
+    const narrowed = new Set<bigint>();
+    for (const { owner, was, is } of ports) {
+      this.#note(owner, is);
+      if (was?.affinitySeconds === undefined) continue;
+      if (was.affinitySeconds !== is?.affinitySeconds || narrows(was, is)) narrowed.add(learnedCookieOf(owner));
+    }
+    if (narrowed.size > 0) this.#clean(narrowed, acknowledged).catch((thrown: unknown) => this.#failed(thrown));
   }
 
-  /** @param before undefined if the port is new */
-  portChanged(owner: Owner, before: ServiceIntent | undefined, after: ServiceIntent | undefined, acknowledged: Promise<void>): void {
+  #note(owner: Owner, after: ServiceIntent | undefined): void {
     const seconds = after?.affinitySeconds ?? 0;
     if (after && seconds > 0) this.#ports.set(learnedCookieOf(owner), after);
     else this.#ports.delete(learnedCookieOf(owner));
-    if (seconds > longestSwitchTimeout) this.#long.set(owner, seconds);
-    else this.#long.delete(owner);
-    if (before?.affinitySeconds === undefined) return;
-    if (before.affinitySeconds === after?.affinitySeconds && !narrows(before, after)) return;
-    this.#clean(owner, acknowledged).catch((thrown: unknown) => this.#failed(thrown));
+    if (seconds > longestSwitchTimeout) this.#long.set(learnedCookieOf(owner), seconds);
+    else this.#long.delete(learnedCookieOf(owner));
   }
 
   /**
@@ -167,19 +172,17 @@ export class AffinityKeeper implements ServiceSubscriber {
   /** Takes away long choices that no new connection has used for their Service's time, as far as this agent has seen it. */
   async expire(): Promise<void> {
     const uses = new Map<string, Use>();
-    for (const [owner, seconds] of this.#long) {
-      await this.#remove(owner, (flow) => {
-        const key = Buffer.from(flow.match).toString('latin1');
-        const known = this.#uses.get(key);
-        const sinceMs = known?.packets === flow.packets ? known.sinceMs : this.#nowMs();
-        uses.set(key, { packets: flow.packets, sinceMs });
-        return this.#nowMs() - sinceMs >= seconds * 1_000;
-      });
-    }
+    await this.#remove(this.#long, (flow) => {
+      const key = Buffer.from(flow.match).toString('latin1');
+      const known = this.#uses.get(key);
+      const sinceMs = known?.packets === flow.packets ? known.sinceMs : this.#nowMs();
+      uses.set(key, { packets: flow.packets, sinceMs });
+      return this.#nowMs() - sinceMs >= (this.#long.get(flow.cookie) ?? Infinity) * 1_000;
+    });
     this.#uses = uses;
   }
 
-  async #clean(owner: Owner, acknowledged: Promise<void>): Promise<void> {
+  async #clean(cookies: ReadonlySet<bigint>, acknowledged: Promise<void>): Promise<void> {
     const { signal } = this.#options;
     await acknowledged;
     let passedMs = 0;
@@ -187,7 +190,7 @@ export class AffinityKeeper implements ServiceSubscriber {
       if (atMs > passedMs) await sleep(atMs - passedMs, undefined, { signal, ref: false });
       passedMs = atMs;
       const outdated: Renewal[] = [];
-      await this.#remove(owner, (flow) => {
+      await this.#remove(cookies, (flow) => {
         const isAllowed = this.#isAllowed(flow);
         if (isAllowed) outdated.push(...this.#renewalOf(flow));
         return !isAllowed;
@@ -221,10 +224,13 @@ export class AffinityKeeper implements ServiceSubscriber {
     return choice !== undefined && mayChoose(this.#ports.get(flow.cookie), choice, this.#options.isOwn);
   }
 
-  async #remove(owner: Owner, which: (flow: FlowStats) => boolean): Promise<void> {
+  /** The switch finds the choices of one port by their cookie. For more than a few ports all choices are listed once. */
+  async #remove(cookies: ReadonlySet<bigint> | ReadonlyMap<bigint, unknown>, which: (flow: FlowStats) => boolean): Promise<void> {
     const gone: Uint8Array[] = [];
-    const learned = { table: tables.affinity.id, cookie: learnedCookieOf(owner), cookieMask: WHOLE_COOKIE };
-    await this.#list(learned, (flow) => void (which(flow) && gone.push(strictDelete(flow))));
+    const take = (flow: FlowStats): void => void (cookies.has(flow.cookie) && which(flow) && gone.push(strictDelete(flow)));
+    const table = tables.affinity.id;
+    if (cookies.size > LISTED_ALONE) await this.#list({ table, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE }, take);
+    else for (const cookie of cookies.keys()) await this.#list({ table, cookie, cookieMask: WHOLE_COOKIE }, take);
     await this.#delete(gone);
   }
 

@@ -238,7 +238,9 @@ export class HostileCluster {
   /** What attackers have now, and what they named just before. */
   async #named(writes: readonly HostileWrite[]): Promise<NamedByAttackers> {
     const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
-    const theirs = { nodes: this.#nodesWithGateways(), pods, services };
+    // What was theirs when the step began may answer until agents have followed.
+    const before = { pods: this.#theirs['pods'] ?? [], services: this.#theirs['services'] ?? [] };
+    const theirs = { nodes: this.#nodesWithGateways(), pods: [...pods, ...before.pods], services: [...services, ...before.services] };
     const written = writes.map(({ object, change: patch }) => ({ object, patch }));
     const addresses = new Set([...addressesIn(written), ...(wantsEveryAddress(written) ? this.#nodeAddresses() : [])]);
     return { addresses, ports: portsIn(written), theirs };
