@@ -1,6 +1,10 @@
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { plain } from '../../src/cli/paint.ts';
+import { run } from '../../src/cli/program.ts';
 import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
 import { createAll } from '../../src/lab/demo/workload.ts';
+import { nodePaths } from '../../src/lab/plan/names.ts';
 import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { addPods, denyAll, namespaceManifest, networkPolicy, removePods } from '../support/guarded-lab.ts';
@@ -42,7 +46,12 @@ describe('under packets that are allowed, or denied, before and after', () => {
 
   beforeAll(async () => {
     lab = await ConvergeLab.start(2);
-    await lab.startPods([namespaceManifest('guarded'), networkPolicy('guarded', 'deny-all', denyAll), allowed]);
+    await lab.startPods([
+      namespaceManifest('guarded'),
+      namespaceManifest('greedy'),
+      networkPolicy('guarded', 'deny-all', denyAll),
+      allowed,
+    ]);
     [db] = (await addPods(lab, 'guarded', ['db'])) as [PodStatusLine];
     for (const ip of db.ips) closing.push(await echo(db.netns, ip, port));
     closing.push(setUrgency(process.pid, urgent));
@@ -112,6 +121,15 @@ describe('under packets that are allowed, or denied, before and after', () => {
     ],
   ];
 
+  /** @returns what it writes on node 1 */
+  async function seinectl(...args: readonly string[]): Promise<string> {
+    const out: string[] = [];
+    const room = { width: Number.POSITIVE_INFINITY, paint: plain };
+    const terminal = { room, line: (text: string) => void out.push(text), remark: () => undefined };
+    await run(['--socket', nodePaths(lab.plan.dir, lab.node(1).name).apiSocket, ...args], terminal, Readable.from([]));
+    return out.join('\n');
+  }
+
   /** @returns which changes packets were lost at */
   async function losing(): Promise<ReadonlySet<string>> {
     const from = [lab.pod('client-1'), lab.pod('client-2')];
@@ -151,6 +169,55 @@ describe('under packets that are allowed, or denied, before and after', () => {
     );
     return at;
   }
+
+  it('is the same before and after a restart where rules name more networks than there are numbers', {
+    timeout: 240_000 * slowness,
+  }, async () => {
+    const [api] = (await addPods(lab, 'greedy', ['api'])) as [PodStatusLine];
+    const from = [lab.pod('client-1'), lab.pod('web-1')] as const;
+    await put(networkPolicy('guarded', 'web', ingress(clients, { port: 80 })));
+    // By their texts networks 1.… and those of pods have numbers, and the last of 20.… and those of IPv6 have none.
+    const networks = ['1', '20', '20', '20', '20'].map((first, policy) =>
+      Array.from({ length: 1_000 }, (_, at) => `${first}.${policy}.${at >> 8}.${at & 255}/32`),
+    );
+    const own = from.flatMap(({ ips }) => ips.map((ip) => `${ip}/${ip.includes(':') ? 128 : 32}`));
+    networks[0]?.splice(0, own.length, ...own);
+    const rules = (cidrs: readonly string[]) => cidrs.map((cidr) => ({ from: [{ ipBlock: { cidr } }], ports: [{ port: 80 }] }));
+    for (const [at, cidrs] of networks.entries())
+      await put(networkPolicy('greedy', `many-${at}`, { podSelector: {}, ingress: rules(cidrs) }));
+    const seen = async () => {
+      const all = await Promise.all([...db.ips, ...api.ips].flatMap((ip) => from.map((pod) => lab.reach(pod, ip))));
+      return all.map(({ is }) => is);
+    };
+    // client-1 and web-1 to db, by either family; then to the pod with too many networks.
+    const ofApi = api.ips.flatMap((ip) => Array<string>(from.length).fill(ip.includes(':') ? 'TIMEOUT' : 'OK'));
+    const expected = [...db.ips.flatMap(() => ['OK', 'TIMEOUT']), ...ofApi];
+    const isReported = async () => {
+      await expect.poll(seen, { timeout: 60_000 * slowness }).toEqual(expected);
+      await expect
+        .poll(() => seinectl('status'), { timeout: 60_000 * slowness })
+        .toMatch(/namespace greedy, ingress: networks of \d+ rules are denied .* more than its share of 4000/);
+    };
+    await isReported();
+    const [ipv6] = from[0].ips.filter((ip) => ip.includes(':'));
+    expect(await seinectl('policy', 'explain', ipv6 ?? '', 'greedy/api', '80')).toMatch(
+      /denied, networks left out.*\n.*greedy\/many-0 spec\.ingress\[\d\] would allow it/,
+    );
+    // Of a pod of another namespace: each of its cells is compared with few rules.
+    const verified = () => seinectl('policy', 'verify', '--pod', 'guarded/db');
+    expect(await verified()).toMatch(/NETWORKS LEFT OUT of \d+ rules.*greedy\/many-0 spec\.ingress\[1\][\s\S]*\nequal:/);
+    for (const loss of ['none', 'all flows']) {
+      await lab.agent(1, 'kill');
+      if (loss === 'all flows') await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int');
+      await lab.agent(1, 'start');
+      await lab.untilReady(1, 60_000 * slowness);
+      await isReported();
+      expect(await verified()).toMatch(/NETWORKS LEFT OUT of \d+ rules[\s\S]*\nequal:/);
+    }
+    for (const at of networks.keys()) await gone(`many-${at}`, 'greedy');
+    await gone('web');
+    await expect.poll(() => seinectl('status'), { timeout: 60_000 * slowness }).not.toContain('namespace greedy, ingress: networks');
+  });
 
   it('loses none, and lets none through, whatever changes', { timeout: 600_000 }, async () => {
     let suspects = await losing();
