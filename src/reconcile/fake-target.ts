@@ -15,6 +15,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
   ready?: NonNullable<Target<K, V>['ready']>;
   visit?: NonNullable<Target<K, V>['visit']>;
   isLeftover?: NonNullable<Target<K, V>['isLeftover']>;
+  sameDesired?: NonNullable<Target<K, V>['sameDesired']>;
   /** Keys that are always refused. */
   readonly poison = new Set<K>();
   readonly #faults: Fault[] = [];

@@ -16,8 +16,14 @@ export async function foreignChanges<K extends string, V>(
 ): Promise<readonly K[]> {
   const foreign: K[] = [];
   for await (const key of differences(lastTrusted, actual, options.equal))
-    if (lastTrusted.has(key) || isForeign(key, actual.get(key), options)) foreign.push(key);
+    if (lastTrusted.has(key) ? isChanged(lastTrusted.get(key), actual.get(key), options) : isForeign(key, actual.get(key), options))
+      foreign.push(key);
   return foreign;
+}
+
+/** An observation that was made while something else was desired differs from a later one although no process has changed anything. */
+function isChanged<V>(before: V | undefined, after: V | undefined, { target }: Pick<ForeignChangeOptions<string, V>, 'target'>): boolean {
+  return before === undefined || after === undefined || target.sameDesired?.(before, after) !== false;
 }
 
 /** Not what is only wanted since, and may be looked at for the first time; nor what something that was wanted has left behind. */

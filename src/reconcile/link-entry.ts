@@ -29,7 +29,12 @@ export function idlePair(idle: StandingPair): LinkEntry {
 }
 
 export function sameLinkEntry(a: LinkEntry, b: LinkEntry): boolean {
-  return a === b || (a.differs.join() === b.differs.join() && details(a.link) === details(b.link) && textOf(a.idle) === textOf(b.idle));
+  return a === b || (a.differs.join() === b.differs.join() && sameDesiredLink(a, b));
+}
+
+/** Whether both entries are of the same pod or standing port, desired with the same settings, or of none. */
+export function sameDesiredLink(a: LinkEntry, b: LinkEntry): boolean {
+  return details(a.link) === details(b.link) && textOf(a.idle) === textOf(b.idle);
 }
 
 function textOf(idle: StandingPair | undefined): string {

@@ -9,7 +9,7 @@ import { NetlinkSocket } from '../netlink/socket.ts';
 import type { FarEnd } from '../netlink/standing-port.ts';
 import type { PodLink, StandingPair } from '../wanted/pod-link.ts';
 import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
-import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences } from './link-entry.ts';
+import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences, sameDesiredLink } from './link-entry.ts';
 import type { PodLinkOverPort, StandingLinks } from './standing-links.ts';
 import type { Plan, Target } from './target.ts';
 
@@ -130,6 +130,11 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     }
     looked(inside);
     return held;
+  }
+
+  /** Observations hold the desired entry that they were compared with. */
+  sameDesired(before: LinkEntry, after: LinkEntry): boolean {
+    return sameDesiredLink(before, after);
   }
 
   /** A removal is begun; `removed` waits for its end. */

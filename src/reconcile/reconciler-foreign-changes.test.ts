@@ -145,6 +145,24 @@ it('takes for no foreign change what is wanted since the last look and was there
   expect(t.drift).toEqual([]);
 });
 
+it('reports no foreign change of an entry that was observed before it was desired, unless the entry changed since', async () => {
+  await t.end();
+  t = reconcilerScene(); // without removals, as while an agent starts
+  t.start();
+  /** Observations above 100 were compared with a desired entry. */
+  t.target.sameDesired = (before, after) => before > 100 === after > 100;
+  t.target.held.set('adopted', 7);
+  await t.reconciler.confirmed(t.deadline());
+  t.target.held.set('adopted', 107);
+  t.desired.set('a', new Map([['adopted', 107]]));
+  await t.reconciler.confirmed(t.deadline());
+  expect(t.drift).toEqual([]);
+  t.target.held.set('adopted', 108);
+  await t.reconciler.confirmed(t.deadline());
+  expect(t.drift).toEqual(['adopted']);
+  expect(t.target.held.get('adopted')).toBe(107);
+});
+
 it('removes what something that was wanted has left behind, and calls it no foreign change', async () => {
   await t.want('a', { x: 1 });
   t.target.isLeftover = (key) => key === 'left';

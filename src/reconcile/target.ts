@@ -27,6 +27,12 @@ export interface Target<K, V> {
   isLeftover?(key: K, value: V): boolean;
 
   /**
+   * Whether two observations of an entry were compared with the same desired entry. Left out: what is observed does not depend on what is
+   * desired.
+   */
+  sameDesired?(before: V, after: V): boolean;
+
+  /**
    * Makes the change, all of it or none of it. The order inside one plan is up to the target.
    *
    * @throws SeineError `REFUSED` (nothing was changed) or `UNAVAILABLE`. After the latter the outcome is unknown:

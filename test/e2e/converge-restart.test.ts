@@ -132,6 +132,9 @@ describe('a restart of the agent', () => {
     expect(after.groups).toBe(before.groups);
     expect(after.database - before.database, 'octets written to the database').toBe(0);
     expect({ flowOps, transactions }).toEqual({ flowOps: 0, transactions: 0 });
+    const sinceStart = lab.log(1).slice(lab.log(1).findLastIndex(({ msg }) => msg === 'agent starts'));
+    expect(sinceStart.filter(({ msg }) => msg === 'foreign change; repaired')).toEqual([]);
+    expect([...(await lab.metrics(1))].filter(([name, count]) => name.startsWith('drift_entries_total') && count > 0)).toEqual([]);
     return counts;
   }
 
