@@ -33,7 +33,7 @@ export const mayUse: Readonly<Record<string, readonly string[]>> = {
   bundle: ['errors', 'ovsdb', 'ovsdb/schema', 'openflow', 'openflow/text', 'netlink', 'pipeline', 'inputs', 'agent-api'],
   ipam: ['errors', 'async', 'net', 'types:log', 'types:looks', 'netlink', 'cni', 'types:connectivity'],
   node: ['errors', 'async', 'net', 'types:log', 'netlink', 'kube', 'pipeline', 'types:wanted', 'connectivity', 'reconcile'],
-  peers: ['errors', 'types:async', 'net', 'log', 'kube', 'pipeline', 'connectivity', 'reconcile', 'node'],
+  peers: ['errors', 'async', 'net', 'log', 'types:netlink', 'kube', 'pipeline', 'connectivity', 'reconcile', 'node'],
   'packet-in': ['errors', 'async', 'wire', 'net', 'types:log', 'openflow', 'pipeline', 'proxy', 'reconcile'],
   'host-ports': ['errors', 'types:net', 'types:log', 'netlink', 'pipeline', 'connectivity', 'reconcile'],
   attach: [

@@ -38,6 +38,7 @@ import { openSuspensions } from './policy.ts';
 import { tellPolicyMode } from './policy-mode.ts';
 import { routingLook } from './routing-look.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
+import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
 
 interface WiredAgent {
   /** For `agent.sock` and the metrics. */
@@ -108,6 +109,7 @@ export function createAgent(
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       looks.follow(cni.look, signal),
       looks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
+      keepTunnelNeighbours({ config, socket: stack.links.socket, peers, live, log }, signal),
     ];
   };
   const startHooks: StartHooks = {

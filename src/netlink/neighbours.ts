@@ -61,6 +61,22 @@ export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbo
   });
 }
 
+/** Has the kernel ask a neighbour that it knows for its Ethernet address again. Fails with `ENOENT` or `EINVAL` if it does not know it. */
+export function verifyNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
+  batch.message(RTM_NEWNEIGH, 0, `verify neighbour ${address.text} of ${link}`, () => {
+    ndmsg(batch, link, address.family, stateNumbers.probe);
+    batch.attribute(NDA_DST, ipToBytes(address));
+  });
+}
+
+/** Has the kernel ask the whole link for a neighbour that it does not know, as a packet to it would. */
+export function resolveNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
+  batch.message(RTM_NEWNEIGH, flag.create, `resolve neighbour ${address.text} of ${link}`, () => {
+    ndmsg(batch, link, address.family, stateNumbers.none, NTF_USE);
+    batch.attribute(NDA_DST, ipToBytes(address));
+  });
+}
+
 interface NeighbourFilter {
   readonly family: Family;
   readonly link?: IfIndex;
@@ -111,10 +127,12 @@ const NDA_DST = 1;
 const NDA_LLADDR = 2;
 const NDA_IFINDEX = 8;
 const NDA_PROTOCOL = 12;
+/** `ndm_flags`: as if a packet were sent there. */
+const NTF_USE = 1;
 
 const stateNames = new Map(Object.entries(stateNumbers).map(([name, number]) => [number as number, name as NeighbourState]));
 
 /** `struct ndmsg`: u8 family · 3 zeros · i32 index · u16 state · u8 flags · u8 type */
-function ndmsg(batch: Batch, link: number, family: Family, state: number): void {
-  batch.u8(familyNumber[family]).u8(0).u16(0).u32(link).u16(state).u8(0).u8(0);
+function ndmsg(batch: Batch, link: number, family: Family, state: number, flags = 0): void {
+  batch.u8(familyNumber[family]).u8(0).u16(0).u32(link).u16(state).u8(flags).u8(0);
 }

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { inNetns } from '../../src/lab/machine/netns.ts';
-import { transportInterface } from '../../src/lab/node/topology.ts';
+import { addressNode, transportInterface } from '../../src/lab/node/topology.ts';
 import { nodePaths } from '../../src/lab/plan/names.ts';
 import { type Ip, parseIp } from '../../src/net/ip.ts';
 import { type Mac, parseMac } from '../../src/net/mac.ts';
@@ -17,6 +17,8 @@ import { RawSocket } from '../support/raw-socket.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
 const execute = promisify(execFile);
+/** Within this time a node sends to a neighbour's new Ethernet address (ms). */
+const NEIGHBOUR_LEARNED_MS = 15_000;
 
 interface Tunnel {
   readonly type: 'geneve' | 'vxlan' | 'gre';
@@ -41,11 +43,36 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
   beforeAll(async () => {
     lab = await ConvergeLab.start(2, undefined, { families: family === 'ipv4' ? ['ipv4', 'ipv6'] : ['ipv6'] });
     await lab.startPods();
+    await addAddresses();
   });
   afterAll(async () => {
     for (const wire of wires) wire.close();
     await lab?.remove();
   });
+
+  const furtherAddresses = family === 'ipv4' ? ['192.168.77.102', '192.168.77.103'] : ['fd00:77::102', 'fd00:77::103'];
+
+  /** Node 2 receives tunnel packets at these as well. */
+  async function addAddresses(): Promise<void> {
+    const path = `/api/v1/nodes/${lab.node(2).name}`;
+    const signal = AbortSignal.timeout(10_000 * slowness);
+    const { status } = (await lab.api.send({ method: 'GET', path }, signal)) as { status: { addresses: readonly object[] } };
+    const more = furtherAddresses.map((address, index) => ({ type: index === 0 ? 'InternalIP' : 'ExternalIP', address }));
+    const body = { status: { addresses: [...status.addresses, ...more] } };
+    await lab.api.send({ method: 'PATCH', path: `${path}/status`, body, contentType: 'application/merge-patch+json' }, signal);
+    const length = family === 'ipv4' ? '32' : '128'; // of no network, so that the node does not send from them
+    for (const address of furtherAddresses)
+      await lab.exec(
+        2,
+        'ip',
+        'address',
+        'add',
+        `${address}/${length}`,
+        'dev',
+        transportInterface(lab.plan),
+        ...(family === 'ipv6' ? ['nodad'] : []),
+      );
+  }
 
   async function become({ type, config }: Tunnel): Promise<void> {
     const ofKernel = type === 'gre' && family === 'ipv6' && testDatapath === 'system';
@@ -157,16 +184,20 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
         anothersName: randomBytes(12),
       };
       const [here, there] = [transportOf(1), transportOf(2)];
-      const byUser = { toPeer: randomBytes(12), asPeer: randomBytes(12), elsewhere: randomBytes(12) };
+      const byUser = { toPeer: randomBytes(12), toInternalIp: randomBytes(12), toExternalIp: randomBytes(12), asPeer: randomBytes(12) };
+      const elsewhere = randomBytes(12);
       const neighbour = open(lab.pod('web-1').netns, 'eth0');
 
       // GRE has no port: only processes that may open raw sockets can send it.
       if (tunnel.port !== undefined) {
+        const [internalIp = '', externalIp = ''] = furtherAddresses;
         await userSends(there, tunnel.port, carried(tunnel, byUser.toPeer));
+        await userSends(parseIp(internalIp), tunnel.port, carried(tunnel, byUser.toInternalIp));
+        await userSends(parseIp(externalIp), tunnel.port, carried(tunnel, byUser.toExternalIp));
         // IPv6 lets any user choose a source address that the node does not have.
         if (family === 'ipv6') await userSends(here, tunnel.port, carried(tunnel, byUser.asPeer, 'client-2', 'web-1'), there);
-        await userSends(worldIp, tunnel.port, byUser.elsewhere);
-        await world.hears(byUser.elsewhere);
+        await userSends(worldIp, tunnel.port, elsewhere);
+        await world.hears(elsewhere);
       }
       // Their packets, and those of an ordinary user in a pod, are carried: in the kernel with the sockets of their processes.
       for (const netns of [lab.node(1).netns, lab.pod('client-1').netns]) expect(await userAsks(netns, ipOf('web-2'))).toContain('web-2');
@@ -181,7 +212,77 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       await victim.hears(marks.node);
       await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
       for (const [who, mark] of Object.entries(marks)) expect([who, victim.heard(mark)]).toEqual([who, who === 'node']);
-      expect({ toPeer: victim.heard(byUser.toPeer), asPeer: neighbour.heard(byUser.asPeer) }).toEqual({ toPeer: false, asPeer: false });
+      const heard = Object.entries(byUser).flatMap(([to, mark]) => ((to === 'asPeer' ? neighbour : victim).heard(mark) ? [to] : []));
+      expect(heard).toEqual([]);
     },
   );
+
+  describe('while pods send', () => {
+    const transport = transportInterface;
+    let sending: ReturnType<typeof execute>;
+
+    beforeAll(() => {
+      const { netns } = lab.pod('client-1');
+      const inside = inNetns(netns, 'ping', ['-n', '-q', '-i', '0.1', '-w', String(120 * slowness), ipOf('web-2').text]);
+      sending = execute(inside.command, inside.args);
+      sending.catch(() => undefined); // ended by the signal below
+    });
+    afterAll(() => {
+      sending?.child.kill('SIGKILL');
+    });
+
+    /** Node 1 first: Open vSwitch also learns from tunnel packets that the other node sends by itself. @returns how long it took (ms) */
+    async function resumed(): Promise<number> {
+      const tookMs = await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'), NEIGHBOUR_LEARNED_MS);
+      await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'), NEIGHBOUR_LEARNED_MS);
+      return tookMs;
+    }
+
+    /** What a replaced network card does, without any announcement. */
+    async function replaceMac(number: number, mac: string): Promise<void> {
+      if (testDatapath === 'netdev') await lab.exec(number, 'ovs-vsctl', 'set', 'Bridge', 'br-phy', `other-config:hwaddr="${mac}"`);
+      else await lab.exec(number, 'ip', 'link', 'set', transport(lab.plan), 'address', mac);
+      await addressNode(lab.plan, lab.node(number), transport(lab.plan), AbortSignal.timeout(10_000 * slowness)); // the kernel has taken IPv6 addresses away
+    }
+
+    it('learns the new MAC of another node, and the old one when that returns', { timeout: 60_000 * slowness }, async () => {
+      await resumed();
+      const before = await macIn(2, 'link', 'show', transport(lab.plan));
+      await replaceMac(2, '0e:5e:00:00:00:02');
+      console.log(`${family}: a new MAC is learned after ${await resumed()} ms`);
+      if (family === 'ipv6') return; // the rest is not different in IPv6, and takes ten seconds
+      await replaceMac(2, before);
+      console.log(`${family}: the former MAC is learned after ${await resumed()} ms`);
+    });
+
+    it('learns the new MAC of the router to another node', { timeout: 60_000 * slowness }, async () => {
+      const router = lab.plan.world.ips.find((ip) => parseIp(ip).family === family) ?? '';
+      const [hostBits, length, ...more] = family === 'ipv4' ? [32, 24] : [128, 64, 'nodad'];
+      const inWorld = (command: string, ...args: readonly string[]) =>
+        lab.exec(1, 'nsenter', `--net=/run/netns/${lab.plan.world.netns}`, command, ...args);
+      // Not the MAC of one of its ports, at which the bridge would still receive.
+      const routerBecomes = async (mac: string): Promise<void> => {
+        await inWorld('ip', 'link', 'set', 'ul0', 'address', mac);
+        await inWorld('ip', 'address', 'replace', `${router}/${length}`, 'dev', 'ul0', ...more.map(String));
+      };
+      const forwarding = [
+        'net.ipv4.ip_forward=1',
+        'net.ipv4.conf.all.send_redirects=0',
+        'net.ipv4.conf.ul0.send_redirects=0',
+        'net.ipv6.conf.all.forwarding=1',
+      ];
+      await inWorld('sysctl', '-qw', ...forwarding);
+      await routerBecomes('0e:5e:00:00:00:fd');
+      await lab.exec(1, 'ip', 'route', 'replace', `${transportOf(2).text}/${hostBits}`, 'via', router, 'dev', transport(lab.plan));
+      if (testDatapath === 'netdev')
+        await until(
+          async () => new RegExp(`^${router} .*:fd`, 'm').test(await lab.exec(1, 'ovs-appctl', 'tnl/neigh/show')),
+          NEIGHBOUR_LEARNED_MS,
+          () => 'tunnel packets do not go through the router',
+        );
+      await resumed();
+      await routerBecomes('0e:5e:00:00:00:fe');
+      console.log(`${family}: a new MAC of the router is learned after ${await resumed()} ms`);
+    });
+  });
 });

@@ -1,0 +1,70 @@
+import type { AgentConfig } from '../config/agent-config.ts';
+import { SeineError } from '../errors/seine-error.ts';
+import type { PeerSource } from '../kube/peer-source.ts';
+import type { Log } from '../log/log.ts';
+import { errnoOf } from '../netlink/errno.ts';
+import { getLink } from '../netlink/links.ts';
+import { Batch } from '../netlink/message.ts';
+import { listNeighbours, resolveNeighbour, verifyNeighbour } from '../netlink/neighbours.ts';
+import { lookUpRoute } from '../netlink/routes.ts';
+import type { NetlinkSocket } from '../netlink/socket.ts';
+import type { LiveEnvironment } from '../node/live-environment.ts';
+import { type NeighbourPorts, type NextHop, TunnelNeighbours, tunnelAddresses } from '../peers/tunnel-neighbours.ts';
+import { setTunnelNeighbours } from '../reconcile/tunnel-neighbour-cache.ts';
+
+/** What the kernel says of an address that it may not or cannot send to. */
+const unreachable = new Set(['EINVAL', 'EACCES']);
+
+interface TunnelNeighbourParts {
+  readonly config: Pick<AgentConfig, 'ovsDatapathType' | 'ovsRunDir'>;
+  /** Of the node's own network namespace. */
+  readonly socket: NetlinkSocket;
+  readonly peers: Pick<PeerSource, 'peers'>;
+  readonly live: Pick<LiveEnvironment, 'current'>;
+  readonly log: Log;
+}
+
+/** Keeps the neighbours of tunnels up to date until the signal. On the kernel's data path they are the kernel's own, which verifies them by itself. */
+export async function keepTunnelNeighbours({ config, socket, peers, live, log }: TunnelNeighbourParts, signal: AbortSignal): Promise<void> {
+  if (config.ovsDatapathType !== 'netdev') return;
+  const addresses = () => tunnelAddresses(peers.peers(), live.current.transport);
+  const ports = neighbourPorts(socket, config.ovsRunDir);
+  await new TunnelNeighbours({ ...ports, addresses, now: () => performance.now(), log }).run(signal);
+}
+
+function neighbourPorts(socket: NetlinkSocket, runDir: string): NeighbourPorts {
+  return {
+    nextHopOf: (address) => nextHopOf(socket, address),
+    list: (hops) => {
+      const lists = new Map(hops.map(({ link, address: { family } }) => [`${family} ${link}`, { family, link }]));
+      return [...lists.values()].flatMap((filter) => listNeighbours(socket, filter));
+    },
+    verify: (hop) => ask(socket, (batch) => verifyNeighbour(batch, hop)),
+    resolve: (hop) => ask(socket, (batch) => resolveNeighbour(batch, hop)),
+    set: async (hops, until) => {
+      const neighbours = hops.flatMap(({ link, address, mac }) => {
+        const bridge = getLink(socket, link)?.name;
+        return bridge === undefined ? [] : [{ bridge, address: address.text, mac }];
+      });
+      await setTunnelNeighbours(runDir, neighbours, until);
+    },
+  };
+}
+
+function nextHopOf(socket: NetlinkSocket, address: Parameters<typeof lookUpRoute>[1]): NextHop | undefined {
+  try {
+    const route = lookUpRoute(socket, address);
+    return route?.link === undefined ? undefined : { link: route.link, address: route.gateway ?? address };
+  } catch (thrown) {
+    if (unreachable.has(errnoOf(thrown) ?? '')) return undefined;
+    throw thrown;
+  }
+}
+
+/** The next round finds a neighbour that the kernel has forgotten meanwhile, or has no room for now. */
+function ask(socket: NetlinkSocket, write: (batch: Batch) => void): void {
+  const batch = new Batch();
+  write(batch);
+  for (const error of socket.attempt(batch))
+    if (error !== undefined && SeineError.from(error, 'ask for a neighbour').code !== 'REFUSED') throw error;
+}
