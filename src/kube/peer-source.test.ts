@@ -16,11 +16,16 @@ it('shows every node but our own, with one transport address a family', () => {
   const store = new ReplicaStore<Node>();
   store.put('me', '1', node('me'));
   store.put('a', '1', node('a', { podCidrs: ['10.1.0.0/22'], internalIps: ['192.168.0.1', '192.168.9.1', 'fd01::1'] }));
-  store.put('b', '1', node('b', { internalIps: ['fd01::2'] }));
+  store.put('b', '1', node('b', { internalIps: ['fd01::2'], externalIps: ['203.0.113.2', 'fd01::2'] }));
   const source = peersFromNodes(store, 'me');
   expect([...source.peers()]).toEqual([
-    { name: 'a', podCidrs: ['10.1.0.0/22'], transport: { ipv4: '192.168.0.1', ipv6: 'fd01::1' } },
-    { name: 'b', podCidrs: [], transport: { ipv6: 'fd01::2' } },
+    {
+      name: 'a',
+      podCidrs: ['10.1.0.0/22'],
+      transport: { ipv4: '192.168.0.1', ipv6: 'fd01::1' },
+      addresses: ['192.168.0.1', '192.168.9.1', 'fd01::1'],
+    },
+    { name: 'b', podCidrs: [], transport: { ipv6: 'fd01::2' }, addresses: ['fd01::2', '203.0.113.2'] },
   ]);
   expect(source.get('a')?.name).toBe('a');
   expect(source.get('me')).toBeUndefined();

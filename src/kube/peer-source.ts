@@ -12,6 +12,8 @@ export interface Peer {
   readonly refusedAddresses?: readonly string[];
   /** Where its tunnel ends, per family; a family it does not have is absent. */
   readonly transport: Readonly<Partial<Record<Family, string>>>;
+  /** Where it receives tunnel packets: every address of its Node. */
+  readonly addresses: readonly string[];
   /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
   readonly since?: string;
 }
@@ -56,7 +58,7 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
   };
 }
 
-function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, createdAt }: Node): Peer {
+function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], createdAt }: Node): Peer {
   const ipv4 = internalIps.find((ip) => !ip.includes(':'));
   const ipv6 = internalIps.find((ip) => ip.includes(':'));
   return {
@@ -65,6 +67,7 @@ function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps
     ...(refusedPodCidrs === undefined ? {} : { refusedPodCidrs }),
     ...(refusedAddresses === undefined ? {} : { refusedAddresses }),
     transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
+    addresses: [...new Set([...internalIps, ...externalIps])],
     ...(createdAt === undefined ? {} : { since: createdAt }),
   };
 }

@@ -13,8 +13,8 @@ import { reservedRanges } from './reserved-ranges.ts';
 
 /** An API server stores no larger object (etcd's `--max-request-bytes`). */
 const storedBytes = 1_500_000;
-/** Entries of bridge, host and nftables: of a Node's networks, and of its tunnel addresses, one of a family each. */
-const entriesMost = 200;
+/** Entries of bridge and host, of a Node's networks and of its tunnel addresses, one of a family each; and of nftables, of all its addresses. */
+const entriesMost = 200 + 4 * 128;
 const keptBytesMost = 50_000;
 
 const list = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index));

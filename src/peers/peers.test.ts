@@ -140,7 +140,20 @@ describe('Peers', () => {
     t.put('n4', { internalIps: ['192.168.77.4'] });
     t.nodes.remove('n2', '90');
     t.nodes.flush();
-    expect(ends()).toEqual(['element/seine/tunnel-peers4/192.168.77.2', 'element/seine/tunnel-peers4/192.168.77.4']);
+    expect(ends()).toEqual([
+      'element/seine/tunnel-peers4/192.168.77.2',
+      'element/seine/tunnel-peers4/192.168.77.3',
+      'element/seine/tunnel-peers4/192.168.77.4',
+    ]);
+  });
+
+  it('knows every address at which another node receives tunnel packets, also of a family that this node has not, and of a node without pods', () => {
+    const t = setUp();
+    t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.0.0/22')], transport: [parseIp('192.168.77.1')] });
+    const [first, ...more] = ['192.168.77.2', '192.168.78.2', 'fd00:77::2', 'fd00:78::2'];
+    t.put('n2', { podCidrs: [], internalIps: [first, ...more], externalIps: ['203.0.113.2', '2001:db8::2'] });
+    const texts = [...t.datapath.firewall.keys()].map((key) => key.replace(/^.*\//, '')).toSorted();
+    expect(texts).toEqual(['192.168.77.2', '192.168.78.2', '2001:db8::2', '203.0.113.2', 'fd00:77::2', 'fd00:78::2'].toSorted());
   });
 
   it.each([

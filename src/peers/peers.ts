@@ -176,16 +176,15 @@ export class Peers {
     const environment = this.#options.environment();
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
+    datapath.wantElements(owner, tunnelPeerElements((peer?.addresses ?? []).map(parseIp)));
     try {
       const intent = peer && this.#intent(peer);
       if (intent) datapath.want(owner, compilePeer(intent, environment));
       else datapath.forget(owner);
-      datapath.wantElements(owner, tunnelPeerElements(intent?.transport ?? []));
       this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
       datapath.forget(owner);
-      datapath.wantElements(owner, new Map());
       this.#reach(name, []);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }

@@ -2,7 +2,10 @@ import { firewallTable, tunnelPeerSets } from '../connectivity/compile-firewall.
 import type { Ip } from '../net/ip.ts';
 import { elementKey, type FirewallKey } from '../reconcile/firewall-target.ts';
 
-/** Elements of the node's packet filter by which it knows the ends of one peer's tunnels. Two peers may have one address. */
-export function tunnelPeerElements(transport: readonly Ip[]): ReadonlyMap<FirewallKey, string> {
-  return new Map(transport.map(({ family, text }) => [elementKey(firewallTable, tunnelPeerSets[family], text), '']));
+/**
+ * Elements of the node's nftables table: addresses of one other node to which processes of this node send no tunnel packets. All of its addresses, of
+ * both families: it receives tunnel packets at each. Two nodes may have one address.
+ */
+export function tunnelPeerElements(addresses: readonly Ip[]): ReadonlyMap<FirewallKey, string> {
+  return new Map(addresses.map(({ family, text }) => [elementKey(firewallTable, tunnelPeerSets[family], text), '']));
 }
