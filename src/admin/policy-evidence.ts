@@ -3,6 +3,7 @@ import type { LoopTurns } from '../async/loop-turns.ts';
 import type { NodeEnvironment, PolicyMode } from '../connectivity/environment.ts';
 import type { BridgeReader } from '../diagnose/entries/bridge-entries.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
+import { readFullShares } from '../diagnose/entries/sctp-associations.ts';
 import type { Enforcement } from '../enforce/enforcement.ts';
 import type { PodStanding } from '../enforce/standings.ts';
 import { SeineError } from '../errors/seine-error.ts';
@@ -64,7 +65,7 @@ async function* evidence(port: PolicyEvidencePort, node: EvidenceNode, signal: A
     for await (const object of listObjects<unknown>(port, lists[kind], signal)) yield { kind: 'object', of: kind, object };
   const owners = await port.reader.ownersByCookie();
   for (const table of policyTables) yield* await flowsOf(port, table, owners, signal);
-  yield { kind: 'end' };
+  yield { kind: 'end', fullAssociationShares: await readFullShares(port.openflow, signal) };
 }
 
 /** Kept as texts until the switch has said all of the table: what it says lies in memory that is used again. */

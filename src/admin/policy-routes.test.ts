@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../async/loop-turns.ts';
 import type { Lease } from '../ipam/lease.ts';
+import type { NetworkPolicy } from '../kube/network-policy.ts';
 import { parseIp } from '../net/ip.ts';
 import type { FlowStats } from '../openflow/flow-stats.ts';
 import { encodeMatch } from '../openflow/match.ts';
@@ -9,8 +10,9 @@ import { PolicyEngine } from '../policy/policy-engine.ts';
 import { onePolicy, type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
 
 /** @param flows of the table `associations` that the bridge has */
-function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = []) {
+function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], policies: readonly NetworkPolicy[] = []) {
   const engine = new PolicyEngine('node-1');
+  for (const each of policies) engine.putPolicy(each);
   engine.putPod({ namespace: 'shop', name: 'db', nodeName: 'node-1', podIps: ['10.10.0.5'], labels: {}, ports: {} });
   engine.update();
   const lease = {
@@ -40,7 +42,7 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = []) {
         rulesOf: (...of) => engine.rulesOf(...of),
         podsOf: (...of) => engine.podsOf(...of),
         leftOutAt: (...of) => engine.leftOutAt(...of),
-        pods: () => new Map([['shop/db', { is: 'free', ingress: [], egress: [] }]]),
+        pods: () => new Map([['shop/db', { is: policies.length > 0 ? 'policed' : 'free', ingress: [], egress: [] }]]),
       },
     }),
   };
@@ -73,6 +75,16 @@ describe('what is asked about policies', () => {
     expect(JSON.stringify(await setUp(learned(500)).explain(query))).toContain(remark);
     expect(JSON.stringify(await setUp(learned(400)).explain(query))).not.toContain(remark);
     expect(JSON.stringify(await setUp(learned(500)).explain({ ...query, port: '80/TCP' }))).not.toContain(remark);
+  });
+  it('calls no association allowed whose answers are denied, because a pod has used up its share', async () => {
+    const match = encodeMatch({ eth_type: 0x0800, ip_proto: 132, ip_src: 0x0a0a0107, ip_dst: 0x0a0a0005, sctp_src: 1, sctp_dst: 2 });
+    const cookie = associationCookieOf(associationShares.pods + 7);
+    const learned = Array.from({ length: 500 }, () => ({ cookie, match }));
+    const policy = { namespace: 'shop', name: 'silent', uid: 's', generation: 1, podSelector: [], egress: [] };
+    const query = { from: 'shop/far', to: 'shop/db', port: '80/SCTP' };
+    expect(await setUp(learned, [policy]).explain(query)).toMatchObject({ verdict: 'mixed' });
+    expect(await setUp([], [policy]).explain(query)).toMatchObject({ verdict: 'allow' });
+    expect(await setUp(learned).explain(query)).toMatchObject({ verdict: 'allow' });
   });
   it('finds who has an address or a name', async () => {
     const { explain } = setUp();

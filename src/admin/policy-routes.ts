@@ -65,7 +65,11 @@ export async function policyExplanation(port: PolicyPort, query: URLSearchParams
   if (wanted?.protocol !== 'SCTP') return json(view);
   const full = await readFullShares(port.openflow, signal);
   const isFull = from.addresses.some((address) => full.includes(address));
-  return json(isFull ? { ...view, remarks: [...view.remarks, usedUp(from.name)] } : view);
+  if (!isFull) return json(view);
+  // Of an association that the bridge has not learned, answers are judged as packets that open one.
+  const answers = explainConnection(node.policy, { from: to, to: from });
+  const verdict = view.verdict === 'allow' && answers.verdict !== 'allow' ? 'mixed' : view.verdict;
+  return json({ ...view, verdict, remarks: [...view.remarks, usedUp(from.name)] });
 }
 
 function usedUp(name: string): string {

@@ -7,7 +7,11 @@ export type PolicyEvidence =
   | { readonly kind: 'object'; readonly of: EvidenceList /** As the API server has it. */; readonly object: unknown }
   | EvidenceFlow
   | { readonly kind: 'failed'; readonly message: string }
-  | { readonly kind: 'end' };
+  | {
+      readonly kind: 'end';
+      /** Addresses of senders that have used up their share of SCTP associations; absent from agents before 0.23.0. */
+      readonly fullAssociationShares?: readonly string[];
+    };
 
 /** The member of an object of the API by which lists of it are told. */
 type EvidenceList = 'namespaces' | 'pods' | 'nodes' | 'networkPolicies';

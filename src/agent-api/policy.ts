@@ -106,7 +106,7 @@ export interface ConnectionPolicyView {
   readonly to: string;
   /** Absent: all ports. */
   readonly port?: string;
-  /** Of the ends that this node decides; `mixed`: it depends on the port or on the family of addresses. */
+  /** Of the ends that this node decides; `mixed`: it depends on the port or on the family of addresses, or answers may be denied. */
   readonly verdict: 'allow' | 'deny' | 'mixed';
   readonly ends: readonly ConnectionEndView[];
   /** Sentences about what is decided elsewhere or not at all. */

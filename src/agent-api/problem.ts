@@ -19,6 +19,8 @@ export const problemKinds = {
   'policy.opened': 'flows put by hand open a pod, whatever policies say, until their time is over',
   'policy.numbers':
     'numbers for policies have run out: less is allowed than they say; the namespace, its rules and its share are named ([policy](policy.md#more-networks-than-numbers)). Combine networks with the same ports into one rule',
+  'policy.associations':
+    'a sender has used up its share of SCTP associations (userspace data path): answers to further ones are denied where policies isolate an end; `about` is its address',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',

@@ -5,6 +5,7 @@ import { RepairPause } from '../admin/repair-pause.ts';
 import { NodePods } from '../attach/node-pods.ts';
 import type { AgentConfig } from '../config/agent-config.ts';
 import { DatapathProbe } from '../diagnose/datapath-capabilities.ts';
+import { associationCheck } from '../diagnose/entries/association-check.ts';
 import { watchForeignFirewall } from '../diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../diagnose/versions.ts';
 import { CniFiles } from '../install/cni-look.ts';
@@ -107,6 +108,7 @@ export function createAgent(
       looks.follow(leaseLook(gonePods), signal),
       looks.follow(routingLook(ways, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
+      looks.follow(associationCheck(openflow), signal),
       looks.follow(cni.look, signal),
       looks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, socket: stack.links.socket, peers, live, log }, signal),

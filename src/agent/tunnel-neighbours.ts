@@ -9,7 +9,7 @@ import { listNeighbours, resolveNeighbour, verifyNeighbour } from '../netlink/ne
 import { lookUpRoute } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
 import type { LiveEnvironment } from '../node/live-environment.ts';
-import { type NeighbourPorts, type NextHop, TunnelNeighbours, tunnelAddresses } from '../peers/tunnel-neighbours.ts';
+import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from '../peers/tunnel-neighbours.ts';
 import { setTunnelNeighbours } from '../reconcile/tunnel-neighbour-cache.ts';
 
 /** What the kernel says of an address that it may not or cannot send to. */
@@ -51,7 +51,7 @@ function neighbourPorts(socket: NetlinkSocket, runDir: string): NeighbourPorts {
   };
 }
 
-function nextHopOf(socket: NetlinkSocket, address: Parameters<typeof lookUpRoute>[1]): NextHop | undefined {
+function nextHopOf(socket: NetlinkSocket, address: Parameters<typeof lookUpRoute>[1]): TunnelNextHop | undefined {
   try {
     const route = lookUpRoute(socket, address);
     return route?.link === undefined ? undefined : { link: route.link, address: route.gateway ?? address };

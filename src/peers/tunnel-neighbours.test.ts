@@ -4,13 +4,13 @@ import { type Ip, parseIp } from '../net/ip.ts';
 import { type Mac, parseMac } from '../net/mac.ts';
 import { ifIndex } from '../netlink/interface-name.ts';
 import type { Neighbour } from '../netlink/neighbours.ts';
-import { type NextHop, type ResolvedHop, TunnelNeighbours, tunnelAddresses } from './tunnel-neighbours.ts';
+import { type ResolvedHop, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from './tunnel-neighbours.ts';
 
 const link = ifIndex(7);
 const signal = new AbortController().signal;
 const [oldMac, newMac] = [parseMac('0e:00:00:00:00:01'), parseMac('0e:00:00:00:00:02')];
 const router = parseIp('192.0.2.254');
-const onLink = (address: Ip): NextHop => ({ link, address });
+const onLink = (address: Ip): TunnelNextHop => ({ link, address });
 
 /** A kernel whose neighbours answer as `owners` says, one round after they were asked, and an Open vSwitch that remembers what it was given. */
 function scene({
@@ -18,7 +18,7 @@ function scene({
   nextHopOf = onLink,
 }: {
   readonly addresses: readonly Ip[];
-  readonly nextHopOf?: (ip: Ip) => NextHop | undefined;
+  readonly nextHopOf?: (ip: Ip) => TunnelNextHop | undefined;
 }) {
   const owners = new Map<string, Mac>();
   const table = new Map<string, Neighbour>();
@@ -122,7 +122,7 @@ it('verifies thousands of neighbours in turn, 32 a round', async () => {
   expect(t.cache.size).toBe(1_000);
 });
 
-it('asks nobody for an address without a route', async () => {
+it('asks no neighbour about an address without a route', async () => {
   const t = scene({ addresses: [parseIp('192.0.2.2')], nextHopOf: () => undefined });
   await t.seconds(10);
   expect(t.asked).toEqual([]);

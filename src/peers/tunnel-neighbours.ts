@@ -22,20 +22,20 @@ const SET_MS = 10_000;
 const FORGOTTEN_AFTER_MS = 600_000;
 
 /** Where the kernel sends packets for a tunnel address: the other node itself, or a router. */
-export type NextHop = Pick<Neighbour, 'link' | 'address'>;
+export type TunnelNextHop = Pick<Neighbour, 'link' | 'address'>;
 
-export type ResolvedHop = NextHop & { readonly mac: Mac };
+export type ResolvedHop = TunnelNextHop & { readonly mac: Mac };
 
 /** The node's kernel and its Open vSwitch, as far as neighbours are concerned. */
 export interface NeighbourPorts {
   /** Undefined if the kernel has no route. */
-  readonly nextHopOf: (address: Ip) => NextHop | undefined;
+  readonly nextHopOf: (address: Ip) => TunnelNextHop | undefined;
   /** Neighbours of the links of these hops, as the kernel knows them. */
-  readonly list: (hops: readonly NextHop[]) => readonly Neighbour[];
+  readonly list: (hops: readonly TunnelNextHop[]) => readonly Neighbour[];
   /** Has the kernel ask a neighbour whether its Ethernet address is still the known one. */
-  readonly verify: (hop: NextHop) => void;
+  readonly verify: (hop: TunnelNextHop) => void;
   /** Has the kernel ask the whole link who has this address. */
-  readonly resolve: (hop: NextHop) => void;
+  readonly resolve: (hop: TunnelNextHop) => void;
   /** Has Open vSwitch send tunnel packets for these next hops to these Ethernet addresses. */
   readonly set: (hops: readonly ResolvedHop[], signal: AbortSignal) => Promise<void>;
 }
@@ -48,8 +48,8 @@ interface TunnelNeighboursOptions extends NeighbourPorts {
   readonly log: Log;
 }
 
-interface Question {
-  readonly hop: NextHop;
+interface NeighbourQuestion {
+  readonly hop: TunnelNextHop;
   readonly sinceMs: number;
   /** Whether the kernel was asked to ask: what it knew before counts for nothing. */
   isAsked: boolean;
@@ -66,7 +66,7 @@ export class TunnelNeighbours {
   readonly #options: TunnelNeighboursOptions;
   /** By tunnel address, when its next hop was looked up last (ms). */
   #lookedUpMs = new Map<string, number>();
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new Map<string, NeighbourQuestion>();
   /** By next hop, the last answer; without an Ethernet address if there was none. */
   readonly #answers = new Map<string, { readonly mac: Mac | undefined; readonly atMs: number }>();
 
@@ -128,13 +128,13 @@ export class TunnelNeighbours {
   }
 
   /** @returns the answer, if there is one by now */
-  #advance(key: string, question: Question, neighbour: Neighbour | undefined): readonly ResolvedHop[] {
+  #advance(key: string, question: NeighbourQuestion, neighbour: Neighbour | undefined): readonly ResolvedHop[] {
     const { verify, resolve, now } = this.#options;
     const { hop, sinceMs, isAsked } = question;
     switch (neighbour?.state) {
       case 'permanent':
       case 'noArp':
-        this.#end(key, undefined); // an operator's entry: nobody is asked
+        this.#end(key, undefined); // an operator's entry, which the kernel does not verify
         return [];
       case 'incomplete':
       case 'probe':
@@ -179,7 +179,7 @@ export class TunnelNeighbours {
   }
 }
 
-function keyOf({ link, address }: NextHop): string {
+function keyOf({ link, address }: TunnelNextHop): string {
   return `${link} ${address.text}`;
 }
 

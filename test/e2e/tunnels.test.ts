@@ -273,6 +273,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       ];
       await inWorld('sysctl', '-qw', ...forwarding);
       await routerBecomes('0e:5e:00:00:00:fd');
+      await lab.exec(1, 'ip', 'neighbour', 'flush', 'to', router, 'dev', transport(lab.plan)); // it still answers at the MAC of its port
       await lab.exec(1, 'ip', 'route', 'replace', `${transportOf(2).text}/${hostBits}`, 'via', router, 'dev', transport(lab.plan));
       if (testDatapath === 'netdev')
         await until(

@@ -12,6 +12,8 @@ export interface Evidence {
   readonly flows: readonly HeldFlow[];
   /** Who wants each. */
   readonly owners: ReadonlyMap<HeldFlow, string>;
+  /** Addresses of senders whose share of SCTP associations is used up. */
+  readonly fullAssociationShares: readonly string[];
 }
 
 /** A pod that is not compared, and why. */
@@ -35,7 +37,7 @@ export async function readEvidence(agent: AgentClient, signal: AbortSignal): Pro
       flows.push(flow);
       if (line.owner !== undefined) owners.set(flow, line.owner);
     } else if (line.kind === 'failed') throw new SeineError('UNAVAILABLE', line.message);
-    else if (node) return { node, objects, flows, owners };
+    else if (node) return { node, objects, flows, owners, fullAssociationShares: line.fullAssociationShares ?? [] };
   }
   throw new SeineError('UNAVAILABLE', 'the answer breaks off');
 }

@@ -26,6 +26,8 @@ export interface Verification {
   readonly differences: readonly VerifiedDifference[];
   /** There may be more than are listed. */
   readonly differencesTotal: number;
+  /** Addresses of senders with so many SCTP associations that answers to further ones are denied where policies isolate an end. */
+  readonly fullAssociationShares: readonly string[];
   /** Flows of policy's tables that cannot be read, or of which the switch may take either. */
   readonly problems: readonly string[];
 }

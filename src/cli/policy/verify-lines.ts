@@ -24,10 +24,18 @@ export function verificationLines(found: Verification): string[] {
     ...leftOutRulesLines(found),
     ...(found.passing > 0 ? [`${found.passing} were different at the first look only: something was changing`] : []),
     ...found.problems.map((problem) => `NOT READABLE ${problem}`),
+    ...shareLines(found),
     ...differenceLines(found),
-    found.differencesTotal + found.problems.length === 0
+    found.differencesTotal + found.problems.length + found.fullAssociationShares.length === 0
       ? 'equal: the bridge does what the policies say'
-      : `${found.differencesTotal + found.problems.length} different`,
+      : `${found.differencesTotal + found.problems.length + found.fullAssociationShares.length} different`,
+  ];
+}
+
+function shareLines({ fullAssociationShares: full }: Verification): string[] {
+  if (full.length === 0) return [];
+  return [
+    `SCTP SHARE FULL ${listOf(full)}: answers to further associations are denied where policies isolate an end, also if policies allow them`,
   ];
 }
 

@@ -76,8 +76,8 @@ function isSame(a: VerifiedDifference, b: VerifiedDifference): boolean {
   return isOf && a.first <= b.last && b.first <= a.last;
 }
 
-function isEqual({ differencesTotal, problems }: Verification): boolean {
-  return differencesTotal + problems.length === 0;
+function isEqual({ differencesTotal, problems, fullAssociationShares }: Verification): boolean {
+  return differencesTotal + problems.length + fullAssociationShares.length === 0;
 }
 
 function verified(evidence: Evidence, only: string | undefined): Verification {
@@ -106,6 +106,7 @@ function verified(evidence: Evidence, only: string | undefined): Verification {
     ...result,
     differences: result.differences.map((each) => ({ ...each, flows: each.flows.map((flow) => flowView(flow, evidence)) })),
     problems: bytes.problems,
+    fullAssociationShares: evidence.fullAssociationShares,
   };
 }
 
