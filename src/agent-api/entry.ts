@@ -26,6 +26,7 @@ export type EntryKind =
   | 'address'
   | 'neighbour'
   | 'route'
+  | 'rule'
   | 'firewall'
   | 'setting'
   | 'interface';

@@ -38,6 +38,8 @@ import { openPolicy } from './policy.ts';
 
 /** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
+/** How long the removal of what no owner wants waits for nftables (ms). */
+const MARKING_PATIENCE_MS = 5_000;
 /** How often the node is asked again for what it refused (ms). */
 const REFUSED_RETRY_MS = 1_000;
 /** How often addresses in quarantine are looked at, and a journal that could not be written is tried again (ms). */
@@ -300,6 +302,7 @@ async function allowRemovals(
   await whenInStep([nodes, services, endpointSlices], signal);
   await peers.settled();
   await proxy.services.settled();
+  await markingBeforeRemovals(nodeState, signal);
   nodeState.allowRemovalsButPolicy();
   const { namespaces, networkPolicies, policyPods, pods } = sources;
   await whenInStep([nodes, namespaces, networkPolicies, policyPods, pods], signal);
@@ -308,6 +311,14 @@ async function allowRemovals(
   policy.removalsAllowed();
   confirmed();
   log.info('every source is in step; what no owner wants is removed from now on');
+}
+
+/**
+ * Waits until nftables marks packets for external addresses of Services, if it does so in time: routes to these addresses that an agent up to
+ * 0.22.0 has left in the main table are removed after that.
+ */
+async function markingBeforeRemovals({ firewall, reconcilers }: StartParts['nodeState'], signal: AbortSignal): Promise<void> {
+  await reconcilers.firewall.realized(firewall.revision, within(signal, MARKING_PATIENCE_MS)).catch(() => signal.throwIfAborted());
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {

@@ -29,6 +29,7 @@ import { RowPacking } from '../reconcile/row-packing.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { StandingLinks, standingPortPattern } from '../reconcile/standing-links.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
+import { externalTable } from '../serve/external-ports.ts';
 import { servicesTable } from '../serve/service-firewall.ts';
 import type { NodeChanges } from './node-changes.ts';
 import type { SwitchConnections } from './switch-connections.ts';
@@ -40,7 +41,7 @@ const SETTLE_MS = 20;
 const REST_FOR_EACH_LOOK = 4;
 
 /** Tables of the packet filter that are Seine's. */
-const ownTables: readonly string[] = [firewallTable, servicesTable, hostPortsTable];
+const ownTables: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
 
 /** The node's own stack: its kernel and its packet filter. */
 export interface NodeStack {

@@ -17,12 +17,12 @@ export function routingLook(ways: Pick<TakenWays, 'find'>, gateway: string): Loo
   };
 }
 
-function problemOf({ network, asked, link }: TakenWay, gateway: string) {
+function problemOf({ network, asked, link, mark }: TakenWay, gateway: string) {
   const where = link === undefined ? 'nowhere' : `to interface ${link}`;
   return {
     kind: 'node',
     about: `routing/${network.text}`,
     message: `a rule or route of another program leads packets for ${network.text} ${where} and not to ${gateway}`,
-    mend: `ip route get ${asked.text}; ip${asked.family === 'ipv6' ? ' -6' : ''} rule`,
+    mend: `ip route get ${asked.text}${mark === undefined ? '' : ` mark 0x${mark.toString(16)}`}; ip${asked.family === 'ipv6' ? ' -6' : ''} rule`,
   } as const;
 }

@@ -4,11 +4,12 @@ import { Batch } from '../netlink/message.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import { PortsMount } from '../netlink/ports-namespace.ts';
 import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
+import { deleteRule, listRules } from '../netlink/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-/** Of the node, of Services and of host ports. */
-const firewallTables = ['seine', 'seine-services', 'seine-host-ports'];
+/** Of the node, of Services' node ports and external addresses, and of host ports. */
+const firewallTables = ['seine', 'seine-services', 'seine-external', 'seine-host-ports'];
 /** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 const standingPortName = /^sp-\d{1,5}$/;
@@ -30,7 +31,7 @@ interface KernelPlaces {
   readonly portsPath: string;
 }
 
-/** Packet filter, routes and interfaces of this network namespace that are Seine's. */
+/** Packet filter, rules of the routing policy, routes and interfaces of this network namespace that are Seine's. */
 export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): KernelLeftovers {
   const socket = NetlinkSocket.open();
   try {
@@ -43,7 +44,7 @@ export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): K
     // With the kernel's datapath these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
     const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
     return {
-      first: [...packetFilter(), ...routes(socket, links)],
+      first: [...packetFilter(), ...rules(socket), ...routes(socket, links)],
       links: [...ofPods, ...ofSwitch].map(linkLeftover),
       pods: ofPods.flatMap(({ alias }) => (alias === undefined ? [] : [alias.split(' ', 1)[0] ?? ''])),
       names: new Set(links.map(({ name }) => name).filter((name) => !standing.some((end) => end.name === name && end.alias === undefined))),
@@ -99,6 +100,16 @@ function routes(socket: NetlinkSocket, links: readonly Link[]): Leftover[] {
   });
 }
 
+function rules(socket: NetlinkSocket): Leftover[] {
+  const found = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+    listRules(socket, family).filter(({ protocol }) => protocol === ourProtocol),
+  );
+  return found.map((rule) => ({
+    what: `${rule.family} rule of the routing policy at priority ${rule.priority}, for table ${rule.table}`,
+    remove: () => change((batch) => deleteRule(batch, rule), 'ENOENT'),
+  }));
+}
+
 function keyOf({ destination, metric, table, gateway, link }: Route): Parameters<typeof deleteRoute>[1] {
   return { destination, metric, table, gateway, link, protocol: ourProtocol };
 }
@@ -110,7 +121,7 @@ function linkLeftover({ name, alias }: Link): Leftover {
 }
 
 /** @param gone errno for an object that is gone already */
-function change(write: (batch: Batch) => void, gone: 'ESRCH' | 'ENODEV'): void {
+function change(write: (batch: Batch) => void, gone: 'ESRCH' | 'ENODEV' | 'ENOENT'): void {
   const socket = NetlinkSocket.open();
   try {
     const batch = new Batch();

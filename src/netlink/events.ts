@@ -6,6 +6,7 @@ import type { NetworkNamespace } from './namespace.ts';
 import { decodeNeighbour, type Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './neighbours.ts';
 import { decodeNetconf, type Netconf, RTM_NEWNETCONF } from './netconf.ts';
 import { decodeRoute, type Route, RTM_DELROUTE, RTM_NEWROUTE } from './routes.ts';
+import { decodeRule, RTM_DELRULE, RTM_NEWRULE, type Rule } from './rules.ts';
 import { NetlinkSocket } from './socket.ts';
 
 type Change = 'set' | 'deleted';
@@ -15,6 +16,7 @@ export type KernelEvent =
   | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
   | { readonly kind: 'address'; readonly change: Change; readonly address: Address }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
+  | { readonly kind: 'rule'; readonly change: Change; readonly rule: Rule }
   | { readonly kind: 'neighbour'; readonly change: Change; readonly neighbour: Neighbour }
   /** A setting of an interface, or of all of them, is another: forwarding, reverse path filter, proxied neighbours. */
   | { readonly kind: 'netconf'; readonly netconf: Netconf }
@@ -27,6 +29,7 @@ const groups = {
   link: [1],
   address: [5, 9],
   route: [7, 11],
+  rule: [8, 19],
   neighbour: [3],
   netconf: [24, 25],
 } as const satisfies Record<EventKind, readonly number[]>;
@@ -95,6 +98,11 @@ function decodeEvent(message: NetlinkMessage): KernelEvent | undefined {
     case RTM_DELROUTE: {
       const route = decodeRoute(message);
       return route && { kind: 'route', change: message.type === RTM_NEWROUTE ? 'set' : 'deleted', route };
+    }
+    case RTM_NEWRULE:
+    case RTM_DELRULE: {
+      const rule = decodeRule(message);
+      return rule && { kind: 'rule', change: message.type === RTM_NEWRULE ? 'set' : 'deleted', rule };
     }
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH: {

@@ -119,7 +119,7 @@ function moveToOwnTable(batch: Batch, link: IfIndex, { routing, family, table }:
 function addRules(pod: NetlinkSocket, { routing, taken, table }: { routing: PodRouting; taken: ReadonlySet<Family>; table: number }): void {
   const batch = new Batch();
   for (const { address } of routing.addresses)
-    if (taken.has(address.family)) addRule(batch, { source: address, table, priority: RULE_PRIORITY });
+    if (taken.has(address.family)) addRule(batch, { family: address.family, source: address, table, priority: RULE_PRIORITY });
   if (batch.entries.length === 0) return;
   for (const failure of pod.attempt(batch)) if (failure !== undefined && errnoOf(failure) !== 'EEXIST') throw failure;
 }

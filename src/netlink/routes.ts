@@ -135,10 +135,11 @@ function orNone(error: unknown): Route[] {
   throw error;
 }
 
-/** The route a packet to `destination` would take. Undefined if there is none. */
-export function lookUpRoute(socket: NetlinkSocket, destination: Ip): Route | undefined {
+/** The route a packet to `destination` would take. Undefined if there is none. @param mark of the packet; none if left out */
+export function lookUpRoute(socket: NetlinkSocket, destination: Ip, mark?: number): Route | undefined {
+  const request = (batch: Batch): void => lookUpRequest(batch, destination, mark);
   try {
-    return socket.get(RTM_GETROUTE, `look up the route to ${destination.text}`, (batch) => lookUpRequest(batch, destination), decodeRoute);
+    return socket.get(RTM_GETROUTE, `look up the route to ${destination.text}`, request, decodeRoute);
   } catch (error) {
     if (['ENETUNREACH', 'EHOSTUNREACH'].includes(errnoOf(error) ?? '')) return undefined;
     throw error;
@@ -185,6 +186,7 @@ const RTA_METRICS = 8;
 const RTA_MULTIPATH = 9;
 const RTA_CACHEINFO = 12;
 const RTA_TABLE = 15;
+const RTA_MARK = 16;
 const RTA_PREF = 20;
 const RTA_UID = 25;
 const RTAX_MTU = 2;
@@ -211,9 +213,10 @@ const modelled = new Set([
 
 const kindNames = new Map(Object.entries(kindNumbers).map(([name, number]) => [number as number, name as RouteKind]));
 
-function lookUpRequest(batch: Batch, destination: Ip): void {
+function lookUpRequest(batch: Batch, destination: Ip, mark: number | undefined): void {
   batch.u8(familyNumber[destination.family]).u8(addressBits(destination.family)).u8(0).u8(0).u32(0).u32(0);
   batch.attribute(RTA_DST, ipToBytes(destination));
+  if (mark !== undefined) batch.attributeU32(RTA_MARK, mark);
 }
 
 interface RtmsgFields {

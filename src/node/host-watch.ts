@@ -7,7 +7,7 @@ import type { NetlinkSocket } from '../netlink/socket.ts';
 
 interface HostWatchOptions {
   readonly socket: NetlinkSocket;
-  /** `port` of the socket by which our own addresses, routes and neighbours are made: what it does is no news. */
+  /** `port` of the socket by which our own addresses, routes, rules and neighbours are made: what it does is no news. */
   readonly ours: number;
   /** Name of the gateway interface. */
   readonly gateway: string;
@@ -35,7 +35,7 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
   close(): void;
 } {
   let index: IfIndex | undefined;
-  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour', 'netconf'], notBy: ours }, (event) => {
+  const watch = KernelEvents.open({ kinds: ['link', 'address', 'route', 'rule', 'neighbour', 'netconf'], notBy: ours }, (event) => {
     if (event.kind === 'link' && event.link.name === gateway && event.change === 'set' && event.link.index !== index) {
       index = event.link.index;
       tell.gatewayMade();
@@ -92,6 +92,8 @@ export function concernsUs(event: KernelEvent, gateway: IfIndex | undefined, isW
       return true;
     case 'route':
       return event.route.protocol === ourProtocol;
+    case 'rule':
+      return event.rule.protocol === ourProtocol;
     case 'link':
       return event.link.index === gateway;
     case 'address':

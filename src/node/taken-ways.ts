@@ -5,7 +5,9 @@ import { errnoOf } from '../netlink/errno.ts';
 import { getLink } from '../netlink/links.ts';
 import { listRoutes, lookUpRoute, ourProtocol } from '../netlink/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
+import { externalRouting } from '../pipeline/well-known.ts';
 import type { HostEntry, HostKey } from '../reconcile/host-entry.ts';
+import type { WantedRoute } from '../wanted/wanted.ts';
 
 /** Networks asked about in one look; what there is beyond that has its turn in the next. */
 const ASKED_MAX = 512;
@@ -23,7 +25,11 @@ export interface TakenWay {
   readonly asked: Ip;
   /** Index of the interface that the kernel takes; undefined if it sends nothing there. */
   readonly link: number | undefined;
+  /** Mark of the packets that the route is for; undefined if it is for all. */
+  readonly mark?: number;
 }
+
+type FoundWay = TakenWay & Pick<WantedRoute, 'destination' | 'table'>;
 
 interface TakenWaysOptions {
   readonly socket: NetlinkSocket;
@@ -47,22 +53,22 @@ export class TakenWays {
   /** @throws SeineError `UNAVAILABLE` if the kernel does not answer; `CANCELLED` */
   async find(signal: AbortSignal): Promise<readonly TakenWay[]> {
     const { socket, gateway, held } = this.#options;
-    const networks = [...(held()?.values() ?? [])].flatMap((entry) => (entry.kind === 'route' ? [entry.route.destination] : []));
+    const routes = [...(held()?.values() ?? [])].flatMap((entry) => (entry.kind === 'route' ? [entry.route] : []));
     const index = getLink(socket, gateway)?.index;
-    if (index === undefined || networks.length === 0) return [];
-    const taken: TakenWay[] = [];
-    const asked = Math.min(ASKED_MAX, networks.length);
+    if (index === undefined || routes.length === 0) return [];
+    const taken: FoundWay[] = [];
+    const asked = Math.min(ASKED_MAX, routes.length);
     for (let at = 0; at < asked; at++) {
       if (at % ASKED_AT_ONCE === ASKED_AT_ONCE - 1) await nextTurn(undefined, { signal });
-      const network = networks[(this.#from + at) % networks.length];
-      const way = network && wayTo(socket, network);
+      const route = routes[(this.#from + at) % routes.length];
+      const way = route && wayTo(socket, route);
       if (way && way.link !== index) taken.push(way);
     }
-    this.#from = (this.#from + asked) % networks.length;
+    this.#from = (this.#from + asked) % routes.length;
     if (taken.length === 0) return [];
     await idle(CONFIRMED_AFTER_MS, signal);
     const there = ourRoutes(socket, taken);
-    const confirmed = taken.filter(({ network }) => there.has(network.text)).map(({ network }) => wayTo(socket, network));
+    const confirmed = taken.filter((way) => there.has(placeOf(way))).map((way) => wayTo(socket, way));
     return confirmed.filter(({ link }) => link !== index);
   }
 }
@@ -71,15 +77,23 @@ export class TakenWays {
 function ourRoutes(socket: NetlinkSocket, taken: readonly TakenWay[]): ReadonlySet<string> {
   const families = new Set(taken.map(({ network }) => network.family));
   const routes = [...families].flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }));
-  return new Set(routes.map(({ destination }) => destination.text));
+  return new Set(routes.map(placeOf));
 }
 
-function wayTo(socket: NetlinkSocket, network: Cidr): TakenWay {
-  const asked = exampleOf(network);
+/** Destination of a route, and its table where that is not the main one. */
+function placeOf({ destination, table }: Pick<WantedRoute, 'destination' | 'table'>): string {
+  return `${destination.text} ${table === externalRouting.table ? table : ''}`;
+}
+
+/** Our own table is for packets with our mark. */
+function wayTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 'destination' | 'table'>): FoundWay {
+  const asked = exampleOf(destination);
+  const mark = table === externalRouting.table ? externalRouting.mark : undefined;
+  const way = { network: destination, destination, asked, ...(table === undefined ? {} : { table }), ...(mark && { mark }) };
   try {
-    return { network, asked, link: lookUpRoute(socket, asked)?.link };
+    return { ...way, link: lookUpRoute(socket, asked, mark)?.link };
   } catch (thrown) {
-    if (blocked.has(errnoOf(thrown) ?? '')) return { network, asked, link: undefined };
+    if (blocked.has(errnoOf(thrown) ?? '')) return { ...way, link: undefined };
     throw thrown;
   }
 }

@@ -75,3 +75,10 @@ export type TunnelType = keyof typeof tunnelCarriers;
  * carries it to another node still has the socket of the process; the bit, which only a privileged process can set, tells it from a forged one.
  */
 export const nodeTrafficMark = 0x20;
+
+/**
+ * How the node's own stack finds the bridge for ports of Services at addresses that are not the cluster's: bit of a packet's mark, the table of
+ * routes to these addresses, and the priorities of the rules that lead to it. The first rule is for marked packets; the other comes after the
+ * main table (32766) and the default one, for nodes that have no route to such an address.
+ */
+export const externalRouting = { mark: 0x1000, table: 24_158, rules: { marked: 94, otherwise: 32_800 } } as const;

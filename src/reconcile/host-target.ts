@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SeineError } from '../errors/seine-error.ts';
-import { type Family, parseIp } from '../net/ip.ts';
+import { type Cidr, type Family, parseIp } from '../net/ip.ts';
 import { parseMac } from '../net/mac.ts';
 import { deleteAddress, listAddressesOffThread, replaceAddress } from '../netlink/addresses.ts';
 import { errnoOf } from '../netlink/errno.ts';
@@ -10,8 +10,11 @@ import { Batch } from '../netlink/message.ts';
 import type { NetworkNamespace } from '../netlink/namespace.ts';
 import { deleteNeighbour, listNeighboursOffThread, type Neighbour, replaceNeighbour } from '../netlink/neighbours.ts';
 import { deleteRoute, type Route as KernelRoute, listRoutesOffThread, mainTable, ourProtocol, replaceRoute } from '../netlink/routes.ts';
+import { addRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../netlink/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
-import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, sameHostEntry } from './host-entry.ts';
+import { externalRouting } from '../pipeline/well-known.ts';
+import type { WantedRoute } from '../wanted/wanted.ts';
+import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
 import type { Plan, Target } from './target.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -27,8 +30,8 @@ const noMac = parseMac('00:00:00:00:00:00');
 const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
 
 /**
- * Seine's part of the node's own stack: the gateway interface, its addresses and permanent neighbours, and routes with
- * Seine's protocol number.
+ * Seine's part of the node's own stack: the gateway interface, its addresses and permanent neighbours, and routes and rules of the routing
+ * policy with Seine's protocol number.
  *
  * The kernel takes each message by itself, so a refused plan may be done in part; every addition can be repeated. A route replaces
  * a foreign one with the same destination and metric: the kernel has room for one.
@@ -100,11 +103,13 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     // neighbouring routes may become one, or one many.
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
-    for (const slice of slices(inOrder(put.values()))) {
+    const additions = inOrder(put.values());
+    for (const slice of slices(additions.filter(({ kind }) => kind !== 'rule'))) {
       const batch = new Batch();
       for (const entry of slice) this.#put(batch, entry, index);
       await socket.transactOffThread(batch);
     }
+    await addRules(socket, additions);
     for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
   }
 
@@ -115,6 +120,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
       for (const family of families) yield this.#ourNeighbours(await listNeighboursOffThread(socket, { family, link: link.index }));
     }
     for (const family of families) yield this.#ourRoutes(await listRoutesOffThread(socket, { family, protocol: ourProtocol }), link);
+    for (const family of families) yield ourRules(await listRulesOffThread(socket, family));
   }
 
   /** Down, without ARP, or part of another bridge it is none that anything could be wanted of. */
@@ -132,7 +138,8 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const route of routes) {
       // A route over another device compares unequal to every wanted one.
       const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
-      const found = { destination: route.destination, dev };
+      const table = route.table === externalRouting.table ? { table: route.table } : {};
+      const found = { destination: route.destination, dev, ...table };
       const via = route.gateway ? { via: route.gateway } : {};
       const src = route.source ? { src: route.source } : {};
       const foreign = foreignOfRoute(route);
@@ -157,6 +164,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const key of keys) {
       const [kind, rest] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
       if (kind === 'route') named.push(routeEntry(key, dev));
+      if (kind === 'rule') named.push({ kind, rule: ruleOfKey(key) });
       if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
     }
     return [...named, ...addresses.filter((entry) => keys.has(keyOf(entry)))];
@@ -176,7 +184,10 @@ export class HostTarget implements Target<HostKey, HostEntry> {
           deleteNeighbour(batch, { link, address: entry.neighbour.ip });
           break;
         case 'route':
-          deleteRoute(batch, { destination: entry.route.destination, protocol: ourProtocol, ...entry.foreign?.place });
+          deleteRoute(batch, { ...routeKeyOf(entry.route), ...entry.foreign?.place });
+          break;
+        case 'rule':
+          deleteRule(batch, entry.rule);
           break;
       }
     }
@@ -196,16 +207,41 @@ export class HostTarget implements Target<HostKey, HostEntry> {
         break;
       case 'route':
         replaceRoute(batch, {
-          destination: entry.route.destination,
+          ...routeKeyOf(entry.route),
           gateway: entry.route.via,
           source: entry.route.src,
           link,
           onLink: entry.route.via !== undefined,
-          protocol: ourProtocol,
         });
         break;
+      case 'rule':
+        break; // `addRules`
     }
   }
+}
+
+function routeKeyOf({ destination, table }: WantedRoute): {
+  readonly destination: Cidr;
+  readonly protocol: number;
+  readonly table?: number;
+} {
+  return { destination, protocol: ourProtocol, ...(table === undefined ? {} : { table }) };
+}
+
+function* ourRules(rules: readonly KernelRule[]): Generator<HostEntry> {
+  for (const { family, priority, table, mark, protocol, unmodelled } of rules) {
+    if (protocol !== ourProtocol) continue;
+    const rule = { family, priority, table, ...(mark === undefined ? {} : { mark }) };
+    yield { kind: 'rule', rule, ...(unmodelled ? { foreign: 'otherwise' } : {}) };
+  }
+}
+
+/** The kernel has no replacement of rules: the same one is as good. */
+async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): Promise<void> {
+  const batch = new Batch();
+  for (const entry of entries) if (entry.kind === 'rule') addRule(batch, entry.rule);
+  if (batch.entries.length === 0) return;
+  for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
 }
 
 /** Where the kernel puts routes that name neither table nor metric. */
@@ -213,7 +249,7 @@ const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 }
 
 function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
   const { table, metric, kind, mtu, nextHops, unmodelled } = route;
-  const inPlace = table === mainTable && metric === ordinaryMetric[route.destination.family];
+  const inPlace = (table === mainTable || table === externalRouting.table) && metric === ordinaryMetric[route.destination.family];
   const details = [
     ...(kind === 'unicast' ? [] : [String(kind)]),
     ...(mtu === undefined ? [] : [`mtu ${mtu}`]),
@@ -226,8 +262,9 @@ function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
 
 function routeEntry(key: HostKey, dev: string): HostEntry {
   const { destination, table, metric } = routeOfKey(key);
-  const foreign = table === undefined || metric === undefined ? {} : { foreign: { place: { table, metric } } };
-  return { kind: 'route', route: { destination, dev }, ...foreign };
+  if (table === undefined) return { kind: 'route', route: { destination, dev } };
+  if (metric === undefined) return { kind: 'route', route: { destination, dev, table } };
+  return { kind: 'route', route: { destination, dev }, foreign: { place: { table, metric } } };
 }
 
 type AddressEntry = Extract<HostEntry, { readonly kind: 'address' }>;

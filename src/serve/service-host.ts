@@ -2,10 +2,11 @@ import { familiesOf, type NodeEnvironment } from '../connectivity/environment.ts
 import { cidrContains, hostCidr, type Ip } from '../net/ip.ts';
 import { ownerOf } from '../pipeline/cookie.ts';
 import type { Transport } from '../pipeline/flow.ts';
-import { nodePortAddress, serviceNextHop } from '../pipeline/well-known.ts';
-import { isVirtual, type ServiceAddress, type ServiceIntent } from '../proxy/service-intent.ts';
+import { externalRouting, nodePortAddress, serviceNextHop } from '../pipeline/well-known.ts';
+import { isVirtual, type ServiceIntent } from '../proxy/service-intent.ts';
 import type { FirewallKey } from '../reconcile/firewall-target.ts';
 import { nothing, type WantedRoute } from '../wanted/wanted.ts';
+import { externalElements, externalFirewall, externalRules, externalTable } from './external-ports.ts';
 import type { ServedState } from './ports.ts';
 import { addressElements, portElements, serviceFirewall, servicesTable } from './service-firewall.ts';
 
@@ -70,28 +71,42 @@ export class ServiceHost {
     const { gateway } = environment();
     const families = familiesOf(environment());
     // Also where another proxy serves node ports: connections that this agent's rules have translated live in the tracker, and go on.
-    nodeState.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])) });
+    const rules = proxyAll() ? externalRules(families) : [];
+    nodeState.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])), rules });
     if (!proxyAll()) {
       nodeState.wantElements(hostOwner, new Map());
       return;
     }
-    const body = serviceFirewall({ families, gateway: gateway.name });
-    const table: readonly [FirewallKey, string] = [`table/${servicesTable}`, body];
-    nodeState.wantElements(hostOwner, new Map([table, ...addressElements(nodePortAddresses(), families)]));
+    const options = { families, gateway: gateway.name };
+    const tables: readonly (readonly [FirewallKey, string])[] = [
+      [`table/${servicesTable}`, serviceFirewall(options)],
+      [`table/${externalTable}`, externalFirewall(options)],
+    ];
+    nodeState.wantElements(hostOwner, new Map([...tables, ...addressElements(nodePortAddresses(), families)]));
   }
 
-  /** One route for each address that no configured range covers: ranges of Services may change, and nothing else is taken. */
+  /**
+   * One route for each address that no configured range covers: ranges of Services may change, and no other address is taken. A cluster address
+   * belongs to its Service with all ports. Of an external address only the Services' ports do: its route is in a table for packets that
+   * nftables marks.
+   */
   routes({ addresses }: Pick<ServiceIntent, 'addresses'>): readonly WantedRoute[] {
-    const { environment, proxyAll } = this.#options;
-    if (!proxyAll()) return [];
-    const { serviceCidrs } = environment();
-    const needsRoute = ({ ip }: ServiceAddress): boolean =>
-      !isVirtual({ ip }) && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.staysWhereItIs(ip);
-    return addresses.filter(needsRoute).map(({ ip }) => this.#route(ip));
+    if (!this.#options.proxyAll()) return [];
+    return addresses.flatMap(({ kind, ip }) => {
+      if (!this.#needsRoute(ip)) return [];
+      return kind === 'cluster' ? this.#route(ip) : { ...this.#route(ip), table: externalRouting.table };
+    });
   }
 
   elements(intent: ServiceIntent): ReadonlyMap<FirewallKey, string> {
-    return this.#options.proxyAll() ? portElements(intent, (ip) => this.isOwn(ip)) : new Map();
+    if (!this.#options.proxyAll()) return new Map();
+    const external = externalElements(intent, (ip) => this.#needsRoute(ip));
+    return new Map([...portElements(intent, (ip) => this.isOwn(ip)), ...external]);
+  }
+
+  #needsRoute(ip: Ip): boolean {
+    const { serviceCidrs } = this.#options.environment();
+    return !isVirtual({ ip }) && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.staysWhereItIs(ip);
   }
 
   #route(ip: Ip): WantedRoute {

@@ -1,8 +1,8 @@
-import type { Cidr, Ip } from '../net/ip.ts';
+import type { Cidr, Family, Ip } from '../net/ip.ts';
 import type { Mac } from '../net/mac.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 
-/** A route of the node, identified by its destination. */
+/** A route of the node, identified by its destination and table. */
 export interface WantedRoute {
   readonly destination: Cidr;
   /** Next hop, taken as reachable on `dev` whatever the routes say (`onlink`); without it the destination is on the link. */
@@ -10,6 +10,16 @@ export interface WantedRoute {
   readonly dev: string;
   /** Source address for packets that the node itself sends. */
   readonly src?: Ip;
+  /** Routing table; the main table if left out. Part of the identity. */
+  readonly table?: number;
+}
+
+/** A rule of the node's routing policy: packets with these bits of the mark, or all packets, are looked up in a table. */
+export interface WantedRule {
+  readonly family: Family;
+  readonly priority: number;
+  readonly table: number;
+  readonly mark?: number;
 }
 
 /** A permanent neighbour of the node, identified by device and address. */
@@ -43,9 +53,10 @@ export interface Wanted {
   readonly groups: readonly Group[];
   readonly meters: readonly Meter[];
   readonly routes: readonly WantedRoute[];
+  readonly rules: readonly WantedRule[];
   readonly neighbours: readonly WantedNeighbour[];
   readonly addresses: readonly HostAddress[];
   readonly links: readonly HostLink[];
 }
 
-export const nothing: Wanted = { flows: [], groups: [], meters: [], routes: [], neighbours: [], addresses: [], links: [] };
+export const nothing: Wanted = { flows: [], groups: [], meters: [], routes: [], rules: [], neighbours: [], addresses: [], links: [] };

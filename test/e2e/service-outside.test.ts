@@ -416,6 +416,12 @@ async function bind(verb: 'add' | 'del', place: string, addresses: readonly stri
   }
 }
 
+/** Has the world forward packets between nodes, as a router does. */
+async function forwardInWorld(): Promise<void> {
+  const settings = ['net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'];
+  await runIn(lab.place('world'), 'sysctl', ['-qw', ...settings], {}, AbortSignal.timeout(5_000 * slowness));
+}
+
 describe('a load balancer’s address that a node has', () => {
   const ingress = (list: readonly string[]) => ({ status: { loadBalancer: { ingress: list.map((ip) => ({ ip })) } } });
   const nobodyElse = ['192.0.2.0/24', '2001:db8:2::/48'];
@@ -460,6 +466,41 @@ describe('a load balancer’s address that a node has', () => {
     }
     expect(await lab.events('Service', second.name)).toEqual([]);
     await bind('del', 'node-1', [...first.addresses, ...second.addresses]);
+  });
+
+  it('keeps its other ports and the node port reachable from nodes without the address, and from their pods', async () => {
+    const { addresses, service } = await balanced('other-ports', {}, ['web-1']);
+    await bind('add', 'node-2', addresses);
+    await forwardInWorld();
+    for (const address of addresses) await lab.route(address, 'node-2');
+    const other = 8_090;
+    const ports = protocols.map((protocol) => ({ protocol, port: other }));
+    const lists = { tcp: addresses, udp: addresses };
+    const identity = { pod: 'process', node: 'node-2' };
+    const process = await Responder.start(identity, lab.place('node-2'), lists, ports, AbortSignal.timeout(30_000));
+    const aimsAt = (from: string, portOf: (protocol: Aim['protocol']) => number): Aim[] =>
+      at(addresses, from).map((aim) => ({ ...aim, port: portOf(aim.protocol) }));
+    for (const from of ['node-1', 'client-1', 'node-2', 'client-2', 'world']) {
+      await lab.allSee(at(addresses, from), { pods: ['web-1'], failures: [] });
+      await lab.allSee(
+        aimsAt(from, () => other),
+        { pods: ['process'], failures: [] },
+      );
+      await lab.allSee(
+        aimsAt(from, (protocol = 'tcp') => lab.nodePort(service, protocol)),
+        { pods: ['web-1'], failures: [] },
+      );
+    }
+    // Packets that the world sends to a node without the address do not travel between that node and the world until their end.
+    for (const address of addresses) await lab.route(address, 'node-3');
+    await lab.allSee(at(addresses, 'world'), { pods: ['web-1'], failures: [] });
+    await lab.allSee(
+      aimsAt('world', () => other),
+      { pods: [], failures: ['TIMEOUT'] },
+      silent,
+    );
+    process.close();
+    await bind('del', 'node-2', addresses);
   });
 
   it('with externalTrafficPolicy Local and without node ports shows the client to an endpoint there, and drops without one', {

@@ -24,6 +24,8 @@ function described(event: KernelEvent): string {
       return `${event.change} address ${event.address.address.text}`;
     case 'route':
       return `${event.change} route ${event.route.destination.text}`;
+    case 'rule':
+      return `${event.change} rule to table ${event.rule.table}`;
     case 'neighbour':
       return `${event.change} neighbour ${event.neighbour.address.text}`;
     case 'netconf':

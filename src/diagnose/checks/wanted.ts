@@ -22,7 +22,7 @@ const parts = [
   },
   {
     check: 'node.routes',
-    kinds: ['route', 'neighbour', 'address', 'link'],
+    kinds: ['route', 'rule', 'neighbour', 'address', 'link'],
     effect: 'this node itself does not reach pods or Services by them: probes, host-network pods, node ports',
   },
   {

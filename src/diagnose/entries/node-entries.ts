@@ -94,10 +94,17 @@ function hostText(entry: HostEntry): string {
     case 'neighbour':
       return `neigh ${entry.neighbour.ip.text} dev ${entry.neighbour.dev} lladdr ${entry.neighbour.mac} nud permanent`;
     case 'route': {
-      const { destination, via, dev, src } = entry.route;
+      const { destination, via, dev, src, table } = entry.route;
       const { place, details } = entry.foreign ?? {};
       const way = `${via ? ` via ${via.text}` : ''} dev ${dev}${via ? ' onlink' : ''}${src ? ` src ${src.text}` : ''}`;
-      return `route ${destination.text}${way}${place ? ` table ${place.table} metric ${place.metric}` : ''}${details ? ` ${details}` : ''}`;
+      const own = table === undefined ? '' : ` table ${table}`;
+      return `route ${destination.text}${way}${place ? ` table ${place.table} metric ${place.metric}` : own}${details ? ` ${details}` : ''}`;
+    }
+    case 'rule': {
+      const { family, priority, table, mark } = entry.rule;
+      const marked = mark === undefined ? '' : ` fwmark 0x${mark.toString(16)}/0x${mark.toString(16)}`;
+      const more = entry.foreign === undefined ? '' : ' with further conditions';
+      return `${family === 'ipv6' ? '-6 ' : ''}rule from all${marked} lookup ${table} priority ${priority}${more}`;
     }
   }
 }
