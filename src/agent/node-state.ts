@@ -41,7 +41,7 @@ const SETTLE_MS = 20;
 const REST_FOR_EACH_LOOK = 4;
 
 /** Tables of the packet filter that are Seine's. */
-const ownTables: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
+const tableNames: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
 
 /** The node's own stack: its kernel and its packet filter. */
 export interface NodeStack {
@@ -49,6 +49,8 @@ export interface NodeStack {
   readonly ports: PortsMount;
   readonly target: HostTarget;
   readonly nftables: Nftables;
+  /** The same once more, for the target alone: it works off the main thread. */
+  readonly ownTables: Nftables;
   close(): Promise<void>;
 }
 
@@ -57,14 +59,16 @@ export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
   const ports = new PortsMount(portsPathBeside(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
+  const ownTables = Nftables.open();
   const target = new HostTarget(gateway);
   const close = async (): Promise<void> => {
     await Promise.all([links.remover.close(), target.close()]);
     links.socket.close();
     nftables.close();
+    ownTables.close();
     ports.close();
   };
-  return { links, ports, target, nftables, close };
+  return { links, ports, target, nftables, ownTables, close };
 }
 
 type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'>;
@@ -104,7 +108,7 @@ export function openNodeState(
     bridge,
     switch: new SwitchTarget(database, config.ovsBridge, lock.name),
     host: stack.target,
-    firewall: new FirewallTarget(stack.nftables, ownTables),
+    firewall: new FirewallTarget(stack.ownTables, tableNames),
     settings: new SettingsTarget({
       socket: stack.links.socket,
       wanted: () => nodeState.settings,
@@ -198,8 +202,8 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
   });
   const tables = debouncedRecheck(() => reconcilers.firewall, signal);
   const firewallWatch = FirewallEvents.open({}, (change) => {
-    if (change.kind === 'overrun' || ownTables.some((table) => change.tables.has(table))) tables.ring();
-    if (change.kind === 'overrun' || [...change.tables].some((table) => !ownTables.includes(table))) changes.foreignFirewall.ring();
+    if (change.kind === 'overrun' || tableNames.some((table) => change.tables.has(table))) tables.ring();
+    if (change.kind === 'overrun' || [...change.tables].some((table) => !tableNames.includes(table))) changes.foreignFirewall.ring();
   });
   return () => {
     hostWatch.close();

@@ -102,6 +102,16 @@ export class Nftables {
     }
   }
 
+  /** Like `listTable`, in a thread of libuv's pool: ten thousand elements take some 200 ms. The same holds as for `runOffThread`. */
+  async listTableOffThread(family: NftFamily, table: string): Promise<unknown[] | undefined> {
+    try {
+      return objectsIn(await this.runOffThread(`list table ${family} ${nftName(table)}`));
+    } catch (error) {
+      if (error instanceof SeineError && error.context['missing'] === true) return undefined;
+      throw error;
+    }
+  }
+
   #check(commands: string): void {
     if (this.#state !== 'idle') throw new SeineError('INVARIANT', `nftables is ${this.#state}`);
     if (commands.includes('\0')) throw new SeineError('INVALID_INPUT', 'nftables commands contain a NUL');

@@ -53,7 +53,7 @@ function ruleList(family: Family): ListRequest<Rule> {
 
 /** Of an `RTM_NEWRULE` or `RTM_DELRULE`; undefined for other families. @throws SeineError `PROTOCOL` */
 export function decodeRule(message: NetlinkMessage): Rule | undefined {
-  const { head, attributes } = splitPayload(message.payload, HEADER_LENGTH, 'rule');
+  const { head, attributes } = splitPayload(message.payload, RULE_HEADER_LENGTH, 'rule');
   const family = familyOf(head.getUint8(0));
   if (family === undefined) return undefined;
   const mark = attributes.u32(FRA_FWMARK) ?? 0;
@@ -98,7 +98,7 @@ function textOf({ family, source, mark, table }: NewRule): string {
 export const RTM_NEWRULE = 32;
 export const RTM_DELRULE = 33;
 const RTM_GETRULE = 34;
-const HEADER_LENGTH = 12;
+const RULE_HEADER_LENGTH = 12;
 const FR_ACT_TO_TBL = 1;
 const FIB_RULE_INVERT = 2;
 const FRA_SRC = 2;

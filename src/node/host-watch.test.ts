@@ -6,6 +6,7 @@ import type { IfIndex } from '../netlink/interface-name.ts';
 import type { Link } from '../netlink/links.ts';
 import type { Neighbour } from '../netlink/neighbours.ts';
 import { ourProtocol, type Route } from '../netlink/routes.ts';
+import type { Rule } from '../netlink/rules.ts';
 import { concernsNode, concernsSettings, concernsUs } from './host-watch.ts';
 
 const gateway = 7 as IfIndex;
@@ -19,6 +20,7 @@ const neighbour = (change: 'set' | 'deleted', link: IfIndex, address: typeof pee
   neighbour: { link, address, mac: undefined, state, protocol: 0 },
 });
 const route = (protocol: number): KernelEvent => ({ kind: 'route', change: 'deleted', route: { protocol } as Route });
+const rule = (protocol: number): KernelEvent => ({ kind: 'rule', change: 'deleted', rule: { protocol } as Rule });
 
 it.each([
   ['a peer’s neighbour is removed', neighbour('deleted', gateway, peer, 'failed'), true],
@@ -28,6 +30,8 @@ it.each([
   ['a neighbour elsewhere', neighbour('deleted', other, peer, 'permanent'), false],
   ['a route of ours goes', route(ourProtocol), true],
   ['a route of another program goes', route(4), false],
+  ['a rule of ours goes', rule(ourProtocol), true],
+  ['a rule of another program goes', rule(0), false],
   ['news were lost', { kind: 'overrun' } as const, true],
 ])('%s: %#', (_, event, concerns) => {
   expect(concernsUs(event, gateway, (ip) => ip.text === peer.text)).toBe(concerns);

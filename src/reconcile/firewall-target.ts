@@ -17,6 +17,11 @@ export function elementKey(table: string, set: string, key: string): FirewallKey
 /** What a table holds, by set and key. */
 type Elements = Map<string, Map<string, string>>;
 
+/** A table that had more elements than this is listed off the main thread; another one takes the main thread a few milliseconds. */
+const MANY_ELEMENTS = 1_000;
+
+type TargetNftables = Pick<Nftables, 'listTable' | 'listTableOffThread' | 'runOffThread'>;
+
 interface PlacedElement {
   readonly table: string;
   readonly set: string;
@@ -33,25 +38,35 @@ interface PlacedElement {
  * its sets without elements: an element of such a table that no owner wants is removed.
  */
 export class FirewallTarget implements Target<FirewallKey, string> {
-  readonly #nftables: Pick<Nftables, 'listTable' | 'runOffThread'>;
+  readonly #nftables: TargetNftables;
   readonly #tables: readonly string[];
-  /** Resolves when the write under way is done, or refused. */
-  #applying: Promise<void> | undefined;
+  /** Resolves when the last use of nftables has ended: the library serves one caller at a time, and observers may call at any time. */
+  #ended: Promise<unknown> = Promise.resolve();
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
   /** As last seen or written, by table. After a failure the caller observes. */
   readonly #elements = new Map<string, Elements>();
 
-  /** @param tables every name that may belong to Seine */
-  constructor(nftables: Pick<Nftables, 'listTable' | 'runOffThread'>, tables: readonly string[]) {
+  /**
+   * @param nftables used by nothing else
+   * @param tables every name that may belong to Seine
+   */
+  constructor(nftables: TargetNftables, tables: readonly string[]) {
     this.#nftables = nftables;
     this.#tables = tables;
   }
 
-  async observe(): Promise<Map<FirewallKey, string>> {
-    while (this.#applying !== undefined) await this.#applying;
+  observe(): Promise<Map<FirewallKey, string>> {
+    return this.#alone(() => this.#observe());
+  }
+
+  apply(plan: Plan<FirewallKey, string>): Promise<void> {
+    return this.#alone(() => this.#apply(plan));
+  }
+
+  async #observe(): Promise<Map<FirewallKey, string>> {
     const held = new Map<FirewallKey, string>();
     for (const table of this.#tables) {
-      const objects = this.#nftables.listTable('inet', table);
+      const objects = await this.#list(table);
       const elements = elementsIn(objects ?? []);
       this.#elements.set(table, elements);
       if (objects === undefined) continue;
@@ -62,7 +77,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     return held;
   }
 
-  async apply({ put, remove }: Plan<FirewallKey, string>): Promise<void> {
+  async #apply({ put, remove }: Plan<FirewallKey, string>): Promise<void> {
     const bodies = new Map([...put].flatMap(([key, body]) => (isTable(key) ? [[tableOf(key), body] as const] : [])));
     const dropped = [...remove].filter(isTable).map(tableOf);
     // An element that is gone already cannot be deleted: nft of Debian 12 has no `destroy`.
@@ -73,14 +88,13 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     const commands: string[] = dropped.flatMap(withoutTable);
     for (const [table, body] of bodies) commands.push(...this.#replaced(table, body));
     for (const set of setsOf([...gone, ...come])) commands.push(this.#change(set, gone, come));
-    await this.#run(commands.join('\n'));
+    await this.#nftables.runOffThread(commands.join('\n'));
     for (const table of dropped) this.#elements.delete(table);
     for (const [table, body] of bodies) this.#keep(table, body);
     for (const { table, set, key } of gone) this.#elements.get(table)?.get(set)?.delete(key);
     for (const { table, set, key, value } of come) this.#setOf(table, set).set(key, value);
     for (const table of dropped) this.#written.delete(table);
-    for (const [table, body] of bodies)
-      this.#written.set(table, { body, fingerprint: fingerprintOf(this.#nftables.listTable('inet', table) ?? []) });
+    for (const [table, body] of bodies) this.#written.set(table, { body, fingerprint: fingerprintOf((await this.#list(table)) ?? []) });
   }
 
   /** Existing elements move into the new table; those to be removed are deleted as in any other. */
@@ -117,12 +131,16 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     return ofSet;
   }
 
-  /** The library serves one caller at a time, and observers may call at any time. */
-  async #run(commands: string): Promise<void> {
-    const running = this.#nftables.runOffThread(commands);
-    const ended = () => (this.#applying = undefined);
-    this.#applying = running.then(ended, ended);
-    await running;
+  async #list(table: string): Promise<unknown[] | undefined> {
+    let elements = 0;
+    for (const ofSet of this.#elements.get(table)?.values() ?? []) elements += ofSet.size;
+    return elements > MANY_ELEMENTS ? await this.#nftables.listTableOffThread('inet', table) : this.#nftables.listTable('inet', table);
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#ended.then(work);
+    this.#ended = turn.catch(() => undefined); // the error is the caller's
+    return turn;
   }
 }
 

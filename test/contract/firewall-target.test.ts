@@ -23,7 +23,7 @@ const elements = new Map<FirewallKey, string>([
   [elementKey('seine_sets', 'six', 'fd00::1'), ''],
 ]);
 
-async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
+async function openFirewall(): Promise<Specimen<FirewallKey, string> & { readonly listedOffThread: () => number }> {
   const name = randomName('nfc');
   const namespace = createNamedNamespace(name);
   const nftables = Nftables.open(namespace);
@@ -31,6 +31,7 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
   nft(`table ip seine {\n${chain('theirs', 'counter')}\n}`); // our name, in another family
   nft(`table inet other {\n${chain('theirs', 'ip saddr 10.0.0.1 drop')}\n}`);
   let reachable = true;
+  let listed = 0;
   const reach = (): void => {
     if (!reachable) throw new SeineError('UNAVAILABLE', 'test: no packet filter');
   };
@@ -40,12 +41,18 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string>> {
       reach();
       return nftables.listTable(...of);
     },
+    listTableOffThread: async (...of: Parameters<Nftables['listTable']>) => {
+      reach();
+      listed++;
+      return nftables.listTable(...of);
+    },
     runOffThread: async (commands: string) => {
       reach();
       return nftables.run(commands);
     },
   };
   return {
+    listedOffThread: () => listed,
     target: new FirewallTarget(inNamespace, ['seine', 'seine_sets', 'seine_a', 'seine_b', 'seine_bad']),
     equal: (a, b) => a === b,
     base: new Map([['table/seine_sets', [...sets, chain('c', 'ip saddr @to drop')].join('\n')]]),
@@ -95,6 +102,20 @@ it('keeps elements when the table of their sets is replaced, as far as the new o
   }
 });
 
+it('lists a table of many elements off the main thread', async () => {
+  const specimen = await openFirewall();
+  try {
+    const signal = AbortSignal.timeout(20_000);
+    const ports = Array.from({ length: 1_500 }, (_, at): [FirewallKey, string] => [elementKey('seine_sets', 'ports', `6 . ${at + 1}`), '']);
+    await specimen.target.apply({ put: new Map([...specimen.base, ...ports]), remove: new Set() }, signal);
+    const before = specimen.listedOffThread();
+    expect((await specimen.target.observe(signal)).size).toBe(ports.length + specimen.base.size);
+    expect(specimen.listedOffThread()).toBe(before + 1);
+  } finally {
+    await specimen.close();
+  }
+});
+
 it('can be looked at while it is written to', async () => {
   let busy = false;
   const target = new FirewallTarget(
@@ -103,6 +124,7 @@ it('can be looked at while it is written to', async () => {
         expect(busy).toBe(false);
         return undefined;
       },
+      listTableOffThread: async () => undefined,
       runOffThread: async () => {
         busy = true;
         await new Promise((resolve) => setImmediate(resolve));

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { parseCidr, parseIp } from '../../src/net/ip.ts';
 import { parseMac } from '../../src/net/mac.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import { externalRouting } from '../../src/pipeline/well-known.ts';
 import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from '../../src/reconcile/host-entry.ts';
 import { HostTarget } from '../../src/reconcile/host-target.ts';
 import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
@@ -33,6 +34,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   ip('route', 'add', '10.20.0.0/16', 'via', '198.51.100.7', 'proto', 'static');
   // Of the same destination as one of ours, at another metric: not ours.
   ip('route', 'add', '10.10.4.0/22', 'via', '198.51.100.7', 'proto', 'static', 'metric', '50');
+  ip('rule', 'add', 'fwmark', '0x1000/0x1000', 'lookup', String(externalRouting.table), 'priority', '77');
   return {
     target,
     equal: sameHostEntry,
@@ -50,6 +52,13 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
         { destination: parseCidr('10.10.4.0/22'), via: parseIp('10.10.4.1'), dev },
         { destination: parseCidr('fd00:10:0:1::/64'), via: parseIp('fd00:10:0:1::1'), dev },
         { destination: parseCidr('10.96.0.0/16'), dev, src: parseIp('10.10.0.1') },
+        { destination: parseCidr('10.96.0.0/16'), dev, table: externalRouting.table },
+        { destination: parseCidr('fd00:10:0:9::/64'), via: parseIp('fd00:10:0:1::1'), dev, table: externalRouting.table },
+      ],
+      rules: [
+        { family: 'ipv4', priority: 94, table: externalRouting.table, mark: externalRouting.mark },
+        { family: 'ipv4', priority: 32_800, table: externalRouting.table },
+        { family: 'ipv6', priority: 94, table: externalRouting.table, mark: externalRouting.mark },
       ],
     }),
     changes: host({
@@ -65,7 +74,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
     }),
     impossible: host({ routes: [{ destination: parseCidr('10.97.0.0/16'), dev, src: parseIp('203.0.113.1') }] }),
     foreign: () =>
-      ['link show other0', 'address show dev other0', 'route show proto static', 'neighbour show dev other0']
+      ['link show other0', 'address show dev other0', 'route show proto static', 'neighbour show dev other0', 'rule show priority 77']
         .map((words) => ip(...words.split(' ')))
         .join(''),
     disturb: async () => {

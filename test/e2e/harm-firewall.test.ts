@@ -13,7 +13,7 @@ afterAll(async () => {
 
 const looked = async () => {
   const lists = await Promise.all(
-    ['seine', 'seine-services'].map((table) => node.exec('nft', 'list', 'table', 'inet', table).catch(() => null)),
+    ['seine', 'seine-services', 'seine-external'].map((table) => node.exec('nft', 'list', 'table', 'inet', table).catch(() => null)),
   );
   return lists.includes(null) ? null : lists.join('').replaceAll(/ packets \d+ bytes \d+/g, '');
 };
@@ -23,6 +23,7 @@ const whole = (what: string, command: string): Harm => ({ ...nft(what, command),
 harmTests('packet filter', () => node, [
   whole('everything flushed', 'flush ruleset'),
   nft('a table deleted', 'delete table inet seine-services'),
+  nft('another table deleted', 'delete table inet seine-external'),
   whole('a table dormant', 'add table inet seine { flags dormant; }'),
   nft('a chain flushed', 'flush chain inet seine postrouting'),
   nft('a rule before ours', 'insert rule inet seine forward drop'),

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Harm, HarmLab, harmTests } from '../support/harm-lab.ts';
 import { heldStates } from '../support/held-states.ts';
 
-/** The node's own stack: the gateway, its addresses, routes and neighbours. */
+/** The node's own stack: the gateway, its addresses, routes, rules and neighbours. */
 let node: HarmLab;
 const gateway = 'antrea-gw0';
 /** Another namespace than any of the lab, and a bridge of the node that is not Open vSwitch's. */
@@ -46,6 +46,12 @@ const overGateway = async () => {
   return found.includes(null) ? null : sorted(found.join(''), /fe80|ff00|anycast/);
 };
 const ours = async () => (await Promise.all(['-4', '-6'].map((family) => ip(`${family} route show table all proto 94`)))).join('');
+const rules = async () =>
+  (await Promise.all(['-4', '-6'].map((family) => ip(`${family} rule show`))))
+    .join('')
+    .split('\n')
+    .filter((line) => line.includes('proto 94'))
+    .join('\n');
 const neighbours = async () => {
   const found = await ofGateway('neighbour show nud permanent');
   return found === null ? null : sorted(found, /^$/);
@@ -101,6 +107,12 @@ harmTests('routes', () => node, [
   harm('deleted', 'route flush proto 94', ours),
   harm('of IPv6 deleted', '-6 route flush proto 94', ours),
   alive('all over the gateway deleted', `route flush dev ${gateway}`, ours),
+]);
+harmTests('rules', () => node, [
+  harm('of marked packets deleted', 'rule delete priority 94', rules),
+  harm('of other packets deleted', '-6 rule delete priority 32800', rules),
+  harm('to another table', 'rule add priority 94 fwmark 0x1000/0x1000 lookup 77 proto 94', rules),
+  harm('a narrower one', '-6 rule add priority 94 fwmark 0x1000/0x1000 iif lo lookup 24158 proto 94', rules),
 ]);
 harmTests('routes', () => node, [
   route('blocked', ({ to }) => `replace blackhole ${to} proto 94`),

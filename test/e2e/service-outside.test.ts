@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inParallel } from '../../src/lab/demo/scene.ts';
-import { runIn } from '../../src/lab/machine/netns.ts';
+import { createNetns, deleteNetns, ipBatch, runIn } from '../../src/lab/machine/netns.ts';
 import { transportInterface } from '../../src/lab/node/topology.ts';
+import { ask, download, upload } from '../../src/lab/probe/probe.ts';
 import { Responder } from '../../src/lab/probe/responder.ts';
 import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { cidrOf, parseIp } from '../../src/net/ip.ts';
@@ -501,6 +503,38 @@ describe('a load balancer’s address that a node has', () => {
     );
     process.close();
     await bind('del', 'node-2', addresses);
+  });
+
+  it('gets ICMP errors about its connections: large answers pass a link with a smaller MTU, and those to and from a node pass the gateway’s', async () => {
+    const { addresses } = await balanced('narrow', {}, ['web-1']);
+    await forwardInWorld();
+    const [far, signal] = [`far-${randomBytes(3).toString('hex')}`, AbortSignal.timeout(30_000 * slowness)];
+    await createNetns(far, signal);
+    try {
+      // The world's end of the link is narrow, the client's is not: only an error of the world tells the endpoint.
+      await ipBatch(
+        lab.place('world'),
+        [
+          `link add narrow0 mtu 1300 type veth peer name eth0 mtu 1500 netns ${far}`,
+          'link set narrow0 up',
+          'addr add 192.0.2.9/30 dev narrow0',
+          'addr add 2001:db8:9::1/64 dev narrow0 nodad',
+        ],
+        signal,
+      );
+      const ofClient = ['addr add 192.0.2.10/30 dev eth0', 'addr add 2001:db8:9::2/64 dev eth0 nodad', 'link set eth0 up'];
+      await ipBatch(far, [...ofClient, 'route add default via 192.0.2.9', 'route add default via 2001:db8:9::1'], signal);
+      for (const from of [far, lab.place('node-1')])
+        for (const address of addresses) {
+          const probe = { from, address, port: 80, protocol: 'tcp', timeoutMs: 5_000 * slowness } as const;
+          await eventually(async () => expect(await ask(probe)).toMatchObject({ is: 'OK' }));
+          expect(await download(probe, 200_000), `${from} ${address}`).toBe(200_000);
+          expect(await upload(probe, 200_000)).toMatchObject({ is: 'OK' });
+        }
+    } finally {
+      await ipBatch(lab.place('world'), ['link delete narrow0'], signal);
+      await deleteNetns(far, signal);
+    }
   });
 
   it('with externalTrafficPolicy Local and without node ports shows the client to an endpoint there, and drops without one', {

@@ -117,6 +117,15 @@ export const heldStates = {
     alerts: repairable,
     tests: ['e2e/harm-host'],
   },
+  rules: {
+    state: 'Rules of the routing policy for external addresses of Services',
+    found: 'rule events of the kernel, at once; sweep',
+    withinMs: ANNOUNCED_MS,
+    repaired: 'set back; foreign ones with our protocol number are removed',
+    said: part('host'),
+    alerts: repairable,
+    tests: ['e2e/harm-host'],
+  },
   routing: {
     state: 'Policy rules and routes of other programs that lead packets for pods or Services elsewhere',
     found: 'look `routing`, every four seconds: the kernel is asked which way it takes',
