@@ -38,7 +38,7 @@ export const checkNames = {
   node: 'the wanted state of this node against the actual one',
   'node.ports': 'bridge and ports, from the switch database',
   'node.flows': 'flows, groups and meters, from the switch',
-  'node.routes': 'routes, addresses and neighbours, from the kernel',
+  'node.routes': 'routes, rules, addresses and neighbours, from the kernel',
   'node.firewall': 'Seine’s tables of the packet filter',
   'node.interfaces': 'pods’ pairs of interfaces, from the kernel and their namespaces',
   pods: 'the pods’ own side',

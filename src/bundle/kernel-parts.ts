@@ -4,6 +4,7 @@ import { linkStatistics, listLinks } from '../netlink/links.ts';
 import { listNeighbours } from '../netlink/neighbours.ts';
 import { Nftables, objectsIn } from '../netlink/nftables.ts';
 import { listRoutes } from '../netlink/routes.ts';
+import { listRules } from '../netlink/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { readSysctl, type SysctlName } from '../netlink/sysctl.ts';
 import type { BundlePart } from './collect.ts';
@@ -23,6 +24,10 @@ export function kernelParts(): readonly BundlePart[] {
     {
       name: 'kernel/routes.ndjson',
       gather: () => withSocket('route', (socket) => lines(families.flatMap((family) => listRoutes(socket, { family })))),
+    },
+    {
+      name: 'kernel/rules.ndjson',
+      gather: () => withSocket('route', (socket) => lines(families.flatMap((family) => listRules(socket, family)))),
     },
     {
       name: 'kernel/neighbours.ndjson',

@@ -189,7 +189,7 @@ const ports: ResourceListing<PortEntry> = {
 };
 
 const routes: ResourceListing<Entry> = {
-  about: "the node's own routes, addresses, neighbours and interface as far as they are Seine's, in the words of ip",
+  about: "the node's own routes, rules, addresses, neighbours and interface as far as they are Seine's, in the words of ip",
   namespaced: false,
   order: ({ kind, name }) => [kind, name],
   columns: [

@@ -86,6 +86,7 @@ describe('an archive', () => {
     expect(JSON.parse(has('ovsdb/open-vswitch.json'))['Interface'].length).toBeGreaterThan(3);
     expect(has('agent/log.ndjson')).toContain('"msg":"ready"');
     expect(JSON.parse(has('kernel/nftables.json')).length).toBeGreaterThan(10);
+    expect(has('kernel/rules.ndjson')).toContain('"protocol":94');
     expect(has('kernel/routes.ndjson')).toContain('antrea-gw0'.length > 0 ? '"protocol":94' : '');
     expect(has('openflow/flows.txt')).toMatch(/table=classify.* # n_packets=\d+/);
     const { token } = /^ *token: *(?<token>\S+)$/m.exec(readFileSync(labPaths(lab.plan.dir).kubeconfig, 'utf8'))?.groups ?? {};

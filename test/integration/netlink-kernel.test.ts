@@ -27,6 +27,7 @@ import {
   ourProtocol,
   replaceRoute,
 } from '../../src/netlink/routes.ts';
+import { addRule, deleteRule, listRules, type NewRule } from '../../src/netlink/rules.ts';
 import { selfTest } from '../../src/netlink/self-test.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { failureOf, inside, ip, type Lab, withNamespaces } from './netlink-fixture.ts';
@@ -383,4 +384,40 @@ describe('neighbours', () => {
         'ENOENT',
       );
     }));
+});
+
+describe('rules of the routing policy', () => {
+  it.each(['ipv4', 'ipv6'] as const)('of %s are added, listed as the kernel has them, and deleted', (family) =>
+    withVeth(({ lab, socket }) => {
+      const flag = family === 'ipv4' ? '-4' : '-6';
+      const marked: NewRule = { family, priority: 94, table: 24_158, mark: 0x1000 };
+      const plain: NewRule = { family, priority: 32_800, table: 24_158 };
+      const own = () => listRules(socket, family).filter(({ protocol }) => protocol === ourProtocol);
+      done(socket, (batch) => {
+        for (const rule of [marked, plain]) addRule(batch, rule);
+      });
+      expect(inside(lab, 'ip', flag, 'rule', 'show')).toContain('94:\tfrom all fwmark 0x1000/0x1000 lookup 24158 proto 94');
+      expect(own()).toEqual([marked, plain].map((rule) => ({ ...rule, protocol: ourProtocol, unmodelled: false })));
+      expect(errnoOf(failureOf(() => done(socket, (batch) => addRule(batch, marked))))).toBe('EEXIST');
+      for (const more of [
+        ['iif', 'lo'],
+        ['not', 'fwmark', '1'],
+        ['suppress_prefixlength', '0'],
+        ['fwmark', '0x1000/0x3000'],
+      ]) {
+        const place = ['priority', '95', 'proto', '94', 'lookup', '77'];
+        inside(lab, 'ip', flag, 'rule', 'add', ...more, ...place);
+        expect(
+          own().map(({ unmodelled }) => unmodelled),
+          more.join(' '),
+        ).toEqual([false, true, false]);
+        inside(lab, 'ip', flag, 'rule', 'delete', 'priority', '95');
+      }
+      done(socket, (batch) => {
+        for (const rule of [marked, plain]) deleteRule(batch, rule);
+      });
+      expect(own()).toEqual([]);
+      expect(errnoOf(failureOf(() => done(socket, (batch) => deleteRule(batch, plain))))).toBe('ENOENT');
+    }),
+  );
 });

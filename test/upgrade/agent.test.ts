@@ -6,6 +6,7 @@ import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { clusterIps, type DemoManifest } from '../../src/lab/demo/workload.ts';
 import { agentProgram, packageRoot } from '../../src/lab/machine/installation.ts';
+import { runIn } from '../../src/lab/machine/netns.ts';
 import { agentProcess, startAgent } from '../../src/lab/node/agent.ts';
 import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
 import { askStatus } from '../../src/lab/up.ts';
@@ -23,6 +24,8 @@ const triesMax = 4;
 /** Between a dump and the reading of the clock. */
 const slackMs = 500;
 const patienceMs = 30_000;
+/** In the ranges that a lab allows; the world sends them to the node. */
+const externalIPs = ['198.18.9.1', '2001:db8:198::9'];
 const containers = [{ name: 'responder', image: 'responder', ports: [{ containerPort: 80 }] }];
 
 /** Agents up to 0.2.0 end on these. */
@@ -48,6 +51,7 @@ beforeAll(async () => {
     ports: ['TCP', 'UDP'].map(port),
     ipFamilyPolicy: 'RequireDualStack',
     ipFamilies: ['IPv4', 'IPv6'],
+    externalIPs,
   };
   await lab.api.send(
     {
@@ -60,7 +64,17 @@ beforeAll(async () => {
   routes = [
     ...to.map(({ name, ips }) => ({ name, from, addresses: ips, service: false })),
     { name: 'Service', from, addresses: await clusterIps(lab.api, 'echo', AbortSignal.timeout(patienceMs)), service: true },
+    { name: 'external address from the node', from: lab.node(1), addresses: externalIPs, service: true },
+    { name: 'external address from the world', from: lab.plan.world, addresses: externalIPs, service: true },
   ];
+  for (const [at, address] of externalIPs.entries())
+    await runIn(
+      lab.plan.world.netns,
+      'ip',
+      ['route', 'replace', address, 'via', lab.node(1).ips[at] ?? ''],
+      {},
+      AbortSignal.timeout(patienceMs),
+    );
   for (const pod of to) await lab.untilReached(from, pod);
   // Each endpoint of each family by UDP, at least: TCP may be translated by groups.
   const translations = async () => (await lab.flows(1)).filter(({ text }) => text.includes(`:${servicePort})`)).length;
