@@ -25,12 +25,25 @@ export interface Rule extends Pick<NewRule, 'family' | 'table' | 'priority' | 'm
 
 /** Fails with `EEXIST` if there is the same one. */
 export function addRule(batch: Batch, rule: NewRule): void {
-  batch.message(RTM_NEWRULE, flag.create | flag.exclusive, `add ${textOf(rule)}`, () => ruleBody(batch, rule));
+  const { family, source, table, priority, mark } = rule;
+  batch.message(RTM_NEWRULE, flag.create | flag.exclusive, `add ${textOf(rule)}`, () => {
+    ruleHeader(batch, { family, sourceBits: source ? addressBits(family) : 0, action: FR_ACT_TO_TBL });
+    if (source) batch.attribute(FRA_SRC, ipToBytes(source));
+    batch.attributeU32(FRA_PRIORITY, priority).attributeU32(FRA_TABLE, table);
+    if (mark !== undefined) batch.attributeU32(FRA_FWMARK, mark).attributeU32(FRA_FWMASK, mark);
+    batch.attributeU8(FRA_PROTOCOL, ourProtocol);
+  });
 }
 
-/** Deletes the first rule with all of this, and with Seine's protocol number. Fails with `ENOENT` if there is none. */
-export function deleteRule(batch: Batch, rule: NewRule): void {
-  batch.message(RTM_DELRULE, 0, `delete ${textOf(rule)}`, () => ruleBody(batch, rule));
+/**
+ * Deletes the first rule at this priority for this table that has Seine's protocol number, whatever else it has: a rule that is not modelled
+ * cannot be named further. Fails with `ENOENT` if there is none.
+ */
+export function deleteRule(batch: Batch, { family, table, priority }: Pick<NewRule, 'family' | 'table' | 'priority'>): void {
+  batch.message(RTM_DELRULE, 0, `delete rule for ${family} packets to table ${table}`, () => {
+    ruleHeader(batch, { family, sourceBits: 0, action: 0 });
+    batch.attributeU32(FRA_PRIORITY, priority).attributeU32(FRA_TABLE, table).attributeU8(FRA_PROTOCOL, ourProtocol);
+  });
 }
 
 export function listRules(socket: NetlinkSocket, family: Family): Rule[] {
@@ -76,18 +89,13 @@ export function decodeRule(message: NetlinkMessage): Rule | undefined {
   };
 }
 
-function ruleBody(batch: Batch, { family, source, table, priority, mark }: NewRule): void {
-  // u8 family · destination length · source length · TOS · table · 2 reserved · action, u32 flags
-  batch
-    .u8(familyNumber[family])
-    .u8(0)
-    .u8(source ? addressBits(family) : 0)
-    .u8(0);
-  batch.u8(0).u8(0).u8(0).u8(FR_ACT_TO_TBL).u32(0);
-  if (source) batch.attribute(FRA_SRC, ipToBytes(source));
-  batch.attributeU32(FRA_PRIORITY, priority).attributeU32(FRA_TABLE, table);
-  if (mark !== undefined) batch.attributeU32(FRA_FWMARK, mark).attributeU32(FRA_FWMASK, mark);
-  batch.attributeU8(FRA_PROTOCOL, ourProtocol);
+/** `struct fib_rule_hdr`: u8 family · destination length · source length · TOS · table · 2 reserved · action, u32 flags */
+function ruleHeader(
+  batch: Batch,
+  { family, sourceBits, action }: { readonly family: Family; readonly sourceBits: number; readonly action: number },
+): void {
+  batch.u8(familyNumber[family]).u8(0).u8(sourceBits).u8(0);
+  batch.u8(0).u8(0).u8(0).u8(action).u32(0);
 }
 
 function textOf({ family, source, mark, table }: NewRule): string {

@@ -411,7 +411,8 @@ describe('rules of the routing policy', () => {
           own().map(({ unmodelled }) => unmodelled),
           more.join(' '),
         ).toEqual([false, true, false]);
-        inside(lab, 'ip', flag, 'rule', 'delete', 'priority', '95');
+        done(socket, (batch) => deleteRule(batch, { family, priority: 95, table: 77 }));
+        expect(own()).toHaveLength(2);
       }
       done(socket, (batch) => {
         for (const rule of [marked, plain]) deleteRule(batch, rule);
