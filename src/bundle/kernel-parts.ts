@@ -27,7 +27,10 @@ export function kernelParts(): readonly BundlePart[] {
     },
     {
       name: 'kernel/rules.ndjson',
-      gather: () => withSocket('route', (socket) => lines(families.flatMap((family) => listRules(socket, family)))),
+      gather: () =>
+        withSocket('route', (socket) =>
+          lines(families.flatMap((family) => listRules(socket, family).map(({ described: _, ...rule }) => rule))),
+        ),
     },
     {
       name: 'kernel/neighbours.ndjson',

@@ -4,7 +4,7 @@ import { Batch } from '../netlink/message.ts';
 import { Nftables } from '../netlink/nftables.ts';
 import { PortsMount } from '../netlink/ports-namespace.ts';
 import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
-import { deleteRule, listRules } from '../netlink/rules.ts';
+import { deleteListedRule, listRules } from '../netlink/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
@@ -106,7 +106,7 @@ function rules(socket: NetlinkSocket): Leftover[] {
   );
   return found.map((rule) => ({
     what: `${rule.family} rule of the routing policy at priority ${rule.priority}, for table ${rule.table}`,
-    remove: () => change((batch) => deleteRule(batch, rule), 'ENOENT'),
+    remove: () => change((batch) => deleteListedRule(batch, rule), 'ENOENT'),
   }));
 }
 

@@ -19,8 +19,10 @@ export interface NewRule {
 /** A rule as the kernel shows it. Source: `struct fib_rule_hdr`, `FRA_*` (linux/fib_rules.h). */
 export interface Rule extends Pick<NewRule, 'family' | 'table' | 'priority' | 'mark'> {
   readonly protocol: number;
-  /** Whether it has what `NewRule` cannot have: a rule with it is not Seine's, a source address included. */
+  /** Tells that it has conditions or an action that none of Seine's rules on the node has. */
   readonly unmodelled: boolean;
+  /** The kernel's description: `struct fib_rule_hdr` and attributes. */
+  readonly described: Uint8Array;
 }
 
 /** Fails with `EEXIST` if there is the same one. */
@@ -36,13 +38,23 @@ export function addRule(batch: Batch, rule: NewRule): void {
 }
 
 /**
- * Deletes the first rule at this priority for this table that has Seine's protocol number, whatever else it has: a rule that is not modelled
- * cannot be named further. Fails with `ENOENT` if there is none.
+ * Deletes the first rule with all of this, and with Seine's protocol number; it may have further conditions. Fails with `ENOENT` if there is
+ * none.
  */
-export function deleteRule(batch: Batch, { family, table, priority }: Pick<NewRule, 'family' | 'table' | 'priority'>): void {
-  batch.message(RTM_DELRULE, 0, `delete rule for ${family} packets to table ${table}`, () => {
-    ruleHeader(batch, { family, sourceBits: 0, action: 0 });
-    batch.attributeU32(FRA_PRIORITY, priority).attributeU32(FRA_TABLE, table).attributeU8(FRA_PROTOCOL, ourProtocol);
+export function deleteRule(batch: Batch, rule: Omit<NewRule, 'source'>): void {
+  const { family, table, priority, mark } = rule;
+  batch.message(RTM_DELRULE, 0, `delete ${textOf(rule)}`, () => {
+    ruleHeader(batch, { family, sourceBits: 0, action: FR_ACT_TO_TBL });
+    batch.attributeU32(FRA_PRIORITY, priority).attributeU32(FRA_TABLE, table);
+    if (mark !== undefined) batch.attributeU32(FRA_FWMARK, mark).attributeU32(FRA_FWMASK, mark);
+    batch.attributeU8(FRA_PROTOCOL, ourProtocol);
+  });
+}
+
+/** Deletes exactly a rule that was listed, as `ip rule flush` does: the kernel takes its own description of it. Fails with `ENOENT` if it is gone. */
+export function deleteListedRule(batch: Batch, rule: Rule): void {
+  batch.message(RTM_DELRULE, 0, `delete ${textOf(rule)}`, () => {
+    for (const byte of rule.described) batch.u8(byte);
   });
 }
 
@@ -79,6 +91,7 @@ export function decodeRule(message: NetlinkMessage): Rule | undefined {
     priority: attributes.u32(FRA_PRIORITY) ?? 0,
     ...(mask === 0 ? {} : { mark: mask }),
     protocol: attributes.u8(FRA_PROTOCOL) ?? 0,
+    described: message.payload.slice(),
     unmodelled:
       selectors ||
       inverted ||

@@ -10,7 +10,7 @@ import { Batch } from '../netlink/message.ts';
 import type { NetworkNamespace } from '../netlink/namespace.ts';
 import { deleteNeighbour, listNeighboursOffThread, type Neighbour, replaceNeighbour } from '../netlink/neighbours.ts';
 import { deleteRoute, type Route as KernelRoute, listRoutesOffThread, mainTable, ourProtocol, replaceRoute } from '../netlink/routes.ts';
-import { addRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../netlink/rules.ts';
+import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../netlink/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { externalRouting } from '../pipeline/well-known.ts';
 import type { WantedRoute } from '../wanted/wanted.ts';
@@ -164,7 +164,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const key of keys) {
       const [kind, rest] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
       if (kind === 'route') named.push(routeEntry(key, dev));
-      if (kind === 'rule') named.push({ kind, rule: ruleOfKey(key) });
+      if (kind === 'rule') named.push(ruleEntry(key));
       if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
     }
     return [...named, ...addresses.filter((entry) => keys.has(keyOf(entry)))];
@@ -187,10 +187,12 @@ export class HostTarget implements Target<HostKey, HostEntry> {
           deleteRoute(batch, { ...routeKeyOf(entry.route), ...entry.foreign?.place });
           break;
         case 'rule':
-          deleteRule(batch, entry.rule);
-          break;
+          if (entry.foreign === undefined) deleteRule(batch, entry.rule);
+          break; // a foreign one: `removeForeignRules`
       }
     }
+    await removeForeignRules(socket, batch, entries);
+    if (batch.entries.length === 0) return;
     for (const error of await socket.attemptOffThread(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
   }
 
@@ -229,11 +231,25 @@ function routeKeyOf({ destination, table }: WantedRoute): {
 }
 
 function* ourRules(rules: readonly KernelRule[]): Generator<HostEntry> {
-  for (const { family, priority, table, mark, protocol, unmodelled } of rules) {
-    if (protocol !== ourProtocol) continue;
-    const rule = { family, priority, table, ...(mark === undefined ? {} : { mark }) };
-    yield { kind: 'rule', rule, ...(unmodelled ? { foreign: 'otherwise' } : {}) };
-  }
+  for (const rule of rules) if (rule.protocol === ourProtocol) yield entryOfRule(rule);
+}
+
+function entryOfRule({ family, priority, table, mark, unmodelled }: KernelRule): HostEntry {
+  const rule = { family, priority, table, ...(mark === undefined ? {} : { mark }) };
+  return { kind: 'rule', rule, ...(unmodelled ? { foreign: 'otherwise' } : {}) };
+}
+
+function ruleEntry(key: HostKey): HostEntry {
+  return { kind: 'rule', rule: ruleOfKey(key), ...(key.endsWith('/otherwise') ? { foreign: 'otherwise' } : {}) };
+}
+
+/** Named by its key alone, a foreign rule is not told from ours: the kernel would delete the one that was added first. */
+async function removeForeignRules(socket: NetlinkSocket, batch: Batch, entries: readonly HostEntry[]): Promise<void> {
+  const keys = new Set(entries.flatMap((entry) => (entry.kind === 'rule' && entry.foreign ? [keyOf(entry)] : [])));
+  if (keys.size === 0) return;
+  for (const family of families)
+    for (const rule of await listRulesOffThread(socket, family))
+      if (rule.protocol === ourProtocol && keys.has(keyOf(entryOfRule(rule)))) deleteListedRule(batch, rule);
 }
 
 /** The kernel has no replacement of rules: the same one is as good. */
