@@ -470,7 +470,9 @@ describe('a load balancer’s address that a node has', () => {
     await bind('del', 'node-1', [...first.addresses, ...second.addresses]);
   });
 
-  it('keeps its other ports and the node port reachable from nodes without the address, and from their pods', async () => {
+  it('keeps its other ports and the node port reachable from nodes without the address, and from their pods', {
+    tags: 'hardening',
+  }, async () => {
     const { addresses, service } = await balanced('other-ports', {}, ['web-1']);
     await bind('add', 'node-2', addresses);
     await forwardInWorld();
@@ -505,7 +507,9 @@ describe('a load balancer’s address that a node has', () => {
     await bind('del', 'node-2', addresses);
   });
 
-  it('gets ICMP errors about its connections: large answers pass a link with a smaller MTU, and those to and from a node pass the gateway’s', async () => {
+  it('gets ICMP errors about its connections: large answers pass a link with a smaller MTU, and those to and from a node pass the gateway’s', {
+    tags: 'hardening',
+  }, async () => {
     const { addresses } = await balanced('narrow', {}, ['web-1']);
     await forwardInWorld();
     const [far, signal] = [`far-${randomBytes(3).toString('hex')}`, AbortSignal.timeout(30_000 * slowness)];

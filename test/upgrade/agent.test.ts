@@ -18,7 +18,7 @@ import { setUrgency, urgent } from '../support/urgency.ts';
 import { replaceAgentOf, startAgentOf } from './replaced-agent.ts';
 
 const execute = promisify(execFile);
-const hertz = 100;
+const hertz = 60;
 /** Userspace switching on a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
 const triesMax = 4;
 /** Between a dump and the reading of the clock. */
