@@ -29,8 +29,7 @@ import { RowPacking } from '../reconcile/row-packing.ts';
 import { SettingsTarget } from '../reconcile/settings-target.ts';
 import { StandingLinks, standingPortPattern } from '../reconcile/standing-links.ts';
 import { SwitchTarget } from '../reconcile/switch-target.ts';
-import { externalTable } from '../serve/external-ports.ts';
-import { servicesTable } from '../serve/service-firewall.ts';
+import { externalTable, servicesTable } from '../serve/service-firewall.ts';
 import type { NodeChanges } from './node-changes.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 

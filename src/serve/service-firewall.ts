@@ -1,8 +1,9 @@
 import type { Family, Ip } from '../net/ip.ts';
 import { nftText } from '../netlink/nft-elements.ts';
-import { nodePortAddress } from '../pipeline/well-known.ts';
+import { externalRouting, nodePortAddress } from '../pipeline/well-known.ts';
 import type { ServiceIntent } from '../proxy/service-intent.ts';
 import { elementKey, type FirewallKey } from '../reconcile/firewall-target.ts';
+import type { WantedRule } from '../wanted/wanted.ts';
 import { translationOf } from './virtual-ports.ts';
 
 /** Table of the node's packet filter that leads node ports to the bridge. */
@@ -12,7 +13,10 @@ const sets = {
   ipv4: { addresses: 'node-addresses4', ports: 'node-ports4', own: 'own-external4' },
   ipv6: { addresses: 'node-addresses6', ports: 'node-ports6', own: 'own-external6' },
 } as const satisfies Readonly<Record<Family, object>>;
-const words = { ipv4: { ip: 'ip', type: 'ipv4_addr' }, ipv6: { ip: 'ip6', type: 'ipv6_addr' } } as const;
+const words = {
+  ipv4: { ip: 'ip', type: 'ipv4_addr', icmp: 'icmp' },
+  ipv6: { ip: 'ip6', type: 'ipv6_addr', icmp: 'ipv6-icmp' },
+} as const;
 
 /** Before kube-proxy's and every other chain at `dstnat` (-100): a packet is translated by the first chain that has a rule for it. */
 const PRIORITY = -105;
@@ -43,8 +47,6 @@ export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): 
   });
   const virtual = families.map((family) => `${words[family].ip} daddr ${nodePortAddress[family].text}`);
   const invalid = families.map((family) => `${words[family].ip} saddr ${nodePortAddress[family].text} ct state invalid drop`);
-  const chain = (name: string, hook: string, rules: readonly string[]): string =>
-    `chain ${name} {\n${[`type ${hook}; policy accept;`, ...rules].join('\n')}\n}`;
   // A client that addresses the virtual address itself: only translated packets may have it.
   const guard = virtual.map((match) => `iifname != "${gateway}" ${match} ct status ! dnat drop`);
   return [
@@ -90,6 +92,90 @@ export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): R
     const instead = (kind === 'external' || kind === 'loadBalancer') && own(ip) ? translationOf(intent, address) : undefined;
     if (instead !== undefined)
       elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
+  }
+  return elements;
+}
+
+function chain(name: string, hook: string, rules: readonly string[]): string {
+  return `chain ${name} {\n${[`type ${hook}; policy accept;`, ...rules].join('\n')}\n}`;
+}
+
+/**
+ * Table of nftables that marks packets for external addresses of Services. It is not part of `seine-services`, which an agent up to 0.22.0
+ * replaces when it starts, before its own routes are in place. That agent does not know this table.
+ */
+export const externalTable = 'seine-external';
+
+const externalSets = {
+  ipv4: { addresses: 'external-addresses4', ports: 'external-ports4' },
+  ipv6: { addresses: 'external-addresses6', ports: 'external-ports6' },
+} as const satisfies Readonly<Record<Family, object>>;
+
+/** Before reverse path filters of other programs at `raw` (-300), which ask for the route of the packet's mark. */
+const BEFORE_REVERSE_PATH_FILTERS = -310;
+/** After `mangle` (-150), where other programs restore marks, and before every translation of destinations (`PRIORITY`). */
+const AFTER_OTHER_MARKS = -145;
+
+const mark = `0x${externalRouting.mark.toString(16)}`;
+const marking = `meta mark set meta mark | ${mark}`;
+
+/**
+ * The body of the table. It marks what is for a port that a Service has at an external address, so that the rules of the routing policy lead it
+ * to the bridge ({@link externalRules}); other ports of the address are routed as if there were no Service.
+ *
+ * ICMP errors about a connection to such a port are marked as well: the endpoint needs them. An answer from the bridge is marked for the sake
+ * of reverse path filters; the table of routes does not have its destination.
+ *
+ * A packet for another port that would leave the node by the interface that it came in by is dropped. A router that sends all packets for
+ * the address to this node would send it back, until its hop limit ends.
+ */
+export function externalFirewall({ families, gateway }: ServiceFirewallOptions): string {
+  const requests = families.flatMap((family) => {
+    const { ip, icmp } = words[family];
+    const { ports } = externalSets[family];
+    return [
+      `${ip} daddr . meta l4proto . th dport @${ports} ${marking} accept`,
+      `meta l4proto ${icmp} ct state related ct original ${ip} daddr . ct original protocol . ct original proto-dst @${ports} ${marking} accept`,
+    ];
+  });
+  const answers = families.map(
+    (family) => `iifname "${gateway}" ${words[family].ip} saddr . meta l4proto . th sport @${externalSets[family].ports} ${marking}`,
+  );
+  const turns = families.map((family) => `${words[family].ip} daddr @${externalSets[family].addresses} fib daddr . iif oif exists drop`);
+  return [
+    ...families.flatMap((family) => [
+      `set ${externalSets[family].addresses} { type ${words[family].type}; }`,
+      `set ${externalSets[family].ports} { type ${words[family].type} . inet_proto . inet_service; }`,
+    ]),
+    chain('answers', `filter hook prerouting priority ${BEFORE_REVERSE_PATH_FILTERS}`, answers),
+    chain('prerouting', `filter hook prerouting priority ${AFTER_OTHER_MARKS}`, [...requests, ...turns]),
+    chain('output', `route hook output priority ${AFTER_OTHER_MARKS}`, requests),
+  ].join('\n');
+}
+
+/** Rules of the routing policy that lead to the table of external addresses. */
+export function externalRules(families: readonly Family[]): readonly WantedRule[] {
+  const { mark: bits, table, rules } = externalRouting;
+  return families.flatMap((family) => [
+    { family, table, priority: rules.marked, mark: bits },
+    { family, table, priority: rules.otherwise },
+  ]);
+}
+
+/**
+ * Elements for the external addresses of one port of a Service.
+ *
+ * @param isRouted tells whether the node's own stack leads packets for an address to the bridge
+ */
+export function externalElements(
+  { family, transport, addresses }: Pick<ServiceIntent, 'family' | 'transport' | 'addresses'>,
+  isRouted: (ip: Ip) => boolean,
+): ReadonlyMap<FirewallKey, string> {
+  const elements = new Map<FirewallKey, string>();
+  for (const { kind, ip, port } of addresses) {
+    if ((kind !== 'external' && kind !== 'loadBalancer') || !isRouted(ip)) continue;
+    elements.set(elementKey(externalTable, externalSets[family].addresses, nftText(ip)), '');
+    elements.set(elementKey(externalTable, externalSets[family].ports, nftText(ip, transport, port)), '');
   }
   return elements;
 }

@@ -6,9 +6,17 @@ import { externalRouting, nodePortAddress, serviceNextHop } from '../pipeline/we
 import { isVirtual, type ServiceIntent } from '../proxy/service-intent.ts';
 import type { FirewallKey } from '../reconcile/firewall-target.ts';
 import { nothing, type WantedRoute } from '../wanted/wanted.ts';
-import { externalElements, externalFirewall, externalRules, externalTable } from './external-ports.ts';
 import type { ServedState } from './ports.ts';
-import { addressElements, portElements, serviceFirewall, servicesTable } from './service-firewall.ts';
+import {
+  addressElements,
+  externalElements,
+  externalFirewall,
+  externalRules,
+  externalTable,
+  portElements,
+  serviceFirewall,
+  servicesTable,
+} from './service-firewall.ts';
 
 const hostOwner = ownerOf('node', 'services');
 
