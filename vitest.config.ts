@@ -25,7 +25,7 @@ const shared = {
 const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 
 /** Its lab waits for periods of the agent, and does next to nothing meanwhile: it runs beside all others (build/test.mjs). */
-const waiting = 'test/e2e/looks.test.ts';
+const waiting = 'test/e2e/health-checks.test.ts';
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
 const order = [['unit'], ['e2e', 'integration', 'waiting'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
@@ -55,6 +55,7 @@ export default defineConfig({
           name: 'unit',
           include: [
             'src/**/*.test.ts',
+            'lab/**/*.test.ts',
             'test/architecture.test.ts',
             'test/names.test.ts',
             'test/exports.test.ts',
@@ -62,7 +63,7 @@ export default defineConfig({
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
             'test/support/*.test.ts',
-            'test/torture/*.test.ts',
+            'test/chaos/*.test.ts',
             'test/kubernetes/page-commands.test.ts',
             'test/fuzz/**/*.test.ts',
           ],

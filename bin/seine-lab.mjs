@@ -1,4 +1,4 @@
 #!/usr/bin/env node
 import { launch } from './launch.mjs';
 
-await launch('seine-lab.mjs', 'src/lab/main.ts');
+await launch('seine-lab.mjs', 'lab/main.ts');

@@ -1,4 +1,4 @@
 #!/usr/bin/env node
 import { launch } from './launch.mjs';
 
-await launch('seinectl.mjs', 'src/cli/main.ts');
+await launch('seinectl.mjs', 'src/seinectl/main.ts');

@@ -7,19 +7,19 @@
 import { mkdirSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
-import { builtinsAsAsked } from './builtins-as-asked.mjs';
-import { nativeWhenUsed } from './native-when-used.mjs';
-import { withoutUnusedClients } from './unused-clients.mjs';
+import { builtinsAsAsked } from './esbuild/lazy-builtins.mjs';
+import { nativeWhenUsed } from './esbuild/lazy-koffi.mjs';
+import { withoutUnusedClients } from './esbuild/stub-unused.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
 const programs = {
   'seine-agent': 'src/agent/main.ts',
-  seinectl: 'src/cli/main.ts',
-  'seine-lab': 'src/lab/main.ts',
+  seinectl: 'src/seinectl/main.ts',
+  'seine-lab': 'lab/main.ts',
   'install-cni': 'src/install/main.ts',
   // Of the demo, for the emulated machine: sources are read and compiled there a tenth as fast.
-  'seine-demo': 'src/lab/demo.ts',
+  'seine-demo': 'lab/demo.ts',
 };
 
 /** CommonJS packages inside an ES module bundle still call `require` for Node's own modules. */

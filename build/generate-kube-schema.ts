@@ -1,5 +1,5 @@
 /**
- * Writes src/lab/apiserver/schema/schema-data.ts: the field names and types of the Kubernetes kinds the lab's API server serves, read from
+ * Writes lab/apiserver/schema/schema-data.ts: the field names and types of the Kubernetes kinds the lab's API server serves, read from
  * the models of @kubernetes/client-node. Run it again after that package was updated: `node build/generate-kube-schema.ts`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ interface Attribute {
 
 const root = resolve(import.meta.dirname, '..');
 const models = join(root, 'node_modules/@kubernetes/client-node/dist/gen/models');
-const target = join(root, 'src/lab/apiserver/schema/schema-data.ts');
+const target = join(root, 'lab/apiserver/schema/schema-data.ts');
 
 const kinds = [
   'V1Namespace V1Node V1Pod V1PodTemplate V1Service V1Endpoints V1EndpointSlice V1NetworkPolicy V1ConfigMap V1Secret V1ServiceAccount CoreV1Event',

@@ -33,7 +33,7 @@ const parts = {
   },
   torture: {
     what: 'a running cluster harmed and changed in 20 steps of seed 17, and in 20 of the seed of this run',
-    args: ['--project', 'e2e', 'test/e2e/torture'],
+    args: ['--project', 'e2e', 'test/e2e/chaos'],
     env: { SEINE_TEST_TORTURE_STEPS: '20' },
   },
   hostile: {

@@ -33,7 +33,7 @@ const allSeconds = 7_200;
 const interrupted = 130;
 
 const inMachine = (...command) => ({ command });
-const demo = (...options) => inMachine('node', 'src/lab/demo.ts', '--down', '--nodes', '2', '--agent', 'dist/seine-agent.mjs', ...options);
+const demo = (...options) => inMachine('node', 'lab/demo.ts', '--down', '--nodes', '2', '--agent', 'dist/seine-agent.mjs', ...options);
 const vitest = ['vitest', 'run', '--config', 'test/arm64/vitest.config.ts'];
 
 /** The modules of the virtual machine put `gre0` and its like into every new namespace, and tests count links. ip-sysctl.rst */

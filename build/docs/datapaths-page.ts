@@ -1,4 +1,4 @@
-import { type DatapathCapabilities, datapathFeatures } from '../../src/reconcile/datapath-features.ts';
+import { type DatapathCapabilities, datapathFeatures } from '../../src/dataplane/targets/switch/datapath-features.ts';
 
 /** The table of `docs/data-paths.md`: what the tests found on each. Names are those of `seinectl status --json`. */
 export function dataPathsTable(kernel: DatapathCapabilities, userspace: DatapathCapabilities): string {

@@ -1,7 +1,7 @@
-import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/admin/metrics/metric-rows.ts';
-import { checkNames } from '../../src/agent-api/check.ts';
-import { problemKinds } from '../../src/agent-api/problem.ts';
-import { hostSettings } from '../../src/node/host-settings.ts';
+import { checkNames } from '../../src/api/check.ts';
+import { problemKinds } from '../../src/api/problem.ts';
+import { hostSettings } from '../../src/nodes/local/host-settings.ts';
+import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/operations/admin/metrics/metric-rows.ts';
 
 /** Tables of `docs/operations.md` and `docs/troubleshooting.md` that the agent's own tables say. */
 export function metricsTable(): string {

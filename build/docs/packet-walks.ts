@@ -1,7 +1,7 @@
-import { parseIp } from '../../src/net/ip.ts';
-import type { Flow } from '../../src/pipeline/flow.ts';
-import { formatFlow } from '../../src/pipeline/format.ts';
-import { virtualMac } from '../../src/pipeline/well-known.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
+import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
+import { virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
 import { ConnectionTracker } from '../../test/model/connection-tracker.ts';
 import { type Arrival, answerTo } from '../../test/model/conversation.ts';
 import type { Packet } from '../../test/model/packet.ts';

@@ -1,4 +1,4 @@
-import { switchDefault, switches } from '../../src/config/switches.ts';
+import { switchDefault, switches } from '../../src/agent/config/feature-keys.ts';
 
 /** The switches of an agent, each with its default and the release since which it exists. */
 export function switchesTable(): string {

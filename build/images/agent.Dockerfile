@@ -21,7 +21,7 @@ WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 COPY src/ovsdb/package.json src/ovsdb/
 COPY src/openflow/package.json src/openflow/
-COPY src/lab/package.json src/lab/
+COPY lab/package.json lab/
 RUN npm ci --ignore-scripts --include=optional
 COPY tsconfig.json LICENSE ./
 COPY build build

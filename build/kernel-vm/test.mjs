@@ -63,12 +63,12 @@ const parts = [
   {
     name: 'again',
     what: 'connections that come again, and the world and the node from one port',
-    files: ['test/integration/service-again.test.ts', 'test/integration/service-world.test.ts'],
+    files: ['test/integration/service-again.test.ts', 'test/integration/service-external.test.ts'],
   },
   {
     name: 'let-in',
     what: 'connections that nobody let in, and pods that nobody has decided about',
-    files: ['test/integration/let-in.test.ts'],
+    files: ['test/integration/admitted-traffic.test.ts'],
   },
   {
     name: 'policy-flows',
@@ -107,7 +107,7 @@ const parts = [
     name: 'torture',
     what: 'a running cluster harmed and changed by a seed, its node compared with what an agent makes that has never run',
     command: ({ seed = '17', from = '0', steps = '20', changes, kind }) => [
-      ...['node', 'test/torture/main.ts', '--datapath', 'system', '--patience', '12', '--hertz', '2'],
+      ...['node', 'test/chaos/main.ts', '--datapath', 'system', '--patience', '12', '--hertz', '2'],
       ...['--seed', seed, '--from', from, '--steps', steps],
       ...(changes === undefined ? [] : ['--changes', changes]),
       ...(kind === undefined ? [] : ['--kind', kind]),

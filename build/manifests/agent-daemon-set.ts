@@ -1,6 +1,6 @@
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import type { Container, EnvVar, Probe, Volume, VolumeMount } from 'kubernetes-types/core/v1.d.ts';
-import { defaultPaths } from '../../src/agent-api/default-paths.ts';
+import { defaultPaths } from '../../src/api/default-paths.ts';
 import { agentName } from './access.ts';
 import { agentConfigKey, agentConfigPath, configName, conflistKey } from './configuration.ts';
 import { agentGrants, type Grants, insideCniBin, insideCniConf, installGrants } from './grants.ts';

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { parse, stringify } from 'yaml';
-import { parseConfig } from '../../src/config/agent-config.ts';
+import { parseConfig } from '../../src/agent/config/agent-config.ts';
 import { hasMetricsByTls } from './grants.ts';
 import { manifestParts, poolParts, uninstallParts } from './manifest.ts';
 import { clusterSizes, defaultOptions, distributions, type ManifestOptions } from './options.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { defaultPaths } from '../../src/agent-api/default-paths.ts';
-import { settingsSchema } from '../../src/config/agent-config.ts';
-import { policyModes } from '../../src/connectivity/environment.ts';
+import { settingsSchema } from '../../src/agent/config/agent-config.ts';
+import { defaultPaths } from '../../src/api/default-paths.ts';
+import { policyModes } from '../../src/dataplane/compile/environment.ts';
 import { access } from './access.ts';
 import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';

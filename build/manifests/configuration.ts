@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ConfigMap, Namespace } from 'kubernetes-types/core/v1.d.ts';
-import { chainConfList } from '../../src/lab/kubelet/cni-conf.ts';
+import { chainConfList } from '../../lab/kubelet/cni-conf.ts';
 import { liveSettingsName } from './grants.ts';
 import { type ManifestOptions, namespace } from './options.ts';
 import { labelsOf, type Part, pooledLabels } from './part.ts';

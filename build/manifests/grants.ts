@@ -141,7 +141,7 @@ export interface Permission {
 
 const follow = ['list', 'watch'];
 
-/** The ConfigMap that agents follow; src/kube/live-settings.ts. */
+/** The ConfigMap that agents follow; src/kubernetes/resources/live-settings.ts. */
 export const liveSettingsName = 'seine-live';
 
 /** Everything the agent may ask the API server for. A test runs agents with these alone, and shows that each is used. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { PolicyMode } from '../../src/connectivity/environment.ts';
+import type { PolicyMode } from '../../src/dataplane/compile/environment.ts';
 import type { LeftToPools, Pool } from './pool.ts';
 
 /** What differs from cluster to cluster; everything else of the manifest is fixed. */

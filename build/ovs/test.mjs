@@ -33,13 +33,13 @@ const parts = {
   demo,
   integration: (env, path) => tests(['--project', 'integration', ...path], env),
   e2e: (env, path) => tests(['--project', 'e2e', '--project', 'waiting', ...path], env),
-  torture: async (env) => counted(await script(['test/torture/main.ts'], env)),
+  torture: async (env) => counted(await script(['test/chaos/main.ts'], env)),
   upgrade: (_, __, other) => tests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
 
 /** Each of its checks counts, if all hold. */
 async function demo(env) {
-  const args = ['src/lab/demo.ts', '--dir', `/run/seine-ovs-${process.pid}`, '--down', '--json'];
+  const args = ['lab/demo.ts', '--dir', `/run/seine-ovs-${process.pid}`, '--down', '--json'];
   const last = await lastLineOf(pinnedNode(), args, { cwd: root, env });
   return last === undefined ? counted(1) : counted(0, { passed: JSON.parse(last).checks.length, failed: 0 });
 }

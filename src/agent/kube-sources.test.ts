@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ReplicaStore } from '../kube/replica.ts';
+import { ReplicaStore } from '../kubernetes/client/replica/replica.ts';
 import { firstListsSpanMs, type JudgedSource, untilTurnToList, warnOfWatchedPods, whenInStep } from './kube-sources.ts';
 
 it('waits until every source is in step at the same moment, though each has been before', async () => {

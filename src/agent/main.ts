@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
-import { Observability } from '../admin/observability.ts';
-import { seineVersion } from '../agent-api/version.ts';
-import { configInForce, keepConfig } from '../config/config-file.ts';
-import { SeineError } from '../errors/seine-error.ts';
-import { privateFolder } from '../files/private-folder.ts';
-import { createLog, type Log } from '../log/log.ts';
-import type { NodeStateEvents } from '../reconcile/node-parts.ts';
+import { seineVersion } from '../api/version.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { privateFolder } from '../base/files/private-folder.ts';
+import { createLog, type Log } from '../base/log/log.ts';
+import type { NodeStateEvents } from '../dataplane/targets/target-options.ts';
+import { Observability } from '../operations/admin/observability.ts';
 import { createAgent } from './agent.ts';
+import { configInForce, keepConfig } from './config/config-file.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 

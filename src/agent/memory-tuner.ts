@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { idle } from '../async/pause.ts';
+import { idle } from '../base/async/pause.ts';
 import { returnFreeMemory } from '../netlink/free-memory.ts';
 
 /** How often it is looked how busy the event loop was (ms). */

@@ -1,4 +1,4 @@
-import { Doorbell } from '../async/doorbell.ts';
+import { Doorbell } from '../base/async/wake-signal.ts';
 
 /** What kernel and switch report, for the parts of the agent that follow it. */
 export class NodeChanges {

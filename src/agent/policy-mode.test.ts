@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { parseConfig } from '../config/agent-config.ts';
-import type { NodeEnvironment } from '../connectivity/environment.ts';
-import { type LiveSettings, liveSettingsKey } from '../kube/live-settings.ts';
-import type { Node } from '../kube/node.ts';
-import { ReplicaStore } from '../kube/replica.ts';
-import { silentLog } from '../log/log.ts';
+import { silentLog } from '../base/log/log.ts';
+import type { NodeEnvironment } from '../dataplane/compile/environment.ts';
+import { ReplicaStore } from '../kubernetes/client/replica/replica.ts';
+import { type LiveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
+import type { Node } from '../kubernetes/resources/node.ts';
+import { parseConfig } from './config/agent-config.ts';
 import { tellPolicyMode } from './policy-mode.ts';
 
 const node: Node = { name: 'n1', uid: 'u', podCidrs: [], internalIps: [], deleting: false };

@@ -1,11 +1,11 @@
-import type { AgentConfig } from '../config/agent-config.ts';
-import type { PolicyMode } from '../connectivity/environment.ts';
-import { type LiveSettings, liveSettingsKey } from '../kube/live-settings.ts';
-import type { Node } from '../kube/node.ts';
-import type { Replica } from '../kube/replica.ts';
-import type { Log } from '../log/log.ts';
-import type { LiveEnvironment } from '../node/live-environment.ts';
-import { policyModeFaults } from '../node/policy-mode.ts';
+import type { Log } from '../base/log/log.ts';
+import type { PolicyMode } from '../dataplane/compile/environment.ts';
+import type { Replica } from '../kubernetes/client/replica/replica.ts';
+import { type LiveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
+import type { Node } from '../kubernetes/resources/node.ts';
+import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
+import { policyModeFaults } from '../nodes/local/policy-mode.ts';
+import type { AgentConfig } from './config/agent-config.ts';
 
 interface PolicyModeOptions {
   readonly config: Pick<AgentConfig, 'nodeName' | 'policy'>;

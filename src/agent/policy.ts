@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
-import type { NodePods } from '../attach/node-pods.ts';
-import type { AgentConfig } from '../config/agent-config.ts';
-import { familiesOf } from '../connectivity/environment.ts';
-import { type BridgeBefore, Enforcement } from '../enforce/enforcement.ts';
-import { PolicyProgramming } from '../enforce/policy-programming.ts';
-import { Suspensions } from '../enforce/suspensions.ts';
-import { StateFile } from '../files/state-file.ts';
-import type { Log } from '../log/log.ts';
-import type { LiveEnvironment } from '../node/live-environment.ts';
-import type { PeerPodNetworks } from '../peers/peer-pod-networks.ts';
-import { PolicyFlows } from '../policy-flows/policy-flows.ts';
-import { policyTables } from '../policy-flows/rows.ts';
-import { bridgeBefore } from '../reconcile/bridge-before.ts';
-import type { NodeState } from '../reconcile/node-state.ts';
-import { recoveredFlows } from '../reconcile/recovered-flows.ts';
+import { StateFile } from '../base/files/state-file.ts';
+import type { Log } from '../base/log/log.ts';
+import { familiesOf } from '../dataplane/compile/environment.ts';
+import { bridgeBefore } from '../dataplane/targets/bridge/previous-bridge.ts';
+import { recoveredFlows } from '../dataplane/targets/bridge/recovered-flows.ts';
+import type { NodeState } from '../dataplane/targets/node-state.ts';
+import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
+import type { PeerPodNetworks } from '../nodes/peers/peer-pod-networks.ts';
+import type { NodePods } from '../pods/network/node-pods.ts';
+import { type BridgeBefore, Enforcement } from '../policy/controller/enforcement.ts';
+import { PolicyProgramming } from '../policy/controller/policy-programming.ts';
+import { Suspensions } from '../policy/controller/suspensions.ts';
+import { PolicyFlows } from '../policy/flows/policy-flows.ts';
+import { policyTables } from '../policy/flows/rows.ts';
+import type { AgentConfig } from './config/agent-config.ts';
 import { isKnown, type KubeSources, whenListsTried } from './kube-sources.ts';
 
 /** How long a start on a bridge with policy waits for lists to come, so that policies and what they look at are of one moment (ms). */

@@ -1,21 +1,21 @@
 import { join } from 'node:path';
-import type { Debouncer } from '../async/debouncer.ts';
-import type { AgentConfig } from '../config/agent-config.ts';
-import type { SeineError } from '../errors/seine-error.ts';
-import type { Log } from '../log/log.ts';
-import { BridgeLock } from '../node/bridge-lock.ts';
-import type { Readiness } from '../node/readiness.ts';
-import { OpenFlowConnection } from '../openflow/connection.ts';
-import { type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from '../openflow/flow-monitor.ts';
+import type { Debouncer } from '../base/async/debouncer.ts';
+import { ByteWriter } from '../base/bytes/bytes.ts';
+import type { SeineError } from '../base/errors/seine-error.ts';
+import type { Log } from '../base/log/log.ts';
+import { PacketInbox } from '../dataplane/packet-io/packet-inbox.ts';
+import { isLearned } from '../dataplane/pipeline/cookie.ts';
+import type { LearnedFlows } from '../dataplane/targets/bridge/learned-flows.ts';
+import { isHiding } from '../dataplane/targets/bridge/openflow-settings.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../dataplane/targets/switch/switch-database.ts';
+import { BridgeLock } from '../nodes/local/bridge-lock.ts';
+import type { Readiness } from '../nodes/local/readiness.ts';
+import { OpenFlowConnection } from '../openflow/connection/connection.ts';
+import { type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from '../openflow/flows/flow-monitor.ts';
 import { encodeMessage } from '../openflow/message.ts';
 import { messageType, OPENFLOW_15, readHeader } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
-import { PacketInbox } from '../packet-in/packet-inbox.ts';
-import { isLearned } from '../pipeline/cookie.ts';
-import type { LearnedFlows } from '../reconcile/learned-flows.ts';
-import { isHiding } from '../reconcile/openflow-settings.ts';
-import { openSwitchDatabase, type SwitchDatabase } from '../reconcile/switch-database.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import type { AgentConfig } from './config/agent-config.ts';
 
 /** The connections to Open vSwitch: its database, the bridge, and the bridge's packets for the agent. */
 export interface SwitchConnections {

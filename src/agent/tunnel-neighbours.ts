@@ -1,16 +1,16 @@
-import type { AgentConfig } from '../config/agent-config.ts';
-import { SeineError } from '../errors/seine-error.ts';
-import type { PeerSource } from '../kube/peer-source.ts';
-import type { Log } from '../log/log.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import type { Log } from '../base/log/log.ts';
+import { setTunnelNeighbours } from '../dataplane/reconcile/tunnel-neighbour-cache.ts';
+import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import { getLink } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
-import { listNeighbours, resolveNeighbour, verifyNeighbour } from '../netlink/neighbours.ts';
-import { lookUpRoute } from '../netlink/routes.ts';
+import { listNeighbours, resolveNeighbour, verifyNeighbour } from '../netlink/routing/neighbours.ts';
+import { lookUpRoute } from '../netlink/routing/routes.ts';
 import type { NetlinkSocket } from '../netlink/socket.ts';
-import type { LiveEnvironment } from '../node/live-environment.ts';
-import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from '../peers/tunnel-neighbours.ts';
-import { setTunnelNeighbours } from '../reconcile/tunnel-neighbour-cache.ts';
+import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
+import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from '../nodes/peers/tunnel-neighbours.ts';
+import type { AgentConfig } from './config/agent-config.ts';
 
 /** What the kernel says of an address that it may not or cannot send to. */
 const unreachable = new Set(['EINVAL', 'EACCES']);

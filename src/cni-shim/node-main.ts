@@ -1,4 +1,4 @@
-import { seineVersion } from '../agent-api/version.ts';
+import { seineVersion } from '../api/version.ts';
 import { createNodeHost } from './node-host.ts';
 import { runPlugin } from './plugin.ts';
 import { probeAgent } from './probe.ts';

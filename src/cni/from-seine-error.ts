@@ -1,4 +1,4 @@
-import { type ErrorCode, SeineError } from '../errors/seine-error.ts';
+import { type ErrorCode, SeineError } from '../base/errors/seine-error.ts';
 import { type CniCode, CniError, cniCodes } from './errors.ts';
 
 /** The step that failed, where the code alone does not tell. */

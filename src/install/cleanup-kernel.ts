@@ -1,10 +1,10 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { deleteLink, type Link, listLinks } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
-import { Nftables } from '../netlink/nftables.ts';
-import { PortsMount } from '../netlink/ports-namespace.ts';
-import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routes.ts';
-import { deleteListedRule, listRules } from '../netlink/rules.ts';
+import { Nftables } from '../netlink/nftables/nftables.ts';
+import { PortsMount } from '../netlink/pod-interfaces/ports-namespace.ts';
+import { deleteRoute, listRoutes, localTable, ourProtocol, type Route } from '../netlink/routing/routes.ts';
+import { deleteListedRule, listRules } from '../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { within } from '../async/within.ts';
-import { SeineError } from '../errors/seine-error.ts';
+import { within } from '../base/async/time-limit.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { OvsdbClient } from '../ovsdb/client.ts';
 import { openVswitch } from '../ovsdb/schema/open-vswitch.ts';
 import type { Leftover } from './leftover.ts';

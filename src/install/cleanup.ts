@@ -1,17 +1,17 @@
 import { existsSync, readdirSync, readlinkSync, rmdirSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
-import { SeineError } from '../errors/seine-error.ts';
-import { privateFolder } from '../files/private-folder.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { privateFolder } from '../base/files/private-folder.ts';
 import { removeMountPoint } from '../netlink/namespace.ts';
-import { portsPathBeside } from '../netlink/ports-namespace.ts';
-import { descriptorOf, peerCredentials } from '../netlink/unix-peer.ts';
+import { portsPathBeside } from '../netlink/pod-interfaces/ports-namespace.ts';
+import { descriptorOf, peerCredentials } from '../netlink/sockets/unix-peer.ts';
+import { removeFile } from './atomic-file.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
 import { switchLeftovers } from './cleanup-switch.ts';
 import { installedFiles } from './install.ts';
 import type { Folders } from './install-paths.ts';
 import type { Leftover } from './leftover.ts';
-import { removeFile } from './whole-file.ts';
 
 export interface CleanupOptions {
   readonly folders: Folders;

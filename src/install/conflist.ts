@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 /** The name of Seine's plugin in `plugins[].type`, and of its file. */
 export const ownPlugin = 'seine';

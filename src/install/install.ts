@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SeineError } from '../errors/seine-error.ts';
-import { privateFolder } from '../files/private-folder.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { privateFolder } from '../base/files/private-folder.ts';
+import { placeFile, removeFile } from './atomic-file.ts';
 import { type ConfList, isForeign, ownPlugin, parseConfList, withVersions } from './conflist.ts';
 import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pluginMode } from './install-paths.ts';
 import { pluginVersions } from './plugin-versions.ts';
-import { placeFile, removeFile } from './whole-file.ts';
 
 /** containerd and CRI-O call it for every pod, whatever the list says. */
 const loopback = 'loopback';

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { install, remove, rollBack, type Say } from './install.ts';
 
 const usage = `Usage: install-cni install|remove|rollback [options]

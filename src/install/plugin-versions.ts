@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { z } from 'zod';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 const patienceMs = 10_000;
 const answer = z.object({ supportedVersions: z.array(z.string()).min(1) });

@@ -1,5 +1,5 @@
-import type { Family, Ip } from '../net/ip.ts';
-import { ipToBytes } from '../net/ip.ts';
+import type { Family, Ip } from '../base/net/ip.ts';
+import { ipToBytes } from '../base/net/ip.ts';
 import type { Attributes } from './attributes.ts';
 import { familyNumber, ipIn } from './kernel-values.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';

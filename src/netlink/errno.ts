@@ -1,5 +1,5 @@
 import { getSystemErrorName } from 'node:util';
-import { type ErrorDetails, SeineError } from '../errors/seine-error.ts';
+import { type ErrorDetails, SeineError } from '../base/errors/seine-error.ts';
 
 /**
  * A refusal of the kernel as `REFUSED`, with `errno` (its name, e.g. `EEXIST`) and `call` in the context.

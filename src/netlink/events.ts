@@ -1,12 +1,12 @@
-import { type Address, decodeAddress, RTM_DELADDR, RTM_NEWADDR } from './addresses.ts';
 import { EventSocket, receiveQueueBytes } from './event-socket.ts';
 import { decodeLink, type Link, RTM_DELLINK, RTM_NEWLINK } from './links.ts';
 import type { NetlinkMessage } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { decodeNeighbour, type Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './neighbours.ts';
-import { decodeNetconf, type Netconf, RTM_NEWNETCONF } from './netconf.ts';
-import { decodeRoute, type Route, RTM_DELROUTE, RTM_NEWROUTE } from './routes.ts';
-import { decodeRule, RTM_DELRULE, RTM_NEWRULE, type Rule } from './rules.ts';
+import { type Address, decodeAddress, RTM_DELADDR, RTM_NEWADDR } from './routing/addresses.ts';
+import { decodeNeighbour, type Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './routing/neighbours.ts';
+import { decodeNetconf, type Netconf, RTM_NEWNETCONF } from './routing/netconf.ts';
+import { decodeRoute, type Route, RTM_DELROUTE, RTM_NEWROUTE } from './routing/routes.ts';
+import { decodeRule, RTM_DELRULE, RTM_NEWRULE, type Rule } from './routing/rules.ts';
 import { NetlinkSocket } from './socket.ts';
 
 type Change = 'set' | 'deleted';

@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 /** Number of a network interface; unique within its namespace. */
 export type IfIndex = number & { readonly brand: 'IfIndex' };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { decodeDatapath } from './kernel-datapath.ts';
 
 /** As a little-endian machine's kernel answers; made by hand from linux/genetlink.h and linux/openvswitch.h. */

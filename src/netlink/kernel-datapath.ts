@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';

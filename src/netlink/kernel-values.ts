@@ -1,6 +1,6 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { addressBits, type Cidr, cidrOf, type Family, type Ip, ipFromBytes, ipFromValue } from '../net/ip.ts';
-import { type Mac, macFromBytes } from '../net/mac.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { addressBits, type Cidr, cidrOf, type Family, type Ip, ipFromBytes, ipFromValue } from '../base/net/ip.ts';
+import { type Mac, macFromBytes } from '../base/net/mac.ts';
 import { type IfIndex, ifIndex } from './interface-name.ts';
 
 /** `AF_INET` and `AF_INET6`. */

@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 import { changeLink, deleteLink, deleteLinkGroup } from './links.ts';
 import { Batch } from './message.ts';

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { type Mac, macToBytes } from '../net/mac.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { type Mac, macToBytes } from '../base/net/mac.ts';
 import { type IfIndex, interfaceName } from './interface-name.ts';
 import { linkIn, macIn, optionalLinkIn } from './kernel-values.ts';
 import { type Batch, flag, type NetlinkMessage, splitPayload } from './message.ts';

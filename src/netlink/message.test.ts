@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseCidr, parseIp } from '../net/ip.ts';
-import { parseMac } from '../net/mac.ts';
-import { decodeAddress, replaceAddress } from './addresses.ts';
+import { parseCidr, parseIp } from '../base/net/ip.ts';
+import { parseMac } from '../base/net/mac.ts';
 import { Attributes, attributesIn } from './attributes.ts';
 import { ifIndex } from './interface-name.ts';
 import { changeLink, createBridge, createDummy, createVeth, decodeLink, deleteLink } from './links.ts';
 import { Batch, messagesIn, type NetlinkMessage } from './message.ts';
-import { decodeNeighbour, replaceNeighbour } from './neighbours.ts';
-import { decodeRoute, deleteRoute, replaceRoute } from './routes.ts';
+import { decodeAddress, replaceAddress } from './routing/addresses.ts';
+import { decodeNeighbour, replaceNeighbour } from './routing/neighbours.ts';
+import { decodeRoute, deleteRoute, replaceRoute } from './routing/routes.ts';
 
 const link = ifIndex(7);
 const mac = parseMac('0a:01:02:03:04:05');

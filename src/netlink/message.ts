@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { Attributes, aligned } from './attributes.ts';
 import { littleEndian } from './sys.ts';
 

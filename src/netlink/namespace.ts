@@ -1,5 +1,5 @@
 import { fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 import { fileSystemType, ioctl, mount, type OwnedFd, open, setns, umount, unshare, warmThreadPool } from './sys.ts';
 

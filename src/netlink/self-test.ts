@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 import { getLink } from './links.ts';
 import { NetlinkSocket } from './socket.ts';

@@ -1,9 +1,9 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { Attributes, aligned } from './attributes.ts';
 import { amended, errnoOf, kernelError } from './errno.ts';
 import { Batch, control, flag, headerLength, messagesIn, type NetlinkMessage } from './message.ts';
 import type { NetworkNamespace } from './namespace.ts';
-import { SOCK_RAW, SOL_SOCKET } from './socket-address.ts';
+import { SOCK_RAW, SOL_SOCKET } from './sockets/socket-address.ts';
 import {
   bind,
   getSocketOption,

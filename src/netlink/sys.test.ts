@@ -7,9 +7,9 @@ import { errnoName, errnoOf } from './errno.ts';
 import { interfaceName } from './interface-name.ts';
 import { Batch } from './message.ts';
 import { namedPath } from './namespace.ts';
+import { descriptorOf } from './sockets/unix-peer.ts';
 import { loadLibrary, OwnedFd, open, receive, send, socket } from './sys.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
-import { descriptorOf } from './unix-peer.ts';
 
 function thrownBy(action: () => unknown): unknown {
   try {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import koffi, { type KoffiFunc, type LibraryHandle } from 'koffi';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { kernelError } from './errno.ts';
 
 /*

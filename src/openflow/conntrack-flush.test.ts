@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../net/ip.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { ByteWriter } from '../base/bytes/bytes.ts';
+import { parseIp } from '../base/net/ip.ts';
 import { type ConntrackMatch, writeConntrackFlush } from './conntrack-flush.ts';
 
 function hex(match: ConntrackMatch): string {

@@ -1,5 +1,5 @@
-import { type Ip, ipToBytes } from '../net/ip.ts';
-import type { ByteWriter } from '../wire/bytes.ts';
+import type { ByteWriter } from '../base/bytes/bytes.ts';
+import { type Ip, ipToBytes } from '../base/net/ip.ts';
 import { writeProperty } from './properties.ts';
 import { beginNicira, endMessage } from './protocol.ts';
 

@@ -1,6 +1,6 @@
-import { SeineError } from '../errors/seine-error.ts';
-import type { ByteWriter } from '../wire/bytes.ts';
-import { ByteReader } from '../wire/bytes.ts';
+import type { ByteWriter } from '../base/bytes/bytes.ts';
+import { ByteReader } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType, OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';

@@ -1,9 +1,9 @@
 /** What the package exports as `seine/openflow`. Inside the project, import the file that has what you need. */
-export type { TlsCredentials } from '../async/endpoint.ts';
+export type { TlsCredentials } from '../base/async/endpoint.ts';
 // biome-ignore lint/performance/noBarrelFile: the entry of a package export has to be one file
-export { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
-export { type ErrorCode, SeineError } from '../errors/seine-error.ts';
-export { ByteReader, ByteWriter } from '../wire/bytes.ts';
+export { localPolicy, type ReconnectPolicy } from '../base/async/reconnect.ts';
+export { ByteReader, ByteWriter } from '../base/bytes/bytes.ts';
+export { type ErrorCode, SeineError } from '../base/errors/seine-error.ts';
 export {
   type Action,
   type ActionOf,
@@ -27,9 +27,8 @@ export {
   type SampleAction,
   type SetFieldAction,
   type UnknownAction,
-} from './action.ts';
-export { decodeActions, encodeActions, writeAction, writeActions } from './actions.ts';
-export { type Bucket, type GroupType, groupTypes } from './bucket.ts';
+} from './actions/action.ts';
+export { decodeActions, encodeActions, writeAction, writeActions } from './actions/actions.ts';
 export {
   type BundleControl,
   type BundleControlType,
@@ -40,7 +39,9 @@ export {
   writeBundleAdd,
   writeBundleControl,
 } from './bundle.ts';
-export { OpenFlowConnection, type OpenFlowConnectionOptions, type OpenFlowCounters } from './connection.ts';
+export { OpenFlowConnection, type OpenFlowConnectionOptions, type OpenFlowCounters } from './connection/connection.ts';
+export { OpenFlowFramer } from './connection/framer.ts';
+export { offeredVersions, writeHello } from './connection/hello.ts';
 export { type ConntrackMatch, type ConntrackTuple, writeConntrackFlush } from './conntrack-flush.ts';
 export {
   type AsyncConfig,
@@ -67,21 +68,10 @@ export {
 } from './control.ts';
 export { decodeError, type ErrorMessage, errorOf } from './error-message.ts';
 export { errorsIn13, niciraErrors, onfErrors, standardErrors } from './error-names.ts';
-export {
-  type Field,
-  type FieldFormat,
-  type FieldName,
-  type FieldRow,
-  type FieldValue,
-  fieldNamed,
-  fields,
-  type Prerequisite,
-  type Subfield,
-} from './fields.ts';
-export { type Flow, writeFlow } from './flow.ts';
-export { decodeFlowMod, type FlowCommand, type FlowMod, flowCommands, flowFlag, noInstructions, writeFlowMod } from './flow-mod.ts';
-export { decodeFlowUpdates, type FlowMonitor, type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from './flow-monitor.ts';
-export { decodeFlowRemoved, type FlowRemoved, type FlowRemovedReason, flowRemovedReasons } from './flow-removed.ts';
+export { type Flow, writeFlow } from './flows/flow.ts';
+export { decodeFlowMod, type FlowCommand, type FlowMod, flowCommands, flowFlag, noInstructions, writeFlowMod } from './flows/flow-mod.ts';
+export { decodeFlowUpdates, type FlowMonitor, type FlowUpdate, monitorFlag, writeFlowMonitorRequest } from './flows/flow-monitor.ts';
+export { decodeFlowRemoved, type FlowRemoved, type FlowRemovedReason, flowRemovedReasons } from './flows/flow-removed.ts';
 export {
   decodeAggregate,
   type FlowAggregate,
@@ -90,8 +80,10 @@ export {
   visitFlowEntries,
   writeAggregateRequest,
   writeFlowDescRequest,
-} from './flow-stats.ts';
-export { OpenFlowFramer } from './framer.ts';
+} from './flows/flow-stats.ts';
+export { decodeInstructions, encodeInstructions, type Instructions, writeInstructions } from './flows/instructions.ts';
+export type { Statistics } from './flows/layout-flow.ts';
+export { type Bucket, type GroupType, groupTypes } from './groups/bucket.ts';
 export {
   bucketPlace,
   decodeGroupDescriptions,
@@ -105,13 +97,22 @@ export {
   groupCommands,
   writeGroupDescRequest,
   writeGroupMod,
-} from './group.ts';
-export { decodeGroupStats, type GroupStats, writeGroupStatsRequest } from './group-stats.ts';
-export { offeredVersions, writeHello } from './hello.ts';
-export { decodeInstructions, encodeInstructions, type Instructions, writeInstructions } from './instructions.ts';
+} from './groups/group.ts';
+export { decodeGroupStats, type GroupStats, writeGroupStatsRequest } from './groups/group-stats.ts';
 export type { Framing, Laid, Layout, PropertiesOf } from './layout.ts';
-export type { Statistics } from './layout-flow.ts';
-export { decodeMatch, encodeMatch, isFieldName, type Match, writeMatch } from './match.ts';
+export {
+  type Field,
+  type FieldFormat,
+  type FieldName,
+  type FieldRow,
+  type FieldValue,
+  fieldNamed,
+  fields,
+  type Prerequisite,
+  type Subfield,
+} from './match/fields.ts';
+export { decodeMatch, encodeMatch, isFieldName, type Match, writeMatch } from './match/match.ts';
+export { type AnyValue, isMasked, type Masked, placeInField, wholeField } from './match/oxm.ts';
 export {
   type BodyOf,
   decodeMessage,
@@ -142,7 +143,6 @@ export {
   writeMeterMod,
 } from './meter.ts';
 export { decodeMultipart, type MultipartPart, multipartType, writeMultipartRequest } from './multipart.ts';
-export { type AnyValue, isMasked, type Masked, placeInField, wholeField } from './oxm.ts';
 export { decodePacketIn, decodePacketIn2, decodePacketOut, type PacketIn, type PacketOut, writePacketOut, writeResume } from './packet.ts';
 export {
   decodePortStats,

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader } from '../wire/bytes.ts';
+import { ByteReader } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { errorsIn13, niciraErrors, onfErrors, standardErrors } from './error-names.ts';
 import {
   EXPERIMENTER,

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { textOf } from './properties.ts';
 import { OPENFLOW_13, type Version } from './protocol.ts';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { decodeMessage, encodeMessage, type MessageKind, messageName, messageRows } from './message.ts';
 import { OPENFLOW_13, OPENFLOW_15 } from './protocol.ts';
 

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import type { Layout } from './layout.ts';
 import { changeRows } from './messages/change.ts';
 import { controlRows } from './messages/control.ts';

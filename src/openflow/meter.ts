@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, type Version } from './protocol.ts';
 

@@ -1,4 +1,4 @@
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
 import { beginMessage, endMessage, messageType, OPENFLOW_15, type Version } from './protocol.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_multipart_type`. */

@@ -1,9 +1,9 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
-import { type Action, type PacketInReason, packetInReasons } from './action.ts';
-import { readActions, writeActions } from './actions.ts';
-import { takeMatch } from './flow-mod.ts';
-import { decodeMatch, decodeOxmFields, type Match, writeMatch, writeOxmFields } from './match.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { type Action, type PacketInReason, packetInReasons } from './actions/action.ts';
+import { readActions, writeActions } from './actions/actions.ts';
+import { takeMatch } from './flows/flow-mod.ts';
+import { decodeMatch, decodeOxmFields, type Match, writeMatch, writeOxmFields } from './match/match.ts';
 import { eachProperty, writeProperty } from './properties.ts';
 import {
   beginMessage,

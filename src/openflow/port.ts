@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 import { HEADER_BYTES, OPENFLOW_13, OPENFLOW_15, ofPort, readHeader, type Version } from './protocol.ts';

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import type { ByteReader, ByteWriter } from '../wire/bytes.ts';
+import type { ByteReader, ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 /**
  * Properties, the extensible tail of many messages: u16 type, u16 length without padding, value, zeros to a multiple of 8.

@@ -1,5 +1,5 @@
-import { SeineError } from '../errors/seine-error.ts';
-import type { ByteWriter } from '../wire/bytes.ts';
+import type { ByteWriter } from '../base/bytes/bytes.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 /** The number in the header of a message of OpenFlow 1.3, of 1.5. */
 export const OPENFLOW_13 = 4;

@@ -1,5 +1,5 @@
-import type { ByteWriter } from '../wire/bytes.ts';
-import { ByteReader } from '../wire/bytes.ts';
+import type { ByteWriter } from '../base/bytes/bytes.ts';
+import { ByteReader } from '../base/bytes/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 

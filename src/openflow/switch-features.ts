@@ -1,4 +1,4 @@
-import { ByteReader, type ByteWriter } from '../wire/bytes.ts';
+import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 
 /** What meters a switch can have. Bits of `bands`: 1 << `OFPMBT_*` (1 drop, 2 DSCP remark); of `capabilities`: `OFPMF_*` (kbit/s 1, packets/s 2, burst 4, statistics 8). */

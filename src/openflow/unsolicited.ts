@@ -1,7 +1,7 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { decodeError, type ErrorMessage } from './error-message.ts';
-import { decodeFlowUpdates, type FlowUpdate } from './flow-monitor.ts';
-import { decodeFlowRemoved, type FlowRemoved } from './flow-removed.ts';
+import { decodeFlowUpdates, type FlowUpdate } from './flows/flow-monitor.ts';
+import { decodeFlowRemoved, type FlowRemoved } from './flows/flow-removed.ts';
 import { decodeMessage } from './message.ts';
 import type { MonitorUpdate } from './messages/monitor.ts';
 import { decodeMultipart, multipartType } from './multipart.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ByteWriter } from '../wire/bytes.ts';
+import { ByteWriter } from '../base/bytes/bytes.ts';
 import {
   writeDescRequest,
   writeEmpty,
@@ -12,8 +12,8 @@ import {
   writeTableStatsRequest,
   writeUsePacketIn2,
 } from './control.ts';
-import { writeGroupDescRequest } from './group.ts';
-import { writeGroupStatsRequest } from './group-stats.ts';
+import { writeGroupDescRequest } from './groups/group.ts';
+import { writeGroupStatsRequest } from './groups/group-stats.ts';
 import { type BodyOf, decodeMessage, type Message, type MessageKind } from './message.ts';
 import { writeMeterDescRequest } from './meter.ts';
 import { decodeMultipart } from './multipart.ts';

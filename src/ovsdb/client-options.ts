@@ -1,6 +1,6 @@
-import type { TlsCredentials } from '../async/endpoint.ts';
-import type { ReconnectPolicy } from '../async/reconnect.ts';
-import type { SeineError } from '../errors/seine-error.ts';
+import type { TlsCredentials } from '../base/async/endpoint.ts';
+import type { ReconnectPolicy } from '../base/async/reconnect.ts';
+import type { SeineError } from '../base/errors/seine-error.ts';
 import type { BatchCounters } from './batcher.ts';
 import type { Selection } from './replica.ts';
 import type { Condition, Database, TableName } from './schema/table.ts';

@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
-import { dialEndpoint, parseEndpoint, type SocketEndpoint } from '../async/endpoint.ts';
-import { type Conversation, keepConnected } from '../async/keep-connected.ts';
-import { notifyAll } from '../async/notify-all.ts';
-import { localPolicy } from '../async/reconnect.ts';
-import { Waiters } from '../async/waiters.ts';
-import { SeineError } from '../errors/seine-error.ts';
+import { dialEndpoint, parseEndpoint, type SocketEndpoint } from '../base/async/endpoint.ts';
+import { type Conversation, keepConnected } from '../base/async/keep-connected.ts';
+import { notifyAll } from '../base/async/notify-all.ts';
+import { localPolicy } from '../base/async/reconnect.ts';
+import { Waiters } from '../base/async/waiters.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { Batcher, readResults } from './batcher.ts';
 import { followChanges } from './change-feed.ts';
 import type { OvsdbClientCounters, OvsdbClientOptions, RowFilter } from './client-options.ts';

@@ -1,9 +1,8 @@
 /** What the package exports as `seine/ovsdb`. Inside the project, import the file that has what you need. */
-export type { TlsCredentials } from '../async/endpoint.ts';
+export type { TlsCredentials } from '../base/async/endpoint.ts';
 // biome-ignore lint/performance/noBarrelFile: the entry of a package export has to be one file
-export { localPolicy, type ReconnectPolicy } from '../async/reconnect.ts';
-export { type ErrorCode, SeineError } from '../errors/seine-error.ts';
-export { type AskOnceOptions, askOnce } from './ask-once.ts';
+export { localPolicy, type ReconnectPolicy } from '../base/async/reconnect.ts';
+export { type ErrorCode, SeineError } from '../base/errors/seine-error.ts';
 export type { BatchCounters } from './batcher.ts';
 export { type Notification, OvsdbClient } from './client.ts';
 export type { OvsdbClientCounters, OvsdbClientHooks, OvsdbClientOptions, OvsdbLimits, RowFilter, RowFilters } from './client-options.ts';
@@ -37,5 +36,6 @@ export {
   type Outlet,
   type SessionLimits,
 } from './session.ts';
+export { type AskOnceOptions, askOnce } from './shared-request.ts';
 export type { AnyRow, TableView } from './table-replica.ts';
 export type { Committed, FoundRows, RowCount, Transaction, WaitFor, Where } from './transaction.ts';

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 
 /** One JSON text cut out of the stream, not parsed yet. */
 export interface JsonFrame {

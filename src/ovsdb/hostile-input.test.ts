@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { readResults } from './batcher.ts';
 import { JsonFramer } from './framer.ts';
 import { Monitor, readServerColumns } from './monitor.ts';

@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import type { JsonFrame } from './framer.ts';
 
 /** What can be sent. A 64-bit integer is put in with `jsonInteger`. */

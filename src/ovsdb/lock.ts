@@ -1,5 +1,5 @@
-import { Waiters } from '../async/waiters.ts';
-import { SeineError } from '../errors/seine-error.ts';
+import { Waiters } from '../base/async/waiters.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import type { JsonRpcSession } from './session.ts';
 

@@ -1,5 +1,5 @@
-import { notifyAll } from '../async/notify-all.ts';
-import { SeineError } from '../errors/seine-error.ts';
+import { notifyAll } from '../base/async/notify-all.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import { isUuid, type Uuid } from './schema/atoms.ts';
 import type { ColumnName, Database, Row, TableName } from './schema/table.ts';

@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import type { Json } from './json.ts';
 import type { Column } from './schema/columns.ts';
 import { type Condition, type Database, type TableName, uuidColumn } from './schema/table.ts';

@@ -1,4 +1,4 @@
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { Monitor, readServerColumns } from './monitor.ts';
 import { Replica } from './replica.ts';
 import type { Uuid } from './schema/atoms.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SeineError } from '../errors/seine-error.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { readResults } from './batcher.ts';
 import { readMessage } from './json-rpc.ts';
 import { defaultSessionLimits, JsonRpcSession } from './session.ts';

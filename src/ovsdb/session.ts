@@ -1,5 +1,5 @@
-import type { Conversation } from '../async/keep-connected.ts';
-import { SeineError } from '../errors/seine-error.ts';
+import type { Conversation } from '../base/async/keep-connected.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
 import { defaultFrameLimits, type FrameLimits, JsonFramer } from './framer.ts';
 import { type Json, parseJson } from './json.ts';
 import { type Incoming, readMessage, readServerError, writeError, writeNotification, writeReply, writeRequest } from './json-rpc.ts';

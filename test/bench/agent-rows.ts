@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { tables } from '../../src/pipeline/tables.ts';
+import { tables } from '../../src/dataplane/pipeline/tables.ts';
 import { type BenchLab, until } from './bench-lab.ts';
 import { nodeManifest } from './cluster-fill.ts';
 import type { CniSide } from './cni-side.ts';

@@ -1,5 +1,5 @@
-import type { ClusterObjects } from '../../src/lab/apiserver/cluster-objects.ts';
-import type { JsonRecord } from '../../src/lab/apiserver/object/json.ts';
+import type { ClusterObjects } from '../../lab/apiserver/cluster-objects.ts';
+import type { JsonRecord } from '../../lab/apiserver/object/json.ts';
 
 const endpointsPerService = 3;
 const endpointAddresses = 9_000;

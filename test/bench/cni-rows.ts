@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { labPaths } from '../../src/lab/plan/names.ts';
+import { labPaths } from '../../lab/plan/names.ts';
 import { type BenchLab, makeNamespaces } from './bench-lab.ts';
 import { type BenchPod, CniSide, type SideOptions } from './cni-side.ts';
 import type { Measured } from './row.ts';

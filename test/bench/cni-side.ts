@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { NetnsRef } from '../../src/lab/plan/names.ts';
+import type { NetnsRef } from '../../lab/plan/names.ts';
 import { type BenchLab, makeNamespaces, removeNamespaces } from './bench-lab.ts';
 import { type Job, Launcher } from './launcher.ts';
 

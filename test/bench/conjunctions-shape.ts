@@ -1,4 +1,4 @@
-import type { PolicyPod } from '../../src/kube/policy-pod.ts';
+import type { PolicyPod } from '../../src/kubernetes/resources/policy-pod.ts';
 import type { largeNode } from '../support/large-policy-node.ts';
 
 type LargeNode = ReturnType<typeof largeNode>;

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
-import { ask } from '../../src/lab/probe/probe.ts';
+import { inNetns, runIn } from '../../lab/machine/netns.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import { type BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
 import type { BenchPod, CniSide } from './cni-side.ts';

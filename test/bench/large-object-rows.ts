@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { agentProcess } from '../../src/lab/node/agent.ts';
+import { agentProcess } from '../../lab/node/agent.ts';
 import { AgentMemoryLimit } from '../support/agent-memory-limit.ts';
 import { largestWrites } from '../support/largest-objects.ts';
 import { untilSettled } from './agent-rows.ts';

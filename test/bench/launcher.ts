@@ -1,8 +1,8 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import type { NetnsRef } from '../../src/lab/plan/names.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import type { NetnsRef } from '../../lab/plan/names.ts';
 import { compiled } from './compiled.ts';
 
 /** A process to start: its program, the files it reads and writes, and all of its environment. */

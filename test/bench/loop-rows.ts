@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LookStatus } from '../../src/agent-api/problem.ts';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
+import type { LookStatus } from '../../src/api/problem.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
 import type { BenchLab } from './bench-lab.ts';
 import type { Measured } from './row.ts';
 

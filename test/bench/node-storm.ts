@@ -4,9 +4,9 @@
  * process of its own, because elsewhere it is no part of the node that is measured.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
-import { labPaths } from '../../src/lab/plan/names.ts';
+import { KubeApi } from '../../lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { labPaths } from '../../lab/plan/names.ts';
 import { nodeManifest } from './cluster-fill.ts';
 
 const peers = 5_000;

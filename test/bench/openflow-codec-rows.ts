@@ -1,8 +1,8 @@
-import { writeFlow } from '../../src/openflow/flow.ts';
-import { visitFlowEntries } from '../../src/openflow/flow-stats.ts';
-import { decodeInstructions, writeInstructions } from '../../src/openflow/instructions.ts';
-import { decodeMatch, writeMatch } from '../../src/openflow/match.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteWriter } from '../../src/base/bytes/bytes.ts';
+import { writeFlow } from '../../src/openflow/flows/flow.ts';
+import { visitFlowEntries } from '../../src/openflow/flows/flow-stats.ts';
+import { decodeInstructions, writeInstructions } from '../../src/openflow/flows/instructions.ts';
+import { decodeMatch, writeMatch } from '../../src/openflow/match/match.ts';
 import { benchFlow } from './openflow-flows.ts';
 import type { Measured } from './row.ts';
 

@@ -1,5 +1,5 @@
-import type { Instructions } from '../../src/openflow/instructions.ts';
-import type { Match } from '../../src/openflow/match.ts';
+import type { Instructions } from '../../src/openflow/flows/instructions.ts';
+import type { Match } from '../../src/openflow/match/match.ts';
 
 /** A flow as values: nothing of it is encoded yet. */
 export interface BenchFlow {

@@ -5,7 +5,7 @@
  *     node --expose-gc test/bench/ovsdb-memory.ts DB.SOCK
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openSwitchDatabase } from '../../src/reconcile/switch-database.ts';
+import { openSwitchDatabase } from '../../src/dataplane/targets/switch/switch-database.ts';
 
 const [, , socketPath = ''] = process.argv;
 const stop = new AbortController();

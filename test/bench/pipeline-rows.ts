@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
+import { inNetns, runIn } from '../../lab/machine/netns.ts';
 import { antreaShaped, type ShapedPort } from './antrea-shaped.ts';
 import { type BenchLab, until } from './bench-lab.ts';
 import type { BenchPod, CniSide } from './cni-side.ts';

@@ -1,4 +1,4 @@
-import { tables } from '../../src/pipeline/tables.ts';
+import { tables } from '../../src/dataplane/pipeline/tables.ts';
 import { type BenchLab, until } from './bench-lab.ts';
 import { type BenchPod, podNameOf, podNamespace } from './cni-side.ts';
 

@@ -1,6 +1,6 @@
-import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
-import { tables } from '../../src/pipeline/tables.ts';
+import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import type { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { decodeMatch, encodeMatch } from '../../src/openflow/match/match.ts';
 import { BenchLab, until } from './bench-lab.ts';
 import { openOurs } from './cni-rows.ts';
 import type { CniSide } from './cni-side.ts';

@@ -1,7 +1,7 @@
-import { cidrAddress, parseCidr, parseIp } from '../../src/net/ip.ts';
-import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
-import { prove } from '../../src/policy-proof/prove.ts';
-import type { PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { cidrAddress, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { PolicyBytes } from '../../src/policy/verify/flow-reader/flow-reader.ts';
+import { prove } from '../../src/policy/verify/proof/prove.ts';
+import type { PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
 import { type BridgedPod, writtenBridge } from '../model/written-bridge.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { largeNode } from '../support/large-policy-node.ts';

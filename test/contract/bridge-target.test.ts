@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compilePod, type PodIntent, type RateLimit } from '../../src/connectivity/compile-pod.ts';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { learnedCookie, ownerOf } from '../../src/pipeline/cookie.ts';
-import { drop, type Flow, goto, group } from '../../src/pipeline/flow.ts';
-import { tableName } from '../../src/pipeline/tables.ts';
+import { compilePod, type PodIntent, type RateLimit } from '../../src/dataplane/compile/compile-pod.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import { learnedCookie, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { drop, type Flow, goto, group } from '../../src/dataplane/pipeline/flow.ts';
+import { tableName } from '../../src/dataplane/pipeline/tables.ts';
 import {
   type BridgeKey,
   type BridgeValue,
@@ -11,10 +11,10 @@ import {
   encodeBridgeEntries,
   isFlowKey,
   isGroupKey,
-} from '../../src/reconcile/bridge-entry.ts';
-import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
-import { LearnedFlows } from '../../src/reconcile/learned-flows.ts';
-import { nothing } from '../../src/wanted/wanted.ts';
+} from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
+import { LearnedFlows } from '../../src/dataplane/targets/bridge/learned-flows.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
 import { exampleScene, wantedByOwner } from '../model/scene.ts';
 import { examplePods } from '../support/example-node.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';

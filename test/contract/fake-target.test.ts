@@ -1,4 +1,4 @@
-import { FakeTarget } from '../../src/reconcile/fake-target.ts';
+import { FakeTarget } from '../../src/dataplane/reconcile/testing/fake-target.ts';
 import { targetContract } from './target.ts';
 
 targetContract(

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { firewallBody } from '../../src/connectivity/compile-firewall.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { firewallBody } from '../../src/dataplane/compile/compile-firewall.ts';
+import { elementKey, type FirewallKey, FirewallTarget } from '../../src/dataplane/targets/host/firewall-target.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
-import { elementKey, type FirewallKey, FirewallTarget } from '../../src/reconcile/firewall-target.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { type Specimen, targetContract } from './target.ts';

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
+import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
+import { externalRouting } from '../../src/dataplane/pipeline/well-known.ts';
+import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from '../../src/dataplane/targets/host/host-entry.ts';
+import { HostTarget } from '../../src/dataplane/targets/host/host-target.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
-import { externalRouting } from '../../src/pipeline/well-known.ts';
-import { type HostEntry, type HostKey, hostEntries, sameHostEntry } from '../../src/reconcile/host-entry.ts';
-import { HostTarget } from '../../src/reconcile/host-target.ts';
-import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { type Specimen, targetContract } from './target.ts';
 

@@ -1,15 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { isPodInterface } from '../../src/attach/attachment-names.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
+import type { PodLink } from '../../src/dataplane/desired/pod-link.ts';
+import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from '../../src/dataplane/targets/links/link-entry.ts';
+import { LinksTarget } from '../../src/dataplane/targets/links/links-target.ts';
+import { StandingLinks } from '../../src/dataplane/targets/links/pre-plugged-links.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { type LinkEntry, type LinkKey, linkKey, sameLinkEntry, wantedLink } from '../../src/reconcile/link-entry.ts';
-import { LinksTarget } from '../../src/reconcile/links-target.ts';
-import { StandingLinks } from '../../src/reconcile/standing-links.ts';
-import type { PodLink } from '../../src/wanted/pod-link.ts';
+import { isPodInterface } from '../../src/pods/network/attachment-names.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { type Specimen, targetContract } from './target.ts';
 

@@ -1,4 +1,4 @@
-import { FakePodNetwork } from '../../src/attach/cni/pod-network-fake.ts';
+import { FakePodNetwork } from '../../src/pods/cni-server/testing/pod-network-fake.ts';
 import { podNetworkContract } from './pod-network.ts';
 
 podNetworkContract('FakePodNetwork', async () => {

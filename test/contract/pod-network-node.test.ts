@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
-import type { Lease } from '../../src/ipam/lease.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { getLink, listLinks } from '../../src/netlink/links.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import type { AttachedPod, PodAttachment } from '../../src/pods/ipam/attachment.ts';
+import type { Lease } from '../../src/pods/ipam/lease.ts';
 import { randomName } from '../integration/netlink-fixture.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 import { newPod, patience, podNetworkContract } from './pod-network.ts';

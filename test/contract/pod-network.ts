@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
-import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
+import type { PodNetwork } from '../../src/pods/cni-server/pod-network.ts';
+import type { AttachedPod, PodAttachment } from '../../src/pods/ipam/attachment.ts';
 
 /** A pod network with namespaces to attach to. */
 export interface PodNetworkSpecimen {

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SeineError } from '../../src/errors/seine-error.ts';
-import { DesiredState } from '../../src/reconcile/desired-state.ts';
-import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import { openSwitchDatabase, type SwitchDatabase } from '../../src/reconcile/switch-database.ts';
-import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../src/reconcile/switch-entry.ts';
-import { SwitchTarget } from '../../src/reconcile/switch-target.ts';
+import type { SeineError } from '../../src/base/errors/seine-error.ts';
+import { DesiredState } from '../../src/dataplane/reconcile/desired-state.ts';
+import { Reconciler } from '../../src/dataplane/reconcile/reconciler.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../../src/dataplane/targets/switch/switch-database.ts';
+import { portKey, type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../src/dataplane/targets/switch/switch-entry.ts';
+import { SwitchTarget } from '../../src/dataplane/targets/switch/switch-target.ts';
 import { TestOvsdbServer } from '../integration/ovsdb-server.ts';
 import { startSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';

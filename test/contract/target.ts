@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { SeineError } from '../../src/errors/seine-error.ts';
-import { DesiredState } from '../../src/reconcile/desired-state.ts';
-import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import type { Target } from '../../src/reconcile/target.ts';
+import type { SeineError } from '../../src/base/errors/seine-error.ts';
+import { DesiredState } from '../../src/dataplane/reconcile/desired-state.ts';
+import { Reconciler } from '../../src/dataplane/reconcile/reconciler.ts';
+import type { Target } from '../../src/dataplane/reconcile/target.ts';
 
 /** A target with something behind it that a test may break. */
 export interface Specimen<K extends string, V> {

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { everyKind } from '../chaos/steps/all.ts';
 import { alertRules } from '../support/observability.ts';
-import { everyKind } from '../torture/steps/all.ts';
 
 /*
  * `docs/reliability.md` tells of each alert that ships what made it true, and false again, on a real node.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { configKeys, parseConfig } from '../../src/config/agent-config.ts';
+import { configKeys, parseConfig } from '../../src/agent/config/agent-config.ts';
 
 const docs = join(import.meta.dirname, '..', '..', 'docs');
 const read = (name: string): string => readFileSync(join(docs, name), 'utf8');

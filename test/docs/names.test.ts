@@ -5,9 +5,9 @@ import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
 import { manifestParts, poolParts, uninstallParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions } from '../../build/manifests/options.ts';
-import { METRIC_PREFIX, metricRows } from '../../src/admin/metrics/metric-rows.ts';
-import { plain } from '../../src/cli/paint.ts';
-import { run } from '../../src/cli/program.ts';
+import { METRIC_PREFIX, metricRows } from '../../src/operations/admin/metrics/metric-rows.ts';
+import { plain } from '../../src/seinectl/paint.ts';
+import { run } from '../../src/seinectl/program.ts';
 
 /*
  * What the pages name is there: files, commands with their options, metrics, scripts, objects of the manifest. Records of decisions are
@@ -113,7 +113,7 @@ it('uses verbs and options that seinectl has', async () => {
 });
 
 it('uses verbs and options that seine-lab has', () => {
-  const program = join(root, 'src/lab/main.ts');
+  const program = join(root, 'lab/main.ts');
   const helps = new Map<string, string>();
   const helpOf = (verb: string): string => {
     const known =

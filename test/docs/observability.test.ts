@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/admin/metrics/metric-rows.ts';
+import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/operations/admin/metrics/metric-rows.ts';
 import { alertRules, dashboard, expressions } from '../support/observability.ts';
 import { readPromql } from '../support/promql.ts';
 

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
 import { expect, it } from 'vitest';
 import { asked } from '../../build/manifests/asked.ts';
-import { programFor } from '../../src/cli/program.ts';
+import { programFor } from '../../src/seinectl/program.ts';
 import { callsOf, type PageCall } from '../support/page-calls.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { checkNames } from '../../src/agent-api/check.ts';
+import { checkNames } from '../../src/api/check.ts';
 
 const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'troubleshooting.md'), 'utf8');
 const code = Array.from(page.matchAll(/`([^`\n]+)`/g), ([, text = '']) => text);

@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { AgentMemoryLimit } from '../support/agent-memory-limit.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { largestWrites } from '../support/largest-objects.ts';

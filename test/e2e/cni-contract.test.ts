@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { createAll } from '../../src/lab/demo/workload.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { createAll } from '../../lab/demo/workload.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 

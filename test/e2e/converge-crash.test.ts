@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { agentProcess, killAgent, startAgent } from '../../src/lab/node/agent.ts';
+import { agentProcess, killAgent, startAgent } from '../../lab/node/agent.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';

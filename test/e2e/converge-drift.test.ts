@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ourProtocol as protocolNumber } from '../../src/netlink/routes.ts';
+import { ourProtocol as protocolNumber } from '../../src/netlink/routing/routes.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 /** For what is announced to the agent, on a machine that does other things as well (ms). */

@@ -4,9 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DemoManifest } from '../../src/lab/demo/workload.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import type { DemoManifest } from '../../lab/demo/workload.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 /** A round of the sweep, where no event says anything, and what it takes to look (ms). */
@@ -26,7 +26,7 @@ describe('the interface of a pod', () => {
     const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
     // It ends with 1 where something is wrong, and says what.
     return await lab
-      .exec(1, process.execPath, 'src/cli/main.ts', '--socket', apiSocket, ...words)
+      .exec(1, process.execPath, 'src/seinectl/main.ts', '--socket', apiSocket, ...words)
       .catch((thrown: unknown) => (thrown instanceof Error && 'stdout' in thrown ? String(thrown.stdout) : Promise.reject(thrown)));
   };
   const hostEnds = new Map<string, string>();

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clusterIps, createAll } from '../../src/lab/demo/workload.ts';
+import { clusterIps, createAll } from '../../lab/demo/workload.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';

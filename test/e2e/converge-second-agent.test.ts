@@ -4,10 +4,10 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { agentProgram } from '../../src/lab/machine/installation.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { agentProgram } from '../../lab/machine/installation.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { agentReadiness } from '../../lab/node/agent.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const lockName = 'seine_br_int';

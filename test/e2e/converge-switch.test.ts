@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { slowness } from '../support/test-datapath.ts';

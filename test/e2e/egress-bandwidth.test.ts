@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Entry } from '../../src/agent-api/entry.ts';
-import type { PodView } from '../../src/agent-api/object.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { ingressMeters, podOfPorts } from '../../src/pipeline/well-known.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import type { Entry } from '../../src/api/entry.ts';
+import type { PodView } from '../../src/api/object.ts';
+import { ingressMeters, podOfPorts } from '../../src/dataplane/pipeline/well-known.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const rate = 2_000_000;

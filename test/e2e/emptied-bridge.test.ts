@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clusterIps } from '../../src/lab/demo/workload.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { clusterIps } from '../../lab/demo/workload.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 import { echo, UdpStream } from '../support/udp-stream.ts';

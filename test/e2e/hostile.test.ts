@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { HostileCluster } from '../torture/hostile/run.ts';
-import { shippedAgent } from '../torture/lab.ts';
+import { HostileCluster } from '../chaos/hostile/run.ts';
+import { shippedAgent } from '../chaos/lab.ts';
 
 /**
  * Twenty objects of `npm run test:hostile`, by a seed that stays; `npm run test:random` writes more, and as many by the seed of its run. Deadlines

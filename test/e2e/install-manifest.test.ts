@@ -11,14 +11,14 @@ import { asked as askedFor } from '../../build/manifests/asked.ts';
 import { permissions, reviewPermissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
+import type { AccessLine } from '../../lab/apiserver/access/access-log.ts';
+import { kubeconfigText, readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { createNetns, deleteNetns, inNetns } from '../../lab/machine/netns.ts';
+import { run, runAnyway } from '../../lab/machine/process.ts';
+import { agentReadiness } from '../../lab/node/agent.ts';
+import { labPaths, netnsPath, nodePaths } from '../../lab/plan/names.ts';
+import { listenTcpIn } from '../../lab/probe/sockets.ts';
 import { install } from '../../src/install/install.ts';
-import type { AccessLine } from '../../src/lab/apiserver/access/access-log.ts';
-import { kubeconfigText, readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
-import { createNetns, deleteNetns, inNetns } from '../../src/lab/machine/netns.ts';
-import { run, runAnyway } from '../../src/lab/machine/process.ts';
-import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
-import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
 import { agentToken } from '../support/agent-token.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
@@ -157,7 +157,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   expect(await cleanup(elsewhere)).toMatchObject({ out: '', err: expect.stringContaining('nothing of Seine is on this node') });
 });
 
-const seinectl = join(import.meta.dirname, '../../src/cli/main.ts');
+const seinectl = join(import.meta.dirname, '../../src/seinectl/main.ts');
 
 /** What of Seine's there is on the node, in short. */
 async function nodeHolds(): Promise<string[]> {

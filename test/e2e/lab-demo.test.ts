@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { markedProcesses } from '../../src/lab/machine/process.ts';
-import { labIdOf, realLabDir } from '../../src/lab/plan/names.ts';
+import { markedProcesses } from '../../lab/machine/process.ts';
+import { labIdOf, realLabDir } from '../../lab/plan/names.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The demo is the main job, so it is also the first test of everything together. */
@@ -20,7 +20,7 @@ function node(...args: string[]): Promise<Ran> {
   return runProgram(process.execPath, args, { cwd: root, env: { ...process.env, SEINE_LAB_DIR: dir } });
 }
 
-const demo = (...args: string[]) => node('src/lab/demo.ts', '--dir', dir, '--json', ...args);
+const demo = (...args: string[]) => node('lab/demo.ts', '--dir', dir, '--json', ...args);
 
 function reportOf({ stdout }: Ran): Report {
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { pingStream } from '../../src/lab/demo/ping-stream.ts';
-import { ask } from '../../src/lab/probe/probe.ts';
+import { pingStream } from '../../lab/demo/ping-stream.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import { type LabInTest, raiseLab, until } from './lab-in-test.ts';
 
 /** What operators and accidents do to a node, and how it comes back without a hand. */

@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askControl } from '../../src/lab/daemon/control.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { createAll, manifests, podsReady } from '../../src/lab/demo/workload.ts';
-import { removeLab } from '../../src/lab/down.ts';
-import { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
-import { run } from '../../src/lab/machine/process.ts';
-import { agentReadiness } from '../../src/lab/node/agent.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
-import { type LabPlan, planLab } from '../../src/lab/plan/plan.ts';
-import { askStatus, bringUp } from '../../src/lab/up.ts';
+import { askControl } from '../../lab/daemon/control.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { createAll, manifests, podsReady } from '../../lab/demo/workload.ts';
+import { removeLab } from '../../lab/down.ts';
+import { KubeApi } from '../../lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { run } from '../../lab/machine/process.ts';
+import { agentReadiness } from '../../lab/node/agent.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
+import { type LabPlan, planLab } from '../../lab/plan/plan.ts';
+import { askStatus, bringUp } from '../../lab/up.ts';
 import { untilServed } from '../support/served.ts';
 import { slowness, testDatapath, testPodInterface } from '../support/test-datapath.ts';
 

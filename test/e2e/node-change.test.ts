@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askControl } from '../../src/lab/daemon/control.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
-import { askStatus } from '../../src/lab/up.ts';
+import { askControl } from '../../lab/daemon/control.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
+import { askStatus } from '../../lab/up.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const signal = () => AbortSignal.timeout(30_000);
@@ -146,7 +146,7 @@ describe('a node that changes under running pods', () => {
 
   it('leaves what an operator changes alone while he has paused repair, and serves pods meanwhile', async () => {
     const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
-    const seinectl = (...args: readonly string[]) => lab.exec(1, process.execPath, 'src/cli/main.ts', '--socket', apiSocket, ...args);
+    const seinectl = (...args: readonly string[]) => lab.exec(1, process.execPath, 'src/seinectl/main.ts', '--socket', apiSocket, ...args);
     const ofctl = (...args: readonly string[]) => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
     const byHand = async () => (await ofctl('dump-flows', 'br-int', 'table=0')).includes('priority=64999');
     await seinectl('pause', '--for', '10m');

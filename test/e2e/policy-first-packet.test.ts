@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { createAll } from '../../src/lab/demo/workload.ts';
-import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { createAll } from '../../lab/demo/workload.ts';
+import { DatagramStream } from '../../lab/probe/datagram-stream.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { ofFamily } from '../../src/lab/demo/scene.ts';
-import { clusterIps, createAll, hostPort } from '../../src/lab/demo/workload.ts';
-import { ask } from '../../src/lab/probe/probe.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { ofFamily } from '../../lab/demo/scene.ts';
+import { clusterIps, createAll, hostPort } from '../../lab/demo/workload.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { addPods, denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';

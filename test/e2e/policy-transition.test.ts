@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { plain } from '../../src/cli/paint.ts';
-import { run } from '../../src/cli/program.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { createAll } from '../../src/lab/demo/workload.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
-import { DatagramStream } from '../../src/lab/probe/datagram-stream.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { createAll } from '../../lab/demo/workload.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { DatagramStream } from '../../lab/probe/datagram-stream.ts';
+import { plain } from '../../src/seinectl/paint.ts';
+import { run } from '../../src/seinectl/program.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { addPods, denyAll, namespaceManifest, networkPolicy, removePods } from '../support/guarded-lab.ts';
 import { slowness } from '../support/test-datapath.ts';

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Finding } from '../../src/agent-api/check.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
+import type { Finding } from '../../src/api/check.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { EmptyRoot } from '../support/empty-root.ts';
 

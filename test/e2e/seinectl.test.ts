@@ -1,12 +1,12 @@
 import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Entry, FlowEntry, Items, PortEntry } from '../../src/agent-api/entry.ts';
-import type { NodeView, PodView, ServiceView } from '../../src/agent-api/object.ts';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import type { Entry, FlowEntry, Items, PortEntry } from '../../src/api/entry.ts';
+import type { NodeView, PodView, ServiceView } from '../../src/api/object.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 

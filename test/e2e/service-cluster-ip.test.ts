@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inParallel } from '../../src/lab/demo/scene.ts';
+import { inParallel } from '../../lab/demo/scene.ts';
 import { eventually, families, ofFamily, podManifest, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 

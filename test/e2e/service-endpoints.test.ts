@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inParallel } from '../../src/lab/demo/scene.ts';
-import { ask } from '../../src/lab/probe/probe.ts';
+import { inParallel } from '../../lab/demo/scene.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import {
   eventually,
   families,

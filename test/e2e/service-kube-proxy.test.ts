@@ -2,10 +2,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { nodePaths } from '../../src/lab/plan/names.ts';
-import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
-import type { Family } from '../../src/net/ip.ts';
-import { masqueradedWorld } from '../../src/pipeline/well-known.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { connectTcpIn } from '../../lab/probe/sockets.ts';
+import type { Family } from '../../src/base/net/ip.ts';
+import { masqueradedWorld } from '../../src/dataplane/pipeline/well-known.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 
 /** Seine beside a kube-proxy, and after it. The rules are those of kube-proxy's nftables mode in small. */

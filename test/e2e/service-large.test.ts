@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { upload } from '../../src/lab/probe/probe.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { upload } from '../../lab/probe/probe.ts';
 import { eventually, protocols, ServiceLab } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 

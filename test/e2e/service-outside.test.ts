@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inParallel } from '../../src/lab/demo/scene.ts';
-import { createNetns, deleteNetns, ipBatch, runIn } from '../../src/lab/machine/netns.ts';
-import { transportInterface } from '../../src/lab/node/topology.ts';
-import { ask, download, upload } from '../../src/lab/probe/probe.ts';
-import { Responder } from '../../src/lab/probe/responder.ts';
-import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import { cidrOf, parseIp } from '../../src/net/ip.ts';
+import { inParallel } from '../../lab/demo/scene.ts';
+import { createNetns, deleteNetns, ipBatch, runIn } from '../../lab/machine/netns.ts';
+import { transportInterface } from '../../lab/node/topology.ts';
+import { ask, download, upload } from '../../lab/probe/probe.ts';
+import { Responder } from '../../lab/probe/responder.ts';
+import { listenTcpIn } from '../../lab/probe/sockets.ts';
+import { cidrOf, parseIp } from '../../src/base/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 

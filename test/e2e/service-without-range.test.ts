@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ofFamily } from '../../src/lab/demo/scene.ts';
-import { clusterIps, createAll } from '../../src/lab/demo/workload.ts';
-import { ask } from '../../src/lab/probe/probe.ts';
+import { ofFamily } from '../../lab/demo/scene.ts';
+import { clusterIps, createAll } from '../../lab/demo/workload.ts';
+import { ask } from '../../lab/probe/probe.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { runScript, UsageError, wholeNumber } from '../support/script.ts';
 import { storeCorpus, storedCorpus } from './guided/corpus.ts';
 import { Coverage } from './guided/coverage.ts';

@@ -1,7 +1,7 @@
-import { SeineError } from '../../src/errors/seine-error.ts';
-import { visitFlowEntries } from '../../src/openflow/flow-stats.ts';
-import { decodeInstructions } from '../../src/openflow/instructions.ts';
-import { decodeMatch } from '../../src/openflow/match.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { visitFlowEntries } from '../../src/openflow/flows/flow-stats.ts';
+import { decodeInstructions } from '../../src/openflow/flows/instructions.ts';
+import { decodeMatch } from '../../src/openflow/match/match.ts';
 import { decodeMessage, encodeMessage, type Message } from '../../src/openflow/message.ts';
 import { decodeMultipart, multipartType } from '../../src/openflow/multipart.ts';
 import { isVersion, messageType, OPENFLOW_13, OPENFLOW_15, readHeader, type Version } from '../../src/openflow/protocol.ts';

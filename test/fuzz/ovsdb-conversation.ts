@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { SeineError } from '../../src/errors/seine-error.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { isObject } from '../../src/ovsdb/json-rpc.ts';
 import { Replica } from '../../src/ovsdb/replica.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';

@@ -2,8 +2,8 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { run, runAnyway } from '../../src/lab/machine/process.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
+import { run, runAnyway } from '../../lab/machine/process.ts';
 import { commandOf, commandsOf } from '../kubernetes/page-commands.ts';
 import { type Bases, buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
 

@@ -7,9 +7,9 @@ import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions } from '../../build/manifests/options.ts';
-import { type ApiRoutes, json, text } from '../../src/admin/answer.ts';
-import { ApiServer } from '../../src/admin/http-server.ts';
-import { silentLog } from '../../src/log/log.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { type ApiRoutes, json, text } from '../../src/operations/admin/answer.ts';
+import { ApiServer } from '../../src/operations/admin/http-server.ts';
 
 /*
  * The kubelet's probes of the agent: the plugin's program asks the agent's socket.

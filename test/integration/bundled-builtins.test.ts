@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build, stop } from 'esbuild';
 import { afterAll, expect, it } from 'vitest';
-import { builtinsAsAsked } from '../../build/builtins-as-asked.mjs';
+import { builtinsAsAsked } from '../../build/esbuild/lazy-builtins.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'seine-bundled-'));
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, stop } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { withoutUnusedClients } from '../../build/unused-clients.mjs';
-import type { loadKubeAccess as LoadKubeAccess } from '../../src/kube/config.ts';
+import { withoutUnusedClients } from '../../build/esbuild/stub-unused.mjs';
+import type { loadKubeAccess as LoadKubeAccess } from '../../src/kubernetes/client/config.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -17,7 +17,7 @@ describe('a bundle without the clients we never use', () => {
   beforeAll(async () => {
     const outfile = join(folder, 'config.mjs');
     const require = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
-    const entryPoints = [join(root, 'src/kube/config.ts')];
+    const entryPoints = [join(root, 'src/kubernetes/client/config.ts')];
     await build({
       entryPoints,
       outfile,

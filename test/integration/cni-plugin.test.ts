@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { seineVersion } from '../../src/agent-api/version.ts';
+import { seineVersion } from '../../src/api/version.ts';
 import { deletionFilesMax } from '../../src/cni/deletions.ts';
 import { cniVersions } from '../../src/cni/versions.ts';
 import { stdinBytesMax } from '../../src/cni/wire.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { DatapathProbe } from '../../src/diagnose/datapath-capabilities.ts';
+import { publishedCapabilities, readDatapathFacts } from '../../src/dataplane/targets/switch/datapath-facts.ts';
+import { capabilitiesOf, missingIn } from '../../src/dataplane/targets/switch/datapath-features.ts';
+import { readDatapathLoad } from '../../src/dataplane/targets/switch/datapath-load.ts';
 import { familyNumber, listKernelDatapaths } from '../../src/netlink/kernel-datapath.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { publishedCapabilities, readDatapathFacts } from '../../src/reconcile/datapath-facts.ts';
-import { capabilitiesOf, missingIn } from '../../src/reconcile/datapath-features.ts';
-import { readDatapathLoad } from '../../src/reconcile/datapath-load.ts';
+import { DatapathProbe } from '../../src/operations/diagnose/datapath-capabilities.ts';
 import userspaceAbilities from '../fixtures/data-paths/netdev.json' with { type: 'json' };
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { monitorFlag, writeFlowMonitorRequest } from '../../src/openflow/flow-monitor.ts';
+import { bytesOf } from '../../src/base/bytes/bytes.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { drop, type Flow, priority } from '../../src/dataplane/pipeline/flow.ts';
+import { type PipelineTableName, tables } from '../../src/dataplane/pipeline/tables.ts';
+import { planBatches } from '../../src/dataplane/reconcile/plan-batch.ts';
+import { type BridgeKey, type BridgeValue, depthOfKey, encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { monitorFlag, writeFlowMonitorRequest } from '../../src/openflow/flows/flow-monitor.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
-import { ownerOf } from '../../src/pipeline/cookie.ts';
-import { drop, type Flow, priority } from '../../src/pipeline/flow.ts';
-import { type PipelineTableName, tables } from '../../src/pipeline/tables.ts';
-import { type BridgeKey, type BridgeValue, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
-import { planBatches } from '../../src/reconcile/plan-batch.ts';
-import { nothing } from '../../src/wanted/wanted.ts';
-import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 let ovs: TestSwitch;

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { settingKey, tapChecksumKey } from '../../src/dataplane/targets/host/setting-key.ts';
+import { SettingsTarget } from '../../src/dataplane/targets/host/settings-target.ts';
 import { readTransmitChecksum } from '../../src/netlink/ethtool.ts';
 import { getLink } from '../../src/netlink/links.ts';
 import { readSysctl, writeSysctl } from '../../src/netlink/sysctl.ts';
-import { contestedSettings } from '../../src/node/contested-settings.ts';
-import { wantHostSettings } from '../../src/node/host-settings.ts';
-import { settingKey, tapChecksumKey } from '../../src/reconcile/setting-key.ts';
-import { SettingsTarget } from '../../src/reconcile/settings-target.ts';
+import { contestedSettings } from '../../src/nodes/local/contested-settings.ts';
+import { wantHostSettings } from '../../src/nodes/local/host-settings.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 

@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Ipam } from '../../src/ipam/ipam.ts';
-import { FileJournalStore } from '../../src/ipam/journal-store.ts';
-import { silentLog } from '../../src/log/log.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { Ipam } from '../../src/pods/ipam/ipam.ts';
+import { FileJournalStore } from '../../src/pods/ipam/journal-store.ts';
 import { poolOf } from '../support/cni-bench.ts';
 
 /*

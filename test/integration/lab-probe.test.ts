@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ask, download, type Probe, upload } from '../../src/lab/probe/probe.ts';
-import { Responder } from '../../src/lab/probe/responder.ts';
+import { ask, download, type Probe, upload } from '../../lab/probe/probe.ts';
+import { Responder } from '../../lab/probe/responder.ts';
 
 const signal = new AbortController().signal;
 const suffix = randomBytes(3).toString('hex');

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect, it } from 'vitest';
-import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
 import { failureOf, openDescriptors, withWire } from './netlink-fixture.ts';
 

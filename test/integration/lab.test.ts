@@ -4,11 +4,11 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { LabStatus } from '../../src/lab/daemon/status.ts';
-import { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
-import { markedProcesses } from '../../src/lab/machine/process.ts';
-import { labIdOf, realLabDir } from '../../src/lab/plan/names.ts';
+import type { LabStatus } from '../../lab/daemon/status.ts';
+import { KubeApi } from '../../lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { markedProcesses } from '../../lab/machine/process.ts';
+import { labIdOf, realLabDir } from '../../lab/plan/names.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
 /** The lab by itself: with an agent that only stands in, so that what is wrong here is the lab's fault. */

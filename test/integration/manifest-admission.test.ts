@@ -4,15 +4,15 @@ import { admissionPolicies } from '../../build/manifests/admission.ts';
 import { permissions } from '../../build/manifests/grants.ts';
 import { manifestParts } from '../../build/manifests/manifest.ts';
 import { defaultOptions, namespace } from '../../build/manifests/options.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import { loadKubeAccess } from '../../src/kube/config.ts';
-import { EventPoster, eventPacing, type KubeEvent } from '../../src/kube/events.ts';
-import { KubeHttp } from '../../src/kube/http-client.ts';
-import type { Node } from '../../src/kube/node.ts';
-import type { JsonRecord } from '../../src/lab/apiserver/object/json.ts';
-import { run } from '../../src/lab/machine/process.ts';
-import { silentLog } from '../../src/log/log.ts';
-import { keepNetworkCondition } from '../../src/node/network-condition.ts';
+import type { JsonRecord } from '../../lab/apiserver/object/json.ts';
+import { run } from '../../lab/machine/process.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { loadKubeAccess } from '../../src/kubernetes/client/config.ts';
+import { EventPoster, eventPacing, type KubeEvent } from '../../src/kubernetes/client/events.ts';
+import { KubeHttp } from '../../src/kubernetes/client/http-client.ts';
+import type { Node } from '../../src/kubernetes/resources/node.ts';
+import { keepNetworkCondition } from '../../src/nodes/local/network-condition.ts';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 
 /*

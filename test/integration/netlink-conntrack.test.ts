@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { deleteConnection, listConnections } from '../../src/netlink/conntrack.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
 import { Batch } from '../../src/netlink/message.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { type Lab, withNamespaces } from './netlink-fixture.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
-import { EchoSocket } from '../../src/netlink/icmp-echo.ts';
+import { EchoSocket } from '../../src/netlink/packets/icmp-echo.ts';
 import { failureOf, inside, ip, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
 const never = new AbortController().signal;

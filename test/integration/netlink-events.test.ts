@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
-import { deleteAddress, replaceAddress } from '../../src/netlink/addresses.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
 import { type KernelEvent, KernelEvents } from '../../src/netlink/events.ts';
 import { changeLink, createBridge, createVeth, deleteLink, getLink, getLinkOffThread } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
-import { replaceNeighbour } from '../../src/netlink/neighbours.ts';
-import { addRoute, deleteRoute, listRoutes, listRoutesOffThread, ourProtocol } from '../../src/netlink/routes.ts';
+import { deleteAddress, replaceAddress } from '../../src/netlink/routing/addresses.ts';
+import { replaceNeighbour } from '../../src/netlink/routing/neighbours.ts';
+import { addRoute, deleteRoute, listRoutes, listRoutesOffThread, ourProtocol } from '../../src/netlink/routing/routes.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { openDescriptors, withNamespaces } from './netlink-fixture.ts';
 

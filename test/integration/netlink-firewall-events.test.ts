@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { type FirewallChange, FirewallEvents } from '../../src/netlink/firewall-events.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
+import { type FirewallChange, FirewallEvents } from '../../src/netlink/nftables/firewall-events.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
 const nft = (lab: Lab, ...words: readonly string[]) => execFileSync('ip', ['netns', 'exec', lab.name, 'nft', ...words]);

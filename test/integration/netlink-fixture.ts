@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { parseIp } from '../../src/net/ip.ts';
-import { replaceAddress } from '../../src/netlink/addresses.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { changeLink, createVeth, getLink, type Link } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
 import { createNamedNamespace, deleteNamedNamespace, type NetworkNamespace } from '../../src/netlink/namespace.ts';
+import { replaceAddress } from '../../src/netlink/routing/addresses.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 
 /** A namespace of this test's own. */

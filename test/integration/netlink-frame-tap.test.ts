@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest';
-import { FrameTap } from '../../src/netlink/frame-tap.ts';
 import { ifIndex } from '../../src/netlink/interface-name.ts';
+import { FrameTap } from '../../src/netlink/packets/frame-tap.ts';
 import { inside, ip, withNamespaces } from './netlink-fixture.ts';
 
 it('cuts long frames, and goes on when the interface was down', async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
-import { deleteAddress, listAddresses, replaceAddress } from '../../src/netlink/addresses.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import { errnoOf } from '../../src/netlink/errno.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
 import {
@@ -16,7 +15,8 @@ import {
   listLinks,
 } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
-import { deleteNeighbour, listNeighbours, replaceNeighbour } from '../../src/netlink/neighbours.ts';
+import { deleteAddress, listAddresses, replaceAddress } from '../../src/netlink/routing/addresses.ts';
+import { deleteNeighbour, listNeighbours, replaceNeighbour } from '../../src/netlink/routing/neighbours.ts';
 import {
   addRoute,
   deleteRoute,
@@ -26,8 +26,8 @@ import {
   type NewRoute,
   ourProtocol,
   replaceRoute,
-} from '../../src/netlink/routes.ts';
-import { addRule, deleteListedRule, deleteRule, listRules, type NewRule } from '../../src/netlink/rules.ts';
+} from '../../src/netlink/routing/routes.ts';
+import { addRule, deleteListedRule, deleteRule, listRules, type NewRule } from '../../src/netlink/routing/rules.ts';
 import { selfTest } from '../../src/netlink/self-test.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { failureOf, inside, ip, type Lab, withNamespaces } from './netlink-fixture.ts';

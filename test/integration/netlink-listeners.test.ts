@@ -2,8 +2,8 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterAll, expect, it } from 'vitest';
-import { listeningSockets } from '../../src/netlink/listening-sockets.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { listeningSockets } from '../../src/netlink/sockets/listening-sockets.ts';
 
 const socket = NetlinkSocket.open({ protocol: 'socketDiagnosis' });
 afterAll(() => socket.close());

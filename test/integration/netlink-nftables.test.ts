@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
-import { elementChanges, type NftElement, nftText, readElements } from '../../src/netlink/nft-elements.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { elementChanges, type NftElement, nftText, readElements } from '../../src/netlink/nftables/nft-elements.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { inside, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
 
 const services = { family: 'inet', table: 'seine', name: 'services' } as const;

@@ -9,7 +9,7 @@ import { afterAll, expect, it } from 'vitest';
  * of sockets and the like differ from one architecture to the next.
  */
 
-const rooms = ['src/netlink', 'src/files', 'src/cni-shim'].map((room) => resolve(import.meta.dirname, '..', '..', room));
+const rooms = ['src/netlink', 'src/base/files', 'src/cni-shim'].map((room) => resolve(import.meta.dirname, '..', '..', room));
 const folder = mkdtempSync(join(tmpdir(), 'seine-numbers-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -1,11 +1,16 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
 import { createBridge, getLink } from '../../src/netlink/links.ts';
 import { Batch } from '../../src/netlink/message.ts';
-import { createPodInterface, type HostLinks, type PodInterfaceSpec, readPodInterface } from '../../src/netlink/pod-interface.ts';
+import {
+  createPodInterface,
+  type HostLinks,
+  type PodInterfaceSpec,
+  readPodInterface,
+} from '../../src/netlink/pod-interfaces/pod-interface.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { readSysctl } from '../../src/netlink/sysctl.ts';
 import { inside, ip, type Lab, openDescriptors, randomName, withNamespaces } from './netlink-fixture.ts';

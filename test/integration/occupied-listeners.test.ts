@@ -6,12 +6,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { text } from '../../src/admin/answer.ts';
-import { ApiServer } from '../../src/admin/http-server.ts';
-import { selfSigned } from '../../src/admin/metrics/certificate.ts';
-import { silentLog } from '../../src/log/log.ts';
-import { HealthChecks } from '../../src/serve/effects/health-checks.ts';
-import { ProxyHealthz } from '../../src/serve/effects/proxy-healthz.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { text } from '../../src/operations/admin/answer.ts';
+import { ApiServer } from '../../src/operations/admin/http-server.ts';
+import { selfSigned } from '../../src/operations/admin/metrics/certificate.ts';
+import { HealthChecks } from '../../src/services/controller/effects/health-checks.ts';
+import { ProxyHealthz } from '../../src/services/controller/effects/proxy-healthz.ts';
 
 /*
  * Every listener of an agent while one client keeps as many connections to it as it gets, ten thousand in all: the checks of load balancers,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runAnyway } from '../../src/lab/machine/process.ts';
+import { runAnyway } from '../../lab/machine/process.ts';
 import { EmptyRoot } from '../support/empty-root.ts';
 
 /** `npm run build:seinectl`: the file needs a kernel, `/proc`, a folder that can be written to, and root; and leaves nothing. */

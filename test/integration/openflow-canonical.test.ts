@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { decodeFlowMod, writeFlowMod } from '../../src/openflow/flow-mod.ts';
-import { writeGroupMod } from '../../src/openflow/group.ts';
-import { decodeInstructions, encodeInstructions } from '../../src/openflow/instructions.ts';
-import { decodeMatch, encodeMatch } from '../../src/openflow/match.ts';
+import { bytesOf } from '../../src/base/bytes/bytes.ts';
+import type { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { decodeFlowMod, writeFlowMod } from '../../src/openflow/flows/flow-mod.ts';
+import { decodeInstructions, encodeInstructions } from '../../src/openflow/flows/instructions.ts';
+import { writeGroupMod } from '../../src/openflow/groups/group.ts';
+import { decodeMatch, encodeMatch } from '../../src/openflow/match/match.ts';
 import { meterFlag, writeMeterMod } from '../../src/openflow/meter.ts';
 import { OPENFLOW_15 } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';
 import { encodeParsedFlow, parseFlow } from '../../src/openflow/text/parse-flow.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
-import { bytesOf } from '../../src/wire/bytes.ts';
 import { deleteAllFlows, flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 import { modOf, randomFlow } from '../support/openflow-flows.ts';
 

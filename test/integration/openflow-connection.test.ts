@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SeineError } from '../../src/errors/seine-error.ts';
-import type { OpenFlowConnection } from '../../src/openflow/connection.ts';
+import { bytesOf } from '../../src/base/bytes/bytes.ts';
+import type { SeineError } from '../../src/base/errors/seine-error.ts';
+import type { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
 import {
   decodeConfig,
   decodeDesc,
@@ -15,13 +16,12 @@ import {
   writeSetConfig,
   writeTableStatsRequest,
 } from '../../src/openflow/control.ts';
-import type { FlowStats } from '../../src/openflow/flow-stats.ts';
-import { encodeGroup, type Group, writeGroupMod } from '../../src/openflow/group.ts';
-import { decodeGroupStats, writeGroupStatsRequest } from '../../src/openflow/group-stats.ts';
+import type { FlowStats } from '../../src/openflow/flows/flow-stats.ts';
+import { encodeGroup, type Group, writeGroupMod } from '../../src/openflow/groups/group.ts';
+import { decodeGroupStats, writeGroupStatsRequest } from '../../src/openflow/groups/group-stats.ts';
 import { decodeMeters, type Meter, meterFlag, writeMeterDescRequest, writeMeterMod } from '../../src/openflow/meter.ts';
 import { decodePortStats, decodePorts, writePortDescRequest, writePortStatsRequest } from '../../src/openflow/port.ts';
 import { ofPort } from '../../src/openflow/protocol.ts';
-import { bytesOf } from '../../src/wire/bytes.ts';
 import { flowMod, flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 
 let bridge: OpenFlowBridge;

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Flow, writeFlow } from '../../src/openflow/flow.ts';
-import { writeGroupMod } from '../../src/openflow/group.ts';
-import { encodeInstructions } from '../../src/openflow/instructions.ts';
-import { encodeMatch } from '../../src/openflow/match.ts';
+import { bytesOf } from '../../src/base/bytes/bytes.ts';
+import { type Flow, writeFlow } from '../../src/openflow/flows/flow.ts';
+import { encodeInstructions } from '../../src/openflow/flows/instructions.ts';
+import { writeGroupMod } from '../../src/openflow/groups/group.ts';
+import { encodeMatch } from '../../src/openflow/match/match.ts';
 import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, type Version } from '../../src/openflow/protocol.ts';
-import { bytesOf } from '../../src/wire/bytes.ts';
 import { flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 
 let bridge: OpenFlowBridge;

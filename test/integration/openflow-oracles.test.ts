@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { decodeFlowMod } from '../../src/openflow/flow-mod.ts';
+import { decodeFlowMod } from '../../src/openflow/flows/flow-mod.ts';
 import { decodeMessage, encodeMessage, type Message, type MessageKind, messageName } from '../../src/openflow/message.ts';
 import { OPENFLOW_13, OPENFLOW_15, type Version, versionNames } from '../../src/openflow/protocol.ts';
 import { printFlow } from '../../src/openflow/text/flow-text.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { localPolicy } from '../../src/async/reconnect.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
+import { localPolicy } from '../../src/base/async/reconnect.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import type { FoundRows, Transaction } from '../../src/ovsdb/transaction.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { localPolicy } from '../../src/async/reconnect.ts';
-import type { SeineError } from '../../src/errors/seine-error.ts';
+import { localPolicy } from '../../src/base/async/reconnect.ts';
+import type { SeineError } from '../../src/base/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import type { LeaderRule } from '../../src/ovsdb/server-watch.ts';

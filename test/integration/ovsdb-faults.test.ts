@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { localPolicy } from '../../src/async/reconnect.ts';
+import { localPolicy } from '../../src/base/async/reconnect.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';

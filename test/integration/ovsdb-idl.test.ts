@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { SeineError } from '../../src/errors/seine-error.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import type { NewRow } from '../../src/ovsdb/schema/atoms.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { connect as connectRaw, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SeineError } from '../../src/errors/seine-error.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import type { Json } from '../../src/ovsdb/json.ts';
 import { isObject } from '../../src/ovsdb/json-rpc.ts';

@@ -118,7 +118,7 @@ it('has libraries that are packages of their own, and whose errors are one class
   for (const library of ['ovsdb', 'openflow'])
     await run('npm', ['pack', '--ignore-scripts', '--pack-destination', libraries], { cwd: join(root, 'dist', 'packages', library) });
   await writeFile(join(libraries, 'package.json'), JSON.stringify({ type: 'module', private: true }));
-  const tarballs = (await readdir(libraries)).filter((name) => name.endsWith('.tgz')).map((name) => `./${name}`);
+  const tarballs = (await readdir(libraries)).filter((name) => name.endsWith('.tgz')).map((name) => `.//${name}`);
   expect(tarballs).toHaveLength(2);
   await run('npm', ['install', '--offline', '--ignore-scripts', ...tarballs], { cwd: libraries });
   expect((await readdir(join(libraries, 'node_modules'))).filter((name) => !name.startsWith('.')).toSorted()).toEqual([

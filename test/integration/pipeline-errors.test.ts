@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { cidrAddress, type Family, type Ip } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { cidrAddress, type Family, type Ip } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import type { Packet } from '../model/packet.ts';
 import { echoReply, echoRequest } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';

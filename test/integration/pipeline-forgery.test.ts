@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { linkLocal } from '../../src/connectivity/environment.ts';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { cidrAddress, type Family, type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
-import { macFromBytes, parseMac } from '../../src/net/mac.ts';
-import { serviceNextHop } from '../../src/pipeline/well-known.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { cidrAddress, type Family, type Ip, ipToBytes, parseIp } from '../../src/base/net/ip.ts';
+import { macFromBytes, parseMac } from '../../src/base/net/mac.ts';
+import { linkLocal } from '../../src/dataplane/compile/environment.ts';
+import { serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, dnsCache, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeFrame, encodeGeneve } from '../support/frame.ts';

@@ -1,10 +1,10 @@
 import type { Socket as DatagramSocket } from 'node:dgram';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ask, type Outcome, upload } from '../../src/lab/probe/probe.ts';
-import { Responder } from '../../src/lab/probe/responder.ts';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import type { Family, Ip } from '../../src/net/ip.ts';
-import { serviceNextHop } from '../../src/pipeline/well-known.ts';
+import { ask, type Outcome, upload } from '../../lab/probe/probe.ts';
+import { Responder } from '../../lab/probe/responder.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import type { Family, Ip } from '../../src/base/net/ip.ts';
+import { serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
 import { addressOf, clusterIp, families, gatewayOf, nodes, outside, pods, port, services } from '../support/cluster-plan.ts';
 import { datapath, patienceMs, TestCluster } from '../support/test-cluster.ts';
 

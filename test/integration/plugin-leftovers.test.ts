@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { PluginLeftovers } from '../../src/host-ports/plugin-leftovers.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
+import { PluginLeftovers } from '../../src/pods/host-ports/plugin-leftovers.ts';
 import { inside, ip, type Lab, withNamespaces } from './netlink-fixture.ts';
 
 const plugins = '/usr/lib/cni';

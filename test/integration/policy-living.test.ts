@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { compileSubject } from '../../src/connectivity/compile-entry.ts';
-import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
-import { tables } from '../../src/pipeline/tables.ts';
-import { zones } from '../../src/pipeline/well-known.ts';
-import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
+import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
+import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
+import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import { zones } from '../../src/dataplane/pipeline/well-known.ts';
 import type { Arrival } from '../model/conversation.ts';
 import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from '../model/living.ts';
 import { wantedByOwner } from '../model/scene.ts';

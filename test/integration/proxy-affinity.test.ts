@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { silentLog } from '../../src/log/log.ts';
-import { type Ip, parseIp } from '../../src/net/ip.ts';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { isLearned, learnedCookieOf, type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
-import { reg } from '../../src/pipeline/fields.ts';
-import { goto, load } from '../../src/pipeline/flow.ts';
-import { tables } from '../../src/pipeline/tables.ts';
-import { compileService } from '../../src/proxy/compile-service.ts';
-import type { ServiceEndpoint, ServiceIntent } from '../../src/proxy/service-intent.ts';
-import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
-import { AffinityKeeper } from '../../src/serve/effects/affinity-keeper.ts';
-import { nothing } from '../../src/wanted/wanted.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { type Ip, parseIp } from '../../src/base/net/ip.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import { isLearned, learnedCookieOf, type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { reg } from '../../src/dataplane/pipeline/fields.ts';
+import { goto, load } from '../../src/dataplane/pipeline/flow.ts';
+import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { compileService } from '../../src/services/compile/compile-service.ts';
+import type { ServiceEndpoint, ServiceIntent } from '../../src/services/compile/service-intent.ts';
+import { AffinityKeeper } from '../../src/services/controller/effects/affinity-keeper.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const [first, second] = [

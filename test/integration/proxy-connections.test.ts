@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { silentLog } from '../../src/log/log.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import { ConnectionCleaner } from '../../src/serve/effects/connection-cleaner.ts';
-import { HostConnections } from '../../src/serve/effects/host-connections.ts';
-import type { Stale } from '../../src/serve/effects/stale-connections.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { ConnectionCleaner } from '../../src/services/controller/effects/connection-cleaner.ts';
+import { HostConnections } from '../../src/services/controller/effects/host-connections.ts';
+import type { Stale } from '../../src/services/controller/effects/stale-connections.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const UDP = 17;

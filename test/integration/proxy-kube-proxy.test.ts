@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type LegacyIptables, legacyIptables } from '../../src/netlink/legacy-iptables.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
+import { type LegacyIptables, legacyIptables } from '../../src/netlink/nftables/legacy-iptables.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { AGENTS_BACKLOG, lookForKubeProxy } from '../../src/serve/kube-proxy.ts';
+import { AGENTS_BACKLOG, lookForKubeProxy } from '../../src/services/controller/kube-proxy.ts';
 import { inside, type Lab, withNamespaces } from './netlink-fixture.ts';
 
 /** What is found in a namespace of its own after `set`. */

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import type { AttachedPod, PodAttachment } from '../../src/ipam/attachment.ts';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { createNamedNamespace, deleteNamedNamespace } from '../../src/netlink/namespace.ts';
+import type { AttachedPod, PodAttachment } from '../../src/pods/ipam/attachment.ts';
 import { newPod, patience } from '../contract/pod-network.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 import { randomName } from './netlink-fixture.ts';

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { runProgram } from '../support/run-program.ts';
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteWriter } from '../../src/base/bytes/bytes.ts';
+import { type Ip, ipToBytes, parseIp } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, gatewayOf, macOf, outside } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';

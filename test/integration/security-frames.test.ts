@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { linkLocal } from '../../src/connectivity/environment.ts';
-import { type Ip, ipToBytes, parseIp } from '../../src/net/ip.ts';
-import { type Mac, macToBytes, parseMac } from '../../src/net/mac.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteWriter } from '../../src/base/bytes/bytes.ts';
+import { type Ip, ipToBytes, parseIp } from '../../src/base/net/ip.ts';
+import { type Mac, macToBytes, parseMac } from '../../src/base/net/mac.ts';
+import { linkLocal } from '../../src/dataplane/compile/environment.ts';
 import { addressOf, gatewayOf, macOf } from '../support/cluster-plan.ts';
 import { encodeFrame } from '../support/frame.ts';
 import { TappedCluster } from '../support/tapped-cluster.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { exampleNode, examplePods } from '../support/example-node.ts';
 import { type Counts, clusterIpOf, ShareBench, serviceOf } from '../support/share-bench.ts';
 import { trace } from '../support/trace.ts';

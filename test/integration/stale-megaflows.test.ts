@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { forgetMegaflows, mayKeepOldActions, StaleMegaflows } from '../../src/reconcile/stale-megaflows.ts';
+import { forgetMegaflows, mayKeepOldActions, StaleMegaflows } from '../../src/dataplane/targets/switch/stale-megaflows.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const patience = { timeout: 20_000 };

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openSwitchDatabase, type SwitchDatabase } from '../../src/reconcile/switch-database.ts';
-import { SwitchRetry } from '../../src/reconcile/switch-retry.ts';
+import { openSwitchDatabase, type SwitchDatabase } from '../../src/dataplane/targets/switch/switch-database.ts';
+import { SwitchRetry } from '../../src/dataplane/targets/switch/switch-retry.ts';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
 const patience = { timeout: 20_000 };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { CheckEvent, Finding } from '../../src/agent-api/check.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import type { CheckEvent, Finding } from '../../src/api/check.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 /** `seinectl check` where the node's own packet filter sees tunnel packets. */

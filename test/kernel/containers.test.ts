@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import type { DaemonSet } from 'kubernetes-types/apps/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Finding } from '../../src/agent-api/check.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { createAll, demoNamespace, podsReady } from '../../src/lab/demo/workload.ts';
-import { runIn } from '../../src/lab/machine/netns.ts';
-import { run } from '../../src/lab/machine/process.ts';
-import { askStatus } from '../../src/lab/up.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { createAll, demoNamespace, podsReady } from '../../lab/demo/workload.ts';
+import { runIn } from '../../lab/machine/netns.ts';
+import { run } from '../../lab/machine/process.ts';
+import { askStatus } from '../../lab/up.ts';
+import type { Finding } from '../../src/api/check.ts';
 import { CriDaemonSetPod } from '../runtime/cri-daemon-set-pod.ts';
 import { tinyImage } from '../runtime/image.ts';
 import { applyManifest, kubectl, surroundings, takeAwayTheLabsOwn } from '../runtime/installation.ts';

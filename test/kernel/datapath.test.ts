@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { get } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import kernelAbilities from '../fixtures/data-paths/system.json' with { type: 'json' };
 import { ServiceLab } from '../support/service-lab.ts';
 

@@ -1,6 +1,6 @@
-import { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
-import { labPaths } from '../../src/lab/plan/names.ts';
+import { KubeApi } from '../../lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
+import { labPaths } from '../../lab/plan/names.ts';
 import type { RealCluster } from './cluster.ts';
 
 const tokenFile = '/var/run/secrets/kubernetes.io/serviceaccount/token';

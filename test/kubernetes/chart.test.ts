@@ -4,8 +4,8 @@ import { parse, parseAllDocuments, stringify } from 'yaml';
 import { builtHelm } from '../../build/helm/program.mjs';
 import { asked } from '../../build/manifests/asked.ts';
 import type { KubeObject } from '../../build/manifests/part.ts';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { run, runAnyway } from '../../src/lab/machine/process.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
+import { run, runAnyway } from '../../lab/machine/process.ts';
 
 /*
  * The Helm chart against `npm run render`: for the same askings the real `helm` makes the same objects, names with hashes of contents included.

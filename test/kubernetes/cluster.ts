@@ -1,11 +1,11 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
-import { run, runAnyway } from '../../src/lab/machine/process.ts';
-import { labPaths, realLabDir } from '../../src/lab/plan/names.ts';
-import type { LabPlan } from '../../src/lab/plan/plan.ts';
-import { askStatus, planOf } from '../../src/lab/up.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { labProgram, packageRoot } from '../../lab/machine/installation.ts';
+import { run, runAnyway } from '../../lab/machine/process.ts';
+import { labPaths, realLabDir } from '../../lab/plan/names.ts';
+import type { LabPlan } from '../../lab/plan/plan.ts';
+import { askStatus, planOf } from '../../lab/up.ts';
 import { testPodInterface } from '../support/test-datapath.ts';
 
 const startedMs = performance.now();

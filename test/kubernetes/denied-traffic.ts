@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
-import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 
 /** Where nothing is to arrive: no other traffic goes to this port. */
 export const deniedPort = 7779;

@@ -2,10 +2,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { acceptConfig } from '../../src/agent/config/agent-config.ts';
 import { type KubeSources, openKubeSources, runKubeSources } from '../../src/agent/kube-sources.ts';
-import { acceptConfig } from '../../src/config/agent-config.ts';
-import type { SeineError } from '../../src/errors/seine-error.ts';
-import { silentLog } from '../../src/log/log.ts';
+import type { SeineError } from '../../src/base/errors/seine-error.ts';
+import { silentLog } from '../../src/base/log/log.ts';
 
 /** What an agent reads of the Kubernetes API, with a token and an authority in files, as a pod has them. */
 export class FollowedSources {

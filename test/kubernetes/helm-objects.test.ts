@@ -2,7 +2,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { builtHelm } from '../../build/helm/program.mjs';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { until } from '../support/converge-lab.ts';
 import { LoneControlPlane } from './lone-control-plane.ts';
 import { commandOf } from './page-commands.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { builtHelm } from '../../build/helm/program.mjs';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { agentImage, ovsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { RealCluster, say } from './cluster.ts';

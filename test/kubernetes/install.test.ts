@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
-import { controlPlanePaths, runtimePaths } from '../../src/lab/kubernetes/paths.ts';
+import { controlPlanePaths, runtimePaths } from '../../lab/real-kubernetes/paths.ts';
 import { agentImage } from '../runtime/image-builder.ts';
 import { alertRules, expressions } from '../support/observability.ts';
 import { asAgentOf } from './agent-account.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
-import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
+import { connectTcpIn } from '../../lab/probe/sockets.ts';
 import { RealCluster, say } from './cluster.ts';
 import { onlyFrom, pod, service } from './objects.ts';
 import { configureAgents, type KubeProxyMode, RealKubeProxy } from './real-kube-proxy.ts';

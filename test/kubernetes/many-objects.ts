@@ -1,4 +1,4 @@
-import type { KubeApi } from '../../src/lab/kube/kube-api.ts';
+import type { KubeApi } from '../../lab/kube/kube-api.ts';
 
 const atOnce = 32;
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { runIn } from '../../src/lab/machine/netns.ts';
+import { runIn } from '../../lab/machine/netns.ts';
 import { until } from '../support/converge-lab.ts';
 import { type RealCluster, say } from './cluster.ts';
 

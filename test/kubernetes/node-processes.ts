@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { netnsPath } from '../../src/lab/plan/names.ts';
+import { netnsPath } from '../../lab/plan/names.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 
 /** Processes of a name whose network is a namespace, in containers too. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { shellBlocks } from './page-blocks.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runtimeSocket } from '../../src/lab/kubernetes/node-files.ts';
-import { labProgram, packageRoot } from '../../src/lab/machine/installation.ts';
+import { labProgram, packageRoot } from '../../lab/machine/installation.ts';
+import { runtimeSocket } from '../../lab/real-kubernetes/node-files.ts';
 import { callsOf } from '../support/page-calls.ts';
 import { type RealCluster, say } from './cluster.ts';
 import { type ShellBlock, shellBlocks } from './page-blocks.ts';

@@ -3,8 +3,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
+import { inNetns, runIn } from '../../lab/machine/netns.ts';
 import type { RealCluster } from './cluster.ts';
 
 /** Of which of Debian's two programs in the package. */

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { inNetns, runIn } from '../../src/lab/machine/netns.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { inNetns, runIn } from '../../lab/machine/netns.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import type { RealCluster } from './cluster.ts';
 
 /** Of kube-proxy: how it has its rules in the kernel. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
+import { connectTcpIn } from '../../lab/probe/sockets.ts';
 
 const connectTimeoutMs = 5_000;
 

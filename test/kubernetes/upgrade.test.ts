@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { labFolderOf } from '../../build/test-run/lab-folder.mjs';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { olderOvsImage } from '../runtime/image-builder.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
 import { agentImage, imagesOfRelease, ovsImage } from '../runtime/image-builder.ts';
 import { builtRelease, type Release } from '../support/releases.ts';
 import type { RealCluster } from './cluster.ts';

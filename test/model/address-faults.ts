@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { MemoryJournalStore } from '../../src/ipam/memory-journal-store.ts';
+import { MemoryJournalStore } from '../../src/pods/ipam/testing/memory-journal-store.ts';
 
 /** Where an ADD or a DEL meets its fate. */
 export type InjectedFault =

@@ -1,6 +1,6 @@
-import { parseIp } from '../../src/net/ip.ts';
-import { ctMark } from '../../src/pipeline/fields.ts';
-import type { CtState, Nat } from '../../src/pipeline/flow.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { ctMark } from '../../src/dataplane/pipeline/fields.ts';
+import type { CtState, Nat } from '../../src/dataplane/pipeline/flow.ts';
 import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 
 /** What `ct()` asks of the tracker. */

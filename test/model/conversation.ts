@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
-import type { MatchProtocol } from '../../src/pipeline/flow.ts';
-import { nodePortAddress, serviceNextHop, virtualMac } from '../../src/pipeline/well-known.ts';
+import { cidrAddress, type Family, type Ip, parseIp } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
+import type { MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
+import { nodePortAddress, serviceNextHop, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
 import { echoReply, echoRequest, type Packet } from './packet.ts';
 import type { Scene } from './scene.ts';
 import type { Output } from './switch-model.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { familiesOf } from '../../src/connectivity/environment.ts';
-import { ctMark, reg } from '../../src/pipeline/fields.ts';
-import { type Flow, type Group, goto, type Match, priority, type Step } from '../../src/pipeline/flow.ts';
+import { familiesOf } from '../../src/dataplane/compile/environment.ts';
+import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
+import { type Flow, type Group, goto, type Match, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { type Arrival, answerTo, conversations } from './conversation.ts';
 import { compileScene, exampleScene } from './scene.ts';

@@ -1,26 +1,32 @@
-import { LoopTurns } from '../../src/async/loop-turns.ts';
-import { compileSubject, entriesOfOthers } from '../../src/connectivity/compile-entry.ts';
-import { compileVerdicts } from '../../src/connectivity/compile-verdict.ts';
-import { ClassRows } from '../../src/enforce/class-rows.ts';
-import { classNames } from '../../src/enforce/standings.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { type Owner, ownerOf } from '../../src/pipeline/cookie.ts';
-import type { NumberedRow } from '../../src/pipeline/flow-pattern.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
-import { addressRows } from '../../src/policy-flows/address-rows.ts';
-import type { NumberRanges } from '../../src/policy-flows/number-ranges.ts';
-import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
-import { policyTables } from '../../src/policy-flows/rows.ts';
-import { type BridgeKey, type BridgeValue, decodeFlowEntry, depthOfKey, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { DesiredState } from '../../src/reconcile/desired-state.ts';
-import { FakeTarget } from '../../src/reconcile/fake-target.ts';
-import { PackedMap } from '../../src/reconcile/packed-entries.ts';
-import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
-import { RowPacking } from '../../src/reconcile/row-packing.ts';
-import type { Plan } from '../../src/reconcile/target.ts';
-import { nothing, type Wanted } from '../../src/wanted/wanted.ts';
+import { LoopTurns } from '../../src/base/async/loop-turns.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { compileSubject, entriesOfOthers } from '../../src/dataplane/compile/compile-entry.ts';
+import { compileVerdicts } from '../../src/dataplane/compile/compile-verdict.ts';
+import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
+import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import type { NumberedRow } from '../../src/dataplane/pipeline/flow-pattern.ts';
+import { DesiredState } from '../../src/dataplane/reconcile/desired-state.ts';
+import { PackedMap } from '../../src/dataplane/reconcile/packed-entries.ts';
+import { Reconciler } from '../../src/dataplane/reconcile/reconciler.ts';
+import type { Plan } from '../../src/dataplane/reconcile/target.ts';
+import { FakeTarget } from '../../src/dataplane/reconcile/testing/fake-target.ts';
+import {
+  type BridgeKey,
+  type BridgeValue,
+  decodeFlowEntry,
+  depthOfKey,
+  encodeBridgeEntries,
+} from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { recoveredFlows } from '../../src/dataplane/targets/bridge/recovered-flows.ts';
+import { RowPacking } from '../../src/dataplane/targets/bridge/row-packing.ts';
+import { classNames } from '../../src/policy/controller/pod-policy-state.ts';
+import { ClassRows } from '../../src/policy/controller/policy-rule-installer.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { addressRows } from '../../src/policy/flows/address-rows.ts';
+import type { NumberRanges } from '../../src/policy/flows/number-ranges.ts';
+import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
+import { policyTables } from '../../src/policy/flows/rows.ts';
+import { PolicyBytes } from '../../src/policy/verify/flow-reader/flow-reader.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { families } from './policy-flow-run.ts';
 import { provenNode } from './policy-proof.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { NetworkPolicyObject } from '../../src/policy-reference/objects.ts';
+import type { NetworkPolicyObject } from '../../src/policy/verify/reference/objects.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import type { PolicyObject } from './policy-proof.ts';
 import { policyPort } from './random-policies.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import type { PodIntent } from '../../src/connectivity/compile-pod.ts';
-import { linkLocal } from '../../src/connectivity/environment.ts';
-import { cidrAddress, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
-import { virtualMac } from '../../src/pipeline/well-known.ts';
+import { cidrAddress, type Family, type Ip, parseIp } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
+import type { PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
+import { linkLocal } from '../../src/dataplane/compile/environment.ts';
+import { virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
 import type { Arrival } from './conversation.ts';
 import type { Packet } from './packet.ts';
 import type { Scene } from './scene.ts';

@@ -1,9 +1,9 @@
-import type { PodNetwork } from '../../src/attach/cni/pod-network.ts';
-import { SeineError } from '../../src/errors/seine-error.ts';
-import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/ipam/attachment.ts';
-import { SimulatedCrash } from '../../src/ipam/memory-journal-store.ts';
-import { parseMac } from '../../src/net/mac.ts';
-import type { ReadyState } from '../../src/node/readiness.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
+import type { ReadyState } from '../../src/nodes/local/readiness.ts';
+import type { PodNetwork } from '../../src/pods/cni-server/pod-network.ts';
+import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/pods/ipam/attachment.ts';
+import { SimulatedCrash } from '../../src/pods/ipam/testing/memory-journal-store.ts';
 import type { InjectedFault } from './address-faults.ts';
 
 /** Kernel and switch, as far as an attachment meets them. */

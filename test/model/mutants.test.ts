@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressBits, cidrAddress, cidrOf, type Ip } from '../../src/net/ip.ts';
-import { ctMark, reg } from '../../src/pipeline/fields.ts';
-import { type Flow, type Match, priority, type Step } from '../../src/pipeline/flow.ts';
-import type { Mark } from '../../src/pipeline/registers.ts';
-import { serviceNextHop } from '../../src/pipeline/well-known.ts';
+import { addressBits, cidrAddress, cidrOf, type Ip } from '../../src/base/net/ip.ts';
+import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
+import { type Flow, type Match, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
+import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
+import { serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
 import { conversations } from './conversation.ts';
 import { forgeries } from './forgeries.ts';
 import { type ModelOptions, modelOracle } from './oracle.ts';

@@ -1,4 +1,4 @@
-import type { Group } from '../../src/pipeline/flow.ts';
+import type { Group } from '../../src/dataplane/pipeline/flow.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { type Arrival, answerTo, type Conversation, errorAbout, nextOf, reopened } from './conversation.ts';
 import { describePacket } from './packet.ts';

@@ -1,6 +1,6 @@
-import type { Ip } from '../../src/net/ip.ts';
-import type { Mac } from '../../src/net/mac.ts';
-import type { MatchProtocol, Payload } from '../../src/pipeline/flow.ts';
+import type { Ip } from '../../src/base/net/ip.ts';
+import type { Mac } from '../../src/base/net/mac.ts';
+import type { MatchProtocol, Payload } from '../../src/dataplane/pipeline/flow.ts';
 
 /** A packet as the bridge sees it: headers only, flat, named as in `Match`. A field is there if the packet has that header. */
 export interface Packet {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleAddresses, exampleCluster } from '../support/policy-cluster.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { type NumberRanges, numberRange } from '../../src/policy-flows/number-ranges.ts';
-import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { type NumberRanges, numberRange } from '../../src/policy/flows/number-ranges.ts';
+import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { EditedNode, ToldBridge } from './edited-node.ts';
 import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';

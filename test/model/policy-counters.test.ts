@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { policyCounters } from '../../src/admin/policy-counters.ts';
-import type { RuleCounters } from '../../src/agent-api/policy.ts';
-import type { FlowFilter, FlowStats } from '../../src/openflow/flow-stats.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { decodeFlowEntry } from '../../src/reconcile/bridge-entry.ts';
+import type { RuleCounters } from '../../src/api/policy.ts';
+import { decodeFlowEntry } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import type { FlowFilter, FlowStats } from '../../src/openflow/flows/flow-stats.ts';
+import { policyCounters } from '../../src/operations/admin/policy-counters.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { exampleCluster, policyObject } from '../support/policy-cluster.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { objectSet, provenNode, put } from './policy-proof.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
-import type { PolicyPortObject } from '../../src/policy-reference/objects.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
+import type { PolicyPortObject } from '../../src/policy/verify/reference/objects.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { EditedNode, ToldBridge } from './edited-node.ts';
 import { nameOf, type PolicyObject, provenNode, put } from './policy-proof.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Flow } from '../../src/pipeline/flow.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
-import { portPrefixes } from '../../src/policy-flows/port-prefixes.ts';
-import { type DirectionMatrix, type PolicyDecision, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
+import { portPrefixes } from '../../src/policy/flows/port-prefixes.ts';
+import { type DirectionMatrix, type PolicyDecision, policyDirections } from '../../src/policy/matrix/matrix.ts';
 import { largeNode } from '../support/large-policy-node.ts';
 import { provenNode, put } from './policy-proof.ts';
 import { policyHistories } from './random-policies.ts';

@@ -1,11 +1,11 @@
-import type { Owner } from '../../src/pipeline/cookie.ts';
-import type { Flow } from '../../src/pipeline/flow.ts';
-import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
-import { policyTables } from '../../src/policy-flows/rows.ts';
-import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { recoveredFlows } from '../../src/reconcile/recovered-flows.ts';
-import { nothing } from '../../src/wanted/wanted.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
+import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
+import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { recoveredFlows } from '../../src/dataplane/targets/bridge/recovered-flows.ts';
+import type { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
+import { policyTables } from '../../src/policy/flows/rows.ts';
 
 export const families = ['ipv4', 'ipv6'] as const;
 

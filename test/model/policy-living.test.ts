@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Owner } from '../../src/pipeline/cookie.ts';
-import { ctMark, reg } from '../../src/pipeline/fields.ts';
-import { type Flow, type LearnAssociation, load, resubmit, type Step } from '../../src/pipeline/flow.ts';
-import type { Wanted } from '../../src/wanted/wanted.ts';
+import type { Wanted } from '../../src/dataplane/desired/host-entries.ts';
+import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
+import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
+import { type Flow, type LearnAssociation, load, resubmit, type Step } from '../../src/dataplane/pipeline/flow.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { associationLifetimes, type LivingBridge, lifetimes, liveThrough, livingScene, noCounts } from './living.ts';

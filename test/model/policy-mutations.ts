@@ -1,9 +1,9 @@
-import { addressBits, type Cidr, cidrOf } from '../../src/net/ip.ts';
-import { reg } from '../../src/pipeline/fields.ts';
-import { type Flow, goto, load, priority, type Step } from '../../src/pipeline/flow.ts';
-import type { Mark } from '../../src/pipeline/registers.ts';
-import { type PipelineTableName, tables } from '../../src/pipeline/tables.ts';
-import { relationPriority } from '../../src/policy-flows/rows.ts';
+import { addressBits, type Cidr, cidrOf } from '../../src/base/net/ip.ts';
+import { reg } from '../../src/dataplane/pipeline/fields.ts';
+import { type Flow, goto, load, priority, type Step } from '../../src/dataplane/pipeline/flow.ts';
+import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
+import { type PipelineTableName, tables } from '../../src/dataplane/pipeline/tables.ts';
+import { relationPriority } from '../../src/policy/flows/rows.ts';
 
 /* Bugs that what makes flows of a matrix might have, as changes to the flows of a whole node. */
 

@@ -1,14 +1,14 @@
-import { addressesOf } from '../../src/enforce/object-feed.ts';
-import { namespaces } from '../../src/kube/namespace.ts';
-import { networkPolicies } from '../../src/kube/network-policy.ts';
-import { nodes } from '../../src/kube/node.ts';
-import { policyPods } from '../../src/kube/policy-pod.ts';
-import type { PolicyNode } from '../../src/policy/addresses.ts';
-import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { answerOf, lookUp, type MatrixAnswer, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
-import { type PolicyDecision, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
-import { type JudgedConnection, judge, whoHas } from '../../src/policy-reference/judge.ts';
-import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { namespaces } from '../../src/kubernetes/resources/namespace.ts';
+import { networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
+import { nodes } from '../../src/kubernetes/resources/node.ts';
+import { policyPods } from '../../src/kubernetes/resources/policy-pod.ts';
+import { addressesOf } from '../../src/policy/controller/object-feed.ts';
+import type { PolicyNode } from '../../src/policy/engine/identities/addresses.ts';
+import type { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { answerOf, lookUp, type MatrixAnswer, type PolicyPacket } from '../../src/policy/matrix/interpret.ts';
+import { type PolicyDecision, type PolicyMatrix, policyDirections } from '../../src/policy/matrix/matrix.ts';
+import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
+import { type JudgedConnection, judge, whoHas } from '../../src/policy/verify/reference/reference-verdict.ts';
 
 /*
  * The matrix against the reference: every local pod × direction × address at which anything may begin or end × port at which anything may.

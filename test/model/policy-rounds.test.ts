@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Steps } from '../../src/async/steps.ts';
-import { policyPods } from '../../src/kube/policy-pod.ts';
-import { type PolicyChange, PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { PolicyFlows } from '../../src/policy-flows/policy-flows.ts';
-import { relationKey } from '../../src/policy-matrix/matrix.ts';
+import type { Steps } from '../../src/base/async/steps.ts';
+import { policyPods } from '../../src/kubernetes/resources/policy-pod.ts';
+import { type PolicyChange, PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
+import { relationKey } from '../../src/policy/matrix/matrix.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { describe, nameOf, type PolicyObject, prove, provenNode, put, remove } from './policy-proof.ts';
 import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from './random-policies.ts';

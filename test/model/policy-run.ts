@@ -1,4 +1,4 @@
-import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import type { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { describe, nameOf, type PolicyObject, type ProofResult, prove, put, remove } from './policy-proof.ts';
 import { type PolicyHistory, probedAddresses, probedPorts } from './random-policies.ts';
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { networkPolicies } from '../../src/kube/network-policy.ts';
-import { type CoarseRooms, PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { numberRange } from '../../src/policy-flows/number-ranges.ts';
-import { interpret, type PolicyPacket } from '../../src/policy-matrix/interpret.ts';
-import type { PeerClass } from '../../src/policy-matrix/matrix.ts';
-import { withoutNetworks } from '../../src/policy-proof/without-networks.ts';
+import { networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
+import { type CoarseRooms, PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { numberRange } from '../../src/policy/flows/number-ranges.ts';
+import { interpret, type PolicyPacket } from '../../src/policy/matrix/interpret.ts';
+import type { PeerClass } from '../../src/policy/matrix/matrix.ts';
+import { withoutNetworks } from '../../src/policy/verify/proof/without-networks.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { type ObjectSet, objectSet, objectsOf, prove, provenNode, put } from './policy-proof.ts';

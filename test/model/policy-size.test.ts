@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { networkPolicies } from '../../src/kube/network-policy.ts';
-import { policyIntent } from '../../src/policy/intent.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { interpret } from '../../src/policy-matrix/interpret.ts';
+import { networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
+import { policyIntent } from '../../src/policy/engine/intent.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { interpret } from '../../src/policy/matrix/interpret.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { provenNode } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';

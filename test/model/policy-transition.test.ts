@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { finish } from '../../src/async/steps.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import { PolicyFlows, type PolicyTransition } from '../../src/policy-flows/policy-flows.ts';
-import type { TransitionBounds } from '../../src/policy-flows/transition.ts';
-import { answerOf, lookUp } from '../../src/policy-matrix/interpret.ts';
-import { type DirectionMatrix, type PolicyDirection, type PolicyMatrix, policyDirections } from '../../src/policy-matrix/matrix.ts';
+import { finish } from '../../src/base/async/steps.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import { PolicyFlows, type PolicyTransition } from '../../src/policy/flows/policy-flows.ts';
+import type { TransitionBounds } from '../../src/policy/flows/transition.ts';
+import { answerOf, lookUp } from '../../src/policy/matrix/interpret.ts';
+import { type DirectionMatrix, type PolicyDirection, type PolicyMatrix, policyDirections } from '../../src/policy/matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
 import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';
 import { families } from './policy-flow-run.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import type { NetworkPolicyObject, PolicyObjects } from '../../src/policy-reference/objects.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import type { NetworkPolicyObject, PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
 import { namespaceObject, nodeObject, podObject, policyObject } from '../support/policy-cluster.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { parseIp } from '../../src/net/ip.ts';
-import type { PolicyBytes } from '../../src/policy-bytes/policy-bytes.ts';
-import { answerOf, lookUp } from '../../src/policy-matrix/interpret.ts';
-import type { PolicyMatrix } from '../../src/policy-matrix/matrix.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { answerOf, lookUp } from '../../src/policy/matrix/interpret.ts';
+import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
+import type { PolicyBytes } from '../../src/policy/verify/flow-reader/flow-reader.ts';
 import type { EditedNode } from './edited-node.ts';
 
 const probedPorts: Readonly<Record<string, readonly (number | undefined)[]>> = {

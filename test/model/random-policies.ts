@@ -6,7 +6,7 @@ import type {
   PolicyPeerObject,
   PolicyPortObject,
   PolicyRuleObject,
-} from '../../src/policy-reference/objects.ts';
+} from '../../src/policy/verify/reference/objects.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import type { PolicyObject } from './policy-proof.ts';
 

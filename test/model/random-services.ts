@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import type { Service } from '../../src/kube/service.ts';
-import { cidrContains, type Family, type Ip, parseIp } from '../../src/net/ip.ts';
-import { packEndpoints, type SliceEndpoint } from '../../src/net/packed-endpoints.ts';
-import { nodePortAddress, virtualRanges } from '../../src/pipeline/well-known.ts';
+import { cidrContains, type Family, type Ip, parseIp } from '../../src/base/net/ip.ts';
+import { packEndpoints, type SliceEndpoint } from '../../src/base/net/packed-endpoints.ts';
+import { nodePortAddress, virtualRanges } from '../../src/dataplane/pipeline/well-known.ts';
+import type { Service } from '../../src/kubernetes/resources/service.ts';
 import type { SceneService } from '../support/scene-service.ts';
 import { vantageOf } from './reference.ts';
 import { exampleScene, type Scene } from './scene.ts';

@@ -1,7 +1,7 @@
-import { linkLocal } from '../../src/connectivity/environment.ts';
-import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
-import type { Mac } from '../../src/net/mac.ts';
-import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/pipeline/well-known.ts';
+import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import type { Mac } from '../../src/base/net/mac.ts';
+import { linkLocal } from '../../src/dataplane/compile/environment.ts';
+import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
 import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
 import { type Promised, promised, type Vantage } from './service-reference.ts';

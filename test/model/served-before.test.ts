@@ -1,15 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { FlowFilter, FlowStats } from '../../src/openflow/flow-stats.ts';
-import { decodeGroupMod, type Group } from '../../src/openflow/group.ts';
-import { decodeMatch } from '../../src/openflow/match.ts';
-import { serviceIntents } from '../../src/proxy/intent.ts';
-import { answerFor, endpointKey, type ServiceEndpoint, type ServiceIntent } from '../../src/proxy/service-intent.ts';
-import { addFlow, encodeBridgeEntries, groupMessage, isFlowKey, isGroupKey, numberOf } from '../../src/reconcile/bridge-entry.ts';
-import { leftBehind } from '../../src/serve/effects/left-behind.ts';
-import { type LedAddress, type LedReader, readServed } from '../../src/serve/effects/served-before.ts';
-import { ipProtocols, servedKey } from '../../src/serve/effects/stale-connections.ts';
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteWriter } from '../../src/base/bytes/bytes.ts';
+import {
+  addFlow,
+  encodeBridgeEntries,
+  groupMessage,
+  isFlowKey,
+  isGroupKey,
+  numberOf,
+} from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import type { FlowFilter, FlowStats } from '../../src/openflow/flows/flow-stats.ts';
+import { decodeGroupMod, type Group } from '../../src/openflow/groups/group.ts';
+import { decodeMatch } from '../../src/openflow/match/match.ts';
+import { serviceIntents } from '../../src/services/compile/intent.ts';
+import { answerFor, endpointKey, type ServiceEndpoint, type ServiceIntent } from '../../src/services/compile/service-intent.ts';
+import { leftBehind } from '../../src/services/controller/effects/changed-endpoints.ts';
+import { type LedAddress, type LedReader, readServed } from '../../src/services/controller/effects/previously-served.ts';
+import { ipProtocols, servedKey } from '../../src/services/controller/effects/stale-connections.ts';
 import { clusters } from './random-services.ts';
 import { exampleScene, type Scene, wantedByOwner } from './scene.ts';
 

@@ -1,6 +1,6 @@
-import { cidrContains, type Ip, parseCidr, parseIp } from '../../src/net/ip.ts';
-import { unpackEndpoints } from '../../src/net/packed-endpoints.ts';
-import type { MatchProtocol } from '../../src/pipeline/flow.ts';
+import { cidrContains, type Ip, parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { unpackEndpoints } from '../../src/base/net/packed-endpoints.ts';
+import type { MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
 import type { SceneService } from '../support/scene-service.ts';
 
 /** Who asks, as Kubernetes tells clients apart. */

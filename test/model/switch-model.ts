@@ -1,7 +1,7 @@
-import { SeineError } from '../../src/errors/seine-error.ts';
-import { type Cidr, cidrContains, type Ip } from '../../src/net/ip.ts';
-import type { Mac } from '../../src/net/mac.ts';
-import { reg, registerFields } from '../../src/pipeline/fields.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { type Cidr, cidrContains, type Ip } from '../../src/base/net/ip.ts';
+import type { Mac } from '../../src/base/net/mac.ts';
+import { reg, registerFields } from '../../src/dataplane/pipeline/fields.ts';
 import {
   type Bits,
   type CtExec,
@@ -15,11 +15,11 @@ import {
   type Match,
   priority,
   type Step,
-} from '../../src/pipeline/flow.ts';
-import { formatFlow } from '../../src/pipeline/format.ts';
-import type { Mark } from '../../src/pipeline/registers.ts';
-import type { PipelineTableName } from '../../src/pipeline/tables.ts';
-import type { PipelinePacketInReason } from '../../src/pipeline/well-known.ts';
+} from '../../src/dataplane/pipeline/flow.ts';
+import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
+import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
+import type { PipelineTableName } from '../../src/dataplane/pipeline/tables.ts';
+import type { PipelinePacketInReason } from '../../src/dataplane/pipeline/well-known.ts';
 import type { Remembered, Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
 

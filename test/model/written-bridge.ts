@@ -1,12 +1,12 @@
-import { compileSubject, entriesOfOthers } from '../../src/connectivity/compile-entry.ts';
-import { compileVerdicts } from '../../src/connectivity/compile-verdict.ts';
-import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { ownerOf } from '../../src/pipeline/cookie.ts';
-import type { PolicyEngine } from '../../src/policy/policy-engine.ts';
-import type { HeldFlow } from '../../src/policy-bytes/table-index.ts';
-import { decodeFlowEntry, encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { nothing } from '../../src/wanted/wanted.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { compileSubject, entriesOfOthers } from '../../src/dataplane/compile/compile-entry.ts';
+import { compileVerdicts } from '../../src/dataplane/compile/compile-verdict.ts';
+import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
+import { nothing } from '../../src/dataplane/desired/host-entries.ts';
+import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
+import { decodeFlowEntry, encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import type { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
+import type { HeldFlow } from '../../src/policy/verify/flow-reader/table-index.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 
 export interface BridgedPod {

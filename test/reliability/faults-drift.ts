@@ -3,7 +3,7 @@ import { until } from '../support/converge-lab.ts';
 import { type Fault, type FaultContext, nothingLost } from './fault.ts';
 
 const byEventMs = 500;
-/** More consecutive changes than this are repaired at growing intervals (src/reconcile/repair-ledger.ts). */
+/** More consecutive changes than this are repaired at growing intervals (src/dataplane/reconcile/repair-ledger.ts). */
 const mostRounds = 5;
 const decayMs = 10_000;
 

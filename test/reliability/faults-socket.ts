@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { type Fault, type FaultContext, nothingLost } from './fault.ts';
 import { type SocketFault, SocketProxy } from './socket-proxy.ts';

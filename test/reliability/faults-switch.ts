@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askStatus } from '../../src/lab/up.ts';
+import { askStatus } from '../../lab/up.ts';
 import { until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { type Fault, type FaultContext, type FaultLimits, nothingLost } from './fault.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { clusterIps } from '../../src/lab/demo/workload.ts';
+import { clusterIps } from '../../lab/demo/workload.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { Fault, FaultContext } from './fault.ts';
 import { servicePort, Traffic, type TrafficCount } from './traffic.ts';

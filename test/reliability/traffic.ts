@@ -1,8 +1,8 @@
 import { createServer, type Socket } from 'node:net';
-import { pause } from '../../src/async/pause.ts';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../src/lab/probe/sockets.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
+import { pause } from '../../src/base/async/pause.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 import { until } from '../support/converge-lab.ts';
 import { Lane, type LaneCount } from './lane.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runIn } from '../../src/lab/machine/netns.ts';
-import { environmentOf, markedProcesses } from '../../src/lab/machine/process.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { runIn } from '../../lab/machine/netns.ts';
+import { environmentOf, markedProcesses } from '../../lab/machine/process.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import { GrpcError } from './grpc.ts';

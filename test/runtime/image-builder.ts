@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { mirror } from '../../build/setup/debian-mirror.mjs';
-import { run, runAnyway } from '../../src/lab/machine/process.ts';
+import { run, runAnyway } from '../../lab/machine/process.ts';
 import { npmPackagesFor } from './npm-packages.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../src/lab/machine/process.ts';
+import { run } from '../../lab/machine/process.ts';
 
 export const tinyImage = 'localhost/seine/tiny:1';
 

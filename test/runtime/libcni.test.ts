@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createNetns, runIn } from '../../src/lab/machine/netns.ts';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
+import { createNetns, runIn } from '../../lab/machine/netns.ts';
+import { labPaths, netnsPath, nodePaths } from '../../lab/plan/names.ts';
 import { buildLibcniClient, buildNewestLibcniClient, Libcni, NewestLibcni } from './libcni.ts';
 import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../src/lab/machine/process.ts';
+import { run } from '../../lab/machine/process.ts';
 import type { NodePlace } from './node-place.ts';
 
 /** Where Debian puts the sources of Go libraries. */

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import type { RuntimeLab } from './runtime-lab.ts';

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { mkdirSync, openSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { labMark, processOf, run } from '../../src/lab/machine/process.ts';
-import { netnsPath } from '../../src/lab/plan/names.ts';
+import { labMark, processOf, run } from '../../lab/machine/process.ts';
+import { netnsPath } from '../../lab/plan/names.ts';
 
 /** Where runtimes have paths that cannot be configured: each node writes to its own layer over the machine's. */
 const layered = ['etc', 'opt', 'var/lib'];

@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { run } from '../../src/lab/machine/process.ts';
+import { run } from '../../lab/machine/process.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { CniRuntime } from '../../src/lab/kubelet/cni-runtime.ts';
-import { writeFileWhole } from '../../src/lab/machine/files.ts';
-import { endProcesses, labMark, markedProcesses, runAnyway } from '../../src/lab/machine/process.ts';
-import { labPaths, nodePaths } from '../../src/lab/plan/names.ts';
+import { CniRuntime } from '../../lab/kubelet/cni-runtime.ts';
+import { writeFileWhole } from '../../lab/machine/files.ts';
+import { endProcesses, labMark, markedProcesses, runAnyway } from '../../lab/machine/process.ts';
+import { labPaths, nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { Containerd } from './containerd.ts';
 import type { PublishedPort, SandboxConfig } from './cri.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { agentProcess } from '../../src/lab/node/agent.ts';
+import { agentProcess } from '../../lab/node/agent.ts';
 import { figuresOf, type ProcessFigures, risen } from '../soak/figures.ts';
 import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { RuntimeLab, type WantedPod } from './runtime-lab.ts';

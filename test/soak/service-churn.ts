@@ -1,7 +1,7 @@
-import { SeineError } from '../../src/errors/seine-error.ts';
-import type { KubeApi, UnstructuredObject } from '../../src/lab/kube/kube-api.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { runAnyway } from '../../src/lab/machine/process.ts';
+import type { KubeApi, UnstructuredObject } from '../../lab/kube/kube-api.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { runAnyway } from '../../lab/machine/process.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { LiveContainer } from '../support/crash-runtime.ts';
 
 const servicesMost = 24;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { agentProcess, killAgent, startAgent } from '../../src/lab/node/agent.ts';
-import { ovsProcess } from '../../src/lab/node/ovs.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { agentProcess, killAgent, startAgent } from '../../lab/node/agent.ts';
+import { ovsProcess } from '../../lab/node/ovs.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 import type { CrashRuntime, LiveContainer } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';

@@ -1,7 +1,7 @@
 import { agentName } from '../../build/manifests/access.ts';
 import { namespace } from '../../build/manifests/options.ts';
-import { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { readKubeconfig } from '../../src/lab/kube/kubeconfig.ts';
+import { KubeApi } from '../../lab/kube/kube-api.ts';
+import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
 
 /** A token of the agents' service account that names a node, as the one of the agent's pod there does. */
 export async function agentToken(kubeconfig: string, nodeName: string, signal: AbortSignal): Promise<string> {

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
-import { run } from '../../src/cli/program.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
+import { run } from '../../src/seinectl/program.ts';
 import { recordingTerminal } from './recording-terminal.ts';
 
 /** Of a node where all is well. */

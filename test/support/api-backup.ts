@@ -1,9 +1,9 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { keyOf } from '../../src/lab/apiserver/object/api-object.ts';
-import { type ObjectChange, openJournal } from '../../src/lab/apiserver/store/object-journal.ts';
-import { labPaths } from '../../src/lab/plan/names.ts';
-import type { LabPlan } from '../../src/lab/plan/plan.ts';
+import { keyOf } from '../../lab/apiserver/object/api-object.ts';
+import { type ObjectChange, openJournal } from '../../lab/apiserver/store/object-journal.ts';
+import { labPaths } from '../../lab/plan/names.ts';
+import type { LabPlan } from '../../lab/plan/plan.ts';
 
 const objectsOf = (plan: LabPlan): string => join(labPaths(plan.dir).apiServer, 'objects.log');
 const backupOf = (plan: LabPlan): string => join(plan.dir, 'objects.backup');

@@ -1,4 +1,4 @@
-import { ApiError } from '../../src/lab/apiserver/errors/api-error.ts';
+import { ApiError } from '../../lab/apiserver/errors/api-error.ts';
 
 /** How the lab's API server refuses this. @throws Error if it does not; whatever else is thrown is thrown on */
 export function refusalOf(act: () => unknown): ApiError {

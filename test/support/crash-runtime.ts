@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type PluginChain, parseNetworkConf } from '../../src/lab/kubelet/cni-conf.ts';
-import { CniRuntime, type RuntimeAttachment } from '../../src/lab/kubelet/cni-runtime.ts';
-import { labPaths, netnsPath, nodePaths } from '../../src/lab/plan/names.ts';
+import { type PluginChain, parseNetworkConf } from '../../lab/kubelet/cni-conf.ts';
+import { CniRuntime, type RuntimeAttachment } from '../../lab/kubelet/cni-runtime.ts';
+import { labPaths, netnsPath, nodePaths } from '../../lab/plan/names.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
 const execute = promisify(execFile);

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { packageRoot } from '../../src/lab/machine/installation.ts';
-import { type RunResult, run, runAnyway } from '../../src/lab/machine/process.ts';
+import { packageRoot } from '../../lab/machine/installation.ts';
+import { type RunResult, run, runAnyway } from '../../lab/machine/process.ts';
 
 /** `seinectl` in one file, and a root to run it in that has `/proc`, an empty `/run`, and nothing else: no Node, no library, no shell. */
 export class EmptyRoot {

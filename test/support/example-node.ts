@@ -1,10 +1,10 @@
-import type { PeerIntent } from '../../src/connectivity/compile-peer.ts';
-import type { PodIntent } from '../../src/connectivity/compile-pod.ts';
-import type { NodeEnvironment } from '../../src/connectivity/environment.ts';
-import { parseCidr, parseIp } from '../../src/net/ip.ts';
-import { parseMac } from '../../src/net/mac.ts';
-import { ofPorts } from '../../src/pipeline/well-known.ts';
-import type { Proxying } from '../../src/proxy/intent.ts';
+import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
+import { parseMac } from '../../src/base/net/mac.ts';
+import type { PeerIntent } from '../../src/dataplane/compile/compile-peer.ts';
+import type { PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
+import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
+import { ofPorts } from '../../src/dataplane/pipeline/well-known.ts';
+import type { Proxying } from '../../src/services/compile/intent.ts';
 import { type SceneService, sceneService } from './scene-service.ts';
 
 export const exampleNode: NodeEnvironment = {

@@ -2,7 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { AgentStatus } from '../../src/agent-api/status.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
 
 /** How an agent, or the API server on the way to it, behaves when it is asked. */
 export interface FakeAgent {

@@ -1,4 +1,4 @@
-import { ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteWriter } from '../../src/base/bytes/bytes.ts';
 
 const ethernetBytes = 14;
 const headerBytes = { ipv4: 20, ipv6: 40 } as const;

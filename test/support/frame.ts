@@ -1,6 +1,6 @@
-import { type Ip, ipFromBytes, ipToBytes } from '../../src/net/ip.ts';
-import { macFromBytes, macToBytes } from '../../src/net/mac.ts';
-import { ByteReader, ByteWriter } from '../../src/wire/bytes.ts';
+import { ByteReader, ByteWriter } from '../../src/base/bytes/bytes.ts';
+import { type Ip, ipFromBytes, ipToBytes } from '../../src/base/net/ip.ts';
+import { macFromBytes, macToBytes } from '../../src/base/net/mac.ts';
 import type { Packet, Tuple } from '../model/packet.ts';
 
 export const etherTypes = { arp: 0x0806, ipv4: 0x0800, ipv6: 0x86dd, vlan: 0x8100, other: 0x88cc } as const;

@@ -1,8 +1,8 @@
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { createAll, type DemoManifest, podManifest, podsReady } from '../../src/lab/demo/workload.ts';
-import { runIn } from '../../src/lab/machine/netns.ts';
-import { askStatus } from '../../src/lab/up.ts';
-import { type Family, type Ip, ipFromValue, parseIp } from '../../src/net/ip.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { createAll, type DemoManifest, podManifest, podsReady } from '../../lab/demo/workload.ts';
+import { runIn } from '../../lab/machine/netns.ts';
+import { askStatus } from '../../lab/up.ts';
+import { type Family, type Ip, ipFromValue, parseIp } from '../../src/base/net/ip.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 import { slowness } from './test-datapath.ts';
 

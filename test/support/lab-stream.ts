@@ -1,7 +1,7 @@
-import { SeineError } from '../../src/errors/seine-error.ts';
-import type { KubeHttp } from '../../src/kube/http-client.ts';
-import { ApiError } from '../../src/lab/apiserver/errors/api-error.ts';
-import { type ResourcePorts, serveResource } from '../../src/lab/apiserver/resource-handler.ts';
+import { ApiError } from '../../lab/apiserver/errors/api-error.ts';
+import { type ResourcePorts, serveResource } from '../../lab/apiserver/resource-handler.ts';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import type { KubeHttp } from '../../src/kubernetes/client/http-client.ts';
 
 /** Lists and watches of the lab's API server without a network between, so that thousands of sequences can be tried. */
 export function labStream(ports: ResourcePorts): Pick<KubeHttp, 'stream'> {

@@ -1,6 +1,6 @@
-import type { NetworkPolicy } from '../../src/kube/network-policy.ts';
-import type { PolicyPod } from '../../src/kube/policy-pod.ts';
-import { PolicyEngine } from '../../src/policy/policy-engine.ts';
+import type { NetworkPolicy } from '../../src/kubernetes/resources/network-policy.ts';
+import type { PolicyPod } from '../../src/kubernetes/resources/policy-pod.ts';
+import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 
 /** What a node's policy is computed from, and the engine that knows it. */
 interface LargePolicyNode {

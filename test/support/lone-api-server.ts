@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type LabApiServer, startApiServer } from '../../src/lab/apiserver/api-server.ts';
-import { listenTcpIn } from '../../src/lab/probe/sockets.ts';
+import { type LabApiServer, startApiServer } from '../../lab/apiserver/api-server.ts';
+import { listenTcpIn } from '../../lab/probe/sockets.ts';
 
 /** The lab's API server without a lab: on this machine, at a port that it keeps when it is started again. */
 export class LoneApiServer {

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:dgram';
 import { once } from 'node:events';
-import type { PodStatusLine } from '../../src/lab/daemon/status.ts';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { type Family, parseIp } from '../../src/net/ip.ts';
+import type { PodStatusLine } from '../../lab/daemon/status.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { type Family, parseIp } from '../../src/base/net/ip.ts';
 
 const everyMs = 20;
 /** So many in a row that did not arrive are silence, so many that did are a stream. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { createNetns, deleteNetns, ipBatch, runIn } from '../../src/lab/machine/netns.ts';
-import { Responder } from '../../src/lab/probe/responder.ts';
-import type { Family } from '../../src/net/ip.ts';
+import { createNetns, deleteNetns, ipBatch, runIn } from '../../lab/machine/netns.ts';
+import { Responder } from '../../lab/probe/responder.ts';
+import type { Family } from '../../src/base/net/ip.ts';
 
 /** The MTU of the link towards the host: more than IPv6 requires of every link (RFC 8200 section 5), and less than any pod's. */
 export const NARROW_MTU = 1300;

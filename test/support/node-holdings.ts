@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeJournal } from '../../src/ipam/journal-records.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import { decodeJournal } from '../../src/pods/ipam/journal-records.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
 /** What a node holds for containers; each must be one for every container that lives. */

@@ -1,13 +1,13 @@
 import { vi } from 'vitest';
-import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection.ts';
-import { type FlowMod, noInstructions, writeFlowMod } from '../../src/openflow/flow-mod.ts';
-import type { FlowStats } from '../../src/openflow/flow-stats.ts';
-import { everyGroup, writeGroupMod } from '../../src/openflow/group.ts';
-import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
-import { encodeMatch, type Match } from '../../src/openflow/match.ts';
+import { bytesOf } from '../../src/base/bytes/bytes.ts';
+import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection/connection.ts';
+import { type FlowMod, noInstructions, writeFlowMod } from '../../src/openflow/flows/flow-mod.ts';
+import type { FlowStats } from '../../src/openflow/flows/flow-stats.ts';
+import { encodeInstructions, type Instructions } from '../../src/openflow/flows/instructions.ts';
+import { everyGroup, writeGroupMod } from '../../src/openflow/groups/group.ts';
+import { encodeMatch, type Match } from '../../src/openflow/match/match.ts';
 import { ALL_TABLES, type Version, versionNames } from '../../src/openflow/protocol.ts';
 import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolicited.ts';
-import { bytesOf } from '../../src/wire/bytes.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 import { testDatapath } from './test-datapath.ts';
 

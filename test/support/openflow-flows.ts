@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import type { Action, LearnSpec, NatAction } from '../../src/openflow/action.ts';
-import type { FieldName } from '../../src/openflow/fields.ts';
-import { fields, type Subfield } from '../../src/openflow/fields.ts';
-import { encodeInstructions, type Instructions } from '../../src/openflow/instructions.ts';
-import { encodeMatch, type Match } from '../../src/openflow/match.ts';
+import type { Action, LearnSpec, NatAction } from '../../src/openflow/actions/action.ts';
+import { encodeInstructions, type Instructions } from '../../src/openflow/flows/instructions.ts';
+import type { FieldName } from '../../src/openflow/match/fields.ts';
+import { fields, type Subfield } from '../../src/openflow/match/fields.ts';
+import { encodeMatch, type Match } from '../../src/openflow/match/match.ts';
 import { OPENFLOW_15, ofPort, type Version } from '../../src/openflow/protocol.ts';
 
 /** Random flows that Open vSwitch 3.1 accepts: fields with their prerequisites, actions that fit what is matched. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { OpenFlowFramer } from '../../src/openflow/framer.ts';
+import { OpenFlowFramer } from '../../src/openflow/connection/framer.ts';
 import { decodeMessage, encodeMessage, type Message } from '../../src/openflow/message.ts';
 import { OPENFLOW_13, type Version } from '../../src/openflow/protocol.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { download, upload } from '../../src/lab/probe/probe.ts';
-import type { Responder } from '../../src/lab/probe/responder.ts';
+import { download, upload } from '../../lab/probe/probe.ts';
+import type { Responder } from '../../lab/probe/responder.ts';
 import { forgetPaths, NARROW_MTU, NarrowLink, pathMtu } from './narrow-link.ts';
 import { eventually, families, protocols, type ServiceLab } from './service-lab.ts';
 import { slowness, testDatapath } from './test-datapath.ts';

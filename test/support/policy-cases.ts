@@ -1,4 +1,4 @@
-import type { NetworkPolicyObject } from '../../src/policy-reference/objects.ts';
+import type { NetworkPolicyObject } from '../../src/policy/verify/reference/objects.ts';
 import { policyObject } from './policy-cluster.ts';
 
 /** Policies of the example cluster, and what they let pass: `source > destination protocol/port` by the cluster's short names. */

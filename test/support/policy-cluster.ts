@@ -1,4 +1,10 @@
-import type { NamespaceObject, NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy-reference/objects.ts';
+import type {
+  NamespaceObject,
+  NetworkPolicyObject,
+  NodeObject,
+  PodObject,
+  PolicyObjects,
+} from '../../src/policy/verify/reference/objects.ts';
 
 /** Two nodes, three namespaces and a handful of pods, to write cases of policy about. `n1` is the node that computes. */
 

@@ -2,14 +2,14 @@
  * Sets up one node of a test cluster from inside its network namespace, as the agent would: `prepare-node.ts NODE PREFIX
  * DATAPATH`. The bridge and its gateway are there already.
  */
-import { firewallBody } from '../../src/connectivity/compile-firewall.ts';
+import { firewallBody } from '../../src/dataplane/compile/compile-firewall.ts';
+import { FirewallTarget } from '../../src/dataplane/targets/host/firewall-target.ts';
+import { hostEntries } from '../../src/dataplane/targets/host/host-entry.ts';
+import { HostTarget } from '../../src/dataplane/targets/host/host-target.ts';
 import { LinkRemover } from '../../src/netlink/link-remover.ts';
-import { Nftables } from '../../src/netlink/nftables.ts';
-import { createPodInterface } from '../../src/netlink/pod-interface.ts';
+import { Nftables } from '../../src/netlink/nftables/nftables.ts';
+import { createPodInterface } from '../../src/netlink/pod-interfaces/pod-interface.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { FirewallTarget } from '../../src/reconcile/firewall-target.ts';
-import { hostEntries } from '../../src/reconcile/host-entry.ts';
-import { HostTarget } from '../../src/reconcile/host-target.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { mtu, nodes, sceneOf } from './cluster-plan.ts';
 

@@ -1,7 +1,7 @@
 import { getLink } from '../../src/netlink/links.ts';
 import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from '../../src/netlink/socket-address.ts';
+import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from '../../src/netlink/sockets/socket-address.ts';
 import { bind, type OwnedFd, receive, send, socket, Watch } from '../../src/netlink/sys.ts';
 import { slowness } from './test-datapath.ts';
 

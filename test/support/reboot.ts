@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { writePidFile } from '../../src/lab/machine/files.ts';
-import { agentFlags, agentProgram } from '../../src/lab/machine/installation.ts';
-import { unmountBelow } from '../../src/lab/machine/mounts.ts';
-import { inNetns } from '../../src/lab/machine/netns.ts';
-import { processOf } from '../../src/lab/machine/process.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
+import { writePidFile } from '../../lab/machine/files.ts';
+import { agentFlags, agentProgram } from '../../lab/machine/installation.ts';
+import { unmountBelow } from '../../lab/machine/mounts.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
+import { processOf } from '../../lab/machine/process.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 import type { CrashRuntime } from './crash-runtime.ts';
 

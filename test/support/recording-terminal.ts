@@ -1,5 +1,5 @@
-import { plain } from '../../src/cli/paint.ts';
-import type { Terminal } from '../../src/cli/terminal.ts';
+import { plain } from '../../src/seinectl/paint.ts';
+import type { Terminal } from '../../src/seinectl/terminal.ts';
 
 /** A terminal without an end of its lines and without colours, and what was written to it, by line. */
 export function recordingTerminal(): { readonly terminal: Terminal; readonly out: string[]; readonly err: string[] } {

@@ -1,7 +1,7 @@
-import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
-import type { Service } from '../../src/kube/service.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { packEndpoints, type SliceEndpoint } from '../../src/net/packed-endpoints.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { packEndpoints, type SliceEndpoint } from '../../src/base/net/packed-endpoints.ts';
+import type { EndpointSlice } from '../../src/kubernetes/resources/endpoint-slice.ts';
+import type { Service } from '../../src/kubernetes/resources/service.ts';
 
 /** A Service as the API server has it, with its EndpointSlices. */
 export interface SceneService {

@@ -3,8 +3,8 @@ import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection.ts';
-import { OpenFlowFramer } from '../../src/openflow/framer.ts';
+import { OpenFlowConnection, type OpenFlowConnectionOptions } from '../../src/openflow/connection/connection.ts';
+import { OpenFlowFramer } from '../../src/openflow/connection/framer.ts';
 import { readHeader } from '../../src/openflow/protocol.ts';
 
 /** A switch that sends what the test scripts, and records what it receives. */

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
-import { inNetns } from '../../src/lab/machine/netns.ts';
+import { inNetns } from '../../lab/machine/netns.ts';
 
 /**
  * The kernel's SCTP (RFC 9260) where it has it, and else Debian's `libusrsctp-examples`: a whole stack in a process, on raw sockets. One in a

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ServiceView } from '../../src/agent-api/object.ts';
-import { AgentClient } from '../../src/cli/agent-client.ts';
-import type { KubeApi } from '../../src/lab/kube/kube-api.ts';
-import { nodePaths } from '../../src/lab/plan/names.ts';
-import type { LabPlan } from '../../src/lab/plan/plan.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import type { KubeApi } from '../../lab/kube/kube-api.ts';
+import { nodePaths } from '../../lab/plan/names.ts';
+import type { LabPlan } from '../../lab/plan/plan.ts';
+import type { ServiceView } from '../../src/api/object.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { AgentClient } from '../../src/seinectl/agent-client.ts';
 
 const pollMs = 10;
 

@@ -1,17 +1,17 @@
 import { get } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
-import { askControl } from '../../src/lab/daemon/control.ts';
-import { inParallel } from '../../src/lab/demo/scene.ts';
-import type { DemoManifest } from '../../src/lab/demo/workload.ts';
-import { podsReady } from '../../src/lab/demo/workload.ts';
-import { runIn } from '../../src/lab/machine/netns.ts';
-import { labPaths, type NetnsRef, nodePaths } from '../../src/lab/plan/names.ts';
-import type { LabOptions } from '../../src/lab/plan/plan.ts';
-import { ask, type Outcome } from '../../src/lab/probe/probe.ts';
-import { connectTcpIn } from '../../src/lab/probe/sockets.ts';
-import { askStatus } from '../../src/lab/up.ts';
-import { type Family, parseIp } from '../../src/net/ip.ts';
+import { askControl } from '../../lab/daemon/control.ts';
+import { inParallel } from '../../lab/demo/scene.ts';
+import type { DemoManifest } from '../../lab/demo/workload.ts';
+import { podsReady } from '../../lab/demo/workload.ts';
+import { runIn } from '../../lab/machine/netns.ts';
+import { labPaths, type NetnsRef, nodePaths } from '../../lab/plan/names.ts';
+import type { LabOptions } from '../../lab/plan/plan.ts';
+import { ask, type Outcome } from '../../lab/probe/probe.ts';
+import { connectTcpIn } from '../../lab/probe/sockets.ts';
+import { askStatus } from '../../lab/up.ts';
+import { type Family, parseIp } from '../../src/base/net/ip.ts';
 import { ConvergeLab } from './converge-lab.ts';
 import { slowness } from './test-datapath.ts';
 

@@ -1,16 +1,16 @@
-import { LoopTurns } from '../../src/async/loop-turns.ts';
-import type { EndpointSlice } from '../../src/kube/endpoint-slice.ts';
-import { ReplicaStore } from '../../src/kube/replica.ts';
-import type { Service } from '../../src/kube/service.ts';
-import { silentLog } from '../../src/log/log.ts';
-import type { Owner } from '../../src/pipeline/cookie.ts';
-import type { ProxyConfig, ProxyNode } from '../../src/proxy/proxy-config.ts';
-import { neededByFlow } from '../../src/reconcile/bridge-entry.ts';
-import { FakeTarget } from '../../src/reconcile/fake-target.ts';
-import { NodeState } from '../../src/reconcile/node-state.ts';
-import { ProgrammingTimes } from '../../src/serve/effects/programming-times.ts';
-import type { ServiceChange } from '../../src/serve/service-changes.ts';
-import { Services } from '../../src/serve/services.ts';
+import { LoopTurns } from '../../src/base/async/loop-turns.ts';
+import { silentLog } from '../../src/base/log/log.ts';
+import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
+import { FakeTarget } from '../../src/dataplane/reconcile/testing/fake-target.ts';
+import { neededByFlow } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { NodeState } from '../../src/dataplane/targets/node-state.ts';
+import { ReplicaStore } from '../../src/kubernetes/client/replica/replica.ts';
+import type { EndpointSlice } from '../../src/kubernetes/resources/endpoint-slice.ts';
+import type { Service } from '../../src/kubernetes/resources/service.ts';
+import type { ProxyConfig, ProxyNode } from '../../src/services/compile/proxy-config.ts';
+import { ProgrammingTimes } from '../../src/services/controller/effects/programming-times.ts';
+import type { ServiceChange } from '../../src/services/controller/service-changes.ts';
+import { Services } from '../../src/services/controller/services.ts';
 
 interface ScenarioOptions {
   readonly turns?: LoopTurns;

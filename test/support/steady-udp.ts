@@ -1,7 +1,7 @@
 import type { Socket } from 'node:dgram';
-import type { NetnsRef } from '../../src/lab/plan/names.ts';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import type { NetnsRef } from '../../lab/plan/names.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 
 const tickMs = 20;
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Family, Ip } from '../../src/net/ip.ts';
-import { type Mac, parseMac } from '../../src/net/mac.ts';
+import type { Family, Ip } from '../../src/base/net/ip.ts';
+import { type Mac, parseMac } from '../../src/base/net/mac.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, gatewayOf, macOf, nodes, port } from './cluster-plan.ts';
 import { encodeFrame } from './frame.ts';

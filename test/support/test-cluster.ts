@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { OpenFlowConnection } from '../../src/openflow/connection.ts';
-import type { Owner } from '../../src/pipeline/cookie.ts';
-import { tableNames, tables } from '../../src/pipeline/tables.ts';
-import { encodeBridgeEntries } from '../../src/reconcile/bridge-entry.ts';
-import { BridgeTarget } from '../../src/reconcile/bridge-target.ts';
-import type { Wanted } from '../../src/wanted/wanted.ts';
+import type { Wanted } from '../../src/dataplane/desired/host-entries.ts';
+import type { Owner } from '../../src/dataplane/pipeline/cookie.ts';
+import { tableNames, tables } from '../../src/dataplane/pipeline/tables.ts';
+import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
+import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
+import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
 import { wantedByOwner } from '../model/scene.ts';
 import { nodes, outside, type PlannedNode, pods, sceneOf } from './cluster-plan.ts';
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';

@@ -1,4 +1,4 @@
-import type { Datapath, PodInterfaceOption } from '../../src/lab/plan/plan.ts';
+import type { Datapath, PodInterfaceOption } from '../../lab/plan/plan.ts';
 
 const variable = 'SEINE_TEST_DATAPATH';
 

@@ -1,6 +1,6 @@
-import type { Ip } from '../../src/net/ip.ts';
-import type { CtState } from '../../src/pipeline/flow.ts';
-import { type PipelineTableName, tableName } from '../../src/pipeline/tables.ts';
+import type { Ip } from '../../src/base/net/ip.ts';
+import type { CtState } from '../../src/dataplane/pipeline/flow.ts';
+import { type PipelineTableName, tableName } from '../../src/dataplane/pipeline/tables.ts';
 import type { Arrival } from '../model/conversation.ts';
 import type { Packet } from '../model/packet.ts';
 import { etherTypes, ipProtocols, noNextHeader, tcpSteps } from './frame.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:dgram';
-import { bindUdpIn } from '../../src/lab/probe/sockets.ts';
-import { parseIp } from '../../src/net/ip.ts';
+import { bindUdpIn } from '../../lab/probe/sockets.ts';
+import { parseIp } from '../../src/base/net/ip.ts';
 
 const tickMs = 1;
 /** After a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */

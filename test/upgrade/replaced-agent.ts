@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startAgent } from '../../src/lab/node/agent.ts';
+import { startAgent } from '../../lab/node/agent.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 
 const patienceMs = 30_000;

@@ -1,8 +1,15 @@
-import { type FlowMod, readFlowModBody, writeFlowModBody } from '../flow-mod.ts';
-import { flowRemovedReasons } from '../flow-removed.ts';
-import { type Group, type GroupMod, readGroupDescription, readGroupMod, writeGroupDescription, writeGroupModBody } from '../group.ts';
+import { type FlowMod, readFlowModBody, writeFlowModBody } from '../flows/flow-mod.ts';
+import { flowRemovedReasons } from '../flows/flow-removed.ts';
+import { duration, matchBytes, type Statistics, statistics } from '../flows/layout-flow.ts';
+import {
+  type Group,
+  type GroupMod,
+  readGroupDescription,
+  readGroupMod,
+  writeGroupDescription,
+  writeGroupModBody,
+} from '../groups/group.ts';
 import { byVersion, framed, type Layout, mapped, oneOf, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
-import { duration, matchBytes, type Statistics, statistics } from '../layout-flow.ts';
 import { type Meter, type MeterMod, meterCommands, readBands, writeBands } from '../meter.ts';
 
 /** Source: `ofp_flow_mod`; the same octets in both versions, around matches and instructions that differ. */

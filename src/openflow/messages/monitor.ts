@@ -1,6 +1,6 @@
-import { flowRemovedReasons } from '../flow-removed.ts';
+import { flowRemovedReasons } from '../flows/flow-removed.ts';
+import { matchBytes } from '../flows/layout-flow.ts';
 import { framed, type Layout, list, mapped, oneOf, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
-import { matchBytes } from '../layout-flow.ts';
 
 /** Source: OpenFlow 1.5.1 `ofp_flow_monitor_request`; the flags are those of `monitorFlag`. */
 export const monitorRequest = record({

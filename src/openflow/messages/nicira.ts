@@ -1,6 +1,6 @@
-import { flowRemovedReasons } from '../flow-removed.ts';
+import { flowRemovedReasons } from '../flows/flow-removed.ts';
+import { duration } from '../flows/layout-flow.ts';
 import { joined, type Layout, list, mapped, nothing, oneOf, properties, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
-import { duration } from '../layout-flow.ts';
 import { NICIRA, ONF } from '../protocol.ts';
 import { asyncPairs, asyncProperties } from './control.ts';
 import { monitorRequest13, monitorUpdates13 } from './monitor.ts';

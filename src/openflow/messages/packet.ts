@@ -1,7 +1,7 @@
-import { packetInReasons } from '../action.ts';
+import { packetInReasons } from '../actions/action.ts';
+import { matchFields } from '../flows/layout-flow.ts';
 import { type Layout, mapped, oneOf, properties, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
-import { matchFields } from '../layout-flow.ts';
-import { decodeOxmFields, type Match, writeOxmFields } from '../match.ts';
+import { decodeOxmFields, type Match, writeOxmFields } from '../match/match.ts';
 import { type PacketOut, readPacketOutBody, writePacketOutBody } from '../packet.ts';
 
 /** Source: OpenFlow 1.3.5 and 1.5.1 `ofp_packet_out`. */

@@ -1,3 +1,4 @@
+import { duration } from '../flows/layout-flow.ts';
 import {
   byVersion,
   framed,
@@ -16,7 +17,6 @@ import {
   u64,
   zeros,
 } from '../layout.ts';
-import { duration } from '../layout-flow.ts';
 import { portReasons } from '../port.ts';
 
 /** What an Ethernet port can do: sums of `ofp_port_features`, and speeds in kbit/s. */

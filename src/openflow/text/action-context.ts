@@ -1,5 +1,5 @@
-import type { Action } from '../action.ts';
-import type { Match } from '../match.ts';
+import type { Action } from '../actions/action.ts';
+import type { Match } from '../match/match.ts';
 import type { TextNumbers } from './parse-value.ts';
 
 /** What the text of an action may depend on: names, and the match of its flow (`mod_tp_dst` of TCP or UDP). */

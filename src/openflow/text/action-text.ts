@@ -1,7 +1,7 @@
-import type { Action, ActionOf, ControllerAction, CtAction, KnownAction, LearnAction, LearnSpec, NatAction } from '../action.ts';
-import type { Subfield } from '../fields.ts';
-import type { Instructions } from '../instructions.ts';
-import { requireField } from '../oxm.ts';
+import type { Action, ActionOf, ControllerAction, CtAction, KnownAction, LearnAction, LearnSpec, NatAction } from '../actions/action.ts';
+import type { Instructions } from '../flows/instructions.ts';
+import type { Subfield } from '../match/fields.ts';
+import { requireField } from '../match/oxm.ts';
 import { ofPort } from '../protocol.ts';
 import { printDecap, printEncap } from './encap-text.ts';
 import { fieldWord } from './field-names.ts';

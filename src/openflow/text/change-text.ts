@@ -1,7 +1,7 @@
-import type { FlowMod } from '../flow-mod.ts';
-import type { GroupMod } from '../group.ts';
-import { bucketPlace } from '../group.ts';
-import { decodeOxmFields, type Match } from '../match.ts';
+import type { FlowMod } from '../flows/flow-mod.ts';
+import type { GroupMod } from '../groups/group.ts';
+import { bucketPlace } from '../groups/group.ts';
+import { decodeOxmFields, type Match } from '../match/match.ts';
 import type { BodyOf } from '../message.ts';
 import type { FlowRemovedBody } from '../messages/flow.ts';
 import type { PortDescription } from '../messages/port.ts';

@@ -1,6 +1,6 @@
-import { ipFromValue } from '../../net/ip.ts';
+import { ipFromValue } from '../../base/net/ip.ts';
+import { offeredIn } from '../connection/hello.ts';
 import { errorOf } from '../error-message.ts';
-import { offeredIn } from '../hello.ts';
 import type { Laid } from '../layout.ts';
 import type { BodyOf } from '../message.ts';
 import type { AsyncMasks } from '../messages/control.ts';

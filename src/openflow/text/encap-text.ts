@@ -1,5 +1,5 @@
-import { ByteReader, ByteWriter } from '../../wire/bytes.ts';
-import type { ActionOf } from '../action.ts';
+import { ByteReader, ByteWriter } from '../../base/bytes/bytes.ts';
+import type { ActionOf } from '../actions/action.ts';
 import { badText, callOf, cutAt, parseNumber, splitTop } from './scan.ts';
 import { hexOrZero, octets } from './value-text.ts';
 

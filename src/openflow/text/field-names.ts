@@ -1,4 +1,4 @@
-import { type FieldName, fields } from '../fields.ts';
+import { type FieldName, fields } from '../match/fields.ts';
 
 /** The name of a field's header, as moves, learned flows and registers of output are written (ovs-fields(7)). */
 const named: Readonly<Partial<Record<FieldName, string>>> = {

@@ -1,7 +1,7 @@
-import { flowFlag } from '../flow-mod.ts';
-import type { FlowStats } from '../flow-stats.ts';
-import { decodeInstructions } from '../instructions.ts';
-import { decodeMatch } from '../match.ts';
+import { flowFlag } from '../flows/flow-mod.ts';
+import type { FlowStats } from '../flows/flow-stats.ts';
+import { decodeInstructions } from '../flows/instructions.ts';
+import { decodeMatch } from '../match/match.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
 import { printInstructions } from './action-text.ts';
 import { printMatch } from './match-text.ts';

@@ -1,6 +1,6 @@
-import type { Bucket, GroupType } from '../bucket.ts';
-import type { Group, GroupSelection } from '../group.ts';
-import { type AnyValue, requireField } from '../oxm.ts';
+import type { Bucket, GroupType } from '../groups/bucket.ts';
+import type { Group, GroupSelection } from '../groups/group.ts';
+import { type AnyValue, requireField } from '../match/oxm.ts';
 import { printActions } from './action-text.ts';
 import { fieldWord } from './field-names.ts';
 import { printFieldValue, printPort, type TextNames } from './value-text.ts';

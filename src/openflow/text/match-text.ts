@@ -1,7 +1,7 @@
-import { port32 } from '../action-codec.ts';
-import type { FieldName } from '../fields.ts';
-import type { Match } from '../match.ts';
-import { type AnyValue, isMasked, type Masked, requireField } from '../oxm.ts';
+import { port32 } from '../actions/codec.ts';
+import type { FieldName } from '../match/fields.ts';
+import type { Match } from '../match/match.ts';
+import { type AnyValue, isMasked, type Masked, requireField } from '../match/oxm.ts';
 import {
   ctStateFlags,
   fragmentWord,

@@ -1,5 +1,5 @@
-import { decodeInstructions } from '../instructions.ts';
-import { decodeMatch } from '../match.ts';
+import { decodeInstructions } from '../flows/instructions.ts';
+import { decodeMatch } from '../match/match.ts';
 import { type Message, messageName } from '../message.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
 

@@ -1,4 +1,4 @@
-import { SeineError } from '../../errors/seine-error.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Message } from '../message.ts';
 import { decodeMessage, messageName } from '../message.ts';
 import { HEADER_BYTES, OPENFLOW_13, readHeader, type Version } from '../protocol.ts';

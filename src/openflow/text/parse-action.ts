@@ -1,8 +1,8 @@
-import type { Action, SetFieldAction } from '../action.ts';
-import type { FieldName } from '../fields.ts';
-import type { Instructions } from '../instructions.ts';
-import type { Match } from '../match.ts';
-import { isMasked, requireField } from '../oxm.ts';
+import type { Action, SetFieldAction } from '../actions/action.ts';
+import type { Instructions } from '../flows/instructions.ts';
+import type { FieldName } from '../match/fields.ts';
+import type { Match } from '../match/match.ts';
+import { isMasked, requireField } from '../match/oxm.ts';
 import type { ActionContext } from './action-context.ts';
 import { parseDecap, parseEncap } from './encap-text.ts';
 import { parseController, parseCt, parseLearn, parseSample } from './parse-large-action.ts';

@@ -1,7 +1,7 @@
-import { type FlowMod, flowFlag } from '../flow-mod.ts';
-import type { Instructions } from '../instructions.ts';
-import { encodeInstructions } from '../instructions.ts';
-import { encodeMatch, type Match } from '../match.ts';
+import { type FlowMod, flowFlag } from '../flows/flow-mod.ts';
+import type { Instructions } from '../flows/instructions.ts';
+import { encodeInstructions } from '../flows/instructions.ts';
+import { encodeMatch, type Match } from '../match/match.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
 import { parseInstructions } from './parse-action.ts';
 import { parseMatch } from './parse-match.ts';

@@ -1,7 +1,7 @@
-import type { Bucket, GroupType } from '../bucket.ts';
-import type { Group, GroupSelection } from '../group.ts';
-import type { Match } from '../match.ts';
-import { type AnyValue, requireField } from '../oxm.ts';
+import type { Bucket, GroupType } from '../groups/bucket.ts';
+import type { Group, GroupSelection } from '../groups/group.ts';
+import type { Match } from '../match/match.ts';
+import { type AnyValue, requireField } from '../match/oxm.ts';
 import { groupTypeWords } from './group-text.ts';
 import { parseActions } from './parse-action.ts';
 import { fieldCalled, parseFieldValue, parsePort, type TextNumbers } from './parse-value.ts';

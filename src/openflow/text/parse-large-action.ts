@@ -1,4 +1,4 @@
-import { isIp, parseIp } from '../../net/ip.ts';
+import { isIp, parseIp } from '../../base/net/ip.ts';
 import {
   type Action,
   type ControllerAction,
@@ -8,8 +8,8 @@ import {
   type NatAction,
   type PacketInReason,
   packetInReasons,
-} from '../action.ts';
-import { requireField } from '../oxm.ts';
+} from '../actions/action.ts';
+import { requireField } from '../match/oxm.ts';
 import type { ActionContext } from './action-context.ts';
 import { fieldCalled, parseFieldValue, parsePort, parseSubfield, parseTable, subfieldOf } from './parse-value.ts';
 import { badText, callOf, cutAt, parseBigint, parseNumber, parseOctets, splitTop } from './scan.ts';

@@ -1,6 +1,6 @@
-import type { FieldName } from '../fields.ts';
-import type { Match } from '../match.ts';
-import type { AnyValue, Masked } from '../oxm.ts';
+import type { FieldName } from '../match/fields.ts';
+import type { Match } from '../match/match.ts';
+import type { AnyValue, Masked } from '../match/oxm.ts';
 import { shorthands } from './match-text.ts';
 import { fieldCalled, type ParsedValue, parseFieldValue, type TextNumbers } from './parse-value.ts';
 import { badText, cutAt, parseNumber } from './scan.ts';

@@ -1,6 +1,6 @@
-import { isIp, parseIp } from '../../net/ip.ts';
-import type { FieldName, Subfield } from '../fields.ts';
-import { type AnyValue, requireField } from '../oxm.ts';
+import { isIp, parseIp } from '../../base/net/ip.ts';
+import type { FieldName, Subfield } from '../match/fields.ts';
+import { type AnyValue, requireField } from '../match/oxm.ts';
 import { ofPort } from '../protocol.ts';
 import { fieldNamesByHeader, fieldNamesByWord } from './field-names.ts';
 import { badText, cutAt, parseBigint, parseNumber } from './scan.ts';

@@ -1,4 +1,4 @@
-import { SeineError } from '../../errors/seine-error.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 
 /** Longest text of one flow or group that is read, in UTF-16 units. */
 const maxTextLength = 1 << 20;

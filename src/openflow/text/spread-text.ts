@@ -7,7 +7,7 @@ import {
   type MultipathAlgorithm,
   memberAlgorithms,
   multipathAlgorithms,
-} from '../action.ts';
+} from '../actions/action.ts';
 import { parsePort, parseSubfield, type TextNumbers } from './parse-value.ts';
 import { badText, parseNumber, splitTop } from './scan.ts';
 import { printSubfield } from './subfield-text.ts';

@@ -1,5 +1,5 @@
-import type { Subfield } from '../fields.ts';
-import { requireField } from '../oxm.ts';
+import type { Subfield } from '../match/fields.ts';
+import { requireField } from '../match/oxm.ts';
 import { headerName } from './field-names.ts';
 
 /** `NAME[]`, `NAME[3]` or `NAME[0..15]`. */

@@ -1,6 +1,6 @@
-import { ipFromValue } from '../../net/ip.ts';
-import type { FieldFormat } from '../fields.ts';
-import { type AnyValue, requireField } from '../oxm.ts';
+import { ipFromValue } from '../../base/net/ip.ts';
+import type { FieldFormat } from '../match/fields.ts';
+import { type AnyValue, requireField } from '../match/oxm.ts';
 import { ofPort } from '../protocol.ts';
 
 /** Names for what has a number, as `ovs-ofctl --names` has them. Both are asked for each number; `undefined` prints the number. */

@@ -1,4 +1,4 @@
-import { SeineError } from '../../errors/seine-error.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import { isObject } from '../json-rpc.ts';
 
 /** RFC 7047 section 3.2 `<database-schema>`, checked and with every default filled in. */

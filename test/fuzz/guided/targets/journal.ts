@@ -1,9 +1,9 @@
 import { crc32 } from 'node:zlib';
-import { SeineError } from '../../../../src/errors/seine-error.ts';
-import { decodeJournal, encodeRecord, type JournalRecord } from '../../../../src/ipam/journal-records.ts';
-import type { Lease } from '../../../../src/ipam/lease.ts';
-import { parseCidr, parseIp } from '../../../../src/net/ip.ts';
-import { parseMac } from '../../../../src/net/mac.ts';
+import { SeineError } from '../../../../src/base/errors/seine-error.ts';
+import { parseCidr, parseIp } from '../../../../src/base/net/ip.ts';
+import { parseMac } from '../../../../src/base/net/mac.ts';
+import { decodeJournal, encodeRecord, type JournalRecord } from '../../../../src/pods/ipam/journal-records.ts';
+import type { Lease } from '../../../../src/pods/ipam/lease.ts';
 import { isRead, type Target } from '../target.ts';
 
 const attached = { hostIfName: 'web-0-5d0b6f', hostMac: parseMac('0e:00:00:00:00:01'), mtu: 1450, netnsCookie: '42' };

@@ -1,5 +1,5 @@
-import { SeineError } from '../../../../src/errors/seine-error.ts';
-import { OpenFlowFramer } from '../../../../src/openflow/framer.ts';
+import { SeineError } from '../../../../src/base/errors/seine-error.ts';
+import { OpenFlowFramer } from '../../../../src/openflow/connection/framer.ts';
 import { corpus } from '../../openflow-messages.ts';
 import { survive } from '../../openflow-survival.ts';
 import { isRead, type Target } from '../target.ts';

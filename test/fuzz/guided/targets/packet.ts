@@ -1,9 +1,9 @@
-import { readDeniedPacket } from '../../../../src/denied-log/denied-packet.ts';
-import { parseIp } from '../../../../src/net/ip.ts';
-import { parseMac } from '../../../../src/net/mac.ts';
-import { readTcpFrame } from '../../../../src/packet-in/tcp-frame.ts';
-import { tables } from '../../../../src/pipeline/tables.ts';
-import { refuse } from '../../../../src/proxy/refusal.ts';
+import { parseIp } from '../../../../src/base/net/ip.ts';
+import { parseMac } from '../../../../src/base/net/mac.ts';
+import { readTcpFrame } from '../../../../src/dataplane/packet-io/tcp-frame.ts';
+import { tables } from '../../../../src/dataplane/pipeline/tables.ts';
+import { readDeniedPacket } from '../../../../src/policy/denied-log/denied-packet.ts';
+import { refuse } from '../../../../src/services/compile/refusal.ts';
 import { encodeFrame } from '../../../support/frame.ts';
 import type { Target } from '../target.ts';
 

@@ -1,0 +1,29 @@
+/**
+ * What `KubeConfig` of @kubernetes/client-node imports for work that we never give it: its own HTTP clients, proxies, the
+ * classes of every API, and OpenID Connect. Together 17 MB of memory in each agent. src/kubernetes/client/config.ts refuses
+ * configurations that would need them, before they are needed.
+ */
+const unused = ['undici', 'socks', 'socks-proxy-agent', 'hpagent', 'openid-client', './gen/index.js', './middleware.js'];
+
+const importers = /\/@kubernetes\/client-node\/dist\/(config|oidc_auth)\.js$/;
+
+/** Whatever is asked of it can be named and imported, and throws when it is made. */
+const standIn = (name) => `
+  class NotBundled { constructor() { throw new Error(${JSON.stringify(`${name} is not part of this program`)}); } }
+  module.exports = new Proxy({}, { get: (_, key) => (key === '__esModule' ? true : NotBundled) });
+`;
+
+/** An esbuild plugin. */
+export const withoutUnusedClients = {
+  name: 'without-unused-clients',
+  setup(build) {
+    build.onResolve({ filter: /./ }, ({ path, importer }) =>
+      importers.test(importer) && unused.includes(path) ? { path, namespace: 'unused-client' } : undefined,
+    );
+    build.onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+      loader: 'js',
+    }));
+    build.onLoad({ filter: /./, namespace: 'unused-client' }, ({ path }) => ({ contents: standIn(path), loader: 'js' }));
+  },
+};

@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import type { Family } from '../../src/base/net/ip.ts';
+import { nodePaths } from '../plan/names.ts';
+import { ask } from '../probe/probe.ts';
+import { guardedNamespace, guardedPod } from './guarded.ts';
+import { demoPod, eventually, nodeOfPod, ofFamily, type Scene, type Verdict } from './scene.ts';
+import { podPort } from './workload.ts';
+
+/** That nothing answers for so long is what is seen of a denial (ms). */
+const deniedMs = 700;
+
+/** A refused connection is in the log of the agent that refused it, with the policies and what they lack. */
+export async function deniedLine(scene: Scene, family: Family): Promise<Verdict> {
+  const name = `${guardedNamespace}/${guardedPod}`;
+  const target = scene.status.pods.find((pod) => `${pod.namespace}/${pod.name}` === name);
+  if (!target) return { ok: false, detail: `${name} does not run` };
+  const from = demoPod(scene, 'web', scene.plan.nodes.length);
+  const { agentLog } = nodePaths(scene.plan.dir, nodeOfPod(scene, target).name);
+  return await eventually(async () => {
+    await ask({ from: from.netns, address: ofFamily(target.ips, family), protocol: 'tcp', port: podPort, timeoutMs: deniedMs });
+    const line = linesOf(agentLog).findLast(
+      ({ pod, peerAddress, port }) => pod === name && peerAddress === ofFamily(from.ips, family) && port === podPort,
+    );
+    if (!line) return { ok: false, detail: `no line of the log tells that ${from.name} was refused` };
+    const { verdict, peer, policies, why } = line;
+    const isRight =
+      verdict === 'denied' &&
+      peer === `${from.namespace}/${from.name}` &&
+      JSON.stringify(policies).includes(`${guardedNamespace}/deny-all`);
+    return { ok: isRight, detail: `${peer} ${verdict}: ${JSON.stringify(policies)}, ${why}` };
+  });
+}
+
+function linesOf(file: string): readonly Readonly<Record<string, unknown>>[] {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  return lines.flatMap((line) => {
+    try {
+      return line.includes('"NetworkPolicy denied"') ? [JSON.parse(line) as Record<string, unknown>] : [];
+    } catch {
+      return []; // the last line is being written
+    }
+  });
+}

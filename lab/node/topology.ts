@@ -1,0 +1,136 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseIp } from '../../src/base/net/ip.ts';
+import { writeFileWhole } from '../machine/files.ts';
+import { createNetns, deleteNetns, ipBatch, netnsExists, runIn } from '../machine/netns.ts';
+import { labPaths } from '../plan/names.ts';
+import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
+
+/**
+ * The wires of a lab, all of them inside its own namespaces:
+ *
+ *     world:  ul0 (bridge: transport addresses .254, and the addresses of "outside")
+ *              ├── u1 ═══ eth0 of node-1 ── br-phy (OVS; has the node's address)      with --datapath netdev
+ *              └── u2 ═══ eth0 of node-2 (has the node's address itself)               with --datapath system
+ *     mgmt:   mg0 (bridge: the API server)
+ *              └── m1 ═══ mgmt0 of node-1
+ *
+ * Nodes reach the API server by mgmt0, never through Open vSwitch: while `flow-restore-wait` is set, bridges in NORMAL
+ * mode drop too, and the agent could not ask for what it needs to clear it.
+ */
+export async function createSwitches(plan: LabPlan, signal: AbortSignal): Promise<void> {
+  await Promise.all([
+    createOnce(plan, plan.world.netns, signal, () => createWorld(plan, signal)),
+    createOnce(plan, plan.management.netns, signal, () => createManagement(plan, signal)),
+  ]);
+}
+
+/**
+ * Makes a namespace and wires it, unless that was done before. One that was left half wired is made anew.
+ */
+async function createOnce(plan: LabPlan, netns: string, signal: AbortSignal, wire: () => Promise<void>): Promise<void> {
+  const wired = join(labPaths(plan.dir).wired, netns);
+  if (existsSync(wired) && netnsExists(netns)) return;
+  await deleteNetns(netns, signal);
+  await createNetns(netns, signal);
+  await wire();
+  writeFileWhole(wired, '');
+}
+
+async function createWorld(plan: LabPlan, signal: AbortSignal): Promise<void> {
+  const { netns, ips, outside } = plan.world;
+  await ipBatch(
+    netns,
+    [
+      'link add ul0 type bridge forward_delay 0 mcast_snooping 0',
+      'link set ul0 up',
+      ...ips.map((ip) => addAddress(transportAddress(ip), 'ul0')),
+      ...outside.map((ip) => addAddress(`${ip}/${parseIp(ip).family === 'ipv4' ? 32 : 128}`, 'lo')),
+    ],
+    signal,
+  );
+  if (plan.datapath === 'netdev') await noTransmitChecksum(netns, 'ul0', signal);
+}
+
+async function createManagement(plan: LabPlan, signal: AbortSignal): Promise<void> {
+  const { netns, ip } = plan.management;
+  await ipBatch(
+    netns,
+    [
+      'link add mg0 type bridge forward_delay 0 mcast_snooping 0',
+      'link set mg0 up',
+      `addr add ${ip}/${addressing.management.prefixLength} dev mg0`,
+    ],
+    signal,
+  );
+}
+
+/** A node's namespace and its two wires. Its transport address comes later: on the data path netdev it is on a bridge. */
+export async function createNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
+  await createOnce(plan, node.netns, signal, () => wireNode(plan, node, signal));
+}
+
+async function wireNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
+  const number = plan.nodes.indexOf(node) + 1;
+  await ipBatch(
+    plan.world.netns,
+    [`link add u${number} type veth peer name eth0 netns ${node.netns}`, `link set u${number} master ul0 up`],
+    signal,
+  );
+  await ipBatch(
+    plan.management.netns,
+    [`link add m${number} type veth peer name mgmt0 netns ${node.netns}`, `link set m${number} master mg0 up`],
+    signal,
+  );
+  await ipBatch(node.netns, [`addr add ${node.managementIp}/${addressing.management.prefixLength} dev mgmt0`, 'link set mgmt0 up'], signal);
+  // What a node has before any network plug-in comes: kubeadm's preflight asks for it.
+  await runIn(node.netns, 'sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'], {}, signal);
+  if (plan.datapath === 'netdev') await prepareForPacketSocket(plan, node, `u${number}`, signal);
+  else await addressNode(plan, node, 'eth0', signal);
+}
+
+/** The link that has the node's address. */
+export function transportInterface(plan: LabPlan): string {
+  return plan.datapath === 'netdev' ? 'br-phy' : 'eth0';
+}
+
+/**
+ * eth0 becomes a port of a bridge by a packet socket, and such a socket only copies:
+ * - the kernel must drop the original, or it answers too (br-phy has eth0's Ethernet address). Packet sockets see a
+ *   frame before the ingress hook, so the drop does not hurt Open vSwitch.
+ * - a checksum left to the hardware is never filled in, so both ends of the wire fill it in themselves.
+ */
+async function prepareForPacketSocket(plan: LabPlan, node: NodePlan, worldEnd: string, signal: AbortSignal): Promise<void> {
+  const drop =
+    'add table netdev seine-lab; add chain netdev seine-lab eth0 { type filter hook ingress device "eth0" priority 0; policy drop; }';
+  await runIn(node.netns, 'sysctl', ['-qw', 'net.ipv6.conf.eth0.disable_ipv6=1'], {}, signal);
+  await ipBatch(node.netns, ['link set eth0 up'], signal);
+  await noTransmitChecksum(node.netns, 'eth0', signal);
+  await noTransmitChecksum(plan.world.netns, worldEnd, signal);
+  await runIn(node.netns, 'nft', [drop], {}, signal);
+}
+
+/** Gives the node its transport addresses and its default routes, through the world. Done again, it changes nothing. */
+export async function addressNode(plan: LabPlan, node: NodePlan, link: string, signal: AbortSignal): Promise<void> {
+  await ipBatch(
+    node.netns,
+    [
+      `link set ${link} up`,
+      ...node.ips.map((ip) => `addr replace ${transportAddress(ip)} dev ${link}${parseIp(ip).family === 'ipv6' ? ' nodad' : ''}`),
+      ...plan.world.ips.map((ip) => `route replace default via ${ip} dev ${link}`),
+    ],
+    signal,
+  );
+}
+
+function addAddress(address: string, link: string): string {
+  return `addr add ${address} dev ${link}${address.includes(':') ? ' nodad' : ''}`;
+}
+
+function transportAddress(ip: string): string {
+  return `${ip}/${addressing.transport[parseIp(ip).family].prefixLength}`;
+}
+
+async function noTransmitChecksum(netns: string, link: string, signal: AbortSignal): Promise<void> {
+  await runIn(netns, 'ethtool', ['-K', link, 'tx', 'off'], {}, signal);
+}

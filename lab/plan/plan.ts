@@ -1,0 +1,245 @@
+import { z } from 'zod';
+import { SeineError } from '../../src/base/errors/seine-error.ts';
+import { type Cidr, cidrAddress, type Family, overlaps, parseCidr } from '../../src/base/net/ip.ts';
+import { labIdOf, managementNetns, nodeNetns, worldNetns } from './names.ts';
+
+/** How far a socket's path may reach: `sun_path` has 108 octets, one of them the closing zero. */
+const socketPathMax = 107;
+/** The longest thing the lab or OVS puts below the lab's folder, with room for a seven-digit pid. */
+const longestSocket = '/nodes/node-99/ovs-vswitchd.1234567.ctl';
+
+const nodesMax = 60;
+
+/** The fixed part of a lab's addresses. All of it lives in namespaces of the lab, so labs may share it. */
+export const addressing = {
+  transport: { ipv4: parseCidr('192.168.77.0/24'), ipv6: parseCidr('fd00:77::/64') },
+  /** The machine of a real control plane, on the nodes' network. */
+  controlPlane: { ipv4: '192.168.77.253', ipv6: 'fd00:77::fd' },
+  /** Where the world answers; nodes reach it by their default route. */
+  outside: { ipv4: '203.0.113.10', ipv6: '2001:db8:113::10' },
+  management: parseCidr('172.31.255.0/24'),
+  apiServerPort: 6443,
+  podCidr: { ipv4: '10.244.0.0/16', ipv6: 'fd00:10:244::/56' },
+  serviceCidr: { ipv4: '10.96.0.0/12', ipv6: 'fd00:10:96::/112' },
+  /** What Services may take as `externalIPs`. */
+  externalIps: { ipv4: '198.18.0.0/15', ipv6: '2001:db8:198::/48' },
+  /** The one that upstream's test of `externalIPs` takes (test/e2e/network/service.go), on a real Kubernetes. */
+  upstreamExternalIp: { ipv4: '203.0.113.250/32', ipv6: '2001:db8::cb00:71fa/128' },
+  /** Length of the prefix each node gets from the pods' network. */
+  nodeMask: { ipv4: 22, ipv6: 64 },
+} as const;
+
+/** What a user may ask of a lab. */
+export interface LabOptions {
+  readonly nodes: number;
+  readonly dir: string;
+  readonly families: readonly Family[];
+  readonly tunnel: Tunnel;
+  readonly datapath: Datapath;
+  readonly podCidrs?: readonly string[] | undefined;
+  readonly serviceCidrs?: readonly string[] | undefined;
+  /** Of an API server that exists already; none means one of our own. */
+  readonly kubeconfig?: string | undefined;
+  /** Of a real Kubernetes, instead of the lab's small one. */
+  readonly kubernetes?: KubernetesPrograms | undefined;
+  /** Of a real control plane, for the lab's own small kubelets. */
+  readonly controlPlane?: ControlPlanePrograms | undefined;
+  /** Of a real Kubernetes: nodes as machines are before a network is installed on them. */
+  readonly bare?: boolean | undefined;
+  /** As the agent's key. Where pods are to have standing ports, the nodes have the namespace for them from the start. */
+  readonly podInterface?: PodInterfaceOption | undefined;
+  /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
+  readonly withoutAgentKeys?: readonly string[];
+}
+
+const tunnel = z.enum(['geneve', 'vxlan', 'gre']);
+const datapath = z.enum(['netdev', 'system']);
+const family = z.enum(['ipv4', 'ipv6']);
+export type Tunnel = z.infer<typeof tunnel>;
+export type Datapath = z.infer<typeof datapath>;
+const podInterface = z.enum(['auto', 'standing', 'veth']);
+export type PodInterfaceOption = z.infer<typeof podInterface>;
+
+const controlPlanePrograms = z.object({
+  /** Such as `1.37.2`. */
+  version: z.string(),
+  /** The folder of the programs. */
+  programs: z.string(),
+});
+const kubernetesPrograms = controlPlanePrograms.extend({
+  /** The folder of the images' archives. */
+  images: z.string(),
+});
+/** What `npm run build:kubernetes` says it has made. */
+export type KubernetesPrograms = z.infer<typeof kubernetesPrograms>;
+/** What it says with `--control-plane`. */
+export type ControlPlanePrograms = z.infer<typeof controlPlanePrograms>;
+
+/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+export function parseKubernetesPrograms(text: string): KubernetesPrograms {
+  return parseBuilt(kubernetesPrograms, text);
+}
+
+/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+export function parseControlPlanePrograms(text: string): ControlPlanePrograms {
+  return parseBuilt(controlPlanePrograms, text);
+}
+
+function parseBuilt<T>(shape: z.ZodType<T>, text: string): T {
+  try {
+    return shape.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', 'the build of Kubernetes said nothing of use', { cause });
+  }
+}
+
+const nodePlan = z.object({
+  name: z.string(),
+  netns: z.string(),
+  /** Transport addresses, one a family, in the order of the lab's families. */
+  ips: z.array(z.string()),
+  managementIp: z.string(),
+});
+export type NodePlan = z.infer<typeof nodePlan>;
+
+const labPlan = z.object({
+  version: z.literal(1),
+  dir: z.string(),
+  id: z.string(),
+  families: z.array(family),
+  tunnel,
+  datapath,
+  podCidrs: z.array(z.string()),
+  serviceCidrs: z.array(z.string()),
+  kubeconfig: z.string().optional(),
+  kubernetes: kubernetesPrograms.optional(),
+  controlPlane: controlPlanePrograms.optional(),
+  bare: z.literal(true).optional(),
+  podInterface: podInterface.optional(),
+  withoutAgentKeys: z.array(z.string()).optional(),
+  world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
+  management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
+  nodes: z.array(nodePlan),
+});
+
+/** Everything about a lab that is decided before anything is started; kept as `lab.json`. */
+export type LabPlan = z.infer<typeof labPlan>;
+
+/** @throws SeineError `INVALID_INPUT` if the text is no plan of this version */
+export function parsePlan(text: string): LabPlan {
+  try {
+    return labPlan.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', 'lab.json is not a lab of this version', { cause });
+  }
+}
+
+/**
+ * @param options `dir` is a real path, see `realLabDir`
+ * @throws SeineError `INVALID_INPUT` naming the option that cannot be had
+ */
+export function planLab(options: LabOptions): LabPlan {
+  const { dir, families, nodes } = options;
+  if (!Number.isInteger(nodes) || nodes < 1 || nodes > nodesMax)
+    throw new SeineError('INVALID_INPUT', `--nodes ${nodes}: between 1 and ${nodesMax}`);
+  if (options.bare === true && options.kubernetes === undefined)
+    throw new SeineError('INVALID_INPUT', '--bare: only with --kubernetes, whose nodes can have a network installed');
+  if ([options.kubeconfig, options.kubernetes, options.controlPlane].filter((given) => given !== undefined).length > 1)
+    throw new SeineError('INVALID_INPUT', '--kubeconfig, --kubernetes, --control-plane: one API server is enough');
+  if (families.length === 0 || new Set(families).size !== families.length)
+    throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
+  if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
+    throw new SeineError(
+      'INVALID_INPUT',
+      `--dir ${dir}: longer than ${socketPathMax - longestSocket.length} octets, sockets would not fit`,
+    );
+  const id = labIdOf(dir);
+  const managementIp = cidrAddress(addressing.management, 1n).text;
+  return {
+    version: 1,
+    dir,
+    id,
+    families: [...families],
+    tunnel: options.tunnel,
+    datapath: options.datapath,
+    ...networksOf(options),
+    ...(options.kubeconfig !== undefined && { kubeconfig: options.kubeconfig }),
+    ...(options.kubernetes !== undefined && { kubernetes: options.kubernetes }),
+    ...(options.controlPlane !== undefined && { controlPlane: options.controlPlane }),
+    ...(options.bare === true && { bare: true as const }),
+    ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
+    ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
+    world: {
+      netns: worldNetns(id),
+      ips: families.map((of) => cidrAddress(addressing.transport[of], 254n).text),
+      outside: families.map((of) => addressing.outside[of]),
+    },
+    management: {
+      netns: managementNetns(id),
+      ip: managementIp,
+      apiServerUrl: `https://${managementIp}:${addressing.apiServerPort}`,
+    },
+    nodes: Array.from({ length: nodes }, (_, index) => planNode(id, families, index + 1)),
+  };
+}
+
+/** @param number from 1 */
+function planNode(id: string, families: readonly Family[], number: number): NodePlan {
+  const name = `node-${number}`;
+  return {
+    name,
+    netns: nodeNetns(id, name),
+    ips: families.map((of) => cidrAddress(addressing.transport[of], BigInt(number)).text),
+    managementIp: cidrAddress(addressing.management, BigInt(number + 1)).text,
+  };
+}
+
+function networksOf({ families, nodes, kubeconfig, ...asked }: LabOptions): Pick<LabPlan, 'podCidrs' | 'serviceCidrs'> {
+  const podCidrs = networks('--pod-cidr', asked.podCidrs, families, addressing.podCidr);
+  const serviceCidrs = networks('--service-cidr', asked.serviceCidrs, families, addressing.serviceCidr);
+  // An API server of the caller gives nodes their networks itself.
+  if (kubeconfig === undefined) for (const text of podCidrs) needRoomForNodes(parseCidr(text), nodes);
+  for (const [option, texts] of Object.entries({ '--pod-cidr': podCidrs, '--service-cidr': serviceCidrs }))
+    needApart(option, texts, [addressing.management, addressing.transport.ipv4, addressing.transport.ipv6]);
+  needApart('--service-cidr', serviceCidrs, podCidrs.map(parseCidr));
+  return { podCidrs, serviceCidrs };
+}
+
+function needRoomForNodes({ text, family: of, prefixLength }: Cidr, nodes: number): void {
+  const mask = addressing.nodeMask[of];
+  if (prefixLength > mask || 2 ** (mask - prefixLength) < nodes)
+    throw new SeineError('INVALID_INPUT', `--pod-cidr ${text}: too small for a /${mask} for each of ${nodes} nodes`);
+}
+
+function needApart(option: string, texts: readonly string[], others: readonly Cidr[]): void {
+  for (const text of texts) {
+    const other = others.find((each) => overlaps(each, parseCidr(text)));
+    if (other !== undefined) throw new SeineError('INVALID_INPUT', `${option} ${text}: overlaps ${other.text}, which the lab uses itself`);
+  }
+}
+
+/** @throws SeineError `INVALID_INPUT` naming the option */
+function network(option: string, text: string): Cidr {
+  try {
+    return parseCidr(text);
+  } catch (cause) {
+    throw new SeineError('INVALID_INPUT', `${option} ${JSON.stringify(text)}: not a network in CIDR notation, such as 10.0.0.0/16`, {
+      cause,
+    });
+  }
+}
+
+/** One network a family, in the order of the families. */
+function networks(
+  option: string,
+  asked: readonly string[] | undefined,
+  families: readonly Family[],
+  defaults: Readonly<Record<Family, string>>,
+): string[] {
+  if (asked === undefined) return families.map((of) => defaults[of]);
+  const parsed = asked.map((text) => network(option, text));
+  const ordered = families.map((of) => parsed.filter((cidr) => cidr.family === of));
+  if (parsed.length !== families.length || ordered.some(({ length }) => length !== 1))
+    throw new SeineError('INVALID_INPUT', `${option} ${asked.join(',')}: one network for each of ${families.join(', ')}`);
+  return ordered.flat().map(({ text }) => text);
+}

@@ -1,0 +1,45 @@
+import type { Look } from '../api/health/health-check.ts';
+import type { Log } from '../base/log/log.ts';
+import type { CniServer } from '../pods/cni-server/server.ts';
+import type { Ipam } from '../pods/ipam/ipam.ts';
+import type { NodePods } from '../pods/network/node-pods.ts';
+import { GonePods, goneLookEveryMs } from '../pods/network/orphaned-leases.ts';
+import { hasSandbox } from '../pods/network/sandbox.ts';
+import type { KubeSources } from './kube-sources.ts';
+import type { NodeStack } from './node-state.ts';
+
+interface LeaseLookParts {
+  readonly sources: Pick<KubeSources, 'pods'>;
+  readonly stack: Pick<NodeStack, 'links'>;
+  readonly pods: NodePods;
+  readonly ipam: Pick<Ipam, 'leases'>;
+  readonly log: Log;
+}
+
+/** @param server asked for only once it serves, which is before anything is looked at */
+export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts, server: () => CniServer): GonePods {
+  return new GonePods({
+    leases: () => ipam.leases(),
+    pods,
+    isInStep: () => sources.pods.status.state === 'in step',
+    hasSandbox: (lease) => hasSandbox(stack.links.socket, lease),
+    abandon: (lease, signal) => server().abandon(lease, signal),
+    log,
+  });
+}
+
+/** Leases whose pod is gone; while the copy of Pods is not in step, nothing is suspected, and status says that of the source. */
+export function leaseLook(gonePods: GonePods): Look {
+  return {
+    name: 'leases',
+    everyMs: goneLookEveryMs,
+    look: async (signal) => {
+      await gonePods.look(signal);
+      const problems = gonePods.kept.map(({ pod, why }) => {
+        const message = `pod ${pod} is gone from the API server and keeps its addresses: ${why}`;
+        return { kind: 'pod.gone', about: pod, message } as const;
+      });
+      return { problems };
+    },
+  };
+}

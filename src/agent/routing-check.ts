@@ -1,0 +1,28 @@
+import type { Look } from '../api/health/health-check.ts';
+import type { TakenWay, TakenWays } from '../nodes/local/route-conflicts.ts';
+
+const LOOK_EVERY_MS = 4_000;
+/** So many networks are named. */
+const NAMED_MAX = 10;
+
+/** Whether the kernel sends what is for pods and Services to the gateway. */
+export function routingLook(ways: Pick<TakenWays, 'find'>, gateway: string): Look {
+  return {
+    name: 'routing',
+    everyMs: LOOK_EVERY_MS,
+    look: async (signal) => {
+      const taken = await ways.find(signal);
+      return { problems: taken.slice(0, NAMED_MAX).map((way) => problemOf(way, gateway)) };
+    },
+  };
+}
+
+function problemOf({ network, asked, link, mark }: TakenWay, gateway: string) {
+  const where = link === undefined ? 'nowhere' : `to interface ${link}`;
+  return {
+    kind: 'node',
+    about: `routing/${network.text}`,
+    message: `a rule or route of another program leads packets for ${network.text} ${where} and not to ${gateway}`,
+    mend: `ip route get ${asked.text}${mark === undefined ? '' : ` mark 0x${mark.toString(16)}`}; ip${asked.family === 'ipv6' ? ' -6' : ''} rule`,
+  } as const;
+}

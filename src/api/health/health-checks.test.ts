@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { silentLog } from '../../base/log/log.ts';
+import type { FoundProblem } from '../problem.ts';
+import { freshnessOf } from './check-deadline.ts';
+import type { Look, LookResult } from './health-check.ts';
+import { Looks } from './health-checks.ts';
+
+const problem: FoundProblem = { kind: 'node', about: 'x', message: 'x is gone' };
+let nowMs = 0;
+let results: (LookResult | SeineError)[] = [];
+let stop = new AbortController();
+let looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+let running: Promise<void> | undefined;
+
+/** Answers what the test has put in line, and waits for more. */
+const look: Look = {
+  name: 'x',
+  everyMs: 0,
+  look: async (signal) => {
+    const next = results.shift();
+    if (next === undefined) return await new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    if (next instanceof SeineError) throw next;
+    return next;
+  },
+};
+
+beforeEach(() => {
+  nowMs = 0;
+  stop = new AbortController();
+  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+});
+
+async function afterwards(...all: (LookResult | SeineError)[]): Promise<void> {
+  results = all;
+  running = looks.follow(look, stop.signal);
+  await expect.poll(() => results.length).toBe(0);
+}
+
+it('is not taken yet before the first has ended', async () => {
+  await afterwards();
+  expect(looks.records().map(freshnessOf)).toEqual(['not yet']);
+});
+
+it('says what the last look found, and no more what it did not find again', async () => {
+  await afterwards({ problems: [problem] });
+  await expect.poll(() => looks.problems()).toEqual([problem]);
+  stop.abort();
+  await running;
+  stop = new AbortController();
+  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+  await afterwards({ problems: [problem] }, { problems: [], repaired: ['x put back'] });
+  await expect.poll(() => looks.records()[0]?.repaired).toBe(1);
+  expect(looks.problems()).toEqual([]);
+});
+
+it('keeps the age and the findings of the last look that could be taken, and tells of failures that last', async () => {
+  const gone = new SeineError('UNAVAILABLE', 'no such folder');
+  await afterwards({ problems: [problem] }, gone);
+  await expect.poll(() => looks.records()[0]?.lastError).toBe(gone);
+  expect(looks.problems()).toEqual([problem]);
+  stop.abort();
+  await running;
+  stop = new AbortController();
+  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+  await afterwards({ problems: [] }, gone, gone);
+  nowMs = 2_001;
+  await expect
+    .poll(() => looks.problems())
+    .toEqual([{ kind: 'look.failing', about: 'x', message: 'x cannot be looked at: no such folder' }]);
+  expect(looks.records().map(freshnessOf)).toEqual(['overdue']);
+});
+
+it('passes a bug on', async () => {
+  results = [new SeineError('INVARIANT', 'cannot be')];
+  running = undefined;
+  await expect(looks.follow(look, stop.signal)).rejects.toThrow('cannot be');
+});

@@ -1,0 +1,66 @@
+import { expect, it } from 'vitest';
+import { exampleNode } from '../../../test/support/example-node.ts';
+import { compileFirewall } from './compile-firewall.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const node: NodeEnvironment = { ...exampleNode, transport: exampleNode.transport.slice(0, 1), serviceCidrs: [] };
+const dump = (environment: NodeEnvironment, noSnat = false, dataPath: 'system' | 'netdev' = 'system') =>
+  compileFirewall(environment, { dataPath, noSnat }).flatMap(({ name, rules }) => rules.map((rule) => `${name}: ${rule}`));
+
+it('masquerades pods, and drops tunnel packets that come from pods', () => {
+  expect(dump(node).filter((rule) => !rule.startsWith('postrouting-world'))).toEqual([
+    'postrouting: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 masquerade fully-random',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 masquerade fully-random',
+    'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
+    'postrouting: oifname "antrea-gw0" ip saddr != 10.10.0.1 fib saddr type local masquerade fully-random',
+    'postrouting: oifname "antrea-gw0" ip6 saddr != fd00:10::1 fib saddr type local masquerade fully-random',
+    'prerouting-raw: udp dport 6081 notrack',
+    'output-raw: udp dport 6081 notrack',
+    'output: udp dport 6081 ip daddr @tunnel-peers4 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
+    'output: udp dport 6081 ip6 daddr @tunnel-peers6 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
+    'output: udp dport 6081 fib daddr type local fib saddr type != local meta skuid >= 0 counter drop',
+    'postrouting-mark: oifname "antrea-gw0" meta skuid >= 0 meta mark set meta mark | 0x20',
+    'input: iifname "antrea-gw0" udp dport 6081 drop',
+    'forward: iifname "antrea-gw0" udp dport 6081 drop',
+    'forward: oifname != "antrea-gw0" ip saddr 10.10.0.0/22 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fd00:10::/64 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip saddr 169.254.0.253 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff ct state invalid drop',
+    'forward: iifname "antrea-gw0" accept',
+    'forward: oifname "antrea-gw0" accept',
+  ]);
+});
+
+it('keeps pods’ addresses where configured, but never an address that only this node knows', () => {
+  const masquerades = dump(node, true).filter((rule) => rule.includes('oifname !='));
+  expect(masquerades).toEqual([
+    'postrouting: oifname != "antrea-gw0" ip saddr 169.254.0.253 masquerade',
+    'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
+    'forward: oifname != "antrea-gw0" ip saddr 169.254.0.253 ct state invalid drop',
+    'forward: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff ct state invalid drop',
+  ]);
+});
+
+it('marks no packet where Open vSwitch sends tunnel packets past the node’s IP stack', () => {
+  const rules = dump(node, false, 'netdev');
+  expect(rules.filter((rule) => rule.startsWith('output: '))).toHaveLength(3);
+  expect(rules.filter((rule) => rule.startsWith('output: ') && rule.includes('mark'))).toEqual([]);
+  expect(rules.filter((rule) => rule.startsWith('postrouting-mark'))).toEqual([]);
+});
+
+it('matches GRE by its protocol', () => {
+  const rules = dump({ ...node, tunnel: { ofPort: 32768, type: 'gre', port: 0 } });
+  expect(rules).toContain('input: iifname "antrea-gw0" meta l4proto 47 drop');
+  expect(rules).toContain('prerouting-raw: meta l4proto 47 notrack');
+});
+
+it('gives what a kube-proxy masquerades on the way to a pod of this node an address that is not the node’s', () => {
+  const rules = dump(node).filter((rule) => rule.startsWith('postrouting-world: '));
+  expect(rules.map((rule) => rule.split(' snat ')[1])).toEqual([
+    'ip to 169.254.0.251 fully-random',
+    'ip6 to fc01::aabb:ccdd:eefd fully-random',
+  ]);
+  for (const rule of rules)
+    expect(rule).toContain(' meta mark & 0x4000 == 0x4000 fib saddr type != local meta mark set meta mark & 0xffffbfff ');
+});

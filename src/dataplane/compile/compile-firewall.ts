@@ -1,0 +1,140 @@
+import type { Cidr, Family } from '../../base/net/ip.ts';
+import { masqueradedWorld, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
+
+/** The node's own table of the packet filter. */
+export const firewallTable = 'seine';
+
+/** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
+interface FirewallChain {
+  readonly name: string;
+  readonly hook: string;
+  readonly rules: readonly string[];
+}
+
+/** By which kube-proxy knows what it is to masquerade, in each of its modes: the default of `--iptables-masquerade-bit`. */
+const KUBE_PROXY_MARK = 0x4000;
+/** Before kube-proxy's and every other chain at `srcnat` (100): a packet is translated by the first chain that has a rule for it. */
+const BEFORE_KUBE_PROXY = 95;
+
+/** After every translation of source addresses, so that no rule of another program sees the mark of a packet that it reads. */
+const AFTER_TRANSLATION = 110;
+
+/** Sets of the table: addresses of other nodes at which tunnels end. Each peer's owner holds its elements. */
+export const tunnelPeerSets = { ipv4: 'tunnel-peers4', ipv6: 'tunnel-peers6' } as const satisfies Readonly<Record<Family, string>>;
+
+/** Settings beside the environment. */
+interface FirewallOptions {
+  /** The kernel's data path sends tunnel packets through the node's IP stack; in userspace Open vSwitch sends them past it. */
+  readonly dataPath: 'system' | 'netdev';
+  /** Pods keep their addresses when they leave the cluster; the network outside translates or routes them. */
+  readonly noSnat: boolean;
+}
+
+/**
+ * The node's own packet filter, in a table of Seine's.
+ *
+ * What leaves the node except through the bridge leaves with the node's address: pods' addresses mean nothing outside. What the node
+ * sends to the bridge must come from the gateway's address, or the reply takes another path; and what it sent to a
+ * Service whose endpoint is another node leaves the bridge with an address that only this node knows. Tunnel packets
+ * are excluded from the node's connection tracking. What would leave untranslated is dropped.
+ *
+ * Tunnel packets that processes of the node send are dropped ({@link forgedByProcesses}). The bridge drops those that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
+ * fragments are reassembled.
+ *
+ * What a kube-proxy beside us masquerades on its way from the world to a pod of this node would come with the gateway's address, as the
+ * node's own does, and policy lets that pass. It gets an address of its own before; the mark is taken off as kube-proxy does.
+ */
+export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat }: FirewallOptions): readonly FirewallChain[] {
+  const { gateway, tunnel } = environment;
+  const families = familiesOf(environment);
+  const masquerade = ownCidrs(environment).map(
+    ({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} masquerade fully-random`,
+  );
+  const ofGateway = (family: Family): string => {
+    const texts = gateway.addresses.filter((ip) => ip.family === family).map(({ text }) => text);
+    return texts.length === 1 ? texts.join('') : `{ ${texts.join(', ')} }`;
+  };
+  const fromNode = families.map(
+    (family) => `oifname "${gateway.name}" ${keyword[family]} saddr != ${ofGateway(family)} fib saddr type local masquerade fully-random`,
+  );
+  const fromVirtual = families.map(
+    (family) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
+  );
+  // The kernel translates nothing that its tracker calls invalid.
+  const untranslated = [
+    ...(noSnat ? [] : ownCidrs(environment)),
+    ...families.map((family) => ({ family, text: serviceNextHop[family].text })),
+  ].map(({ family, text }) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${text} ct state invalid drop`);
+  const carrier = tunnelCarriers[tunnel.type];
+  const carried = carrier.protocol === 'udp' ? `udp dport ${tunnel.port}` : `meta l4proto ${carrier.ipProtocol}`;
+  const forged = `iifname "${gateway.name}" ${carried} drop`;
+  return [
+    {
+      name: 'postrouting-world',
+      hook: `type nat hook postrouting priority ${BEFORE_KUBE_PROXY}; policy accept;`,
+      rules: ownCidrs(environment).map((cidr) => ofWorld(gateway.name, cidr)),
+    },
+    {
+      name: 'postrouting',
+      hook: 'type nat hook postrouting priority srcnat; policy accept;',
+      rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode],
+    },
+    { name: 'prerouting-raw', hook: 'type filter hook prerouting priority raw; policy accept;', rules: [`${carried} notrack`] },
+    { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
+    ...forgedByProcesses(gateway.name, carried, dataPath),
+    { name: 'input', hook: 'type filter hook input priority filter; policy accept;', rules: [forged] },
+    {
+      name: 'forward',
+      hook: 'type filter hook forward priority filter; policy accept;',
+      rules: [forged, ...untranslated, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
+    },
+  ];
+}
+
+/**
+ * Drops tunnel packets that a process of the node sends to another node, or to this one with an address that it does not have: IPv6 lets any
+ * process choose its source. A peer would accept the frame inside as one of this node's pods.
+ *
+ * Open vSwitch in userspace sends by packet sockets, which no hook of IP sees. The kernel's data path sends through this hook: without a socket,
+ * with one of another network namespace, which `skuid` does not match, or with that of a process of the node whose packet is
+ * inside. That packet left by the gateway before, and is marked there: behind `output`, where another program may have changed its route.
+ */
+function forgedByProcesses(gateway: string, carried: string, dataPath: FirewallOptions['dataPath']): readonly FirewallChain[] {
+  const ofProcess = 'meta skuid >= 0';
+  const mark = `0x${nodeTrafficMark.toString(16)}`;
+  const unmarked = dataPath === 'system' ? ` meta mark & ${mark} == 0` : '';
+  const toPeers = (['ipv4', 'ipv6'] as const).map(
+    (family) => `${carried} ${keyword[family]} daddr @${tunnelPeerSets[family]} ${ofProcess}${unmarked} counter drop`,
+  );
+  const asOthers = `${carried} fib daddr type local fib saddr type != local ${ofProcess} counter drop`;
+  const dropping = { name: 'output', hook: 'type filter hook output priority filter; policy accept;', rules: [...toPeers, asOthers] };
+  if (dataPath === 'netdev') return [dropping];
+  return [
+    dropping,
+    {
+      name: 'postrouting-mark',
+      hook: `type filter hook postrouting priority ${AFTER_TRANSLATION}; policy accept;`,
+      rules: [`oifname "${gateway}" ${ofProcess} meta mark set meta mark | ${mark}`],
+    },
+  ];
+}
+
+/** The body of the table, in the language of nft(8). Its sets are declared without elements. */
+export function firewallBody(environment: NodeEnvironment, options: FirewallOptions): string {
+  const sets = (['ipv4', 'ipv6'] as const).map((family) => `set ${tunnelPeerSets[family]} { type ${family}_addr; }`);
+  const chains = compileFirewall(environment, options).map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`);
+  return [...sets, ...chains].join('\n');
+}
+
+function ofWorld(gateway: string, { family, text }: Cidr): string {
+  const ip = keyword[family];
+  const [mark, others] = [KUBE_PROXY_MARK, ~KUBE_PROXY_MARK >>> 0].map((bits) => `0x${bits.toString(16)}`);
+  return [
+    `oifname "${gateway}" ${ip} daddr ${text} ct original ${ip} daddr != ${text}`,
+    `meta mark & ${mark} == ${mark} fib saddr type != local`,
+    `meta mark set meta mark & ${others} snat ${ip} to ${masqueradedWorld[family].text} fully-random`,
+  ].join(' ');
+}
+
+const keyword: Readonly<Record<Family, string>> = { ipv4: 'ip', ipv6: 'ip6' };

@@ -1,0 +1,130 @@
+import { type Cidr, cidrAddress, type Ip } from '../../base/net/ip.ts';
+import { nothing, type Wanted } from '../desired/host-entries.ts';
+import { peerNumber, tunnelNumber } from '../pipeline/cookie.ts';
+import { reg } from '../pipeline/fields.ts';
+import type { Flow } from '../pipeline/flow.ts';
+import { goto, load, priority } from '../pipeline/flow.ts';
+import { serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
+import { errorsOfPeer } from './compile-errors.ts';
+import { familiesOf, type NodeEnvironment } from './environment.ts';
+
+/** Another node, as this node reaches it. */
+export interface PeerIntent {
+  readonly name: string;
+  readonly podCidrs: readonly Cidr[];
+  /** Its tunnel end points, in order of preference. */
+  readonly transport: readonly Ip[];
+  /** Those that are another Node's as well: a machine that has come back under another name is both for a while. */
+  readonly sharedTransport?: readonly Ip[];
+}
+
+/**
+ * What this node's bridge holds to reach the pods of one other node.
+ *
+ * Keys are per CIDR and per transport address: a CIDR that moves to another node needs no order of changes, one plan
+ * moves it. A peer without a transport address of a family that this node has is not reachable yet: nothing is wanted.
+ */
+export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wanted {
+  const ends = tunnelEnds(peer, environment);
+  if (!ends) return nothing;
+  const reached = reachedNetworks(peer, environment);
+  return {
+    ...nothing,
+    flows: [...fromPeer(peer, reached, environment), ...reached.flatMap((cidr) => toPeer(cidr, ends))],
+  };
+}
+
+/** Pod networks of the peer that this node can reach. */
+export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment): readonly Cidr[] {
+  if (!tunnelEnds(peer, environment)) return [];
+  const families = familiesOf(environment);
+  return peer.podCidrs.filter((cidr) => families.includes(cidr.family));
+}
+
+/**
+ * The node's routes to the pods of all other nodes: through the gateway to one next hop, which the bridge ignores. So
+ * neighbouring networks share a route. Open vSwitch reads every route of the node anew whenever any interface changes, which takes
+ * a quarter of a second with a route for each of 5,000 nodes.
+ *
+ * @param networks the union of all peers' networks
+ */
+export function compilePeerRoutes(networks: Iterable<Cidr>, { gateway }: NodeEnvironment): Wanted {
+  const routes = Array.from(networks, (destination) => ({ destination, via: serviceNextHop[destination.family], dev: gateway.name }));
+  return { ...nothing, routes };
+}
+
+interface TunnelEnds {
+  readonly local: Ip;
+  readonly remote: Ip;
+}
+
+function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnds | undefined {
+  for (const remote of peer.transport) {
+    const local = transport.find((ip) => ip.family === remote.family);
+    if (local) return { local, remote };
+  }
+  return undefined;
+}
+
+/**
+ * Any of a node's addresses may be the source of its tunnel packets. The inner source must be a pod of
+ * that node or its gateway: a compromised node can send only as its own pods. A packet from an address of
+ * several nodes may be from any of them, and may have a source of any; all of them want the same flow for it.
+ */
+function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
+  const { name, transport, sharedTransport = [] } = peer;
+  const own = reg.peer(peerNumber(name));
+  const shared = new Map(sharedTransport.map(({ text }) => [text, reg.peer(tunnelNumber(text))]));
+  return [
+    ...transport.map(
+      (tunSrc): Flow => ({
+        table: 'classify',
+        priority: priority.normal,
+        match: { inPort, tunSrc },
+        steps: [load(reg.source('tunnel')), load(reg.routed('yes')), load(shared.get(tunSrc.text) ?? own), goto('spoofGuard')],
+      }),
+    ),
+    ...[own, ...shared.values()].flatMap((sender) =>
+      networks.flatMap((cidr): Flow[] => [
+        {
+          table: 'spoofGuard',
+          priority: priority.normal,
+          match: { inPort, payload: cidr.family, ipSrc: cidr, regs: [sender] },
+          steps: [goto('unSnat')],
+        },
+        ...errorsOfPeer(inPort, cidr, sender),
+      ]),
+    ),
+  ];
+}
+
+function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {
+  const toCidr = { payload: cidr.family, ipDst: cidr };
+  const flows: Flow[] = [
+    {
+      table: 'route',
+      priority: priority.highest,
+      match: toCidr,
+      steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.routed('yes')), goto('ttl')],
+    },
+    {
+      table: 'tunnel',
+      priority: priority.normal,
+      match: { ...toCidr, regs: [reg.destination('tunnel')] },
+      // Set, not left to the routing table: a node with several addresses must send from the one that its peers expect.
+      steps: [{ do: 'setTunSrc', ip: local }, { do: 'setTunDst', ip: remote }, goto('output')],
+    },
+  ];
+  return cidr.family === 'ipv4' ? [...flows, answerForGateway(cidr)] : flows;
+}
+
+/** The node's routes lead over the peer's gateway address, which no port of this bridge has. IPv6 has permanent neighbours only. */
+function answerForGateway(cidr: Cidr): Flow {
+  const ip = cidrAddress(cidr, 1n);
+  return {
+    table: 'neighbour',
+    priority: priority.normal,
+    match: { payload: 'arp', arpOp: 'request', arpTpa: ip },
+    steps: [{ do: 'answerArp', mac: virtualMac, ip }],
+  };
+}

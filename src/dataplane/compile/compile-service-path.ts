@@ -1,0 +1,240 @@
+import { addressBits, type Cidr, cidrOf, type Family, type Ip } from '../../base/net/ip.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
+import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
+import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
+import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
+import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
+
+/** What Services need on every node, independent of the Services themselves. Pure. */
+export function compileServicePath(environment: NodeEnvironment): readonly Flow[] {
+  return familiesOf(environment).flatMap((family) => [
+    ...restoring(family, environment),
+    ...serviceEntry(family, environment),
+    ...undecided(family),
+    recordFragmentEndpoint(family),
+    ...untranslated(family),
+    ...answers(family, environment),
+    ...sourceTranslation(family, environment),
+  ]);
+}
+
+/**
+ * What comes back to a translated source: to the address that hairpin connections come from, or from a peer to what the world's
+ * connections to its pods come from. Those that are older than that address came from the gateway's.
+ */
+function restoring(family: Family, environment: NodeEnvironment): Flow[] {
+  const restore: Step = { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] };
+  const flow = (match: Match, ...steps: Step[]): Flow => ({
+    table: 'unSnat',
+    priority: priority.normal,
+    match: { payload: family, ...match },
+    steps: [...steps, restore],
+  });
+  return [
+    flow({ ipDst: serviceNextHop[family] }, load(reg.routed('yes'))),
+    ...[...ownCidrs(environment).map(worldSource), ...environment.gateway.addresses]
+      .filter((ip) => ip.family === family)
+      .map((ipDst) => flow({ ipDst, regs: [reg.source('tunnel')] })),
+  ];
+}
+
+/**
+ * Peers choose endpoints for their own pods; what comes from them goes to its destination.
+ *
+ * Sources behind the gateway: the node itself has the gateway's address; a pod that connects to an address of its own node keeps its own.
+ */
+function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
+  const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
+    table: 'serviceEntry',
+    priority: level,
+    match: { payload: family, ...match },
+    steps,
+  });
+  const byGateway = (level: number, ipSrc: Ip | Cidr | undefined, scope: 'pod' | 'node' | 'world'): Flow =>
+    flow(level, { regs: [reg.source('gateway')], ...(ipSrc && { ipSrc }) }, load(reg.scope(scope)), goto('sourceRanges'));
+  const ofFamily = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
+  return [
+    flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('egressEntry')),
+    flow(priority.normal, { regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('sourceRanges')),
+    // Addresses of Services in no range have flows of their Services.
+    ...ofFamily(environment.serviceCidrs).map((ipDst) =>
+      flow(priority.high, { ipDst, regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('openings')),
+    ),
+    ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
+    ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
+    byGateway(priority.low, undefined, 'world'),
+    ...ofFamily(notSources(environment)).map((ipSrc) => flow(priority.higher, { regs: [reg.source('gateway')], ipSrc }, ...drop)),
+  ];
+}
+
+/**
+ * Addresses that packets are sent to and that no host sends from: by the gateway such a source is forged. A connection from one
+ * may be another's reverse, or be translated to what it is, and Open vSwitch 3.1.0 aborts on such.
+ */
+function notSources(environment: NodeEnvironment): readonly Cidr[] {
+  const sources = ownCidrs(environment).map((cidr) => cidrOf(worldSource(cidr), addressBits(cidr.family)));
+  return [...unsentRanges, ...environment.serviceCidrs, ...sources];
+}
+
+/**
+ * The tracker found no free tuple: what was to be translated is new still, and has no mark. On the userspace data path of Open vSwitch
+ * 3.1 a client's former translations stand in the way until they are swept, and every try draws other ports at random. So it is tried
+ * twice more, for which the data path has room; then the agent sends the packet once more. If that does not help it ends: untranslated
+ * it would go astray. The kernel's data path drops such a packet itself.
+ */
+function untranslated(family: Family): Flow[] {
+  const flow = (level: number, regs: readonly Mark[], ...steps: Step[]): Flow => ({
+    table: 'egressEntry',
+    priority: level,
+    match: {
+      payload: family,
+      ctState: { new: '+', trk: '+' },
+      ctMarks: [ctMark.service('no')],
+      regs: [reg.serviceState('chosen'), ...regs],
+    },
+    steps,
+  });
+  const again = resubmit('sourceRanges');
+  return [
+    flow(priority.guard, [reg.tries('none')], load(reg.tries('one')), again),
+    flow(priority.guard, [reg.tries('one')], load(reg.tries('two')), again),
+    flow(priority.guard, [reg.tries('two'), reg.halfOpenProbe('no')], { do: 'toAgent', reason: 'untranslated' }),
+    flow(priority.override, [reg.tries('two')], ...drop),
+  ];
+}
+
+/** What ends: an endpoint was picked that is no more, by a client that is remembered for it until it is forgotten. */
+function undecided(family: Family): Flow[] {
+  const states = [reg.serviceState('chosen'), reg.serviceState('learn')];
+  return [
+    ...states.map((state): Flow => ({ table: 'dnat', priority: priority.low, match: { payload: family, regs: [state] }, steps: drop })),
+    // A group has chosen for a client without a learned flow: learn it, and do not choose again.
+    { table: 'affinity', priority: priority.low, match: { payload: family, regs: [reg.serviceState('learn')] }, steps: [] },
+  ];
+}
+
+/**
+ * The datagram that opens a connection may be fragmented, and only its first fragment shows the ports that the tracker saw. It comes first,
+ * as the tracker puts them in order, and its endpoint is learned for the others. The kernel's datapath shows no fragments: it reassembles.
+ */
+function recordFragmentEndpoint(family: Family): Flow {
+  return {
+    table: 'dnat',
+    priority: priority.high,
+    match: { payload: family, protocol: 'udp', fragment: 'yes', regs: [reg.serviceState('chosen'), reg.fragments('endpointUnknown')] },
+    steps: [{ do: 'learnFragments', family }, load(reg.fragments('endpointKnown')), { do: 'resubmit', table: 'dnat' }],
+  };
+}
+
+const protocolsWithoutSctp = { ipv4: ['tcp', 'udp', 'icmp'], ipv6: ['tcp', 'udp', 'icmp6'] } as const;
+
+/**
+ * A client that reached a Service by the gateway is answered through it, a pod of this node included: the node's packet filter may have
+ * translated its packets before the bridge did. Replies that would be tunnel packets are dropped as forged: their destination
+ * is what the client claimed, and a node would accept them as its peer's.
+ */
+function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironment): Flow[] {
+  const of = (ctState: Match['ctState']): Match => ({
+    payload: family,
+    ...(ctState && { ctState }),
+    ctMarks: [ctMark.service('yes'), ctMark.source('gateway')],
+  });
+  // What the tracker calls invalid has no direction, but is translated by it.
+  const all = [of({ rpl: '+', trk: '+' }), of({ inv: '+', snat: '+', trk: '+' })];
+  const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'route', priority: level, match, steps });
+  const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
+  const carrier: Match = tunnel.type === 'gre' ? { protocol: 'gre' } : { protocol: 'udp', portDst: tunnel.port };
+  // Translated by the node's packet filter alone: host ports.
+  const ofHostPort: Match = {
+    payload: family,
+    ctState: { rpl: '+', trk: '+' },
+    ctMarks: [ctMark.service('no'), ctMark.source('gateway')],
+    regs: [reg.source('pod')],
+  };
+  // To a tracker without ports all SCTP of two addresses is one connection, and what it calls an answer may be none.
+  const answering = blindToSctp ? protocolsWithoutSctp[family].map((protocol) => ({ ...ofHostPort, protocol })) : [ofHostPort];
+  return [
+    flow(priority.guard, { ...ofHostPort, ...carrier }, drop),
+    ...answering.map((answer) => flow(priority.override, answer, toGateway)),
+    ...all.flatMap((answer) => [
+      ...(['pod', 'tunnel'] as const).map((from) => flow(priority.guard, { ...answer, ...carrier, regs: [reg.source(from)] }, drop)),
+      flow(priority.override, answer, toGateway),
+    ]),
+  ];
+}
+
+/**
+ * Without source translation some endpoints would answer their clients past the translation back: a client that is its own endpoint
+ * (the node here, a pod by a flow of its own), and an endpoint on another node that the world reached through this one.
+ */
+function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[] {
+  const { main, snat } = zones[family];
+  const ours = ownCidrs(environment)
+    .map(worldSource)
+    .find((ip) => ip.family === family);
+  const written = (...marks: readonly Mark[]): CtStep['exec'] => marks.map((mark) => ({ do: 'mark', mark }));
+  const markIt = (regs: readonly Mark[], ...marks: readonly Mark[]): Flow => ({
+    table: 'snatMark',
+    priority: priority.normal,
+    match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs },
+    // No ingress policy of another pod follows: it leaves by the tunnel, or goes back to the node.
+    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(...marks, ctMark.barred('no')) }],
+  });
+  // All of the side that opened it, by one action: the zone may have lost what the first packet left there, or never have had it. After a restart of
+  // the switch a connection begins with a packet from its midst, which the userspace tracker calls known as soon as it is committed for the second time.
+  const translate = (ip: Ip, hairpin: Mark): readonly Flow[] => {
+    const flow = (level: number, ctState: Match['ctState'], ...first: readonly Step[]): Flow => ({
+      table: 'snat',
+      priority: level,
+      match: { payload: family, ...(ctState && { ctState }), ctMarks: [ctMark.snat('yes'), hairpin] },
+      steps: [
+        ...first,
+        {
+          do: 'ct',
+          zone: snat,
+          commit: true,
+          next: 'switch',
+          nat: { kind: 'src', ip },
+          // The packet now carries this zone's mark, and the later tables match it.
+          exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
+        },
+      ],
+    });
+    return [
+      flow(priority.normal, { new: '+', trk: '+' }),
+      flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
+      // `translationOfErrors` says why.
+      ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
+    ];
+  };
+  const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
+  // A known connection is barred again by a denial that a later policy lifts. So is one whose second packet was looked up before the first
+  // was committed: that packet is new still, and its commit for the Service bars a connection whose first packet has passed here. Tables
+  // after the other zone do not see this mark.
+  const clear: Flow = {
+    table: 'snatMark',
+    priority: priority.normal,
+    match: { payload: family, ctState: { inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.barred('yes')] },
+    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.barred('no')) }],
+  };
+  return [
+    clear,
+    markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
+    ...translate(serviceNextHop[family], ctMark.hairpin('yes')),
+    ...(ours
+      ? [
+          markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
+          ...translate(ours, ctMark.hairpin('no')),
+        ]
+      : []),
+    // What the tracker calls invalid has no direction, but an answer shows what translated it. The kernel's data path shows that of
+    // every packet.
+    {
+      table: 'snat',
+      priority: priority.low,
+      match: { payload: family, ctState: { inv: '+', snat: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
+      steps: [restore],
+    },
+  ];
+}

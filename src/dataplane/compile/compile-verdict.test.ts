@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import { exampleNode } from '../../../test/support/example-node.ts';
+import { formatFlow } from '../pipeline/format.ts';
+import { compileSubject } from './compile-entry.ts';
+import { compileVerdicts } from './compile-verdict.ts';
+import type { NodeEnvironment } from './environment.ts';
+
+const node: NodeEnvironment = { ...exampleNode, podCidrs: exampleNode.podCidrs.filter(({ family }) => family === 'ipv4') };
+const dump = (environment: NodeEnvironment, table: string) =>
+  compileVerdicts(environment)
+    .map((flow) => formatFlow(flow).replace(/^table=/, ''))
+    .filter((line) => line.startsWith(`${table},`));
+const ports = { ofPort: 32784, addresses: [] };
+
+describe('the way of policy', () => {
+  it('lets answers stand, and looks up the other address for the rest', () => {
+    const kept: NodeEnvironment = { ...node, liveConnections: 'keep' };
+    expect([...dump(kept, 'egressLookup'), ...dump(kept, 'ingressLookup')]).toEqual([
+      'egressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:route',
+      'egressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,destinationIdentity),goto_table:egressNetworkPolicy',
+      'ingressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:commit',
+      'ingressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,sourceIdentity),goto_table:ingressNetworkPolicy',
+    ]);
+  });
+
+  it('lets a closed pod reach its own node alone', () => {
+    const allow = 'actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict';
+    const deny = (table: string) => `actions=set_field:0xc00/0x1c00->reg0,goto_table:${table}`;
+    expect(dump(node, 'egressNetworkPolicy').toSorted()).toEqual([
+      `egressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('egressVerdict')}`,
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=10.10.0.1 ${allow}`,
+      `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=192.168.77.1 ${allow}`,
+    ]);
+    expect(dump(node, 'ingressNetworkPolicy')).toEqual([
+      `ingressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('ingressVerdict')}`,
+    ]);
+  });
+
+  it('lets fragments open nothing where ports decide, and go on with what was let in', () => {
+    expect(dump({ ...node, liveConnections: 'keep' }, 'ingressNetworkPolicyPorts')).toEqual([
+      'ingressNetworkPolicyPorts,priority=230,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip,ip_frag=yes actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
+      'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,goto_table:ingressVerdict',
+    ]);
+  });
+
+  it('looks up the ports of answers as those that their connection was opened with, and takes a Service’s for allowed', () => {
+    const asked = 'ingressNetworkPolicyPorts,priority=250,reg0=0x400000/0x600000';
+    const flows = dump(node, 'ingressNetworkPolicyPorts').filter((line) => line.includes('priority=250'));
+    expect(flows).toEqual([
+      `${asked},reg0=0x0/0x2000000,ct_state=+rpl+trk,ct_mark=0x0/0x10 actions=set_field:0x2000000/0x2000000->reg0,resubmit(,ingressNetworkPolicyPorts,ct)`,
+      `${asked},ct_mark=0x10/0x10 actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict`,
+    ]);
+  });
+
+  it('leaves answers alone where what lives goes on', () => {
+    const asked = /reg0=0x(1000000\/0x1800000|400000\/0x600000)/;
+    const all = (environment: NodeEnvironment) => compileVerdicts(environment).filter((flow) => asked.test(formatFlow(flow)));
+    expect(all(node)).toHaveLength(11);
+    expect(all({ ...node, liveConnections: 'keep' })).toEqual([]);
+    expect(all({ ...node, policyMode: 'audit' })).toEqual([]);
+  });
+
+  const forgotten =
+    'set_field:0x0/0x1c00->reg0,set_field:0x0/0x3ff800->reg13,set_field:0x0->reg12,' +
+    'set_field:0x0/0xfff00000->reg8,set_field:0x0/0xfffff->reg8,set_field:0x0/0xfff00000->reg9,set_field:0x0/0xfffff->reg9';
+
+  it('forgets its registers where it lets through, and bars what is known and has a direction where it does not', () => {
+    expect(dump(node, 'ingressVerdict')).toEqual([
+      `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
+      'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
+      'ingressVerdict,priority=200,reg0=0xc00/0x1c00 actions=drop',
+      `ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0x800/0x1c00 actions=${forgotten},set_field:0x0/0x600000->reg0,` +
+        'set_field:0x0/0x2000000->reg0,set_field:0x400/0x1c00->reg0,resubmit(,route)',
+      'ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0xc00/0x1c00,ct_state=+trk,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
+    ]);
+  });
+
+  it.each(['audit', 'off'] as const)('lets through what it denies in mode %s, by a flow that counts it', (policyMode) => {
+    expect(dump({ ...node, policyMode }, 'egressVerdict')).toEqual([
+      `egressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:route`,
+      `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},goto_table:route`,
+    ]);
+  });
+});
+
+describe('a subject', () => {
+  const lines = (...more: Parameters<typeof compileSubject>) => compileSubject(...more).map(formatFlow);
+
+  it('asks policy where it is isolated, and goes on where it is not', () => {
+    expect(lines({ ...ports, ingress: 5 })).toEqual([
+      'table=egressEntry,priority=200,in_port=32784 actions=goto_table:route',
+      'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x2800/0x3ff800->reg13,goto_table:ingressLookup',
+      'table=egressEntry,priority=220,in_port=32784,reg0=0x200000/0x600000,ct_state=+rpl+trk ' +
+        'actions=set_field:0x400000/0x600000->reg0,set_field:0x2800/0x3ff800->reg13,resubmit(,sourceIdentity,ct),goto_table:ingressLookup',
+    ]);
+    expect(lines({ ...ports, egress: 5 }).at(-1)).toBe(
+      'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x800000/0x1800000,ct_state=+rpl+trk,ct_mark=0x3/0xf ' +
+        'actions=set_field:0x1000000/0x1800000->reg0,set_field:0x2800/0x3ff800->reg13,resubmit(,destinationIdentity,ct),resubmit(,egressNetworkPolicy)',
+    );
+  });
+
+  it('reaches itself, whatever it is isolated from', () => {
+    const [address = expect.fail()] = node.gateway.addresses;
+    expect(lines({ ...ports, addresses: [address], egress: 'closed', ingress: 'closed' })).toEqual([
+      'table=egressEntry,priority=200,in_port=32784 actions=set_field:0x800/0x3ff800->reg13,goto_table:egressLookup',
+      'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x800/0x3ff800->reg13,goto_table:ingressLookup',
+      'table=egressEntry,priority=210,in_port=32784,ip,nw_dst=10.10.0.1 actions=goto_table:route',
+    ]);
+  });
+});

@@ -1,0 +1,70 @@
+import type { Family, Ip } from '../../base/net/ip.ts';
+import type { Transport } from '../pipeline/flow.ts';
+
+/** A port of the node that leads to a port of a pod: `portMappings` of CNI, `hostPort` of Kubernetes. */
+export interface HostPort {
+  readonly transport: Transport;
+  /** 1 to 65535, as `containerPort`. */
+  readonly hostPort: number;
+  readonly containerPort: number;
+  /** The node's address that it is at. `0.0.0.0` and `::`: every address of that family; absent: every address of both. */
+  readonly hostIp?: Ip;
+}
+
+/** Where a host port is in one family: at every address of the node, or at one. */
+type HostPortPlace = 'everywhere' | Ip;
+
+/** @returns undefined if it is not in that family */
+export function placeOf({ hostIp }: Pick<HostPort, 'hostIp'>, family: Family): HostPortPlace | undefined {
+  if (hostIp === undefined) return 'everywhere';
+  if (hostIp.family !== family) return undefined;
+  return hostIp.value === 0n ? 'everywhere' : hostIp;
+}
+
+const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Whether a packet could be for both. */
+export function overlap(one: HostPort, other: HostPort): boolean {
+  if (one.transport !== other.transport || one.hostPort !== other.hostPort) return false;
+  return families.some((family) => {
+    const [a, b] = [placeOf(one, family), placeOf(other, family)];
+    if (a === undefined || b === undefined) return false;
+    return a === 'everywhere' || b === 'everywhere' || a.text === b.text;
+  });
+}
+
+/** `8080/tcp`, or with its address `192.0.2.1:8080/tcp`, `[2001:db8::1]:8080/tcp`. */
+export function hostPortText({ transport, hostPort, hostIp }: Omit<HostPort, 'containerPort'>): string {
+  const at = hostIp === undefined ? '' : hostIp.family === 'ipv4' ? `${hostIp.text}:` : `[${hostIp.text}]:`;
+  return `${at}${hostPort}/${transport}`;
+}
+
+/** Reason why a host port is not admitted, and the field of `portMappings` that has it. */
+export interface HostPortRejection {
+  readonly field: 'hostIP' | 'hostPort';
+  /** Follows the field's value in a sentence. */
+  readonly reason: string;
+}
+
+/** State of a host port on this node at present. */
+export interface HostPortState {
+  /** No new pod gets it, and a running pod loses it. */
+  readonly forbidden?: HostPortRejection;
+  /** A process of the node listens there: no new pod gets it, and a running pod keeps it. */
+  readonly occupied?: HostPortRejection;
+  /** The node does not have its address now. */
+  readonly isWaiting: boolean;
+  /** Addresses that a host port at every address does not include: a process of the node listens at this port of each, or the API server does. */
+  readonly kept: readonly Ip[];
+}
+
+/** State of a host port that nothing else on the node concerns. */
+export const openHostPort: HostPortState = { isWaiting: false, kept: [] };
+
+/** Finds the state of a host port. */
+export type HostPortCheck = (hostPort: HostPort) => HostPortState;
+
+/** A sentence: the value of the field, and the reason. */
+export function rejectionText(hostPort: HostPort, { field, reason }: HostPortRejection): string {
+  return `${field === 'hostIP' ? hostPort.hostIp?.text : hostPortText(hostPort)} ${reason}`;
+}

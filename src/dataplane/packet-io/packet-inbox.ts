@@ -1,0 +1,57 @@
+import { bytesOf } from '../../base/bytes/bytes.ts';
+import { OpenFlowConnection } from '../../openflow/connection/connection.ts';
+import { writeSetConfig, writeSetControllerId, writeUsePacketIn2 } from '../../openflow/control.ts';
+import type { PacketIn } from '../../openflow/packet.ts';
+import { decodeUnsolicited } from '../../openflow/unsolicited.ts';
+import { type PipelinePacketInReason, packetInReason } from '../pipeline/well-known.ts';
+import { packetInController } from '../targets/bridge/encoding/to-openflow.ts';
+
+const WHOLE_PACKET = 0xffff;
+
+/** Where packets that the bridge sends to the agent arrive, and what it sends about them leaves. */
+export interface PacketExchange {
+  /** @param take is given what arrives for this reason; its octets are there until it returns */
+  readonly on: (reason: PipelinePacketInReason, take: (packet: PacketIn) => void) => void;
+  /** Done in this order. What the switch refuses is not reported. */
+  readonly send: (messages: readonly Uint8Array[]) => Promise<void>;
+}
+
+/** Packets that the bridge sends to the agent, over an OpenFlow connection of its own, so that a flood of them never delays programming. */
+export class PacketInbox implements PacketExchange {
+  readonly connection: OpenFlowConnection;
+  readonly #signal: AbortSignal;
+  readonly #takers = new Map<number, (packet: PacketIn) => void>();
+
+  constructor(endpoint: string, signal: AbortSignal) {
+    this.#signal = signal;
+    this.connection = new OpenFlowConnection({
+      endpoint,
+      greeting: [
+        bytesOf(writeUsePacketIn2),
+        bytesOf((w) => writeSetControllerId(w, packetInController)),
+        // A management socket gets no packet-in before it has said how much of a packet it wants.
+        bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
+      ],
+      unsolicited: (bytes) => this.#receive(bytes),
+    });
+  }
+
+  on(reason: PipelinePacketInReason, take: (packet: PacketIn) => void): void {
+    this.#takers.set(packetInReason[reason], take);
+  }
+
+  send(messages: readonly Uint8Array[]): Promise<void> {
+    return this.connection.send(messages, this.#signal);
+  }
+
+  run(): Promise<void> {
+    return this.connection.run(this.#signal);
+  }
+
+  #receive(bytes: Uint8Array): void {
+    const received = decodeUnsolicited(bytes);
+    if (received.kind !== 'packetIn') return;
+    const reason = received.packet.userdata?.[0];
+    if (reason !== undefined) this.#takers.get(reason)?.(received.packet);
+  }
+}

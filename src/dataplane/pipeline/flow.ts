@@ -1,0 +1,245 @@
+import type { Cidr, Family, Ip } from '../../base/net/ip.ts';
+import type { Mac } from '../../base/net/mac.ts';
+import type { BitRange, Mark } from './registers.ts';
+import type { PipelineTableName } from './tables.ts';
+import type { PipelinePacketInReason } from './well-known.ts';
+
+/** Higher wins. All priorities are here, with gaps, so that no two flows conflict by accident. */
+export const priority = {
+  miss: 0,
+  lowest: 100,
+  low: 190,
+  aboveLow: 195,
+  normal: 200,
+  above: 205,
+  high: 210,
+  higher: 220,
+  highest: 230,
+  override: 240,
+  guard: 250,
+} as const;
+
+export type Transport = 'tcp' | 'udp' | 'sctp';
+
+/** Bits of `ct_state` that we match; each may be required set (`+`) or clear (`-`). Source: ovs-fields(7) "ct_state". */
+export type CtState = 'new' | 'est' | 'rel' | 'rpl' | 'inv' | 'trk' | 'snat' | 'dnat';
+
+/** `any` matches both families of ICMP's own protocol only where the flow names its family. */
+export type MatchProtocol = Transport | 'icmp' | 'icmp6' | 'gre';
+
+/** The frame's EtherType. */
+export type Payload = Family | 'arp';
+
+/** Header fields a flow may look at. Each at most once, which is why this is a record and not a list. */
+export interface Match {
+  readonly inPort?: number;
+  readonly ethSrc?: Mac;
+  readonly ethDst?: Mac;
+  /** Source MACs whose last bits have these values. */
+  readonly ethSrcEnd?: Bits;
+  /** Only VLAN-tagged frames. A flow without this field matches tagged and untagged frames. */
+  readonly vlan?: 'tagged';
+  readonly payload?: Payload;
+  readonly protocol?: MatchProtocol;
+  readonly ipSrc?: Ip | Cidr;
+  readonly ipDst?: Ip | Cidr;
+  /** Source addresses whose last 32 bits have these values. */
+  readonly ipSrcEnd?: Bits;
+  /** One port, or those with these bits. */
+  readonly portDst?: number | Bits;
+  /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: the packet that opens a connection, or a reset of an unknown one. */
+  readonly tcpFlags?: 'syn' | 'rst';
+  /** Source ports with these bits, by which a Service is divided over several groups. */
+  readonly portSrc?: Bits;
+  /** Fragments. Only the first has ports. */
+  readonly fragment?: 'yes';
+  /** The original tuple of the connection, reassembled: of its fragments, only the first shows ports. Tracked packets only. */
+  readonly ctPortDst?: number;
+  readonly ctPortSrc?: Bits;
+  readonly icmpType?: number;
+  readonly icmpCode?: number;
+  readonly ndTarget?: Ip;
+  /** Source link-layer address option; `absent` matches messages without one. */
+  readonly ndSll?: Mac | 'absent';
+  readonly ndTll?: Mac | 'absent';
+  readonly arpOp?: 'request' | 'reply';
+  readonly arpSpa?: Ip;
+  readonly arpTpa?: Ip;
+  readonly arpSha?: Mac;
+  /** Outer source address of a tunnelled packet. `none4` and `none6` match packets whose outer header is of the other family. */
+  readonly tunSrc?: Ip;
+  readonly tunFamily?: Family;
+  readonly ctState?: Partial<Readonly<Record<CtState, '+' | '-'>>>;
+  readonly ctMarks?: readonly Mark[];
+  readonly regs?: readonly Mark[];
+}
+
+/** A value under a mask. */
+export interface Bits {
+  readonly value: number;
+  readonly mask: number;
+}
+
+/** Source or destination translation. `restore` applies whatever the connection was committed with. */
+export type Nat =
+  | { readonly kind: 'restore' }
+  | { readonly kind: 'dst'; readonly ip: Ip; readonly port?: number }
+  | { readonly kind: 'src'; readonly ip: Ip };
+
+/** Written into the connection when it is committed. */
+export type CtExec =
+  | { readonly do: 'mark'; readonly mark: Mark }
+  | { readonly do: 'moveToMark'; readonly from: BitRange; readonly to: BitRange };
+
+export interface CtStep {
+  readonly do: 'ct';
+  readonly zone: number;
+  readonly commit: boolean;
+  /** The table where the tracked packet continues; without one the packet goes on with the next step, untracked. */
+  readonly next?: PipelineTableName;
+  readonly nat?: Nat;
+  readonly exec: readonly CtExec[];
+}
+
+export type Step =
+  | { readonly do: 'load'; readonly mark: Mark }
+  | { readonly do: 'setEthSrc'; readonly mac: Mac }
+  | { readonly do: 'setEthDst'; readonly mac: Mac }
+  | { readonly do: 'setIpSrc'; readonly ip: Ip }
+  /** The source becomes the destination that the packet had that opened the connection. Tracked IPv6 packets only. */
+  | { readonly do: 'setIpSrcToOpened' }
+  | { readonly do: 'setTunSrc'; readonly ip: Ip }
+  | { readonly do: 'setTunDst'; readonly ip: Ip }
+  | { readonly do: 'decTtl' }
+  /** Turns an ARP request into the answer "`ip` is at `mac`" and sends it back. */
+  | { readonly do: 'answerArp'; readonly mac: Mac; readonly ip: Ip }
+  | CtStep
+  | { readonly do: 'group'; readonly group: number }
+  /** Drops what exceeds the meter's rate. First of a flow's actions, or it would meter what other actions made of the packet. */
+  | { readonly do: 'meter'; readonly meter: number }
+  /** `by` the original tuple, that table sees addresses and ports as the connection's first packet had them; those behind it do not. */
+  | { readonly do: 'resubmit'; readonly table: PipelineTableName; readonly by?: 'originalTuple' }
+  | { readonly do: 'goto'; readonly table: PipelineTableName }
+  | { readonly do: 'output'; readonly port: number }
+  | { readonly do: 'outputToRegister' }
+  | { readonly do: 'outputInPort' }
+  /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
+  | { readonly do: 'normal' }
+  /** What exceeds the meter's rate the agent does not get; the packet itself goes on. */
+  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number }
+  | LearnStep;
+
+/**
+ * What makes the switch add flows of its own. The step declares them: which table, priority, match, actions and cookie they have
+ * follows from it alone, and a flow with a learned flow's cookie that no wanted step declares is a foreign one.
+ */
+export type LearnStep =
+  /** Learns the outer source into table `unknownTunnelPeers`, whose counters show the senders. */
+  | { readonly do: 'learnUnknownTunnelPeer'; readonly family: Family }
+  | LearnChoice
+  /** Learns into table `affinity`, for seconds, that later fragments of this client's datagrams to this address get the same endpoint. */
+  | { readonly do: 'learnFragments'; readonly family: Family }
+  | LearnAssociation;
+
+/** Learns into table `affinity` the endpoint of this client at this address and port of a Service. */
+export interface LearnChoice {
+  readonly do: 'learnChoice';
+  readonly family: Family;
+  readonly transport: Transport;
+  /** Idle time after the client's last new connection (s, up to 65,535); absent: the agent removes the flow. */
+  readonly idleSeconds?: number;
+  /** Cookie of the owner (`learnedCookieOf`). */
+  readonly cookie: bigint;
+}
+
+const learnSteps: ReadonlySet<Step['do']> = new Set<LearnStep['do']>([
+  'learnChoice',
+  'learnFragments',
+  'learnAssociation',
+  'learnUnknownTunnelPeer',
+]);
+
+/** Learns into table `associations` one side of the SCTP association that this packet is of, for so long after the last such packet. */
+export interface LearnAssociation {
+  readonly do: 'learnAssociation';
+  readonly family: Family;
+  /** Whose packets the flow is for: of who sent this packet, or with the ends exchanged of who answers it. */
+  readonly side: 'opener' | 'answer';
+  /** Its answers stand (`letIn`), and what it sends itself stands too (`kept`), or its answers are denied (`barred`). */
+  readonly as: 'letIn' | 'kept' | 'barred';
+  /** Number of the sender's share of the learned flows, which limits how many there are. Absent: no limit. */
+  readonly share?: number;
+}
+
+export function isLearnStep(step: Step): step is LearnStep {
+  return learnSteps.has(step.do);
+}
+
+export interface Flow {
+  readonly table: PipelineTableName;
+  readonly priority: number;
+  readonly match: Match;
+  /** Empty: drop. */
+  readonly steps: readonly Step[];
+}
+
+/** One bucket of a group. */
+export interface Bucket {
+  readonly weight: number;
+  readonly steps: readonly Step[];
+  /** Where the steps come from, if from a pattern: then they need not be looked at. */
+  readonly from?: { readonly pattern: StepsPattern; readonly place: TransportAddress };
+}
+
+/** What may differ between flows, or steps, of one pattern. */
+export interface TransportAddress {
+  readonly ip: Ip;
+  readonly port: number;
+}
+
+/**
+ * Steps that differ only in an address and a port. Pure. Addresses of one family give the same steps, in which address and port appear unchanged, their octets
+ * contiguous or in registers of their own.
+ */
+export type StepsPattern = (place: TransportAddress) => readonly Step[];
+
+/** A bucket whose steps are made when somebody looks at them: a node has a hundred thousand of them. */
+export class PatternBucket implements Bucket {
+  readonly weight: number;
+  readonly from: { readonly pattern: StepsPattern; readonly place: TransportAddress };
+
+  constructor(weight: number, pattern: StepsPattern, place: TransportAddress) {
+    this.weight = weight;
+    this.from = { pattern, place };
+  }
+
+  get steps(): readonly Step[] {
+    return this.from.pattern(this.from.place);
+  }
+}
+
+/** A `select` group: OVS picks a bucket in proportion to the weights, by a hash of the connection that the data path computes (`dp_hash`). */
+export interface Group {
+  readonly id: number;
+  readonly buckets: readonly Bucket[];
+}
+
+/** A meter with one drop band. */
+export interface Meter {
+  readonly id: number;
+  /** Absent: kilobits, of whole Ethernet frames. */
+  readonly unit?: 'packets';
+  /** Units a second. */
+  readonly rate: number;
+  /** Burst size in units. */
+  readonly burst: number;
+}
+
+export const load = (mark: Mark): Step => ({ do: 'load', mark });
+export const group = (id: number): Step => ({ do: 'group', group: id });
+export const meter = (id: number): Step => ({ do: 'meter', meter: id });
+export const goto = (table: PipelineTableName): Step => ({ do: 'goto', table });
+export const resubmit = (table: PipelineTableName): Step => ({ do: 'resubmit', table });
+export const resubmitAsOpened = (table: PipelineTableName): Step => ({ do: 'resubmit', table, by: 'originalTuple' });
+export const output = (port: number): Step => ({ do: 'output', port });
+export const drop: readonly Step[] = [];

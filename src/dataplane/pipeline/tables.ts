@@ -1,0 +1,142 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+
+interface TableSpec {
+  /** OpenFlow table number: fixed for ever, with gaps. */
+  readonly id: number;
+  readonly doc: string;
+  /** What happens to a packet that no flow matches; a table name means `goto`. */
+  readonly miss: string | 'drop' | 'return' | 'chooseEndpoint' | 'balanceOrPass';
+}
+
+/** Tables in the order packets visit them. OpenFlow refuses a `goto` that does not move down this list. */
+export const tables = {
+  classify: { id: 0, miss: 'drop', doc: 'Source of the packet: tunnel (known peers only), gateway, local pod.' },
+  spoofGuard: {
+    id: 4,
+    miss: 'drop',
+    doc: 'A pod may only use its own Ethernet, IP, ARP and ND addresses; another node only addresses of its pods.',
+  },
+  neighbour: { id: 8, miss: 'drop', doc: 'ARP and ND: answered for peer gateways, otherwise forwarded to the owner of the address.' },
+  announcements: { id: 10, miss: 'drop', doc: 'ARP and ND of a pod about its own addresses: flooded, up to a rate for each pod.' },
+  unSnat: { id: 12, miss: 'track', doc: 'Restores the destination of replies to a translated source; marks routed packets.' },
+  track: { id: 14, miss: 'drop', doc: 'Looks the connection up; replies and later packets are translated here.' },
+  errorTranslation: {
+    id: 15,
+    miss: 'drop',
+    doc: 'ICMP errors, looked up and not translated yet: translates them, those about connections to Services as the data paths need it.',
+  },
+  state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },
+  errorEnds: {
+    id: 18,
+    miss: 'drop',
+    doc: 'ICMP errors, looked up by the original tuple of the connection that they are about: of a local pod only if the pod is an end of it, of another node only if an end is there.',
+  },
+  serviceEntry: {
+    id: 20,
+    miss: 'sourceRanges',
+    doc: 'Client of a Service: pod, node or world. Peers have chosen an endpoint already.',
+  },
+  openings: {
+    id: 21,
+    miss: 'sourceRanges',
+    doc: 'Opening packets of local pods to Services: those of a pod that policy isolates pass a meter.',
+  },
+  sourceRanges: {
+    id: 22,
+    miss: 'balanceOrPass',
+    doc: 'Load balancer addresses with loadBalancerSourceRanges: to the set of ranges of their Service; runs `affinity`, then `balance` for all else.',
+  },
+  sourceRangeSets: { id: 23, miss: 'drop', doc: 'loadBalancerSourceRanges, each set once; runs `affinity`, then `balance`.' },
+  affinity: { id: 24, miss: 'chooseEndpoint', doc: 'Learned: the endpoint of a client.' },
+  balance: { id: 26, miss: 'dnat', doc: 'Service address and port to a group; each bucket names an endpoint.' },
+  dnat: {
+    id: 28,
+    miss: 'egressEntry',
+    doc: 'Translates to the chosen endpoint and commits the connection, which counts once it was let in.',
+  },
+  associations: {
+    id: 34,
+    miss: 'return',
+    doc: 'Learned: SCTP associations that were let in, where the tracker sees no ports of SCTP.',
+  },
+  egressEntry: {
+    id: 36,
+    miss: 'drop',
+    doc: 'Who may send: each local pod has its flow here, or sends nothing. Loads its class, if policy isolates it.',
+  },
+  egressLookup: { id: 37, miss: 'drop', doc: 'Answers stand; for the rest `destinationIdentity` is asked.' },
+  destinationIdentity: { id: 38, miss: 'return', doc: 'Address to identity: numbers of the peers of rules that it is in. Only loads.' },
+  egressAdmin: { id: 40, miss: 'drop', doc: 'ClusterNetworkPolicy, admin tier (reserved).' },
+  egressAdminPorts: { id: 41, miss: 'drop', doc: 'The same, where ports decide (reserved).' },
+  egressNetworkPolicy: {
+    id: 42,
+    miss: 'drop',
+    doc: 'NetworkPolicy: class of the pod and identity of its peer to a verdict, or to a decision by ports.',
+  },
+  egressNetworkPolicyPorts: { id: 43, miss: 'drop', doc: 'Decisions by protocol and port.' },
+  egressBaseline: { id: 44, miss: 'drop', doc: 'ClusterNetworkPolicy, baseline tier (reserved).' },
+  egressBaselinePorts: { id: 45, miss: 'drop', doc: 'The same, where ports decide (reserved).' },
+  egressVerdict: { id: 46, miss: 'drop', doc: 'Lets through, or bars the connection and drops; logs what is asked for.' },
+  route: { id: 56, miss: 'drop', doc: 'Next hop: local pod, peer node, or the gateway. Forged tunnel packets end here.' },
+  egressMark: { id: 58, miss: 'ttl', doc: 'Source address chosen for a pod (reserved).' },
+  ttl: { id: 60, miss: 'snatMark', doc: 'Routed packets: Ethernet source becomes the gateway, TTL is decremented.' },
+  snatMark: { id: 64, miss: 'snat', doc: 'Marks connections whose replies would be lost without source translation.' },
+  snat: { id: 66, miss: 'switch', doc: 'Translates the source of marked connections, in a zone of its own.' },
+  switch: { id: 72, miss: 'drop', doc: 'Ethernet destination to port.' },
+  ingressEntry: {
+    id: 80,
+    miss: 'drop',
+    doc: 'Who may receive: each local pod has its flow here, or receives nothing. What its own node makes passes.',
+  },
+  ingressLookup: { id: 81, miss: 'drop', doc: 'As `egressLookup`, by `sourceIdentity`.' },
+  sourceIdentity: { id: 82, miss: 'return', doc: 'As `destinationIdentity`, of the address that a packet comes from.' },
+  ingressAdmin: { id: 84, miss: 'drop', doc: 'ClusterNetworkPolicy, admin tier (reserved).' },
+  ingressAdminPorts: { id: 85, miss: 'drop', doc: 'The same, where ports decide (reserved).' },
+  ingressNetworkPolicy: { id: 86, miss: 'drop', doc: 'As `egressNetworkPolicy`.' },
+  ingressNetworkPolicyPorts: { id: 87, miss: 'drop', doc: 'As `egressNetworkPolicyPorts`.' },
+  ingressBaseline: { id: 88, miss: 'drop', doc: 'ClusterNetworkPolicy, baseline tier (reserved).' },
+  ingressBaselinePorts: { id: 89, miss: 'drop', doc: 'The same, where ports decide (reserved).' },
+  ingressVerdict: { id: 90, miss: 'drop', doc: 'As `egressVerdict`.' },
+  commit: {
+    id: 100,
+    miss: 'tunnel',
+    doc: 'Commits new connections that no earlier table committed; those that were let in count from here on. The last ct().',
+  },
+  associationShares: {
+    id: 101,
+    miss: 'return',
+    doc: 'SCTP associations, where the tracker sees no ports of SCTP: learns what is let in, for each sender up to its share.',
+  },
+  unlearnedAssociations: {
+    id: 102,
+    miss: 'return',
+    doc: 'Counts packets of SCTP associations that were let in and not learned, because the sender has used up its share.',
+  },
+  tunnel: { id: 104, miss: 'output', doc: 'Peer to tunnel source and destination.' },
+  output: { id: 110, miss: 'drop', doc: 'Outputs to the port in the register, or to the input port (hairpin).' },
+  unknownTunnelPeers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from unknown peers, by address.' },
+} as const satisfies Readonly<Record<string, TableSpec>>;
+
+export type PipelineTableName = keyof typeof tables;
+
+export const tableNames = Object.keys(tables) as PipelineTableName[];
+
+const namesById = new Map<number, PipelineTableName>(tableNames.map((name) => [tables[name].id, name]));
+
+/** The name of a table number, or `undefined` for an unknown table. */
+export function tableName(id: number): PipelineTableName | undefined {
+  return namesById.get(id);
+}
+
+/** @throws SeineError `INVARIANT` at load if numbers do not grow, or a miss points backwards: OVS would refuse the flow. */
+function checkOrder(): void {
+  const ids = tableNames.map((name) => tables[name].id);
+  if (ids.some((id, index) => index > 0 && id <= (ids[index - 1] ?? -1))) throw new SeineError('INVARIANT', 'table numbers do not grow');
+  for (const name of tableNames) {
+    const { id, miss } = tables[name];
+    if (miss in tables && tables[miss as PipelineTableName].id <= id)
+      throw new SeineError('INVARIANT', `${name} has its miss backwards, to ${miss}`);
+  }
+}
+
+checkOrder();

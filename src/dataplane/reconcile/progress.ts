@@ -1,0 +1,82 @@
+import { EventEmitter, once } from 'node:events';
+import { SeineError } from '../../base/errors/seine-error.ts';
+
+/** Which revisions a target holds, for callers that wait. */
+export class Progress {
+  readonly #name: string;
+  readonly #why: () => SeineError | undefined;
+  readonly #settled = new EventEmitter().setMaxListeners(0);
+  #realized = -1;
+  #confirmed = -1;
+  #made = 0;
+  /** Owners that are ahead of the common revision. */
+  readonly #ahead = new Map<string, number>();
+
+  /** @param name of the target, for messages @param why called when a caller gives up: what keeps the target, or undefined */
+  constructor(name: string, why: () => SeineError | undefined) {
+    this.#name = name;
+    this.#why = why;
+  }
+
+  /** The newest revision that the target is known to hold for all owners; -1 before the first. */
+  get realized(): number {
+    return this.#realized;
+  }
+
+  /** A whole round is over. @param invalidated the newest invalidation that it has answered @param round its number; they grow */
+  reached(revision: number, invalidated: number, round: number): void {
+    this.#realized = revision;
+    this.#confirmed = invalidated;
+    this.#made = round;
+    for (const [owner, ahead] of this.#ahead) if (ahead <= revision) this.#ahead.delete(owner);
+    this.#settled.emit('round');
+    this.#settled.emit('part');
+  }
+
+  /** These owners have what they wanted at `revision`; others may not. */
+  reachedFor(owners: Iterable<string>, revision: number): void {
+    for (const owner of owners) this.#ahead.set(owner, revision);
+    this.#settled.emit('round');
+  }
+
+  /** A part of a round is over. */
+  advanced(): void {
+    this.#settled.emit('part');
+  }
+
+  /** Single owners' progress no longer counts: the target is another one. */
+  fallBack(): void {
+    this.#ahead.clear();
+  }
+
+  async untilRealized(revision: number, signal: AbortSignal): Promise<void> {
+    while (this.#realized < revision) await this.#next(signal);
+  }
+
+  async untilRealizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
+    while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(signal);
+  }
+
+  /** @param isSo looked at again after each part of a round */
+  async until(isSo: () => boolean, signal: AbortSignal): Promise<void> {
+    while (!isSo()) await this.#next(signal, 'part');
+  }
+
+  async untilConfirmed(invalidated: number, signal: AbortSignal): Promise<void> {
+    while (this.#confirmed < invalidated) await this.#next(signal);
+  }
+
+  /** @param round the number of it, or of an earlier one */
+  async untilMade(round: number, signal: AbortSignal): Promise<void> {
+    while (this.#made < round) await this.#next(signal);
+  }
+
+  async #next(signal: AbortSignal, event: 'round' | 'part' = 'round'): Promise<void> {
+    try {
+      await once(this.#settled, event, { signal });
+    } catch (thrown) {
+      const reason = this.#why();
+      throw new SeineError('CANCELLED', `waiting for ${this.#name}${reason === undefined ? '' : `: ${reason.message}`}`, { cause: thrown });
+    }
+  }
+}

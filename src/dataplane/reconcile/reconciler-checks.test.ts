@@ -1,0 +1,157 @@
+import { once } from 'node:events';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { restMs, untilDueMs } from './periodic-check.ts';
+import { reconcilerScene } from './testing/reconciler-setup.ts';
+
+let t = reconcilerScene();
+
+beforeEach(() => {
+  t = reconcilerScene();
+  t.start();
+  t.reconciler.allowRemovals();
+});
+afterEach(() => t.end());
+
+it('knows how long ago it last looked at everything: by a round that observed, and by a sweep', async () => {
+  await t.want('a', { x: 1 });
+  t.pass(3_000);
+  await t.want('a', { x: 2 });
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 3_000, tookMs: 0 });
+  await t.reconciler.sweep(t.deadline());
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+});
+
+it('has not looked at what was replaced', async () => {
+  await t.want('a', { x: 1 });
+  t.target.die();
+  t.reconciler.invalidate();
+  expect(t.reconciler.lastLook).toBeUndefined();
+  t.target.revive();
+  await t.round();
+  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+});
+
+it('has not looked at what was replaced while it looked', async () => {
+  await t.want('a', { x: 1 });
+  const begun = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  t.target.visit = async () => {
+    begun.resolve();
+    await goesOn.promise;
+  };
+  const sweep = t.reconciler.sweep(t.deadline());
+  await begun.promise;
+  t.target.die();
+  t.reconciler.invalidate();
+  goesOn.resolve();
+  await sweep;
+  expect(t.reconciler.lastLook).toBeUndefined();
+});
+
+it('keeps the age of the last look that was finished', async () => {
+  await t.want('a', { x: 1 });
+  t.pass(2_000);
+  t.target.die();
+  await expect(t.reconciler.sweep(t.deadline())).rejects.toThrow('not reachable');
+  expect(t.reconciler.lastLook?.ageMs).toBe(2_000);
+});
+
+it('says how many foreign changes are not repaired yet', async () => {
+  await t.want('a', { x: 1, y: 2, z: 3 });
+  t.target.held.delete('x');
+  t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
+  await t.reconciler.sweep(t.deadline());
+  await expect.poll(() => t.reconciler.repairing).toBe(1);
+  t.target.failNoMore();
+  await t.round();
+  expect(t.reconciler.repairing).toBe(0);
+});
+
+it('says since when something is wanted that is not there', async () => {
+  await t.want('a', { x: 1 });
+  expect(t.reconciler.behindMs).toBeUndefined();
+  t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
+  t.desired.set('a', new Map([['x', 2]]));
+  t.reconciler.poke();
+  t.pass(6_000);
+  t.reconciler.poke();
+  expect(t.reconciler.behindMs).toBe(6_000);
+  t.target.failNoMore();
+  await t.round();
+  expect(t.reconciler.behindMs).toBeUndefined();
+});
+
+it('rests for fifty times what a look took, from four seconds to a minute', () => {
+  expect([1, 100, 1_000, 5_000].map(restMs)).toEqual([4_000, 5_000, 50_000, 60_000]);
+});
+
+it('counts the rest from the end of the last look, whoever took it', () => {
+  const due = (ageMs: number, tookMs: number) => untilDueMs({ lastLook: { ageMs, tookMs } });
+  expect([due(0, 0), due(3_000, 0), due(4_000, 0), due(1_500, 1_000), due(9_000, 100)]).toEqual([4_000, 1_000, 0, 49_500, 0]);
+  expect(untilDueMs({ lastLook: undefined })).toBeGreaterThan(0);
+});
+
+it('looks once at a target that it has to wait for, though it is another one by then', async () => {
+  await t.end();
+  t = reconcilerScene();
+  const connected = Promise.withResolvers<void>();
+  t.target.ready = () => connected.promise;
+  t.start();
+  const wanted = t.want('a', { x: 1 });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(t.target.log).toEqual([]);
+  connected.resolve();
+  t.reconciler.invalidate(); // as whoever hears of a new connection does
+  await wanted;
+  expect(t.target.log).toEqual(['observe', 'apply x']);
+});
+
+it('says to who gives up that the target was never there', async () => {
+  await t.end();
+  t = reconcilerScene();
+  t.target.ready = async (signal) => void (await once(signal, 'abort'));
+  t.start();
+  await new Promise((resolve) => setImmediate(resolve));
+  await expect(t.reconciler.realized(0, AbortSignal.abort())).rejects.toThrow(
+    'waiting for fake: [UNAVAILABLE] fake cannot be looked at yet',
+  );
+  expect(t.reconciler.lastError).toBeUndefined();
+});
+
+it('does not wait for a target of which all is known', async () => {
+  await t.want('a', { x: 1 });
+  t.target.ready = () => Promise.reject(new Error('asked'));
+  await t.want('a', { x: 2 });
+  expect(t.target.held).toEqual(new Map([['x', 2]]));
+});
+
+it('makes a round of what may be removed by then, without a look', async () => {
+  await t.end();
+  t = reconcilerScene();
+  t.target.held.set('left', 1);
+  t.start();
+  await t.want('a', { x: 1 });
+  expect(t.target.held.has('left')).toBe(true);
+  t.reconciler.allowRemovals();
+  await t.reconciler.roundMade(t.deadline());
+  expect([t.target.held.has('left'), t.target.log]).toEqual([false, ['observe', 'apply x', 'apply -left']]);
+});
+
+it('does not count the round that is under way', async () => {
+  await t.want('a', { x: 1 });
+  const held = Promise.withResolvers<void>();
+  const apply = t.target.apply.bind(t.target);
+  let made = false;
+  t.target.apply = async (plan) => {
+    if (plan.put.has('y')) await held.promise;
+    await apply(plan);
+  };
+  const wanted = t.want('a', { y: 1 });
+  await new Promise((resolve) => setImmediate(resolve));
+  const round = t.reconciler.roundMade(t.deadline()).then(() => (made = true));
+  t.target.held.set('z', 1);
+  held.resolve();
+  await wanted;
+  expect(made).toBe(false);
+  await round;
+});

@@ -1,0 +1,397 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { idle } from '../../base/async/pause.ts';
+import { Doorbell } from '../../base/async/wake-signal.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { BatchWriter, type WriteProgress } from './batch-writer.ts';
+import { Comparison } from './comparison.ts';
+import type { Dirty } from './desired-state.ts';
+import { eachOnce } from './differences.ts';
+import { foreignChanges } from './foreign-changes.ts';
+import { type ObservedSnapshot, ObservedState } from './observed-state.ts';
+import { type PlanBatch, without } from './plan-batch.ts';
+import { Progress } from './progress.ts';
+import type { ReconcilerOptions } from './reconciler-options.ts';
+import { Filling } from './refill.ts';
+import type { OwnerFailure } from './refusals.ts';
+import { RepairLedger } from './repair-ledger.ts';
+import { Retries } from './retries.ts';
+import type { Plan } from './target.ts';
+import { UrgentPace } from './urgent-pace.ts';
+import { WatchedTarget } from './watched-target.ts';
+
+/** So often in a row a refusal is put down to what others changed meanwhile. */
+const doubtsMost = 3;
+
+/** The state of one round. */
+type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
+
+/**
+ * Keeps a target equal to a desired state, whatever happens to either.
+ *
+ * Level-triggered: it compares what is wanted now, never what changed. A first start, a changed
+ * Service, a restart of OVS and a failed write are the same round: observe if unsure, compare, apply. While the observed state is
+ * trusted, only dirty keys are compared; otherwise everything is, in slices.
+ */
+export class Reconciler<K extends string, V> {
+  readonly #options: ReconcilerOptions<K, V>;
+  readonly #bell = new Doorbell();
+  readonly #progress: Progress;
+  readonly #repairs: RepairLedger<K>;
+  readonly #observed: ObservedState<K, V>;
+  readonly #target: WatchedTarget<K, V>;
+  readonly #writer: BatchWriter<K, V>;
+  readonly #filling: Filling<K, V>;
+  readonly #retries: Retries<K, V>;
+  readonly #comparison: Comparison<K, V>;
+  readonly #urgent: UrgentPace;
+  /** Keys that must be compared although no owner changed them. */
+  #recheck = new Set<K>();
+  #observeTookMs = 0;
+  /** Foreign changes that were found and are not repaired yet. */
+  #repairing = 0;
+  /** Since when something is wanted that the target is not known to hold. */
+  #behindSinceMs: number | undefined;
+  #goodMs: number | undefined;
+  #lastError: SeineError | undefined;
+  /** Said to those who give up waiting while the target is waited for, which is no failure. */
+  #notReady: SeineError | undefined;
+  /** Refusals in a row that were not believed. */
+  #doubts = 0;
+  /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
+  #groups: readonly ReadonlySet<K>[] = [];
+  /** Rounds that were begun. */
+  #begun = 0;
+  /** The round that is under way. */
+  #writing: Round<K, V> | undefined;
+
+  constructor(options: ReconcilerOptions<K, V>) {
+    this.#options = options;
+    this.#progress = new Progress(options.name, () => this.#lastError ?? this.#notReady);
+    this.#repairs = new RepairLedger(options.now);
+    this.#observed = new ObservedState(options.now, () => this.#bell.ring());
+    this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
+    this.#writer = new BatchWriter({ ...options, target: this.#target });
+    this.#filling = new Filling(options.front);
+    this.#retries = new Retries({ ...options, repairs: this.#repairs, writer: this.#writer, due: (keys) => this.#compareAgain(keys) });
+    this.#comparison = new Comparison({ ...options, retries: this.#retries });
+    this.#urgent = new UrgentPace(options);
+  }
+
+  /** The desired state may have changed. Cheap; may be called at any rate. */
+  poke(): void {
+    if (this.#options.desired.revision > this.#progress.realized) this.#behindSinceMs ??= this.#options.now();
+    this.#bell.ring();
+  }
+
+  /** The target may hold anything now, e.g. because its connection is new: earlier acknowledgements no longer count. */
+  invalidate(): void {
+    this.#progress.fallBack();
+    this.#observed.replaced();
+  }
+
+  /**
+   * Another process may have changed single entries. They are looked for and repaired, but what the target acknowledges
+   * meanwhile counts: a flood of foreign changes must not keep callers waiting.
+   */
+  recheck(): void {
+    this.#observed.recheck();
+  }
+
+  /** Until `resume`, foreign changes are not repaired. Wanted changes are written, and a replaced target is filled. */
+  pause(): void {
+    this.#observed.pause();
+  }
+
+  resume(): void {
+    this.#observed.resume();
+  }
+
+  /**
+   * Observes everything beside the rounds, which go on meanwhile, and invalidates the observed state only if it finds a foreign
+   * change that no event announced. For one caller at a time.
+   *
+   * @throws SeineError as the target's `observe`
+   */
+  async sweep(signal: AbortSignal): Promise<void> {
+    const { actual } = this.#observed;
+    if (actual === undefined) return;
+    const startedMs = this.#options.now();
+    const differs = await this.#target.differsFrom(actual, signal);
+    if (this.#observed.actual !== actual) return; // the target is another one, or a round has looked at it meanwhile
+    this.#observed.looked(startedMs);
+    this.#observeTookMs = this.#options.now() - startedMs;
+    if (differs) this.recheck();
+    else this.#goodMs = this.#options.now();
+  }
+
+  /**
+   * From now on unwanted entries are removed. Before every source has finished its first sync that would be too early; `which`
+   * selects the keys of sources that have.
+   */
+  allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
+    this.#compareAgain(this.#comparison.allowRemovals(which, this.#observed.actual));
+  }
+
+  /** Until `lead`, a target that is found without what leads packets in stays without it. */
+  holdFront(): void {
+    this.#filling.hold();
+  }
+
+  /** Everything that is known is wanted by now. Resolves once the target is filled; at once where it was not emptied. */
+  async lead(signal: AbortSignal): Promise<void> {
+    this.#filling.release();
+    if (this.#filling.isUnderWay) await this.confirmed(signal);
+  }
+
+  /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
+  get realizedRevision(): number {
+    return this.#progress.realized;
+  }
+
+  get lastError(): SeineError | undefined {
+    return this.#lastError;
+  }
+
+  /** When the target was last known to hold the wanted state, refused owners excepted (ms): after a round, or a sweep without findings. */
+  get ageMs(): number | undefined {
+    return this.#goodMs === undefined ? undefined : this.#options.now() - this.#goodMs;
+  }
+
+  /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
+  get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
+    return this.#observed.lastLook;
+  }
+
+  /** Entries that another process changed, found and not repaired yet. */
+  get repairing(): number {
+    return this.#repairing;
+  }
+
+  /** How long something is wanted that the target is not known to hold (ms); undefined if it holds everything, refused owners excepted. */
+  get behindMs(): number | undefined {
+    return this.#behindSinceMs === undefined ? undefined : this.#options.now() - this.#behindSinceMs;
+  }
+
+  /** Duration of the last full observation (ms), of a round with what it wrote. */
+  get observeTookMs(): number {
+    return this.#observeTookMs;
+  }
+
+  /** What the target is known to hold. */
+  actual(): ReadonlyMap<K, V> | undefined {
+    return this.#observed.actual;
+  }
+
+  failures(): readonly OwnerFailure[] {
+    return this.#writer.refusals();
+  }
+
+  /** Keys that another process changes repeatedly, and which are therefore repaired at growing intervals. */
+  contested(): ReadonlyMap<K, { readonly repairs: number; readonly nextMs: number }> {
+    return this.#repairs.contested();
+  }
+
+  /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
+  async realized(revision: number, signal: AbortSignal): Promise<void> {
+    await this.#progress.untilRealized(revision, signal);
+  }
+
+  /** Resolves once the target was observed anew and holds the wanted state, refused owners excepted. */
+  async confirmed(signal: AbortSignal): Promise<void> {
+    this.invalidate();
+    await this.#progress.untilConfirmed(this.#observed.invalidations, signal);
+  }
+
+  /**
+   * Resolves once a round is over that began after this call: what was wanted by now, and what may be removed, was written, refused owners excepted. Unlike
+   * `confirmed` it has nothing looked at that is known.
+   */
+  async roundMade(signal: AbortSignal): Promise<void> {
+    const next = this.#begun + 1;
+    this.#bell.ring();
+    await this.#progress.untilMade(next, signal);
+  }
+
+  /**
+   * As `realized`, for one owner, which may be ahead of the others.
+   *
+   * @throws SeineError `REFUSED` if the target refuses what this owner wants
+   */
+  async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
+    await this.#progress.untilRealizedFor(owner, revision, signal);
+    const refusal = this.#writer.refusalOf(owner);
+    if (refusal) throw refusal.error;
+  }
+
+  /** Whether the target is known to hold all that `owner` wants now, or refuses it. */
+  isHeld(owner: string): boolean {
+    const held = this.#writing && this.#observed.stillOf(this.#writing) ? this.#writing.actual : this.#observed.actual;
+    return held !== undefined && (this.#writer.refusalOf(owner) !== undefined || this.#comparison.isMet(owner, held));
+  }
+
+  /** Resolves once `isHeld` of all of these, whatever others wait for; rejects if `signal` aborts first. */
+  async held(owners: Iterable<string>, signal: AbortSignal): Promise<void> {
+    const missing = new Set(owners);
+    const areHeld = (): boolean => {
+      for (const owner of missing) {
+        if (!this.isHeld(owner)) return false; // asked after each part of a round, and there may be a hundred thousand behind it
+        missing.delete(owner);
+      }
+      return true;
+    };
+    await this.#progress.until(areHeld, signal);
+  }
+
+  /**
+   * Runs until `signal` aborts.
+   *
+   * @throws SeineError `INVARIANT`; every other failure is reported and retried.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        await this.#round(signal);
+        if (failures > 0) this.#options.events.recovered?.();
+        failures = 0;
+        this.#lastError = undefined;
+        this.#retries.arm(signal);
+        await this.#bell.wait(signal);
+        // What has come with what rang is done together, behind answers that wait for nothing.
+        if (this.#urgent.gatherMs > 0) await nextTurn();
+      } catch (thrown) {
+        this.#writing = undefined;
+        if (signal.aborted) return;
+        const error = SeineError.from(thrown, `reconcile ${this.#options.name}`);
+        if (error.remedy === 'crash') throw error;
+        this.#observed.forget();
+        this.#lastError = error;
+        this.#options.events.failure(error);
+        await idle(this.#options.backoffMs(++failures), signal);
+      }
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    if (this.#observed.actual === undefined) await this.#untilReady(signal);
+    const number = ++this.#begun;
+    const startedMs = this.#options.now();
+    const { desired } = this.#options;
+    this.#filling.begin();
+    const view = await this.#observed.snapshot(() => this.#target.observe(signal));
+    if (view.source === 'observed') this.#filling.looked(view.actual);
+    const { actual, invalidatedAtMs, invalidations } = view;
+    const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
+    const round: Round<K, V> = { ...view, isOutdated: () => this.#isOutdated(view), put: 0, removed: 0 };
+    this.#writing = round;
+    if (!this.#filling.isUnderWay) await this.#applyUrgent(round, [], signal);
+    const { revision } = desired;
+    const dirty = desired.takeDirty();
+    this.#groups = [...this.#groups, ...dirty.groups];
+    const concerned = this.#concerned(dirty);
+    for (const key of this.#recheck) concerned.add(key);
+    this.#recheck = new Set();
+    const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
+    await this.#apply(await this.#comparison.plan(view.source === 'observed' ? everything : concerned, actual), round, signal);
+    this.#clearMetRefusals(actual);
+    const { put, removed } = round;
+    if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
+    if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
+    if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
+    this.#writing = undefined;
+    this.#doubts = 0;
+    if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
+    this.#groups = [];
+    this.#goodMs = this.#options.now();
+    this.#repairing = 0;
+    this.#progress.reached(revision, invalidations, number);
+    // What was wanted meanwhile came after the beginning of this round.
+    this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
+  }
+
+  /** A new connection invalidates what is known: a look that was begun before it is there would be one for nothing, of a hundred thousand entries. */
+  async #untilReady(signal: AbortSignal): Promise<void> {
+    this.#notReady = new SeineError('UNAVAILABLE', `${this.#options.name} cannot be looked at yet`);
+    await this.#target.ready(signal).finally(() => (this.#notReady = undefined));
+  }
+
+  #compareAgain(keys: Iterable<K>): void {
+    for (const key of keys) this.#recheck.add(key);
+    this.#bell.ring();
+  }
+
+  /** The keys to compare after these changes. Newly wanted entries are tried at once, without back-off. */
+  #concerned({ keys, owners }: Dirty<K>): Set<K> {
+    const concerned = new Set(keys);
+    for (const key of keys) this.#repairs.clear(key);
+    for (const owner of owners)
+      if (this.#writer.clearRefusal(owner)) for (const key of this.#options.desired.keysOf(owner)) concerned.add(key);
+    return concerned;
+  }
+
+  /**
+   * The urgent lane: urgent owners are served between two batches of the others, which may be thousands.
+   *
+   * @param queue the batches still to be applied in this round: nothing in them is newer than what is done here
+   */
+  async #applyUrgent(round: Round<K, V>, queue: PlanBatch<K, V>[], signal: AbortSignal): Promise<void> {
+    const { desired } = this.#options;
+    if (desired.hasUrgent) await this.#urgent.untilDue(signal);
+    const { revision } = desired;
+    const urgent = desired.takeUrgent();
+    if (urgent === undefined) return;
+    const keys = this.#concerned(urgent);
+    for (const [index, batch] of queue.entries()) queue[index] = without(batch, keys);
+    const plan = await this.#comparison.plan(keys, round.actual);
+    await this.#write(this.#writer.cut(plan), round, signal);
+    if (plan.put.size + plan.remove.size > 0) this.#urgent.written();
+    if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
+  }
+
+  /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
+  #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
+    for (const { owner } of this.#writer.refusals()) if (this.#comparison.isMet(owner, actual)) this.#writer.clearRefusal(owner);
+  }
+
+  async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    const { batchSize, batchSizeBesideUrgent = batchSize } = this.#options;
+    const size = this.#urgent.isBusy ? batchSizeBesideUrgent : batchSize;
+    const queue = this.#writer.cut(this.#filling.behind(plan), this.#groups, size);
+    while (queue.length > 0) {
+      if (!this.#filling.isUnderWay) await this.#applyUrgent(round, queue, signal);
+      await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);
+    }
+    const front = this.#filling.finish();
+    if (front) await this.#apply(await this.#comparison.plan(front, round.actual), round, signal);
+  }
+
+  async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#writer.write(queue, round, signal);
+      this.#progress.advanced();
+    } catch (thrown) {
+      const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
+      if (refused && round.source === 'remembered')
+        this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
+      else if (refused) this.#doubts++;
+      throw thrown;
+    }
+  }
+
+  /** E.g. groups were deleted between the looks at groups and at flows. Not for ever: somebody may change the target all the time. */
+  #isOutdated({ invalidations }: ObservedSnapshot<K, V>): boolean {
+    return this.#observed.invalidations !== invalidations && this.#doubts < doubtsMost;
+  }
+
+  /** @returns whether there was any */
+  async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
+    const lastTrusted = this.#observed.takeLastTrusted();
+    if (lastTrusted === undefined) return false;
+    const drifted = await foreignChanges(lastTrusted, actual, this.#options);
+    if (drifted.length === 0) return false;
+    this.#repairs.note(drifted, lastTrusted.size);
+    this.#repairing = drifted.length;
+    this.#options.events.drift(drifted);
+    return true;
+  }
+}

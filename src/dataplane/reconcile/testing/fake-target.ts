@@ -1,0 +1,82 @@
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { Plan, Target } from '../target.ts';
+
+type Fault = 'refuse' | 'loseRequest' | 'loseAnswer';
+
+/**
+ * A target in memory with the real one's promises: all-or-nothing, and a lost answer says nothing
+ * about whether the change was made. For tests of everything above a `Target`.
+ */
+export class FakeTarget<K, V> implements Target<K, V> {
+  held = new Map<K, V>();
+  readonly #needs: (key: K, value: V) => readonly K[];
+  readonly log: string[] = [];
+  /** Absent, as for most targets. */
+  ready?: NonNullable<Target<K, V>['ready']>;
+  visit?: NonNullable<Target<K, V>['visit']>;
+  isLeftover?: NonNullable<Target<K, V>['isLeftover']>;
+  sameDesired?: NonNullable<Target<K, V>['sameDesired']>;
+  /** Keys that are always refused. */
+  readonly poison = new Set<K>();
+  readonly #faults: Fault[] = [];
+  #isAlive = true;
+
+  /** @param needs which other entries one cannot be without, as a flow cannot be without its group; left out: none */
+  constructor(needs: (key: K, value: V) => readonly K[] = () => []) {
+    this.#needs = needs;
+  }
+
+  failNext(...faults: readonly Fault[]): void {
+    this.#faults.push(...faults);
+  }
+
+  failNoMore(): void {
+    this.#faults.length = 0;
+  }
+
+  /** From now on no call is answered. */
+  die(): void {
+    this.#isAlive = false;
+  }
+
+  revive(): void {
+    this.#isAlive = true;
+  }
+
+  /** What a restart of the switch does. */
+  wipe(): void {
+    this.held = new Map();
+  }
+
+  async observe(): Promise<Map<K, V>> {
+    this.#reach();
+    this.log.push('observe');
+    return new Map(this.held);
+  }
+
+  async apply({ put, remove }: Plan<K, V>): Promise<void> {
+    this.#reach();
+    const fault = this.#faults.shift() ?? ([...put.keys()].some((key) => this.poison.has(key)) ? 'refuse' : undefined);
+    this.log.push([fault ?? 'apply', ...put.keys(), ...Array.from(remove, (key) => `-${String(key)}`)].join(' '));
+    if (fault === 'refuse') throw new SeineError('REFUSED', 'fake');
+    if (fault === 'loseRequest') throw new SeineError('UNAVAILABLE', 'fake');
+    this.held = this.#after({ put, remove });
+    if (fault === 'loseAnswer') throw new SeineError('UNAVAILABLE', 'fake');
+  }
+
+  /** As the bridge does it: what is put must find what it needs; what goes takes with it what needs it. @throws SeineError `REFUSED` */
+  #after({ put, remove }: Plan<K, V>): Map<K, V> {
+    const next = new Map([...this.held, ...put]);
+    for (const [key, value] of put)
+      for (const needed of this.#needs(key, value))
+        if (!next.has(needed)) throw new SeineError('REFUSED', `fake: ${String(key)} needs ${String(needed)}`);
+    for (const key of remove) next.delete(key);
+    const gone = (key: K): boolean => remove.has(key);
+    for (const [key, value] of next) if (this.#needs(key, value).some(gone)) next.delete(key);
+    return next;
+  }
+
+  #reach(): void {
+    if (!this.#isAlive) throw new SeineError('UNAVAILABLE', 'fake: not reachable');
+  }
+}

@@ -1,0 +1,107 @@
+import { SeineError } from '../../../../base/errors/seine-error.ts';
+import type { Action, LearnAction } from '../../../../openflow/actions/action.ts';
+import { encodeInstructions } from '../../../../openflow/flows/instructions.ts';
+import { type FieldName, fieldNamed, type Subfield } from '../../../../openflow/match/fields.ts';
+import { encodeMatch, type Match } from '../../../../openflow/match/match.ts';
+
+/** What is looked at of a flow; dumps and the flow monitor both show it. Its bytes may be views. */
+export interface FlowToJudge {
+  readonly table: number;
+  readonly priority: number;
+  readonly cookie: bigint;
+  readonly idleTimeout: number;
+  readonly hardTimeout: number;
+  readonly match: Uint8Array;
+  readonly instructions: Uint8Array;
+}
+
+/** Octets of which some bits are given and the others may be anything. */
+interface BitPattern {
+  readonly given: Uint8Array;
+  readonly free: Uint8Array;
+}
+
+/** Some bits of a field, joined with others of the same field. */
+interface FieldBits {
+  value: bigint;
+  mask: bigint;
+}
+
+/**
+ * The flows that one `learn` can teach, whatever packet it sees: table, priority, and match and actions with only those bits free that
+ * come from the packet. Found by encoding what it would teach of a packet of zeros, and of one of ones.
+ *
+ * Source: ovs-actions(7) "learn".
+ */
+export class LearnedTemplate {
+  readonly #action: LearnAction;
+  readonly #match: BitPattern;
+  readonly #instructions: BitPattern;
+
+  constructor(action: LearnAction) {
+    this.#action = action;
+    this.#match = pattern((from) => encodeMatch(taughtMatch(action, from)));
+    this.#instructions = pattern((from) => encodeInstructions({ apply: taughtActions(action, from) }));
+  }
+
+  /** Whether the flow is of this shape, whatever its cookie. @param timeouts `any`: an earlier form of the step may have had another */
+  covers(flow: FlowToJudge, timeouts: 'any' | 'same'): boolean {
+    const { table, priority, idleTimeout = 0, hardTimeout = 0 } = this.#action;
+    return (
+      flow.table === table &&
+      flow.priority === priority &&
+      flow.hardTimeout === hardTimeout &&
+      (timeouts === 'any' || flow.idleTimeout === idleTimeout) &&
+      fits(this.#match, flow.match) &&
+      fits(this.#instructions, flow.instructions)
+    );
+  }
+}
+
+function pattern(encoded: (packet: 'zeros' | 'ones') => Uint8Array): BitPattern {
+  const [given, ones] = [encoded('zeros'), encoded('ones')];
+  if (given.length !== ones.length) throw new SeineError('INVARIANT', 'flows of one learn action differ in length');
+  return { given, free: given.map((octet, at) => octet ^ (ones[at] ?? 0)) };
+}
+
+function fits({ given, free }: BitPattern, octets: Uint8Array): boolean {
+  if (octets.length !== given.length) return false;
+  for (let at = 0; at < given.length; at++) if ((((octets[at] ?? 0) ^ (given[at] ?? 0)) & ~(free[at] ?? 0)) !== 0) return false;
+  return true;
+}
+
+function taughtMatch({ specs }: LearnAction, packet: 'zeros' | 'ones'): Match {
+  const fields = new Map<FieldName, FieldBits>();
+  for (const spec of specs) {
+    if (spec.do !== 'match') continue;
+    const { value, mask } = bitsOf(spec.to, spec.from, packet);
+    const known = fields.get(spec.to.field) ?? { value: 0n, mask: 0n };
+    fields.set(spec.to.field, { value: known.value | value, mask: known.mask | mask });
+  }
+  return Object.fromEntries(Array.from(fields, ([field, bits]) => [field, fieldValue(field, bits)]));
+}
+
+function taughtActions({ specs }: LearnAction, packet: 'zeros' | 'ones'): readonly Action[] {
+  return specs.flatMap((spec): Action[] => {
+    if (spec.do === 'output') throw new SeineError('INVARIANT', 'no step teaches an output');
+    if (spec.do === 'match') return [];
+    const { field } = spec.to;
+    const value = fieldValue(field, bitsOf(spec.to, spec.from, packet));
+    const action = typeof value === 'object' ? { kind: 'setField', field, ...value } : { kind: 'setField', field, value };
+    return [action as Action]; // the row of the field gave the value its type
+  });
+}
+
+function bitsOf({ offset, bits }: Subfield, from: Subfield | number | bigint, packet: 'zeros' | 'ones'): FieldBits {
+  const all = (1n << BigInt(bits)) - 1n;
+  const value = typeof from === 'object' ? (packet === 'ones' ? all : 0n) : BigInt(from);
+  return { value: value << BigInt(offset), mask: all << BigInt(offset) };
+}
+
+/** In the form that fields of this width have: without a mask where all bits are given. */
+function fieldValue(field: FieldName, { value, mask }: FieldBits): number | bigint | { value: number | bigint; mask: number | bigint } {
+  const row = fieldNamed(field);
+  if (row === undefined) throw new SeineError('INVARIANT', `no field ${field}`);
+  const typed = (bits: bigint): number | bigint => (row.bits <= 48 ? Number(bits) : bits);
+  return mask === row.fullBigint ? typed(value) : { value: typed(value), mask: typed(mask) };
+}

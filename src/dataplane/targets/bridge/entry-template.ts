@@ -1,0 +1,37 @@
+import { cookieWords, type Owner } from '../../pipeline/cookie.ts';
+import type { BridgeKey, BridgeValue } from './bridge-entry.ts';
+import { ByteTemplate, probes } from './encoding/byte-template.ts';
+
+/** A flow's entry, of which some octets are given. */
+export interface EntryTemplate {
+  readonly key: ByteTemplate;
+  readonly value: ByteTemplate;
+}
+
+/**
+ * @param given so many octets
+ * @param encode the entries of flows that differ in nothing else, in the same order
+ * @throws SeineError `INVARIANT` if they differ by more
+ */
+export function entryTemplates(
+  given: number,
+  encode: (octets: Uint8Array) => Iterable<readonly [string, string]>,
+): readonly EntryTemplate[] {
+  const encoded = probes(given, (octets) => [...encode(octets)]);
+  return (encoded[0] ?? []).map((_, at) => {
+    const texts = (of: 0 | 1): string[] => encoded.map((entries) => entries[at]?.[of] ?? '');
+    return { key: ByteTemplate.of(texts(0), given), value: ByteTemplate.of(texts(1), given) };
+  });
+}
+
+/** The entries with what is given, and the cookie of their owner. */
+export function filledEntries(templates: readonly EntryTemplate[], owner: Owner, given: Uint8Array): ReadonlyMap<BridgeKey, BridgeValue> {
+  const { high, low } = cookieWords(owner);
+  const entries = new Map<BridgeKey, BridgeValue>();
+  for (const { key, value } of templates) {
+    value.octets.writeUInt32BE(high, 0);
+    value.octets.writeUInt32BE(low, 4);
+    entries.set(key.fill(given) as BridgeKey, value.fill(given) as BridgeValue);
+  }
+  return entries;
+}

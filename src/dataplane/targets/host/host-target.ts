@@ -1,0 +1,340 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { type Cidr, type Family, parseIp } from '../../../base/net/ip.ts';
+import { parseMac } from '../../../base/net/mac.ts';
+import { errnoOf } from '../../../netlink/errno.ts';
+import type { IfIndex } from '../../../netlink/interface-name.ts';
+import { changeLink, getLinkOffThread, type Link } from '../../../netlink/links.ts';
+import { Batch } from '../../../netlink/message.ts';
+import type { NetworkNamespace } from '../../../netlink/namespace.ts';
+import { deleteAddress, listAddressesOffThread, replaceAddress } from '../../../netlink/routing/addresses.ts';
+import { deleteNeighbour, listNeighboursOffThread, type Neighbour, replaceNeighbour } from '../../../netlink/routing/neighbours.ts';
+import {
+  deleteRoute,
+  type Route as KernelRoute,
+  listRoutesOffThread,
+  mainTable,
+  ourProtocol,
+  replaceRoute,
+} from '../../../netlink/routing/routes.ts';
+import { addRule, deleteListedRule, deleteRule, type Rule as KernelRule, listRulesOffThread } from '../../../netlink/routing/rules.ts';
+import { NetlinkSocket } from '../../../netlink/socket.ts';
+import type { WantedRoute } from '../../desired/host-entries.ts';
+import { externalRouting } from '../../pipeline/well-known.ts';
+import type { Plan, Target } from '../../reconcile/target.ts';
+import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
+
+const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** Entries read between yields to the event loop: a millisecond of work, the kernel's own lists excepted. */
+const LOOK_SLICE = 500;
+/** Changes described at once, for the same reason. */
+const CHANGE_SLICE = 100;
+/** A neighbour is removed by its address. */
+const noMac = parseMac('00:00:00:00:00:00');
+
+/** Deleting what is gone already succeeds. */
+const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
+
+/**
+ * Seine's part of the node's own stack: the gateway interface, its addresses and permanent neighbours, and routes and rules of the routing
+ * policy with Seine's protocol number.
+ *
+ * The kernel takes each message by itself, so a refused plan may be done in part; every addition can be repeated. A route replaces
+ * a foreign one with the same destination and metric: the kernel has room for one.
+ *
+ * All of it happens off the main thread: reading thousands of peers takes long, and the kernel has one lock for all of this, which
+ * it holds for 16 ms while it takes a pod's interface down.
+ */
+export class HostTarget implements Target<HostKey, HostEntry> {
+  readonly #gateway: string;
+  /** Each serves one call at a time. */
+  readonly #looks: Turn<NetlinkSocket>;
+  readonly #changes: Turn<NetlinkSocket>;
+  /** Index of the gateway, until it turns out to be another interface. */
+  #index: IfIndex | undefined;
+
+  /**
+   * @param gateway the interface whose addresses and permanent neighbours all belong to Seine
+   * @param namespace where it is; the caller's own if left out
+   */
+  constructor(gateway: string, namespace?: NetworkNamespace) {
+    this.#gateway = gateway;
+    this.#looks = new Turn(NetlinkSocket.open(namespace && { namespace }));
+    this.#changes = new Turn(NetlinkSocket.open(namespace && { namespace }));
+  }
+
+  /** The netlink port that the kernel's events name for changes made here. */
+  get port(): number {
+    return this.#changes.thing.port;
+  }
+
+  /** Waits until nothing is under way. */
+  async close(): Promise<void> {
+    for (const turn of [this.#looks, this.#changes]) await turn.take(async (socket) => socket.close());
+  }
+
+  observe(): Promise<Map<HostKey, HostEntry>> {
+    return this.#looks.take(async (socket) => {
+      const link = await getLinkOffThread(socket, this.#gateway);
+      this.#index = link?.index;
+      const held = new Map<HostKey, HostEntry>();
+      for await (const entries of this.#observed(socket, link)) await keep(held, entries);
+      return held;
+    });
+  }
+
+  apply({ put, remove }: Plan<HostKey, HostEntry>): Promise<void> {
+    return this.#changes.take(async (socket) => {
+      const index = (this.#index ??= await this.#find(socket));
+      try {
+        await this.#change(socket, { put, remove }, index);
+      } catch (thrown) {
+        this.#index = undefined;
+        if ((await this.#find(socket)) === index) throw thrown;
+        throw new SeineError('UNAVAILABLE', `${this.#gateway} is another interface now`, { cause: thrown });
+      }
+    });
+  }
+
+  async #find(socket: NetlinkSocket): Promise<IfIndex> {
+    const link = await getLinkOffThread(socket, this.#gateway);
+    if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${this.#gateway} yet`);
+    return link.index;
+  }
+
+  async #change(socket: NetlinkSocket, { put, remove }: Plan<HostKey, HostEntry>, index: IfIndex): Promise<void> {
+    const addresses = hasAddress(remove) || hasAddress(put.keys()) ? await this.#addresses(socket, index) : [];
+    const removals = inOrder(this.#named(remove, addresses)).toReversed();
+    // An address goes first, and takes others of its network with it. Other entries go only after their replacement is there:
+    // neighbouring routes may become one, or one many.
+    const first = removals.filter(({ kind }) => kind === 'address');
+    await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
+    const additions = inOrder(put.values());
+    for (const slice of slices(additions.filter(({ kind }) => kind !== 'rule'))) {
+      const batch = new Batch();
+      for (const entry of slice) this.#put(batch, entry, index);
+      await socket.transactOffThread(batch);
+    }
+    await addRules(socket, additions);
+    for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
+  }
+
+  async *#observed(socket: NetlinkSocket, link: Link | undefined): AsyncGenerator<Iterable<HostEntry>> {
+    if (link) {
+      yield this.#gatewayItself(link);
+      yield await this.#addresses(socket, link.index);
+      for (const family of families) yield this.#ourNeighbours(await listNeighboursOffThread(socket, { family, link: link.index }));
+    }
+    for (const family of families) yield this.#ourRoutes(await listRoutesOffThread(socket, { family, protocol: ourProtocol }), link);
+    for (const family of families) yield ourRules(await listRulesOffThread(socket, family));
+  }
+
+  /** Down, without ARP, or part of another bridge it is none that anything could be wanted of. */
+  *#gatewayItself({ state, arp, master, mtu, mac }: Link): Generator<HostEntry> {
+    if (state === 'up' && arp === 'on' && master === undefined && mac !== undefined)
+      yield { kind: 'link', link: { name: this.#gateway, mtu, mac } };
+  }
+
+  *#ourNeighbours(neighbours: readonly Neighbour[]): Generator<HostEntry> {
+    for (const { address, mac, state } of neighbours)
+      if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev: this.#gateway, ip: address, mac } };
+  }
+
+  *#ourRoutes(routes: readonly KernelRoute[], gateway: Link | undefined): Generator<HostEntry> {
+    for (const route of routes) {
+      // A route over another device compares unequal to every wanted one.
+      const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
+      const table = route.table === externalRouting.table ? { table: route.table } : {};
+      const found = { destination: route.destination, dev, ...table };
+      const via = route.gateway ? { via: route.gateway } : {};
+      const src = route.source ? { src: route.source } : {};
+      const foreign = foreignOfRoute(route);
+      yield { kind: 'route', route: { ...found, ...via, ...src }, ...(foreign ? { foreign } : {}) };
+    }
+  }
+
+  async #addresses(socket: NetlinkSocket, link: IfIndex): Promise<AddressEntry[]> {
+    const dev = this.#gateway;
+    const all = await listAddressesOffThread(socket, { link });
+    const global = all.filter(({ scope }) => scope === 'global');
+    return global.map(({ address, prefixLength }) => ({ kind: 'address', address: { dev, ip: address, prefixLength } }));
+  }
+
+  /**
+   * The entries behind these keys, as a removal must name them: an address with the prefix length that the kernel holds, the rest by the
+   * key alone. This avoids reading thousands of peers' routes for each one that is removed.
+   */
+  #named(keys: ReadonlySet<HostKey>, addresses: readonly AddressEntry[]): HostEntry[] {
+    const dev = this.#gateway;
+    const named: HostEntry[] = [];
+    for (const key of keys) {
+      const [kind, rest] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
+      if (kind === 'route') named.push(routeEntry(key, dev));
+      if (kind === 'rule') named.push(ruleEntry(key));
+      if (kind === 'neighbour') named.push({ kind, neighbour: { dev, ip: parseIp(rest.slice(rest.indexOf('/') + 1)), mac: noMac } });
+    }
+    return [...named, ...addresses.filter((entry) => keys.has(keyOf(entry)))];
+  }
+
+  async #remove(socket: NetlinkSocket, entries: readonly HostEntry[], link: IfIndex): Promise<void> {
+    if (entries.length === 0) return;
+    const batch = new Batch();
+    for (const entry of entries) {
+      switch (entry.kind) {
+        case 'link':
+          break; // the link is removed by its creator
+        case 'address':
+          deleteAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
+          break;
+        case 'neighbour':
+          deleteNeighbour(batch, { link, address: entry.neighbour.ip });
+          break;
+        case 'route':
+          deleteRoute(batch, { ...routeKeyOf(entry.route), ...entry.foreign?.place });
+          break;
+        case 'rule':
+          if (entry.foreign === undefined) deleteRule(batch, entry.rule);
+          break; // a foreign one: `removeForeignRules`
+      }
+    }
+    await removeForeignRules(socket, batch, entries);
+    if (batch.entries.length === 0) return;
+    for (const error of await socket.attemptOffThread(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
+  }
+
+  #put(batch: Batch, entry: HostEntry, link: IfIndex): void {
+    switch (entry.kind) {
+      case 'link':
+        changeLink(batch, link, { state: 'up', arp: 'on', master: 'none', mtu: entry.link.mtu, mac: entry.link.mac });
+        break;
+      case 'address':
+        replaceAddress(batch, { link, address: entry.address.ip, prefixLength: entry.address.prefixLength });
+        break;
+      case 'neighbour':
+        replaceNeighbour(batch, { link, address: entry.neighbour.ip, mac: entry.neighbour.mac });
+        break;
+      case 'route':
+        replaceRoute(batch, {
+          ...routeKeyOf(entry.route),
+          gateway: entry.route.via,
+          source: entry.route.src,
+          link,
+          onLink: entry.route.via !== undefined,
+        });
+        break;
+      case 'rule':
+        break; // `addRules`
+    }
+  }
+}
+
+function routeKeyOf({ destination, table }: WantedRoute): {
+  readonly destination: Cidr;
+  readonly protocol: number;
+  readonly table?: number;
+} {
+  return { destination, protocol: ourProtocol, ...(table === undefined ? {} : { table }) };
+}
+
+function* ourRules(rules: readonly KernelRule[]): Generator<HostEntry> {
+  for (const rule of rules) if (rule.protocol === ourProtocol) yield entryOfRule(rule);
+}
+
+function entryOfRule({ family, priority, table, mark, unmodelled }: KernelRule): HostEntry {
+  const rule = { family, priority, table, ...(mark === undefined ? {} : { mark }) };
+  return { kind: 'rule', rule, ...(unmodelled ? { foreign: 'otherwise' } : {}) };
+}
+
+function ruleEntry(key: HostKey): HostEntry {
+  return { kind: 'rule', rule: ruleOfKey(key), ...(key.endsWith('/otherwise') ? { foreign: 'otherwise' } : {}) };
+}
+
+/** Named by its key alone, a foreign rule is not told from ours: the kernel would delete the one that was added first. */
+async function removeForeignRules(socket: NetlinkSocket, batch: Batch, entries: readonly HostEntry[]): Promise<void> {
+  const keys = new Set(entries.flatMap((entry) => (entry.kind === 'rule' && entry.foreign ? [keyOf(entry)] : [])));
+  if (keys.size === 0) return;
+  for (const family of families)
+    for (const rule of await listRulesOffThread(socket, family))
+      if (rule.protocol === ourProtocol && keys.has(keyOf(entryOfRule(rule)))) deleteListedRule(batch, rule);
+}
+
+/** The kernel has no replacement of rules: the same one is as good. */
+async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): Promise<void> {
+  const batch = new Batch();
+  for (const entry of entries) if (entry.kind === 'rule') addRule(batch, entry.rule);
+  if (batch.entries.length === 0) return;
+  for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
+}
+
+/** Where the kernel puts routes that name neither table nor metric. */
+const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
+
+function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
+  const { table, metric, kind, mtu, nextHops, unmodelled } = route;
+  const inPlace = (table === mainTable || table === externalRouting.table) && metric === ordinaryMetric[route.destination.family];
+  const details = [
+    ...(kind === 'unicast' ? [] : [String(kind)]),
+    ...(mtu === undefined ? [] : [`mtu ${mtu}`]),
+    ...nextHops.map(() => 'nexthop'),
+    ...unmodelled.map((type) => `attribute ${type}`),
+  ].join(' ');
+  if (inPlace && details === '') return undefined;
+  return { ...(inPlace ? {} : { place: { table, metric } }), ...(details === '' ? {} : { details }) };
+}
+
+function routeEntry(key: HostKey, dev: string): HostEntry {
+  const { destination, table, metric } = routeOfKey(key);
+  if (table === undefined) return { kind: 'route', route: { destination, dev } };
+  if (metric === undefined) return { kind: 'route', route: { destination, dev, table } };
+  return { kind: 'route', route: { destination, dev }, foreign: { place: { table, metric } } };
+}
+
+type AddressEntry = Extract<HostEntry, { readonly kind: 'address' }>;
+
+/**
+ * Addresses to be removed before the same ones with another prefix length: the kernel would keep both (IPv4), or the old one
+ * (IPv6).
+ */
+function displaced(put: ReadonlyMap<HostKey, HostEntry>, addresses: readonly AddressEntry[]): HostEntry[] {
+  return addresses.filter((held) => {
+    const wanted = put.get(keyOf(held));
+    return wanted !== undefined && !sameHostEntry(held, wanted);
+  });
+}
+
+function hasAddress(keys: Iterable<HostKey>): boolean {
+  for (const key of keys) if (key.startsWith('address/')) return true;
+  return false;
+}
+
+async function keep(held: Map<HostKey, HostEntry>, entries: Iterable<HostEntry>): Promise<void> {
+  let looked = 0;
+  for (const entry of entries) {
+    if (++looked % LOOK_SLICE === 0) await nextTurn();
+    const key = keyOf(entry);
+    // One IPv4 address may be there with several prefix lengths. No owner wants that, so it equals no wanted value.
+    const twice = entry.kind === 'address' && held.has(key);
+    held.set(key, twice ? { kind: 'address', address: { ...entry.address, prefixLength: 0 } } : entry);
+  }
+}
+
+function* slices<T>(all: readonly T[]): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += CHANGE_SLICE) yield all.slice(from, from + CHANGE_SLICE);
+}
+
+/** Lends a resource to one caller at a time. */
+class Turn<T> {
+  readonly thing: T;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(thing: T) {
+    this.thing = thing;
+  }
+
+  take<R>(work: (thing: T) => Promise<R>): Promise<R> {
+    const turn = this.#last.then(() => work(this.thing));
+    this.#last = turn.catch(() => undefined); // the error went to the caller
+    return turn;
+  }
+}

@@ -1,0 +1,371 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { errnoOf } from '../../../netlink/errno.ts';
+import { changeLink, getLink, type Link, listLinksOffThread } from '../../../netlink/links.ts';
+import { Batch } from '../../../netlink/message.ts';
+import { changePodEnd, mayBeAnother, type PodEnd, readPodEnd } from '../../../netlink/pod-interfaces/pod-end.ts';
+import { createPodInterface, type HostLinks, type PodInterface } from '../../../netlink/pod-interfaces/pod-interface.ts';
+import type { FarEnd } from '../../../netlink/pod-interfaces/pre-plugged-port.ts';
+import { NetlinkSocket } from '../../../netlink/socket.ts';
+import type { PodLink, StandingPair } from '../../desired/pod-link.ts';
+import type { Plan, Target } from '../../reconcile/target.ts';
+import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
+import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences, sameDesiredLink } from './link-entry.ts';
+import type { PodLinkOverPort, StandingLinks } from './pre-plugged-links.ts';
+
+/** How long pods' namespaces are looked at before the rest of the agent has its turn (ms). */
+const LOOK_SLICE_MS = 2;
+
+/** What the ports of the switch have to do with pairs. */
+interface LinkPorts {
+  /**
+   * Resolves once ovs-vswitchd has no port of this name: it would not look again for an interface that was made anew.
+   *
+   * @throws SeineError `UNAVAILABLE`
+   */
+  unplug(hostName: string, signal: AbortSignal): Promise<void>;
+  /** The node's end is there, or will not come: a port may be wanted. */
+  plug(hostName: string): void;
+}
+
+interface LinksTargetOptions {
+  readonly host: HostLinks;
+  readonly standing: StandingLinks;
+  /** By what is wanted, pods are found. */
+  readonly wanted: () => { keys(): Iterable<LinkKey>; wanted(key: LinkKey): LinkEntry | undefined };
+  /** Whether an interface that no owner wants is a node's end that an agent has left. */
+  readonly isPodInterface: (link: Link) => boolean;
+  readonly ports: LinkPorts;
+  /** Whether names, addresses and routes inside pods are put back; otherwise they are only reported. */
+  readonly repairPods: boolean;
+  /** What was found changed inside pods, by the node's end. Called after each look at all of them. */
+  readonly looked: (inside: ReadonlyMap<string, InsidePod>) => void;
+  /** An interface could not be removed. The next sweep finds it, and it is tried again. */
+  readonly notRemoved: (hostName: string, error: SeineError) => void;
+}
+
+/** What is otherwise inside a pod. */
+export interface InsidePod {
+  readonly link: PodLink;
+  readonly differs: readonly string[];
+}
+
+type Made = Pick<PodInterface, 'hostMac' | 'routeTables' | 'netnsCookie'>;
+
+/**
+ * Pods' pairs of interfaces. The node's ends are read from the kernel with one list, pods' ends by a short visit to each namespace.
+ *
+ * A new pair is only made under a name that is free. A removal is begun at once and takes the kernel some 16 ms, which no round waits for:
+ * meanwhile the pair is not shown. Nothing is written before it was looked at, so what is refused is refused for good reason.
+ */
+export class LinksTarget implements Target<LinkKey, LinkEntry> {
+  readonly #options: LinksTargetOptions;
+  /** By the node's end: pairs that this process has made. */
+  readonly #made = new Map<string, Made>();
+  readonly #removals = new Map<string, Promise<void>>();
+  readonly #listeners = new Set<(hostName: string) => void>();
+
+  constructor(options: LinksTargetOptions) {
+    this.#options = options;
+  }
+
+  /** What came of a pair that this process made; undefined for others. */
+  madeOf(hostName: string): Made | undefined {
+    return this.#made.get(hostName);
+  }
+
+  /** Calls back whenever a pair was made. */
+  onMade(listener: (hostName: string) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Resolves once no removal of this interface is under way, nor of what a pod had over this standing port. */
+  async removed(hostName: string): Promise<void> {
+    await this.#options.standing.released(hostName);
+    await this.#removals.get(hostName);
+  }
+
+  /** What a pod had over this standing port is removed now, and not left to go with its namespace. */
+  releaseNow(hostName: string): void {
+    this.#options.standing.releaseNow(hostName);
+  }
+
+  /** Whether no pod has this standing port, nor has anything left over it. */
+  isIdle(pair: StandingPair): boolean {
+    return this.#options.standing.isIdle(pair);
+  }
+
+  /** What is wanted next under this name is another pair than before. */
+  expectNew(hostName: string): void {
+    this.#made.delete(hostName);
+  }
+
+  /** Resolves once nothing that was to be removed so far is under way. */
+  async idle(): Promise<void> {
+    await this.#options.standing.idle();
+    await Promise.all(this.#removals.values());
+  }
+
+  async observe(): Promise<Map<LinkKey, LinkEntry>> {
+    const { wanted, isPodInterface, standing, looked } = this.#options;
+    const going = new Set(this.#removals.keys());
+    const [links, fars] = await Promise.all([nodeEnds(), standing.farEnds()]);
+    const held = new Map<LinkKey, LinkEntry>();
+    const inside = new Map<string, InsidePod>();
+    for (const name of this.#made.keys()) if (wanted().wanted(linkKey(name)) === undefined) this.#made.delete(name);
+    let sinceMs = performance.now();
+    for (const link of links) {
+      if (going.has(link.name)) continue;
+      const key = linkKey(link.name);
+      const entry = wanted().wanted(key);
+      const { link: want, idle } = entry ?? {};
+      if (idle) held.set(key, { idle, differs: standing.idleDifferences(idle, link, fars.get(idle.farName)) });
+      else if (want === undefined && (isPodInterface(link) || standing.isStanding(link, fars)))
+        held.set(key, { differs: [`no pod has ${link.name}`] });
+      if (want === undefined) continue;
+      held.set(key, this.#look(want, link, { fars, inside }));
+      if (performance.now() - sinceMs < LOOK_SLICE_MS) continue;
+      await nextTurn();
+      sinceMs = performance.now();
+    }
+    looked(inside);
+    return held;
+  }
+
+  /** Observations hold the desired entry that they were compared with. */
+  sameDesired(before: LinkEntry, after: LinkEntry): boolean {
+    return sameDesiredLink(before, after);
+  }
+
+  /** A removal is begun; `removed` waits for its end. */
+  async apply({ put, remove }: Plan<LinkKey, LinkEntry>, signal: AbortSignal): Promise<void> {
+    for (const [key, { link, idle }] of put) {
+      if (link) await this.#put(link, signal);
+      else if (idle) await this.#putIdle(idle, signal);
+      else throw new SeineError('INVARIANT', `${key} is wanted without a pod`);
+    }
+    for (const key of remove) void this.#remove(key.slice('link/'.length));
+  }
+
+  #look(
+    want: PodLink,
+    host: Link,
+    { fars, inside }: { readonly fars: ReadonlyMap<string, Link>; readonly inside: Map<string, InsidePod> },
+  ): LinkEntry {
+    const { standing } = this.#options;
+    const link = this.#asMade(want);
+    if (link.made === undefined) return { differs: [`${want.hostName} is not the pod's`] };
+    const onNode = isOverPort(link)
+      ? standing.differences(link, host, fars.get(link.farName))
+      : hostDifferences(link, host, hasNoIpv6(link));
+    const far = isOverPort(link) ? standing.farOf(link.farName, host) : undefined;
+    if (isOverPort(link) && far === undefined) return { link: want, differs: onNode };
+    const end = readPodEnd({ ...placeOf(link, host), far });
+    // Nothing that is up stands on the far end: it was deleted, or its namespace was. Otherwise it is elsewhere, which may be the pod's own doing.
+    if ((end === undefined || end === 'unseen') && far?.link.promiscuity === 0)
+      return { link: want, differs: [...onNode, `${link.podName} is gone from its namespace`] };
+    if (end === 'unseen') return { link: want, differs: onNode };
+    const found = podEndDifferences(link, end);
+    if (found.inside.length > 0) inside.set(want.hostName, { link: want, differs: found.inside });
+    return { link: want, differs: [...onNode, ...found.differs, ...(this.#options.repairPods ? found.inside : [])] };
+  }
+
+  async #put(want: PodLink, signal: AbortSignal): Promise<void> {
+    try {
+      const link = this.#asMade(want);
+      if (isOverPort(link)) return await this.#putOver(link, signal);
+      const host = link.made && getLink(this.#options.host.socket, link.hostName);
+      if (host === undefined || !(await this.#repair(link, host))) await this.#create(link, signal);
+    } catch (thrown) {
+      throw asRefusal(SeineError.from(thrown, `interface of ${want.alias}`));
+    }
+  }
+
+  async #putIdle(pair: StandingPair, signal: AbortSignal): Promise<void> {
+    const { hostName } = pair;
+    try {
+      if (this.#removals.has(hostName)) await this.#removals.get(hostName);
+      if (this.#options.standing.putIdle(pair, () => void this.#remove(hostName))) this.#made.delete(hostName);
+      else await this.#createPair(pair, signal);
+    } catch (thrown) {
+      throw asRefusal(SeineError.from(thrown, `standing port ${hostName}`));
+    }
+  }
+
+  /** What there is of it goes first: half a pair, or one that a pod has had of which nothing is known. */
+  async #createPair(pair: StandingPair, signal: AbortSignal): Promise<void> {
+    const { host, ports, standing } = this.#options;
+    const { hostName } = pair;
+    standing.portsOrThrow();
+    await ports.unplug(hostName, signal);
+    await this.removed(hostName);
+    const there = getLink(host.socket, hostName);
+    if (there && !standing.farOf(pair.farName, there))
+      throw new SeineError('REFUSED', `the node has an interface ${hostName} that is not Seine's`);
+    if (there) await host.remover.remove(hostName, signal);
+    try {
+      standing.createPair(pair);
+    } catch (thrown) {
+      await host.remover.remove(hostName, signal).catch(() => undefined);
+      throw thrown;
+    }
+    ports.plug(hostName);
+  }
+
+  /** The port's pair may have gone with what stood on it: then both are made anew. */
+  async #putOver(link: PodLinkOverPort, signal: AbortSignal): Promise<void> {
+    const { standing } = this.#options;
+    const { hostName, made } = link;
+    standing.portsOrThrow();
+    standing.releaseNow(hostName);
+    await this.removed(hostName);
+    let ends = this.#endsOf(link);
+    if (ends === undefined) {
+      await this.#createPair({ ...link, hostName }, signal);
+      ends = this.#endsOf(link);
+    }
+    if (ends === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} has gone again`);
+    const { hostLink, far: found } = ends;
+    standing.repair(link, hostLink, found);
+    const end = made && readPodEnd({ ...placeOf(link, hostLink), far: found });
+    if (end !== undefined && end !== 'unseen') return this.#repairPodEnd(link, { hostLink, far: found }, end);
+    if (end === 'unseen' && found.link.promiscuity > 0) return;
+    if (made !== undefined && mayBeAnother({ netnsPath: link.netnsPath, netnsCookie: made.netnsCookie }))
+      throw new SeineError('REFUSED', `${link.netnsPath} is a path of a process, which another process may have by now`);
+    // It is in another namespace: see `#look`.
+    if (made !== undefined && found.link.promiscuity > 0) return;
+    this.#made.set(hostName, await standing.createOver(link, hostLink, found));
+    for (const listener of this.#listeners) listener(hostName);
+  }
+
+  /** Of a standing port that is there as a whole. */
+  #endsOf({ hostName, farName }: PodLinkOverPort): { readonly hostLink: Link; readonly far: FarEnd & { readonly link: Link } } | undefined {
+    const { host, standing } = this.#options;
+    const hostLink = getLink(host.socket, hostName);
+    const far = hostLink && standing.farOf(farName, hostLink);
+    return hostLink && far && { hostLink, far };
+  }
+
+  async #create(link: PodLink, signal: AbortSignal): Promise<void> {
+    const { host, ports } = this.#options;
+    const { hostName, netnsPath, made } = link;
+    await this.removed(hostName);
+    if (made !== undefined && mayBeAnother({ netnsPath, netnsCookie: made.netnsCookie }))
+      throw new SeineError('REFUSED', `${netnsPath} is a path of a process, which another process may have by now`);
+    const plug = async (): Promise<void> => {
+      ports.plug(hostName);
+      await socketsServed();
+    };
+    try {
+      const spec = { ...link, netnsCookie: made?.netnsCookie };
+      const steps = { beforeCreation: () => ports.unplug(hostName, signal), hostEndReady: plug };
+      this.#made.set(hostName, await createPodInterface(host, spec, signal, steps));
+    } catch (thrown) {
+      if (made !== undefined) ports.plug(hostName);
+      throw thrown;
+    }
+    for (const listener of this.#listeners) listener(hostName);
+  }
+
+  /** @returns false if there is no such pair any more */
+  async #repair(link: PodLink, host: Link): Promise<boolean> {
+    const { socket } = this.#options.host;
+    const { hostName, mtu, alias, hostEnd } = link;
+    if (hostDifferences(link, host, hasNoIpv6(link)).length > 0) {
+      const batch = new Batch();
+      changeLink(batch, host.index, { state: 'up', mtu, alias, ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
+      socket.transact(batch);
+      keepFromIpv6(link);
+    }
+    const end = readPodEnd(placeOf(link, host));
+    if (end === 'unseen') return true;
+    if (end !== undefined) this.#repairPodEnd(link, { hostLink: host }, end);
+    else if (this.#options.repairPods && link.made?.netnsCookie !== undefined) {
+      await this.#remove(hostName);
+      return false;
+    }
+    return true;
+  }
+
+  /** An interface that was down has lost its routes by that: they come back with it. */
+  #repairPodEnd(link: PodLink, at: { readonly hostLink: Link; readonly far?: FarEnd & { readonly link: Link } }, end: PodEnd): void {
+    const { podName, mac, mtu, checksumOffload, made } = link;
+    const { repairPods } = this.#options;
+    const hasRoom = hasRoomFor(link, end.link.mtu) && !isClipped(end.link, at.far?.link, mtu);
+    const renamed = end.link.name !== podName;
+    if (renamed && !repairPods) return;
+    const { differs, inside } = podEndDifferences(link, renamed ? { ...end, link: { ...end.link, name: podName } } : end);
+    const routing = renamed || end.link.state === 'down' || (repairPods && inside.length > 0);
+    if (differs.length === 0 && hasRoom && !routing) return;
+    changePodEnd(
+      { ...placeOf(link, at.hostLink), far: at.far },
+      {
+        state: 'up',
+        ...(renamed ? { name: podName } : {}),
+        ...(end.link.mac === mac ? {} : { mac }),
+        ...(hasRoom ? {} : { mtu }),
+        ...(checksumOffload === 'off' && end.transmitChecksum === 'on' && !at.far ? { transmitChecksum: 'off' } : {}),
+        ...(routing ? { routing: { ...link, tables: made?.routeTables ?? {} } } : {}),
+      },
+    );
+  }
+
+  /** Never rejects. */
+  async #remove(hostName: string): Promise<void> {
+    this.#made.delete(hostName);
+    const removal = this.#options.host.remover
+      .remove(hostName, new AbortController().signal)
+      .then(
+        () => undefined,
+        (thrown: unknown) => this.#options.notRemoved(hostName, SeineError.from(thrown, `remove ${hostName}`)),
+      )
+      .finally(() => {
+        if (this.#removals.get(hostName) === removal) this.#removals.delete(hostName);
+      });
+    this.#removals.set(hostName, removal);
+    await removal;
+  }
+
+  /** With what came of it when it was made last. */
+  #asMade(want: PodLink): PodLink {
+    const made = this.#made.get(want.hostName);
+    return made === undefined ? want : { ...want, made: { mtu: want.made?.mtu ?? want.mtu, ...made } };
+  }
+}
+
+/** A socket for each list: lists are rare, and may be read by several at a time. */
+async function nodeEnds(): Promise<readonly Link[]> {
+  const socket = NetlinkSocket.open();
+  try {
+    return await listLinksOffThread(socket, { kind: 'veth' });
+  } finally {
+    socket.close();
+  }
+}
+
+function placeOf({ netnsPath, made }: PodLink, hostLink: Link) {
+  return { netnsPath, netnsCookie: made?.netnsCookie, hostLink };
+}
+
+function isOverPort(link: PodLink): link is PodLinkOverPort {
+  return link.farName !== undefined;
+}
+
+/** Whether the kernel has made what stands on a far end smaller, because someone has made that smaller. It does not make it larger again. */
+function isClipped(end: Link, far: Link | undefined, mtu: number): boolean {
+  return far !== undefined && far.mtu < mtu && end.mtu === far.mtu;
+}
+
+/** What is gone by now is looked at again; a namespace that cannot be used is its owner's affair. */
+function asRefusal(error: SeineError): SeineError {
+  if (error.code === 'INVALID_INPUT') return new SeineError('REFUSED', error.rawMessage, { context: error.context, cause: error });
+  if (error.code === 'REFUSED' && errnoOf(error) === 'ENODEV')
+    return new SeineError('UNAVAILABLE', error.rawMessage, { context: error.context, cause: error });
+  return error;
+}
+
+/** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
+async function socketsServed(): Promise<void> {
+  await nextTurn();
+  await nextTurn();
+}

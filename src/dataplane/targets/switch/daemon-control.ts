@@ -1,0 +1,31 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { defaultSessionLimits, type JsonRpcSession } from '../../../ovsdb/session.ts';
+import { askOnce } from '../../../ovsdb/shared-request.ts';
+
+/** What is asked for has short answers; a longer one is not the protocol expected here. */
+const limits = { ...defaultSessionLimits, maxBytes: 64 * 1024 };
+
+/**
+ * Opens ovs-vswitchd's control socket for as long as `ask` takes.
+ *
+ * Source: ovs-appctl(8), `lib/unixctl.c`'s protocol as it documents it: JSON-RPC 1.0 over `ovs-vswitchd.PID.ctl`, the result a string.
+ *
+ * @param runDir OVS_RUNDIR
+ * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `CANCELLED`; as `ask`
+ */
+export async function withDaemonControl<T>(runDir: string, ask: (session: JsonRpcSession) => Promise<T>, signal: AbortSignal): Promise<T> {
+  const endpoint = `unix:${join(runDir, `ovs-vswitchd.${await daemonPid(runDir)}.ctl`)}`;
+  return await askOnce({ endpoint, limits }, ask, signal);
+}
+
+async function daemonPid(runDir: string): Promise<string> {
+  const file = join(runDir, 'ovs-vswitchd.pid');
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new SeineError('UNAVAILABLE', `${file} cannot be read: ovs-vswitchd does not run`, { cause });
+  });
+  const pid = /^(\d{1,10})\n?$/.exec(text)?.[1];
+  if (pid === undefined) throw new SeineError('UNAVAILABLE', `${file} holds no process number`);
+  return pid;
+}

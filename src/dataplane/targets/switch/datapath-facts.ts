@@ -1,0 +1,67 @@
+import { abortable } from '../../../base/async/abortable.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { errnoOf } from '../../../netlink/errno.ts';
+import { readSysctl } from '../../../netlink/sysctl.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import {
+  decodeGroupFeatures,
+  decodeMeterFeatures,
+  writeGroupFeaturesRequest,
+  writeMeterFeaturesRequest,
+} from '../../../openflow/switch-features.ts';
+import type { DatapathFacts } from './datapath-features.ts';
+import type { SwitchDatabase } from './switch-database.ts';
+
+/** Collects what the switch's database, the bridge and the kernel say of the datapath. What does not answer is left undefined. */
+export async function readDatapathFacts(
+  type: 'system' | 'netdev',
+  { database, openflow }: { readonly database: SwitchDatabase; readonly openflow: Pick<OpenFlowConnection, 'gather'> },
+  signal: AbortSignal,
+): Promise<DatapathFacts> {
+  const [meters, groups] = await Promise.all([
+    firstOf(openflow.gather(writeMeterFeaturesRequest, decodeMeterFeatures, signal), signal),
+    firstOf(openflow.gather(writeGroupFeaturesRequest, decodeGroupFeatures, signal), signal),
+  ]);
+  const [open] = database.tables.Open_vSwitch.rows();
+  return {
+    type,
+    capabilities: publishedCapabilities(type, database),
+    interfaceTypes: open?.iface_types,
+    meters,
+    groups,
+    tracksSctp: type === 'system' && kernelTracksSctp(),
+    // Open vSwitch's userspace data path forwards frames unchanged unless configured otherwise (ovs-vswitchd.conf.db(5)).
+    fillsChecksums: type === 'system' || open?.other_config.get('userspace-tso-enable') === 'true',
+  };
+}
+
+/** The datapath's row in the database; undefined until ovs-vswitchd has made it. */
+export function publishedCapabilities(
+  type: 'system' | 'netdev',
+  { tables }: Pick<SwitchDatabase, 'tables'>,
+): ReadonlyMap<string, string> | undefined {
+  const [open] = tables.Open_vSwitch.rows();
+  const row = open?.datapaths.get(type);
+  const capabilities = row === undefined ? undefined : tables.Datapath.get(row)?.capabilities;
+  return capabilities === undefined || capabilities.size === 0 ? undefined : capabilities;
+}
+
+async function firstOf<T>(answer: Promise<readonly T[]>, signal: AbortSignal): Promise<T | undefined> {
+  try {
+    const [first] = await abortable(answer, signal);
+    return first;
+  } catch {
+    return undefined; // not connected, or a switch without that message: left undefined
+  }
+}
+
+/** The parameter is there if the tracker was built with SCTP. */
+function kernelTracksSctp(): boolean {
+  try {
+    readSysctl(['net', 'netfilter', 'nf_conntrack_sctp_timeout_established']);
+    return true;
+  } catch (thrown) {
+    if (errnoOf(thrown) === 'ENOENT') return false;
+    throw SeineError.from(thrown, 'look for SCTP in the connection tracker');
+  }
+}

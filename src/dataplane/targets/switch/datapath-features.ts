@@ -1,0 +1,138 @@
+import type { GroupFeatures, MeterFeatures } from '../../../openflow/switch-features.ts';
+
+/** What was read of a datapath; undefined is what it did not report. */
+export interface DatapathFacts {
+  readonly type: 'system' | 'netdev';
+  /** `Datapath.capabilities` of the switch's database, ovs-vswitchd.conf.db(5). */
+  readonly capabilities: ReadonlyMap<string, string> | undefined;
+  /** `Open_vSwitch.iface_types`. */
+  readonly interfaceTypes: ReadonlySet<string> | undefined;
+  readonly meters: MeterFeatures | undefined;
+  readonly groups: GroupFeatures | undefined;
+  /** Whether its connection tracker tracks SCTP ports. */
+  readonly tracksSctp: boolean | undefined;
+  /** Whether it fills in checksums that a pod's kernel left to the device. */
+  readonly fillsChecksums: boolean;
+}
+
+/** A capability in which datapaths differ. */
+interface FeatureRow {
+  /** What Seine does with it, or would do. */
+  readonly use: string;
+  /** What fails without it; absent if nothing does. */
+  readonly without?: string;
+  readonly of: (facts: DatapathFacts) => boolean | number | undefined;
+}
+
+const flag =
+  (name: string) =>
+  ({ capabilities }: DatapathFacts): boolean | undefined => {
+    const value = capabilities?.get(name);
+    return value === undefined ? undefined : value === 'true';
+  };
+
+const number =
+  (name: string) =>
+  ({ capabilities }: DatapathFacts): number | undefined => {
+    const value = Number(capabilities?.get(name) ?? Number.NaN);
+    return Number.isSafeInteger(value) ? value : undefined;
+  };
+
+const link =
+  (type: string) =>
+  ({ interfaceTypes }: DatapathFacts): boolean | undefined =>
+    interfaceTypes?.has(type);
+
+const bit = (bits: number | undefined, at: number): boolean | undefined => (bits === undefined ? undefined : (bits & (1 << at)) !== 0);
+
+const tracked = 'connections are not tracked: neither replies of Services nor traffic of pods passes';
+
+/** In the order in which they are shown. Names are those of OVS where it has one. */
+export const datapathFeatures = {
+  recirc: { use: 'packets continue through the tables after connection tracking', without: tracked, of: flag('recirc') },
+  ct_state: { use: 'new, established and invalid connections are distinguished', without: tracked, of: flag('ct_state') },
+  ct_zone: { use: 'pods’ connections are tracked apart from the node’s', without: tracked, of: flag('ct_zone') },
+  ct_mark: { use: 'a connection remembers its Service', without: 'Services fail', of: flag('ct_mark') },
+  ct_label: { use: 'not used', of: flag('ct_label') },
+  ct_state_nat: { use: 'addresses of Services are translated', without: 'Services fail', of: flag('ct_state_nat') },
+  ct_orig_tuple: {
+    use: 'later IPv4 fragments find their Service',
+    without: 'fragmented IPv4 datagrams to Services are lost',
+    of: flag('ct_orig_tuple'),
+  },
+  ct_orig_tuple6: {
+    use: 'later IPv6 fragments find their Service',
+    without: 'fragmented IPv6 datagrams to Services are lost',
+    of: flag('ct_orig_tuple6'),
+  },
+  ct_flush: {
+    use: 'a Service’s stale connections are deleted by zone and tuple (NXT_CT_FLUSH, ADR 24)',
+    without: 'UDP clients of a Service keep sending to a removed endpoint until they pause',
+    of: flag('ct_flush'),
+  },
+  ct_clear: { use: 'not used', of: flag('ct_clear') },
+  ct_timeout: { use: 'not used: connection timeouts are the tracker’s defaults', of: flag('ct_timeout') },
+  ct_zero_snat: { use: 'not used', of: flag('ct_zero_snat') },
+  ct_eventmask: { use: 'spares listeners of connection events', of: flag('ct_eventmask') },
+  sctp: {
+    use: 'Services of SCTP; without it their ports are not served, and each such Service says so. Policies hold without it too (ADR 56)',
+    of: ({ tracksSctp }) => tracksSctp,
+  },
+  groups_select: { use: 'a Service’s endpoints', without: 'Services fail', of: ({ groups }) => bit(groups?.types, 1) },
+  groups_max: { use: 'one for each Service port, and more for large ones', of: ({ groups }) => groups?.maxSelectGroups },
+  max_hash_alg: { use: 'dp_hash of groups: 0 is the kernel’s own hash, 1 adds a symmetric one', of: number('max_hash_alg') },
+  meters_max: {
+    use: 'egress limits of pods and what isolated ones may open to Services, one meter each',
+    of: ({ meters }) => meters?.maxMeters,
+  },
+  meters_kbps: { use: 'egress limits of pods, in bits', of: ({ meters }) => bit(meters?.capabilities, 0) },
+  meters_pktps: {
+    use: 'what a pod that policy isolates may open to Services, in packets; one meter each',
+    without: 'a pod that is denied may fill the connection tracker by asking Services',
+    of: ({ meters }) => bit(meters?.capabilities, 1),
+  },
+  meters_burst: { use: 'burst size of both', of: ({ meters }) => bit(meters?.capabilities, 2) },
+  checksums: {
+    use: 'pods may leave checksums to the device; otherwise, the agent turns that off in every pod',
+    of: ({ fillsChecksums }) => fillsChecksums,
+  },
+  geneve: { use: '`tunnelType: geneve`', of: link('geneve') },
+  vxlan: { use: '`tunnelType: vxlan`', of: link('vxlan') },
+  gre: { use: '`tunnelType: gre`', of: link('gre') },
+  ip6gre: { use: '`tunnelType: gre` where nodes have no IPv4 address, on the kernel’s data path', of: link('ip6gre') },
+  tnl_push_pop: { use: 'OVS itself adds tunnel headers; otherwise the kernel’s tunnels do', of: flag('tnl_push_pop') },
+  masked_set_action: { use: 'parts of a field are set without matching the rest: fewer megaflows', of: flag('masked_set_action') },
+  nd_ext: { use: 'not used: neighbour advertisements are rewritten without it', of: flag('nd_ext') },
+  ufid: { use: 'megaflows are named by number, which saves work', of: flag('ufid') },
+  clone: { use: 'not used', of: flag('clone') },
+  sample_nesting: { use: 'not used', of: flag('sample_nesting') },
+  trunc: { use: 'not used', of: flag('trunc') },
+  check_pkt_len: { use: 'not used', of: flag('check_pkt_len') },
+  explicit_drop_action: { use: 'drops are counted by reason', of: flag('explicit_drop_action') },
+  lb_output_action: { use: 'not used (bonds)', of: flag('lb_output_action') },
+  add_mpls: { use: 'not used', of: flag('add_mpls') },
+  max_mpls_depth: { use: 'not used', of: number('max_mpls_depth') },
+  max_vlan_headers: { use: 'tagged frames are dropped before this matters', of: number('max_vlan_headers') },
+} as const satisfies Readonly<Record<string, FeatureRow>>;
+
+type DatapathFeature = keyof typeof datapathFeatures;
+
+/** The capabilities of a datapath: `null` is what it did not report. */
+export type DatapathCapabilities = Readonly<Record<DatapathFeature, boolean | number | null>>;
+
+export function capabilitiesOf(facts: DatapathFacts): DatapathCapabilities {
+  const entries = Object.entries<FeatureRow>(datapathFeatures).map(([name, { of }]) => [name, of(facts) ?? null] as const);
+  return Object.fromEntries(entries) as DatapathCapabilities;
+}
+
+/** A capability known to be missing, and its effect on traffic. */
+export interface MissingFeature {
+  readonly feature: string;
+  readonly consequence: string;
+}
+
+export function missingIn(abilities: DatapathCapabilities): MissingFeature[] {
+  return Object.entries<FeatureRow>(datapathFeatures).flatMap(([feature, { without }]) =>
+    without !== undefined && abilities[feature as DatapathFeature] === false ? [{ feature, consequence: without }] : [],
+  );
+}

@@ -1,0 +1,64 @@
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { errnoOf } from '../../../netlink/errno.ts';
+import { type KernelDatapath, listKernelDatapaths } from '../../../netlink/kernel-datapath.ts';
+import { NetlinkSocket } from '../../../netlink/socket.ts';
+import { readSysctl } from '../../../netlink/sysctl.ts';
+import { askDaemonNumbers, type NumberCommand } from './daemon-numbers.ts';
+
+/** How full a table of tracked connections is. Both families share it. */
+export interface ConnectionTable {
+  /** `kernel`: of the node's network namespace, also of pods on the kernel's data path; `userspace`: of pods on the userspace data path. */
+  readonly table: 'kernel' | 'userspace';
+  readonly entries: number;
+  /** Above it, packets of new connections are dropped. */
+  readonly limit: number;
+}
+
+/** The load of the datapath at this moment. Absent is what this datapath does not report. */
+export interface DatapathLoad extends Partial<Pick<KernelDatapath, 'hits' | 'misses' | 'lost' | 'megaflows' | 'masks'>> {
+  readonly connections: readonly ConnectionTable[];
+}
+
+/** ovs-appctl(8) of dpctl: "Prints the current number of connection entries", "the maximum"; and counters of ovs-vswitchd's own coverage. */
+const userspaceNumbers = [
+  { command: 'dpctl/ct-get-nconns' },
+  { command: 'dpctl/ct-get-maxconns' },
+  { command: 'coverage/read-counter', arguments: ['datapath_drop_upcall_error'] },
+  { command: 'coverage/read-counter', arguments: ['datapath_drop_lock_error'] },
+] as const satisfies readonly NumberCommand[];
+
+/** @throws SeineError `UNAVAILABLE` if the switch does not answer; `CANCELLED` */
+export async function readDatapathLoad(type: 'system' | 'netdev', ovsRunDir: string, signal: AbortSignal): Promise<DatapathLoad> {
+  const kernel = kernelConnections();
+  if (type === 'netdev') return await userspaceLoad(ovsRunDir, kernel, signal);
+  const { name: _, ...counters } = kernelDatapath() ?? { name: '' };
+  return { ...counters, connections: kernel };
+}
+
+async function userspaceLoad(ovsRunDir: string, kernel: readonly ConnectionTable[], signal: AbortSignal): Promise<DatapathLoad> {
+  const [entries, limit, refused, busy] = await askDaemonNumbers(ovsRunDir, userspaceNumbers, signal);
+  const lost = refused === undefined && busy === undefined ? {} : { lost: (refused ?? 0) + (busy ?? 0) };
+  const table: ConnectionTable[] = entries === undefined || limit === undefined ? [] : [{ table: 'userspace', entries, limit }];
+  return { ...lost, connections: [...kernel, ...table] };
+}
+
+function kernelDatapath(): KernelDatapath | undefined {
+  const socket = NetlinkSocket.open({ protocol: 'generic' });
+  try {
+    return listKernelDatapaths(socket).find(({ name }) => name === 'ovs-system');
+  } finally {
+    socket.close();
+  }
+}
+
+/** Of this process's network namespace; none if nothing is tracked there. */
+function kernelConnections(): readonly ConnectionTable[] {
+  try {
+    const read = (name: string) => Number(readSysctl(['net', 'netfilter', name]));
+    return [{ table: 'kernel', entries: read('nf_conntrack_count'), limit: read('nf_conntrack_max') }];
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'count tracked connections');
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}

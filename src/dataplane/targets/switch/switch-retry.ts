@@ -1,0 +1,101 @@
+import { pause } from '../../../base/async/pause.ts';
+import { Doorbell } from '../../../base/async/wake-signal.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { SwitchDatabase } from './switch-database.ts';
+
+/** Before each try (ms); doubled each time. A switch that starts is there sooner, as a rule. */
+const pauses = { first: 500, longest: 30_000 } as const;
+/** As ovs-vswitchd writes EBUSY. Other errors do not pass by themselves, or their owner looks after them. */
+const busy = 'Device or resource busy';
+
+interface SwitchRetryOptions {
+  readonly database: Pick<SwitchDatabase, 'tables' | 'transact' | 'onChange'>;
+  readonly bridge: string;
+  /** Name of the OVSDB lock without which nothing is written. */
+  readonly lock: string;
+  /** The switch is told to try again. */
+  readonly tried?: (cause: string) => void;
+}
+
+/**
+ * Has ovs-vswitchd try again what it could not open. One that was killed may have its taps still when the next one wants them:
+ * that one makes no bridge, or leaves an interface out, and looks again when its configuration changes, and not before.
+ *
+ * It is told by `next_cfg` (ovs-vswitchd.conf.db(5)), which changes nothing else, and only once it has read what it was told before: a switch that
+ * is not there is told once.
+ */
+export class SwitchRetry {
+  readonly #options: SwitchRetryOptions;
+  readonly #bell = new Doorbell();
+  #isBridgeAway = false;
+
+  /** Listens until `signal`. */
+  constructor(options: SwitchRetryOptions, signal: AbortSignal) {
+    this.#options = options;
+    options.database.onChange((changes) => {
+      const isNews = changes.some((change) => change.table === 'Bridge' || (change.table === 'Interface' && isBusy(change.after)));
+      if (isNews) this.#bell.ring();
+    }, signal);
+  }
+
+  /** The bridge cannot be reached. */
+  bridgeAway(): void {
+    this.#isBridgeAway = true;
+    this.#bell.ring();
+  }
+
+  bridgeUp(): void {
+    this.#isBridgeAway = false;
+  }
+
+  /** Until `signal`. @throws SeineError of a bug */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#bell.wait(signal);
+      await this.#untilOpened(signal);
+    }
+  }
+
+  async #untilOpened(signal: AbortSignal): Promise<void> {
+    for (let waitMs: number = pauses.first; this.#lacks() !== undefined; waitMs = Math.min(2 * waitMs, pauses.longest)) {
+      await pause(waitMs, signal);
+      const cause = this.#lacks();
+      if (signal.aborted || cause === undefined) return;
+      await this.#tryAgain(cause, signal);
+    }
+  }
+
+  #lacks(): string | undefined {
+    const { Bridge, Interface } = this.#options.database.tables;
+    if (this.#isBridgeAway && Bridge.find('name', this.#options.bridge)) return 'the bridge is not there';
+    for (const row of Interface.rows()) if (isBusy(row)) return row.error;
+    return undefined;
+  }
+
+  async #tryAgain(cause: string, signal: AbortSignal): Promise<void> {
+    const { database, lock, tried } = this.#options;
+    const { Open_vSwitch: root } = database.tables;
+    const [told] = root.rows();
+    if (!told) return;
+    const hasRead = told.cur_cfg >= told.next_cfg;
+    try {
+      if (hasRead) {
+        await database.transact((tx) => {
+          tx.assertLock(lock);
+          tx.mutate('Open_vSwitch', [], ['next_cfg', '+=', 1n]);
+        }, signal);
+        tried?.(cause);
+      }
+      const wanted = hasRead ? told.next_cfg + 1n : told.next_cfg;
+      await root.when(told._uuid, (now) => (!now || now.cur_cfg >= wanted ? true : undefined), signal);
+    } catch (thrown) {
+      // Another agent has the lock, or the database is away: it is looked at again.
+      const error = SeineError.from(thrown, 'have the switch try again');
+      if (error.remedy === 'crash') throw error;
+    }
+  }
+}
+
+function isBusy(row: { readonly error?: string | undefined } | undefined): boolean {
+  return row?.error?.includes(busy) ?? false;
+}

@@ -1,0 +1,123 @@
+import type { SeineError } from '../../base/errors/seine-error.ts';
+import { DesiredState } from '../reconcile/desired-state.ts';
+import { Reconciler } from '../reconcile/reconciler.ts';
+import type { ReconcilerEvents, ReconcilerOptions } from '../reconcile/reconciler-options.ts';
+import type { Target } from '../reconcile/target.ts';
+import { type BridgeKey, type BridgeValue, depthOfKey, tableOfKey } from './bridge/bridge-entry.ts';
+import { bridgeFront } from './bridge/entry-flows.ts';
+import type { RowPacking } from './bridge/row-packing.ts';
+import type { FirewallKey } from './host/firewall-target.ts';
+import { type HostEntry, type HostKey, sameHostEntry } from './host/host-entry.ts';
+import type { SettingKey } from './host/setting-key.ts';
+import { type LinkEntry, type LinkKey, sameLinkEntry } from './links/link-entry.ts';
+import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch/switch-entry.ts';
+
+/** What each part of the node holds. */
+interface PartEntries {
+  readonly bridge: readonly [BridgeKey, BridgeValue];
+  readonly switch: readonly [SwitchKey, SwitchEntry];
+  readonly host: readonly [HostKey, HostEntry];
+  readonly firewall: readonly [FirewallKey, string];
+  /** Settings of the kernel. */
+  readonly settings: readonly [SettingKey, string];
+  /** Pods' pairs of interfaces. */
+  readonly links: readonly [LinkKey, LinkEntry];
+}
+
+export type TargetName = keyof PartEntries;
+export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'];
+
+export type NodeTargets = { readonly [P in TargetName]: Target<PartEntries[P][0], PartEntries[P][1]> };
+type DesiredParts = { readonly [P in TargetName]: DesiredState<PartEntries[P][0], PartEntries[P][1]> };
+export type PartReconcilers = { readonly [P in TargetName]: Reconciler<PartEntries[P][0], PartEntries[P][1]> };
+
+export interface NodeStateEvents {
+  round(part: TargetName, result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
+  failure(part: TargetName, error: SeineError): void;
+  recovered?(part: TargetName): void;
+  refused(part: TargetName, owner: string, error: SeineError): void;
+  accepted?(part: TargetName, owner: string): void;
+  drift(part: TargetName, keys: readonly string[]): void;
+  repaired(part: TargetName, tookMs: number): void;
+}
+
+/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms for a batch of other owners that was sent before its own, and where pods come one after another 4 ms (computed). */
+const batchSizes: Readonly<Record<TargetName, number>> = {
+  bridge: 500,
+  switch: 64,
+  host: 500,
+  firewall: 1_000,
+  settings: 64,
+  // Each is made by itself: none waits for another, and none is tried again because another was refused.
+  links: 1,
+};
+
+/** With each bundle, ovs-vswitchd looks at all of its ports and flows: pods that come together have theirs in few. */
+const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
+
+/** It looks before it writes. Pairs that are made together have ports that are plugged in together, which costs ovs-vswitchd little more than one. */
+const ofLinks = { refusals: 'certain', sideBySide: 64 } as const;
+
+const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
+
+/** Nothing is wanted yet. @param packings rows that are kept packed, by the bridge's target as well; others are kept as flows are */
+export function desiredParts(packings: readonly RowPacking[]): DesiredParts {
+  return {
+    // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
+    bridge: new DesiredState({
+      equal: equalStrings,
+      kindOf: tableOfKey,
+      packings,
+      isUrgent: (owner) => owner.startsWith('pod/') || owner.startsWith('subject/'),
+      isShared: (owner) => owner.startsWith('endpoint/') || owner.startsWith('service/source-ranges:'),
+    }),
+    switch: new DesiredState({ equal: sameSwitchEntry }),
+    host: new DesiredState({ equal: sameHostEntry }),
+    firewall: new DesiredState({ equal: equalStrings }),
+    settings: new DesiredState({ equal: equalStrings }),
+    links: new DesiredState({ equal: sameLinkEntry, isUrgent: () => true }),
+  };
+}
+
+/** What keeps each target equal to what is wanted of it. @param blockedBy as of each */
+export function partReconcilers(
+  wanted: DesiredParts,
+  targets: NodeTargets,
+  events: NodeStateEvents,
+  blockedBy: () => string | undefined,
+): PartReconcilers {
+  const reconciler = <K extends string, V>(
+    part: TargetName,
+    desired: DesiredState<K, V>,
+    target: Target<K, V>,
+    equal: (a: V, b: V) => boolean,
+    more: Pick<ReconcilerOptions<K, V>, 'batchSizeBesideUrgent' | 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
+  ): Reconciler<K, V> =>
+    new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
+  return {
+    bridge: reconciler('bridge', wanted.bridge, targets.bridge, equalStrings, ofBridge),
+    switch: reconciler('switch', wanted.switch, targets.switch, sameSwitchEntry),
+    host: reconciler('host', wanted.host, targets.host, sameHostEntry),
+    firewall: reconciler('firewall', wanted.firewall, targets.firewall, equalStrings),
+    settings: reconciler('settings', wanted.settings, targets.settings, equalStrings),
+    links: reconciler('links', wanted.links, targets.links, sameLinkEntry, ofLinks),
+  };
+}
+
+function common<K extends string>(name: TargetName, events: NodeStateEvents) {
+  const reported: ReconcilerEvents<K> = {
+    round: (result) => events.round(name, result),
+    failure: (error) => events.failure(name, error),
+    recovered: () => events.recovered?.(name),
+    refused: (owner, error) => events.refused(name, owner, error),
+    accepted: (owner) => events.accepted?.(name, owner),
+    drift: (keys) => events.drift(name, keys),
+    repaired: (tookMs) => events.repaired(name, tookMs),
+  };
+  return { name, events: reported, backoffMs, now: () => performance.now() };
+}
+
+/** 50 ms, doubling, to 5 s: a peer that restarts is back within the second, and a broken one is not flooded with attempts. */
+function backoffMs(failures: number): number {
+  return Math.min(5_000, 50 * 2 ** Math.min(failures - 1, 10)) * (0.75 + Math.random() / 2);
+}

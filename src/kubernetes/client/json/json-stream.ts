@@ -1,0 +1,75 @@
+import type { LoopTurns } from '../../../base/async/loop-turns.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { JsonCutter, type JsonLimits, type JsonShape } from './json-cutter.ts';
+
+/**
+ * An API object may have 1.5 MiB in etcd, as protobuf; as JSON a NetworkPolicy is up to three times that. One that cannot be read isolates
+ * nobody, so the limit is above all that an API server serves. Nothing else can run while an object is parsed, 10 ms for each MiB.
+ * Depth: no object we read is deeper than some 15.
+ */
+export const apiLimits: JsonLimits = { maxValueBytes: 8 * 1024 * 1024, maxDepth: 64, maxEnvelopeBytes: 256 * 1024 };
+
+/** A value that was there but is not known, because a limit forbade to read it. */
+export interface Unreadable {
+  readonly why: 'too large' | 'too deep' | 'no JSON';
+  readonly bytes: number;
+}
+
+export interface JsonSink {
+  readonly limits: JsonLimits;
+  readonly turns: LoopTurns;
+  /** Each value as it arrives. Synchronous, so that a value is freed before the next is parsed. */
+  readonly onValue: (value: unknown) => void;
+  readonly onUnreadable: (what: Unreadable) => void;
+  /** Whether a value is known from its octets, and need not be parsed. */
+  readonly isKnown?: (octets: Buffer) => boolean;
+  /** After the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */
+  readonly onPause?: () => void;
+}
+
+/**
+ * Reads a stream of JSON values, or the elements of `items` of one large object, and never holds the loop longer than it takes
+ * to parse one value.
+ *
+ * @returns for `list` the object without its items; for `values` undefined
+ * @throws SeineError `PROTOCOL` if the stream is not JSON of that shape, or ends inside a value; and whatever reading throws
+ */
+export async function readJson(shape: JsonShape, chunks: AsyncIterable<Uint8Array>, sink: JsonSink): Promise<unknown> {
+  const cutter = new JsonCutter(shape, sink.limits);
+  for await (const chunk of chunks) {
+    for (const cut of cutter.push(chunk)) {
+      if ('bytes' in cut) deliver(cut.bytes, sink);
+      else sink.onUnreadable({ why: cut.skipped, bytes: cut.length });
+      if (sink.turns.due) await sink.turns.next();
+    }
+    sink.onPause?.();
+    if (sink.turns.due) await sink.turns.next();
+  }
+  const envelope = cutter.end();
+  return envelope === undefined ? undefined : parseJson(envelope);
+}
+
+function deliver(bytes: Uint8Array, sink: JsonSink): void {
+  if (sink.isKnown?.(bufferOf(bytes))) return;
+  let value: unknown;
+  try {
+    value = parseJson(bytes);
+  } catch {
+    sink.onUnreadable({ why: 'no JSON', bytes: bytes.length });
+    return;
+  }
+  sink.onValue(value);
+}
+
+/** @throws SeineError `PROTOCOL` */
+export function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(bufferOf(bytes).toString('utf8'));
+  } catch (cause) {
+    throw new SeineError('PROTOCOL', 'the server sent something that is not JSON', { context: { bytes: bytes.length }, cause });
+  }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}

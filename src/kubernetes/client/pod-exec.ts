@@ -1,0 +1,176 @@
+import { type ClientRequest, type IncomingMessage, Agent as PlainAgent } from 'node:http';
+import { Agent } from 'node:https';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { type RawData, WebSocket } from 'ws';
+import * as z from 'zod';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { KubeAccess, KubeCredentials } from './config.ts';
+import { refusal, segment } from './http-client.ts';
+
+interface PodExecRequest {
+  readonly namespace: string;
+  readonly pod: string;
+  readonly container: string;
+  /** The program and its arguments; there is no shell. */
+  readonly command: readonly string[];
+}
+
+interface PodExecResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+}
+
+/** Newest first; the server takes the first that it knows. In both, the first octet of a message names a channel. */
+const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
+const channels = { stdout: 1, stderr: 2, status: 3 } as const;
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+
+/** What ends the channels: a `metav1.Status`, with the exit code among its causes if the program ran. */
+const statusSchema = z.object({
+  status: z.string(),
+  message: z.string().catch(''),
+  details: z
+    .object({ causes: z.array(z.object({ reason: z.string().catch(''), message: z.string().catch('') })).catch([]) })
+    .catch({ causes: [] }),
+});
+
+/**
+ * Runs programs in containers through the API server, with the caller's own rights: `create` and `get` of `pods/exec`.
+ *
+ * Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/, "connect GET requests to exec of Pod", and
+ * k8s.io/streaming/pkg/httpstream/wsstream for the channels.
+ */
+export class PodExec {
+  readonly #access: KubeAccess;
+  readonly #userAgent: string;
+  /** Keeps no connection, for each ends with its program; but sessions of TLS, which make the next one cheaper. */
+  readonly #agent: Agent | PlainAgent;
+  #context: { readonly of: KubeCredentials['tls']; readonly made: SecureContext } | undefined;
+
+  constructor(access: KubeAccess, userAgent: string) {
+    this.#access = access;
+    this.#userAgent = userAgent;
+    this.#agent = access.server.protocol === 'https:' ? new Agent({ keepAlive: false }) : new PlainAgent({ keepAlive: false });
+  }
+
+  /**
+   * @param signal aborts the program, too, as far as its container's runtime does that
+   * @throws SeineError `REFUSED` if the API server or the runtime does not run it, `UNAVAILABLE` if there is no whole answer (it may have
+   *   run), `PROTOCOL` for more than 16 MiB, `CANCELLED` when the signal aborted
+   */
+  async run(request: PodExecRequest, signal: AbortSignal): Promise<PodExecResult> {
+    const { headers, tls } = await this.#access.credentials();
+    signal.throwIfAborted();
+    const url = urlOf(this.#access.server, request);
+    const agent = this.#agent;
+    const socket = new WebSocket(url, protocols, {
+      ...tls,
+      ...(url.protocol === 'wss:' ? { secureContext: this.#secureContext(tls) } : {}),
+      agent,
+      headers: { ...headers, 'User-Agent': this.#userAgent },
+      perMessageDeflate: false,
+      maxPayload: OUTPUT_BYTES_MAX,
+    });
+    const abort = (): void => socket.terminate();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      return await this.#answerOn(socket, url.pathname);
+    } catch (thrown) {
+      if (signal.aborted) throw abortedBy(signal);
+      throw thrown;
+    } finally {
+      signal.removeEventListener('abort', abort);
+      socket.terminate();
+    }
+  }
+
+  /** One for all connections: to read certificates takes as long as to shake hands, and as much memory until it is collected. */
+  #secureContext(tls: KubeCredentials['tls']): SecureContext {
+    if (this.#context?.of !== tls) this.#context = { of: tls, made: createSecureContext(tls) };
+    return this.#context.made;
+  }
+
+  #answerOn(socket: WebSocket, path: string): Promise<PodExecResult> {
+    const heard: Heard = { stdout: [], stderr: [], status: [], bytes: 0 };
+    return new Promise((resolve, reject) => {
+      socket.on('message', (data) => {
+        if (!hear(heard, data)) reject(new SeineError('PROTOCOL', `the answer has more than ${OUTPUT_BYTES_MAX} bytes`));
+      });
+      socket.on('unexpected-response', (request: ClientRequest, response: IncomingMessage) => {
+        if (response.statusCode === 401) this.#access.invalidate();
+        void refusal({ method: 'GET', path }, response)
+          .then(reject)
+          .finally(() => request.destroy());
+      });
+      socket.on('error', (cause) =>
+        reject(new SeineError('UNAVAILABLE', `no whole answer from the API server: ${cause.message}`, { cause })),
+      );
+      // Channels are not in order with each other: all has come once the connection has ended, not when the status is there.
+      socket.on('close', () => {
+        try {
+          resolve(resultOf(heard));
+        } catch (thrown) {
+          reject(thrown);
+        }
+      });
+    });
+  }
+}
+
+function urlOf(server: URL, { namespace, pod, container, command }: PodExecRequest): URL {
+  const url = new URL(server);
+  url.protocol = server.protocol === 'https:' ? 'wss:' : 'ws:';
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/api/v1/namespaces/${segment(namespace)}/pods/${segment(pod)}/exec`;
+  url.search = new URLSearchParams([
+    ...command.map((word): [string, string] => ['command', word]),
+    ['container', container],
+    ['stdout', 'true'],
+    ['stderr', 'true'],
+  ]).toString();
+  return url;
+}
+
+interface Heard {
+  readonly stdout: Uint8Array[];
+  readonly stderr: Uint8Array[];
+  readonly status: Uint8Array[];
+  bytes: number;
+}
+
+/** @returns false if it is too much */
+function hear(heard: Heard, data: RawData): boolean {
+  const message = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Uint8Array);
+  heard.bytes += message.length;
+  const name = (['stdout', 'stderr', 'status'] as const).find((each) => channels[each] === message[0]);
+  if (name !== undefined) heard[name].push(message.subarray(1));
+  return heard.bytes <= OUTPUT_BYTES_MAX;
+}
+
+/** @throws SeineError `UNAVAILABLE` if it was not said how the program ended, `REFUSED` if it did not run */
+function resultOf({ stdout, stderr, status }: Heard): PodExecResult {
+  const said = statusSchema.safeParse(parsed(text(status)));
+  if (!said.success) throw new SeineError('UNAVAILABLE', 'the answer breaks off');
+  const { status: outcome, message, details } = said.data;
+  const exit = details.causes.find(({ reason }) => reason === 'ExitCode');
+  const exitCode = outcome === 'Success' ? 0 : Number(exit?.message ?? Number.NaN);
+  if (!Number.isInteger(exitCode)) throw new SeineError('REFUSED', `the program was not run: ${message.slice(0, 300)}`);
+  return { stdout: text(stdout), stderr: text(stderr), exitCode };
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined; // the answer broke off before, or within it
+  }
+}
+
+function text(pieces: readonly Uint8Array[]): string {
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+function abortedBy(signal: AbortSignal): SeineError {
+  const late = signal.reason instanceof Error && signal.reason.name === 'TimeoutError';
+  return late ? new SeineError('UNAVAILABLE', 'no answer in time') : new SeineError('CANCELLED', 'exec', { cause: signal.reason });
+}

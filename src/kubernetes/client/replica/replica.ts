@@ -1,0 +1,176 @@
+import { EventEmitter, once } from 'node:events';
+import { isDeepStrictEqual } from 'node:util';
+import { notifyAll } from '../../../base/async/notify-all.ts';
+import { compareVersions } from '../reflector/reflector-machine.ts';
+
+/** A read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
+export interface Replica<T> {
+  readonly size: number;
+  get(key: string): T | undefined;
+  /** In no particular order. */
+  entries(): IterableIterator<readonly [string, T]>;
+  /** Whether the API server has confirmed the copy since this process began. Until then it may be what an earlier one stored. */
+  readonly synced: boolean;
+  whenSynced(signal: AbortSignal): Promise<void>;
+  /**
+   * Calls back with the keys whose value may have changed; the state is to be read again then. Also calls back, perhaps with no
+   * keys, when the copy becomes synced. Synchronous: mark and return. A listener that throws ends the owner of the copy.
+   *
+   * @returns a function that ends the subscription
+   */
+  subscribe(listener: (keys: ReadonlySet<string>) => void): () => void;
+}
+
+/** One object as the server last showed it; without value if we have no use for it. */
+export interface Held<T> {
+  readonly version: string;
+  readonly value: T;
+}
+
+/** Deleted keys remembered, so that an older event that comes late does not bring the object back. */
+const MAX_TOMBSTONES = 1_024;
+
+const nothing: ReadonlyMap<string, string> = new Map();
+
+/** The replica that a reflector fills. Changes are announced by {@link flush}, so that many become one call. */
+export class ReplicaStore<T> implements Replica<T> {
+  #objects = new Map<string, Held<T>>();
+  readonly #tombstones = new Map<string, string>();
+  readonly #listeners = new Set<(keys: ReadonlySet<string>) => void>();
+  readonly #syncs = new EventEmitter().setMaxListeners(0);
+  #dirty = new Set<string>();
+  #synced = false;
+  #ignored = 0;
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  /** Events that were duplicates or came too late. */
+  get ignored(): number {
+    return this.#ignored;
+  }
+
+  get(key: string): T | undefined {
+    return this.#objects.get(key)?.value;
+  }
+
+  *entries(): IterableIterator<readonly [string, T]> {
+    for (const [key, held] of this.#objects) yield [key, held.value];
+  }
+
+  /** What is held, with versions; for storage. */
+  held(): ReadonlyMap<string, Held<T>> {
+    return this.#objects;
+  }
+
+  async whenSynced(signal: AbortSignal): Promise<void> {
+    if (!this.#synced) await once(this.#syncs, 'synced', { signal });
+  }
+
+  subscribe(listener: (keys: ReadonlySet<string>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Takes what an earlier process stored. For an empty store. */
+  restore(objects: ReadonlyMap<string, Held<T>>): void {
+    this.#objects = new Map(objects);
+    this.#dirty = new Set(objects.keys());
+    this.flush();
+  }
+
+  /** A held object for a snapshot; the one we have if the value is equal, so that nothing is kept twice. */
+  reuse(key: string, version: string, value: T): Held<T> {
+    const old = this.#objects.get(key);
+    if (!old || !isDeepStrictEqual(old.value, value)) return { version, value };
+    return old.version === version ? old : { version, value: old.value };
+  }
+
+  /** An object was added or changed, if `version` is news. */
+  put(key: string, version: string, value: T): void {
+    if (this.#isOld(key, version)) return;
+    this.#tombstones.delete(key);
+    const old = this.#objects.get(key);
+    const held = this.reuse(key, version, value);
+    this.#objects.set(key, held);
+    if (held.value !== old?.value) this.#dirty.add(key);
+  }
+
+  /** An object is gone (or no longer of use), if `version` is news. Servers give the version of the deletion, or the object's last. */
+  remove(key: string, version: string): void {
+    const old = this.#objects.get(key);
+    const known = old?.version ?? this.#tombstones.get(key);
+    if (known !== undefined && (compareVersions(version, known) ?? 0) < 0) {
+      this.#ignored++;
+      return;
+    }
+    this.#bury(key, version);
+    if (this.#objects.delete(key)) this.#dirty.add(key);
+  }
+
+  /** How many objects are held that `next` does not have. */
+  missingFrom(next: { has(key: string): boolean }): number {
+    let missing = 0;
+    for (const key of this.#objects.keys()) if (!next.has(key)) missing++;
+    return missing;
+  }
+
+  /**
+   * Holds exactly `next` from now on, whose values came through {@link reuse}; in one step, so that no reader sees half of it.
+   *
+   * @param gone what the snapshot said is gone, and the version of that
+   */
+  replace(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
+    for (const [key, { value }] of next) if (this.#objects.get(key)?.value !== value) this.#dirty.add(key);
+    for (const key of this.#objects.keys()) if (!next.has(key)) this.#dirty.add(key);
+    this.#objects = next;
+    this.#tombstones.clear(); // a snapshot may restart versions, after a restore of etcd
+    for (const [key, version] of gone) this.#bury(key, version);
+  }
+
+  /** As {@link replace}, but keeps what `next` does not have and nothing said is gone. */
+  merge(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
+    const merged = new Map(this.#objects);
+    for (const [key, held] of next) merged.set(key, held);
+    for (const key of gone.keys()) merged.delete(key);
+    this.replace(merged, gone);
+  }
+
+  markSynced(): void {
+    if (this.#synced) return;
+    this.#synced = true;
+    this.#announce();
+    this.#syncs.emit('synced');
+  }
+
+  flush(): void {
+    if (this.#dirty.size > 0) this.#announce();
+  }
+
+  #bury(key: string, version: string): void {
+    this.#tombstones.delete(key);
+    this.#tombstones.set(key, version);
+    for (const oldest of this.#tombstones.keys()) {
+      if (this.#tombstones.size <= MAX_TOMBSTONES) break;
+      this.#tombstones.delete(oldest);
+    }
+  }
+
+  #announce(): void {
+    const keys = this.#dirty;
+    this.#dirty = new Set();
+    notifyAll(this.#listeners, keys);
+  }
+
+  #isOld(key: string, version: string): boolean {
+    const known = this.#objects.get(key)?.version ?? this.#tombstones.get(key);
+    const old = known !== undefined && (compareVersions(version, known) ?? 1) <= 0;
+    if (old) this.#ignored++;
+    return old;
+  }
+}

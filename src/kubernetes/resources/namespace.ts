@@ -1,0 +1,22 @@
+import * as z from 'zod';
+import { logAnnotation, parseObject, type Resource, stringMap } from '../client/resource.ts';
+
+/** A Namespace, for selectors of namespaces. */
+export interface Namespace {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Annotation `seine.dev/log`, the beginning of it; absent if there is none. */
+  readonly log?: string;
+}
+
+const schema = z.object({ metadata: z.object({ name: z.string(), labels: stringMap, annotations: stringMap }) });
+
+export const namespaces: Resource<Namespace> = {
+  kind: 'Namespace',
+  path: '/api/v1/namespaces',
+  revision: 2,
+  project: (raw) => {
+    const { name, labels, annotations } = parseObject(schema, raw).metadata;
+    return { name, labels: labels ?? {}, ...logAnnotation(annotations) };
+  },
+};

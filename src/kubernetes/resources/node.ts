@@ -1,0 +1,144 @@
+import * as z from 'zod';
+import { ipText, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
+
+/** A Node, as its peers and its own agent need it. Addresses and networks are canonical text. */
+export interface Node {
+  readonly name: string;
+  readonly uid: string;
+  /** One per family, where an API server checks it; empty until a controller allocates them. */
+  readonly podCidrs: readonly string[];
+  /** What else `spec.podCIDRs` has that cannot be used, in words; absent if nothing. */
+  readonly refusedPodCidrs?: readonly string[];
+  /** What else `status.addresses` has that is not used, in words; absent if nothing. */
+  readonly refusedAddresses?: readonly string[];
+  /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
+  readonly internalIps: readonly string[];
+  /** The same of type ExternalIP, which need not be on any interface of the node; absent if there is none. */
+  readonly externalIps?: readonly string[];
+  /** Label `topology.kubernetes.io/zone`. */
+  readonly zone?: string;
+  /** Annotation `seine.dev/policy-mode` as it is written, and no more of it than can be a mode and a few characters; absent if there is none. */
+  readonly policyMode?: string;
+  /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
+  readonly createdAt?: string;
+  readonly deleting: boolean;
+  /** Taint `ToBeDeletedByClusterAutoscaler`; absent if it has none. */
+  readonly toBeDeleted?: true;
+  /** Condition `NetworkUnavailable`; absent if it was never set. */
+  readonly networkUnavailable?: boolean;
+}
+
+/** Pod networks of a Node. The API server accepts one per family. */
+const NETWORKS_MAX = 16;
+/** Addresses of one type and family: a node has a few. */
+const ADDRESSES_MAX = 128;
+/** Reasons kept of one list. */
+const REASONS_MAX = 5;
+
+/** So much of an annotation that is no mode is kept, to be shown. */
+const MODE_SHOWN_MAX = 32;
+
+/** Gives an InternalIP or ExternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
+const nodeIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
+  if (type !== 'InternalIP' && type !== 'ExternalIP') return undefined;
+  const parsed = ipText.safeParse(address);
+  if (parsed.success) return { type, ip: parsed.data };
+  if (type === 'ExternalIP') return undefined; // no tunnel goes there, and no pod is served by it
+  context.issues.push(
+    ...parsed.error.issues.map(({ message }) => ({ code: 'custom' as const, message, path: ['address'], input: address })),
+  );
+  return z.NEVER;
+});
+
+const oneNetwork = z
+  .string()
+  .nullish()
+  .transform((text): string[] | null | undefined => (text ? [text] : undefined))
+  .pipe(networkList);
+
+const schema = z.object({
+  metadata: z.object({
+    name: z.string(),
+    uid: z.string(),
+    labels: stringMap,
+    annotations: stringMap,
+    creationTimestamp: z.string().nullish(),
+    deletionTimestamp: z.string().nullish(),
+  }),
+  spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList, taints: z.unknown().optional() }).nullish(),
+  status: z.object({ addresses: listOf(nodeIp), conditions: z.unknown().optional() }).nullish(),
+});
+
+export const nodes: Resource<Node> = {
+  kind: 'Node',
+  path: '/api/v1/nodes',
+  revision: 5,
+  project: (raw) => {
+    const { metadata, spec, status } = parseObject(schema, raw);
+    const { cidrs, refused } = networksOf(spec);
+    const of = (type: string) =>
+      firstOfFamilies((status?.addresses ?? []).flatMap((address) => (address?.type === type ? [address.ip] : [])));
+    const [internal, external] = [of('InternalIP'), of('ExternalIP')];
+    const refusedAddresses = [...internal.refused, ...external.refused];
+    const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
+    const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
+    return {
+      name: metadata.name,
+      uid: metadata.uid,
+      podCidrs: cidrs.slice(0, NETWORKS_MAX),
+      ...boundedRefusals(cidrs, refused),
+      ...(refusedAddresses.length > 0 ? { refusedAddresses } : {}),
+      internalIps: internal.ips,
+      ...(external.ips.length > 0 ? { externalIps: external.ips } : {}),
+      ...(zone === undefined ? {} : { zone }),
+      ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
+      ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
+      deleting: typeof metadata.deletionTimestamp === 'string',
+      ...(isToBeDeleted(spec?.taints) ? { toBeDeleted: true as const } : {}),
+      ...networkCondition(status?.conditions),
+    };
+  },
+};
+
+/** `podCIDR` is the first of `podCIDRs`, for who knows but one. */
+function networksOf(spec: z.output<typeof schema>['spec']): Networks {
+  const { podCIDRs = noNetworks, podCIDR = noNetworks } = spec ?? {};
+  return podCIDRs.cidrs.length + podCIDRs.refused.length > 0 ? podCIDRs : podCIDR;
+}
+
+/** Reasons of a list that may be long: the first, and the number of the others. */
+function boundedRefusals(cidrs: readonly string[], refused: Networks['refused']): Pick<Node, 'refusedPodCidrs'> {
+  const reasons = refused.slice(0, REASONS_MAX - 1).map(({ why }) => `spec.podCIDRs: ${why}`);
+  const others = refused.length - reasons.length + Math.max(0, cidrs.length - NETWORKS_MAX);
+  if (others > 0) reasons.push(`spec.podCIDRs: ${others} other networks are not used: a Node has at most ${NETWORKS_MAX}, each valid`);
+  return reasons.length > 0 ? { refusedPodCidrs: reasons } : {};
+}
+
+/** The first addresses of each family, in their order: no node needs more, and other nodes keep and compare all of them. */
+function firstOfFamilies(all: readonly string[]): { readonly ips: readonly string[]; readonly refused: readonly string[] } {
+  const counts = { ipv4: 0, ipv6: 0 };
+  const ips = all.filter((ip) => ++counts[ip.includes(':') ? 'ipv6' : 'ipv4'] <= ADDRESSES_MAX);
+  const others = all.length - ips.length;
+  return {
+    ips,
+    refused: others > 0 ? [`status.addresses: ${others} are not used: at most ${ADDRESSES_MAX} of a type and family are`] : [],
+  };
+}
+
+const noNetworks: Networks = { cidrs: [], refused: [] };
+
+/** What the cluster's autoscaler puts on a node before it drains and deletes it, and kube-proxy's health check goes by. */
+function isToBeDeleted(taints: unknown): boolean {
+  return Array.isArray(taints) && taints.some((one: unknown) => isRecord(one) && one['key'] === 'ToBeDeletedByClusterAutoscaler');
+}
+
+/** Searched without a decoder: every node has a handful of conditions, which change all the time, and only this one matters. */
+function networkCondition(conditions: unknown): Pick<Node, 'networkUnavailable'> {
+  if (!Array.isArray(conditions)) return {};
+  const found: unknown = conditions.find((one: unknown) => isRecord(one) && one['type'] === 'NetworkUnavailable');
+  return isRecord(found) ? { networkUnavailable: found['status'] !== 'False' } : {};
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,73 @@
+import type { Family } from '../../base/net/ip.ts';
+import type { Replica } from '../client/replica/replica.ts';
+import type { Node } from './node.ts';
+
+/** Another node, as far as packets are concerned. Addresses and networks are canonical text. */
+export interface Peer {
+  readonly name: string;
+  readonly podCidrs: readonly string[];
+  /** What its Node has besides that cannot be used, in words. */
+  readonly refusedPodCidrs?: readonly string[];
+  /** Addresses of its Node that are not used, in words. */
+  readonly refusedAddresses?: readonly string[];
+  /** Where its tunnel ends, per family; a family it does not have is absent. */
+  readonly transport: Readonly<Partial<Record<Family, string>>>;
+  /** Where it receives tunnel packets: every address of its Node. */
+  readonly addresses: readonly string[];
+  /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
+  readonly since?: string;
+}
+
+/**
+ * All nodes but our own.
+ *
+ * A port, because the Node resource is expensive for so little data: kubelets' heartbeats are most of its bytes. A source
+ * with less noise can take its place.
+ */
+export interface PeerSource {
+  readonly synced: boolean;
+  whenSynced(signal: AbortSignal): Promise<void>;
+  get(name: string): Peer | undefined;
+  /** In no particular order. Peers without pod networks or transport addresses yet are among them. */
+  peers(): IterableIterator<Peer>;
+  /** Calls back with names of peers that may have changed, and when the source becomes synced. @returns a function that ends it */
+  subscribe(listener: (names: ReadonlySet<string>) => void): () => void;
+}
+
+/** Peers out of the Node resource. Heartbeats change nothing that a {@link Node} has, so no listener is called. */
+export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSource {
+  return {
+    get synced() {
+      return nodes.synced;
+    },
+    whenSynced: (signal) => nodes.whenSynced(signal),
+    get: (name) => {
+      const node = name === ownName ? undefined : nodes.get(name);
+      return node && peerOf(node);
+    },
+    *peers() {
+      for (const [name, node] of nodes.entries()) if (name !== ownName) yield peerOf(node);
+    },
+    subscribe: (listener) =>
+      nodes.subscribe((names) => {
+        const others = new Set(names);
+        // Our own change alone is none of a peer; an empty set is the news that the source is synced.
+        if (others.delete(ownName) && others.size === 0) return;
+        listener(others);
+      }),
+  };
+}
+
+function peerOf({ name, podCidrs, refusedPodCidrs, refusedAddresses, internalIps, externalIps = [], createdAt }: Node): Peer {
+  const ipv4 = internalIps.find((ip) => !ip.includes(':'));
+  const ipv6 = internalIps.find((ip) => ip.includes(':'));
+  return {
+    name,
+    podCidrs,
+    ...(refusedPodCidrs === undefined ? {} : { refusedPodCidrs }),
+    ...(refusedAddresses === undefined ? {} : { refusedAddresses }),
+    transport: { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) },
+    addresses: [...new Set([...internalIps, ...externalIps])],
+    ...(createdAt === undefined ? {} : { since: createdAt }),
+  };
+}

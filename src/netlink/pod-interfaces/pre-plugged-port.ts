@@ -1,0 +1,139 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { amended, errnoOf } from '../errno.ts';
+import { setTransmitChecksum } from '../ethtool.ts';
+import type { IfIndex } from '../interface-name.ts';
+import { changeLink, createMacvlan, createVeth, deleteLink, getLink, type Link, listLinks } from '../links.ts';
+import { Batch } from '../message.ts';
+import { NetworkNamespace } from '../namespace.ts';
+import { namespaceIdOf } from '../namespace-id.ts';
+import { NetlinkSocket } from '../socket.ts';
+import { writeSysctl } from '../sysctl.ts';
+import { type PodInterface, type PodInterfaceSpec, refuseForeignInterface, setUpPodEnd } from './pod-interface.ts';
+import type { PortsNamespace } from './ports-namespace.ts';
+
+interface StandingPairSpec extends Pick<PodInterfaceSpec, 'hostName' | 'mtu' | 'hostEnd' | 'checksumOffload'> {
+  /** Name of the other end, in the namespace of ports. */
+  readonly farName: string;
+}
+
+/** A far end, and the namespace it is in. */
+export interface FarEnd {
+  readonly ports: PortsNamespace;
+  readonly index: IfIndex;
+}
+
+/**
+ * Makes the pair of a standing port, with both ends up. The far end's setting of checksums is the pod's: what a macvlan leaves to the
+ * interface below it, that computes.
+ *
+ * @throws SeineError `REFUSED`; what was made is left to be removed by its name
+ */
+export function createStandingPair(host: NetlinkSocket, ports: PortsNamespace, spec: StandingPairSpec): void {
+  const { hostName, farName, mtu, hostEnd, checksumOffload } = spec;
+  const batch = new Batch();
+  createVeth(batch, { name: hostName, mtu, peer: { namespace: ports.namespace, name: farName, mtu } });
+  if (hostEnd === 'layer2Only') changeLink(batch, hostName, { arp: 'off' });
+  host.transact(batch);
+  if (hostEnd === 'layer2Only') writeSysctl(['net', 'ipv6', 'conf', hostName, 'disable_ipv6'], 1);
+  if (checksumOffload === 'off') setTransmitChecksum(ports.socket, farName, 'off');
+  changeNow(ports.socket, farName, { state: 'up' });
+  changeNow(host, hostName, { state: 'up' });
+}
+
+/**
+ * Gives a pod an interface over a standing port: a macvlan, born in the pod's namespace, with the far end's MAC, which is changed before.
+ *
+ * @param hostEnd of the port, which stays as it is
+ * @throws SeineError as `createPodInterface`; `REFUSED` with `conflict` `port` if the far end has an interface over it already
+ */
+export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInterfaceSpec): Promise<PodInterface> {
+  const namespace = NetworkNamespace.open(spec.netnsPath);
+  try {
+    refuseForeignInterface(namespace, spec);
+    createOver(far, namespace, spec);
+    try {
+      // Checksums are the far end's affair.
+      return setUpPodEnd(() => hostEnd, namespace, { ...spec, checksumOffload: 'keep' });
+    } catch (thrown) {
+      throw await takenBack(far, namespace, SeineError.from(thrown, `set up ${spec.podName} of ${spec.alias}`));
+    }
+  } finally {
+    namespace.close();
+  }
+}
+
+/** The alias says from now on whose the port is: a crash leaves a port that is known to be used. */
+function createOver(
+  { ports, index }: FarEnd,
+  namespace: NetworkNamespace,
+  { podName, mac, mtu, alias, netnsPath }: PodInterfaceSpec,
+): void {
+  const batch = new Batch();
+  changeLink(batch, index, { mac, alias, state: 'up' });
+  createMacvlan(batch, { name: podName, mtu, lower: index, namespace });
+  const [changed, created] = ports.socket.attempt(batch);
+  if (created === undefined && changed === undefined) return;
+  const failure = changed ?? created;
+  if (failure === undefined) return;
+  const conflict = { EEXIST: 'podName', EINVAL: 'port' }[errnoOf(failure) ?? ''];
+  const where = conflict === 'podName' ? `${netnsPath} has an interface ${podName} already` : failure.rawMessage;
+  throw new SeineError('REFUSED', `create ${podName} of ${alias}: ${where}`, {
+    context: { ...failure.context, ...(conflict ? { conflict } : {}), podName },
+    cause: failure,
+  });
+}
+
+async function takenBack(far: FarEnd, namespace: NetworkNamespace, failure: SeineError): Promise<SeineError> {
+  try {
+    await deletePodOverPort(far, namespace);
+    return failure;
+  } catch (error) {
+    return amended(failure, ' (and taking it back failed)', { rollback: String(error) });
+  }
+}
+
+/** Deletes what a pod has over a standing port, in its namespace: there afterwards is none. Off the main thread, for the kernel takes some 20 ms. */
+export async function deletePodOverPort(far: FarEnd, namespace: NetworkNamespace): Promise<void> {
+  const inside = NetlinkSocket.open({ namespace });
+  try {
+    const link = interfaceOver(inside, far);
+    if (link === undefined) return;
+    const batch = new Batch();
+    deleteLink(batch, link.index);
+    await inside.transactOffThread(batch);
+  } catch (thrown) {
+    if (errnoOf(thrown) !== 'ENODEV') throw thrown;
+  } finally {
+    inside.close();
+  }
+}
+
+/** The interface that stands on a far end, if it is in the namespace of `inside`. Its name may be another by now. */
+export function interfaceOver(inside: NetlinkSocket, { ports, index }: FarEnd): Link | undefined {
+  return interfacesOver(inside, ports).find(({ lowerIndex }) => lowerIndex === index);
+}
+
+/** What stands on far ends, in the namespace of `inside`. */
+export function interfacesOver(inside: NetlinkSocket, ports: PortsNamespace): readonly Link[] {
+  const found = listLinks(inside, { kind: 'macvlan' });
+  // A number says something only in its namespace.
+  const id = found.length === 0 ? undefined : namespaceIdOf(inside, ports.namespace);
+  return id === undefined ? [] : found.filter(({ peerNamespaceId }) => peerNamespaceId === id);
+}
+
+/** Whether the kernel makes macvlans at all: asked with an interface that is taken away again. @throws nothing */
+export function hasMacvlan(ports: PortsNamespace): boolean {
+  const lo = getLink(ports.socket, 'lo');
+  if (lo === undefined) return false;
+  const batch = new Batch();
+  // Over the loopback the kernel refuses every macvlan with another error than a kind it does not know.
+  createMacvlan(batch, { name: 'seine-probe', mtu: 1280, lower: lo.index, namespace: ports.namespace });
+  const [refusal] = ports.socket.attempt(batch);
+  return refusal === undefined || errnoOf(refusal) !== 'EOPNOTSUPP';
+}
+
+function changeNow(socket: NetlinkSocket, name: string, change: Parameters<typeof changeLink>[2]): void {
+  const batch = new Batch();
+  changeLink(batch, name, change);
+  socket.transact(batch);
+}

@@ -1,0 +1,64 @@
+import type { Family, Ip } from '../../base/net/ip.ts';
+import { familyNumber, ipIn } from '../kernel-values.ts';
+import { type Batch, type NetlinkMessage, splitPayload } from '../message.ts';
+import type { NetlinkSocket } from '../socket.ts';
+
+/** A socket that receives what any client sends to its port. */
+export interface ListeningSocket {
+  readonly family: Family;
+  /** Unspecified: every address of the family. */
+  readonly address: Ip;
+  /** A socket of IPv6 at the unspecified address receives IPv4 too, unless it is of IPv6 alone. */
+  readonly isIpv6Only: boolean;
+}
+
+/**
+ * Sockets that listen on one port: TCP in LISTEN, UDP without a peer. The kernel filters by port, so the answer is as short as the list.
+ * Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
+ *
+ * @param socket of protocol `socketDiagnosis`, in the node's namespace
+ * @throws SeineError if the kernel has no diagnosis of this protocol
+ */
+export function listeningSockets(socket: NetlinkSocket, transport: 'tcp' | 'udp', port: number): readonly ListeningSocket[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) =>
+    socket.dump(
+      SOCK_DIAG_BY_FAMILY,
+      `${transport} sockets of ${family} on port ${port}`,
+      (batch) => request(batch, { family, transport, port }),
+      (message) => decode(message, family, port),
+    ),
+  );
+}
+
+const SOCK_DIAG_BY_FAMILY = 20;
+const protocols = { tcp: 6, udp: 17 } as const;
+/** `1 << TCP_LISTEN`; a UDP socket without a peer is in `TCP_CLOSE`. */
+const states = { tcp: 1 << 10, udp: 1 << 7 } as const;
+/** u16 port, u16 peer's port, 16 bytes address, 16 bytes peer's address, u32 interface, u64 cookie */
+const SOCKET_ID_BYTES = 48;
+const MESSAGE_BYTES = 4 + SOCKET_ID_BYTES + 20;
+const PORT_AT = 4;
+const PEER_PORT_AT = 6;
+const ADDRESS_AT = 8;
+const INET_DIAG_SKV6ONLY = 11;
+const addressBytes = { ipv4: 4, ipv6: 16 } as const;
+
+interface SocketQuery {
+  readonly family: Family;
+  readonly transport: 'tcp' | 'udp';
+  readonly port: number;
+}
+
+function request(batch: Batch, { family, transport, port }: SocketQuery): void {
+  batch.u8(familyNumber[family]).u8(protocols[transport]).u8(0).u8(0).u32(states[transport]);
+  batch.u8(port >> 8).u8(port & 0xff); // in network byte order
+  for (let at = 2; at < SOCKET_ID_BYTES; at += 2) batch.u16(0);
+}
+
+function decode({ type, payload }: NetlinkMessage, family: Family, port: number): ListeningSocket | undefined {
+  if (type !== SOCK_DIAG_BY_FAMILY) return undefined;
+  const { head, attributes } = splitPayload(payload, MESSAGE_BYTES, 'inet_diag_msg');
+  if (head.getUint16(PORT_AT, false) !== port || head.getUint16(PEER_PORT_AT, false) !== 0) return undefined;
+  const address = ipIn(payload.slice(ADDRESS_AT, ADDRESS_AT + addressBytes[family]), family, 'address of a socket');
+  return { family, address, isIpv6Only: attributes.u8(INET_DIAG_SKV6ONLY) === 1 };
+}

@@ -1,0 +1,30 @@
+import { Debouncer } from '../../base/async/debouncer.ts';
+import type { Doorbell } from '../../base/async/wake-signal.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import type { LiveEnvironment } from './live-environment.ts';
+
+/** An interface that is set up anew loses its address for a moment: how long to wait for more news of the node (ms). */
+const SETTLE_MS = 100;
+
+interface EnvironmentWatchOptions {
+  readonly live: Pick<LiveEnvironment, 'look'>;
+  readonly nodeName: string;
+  readonly nodes: Pick<Replica<Node>, 'subscribe'>;
+  /** Rings when the node's own interfaces or their addresses may have changed. */
+  readonly interfacesChanged: Doorbell;
+}
+
+/** Looks at the node again after every change of its Node object or of its interfaces, until the signal. */
+export async function watchEnvironment(options: EnvironmentWatchOptions, signal: AbortSignal): Promise<void> {
+  const { live, nodeName, nodes, interfacesChanged } = options;
+  const look = new Debouncer({ waitMs: SETTLE_MS, restMs: () => SETTLE_MS }, () => live.look(), signal);
+  const end = nodes.subscribe((names) => {
+    if (names.has(nodeName)) look.ring();
+  });
+  while (!signal.aborted) {
+    await interfacesChanged.wait(signal);
+    look.ring();
+  }
+  end();
+}

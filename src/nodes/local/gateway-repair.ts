@@ -1,0 +1,72 @@
+import { pause } from '../../base/async/pause.ts';
+import { within } from '../../base/async/time-limit.ts';
+import type { Doorbell } from '../../base/async/wake-signal.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
+import type { PortWatch } from '../../dataplane/targets/switch/port-watch.ts';
+
+/** How long a program that deletes the gateway may take to end ovs-vswitchd as well (ms). */
+const PATIENCE_MS = 150;
+/** How long the switch may take to put a port back (ms). */
+const PLUG_PATIENCE_MS = 1_000;
+/** How often it is looked whether there is a gateway: it may have been deleted before the kernel's events were listened to, or they were lost (ms). */
+const LOOK_EVERY_MS = 4_000;
+
+interface GatewayRepairPorts {
+  /** Of the gateway's interface. */
+  readonly name: string;
+  readonly exists: () => boolean;
+  readonly isSwitchUp: () => boolean;
+  readonly ports: Pick<PortWatch, 'ofPort' | 'whenPlugged'>;
+  /** Wants the node's ports of the switch, all or all but one. @returns the revision of that */
+  readonly wantPorts: (without?: string) => number;
+  /** Waits until the switch's database holds a revision. */
+  readonly realized: (revision: number, signal: AbortSignal) => Promise<void>;
+  /** Resolves once ovs-vswitchd has seen that the bridge has no such port. */
+  readonly unplug: (port: string, signal: AbortSignal) => Promise<void>;
+  readonly log: Log;
+}
+
+/** Makes the gateway's interface anew whenever it was deleted, until the signal. */
+export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell, signal: AbortSignal): Promise<void> {
+  gone.ring();
+  while (!signal.aborted) {
+    await gone.wait(within(signal, LOOK_EVERY_MS));
+    await pause(PATIENCE_MS, signal);
+    if (!signal.aborted && (await recreateGateway(gateway, signal)) === 'failed') gone.ring();
+  }
+}
+
+/**
+ * Lets ovs-vswitchd make the gateway's interface anew after it was deleted: it does once it has seen that the port was gone.
+ *
+ * @returns `failed` if it is to be tried again
+ */
+async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): Promise<'done' | 'failed'> {
+  const { name, ports, log } = node;
+  // If ovs-vswitchd has gone, so has its gateway, and it brings it back.
+  if (node.exists() || !node.isSwitchUp() || ports.ofPort(name) !== ofPorts.gateway) return 'done';
+  log.warn('the gateway was deleted; it is made anew', { interface: name });
+  try {
+    try {
+      const enough = patience(signal);
+      await node.realized(node.wantPorts(name), enough);
+      await node.unplug(name, enough);
+    } finally {
+      node.wantPorts();
+    }
+    await ports.whenPlugged(name, ofPorts.gateway, patience(signal));
+    log.working('gateway');
+    return 'done';
+  } catch (thrown) {
+    if (signal.aborted) return 'done';
+    const { message: cause } = SeineError.from(thrown, 'make the gateway anew');
+    log.failing('gateway', 'the gateway was deleted and is not made anew yet', { interface: name, cause }, 'error');
+    return 'failed';
+  }
+}
+
+function patience(signal: AbortSignal): AbortSignal {
+  return within(signal, PLUG_PATIENCE_MS);
+}

@@ -1,0 +1,85 @@
+import type { Family } from '../../base/net/ip.ts';
+import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { type SettingKey, settingKey, tapChecksumKey } from '../../dataplane/targets/host/setting-key.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import { readSysctl, type SysctlName } from '../../netlink/sysctl.ts';
+import { carrierOf, type HostInterface } from './node-environment.ts';
+
+export interface HostSetting {
+  readonly name: SysctlName;
+  readonly value: string;
+  readonly why: string;
+}
+
+/**
+ * Kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them for administrators.
+ *
+ * @param hostPortsAtLoopback left out while that is not known
+ */
+export function hostSettings(families: readonly Family[], gateway: string, hostPortsAtLoopback?: boolean): readonly HostSetting[] {
+  const ipv4: readonly HostSetting[] = [
+    { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'forwarding'], value: '1', why: 'what comes from pods is forwarded' },
+    // Answers to a Service come from an address that no route of the interface names.
+    { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
+    ...(hostPortsAtLoopback === undefined ? [] : [routeLocalnet(gateway, hostPortsAtLoopback)]),
+    { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_source_route'], value: '0', why: 'no pod says which way its packets take' },
+  ];
+  const ipv6: readonly HostSetting[] = [
+    { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach the world through the node' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'disable_ipv6'], value: '0', why: 'without IPv6 it loses its addresses and routes' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_ra'], value: '0', why: 'the bridge has no router for the node' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_source_route'], value: '-1', why: 'no pod says which way its packets take' },
+  ];
+  return [...(families.includes('ipv4') ? ipv4 : []), ...(families.includes('ipv6') ? ipv6 : [])];
+}
+
+function routeLocalnet(gateway: string, hostPortsAtLoopback: boolean): HostSetting {
+  const why =
+    'at 127.0.0.1 host ports answer the node’s own programs: 1 while a pod has one there. What comes for it by the gateway is dropped';
+  return { name: ['net', 'ipv4', 'conf', gateway, 'route_localnet'], value: hostPortsAtLoopback ? '1' : '0', why };
+}
+
+/** What of `NodeState` holds the settings. */
+type SettingsState = Pick<NodeState, 'wantSettings'>;
+
+/** Wants the kernel settings that go with what the node is at present. */
+export function wantHostSettings(
+  environment: NodeEnvironment,
+  { interfaces, hostPortsAtLoopback }: { readonly interfaces: readonly HostInterface[]; readonly hostPortsAtLoopback?: boolean },
+  state: SettingsState,
+): void {
+  const transport = carrierOf(environment.transport, interfaces);
+  const families = familiesOf(environment);
+  const kept = families.includes('ipv6') && transport !== undefined ? keptRouterAdvertisements(transport) : [];
+  const all = [...kept, ...hostSettings(families, environment.gateway.name, hostPortsAtLoopback)];
+  const wanted = new Map<SettingKey, string>(all.map(({ name, value }) => [settingKey(name), value]));
+  for (const device of [environment.gateway.name, ...(transport === undefined ? [] : [transport])])
+    wanted.set(tapChecksumKey(device), 'off');
+  state.wantSettings(wanted);
+}
+
+/**
+ * Turning on forwarding makes Linux ignore router advertisements, and with them a default route learnt that way: where one was
+ * accepted before, `accept_ra` becomes 2, and stays that (`Documentation/networking/ip-sysctl`).
+ *
+ * @param transport interface that carries the node's own traffic
+ */
+function keptRouterAdvertisements(transport: string): readonly HostSetting[] {
+  const name: SysctlName = ['net', 'ipv6', 'conf', transport, 'accept_ra'];
+  const value = tryRead(name);
+  const forwarding = tryRead(['net', 'ipv6', 'conf', 'all', 'forwarding']);
+  const isKept = value === '2' || (value === '1' && forwarding === '0');
+  return isKept ? [{ name, value: '2', why: 'the node learns its default route by router advertisement' }] : [];
+}
+
+function tryRead(name: SysctlName): string | undefined {
+  try {
+    return readSysctl(name).trim();
+  } catch {
+    return undefined; // no such interface, or no IPv6: nothing to keep
+  }
+}

@@ -1,0 +1,129 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { Cidr, Ip } from '../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import type { NodeConfig } from './node-config.ts';
+import { type HostInterface, resolveEnvironment } from './node-environment.ts';
+
+export interface EnvironmentSources {
+  readonly config: NodeConfig;
+  readonly nodes: Pick<Replica<Node>, 'get' | 'synced'>;
+  readonly interfaces: () => readonly HostInterface[];
+  /** What else the node is reached at; absent: nothing. */
+  readonly localAddresses?: () => readonly Ip[];
+  /** What is said of the policy mode of all nodes; absent: nothing. */
+  readonly liveMode?: () => string | undefined;
+  readonly log: Log;
+}
+
+type EnvironmentListener = (now: NodeEnvironment, before: NodeEnvironment) => void;
+
+/**
+ * What this node is at present: looked up anew whenever its Node object, its interfaces or its pods' networks may have changed.
+ *
+ * What cannot be made sense of changes nothing: a Node object that is gone, names an address that this machine does not have, or
+ * has no pod network any more leaves running pods what they have, and is said.
+ */
+export class LiveEnvironment {
+  readonly #sources: EnvironmentSources;
+  readonly #listeners = new Set<EnvironmentListener>();
+  #current: NodeEnvironment;
+  #previousCidrs: () => readonly Cidr[] = () => [];
+  #problem: string | undefined;
+
+  /** @throws SeineError `UNAVAILABLE` for what may still come */
+  constructor(sources: EnvironmentSources) {
+    this.#sources = sources;
+    this.#current = this.#resolve();
+  }
+
+  get current(): NodeEnvironment {
+    return this.#current;
+  }
+
+  /** Why the node is still taken for what it was; undefined if it is not. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** @param formerCidrs networks of pods that this node still has, the present ones may be among them; asked at every look */
+  countPods(formerCidrs: () => readonly Cidr[]): void {
+    this.#previousCidrs = formerCidrs;
+    this.look();
+  }
+
+  /** Calls back with every change. @returns a function that ends it */
+  subscribe(listener: EnvironmentListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  look(): void {
+    const { log } = this.#sources;
+    const before = this.#current;
+    try {
+      this.#current = this.#resolve();
+      if (this.#problem !== undefined) log.info('the node is what its Node object says again');
+      this.#problem = undefined;
+    } catch (thrown) {
+      const { message, remedy } = SeineError.from(thrown, 'look at the node');
+      if (remedy === 'crash') throw thrown;
+      if (message !== this.#problem) log.error('the node is not what its Node object says; what it was stays', { reason: message });
+      this.#problem = message;
+      return;
+    }
+    const [was, is] = [describe(before), describe(this.#current)];
+    const changed = Object.keys(is).filter((key) => is[key] !== was[key]);
+    if (changed.length === 0) {
+      this.#current = before;
+      return;
+    }
+    const difference = Object.fromEntries(changed.map((key) => [key, { before: was[key], now: is[key] }]));
+    log.warn('the node has changed; everything follows', difference);
+    for (const listener of this.#listeners) listener(this.#current, before);
+  }
+
+  #resolve(): NodeEnvironment {
+    const { config, nodes, interfaces, localAddresses, liveMode } = this.#sources;
+    const node = nodes.get(config.nodeName);
+    if (!node)
+      throw new SeineError(
+        'UNAVAILABLE',
+        nodes.synced ? `the API server has no Node ${config.nodeName}` : 'the API server has not answered yet',
+      );
+    const resolved = resolveEnvironment(config, node, interfaces(), this.#previousCidrs(), liveMode?.());
+    return localAddresses ? { ...resolved, localAddresses: localAddresses() } : resolved;
+  }
+}
+
+/** Each part as text. */
+function describe({
+  gateway,
+  tunnel,
+  podCidrs,
+  formerPodCidrs,
+  transport,
+  serviceCidrs,
+  localAddresses = [],
+  policyMode = 'enforce',
+  liveConnections = 'cut',
+  blindToSctp,
+}: NodeEnvironment): Readonly<Record<string, string>> {
+  const list = (values: readonly { readonly text: string }[]): string => values.map(({ text }) => text).join(', ');
+  return {
+    gateway: `${gateway.name} ${gateway.ofPort} ${gateway.mac}`,
+    mtu: String(gateway.mtu),
+    addresses: list(gateway.addresses),
+    tunnel: `${tunnel.type} ${tunnel.port} ${tunnel.ofPort}`,
+    podCidrs: list(podCidrs),
+    formerPodCidrs: list(formerPodCidrs ?? []),
+    transport: list(transport),
+    serviceCidrs: list(serviceCidrs),
+    localAddresses: list(localAddresses),
+    policyMode,
+    liveConnections,
+    blindToSctp: String(blindToSctp === true),
+  };
+}

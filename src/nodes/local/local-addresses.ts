@@ -1,0 +1,38 @@
+import { addressBits, type Ip } from '../../base/net/ip.ts';
+import { isSpecial } from '../../base/net/special-ranges.ts';
+import { type Link, listLinks } from '../../netlink/links.ts';
+import { type Address, listAddresses } from '../../netlink/routing/addresses.ts';
+import type { NetlinkSocket } from '../../netlink/socket.ts';
+
+/** So many are told apart: each is a few flows. */
+const ADDRESSES_MAX = 64;
+/** The interface of kube-proxy's mode ipvs: its addresses are Services', behind which any pod may be. */
+const IPVS_INTERFACE = 'kube-ipvs0';
+
+/** What `localAddresses` says now. */
+export function readLocalAddresses(socket: NetlinkSocket, gateway: string): readonly Ip[] {
+  return localAddresses(listAddresses(socket), listLinks(socket), gateway);
+}
+
+/**
+ * Addresses of any interface of the node that pods reach it at, in order of their text, the first 64: what NodeLocal DNSCache binds on
+ * an interface of its own is among them. One that is of a link is none unless somebody bound it alone (169.254.20.10/32). Pure.
+ *
+ * @param gateway name of the bridge's gateway, whose own addresses are known: any other on it is taken away (`HostTarget`), and that is no news
+ */
+export function localAddresses(
+  addresses: readonly Pick<Address, 'link' | 'address' | 'prefixLength' | 'scope' | 'duplicateDetection'>[],
+  links: readonly Pick<Link, 'name' | 'index'>[],
+  gateway: string,
+): readonly Ip[] {
+  const left = new Set(links.filter(({ name }) => name === IPVS_INTERFACE || name === gateway).map(({ index }) => index));
+  const reached = addresses.filter(
+    ({ link, address, prefixLength, scope, duplicateDetection }) =>
+      !left.has(link) &&
+      scope === 'global' &&
+      duplicateDetection !== 'failed' &&
+      (!isSpecial(address) || (address.text.startsWith('169.254.') && prefixLength === addressBits(address.family))),
+  );
+  const byText = new Map(reached.map(({ address }) => [address.text, address]));
+  return [...byText.values()].sort((a, b) => (a.text < b.text ? -1 : 1)).slice(0, ADDRESSES_MAX);
+}

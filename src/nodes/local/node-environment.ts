@@ -1,0 +1,187 @@
+import { createHash } from 'node:crypto';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import {
+  addressBits,
+  type Cidr,
+  cidrAddress,
+  cidrContains,
+  type Family,
+  type Ip,
+  overlaps,
+  parseCidr,
+  parseIp,
+} from '../../base/net/ip.ts';
+import { type Mac, macFromBytes } from '../../base/net/mac.ts';
+import { specialRanges } from '../../base/net/special-ranges.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { ofPorts, type TunnelType, tunnelCarriers, virtualRanges } from '../../dataplane/pipeline/well-known.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import { type Link, listLinks } from '../../netlink/links.ts';
+import { listAddresses } from '../../netlink/routing/addresses.ts';
+import type { NetlinkSocket } from '../../netlink/socket.ts';
+import type { NodeConfig } from './node-config.ts';
+import { nodePolicyMode } from './policy-mode.ts';
+
+/** An interface of the node with what matters for carrying tunnels. */
+export interface HostInterface {
+  readonly name: string;
+  readonly mtu: number;
+  readonly addresses: readonly Ip[];
+}
+
+/** What each encapsulation adds to a packet, outer IPv4 header included. */
+const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
+/** An outer IPv6 header is so much longer: RFC 8200 section 3, RFC 791 section 3.1. */
+const ipv6MoreBytes = 20;
+
+export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterface[] {
+  const addresses = listAddresses(socket);
+  return listLinks(socket)
+    .filter((link: Link) => !link.loopback)
+    .map(({ name, mtu, index }) => ({
+      name,
+      mtu,
+      addresses: addresses.filter(({ link, scope }) => link === index && scope === 'global').map(({ address }) => address),
+    }));
+}
+
+/**
+ * What is the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
+ *
+ * @param usedCidrs networks of pods that the node has; those that are not its own any more stay until their last pod is gone
+ * @param liveMode what is said of the policy mode of all nodes
+ * @throws SeineError `UNAVAILABLE` for what may still come: pod CIDRs, an interface with the node's address
+ */
+export function resolveEnvironment(
+  config: NodeConfig,
+  node: Node,
+  interfaces: readonly HostInterface[],
+  usedCidrs: readonly Cidr[] = [],
+  liveMode?: string,
+): NodeEnvironment {
+  const podCidrs = onePerFamily(node.podCidrs.map(parseCidr));
+  if (podCidrs.length === 0)
+    throw new SeineError(
+      'UNAVAILABLE',
+      `node ${node.name} has no spec.podCIDRs ${node.refusedPodCidrs ? `that can be used: ${node.refusedPodCidrs.join('; ')}` : 'yet'}`,
+    );
+  for (const cidr of podCidrs) refuseImpossible(cidr, interfaces, config);
+  const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);
+  const transport = transportInterface(config, node, candidates);
+  const ends = carriedEnds(config, tunnelEnds(config, node, transport));
+  const type = config.tunnelType;
+  const carrier = tunnelCarriers[type];
+  const formerPodCidrs = formerCidrs(podCidrs, usedCidrs);
+  const policyMode = nodePolicyMode({ annotation: node.policyMode, live: liveMode, configured: config.policy.mode });
+  return {
+    gateway: {
+      name: config.hostGateway,
+      ofPort: ofPorts.gateway,
+      mac: gatewayMac(node.name),
+      mtu: config.defaultMTU === 0 ? transport.mtu - tunnelBytes(type, ends) : config.defaultMTU,
+      addresses: [...podCidrs, ...formerPodCidrs].map((cidr) => cidrAddress(cidr, 1n)),
+    },
+    tunnel: {
+      ofPort: ofPorts.tunnel,
+      type,
+      port: config.tunnelPort === 0 && carrier.protocol === 'udp' ? carrier.port : config.tunnelPort,
+    },
+    podCidrs,
+    formerPodCidrs,
+    transport: ends,
+    serviceCidrs: [config.serviceCIDR, config.serviceCIDRv6].filter((cidr) => cidr !== undefined),
+    ...(policyMode === 'enforce' ? {} : { policyMode }),
+    ...(config.policy.liveConnections === 'cut' ? {} : { liveConnections: config.policy.liveConnections }),
+    ...(config.ovsDatapathType === 'netdev' ? { blindToSctp: true } : {}),
+  };
+}
+
+/** What a tunnel takes of a packet's room, to whatever peer: none that joins may change the MTU of pods that run. */
+function tunnelBytes(type: TunnelType, ends: readonly Ip[]): number {
+  return overheadBytes[type] + (ends.some(({ family }) => family === 'ipv6') ? ipv6MoreBytes : 0);
+}
+
+/** One that begins where a present one does is no other network to the node's own stack: it has one gateway address with it. */
+function formerCidrs(present: readonly Cidr[], used: readonly Cidr[]): readonly Cidr[] {
+  const starts = new Set(present.map(({ network }) => network.text));
+  return used.filter(({ network: { text } }) => !starts.has(text) && starts.add(text));
+}
+
+/** A network of pods that would take addresses away from the node itself. @throws SeineError `UNAVAILABLE`: the Node may be corrected */
+function refuseImpossible(podCidr: Cidr, interfaces: readonly HostInterface[], config: NodeConfig): void {
+  const refuse = (why: string): never => {
+    throw new SeineError('UNAVAILABLE', `the node's pod network ${podCidr.text} ${why}`);
+  };
+  if (podCidr.prefixLength >= addressBits(podCidr.family)) refuse('has no room for a gateway and pods');
+  const special = [...specialRanges, ...virtualRanges].find((range) => overlaps(range, podCidr));
+  if (special) refuse(`overlaps ${special.text}, which no pod can have`);
+  const services = [config.serviceCIDR, config.serviceCIDRv6].find((range) => range !== undefined && overlaps(range, podCidr));
+  if (services) refuse(`overlaps ${services.text}, the addresses of Services`);
+  for (const { name, addresses } of interfaces) {
+    const own = name === config.hostGateway ? undefined : addresses.find((ip) => cidrContains(podCidr, ip));
+    if (own) refuse(`contains ${own.text}, the address of ${name}`);
+  }
+}
+
+/** Named by the configuration, or the one with an address in a configured range, or the one with the node's own address. */
+function transportInterface(config: NodeConfig, node: Node, interfaces: readonly HostInterface[]): HostInterface {
+  const { transportInterface: named, transportInterfaceCIDRs: ranges } = config;
+  const found =
+    named !== undefined
+      ? interfaces.find(({ name }) => name === named)
+      : ranges.length > 0
+        ? interfaces.find(({ addresses }) => addresses.some((ip) => ranges.some((range) => cidrContains(range, ip))))
+        : interfaces.find(({ addresses }) => addresses.some((ip) => node.internalIps.includes(ip.text)));
+  if (found) return found;
+  const wanted =
+    named ??
+    (ranges.length > 0
+      ? `with an address in ${ranges.map(({ text }) => text).join(', ')}`
+      : `with address ${node.internalIps.join(' or ') || '(the node has none)'}`);
+  throw new SeineError('UNAVAILABLE', `there is no transport interface ${wanted}`);
+}
+
+/**
+ * The addresses peers know this node by, where the interface has them; else the interface's first of each family. IPv4 first.
+ *
+ * A family that the Node object does not name is none if it names another: peers send nothing there, and take nothing from there. Such
+ * are the addresses that an interface makes for itself.
+ */
+function tunnelEnds({ transportInterfaceCIDRs: ranges }: NodeConfig, node: Node, { name, addresses }: HostInterface): readonly Ip[] {
+  const families: readonly Family[] = ['ipv4', 'ipv6'];
+  const usable = ranges.length === 0 ? addresses : addresses.filter((ip) => ranges.some((range) => cidrContains(range, ip)));
+  const ends = families.flatMap((family) => {
+    const ofFamily = usable.filter((ip) => ip.family === family);
+    return ofFamily.find((ip) => node.internalIps.includes(ip.text)) ?? ofFamily[0] ?? [];
+  });
+  if (ends.length === 0) throw new SeineError('UNAVAILABLE', `transport interface ${name} has no address`);
+  const known = ends.filter(({ family }) => node.internalIps.some((text) => parseIp(text).family === family));
+  return known.length > 0 ? known : ends;
+}
+
+/** The interface that has one of the tunnel's ends, however it was chosen; undefined if it is gone meanwhile. */
+export function carrierOf(ends: readonly Ip[], interfaces: readonly HostInterface[]): string | undefined {
+  return interfaces.find(({ addresses }) => addresses.some(({ text }) => ends.some((end) => end.text === text)))?.name;
+}
+
+/** The kernel carries GRE by one interface over IPv4 and by another over IPv6; the tunnel port of a node is one of them. */
+function carriedEnds({ tunnelType, ovsDatapathType }: NodeConfig, ends: readonly Ip[]): readonly Ip[] {
+  if (tunnelType !== 'gre' || ovsDatapathType !== 'system') return ends;
+  return ends.some(({ family }) => family === 'ipv4') ? ends.filter(({ family }) => family === 'ipv4') : ends;
+}
+
+function onePerFamily(cidrs: readonly Cidr[]): readonly Cidr[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => cidrs.find((cidr) => cidr.family === family) ?? []);
+}
+
+/** Stable without being stored anywhere: pods and the node's own neighbours remember it over a restart. */
+function gatewayMac(nodeName: string): Mac {
+  const bytes = createHash('sha256').update(`gateway of ${nodeName}`).digest().subarray(0, 6);
+  bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02;
+  return macFromBytes(bytes);
+}
+
+/** For callers that have the node's addresses as text. */
+export function transportOf(addresses: Readonly<Partial<Record<Family, string>>>): readonly Ip[] {
+  return [addresses.ipv4, addresses.ipv6].flatMap((text) => (text === undefined ? [] : parseIp(text)));
+}

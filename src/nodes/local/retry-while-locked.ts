@@ -1,0 +1,32 @@
+import { pause } from '../../base/async/pause.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { Readiness } from './readiness.ts';
+
+/** An agent that ends lets go of the bridge first, and of its journal and its socket some milliseconds later. */
+const RETRY_MS = 50;
+
+/**
+ * Does what another agent may still be in the way of, again and again until it is not, and says meanwhile what is awaited.
+ *
+ * @param take throws `REFUSED` while another agent has what it takes
+ * @throws SeineError whatever else `take` throws; `CANCELLED`
+ */
+export async function retryWhileHeld<T>(take: () => Promise<T>, readiness: Readiness, log: Log, signal: AbortSignal): Promise<T> {
+  const obstacle = 'handover';
+  for (let reported = false; ; reported = true) {
+    try {
+      const taken = await take();
+      readiness.clear(obstacle);
+      return taken;
+    } catch (thrown) {
+      const error = SeineError.from(thrown, 'take over');
+      if (error.code !== 'REFUSED') throw error;
+      const reason = error.rawMessage;
+      readiness.obstruct(obstacle, 'starting', reason);
+      if (!reported) log.warn('waiting for another agent to let go', { reason });
+    }
+    if (signal.aborted) throw new SeineError('CANCELLED', 'take over from another agent', { cause: signal.reason });
+    await pause(RETRY_MS, signal);
+  }
+}

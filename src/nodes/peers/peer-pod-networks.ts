@@ -1,0 +1,94 @@
+import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { hostCidr, overlaps, parseCidr } from '../../base/net/ip.ts';
+import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
+import { transportOf } from '../local/node-environment.ts';
+import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+
+interface PeerPodNetworksOptions {
+  readonly source: Pick<PeerSource, 'get' | 'peers' | 'subscribe'>;
+  /** Present ones; `reservedChanged` after they may have changed. */
+  readonly reserved: () => readonly ReservedRange[];
+}
+
+/**
+ * Networks that other nodes have for their pods, as policy takes them. A network that a node may not have is no network of pods: by the Node of a
+ * hostile machine, hosts outside would count as pods, and a pod as another's.
+ *
+ * Nothing is done until `settle`: thousands of nodes may join at once.
+ */
+export class PeerPodNetworks {
+  readonly #options: PeerPodNetworksOptions;
+  readonly #claims: AddressClaims;
+  #reserved: readonly ReservedRange[];
+  #pending = new Set<string>();
+  readonly #listeners = new Set<(names: ReadonlySet<string>) => void>();
+
+  constructor(options: PeerPodNetworksOptions) {
+    this.#options = options;
+    this.#reserved = options.reserved();
+    this.#claims = new AddressClaims(this.#reserved);
+    for (const { name } of options.source.peers()) this.#pending.add(name);
+  }
+
+  /** Notes which nodes change. @returns a function that ends it */
+  follow(): () => void {
+    return this.#options.source.subscribe((names) => {
+      for (const name of names) this.#pending.add(name);
+    });
+  }
+
+  /** Calls back with nodes that may have other networks after `settle`, where none of them changed. @returns a function that ends it */
+  subscribe(listener: (names: ReadonlySet<string>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Reads again what no other node can have. */
+  reservedChanged(): void {
+    const { source, reserved } = this.#options;
+    const [before, now] = [this.#reserved, reserved()];
+    const keyOf = ({ range, against }: ReservedRange): string => `${range.text} ${against}`;
+    const [keysBefore, keysNow] = [new Set(before.map(keyOf)), new Set(now.map(keyOf))];
+    const changed = [...before.filter((each) => !keysNow.has(keyOf(each))), ...now.filter((each) => !keysBefore.has(keyOf(each)))];
+    if (changed.length === 0) return;
+    this.#reserved = now;
+    this.#claims.reserve(now);
+    const names = new Set<string>();
+    for (const peer of source.peers())
+      if (claimsOf(peer).some(({ range }) => changed.some((each) => overlaps(each.range, range)))) names.add(peer.name);
+    for (const name of names) this.#pending.add(name);
+    for (const listener of this.#listeners) listener(names);
+  }
+
+  /** Compares what changed. @returns nodes that may have other networks than before */
+  async settle(turns: LoopTurns): Promise<ReadonlySet<string>> {
+    const concerned = new Set<string>();
+    while (this.#pending.size > 0) {
+      const names = this.#pending;
+      this.#pending = new Set();
+      for (const name of names) {
+        const peer = this.#options.source.get(name);
+        for (const other of this.#claims.set(name, peer ? claimsOf(peer) : [])) concerned.add(other);
+        concerned.add(name);
+        if (turns.due) await turns.next();
+      }
+    }
+    return concerned;
+  }
+
+  /** Undefined for a node that is no peer. */
+  of(name: string): readonly string[] | undefined {
+    const peer = this.#options.source.get(name);
+    if (peer === undefined) return undefined;
+    const claims = claimsOf(peer).filter(({ use }) => use === 'pods');
+    return claims.filter((claim) => this.#claims.objection(claim) === undefined).map(({ range }) => range.text);
+  }
+}
+
+/** Addresses that a Node claims, of both families. */
+export function claimsOf({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
+  return [
+    ...podCidrs.map((text): AddressClaim => ({ node, since, use: 'pods', range: parseCidr(text) })),
+    ...transportOf(transport).map((ip): AddressClaim => ({ node, since, use: 'tunnel', range: hostCidr(ip) })),
+  ];
+}

@@ -1,0 +1,301 @@
+import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
+import { type Cidr, cidrContains, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { CidrUnion } from '../../dataplane/compile/cidr-union.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../dataplane/compile/compile-peer.ts';
+import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
+import { tunnelPortType } from '../local/node-desired-state.ts';
+import { transportOf } from '../local/node-environment.ts';
+import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { claimsOf } from './peer-pod-networks.ts';
+import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
+import { tunnelPeerElements } from './tunnel-peer-elements.ts';
+
+type HoldersListener = (ranges: readonly Cidr[]) => void;
+
+/** So many peers are worked off without giving the loop a turn: a millisecond of work. */
+const AT_ONCE = 4;
+
+interface PeersOptions {
+  readonly source: PeerSource;
+  readonly nodeState: NodeState;
+  /** Present ones; `lookAgain` after they have changed. */
+  readonly environment: () => NodeEnvironment;
+  /** Present ones, read from the kernel; `reservedChanged` after they may have changed. */
+  readonly reserved: () => readonly ReservedRange[];
+  readonly dataPath: 'system' | 'netdev';
+  /** Thousands of nodes may join at once, and pods start meanwhile. */
+  readonly turns: LoopTurns;
+  readonly log: Log;
+}
+
+/**
+ * Keeps what this node wants for each other node in step with the peer source, one peer at a time. What a Node object claims and
+ * cannot have is left out, and said.
+ *
+ * News are worked off at once where they are few, and in turns with the rest of the agent where they are many.
+ */
+export class Peers {
+  /** By the name of the node. */
+  readonly objections: UnservedReasons;
+  readonly #options: PeersOptions;
+  readonly #claims: AddressClaims;
+  readonly #previousCidrs = new PreviousPodCidrs();
+  /** What each peer has been given a way to, and all of them together. */
+  readonly #reached = new Map<string, readonly Cidr[]>();
+  readonly #routed = new CidrUnion();
+  /** Those of the latter that were last wanted. */
+  #routes = new Set<string>();
+  #pending = new Set<string>();
+  #isWorking = false;
+  #work: Promise<void> = Promise.resolve();
+  #reserved: readonly ReservedRange[];
+  readonly #listeners = new Set<HoldersListener>();
+
+  constructor(options: PeersOptions) {
+    this.#options = options;
+    this.#reserved = options.reserved();
+    this.#claims = new AddressClaims(this.#reserved);
+    this.objections = new UnservedReasons('Node', options.log);
+  }
+
+  /** Wants what is known now and follows changes. @returns a function that ends it */
+  follow(): () => void {
+    const { source } = this.#options;
+    this.#refresh([...source.peers()].map(({ name }) => name));
+    return source.subscribe((names) => this.#refresh(names));
+  }
+
+  /** After a change of what this node is: every peer is served anew, by the node that it is now. */
+  lookAgain(): void {
+    this.reservedChanged();
+    this.#refresh([...this.#options.source.peers()].map(({ name }) => name));
+  }
+
+  /** Reads again what no other node can have, and compares the peers whose claims that concerns. To be called after a change of the node's addresses. */
+  reservedChanged(): void {
+    const { source, reserved } = this.#options;
+    const before = this.#reserved;
+    this.#reserved = reserved();
+    const ranges = differing(before, this.#reserved, ({ range, what, against }) => `${range.text} ${against} ${what}`);
+    if (ranges.length === 0) return;
+    this.#claims.reserve(this.#reserved);
+    const isConcerned = (peer: Peer): boolean => this.#claimsOf(peer).some(({ range }) => ranges.some((each) => overlaps(each, range)));
+    this.#refresh([...source.peers()].filter(isConcerned).map(({ name }) => name));
+    this.#announce(ranges);
+  }
+
+  /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
+  subscribe(listener: HoldersListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Resolves once all that is known of peers is wanted. */
+  async settled(): Promise<void> {
+    await this.#work;
+  }
+
+  /** What the compiler is given for each of them. */
+  *intents(): Generator<PeerIntent> {
+    for (const peer of this.#options.source.peers())
+      yield this.#intentWith(
+        peer,
+        this.#formerClaims(peer.name)
+          .filter((claim) => this.#isFine(claim))
+          .map(({ range }) => range),
+      );
+  }
+
+  /**
+   * What has this address already, in words for people, so that no Service may: a range of Services alone is no holder.
+   *
+   * @param service asks for its cluster address: what Nodes claim counts only where it is right against this Service
+   */
+  holderOf(ip: Ip, service?: { readonly createdAt?: string }): string | undefined {
+    const { serviceCidrs } = this.#options.environment();
+    const holds = ({ range, against }: ReservedRange): boolean =>
+      against === 'both' && !serviceCidrs.includes(range) && cidrContains(range, ip);
+    const counts = (claim: AddressClaim): boolean => service === undefined || this.#precedes(claim, service.createdAt);
+    return this.#reserved.find(holds)?.what ?? this.#claims.claimantOf(hostCidr(ip), counts);
+  }
+
+  /**
+   * Tells whether a Node's claim to a cluster address is right against the Service that has it. Where no range of Services is configured, a Node
+   * could take any Service from all nodes otherwise. A node writes its own tunnel address, at any time: it counts in the network that carries the
+   * tunnels. A network of pods stays as it was when the Node joined: it counts for Services that came later.
+   */
+  #precedes({ use, since, range }: AddressClaim, createdAt: string | undefined): boolean {
+    if (use === 'tunnel') return this.#reserved.some(({ against, range: link }) => against === 'pods' && overlaps(link, range));
+    return createdAt === undefined || (since !== '' && since <= createdAt);
+  }
+
+  #announce(ranges: readonly Cidr[]): void {
+    if (ranges.length > 0) for (const listener of this.#listeners) listener(ranges);
+  }
+
+  #refresh(names: Iterable<string>): void {
+    for (const name of names) this.#pending.add(name);
+    if (!this.#isWorking) this.#work = this.#workOff();
+  }
+
+  /** First what all of them claim, then what each of them gets: no node gets for a moment what another had first. */
+  async #workOff(): Promise<void> {
+    const { turns, source } = this.#options;
+    this.#isWorking = true;
+    while (this.#pending.size > 0) {
+      const concerned = this.#pending;
+      this.#pending = new Set();
+      const ranges: Cidr[] = [];
+      for (const name of [...concerned]) {
+        const peer = source.get(name);
+        this.#previousCidrs.note(name, peer?.podCidrs);
+        const before = this.#claims.of(name);
+        for (const other of this.#claims.set(name, peer ? this.#claimsOf(peer) : [])) concerned.add(other);
+        ranges.push(...differing(before, this.#claims.of(name), ({ range, use }) => `${range.text} ${use}`));
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
+      for (const name of concerned) {
+        this.#want(name);
+        if (concerned.size > AT_ONCE && turns.due) await turns.next();
+      }
+      this.#wantRoutes();
+      this.#announce(ranges);
+    }
+    this.#isWorking = false;
+  }
+
+  /** One Node object that makes no sense must not end the agent, which serves all others. */
+  #want(name: string): void {
+    const { source, nodeState: datapath } = this.#options;
+    const environment = this.#options.environment();
+    const owner = ownerOf('peer', name);
+    const peer = source.get(name);
+    datapath.wantElements(owner, tunnelPeerElements((peer?.addresses ?? []).map(parseIp)));
+    try {
+      const intent = peer && this.#intent(peer);
+      if (intent) datapath.want(owner, compilePeer(intent, environment));
+      else datapath.forget(owner);
+      this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
+      this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
+    } catch (thrown) {
+      datapath.forget(owner);
+      this.#reach(name, []);
+      this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
+    }
+  }
+
+  /** Adds before it removes: what moves from node to node is never without a route. */
+  #reach(name: string, networks: readonly Cidr[]): void {
+    const before = this.#reached.get(name) ?? [];
+    for (const cidr of networks) this.#routed.add(cidr);
+    for (const cidr of before) this.#routed.remove(cidr);
+    if (networks.length === 0) this.#reached.delete(name);
+    else this.#reached.set(name, networks);
+  }
+
+  /** Each route by itself: thousands that stay are not described anew for one that comes. New ones first, then what they replace goes. */
+  #wantRoutes(): void {
+    const { nodeState: datapath, environment } = this.#options;
+    const before = this.#routes;
+    this.#routes = new Set();
+    for (const network of this.#routed.cover()) {
+      this.#routes.add(network.text);
+      if (!before.delete(network.text)) datapath.want(routeOwner(network.text), compilePeerRoutes([network], environment()));
+    }
+    for (const gone of before) datapath.forget(routeOwner(gone));
+  }
+
+  #intent(peer: Peer): PeerIntent {
+    return this.#intentWith(peer, this.#formerOf(peer.name));
+  }
+
+  #intentWith({ name, podCidrs, transport, since = '' }: Peer, former: readonly Cidr[]): PeerIntent {
+    const claimOf = (use: AddressClaim['use'], range: Cidr): AddressClaim => ({ node: name, since, use, range });
+    const ends = transportOf(transport).filter((ip) => this.#isFine(claimOf('tunnel', hostCidr(ip))));
+    const shared = ends.filter((ip) => this.#claims.isShared(claimOf('tunnel', hostCidr(ip))));
+    return {
+      name,
+      podCidrs: [...podCidrs.map(parseCidr).filter((range) => this.#isFine(claimOf('pods', range))), ...former],
+      transport: ends,
+      ...(shared.length > 0 ? { sharedTransport: shared } : {}),
+    };
+  }
+
+  #isFine(claim: AddressClaim): boolean {
+    return this.#claims.objection(claim) === undefined;
+  }
+
+  /** A node that has such a network now has it for good. */
+  #formerOf(name: string): readonly Cidr[] {
+    return this.#formerClaims(name).flatMap((claim) => {
+      if (this.#isFine(claim)) return [claim.range];
+      this.#previousCidrs.forget(name, claim.range.text);
+      this.#pending.add(name); // it claims less now
+      return [];
+    });
+  }
+
+  #objectionsTo(peer: Peer): readonly string[] {
+    const claims = this.#ownClaims(peer).flatMap((claim) => {
+      const why = this.#claims.objection(claim);
+      return why === undefined ? [] : [`${claim.use === 'pods' ? 'pod network' : 'tunnel address'} ${claim.range.text} ${why}`];
+    });
+    return [...(peer.refusedPodCidrs ?? []), ...(peer.refusedAddresses ?? []), ...claims, ...objectionsToFamily(peer, this.#options)];
+  }
+
+  #claimsOf(peer: Peer): readonly AddressClaim[] {
+    return [...this.#ownClaims(peer), ...this.#formerClaims(peer.name)];
+  }
+
+  /** How long they are needed is not known, so every other claim comes first. */
+  #formerClaims(node: string): readonly AddressClaim[] {
+    const families = familiesOf(this.#options.environment());
+    return this.#previousCidrs
+      .of(node)
+      .map(parseCidr)
+      .filter(({ family }) => families.includes(family))
+      .map((range): AddressClaim => ({ node, since: '', use: 'pods', range }));
+  }
+
+  /** Of the families that this node has: the others' are nothing to it. */
+  #ownClaims(peer: Peer): readonly AddressClaim[] {
+    const families = familiesOf(this.#options.environment());
+    return claimsOf(peer).filter(({ use, range }) => use === 'tunnel' || families.includes(range.family));
+  }
+}
+
+/** Ranges of what is in one of two lists alone. */
+function differing<T extends { readonly range: Cidr }>(
+  before: readonly T[],
+  after: readonly T[],
+  textOf: (each: T) => string,
+): readonly Cidr[] {
+  const [was, is] = [before, after].map((list) => new Map(list.map((each) => [textOf(each), each.range])));
+  return [...(was ?? [])]
+    .flatMap(([text, range]) => (is?.has(text) ? [] : range))
+    .concat([...(is ?? [])].flatMap(([text, range]) => (was?.has(text) ? [] : range)));
+}
+
+/** Where tunnels of this node and of the other end in different families, nothing is carried between them. */
+function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick<PeersOptions, 'environment' | 'dataPath'>): string[] {
+  const own = environment();
+  const portType = tunnelPortType(dataPath, own);
+  // On the kernel's data path such a node takes GRE over IPv4 only, as this one would.
+  const theirs = portType === 'ip6gre' ? [transport.ipv4 ?? transport.ipv6] : [transport.ipv4, transport.ipv6];
+  const ends = theirs.flatMap((text) => (text === undefined ? [] : parseIp(text)));
+  if (ends.length === 0 || ends.some(({ family }) => own.transport.some((ip) => ip.family === family))) return [];
+  const words = (ips: readonly Ip[]): string => ips.map(({ text }) => text).join(', ');
+  const remedy = portType === 'gre' || portType === 'ip6gre' ? '; tunnelType: geneve or vxlan does with one family in common' : '';
+  return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
+}
+
+/** No node's own: names of nodes have no slash. */
+function routeOwner(network: string): Owner {
+  return ownerOf('peer', 'route', network);
+}

@@ -1,0 +1,211 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ByteWriter } from '../../base/bytes/bytes.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type BundleControlType, bundleFlag, decodeBundleControl, isBundleControl, writeBundleAdd, writeBundleControl } from '../bundle.ts';
+import type { OpenFlowSession } from '../connection/session.ts';
+import { decodeError, type ErrorMessage, refusal } from '../error-message.ts';
+import { messageType, readHeader } from '../protocol.ts';
+import { RangeRun } from './range-run.ts';
+
+/** So many messages, encoded as they are wanted: each is valid until the next one is taken. */
+export interface BundleMessages extends Iterable<Uint8Array> {
+  readonly length: number;
+}
+
+interface Bundle<M = BundleMessages> {
+  readonly bundle: number;
+  readonly messages: M;
+}
+
+interface RefusedMessage {
+  readonly index: number;
+  readonly error: ErrorMessage;
+}
+
+const flags = bundleFlag.atomic + bundleFlag.ordered;
+/** Bytes handed to the socket at once. */
+export const chunkBytes = 256 * 1024;
+const maxBundleBytes = 64 * 1024 * 1024;
+/** What most messages take in a bundle. */
+const usualBytes = 512;
+/** What a bundle adds to each of its messages, in OpenFlow 1.3, where that is most. */
+const wrappingBytes = 24;
+
+/**
+ * Runs one bundle: opens it and adds the messages in one go, asks with a barrier whether all were taken, then commits. The switch reads those of a long one
+ * while the next are encoded.
+ *
+ * Transaction ids: the first opens, the next ones are the messages', then the barrier's and that of the commit or discard.
+ *
+ * @throws SeineError see `OpenFlowConnection.bundle`
+ */
+export async function runBundle(session: OpenFlowSession, { bundle, messages }: Bundle, signal: AbortSignal): Promise<void> {
+  const run = new BundleRun(session, bundle, messages.length);
+  try {
+    await run.add(messages, signal);
+    await run.commit(signal);
+  } finally {
+    run.end();
+  }
+}
+
+/**
+ * As `runBundle`, with the commit right behind the messages: one round trip. What is written at once must fit into the window.
+ *
+ * @returns false, with nothing sent, if it does not
+ * @throws SeineError see `OpenFlowConnection.bundleAtOnce`
+ */
+export async function runBundleAtOnce(
+  session: OpenFlowSession,
+  { bundle, messages }: Bundle<readonly Uint8Array[]>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (signal.aborted || !session.hasRoom(bundledBytes(messages) + 64)) return false;
+  const run = new BundleRun(session, bundle, messages.length);
+  try {
+    await run.addAndCommit(messages, signal);
+    return true;
+  } finally {
+    run.end();
+  }
+}
+
+class BundleRun {
+  readonly #session: OpenFlowSession;
+  readonly #bundle: number;
+  readonly #count: number;
+  readonly #run: RangeRun;
+  #refused: RefusedMessage | undefined;
+  #controlError: ErrorMessage | undefined;
+  #stage: 'adding' | 'added' | 'committing' | 'finished' = 'adding';
+
+  constructor(session: OpenFlowSession, bundle: number, count: number) {
+    this.#session = session;
+    this.#bundle = bundle;
+    this.#count = count;
+    this.#run = new RangeRun(session, 'bundle', count + 3, (message) => this.#answered(message));
+  }
+
+  /** @throws SeineError also what `messages` throws; `INVARIANT` if they are more or longer than a bundle may be. Nothing is changed then */
+  async add(messages: BundleMessages, signal: AbortSignal): Promise<void> {
+    let w = new ByteWriter(Math.min(chunkBytes, messages.length * usualBytes + 64));
+    let [index, bytes] = [0, 0];
+    this.#writeControl(w, 'openRequest', this.#run.firstXid);
+    for (const message of messages) {
+      if (index === this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has more`);
+      this.#writeAdd(w, index++, message);
+      if (w.length < chunkBytes - 0xffff) continue;
+      bytes += w.length;
+      if (bytes > maxBundleBytes)
+        throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages is larger than ${maxBundleBytes} bytes`);
+      await this.#send(w, signal);
+      // Not before then does the socket take what it had no room for at once.
+      await nextTurn();
+      w = new ByteWriter(chunkBytes);
+    }
+    if (index < this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has ${index}`);
+    // A small bundle is written before anything else can be: what its caller sends after it comes after it.
+    if (!this.#sendNow(w)) await this.#send(w, signal);
+    this.#session.writeBarrier(this.#barrierXid);
+    await this.#run.until(() => this.#stage === 'added', signal);
+    this.#throwRefusal();
+  }
+
+  async addAndCommit(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    const w = new ByteWriter(bundledBytes(messages) + 64);
+    this.#writeControl(w, 'openRequest', this.#run.firstXid);
+    for (const [index, message] of messages.entries()) this.#writeAdd(w, index, message);
+    this.#writeControl(w, 'commitRequest', this.#lastXid);
+    this.#stage = 'committing';
+    this.#run.sent = true;
+    this.#session.write(w.finish());
+    await this.#run.until(() => this.#stage === 'finished', signal);
+    if (this.#refused !== undefined && this.#controlError === undefined) throw madeInPart(this.#refused);
+    this.#throwRefusal();
+  }
+
+  async commit(signal: AbortSignal): Promise<void> {
+    this.#stage = 'committing';
+    this.#run.sent = true;
+    this.#session.write(this.#control('commitRequest'));
+    await this.#run.until(() => this.#stage === 'finished', signal);
+    this.#throwRefusal();
+  }
+
+  /** A bundle that will not be committed is thrown away at the switch too; its answer does not matter. */
+  end(): void {
+    this.#run.end();
+    if (this.#run.isLost || this.#stage === 'committing' || this.#stage === 'finished') return;
+    this.#session.write(this.#control('discardRequest'));
+  }
+
+  async #send(w: ByteWriter, signal: AbortSignal): Promise<void> {
+    const bytes = w.written();
+    await this.#run.room(bytes.length, signal);
+    this.#session.write(bytes);
+  }
+
+  #sendNow(w: ByteWriter): boolean {
+    const bytes = w.written();
+    if (!this.#session.hasRoom(bytes.length)) return false;
+    this.#session.write(bytes);
+    return true;
+  }
+
+  get #barrierXid(): number {
+    return this.#run.firstXid + this.#count + 1;
+  }
+
+  get #lastXid(): number {
+    return this.#run.firstXid + this.#count + 2;
+  }
+
+  #answered(message: Uint8Array): 'more' | 'done' {
+    const { type, xid } = readHeader(message);
+    if (type === messageType.error) this.#failed(xid, decodeError(message));
+    else if (type === messageType.barrierReply) this.#stage = 'added';
+    else if (isBundleControl(message) && decodeBundleControl(message).type === 'commitReply') this.#stage = 'finished';
+    return this.#stage === 'finished' ? 'done' : 'more';
+  }
+
+  /** An error about a message names the culprit; one about the commit follows it, and ends the bundle. */
+  #failed(xid: number, error: ErrorMessage): void {
+    const index = xid - this.#run.firstXid - 1;
+    if (index >= 0 && index < this.#count) this.#refused ??= { index, error };
+    else this.#controlError ??= error;
+    if (xid === this.#lastXid) this.#stage = 'finished';
+    if (xid === this.#barrierXid) this.#stage = 'added';
+  }
+
+  #throwRefusal(): void {
+    if (this.#refused !== undefined) throw refusal(this.#refused.error, 'bundle', { index: this.#refused.index });
+    if (this.#controlError !== undefined) throw refusal(this.#controlError, 'bundle');
+  }
+
+  #writeAdd(w: ByteWriter, index: number, message: Uint8Array): void {
+    writeBundleAdd(w, { bundle: this.#bundle, flags, xid: this.#run.firstXid + 1 + index, message }, this.#session.version);
+  }
+
+  #writeControl(w: ByteWriter, type: BundleControlType, xid: number): void {
+    const start = w.length;
+    writeBundleControl(w, { bundle: this.#bundle, type, flags }, this.#session.version);
+    w.patchU32(start + 4, xid);
+  }
+
+  #control(type: BundleControlType): Uint8Array {
+    const w = new ByteWriter();
+    this.#writeControl(w, type, this.#lastXid);
+    return w.finish();
+  }
+}
+
+/** The switch has thrown one message away, and made the rest. */
+function madeInPart({ index, error }: RefusedMessage): SeineError {
+  const cause = refusal(error, 'bundle', { index });
+  return new SeineError('UNAVAILABLE', 'a bundle was made in part', { context: { sent: true, inPart: true, index }, cause });
+}
+
+/** What messages take with what puts each into a bundle. */
+function bundledBytes(messages: readonly Uint8Array[]): number {
+  return messages.reduce((sum, message) => sum + message.length + wrappingBytes, 0);
+}

@@ -1,0 +1,145 @@
+import type { DeniedLogView, DeniedPairView, WouldDenyView } from '../../api/denied-log.ts';
+import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { idle } from '../../base/async/pause.ts';
+import { within } from '../../base/async/time-limit.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import { readDeniedCounts, type VerdictCounts } from '../../policy/denied-log/denied-counts.ts';
+import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
+import { DeniedPairs } from '../../policy/denied-log/denied-pairs.ts';
+import { type LoggedPods, logSecondsMax } from '../../policy/denied-log/logged-pods.ts';
+import { deniedConnections } from '../../policy/denied-log/open-connections.ts';
+import type { NodeServices } from '../../services/controller/open-services.ts';
+import { type ApiAnswer, json } from './answer.ts';
+
+const watchSecondsMax = 600;
+/** A client that hears nothing for fifteen seconds gives up (ms). */
+const PIECE_EVERY_MS = 5_000;
+const COUNTS_PATIENCE_MS = 1_000;
+const kubernetesName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+export interface DeniedLogPort {
+  readonly config: {
+    readonly policy: { readonly logDenied: DeniedLogView['setting'] };
+    readonly ovsDatapathType: 'system' | 'netdev';
+  };
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => {
+    readonly environment: NodeEnvironment;
+    readonly denied: {
+      readonly log: Pick<DeniedLog, 'collect' | 'describe'>;
+      readonly pods: Pick<LoggedPods, 'logFor' | 'endRequests' | 'requests'>;
+    };
+    readonly policy: Pick<Enforcement, 'matrix' | 'pods'>;
+    /** The kernel's, which is the bridge's own where the kernel has the data path. */
+    readonly proxy: { readonly tracked: Pick<NodeServices['tracked'], 'list'> };
+  };
+  readonly openflow: Parameters<typeof readDeniedCounts>[0];
+  readonly turns: Pick<LoopTurns, 'due' | 'next'>;
+}
+
+export function deniedLog(port: DeniedLogPort): ApiAnswer {
+  const view: DeniedLogView = { setting: port.config.policy.logDenied, requests: port.running().denied.pods.requests };
+  return json(view);
+}
+
+/**
+ * `POST /v1/policy/log?seconds=600&namespace=NS&pod=NAME`: what these pods are denied is logged so long, of all without namespace. Without
+ * `seconds` all that was asked for ends.
+ *
+ * @throws SeineError `INVALID_INPUT`
+ */
+export function setDeniedLog(port: DeniedLogPort, query: URLSearchParams): ApiAnswer {
+  const { pods } = port.running().denied;
+  const [namespace, pod] = [nameIn(query, 'namespace'), nameIn(query, 'pod')];
+  if (pod !== undefined && namespace === undefined) throw new SeineError('INVALID_INPUT', 'pod: its namespace is missing');
+  if (query.get('seconds') === null) pods.endRequests();
+  else {
+    const request = { ...(namespace === undefined ? {} : { namespace }), ...(pod === undefined ? {} : { pod }) };
+    pods.logFor(secondsIn(query, logSecondsMax), request);
+  }
+  return deniedLog(port);
+}
+
+/** `POST /v1/policy/would-deny?seconds=10`: what policies deny meanwhile, or would if they were enforced. Begins with blanks while it waits. */
+export function wouldDeny(port: DeniedLogPort, query: URLSearchParams, signal: AbortSignal): ApiAnswer {
+  const seconds = secondsIn(query, watchSecondsMax);
+  return { status: 200, contentType: 'application/json', body: watched(port, seconds, signal) };
+}
+
+async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSignal): AsyncGenerator<string> {
+  const { denied, environment } = port.running();
+  const { pairs, end } = denied.log.collect();
+  try {
+    const before = await countsOf(port, signal);
+    for (let leftMs = seconds * 1_000; leftMs > 0 && !signal.aborted; leftMs -= PIECE_EVERY_MS) {
+      yield ' ';
+      await idle(Math.min(leftMs, PIECE_EVERY_MS), signal);
+    }
+    const after = await countsOf(port, signal);
+    const views = pairs.pairs.map(({ pod, packet, packets }): DeniedPairView => ({ ...denied.log.describe(pod, packet), packets }));
+    const counted = before && after && since(before, after);
+    const mode = environment.policyMode ?? 'enforce';
+    const all = {
+      mode,
+      seconds,
+      pairs: views,
+      morePackets: pairs.others,
+      ...(await livingOf(port, signal)),
+      ...(counted ? { counted } : {}),
+    };
+    yield `${JSON.stringify(all satisfies WouldDenyView)}\n`;
+  } finally {
+    end();
+  }
+}
+
+/** What the tracker holds that policies deny now; nothing where it cannot be listed: what was seen is worth telling all the same. */
+async function livingOf(
+  { config, running, turns }: DeniedLogPort,
+  signal: AbortSignal,
+): Promise<Pick<WouldDenyView, 'living' | 'moreLiving'>> {
+  if (config.ovsDatapathType !== 'system' || signal.aborted) return {};
+  const { denied, policy, proxy } = running();
+  const connections = await proxy.tracked.list(['tcp', 'udp', 'sctp']).catch(() => undefined);
+  if (connections === undefined) return {};
+  const policed = new Set([...policy.pods()].flatMap(([pod, { is }]) => (is === 'policed' ? [pod] : [])));
+  const found = new DeniedPairs();
+  for (const each of deniedConnections(connections, { matrix: policy.matrix, policed })) {
+    if (each) found.note(each.pod, each.attempt);
+    else if (turns.due) await turns.next();
+  }
+  return {
+    living: found.pairs.map(({ pod, packet, packets }) => ({ ...denied.log.describe(pod, packet), connections: packets })),
+    moreLiving: found.others,
+  };
+}
+
+/** Undefined if the switch does not answer: what was seen is worth telling all the same. */
+async function countsOf({ openflow }: DeniedLogPort, signal: AbortSignal): Promise<VerdictCounts | undefined> {
+  return await readDeniedCounts(openflow, within(signal, COUNTS_PATIENCE_MS)).catch(() => undefined);
+}
+
+function since(before: VerdictCounts, after: VerdictCounts): NonNullable<WouldDenyView['counted']> {
+  const between = (direction: keyof VerdictCounts): string => {
+    const packets = after[direction] - before[direction];
+    return String(packets < 0n ? after[direction] : packets); // flows that were made anew meanwhile count from 0
+  };
+  return { ingress: between('ingress'), egress: between('egress') };
+}
+
+function nameIn(query: URLSearchParams, key: string): string | undefined {
+  const name = query.get(key);
+  if (name === null) return undefined;
+  if (!kubernetesName.test(name)) throw new SeineError('INVALID_INPUT', `${key}: ${JSON.stringify(name)} is no name`);
+  return name;
+}
+
+function secondsIn(query: URLSearchParams, most: number): number {
+  const text = query.get('seconds') ?? '';
+  const seconds = Number(text);
+  if (!/^\d{1,6}$/.test(text) || seconds < 1 || seconds > most)
+    throw new SeineError('INVALID_INPUT', `seconds: a whole number from 1 to ${most}`);
+  return seconds;
+}

@@ -1,0 +1,47 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Service } from '../../kubernetes/resources/service.ts';
+import type { Ipam } from '../../pods/ipam/ipam.ts';
+import { podName } from '../../pods/ipam/lease.ts';
+import { type ApiAnswer, json } from './answer.ts';
+import { explainService, type ServiceClient } from './views/service-explanation.ts';
+import type { ServiceSources } from './views/service-view.ts';
+
+export interface ServiceExplanationPort {
+  readonly config: { readonly nodeName: string };
+  readonly sources: { readonly services: { readonly replica: { get(key: string): Service | undefined } } };
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => {
+    readonly services: ServiceSources;
+    readonly ipam: Pick<Ipam, 'leases'>;
+    readonly proxy: { readonly mode: { readonly sentence: string } };
+  };
+}
+
+/** `?name=NAMESPACE/NAME`, and `&from=` a pod of this node, `node` or `world`. @throws SeineError `INVALID_INPUT` */
+export function serviceExplanation(port: ServiceExplanationPort, query: URLSearchParams): ApiAnswer {
+  const { services, ipam, proxy } = port.running();
+  const name = query.get('name') ?? '';
+  const service = port.sources.services.replica.get(name);
+  if (!service) throw new SeineError('INVALID_INPUT', `there is no Service ${JSON.stringify(name)}`);
+  const places = { nodeName: port.config.nodeName, addresses: services.proxying.node.addresses, ipam };
+  const clients = clientsOf(places, query.get('from') ?? undefined);
+  return json(explainService({ service, services, node: port.config.nodeName, clients, proxyAll: proxy.mode.sentence }));
+}
+
+interface ClientPlaces extends Pick<ServiceClient, 'addresses'> {
+  readonly nodeName: string;
+  readonly ipam: Pick<Ipam, 'leases'>;
+}
+
+function clientsOf({ nodeName, addresses, ipam }: ClientPlaces, from: string | undefined): readonly ServiceClient[] {
+  const itself: ServiceClient = { client: 'node', name: `Node ${nodeName} itself`, addresses };
+  const world: ServiceClient = { client: 'world', name: 'The world outside', addresses: [] };
+  if (from === 'node') return [itself];
+  if (from === 'world') return [world];
+  if (from === undefined) return [{ client: 'pod', name: 'A pod of this node', addresses: [] }, itself, world];
+  const name = from.includes('/') ? from : `default/${from}`;
+  const lease = ipam.leases().find((each) => each.state === 'allocated' && podName(each) === name);
+  if (!lease)
+    throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it, or from node or world`);
+  return [{ client: 'pod', name: `Pod ${name}`, addresses: lease.addresses.map(({ ip }) => ip) }];
+}

@@ -1,0 +1,322 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { problemKinds } from '../../../api/problem.ts';
+import { seineVersion } from '../../../api/version.ts';
+import { within } from '../../../base/async/time-limit.ts';
+import { deletionsFolder } from '../../../cni/deletions.ts';
+import { tableName } from '../../../dataplane/pipeline/tables.ts';
+import type { NodeState } from '../../../dataplane/targets/node-state.ts';
+import { type DatapathLoad, readDatapathLoad } from '../../../dataplane/targets/switch/datapath-load.ts';
+import { parts } from '../../../dataplane/targets/target-options.ts';
+import type { ReflectorStatus } from '../../../kubernetes/client/reflector/reflector-report.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import type { Ipam } from '../../../pods/ipam/ipam.ts';
+import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
+import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
+import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
+import { ovsVersion } from '../../diagnose/versions.ts';
+import type { NodeHealth } from '../problems/node-health.ts';
+import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from '../problems/policy-facts.ts';
+import { type WarningsPort, warningsOf } from '../problems/warnings.ts';
+import type { Sample, Scrape } from './exporter.ts';
+import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
+import type { AgentRecord } from './record.ts';
+
+/** More addresses than these are not counted apart; the switch does not remember more either. */
+const UNKNOWN_PEERS_MAX = 256;
+const UNKNOWN_PEERS_TIMEOUT_MS = 1_000;
+const DATA_PATH_PATIENCE_MS = 1_000;
+
+const one = (value: number): readonly Sample[] => [[{}, value]];
+const yes = (value: boolean): number => (value ? 1 : 0);
+
+/** Metrics of pods, Services and the node itself. */
+interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspensions' | 'openedByHand'> {
+  readonly config: { readonly stateDir: string };
+  readonly readiness: { state(): { readonly state: string } };
+  readonly repair: { readonly secondsLeft: number };
+  readonly responder: { readonly counters: { readonly answered: number; readonly suppressed: number } };
+  readonly halfOpen: { readonly counters: { readonly forgotten: number; readonly suppressed: number } };
+  readonly sources: {
+    readonly nodes: { readonly replica: { readonly size: number } };
+    readonly networkPolicies: {
+      readonly replica: { readonly size: number; entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
+    };
+  };
+  readonly node: () => (ServedNode & ReturnType<WarningsPort['node']>) | undefined;
+}
+
+/** The node, once it is known. */
+interface ServedNode extends PolicyFactsNode {
+  readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
+  readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
+  readonly network: { readonly count: number };
+  readonly standing: Pick<StandingPorts, 'counts' | 'fallbacks'>;
+  readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
+  readonly peers: { readonly objections: { readonly size: number } };
+  readonly services: { readonly count: number; readonly objections: { readonly size: number } };
+  readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'merged', number>> } };
+}
+
+/** Metrics of the connections to Open vSwitch. */
+interface ConnectionMetricsPort {
+  readonly database: {
+    readonly isSynced: boolean;
+    readonly counters: { readonly syncs: number; readonly transactions: number };
+  };
+  readonly openflow: OpenFlowConnection;
+  readonly packets: { readonly connection: Pick<OpenFlowConnection, 'isUp' | 'counters'> };
+}
+
+interface DatapathMetricsPort {
+  readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
+}
+
+interface PartMetricsPort {
+  readonly nodeState: NodeState;
+}
+
+interface SourceMetricsPort {
+  readonly sourceStatuses: () => readonly ReflectorStatus[];
+}
+
+export type ScrapePort = NodeMetricsPort & ConnectionMetricsPort & DatapathMetricsPort & PartMetricsPort & SourceMetricsPort;
+
+/** What policies have decided, in packets. */
+export interface PolicyPacketsSamples {
+  readonly verdicts: readonly Sample[];
+  readonly rules: readonly Sample[];
+  readonly rulesLeftOut: number;
+}
+
+interface ScrapeSources {
+  readonly agent: ScrapePort;
+  /** Answers soon, by what it has read before if the switch is slow. */
+  readonly policyPackets: { read(signal: AbortSignal): Promise<PolicyPacketsSamples> };
+  readonly record: AgentRecord;
+  readonly health: Pick<NodeHealth, 'report'>;
+}
+
+/** Everything that is read from the agent for `/metrics`. */
+export async function scrapeAgent({ agent, record, health, policyPackets }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
+  const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
+  const unlearned = await unlearnedAssociations(agent.openflow, signal);
+  const { verdicts, rules, rulesLeftOut } = await policyPackets.read(signal);
+  return {
+    ...ofNode(agent),
+    info: await versions(agent, signal),
+    ...ofConnections(agent),
+    ...ofParts(agent, record),
+    ...ofSources(agent, record),
+    ...ofHealth(health.report()),
+    cni_calls_total: record.samples('cni_calls_total'),
+    ...(await dataPathLoad(agent, signal)),
+    unknown_tunnel_peer_packets: unknownPeers,
+    sctp_unlearned_packets_total: unlearned,
+    policy_packets_total: verdicts,
+    policy_rule_packets_total: rules,
+    policy_rule_packets_left_out: one(rulesLeftOut),
+  };
+}
+
+function ofNode(agent: NodeMetricsPort) {
+  const node = agent.node();
+  const { answered, suppressed } = agent.responder.counters;
+  const halfOpen = agent.halfOpen.counters;
+  return {
+    ready: one(yes(agent.readiness.state().state === 'ready')),
+    repair_paused_seconds: one(agent.repair.secondsLeft),
+    node_warnings: one(warningsOf(agent).length),
+    ipam_journal_failed: one(yes(node?.ipam.failure !== undefined)),
+    recorded_deletions: one(recordedDeletions(agent)),
+    ip_addresses: (node?.ipam.usage() ?? []).flatMap(({ cidr, size, allocated, quarantined }): Sample[] => [
+      [{ cidr, state: 'allocated' }, allocated],
+      [{ cidr, state: 'quarantined' }, quarantined],
+      [{ cidr, state: 'free' }, size - allocated - quarantined],
+    ]),
+    standing_ports: Object.entries(node?.standing.counts ?? {}).map(([state, count]): Sample => [{ state }, count]),
+    standing_port_fallbacks_total: [...(node?.standing.fallbacks ?? [])].map(([reason, count]): Sample => [{ reason }, count]),
+    local_pod_count: one(node?.network.count ?? 0),
+    gone_pods: one(node?.gonePods.kept.length ?? 0),
+    gone_pods_released_total: one(node?.gonePods.released ?? 0),
+    peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
+    service_count: one(node?.services.count ?? 0),
+    ...ofPolicies(agent),
+    objected_objects: [
+      [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
+      [{ kind: 'Service' }, node?.services.objections.size ?? 0],
+    ] satisfies Sample[],
+    service_stale_connections_total: (['bridge', 'host', 'failures', 'merged'] as const).map(
+      (where): Sample => [{ where }, node?.proxy.cleaner.counters[where] ?? 0],
+    ),
+    service_rejects_total: [
+      [{ outcome: 'answered' }, answered],
+      [{ outcome: 'suppressed' }, suppressed],
+    ] satisfies Sample[],
+    half_open_connections_total: [
+      [{ outcome: 'forgotten' }, halfOpen.forgotten],
+      [{ outcome: 'suppressed' }, halfOpen.suppressed],
+    ] satisfies Sample[],
+  };
+}
+
+function ofPolicies(agent: NodeMetricsPort) {
+  const { mode, objects, isolatedPods = 0, closedPods = [], suspensions = [] } = policyFacts(agent, agent.node());
+  return {
+    networkpolicy_count: one(objects),
+    policy_isolated_pods: one(isolatedPods),
+    policy_closed_pods: one(closedPods.length),
+    policy_suspensions: one(suspensions.length),
+    policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
+    policy_faulty_count: one(faultyPolicies(agent)),
+    policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
+      (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
+    ),
+  };
+}
+
+function faultyPolicies({ sources }: NodeMetricsPort): number {
+  let faulty = 0;
+  for (const [, { faults }] of sources.networkPolicies.replica.entries()) if (faults !== undefined) faulty++;
+  return faulty;
+}
+
+/** One look at a folder that is empty but for trouble. */
+function recordedDeletions({ config }: NodeMetricsPort): number {
+  try {
+    return readdirSync(join(config.stateDir, deletionsFolder)).length;
+  } catch {
+    return 0; // no plugin has ever recorded one
+  }
+}
+
+async function versions(
+  { openflow, config }: Pick<ConnectionMetricsPort, 'openflow'> & DatapathMetricsPort,
+  signal: AbortSignal,
+): Promise<readonly Sample[]> {
+  const ovs = (await ovsVersion(openflow, signal)) ?? 'unknown';
+  return [[{ seine: seineVersion, node: process.version, ovs, data_path: config.ovsDatapathType }, 1]];
+}
+
+function ofConnections({ database, openflow, packets }: ConnectionMetricsPort) {
+  const connections = [
+    [{ connection: 'flows' }, openflow],
+    [{ connection: 'packets' }, packets.connection],
+  ] as const;
+  const { flowMods, groupMods, meterMods, bundles, bundlesRefused } = openflow.counters;
+  return {
+    ovsdb_connected: one(yes(database.isSynced)),
+    ovsdb_connects_total: one(database.counters.syncs),
+    ovsdb_transactions_total: one(database.counters.transactions),
+    openflow_connected: connections.map(([labels, { isUp }]): Sample => [labels, yes(isUp)]),
+    openflow_connects_total: connections.map(([labels, { counters }]): Sample => [labels, counters.connects]),
+    ovs_flow_ops_count: [
+      [{ kind: 'flow' }, flowMods],
+      [{ kind: 'group' }, groupMods],
+      [{ kind: 'meter' }, meterMods],
+    ] satisfies Sample[],
+    ovs_bundles_total: one(bundles),
+    ovs_flow_ops_error_count: one(bundlesRefused),
+  };
+}
+
+function ofParts({ nodeState: datapath }: PartMetricsPort, record: AgentRecord) {
+  const each = (value: (part: (typeof parts)[number]) => number): Sample[] => parts.map((part) => [{ part }, value(part)]);
+  const counted = (name: ScrapedName): Sample[] => each((part) => record.sumOf(name, { part }));
+  return {
+    ovs_total_flow_count: one(datapath.reconcilers.bridge.actual()?.size ?? 0),
+    ovs_flow_count: flowsByTable(datapath.bridge.counts),
+    reconcile_rounds_total: counted('reconcile_rounds_total'),
+    reconcile_entries_total: record.samples('reconcile_entries_total'),
+    reconcile_failures_total: counted('reconcile_failures_total'),
+    drift_entries_total: counted('drift_entries_total'),
+    wanted_entries: each((part) => datapath[part].size),
+    reconcile_age_seconds: parts.flatMap((part): Sample[] => {
+      const { ageMs } = datapath.reconcilers[part];
+      return ageMs === undefined ? [] : [[{ part }, ageMs / 1_000]];
+    }),
+    unrealized_revisions: each((part) => Math.max(0, datapath[part].revision - datapath.reconcilers[part].realizedRevision)),
+    refused_owners: each((part) => datapath.reconcilers[part].failures().length),
+    contested_entries: each((part) => datapath.reconcilers[part].contested().size),
+  };
+}
+
+function ofHealth({ problems, looks }: ReturnType<NodeHealth['report']>) {
+  const each = (value: (look: (typeof looks)[number]) => number): Sample[] => looks.map((look) => [{ look: look.name }, value(look)]);
+  return {
+    problems: Object.keys(problemKinds).map((kind): Sample => [{ kind }, problems.filter((problem) => problem.kind === kind).length]),
+    look_age_seconds: each(({ ageSeconds }) => ageSeconds ?? performance.now() / 1_000),
+    look_round_seconds: each(({ roundSeconds }) => roundSeconds),
+    look_duration_seconds: looks.flatMap(({ name, tookMs }): Sample[] => (tookMs === null ? [] : [[{ look: name }, tookMs / 1_000]])),
+    look_repairs_total: looks.flatMap(({ name, repaired }): Sample[] => (repaired === undefined ? [] : [[{ look: name }, repaired]])),
+  };
+}
+
+function flowsByTable(counts: ReadonlyMap<number, number>): Sample[] {
+  return [...counts].toSorted(([a], [b]) => a - b).map(([id, count]) => [{ table: tableName(id) ?? String(id) }, count]);
+}
+
+function ofSources({ sourceStatuses }: SourceMetricsPort, record: AgentRecord) {
+  const all = sourceStatuses();
+  const each = (value: (status: (typeof all)[number]) => number): Sample[] => all.map((status) => [{ kind: status.kind }, value(status)]);
+  return {
+    source_synced: each(({ synced }) => yes(synced)),
+    source_in_step: each(({ state }) => yes(state === 'in step')),
+    source_objects: each(({ objects }) => objects),
+    source_held: each(({ held }) => yes(held !== undefined)),
+    source_watch_age_seconds: each(({ watchAgeMs = 0 }) => watchAgeMs / 1_000),
+    source_silence_seconds: all.flatMap(({ kind, silenceMs }): Sample[] =>
+      silenceMs === undefined ? [] : [[{ kind }, silenceMs / 1_000]],
+    ),
+    source_failures_total: each(({ kind }) => record.sumOf('source_failures_total', { kind })),
+  };
+}
+
+/** None, if the switch does not answer now. */
+async function unknownTunnelPeers(openflow: OpenFlowConnection, signal: AbortSignal): Promise<Sample[]> {
+  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
+  // Not connected: other metrics say so.
+  const found = await readUnknownTunnelPeers(openflow, patience).catch((): ReadonlyMap<string, bigint> => new Map());
+  return [...found].slice(0, UNKNOWN_PEERS_MAX).map(([address, packets]): Sample => [{ address }, Number(packets)]);
+}
+
+/** None, if the switch does not answer now. */
+async function unlearnedAssociations(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
+  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
+  // Not connected: other metrics report it.
+  return await readUnlearnedAssociations(openflow, patience).then(
+    (packets) => one(Number(packets)),
+    () => [],
+  );
+}
+
+/** What this data path does not tell, and what it does not tell now, has no sample. */
+async function dataPathLoad({ config }: DatapathMetricsPort, signal: AbortSignal) {
+  const patience = within(signal, DATA_PATH_PATIENCE_MS);
+  // Other metrics say whether the switch is there.
+  const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, patience).catch((): DatapathLoad => ({ connections: [] }));
+  const known = (value: number | undefined): readonly Sample[] =>
+    value === undefined ? [] : [[{ data_path: config.ovsDatapathType }, value]];
+  return {
+    conntrack_entries: load.connections.map(({ table, entries }): Sample => [{ table }, entries]),
+    conntrack_limit: load.connections.map(({ table, limit }): Sample => [{ table }, limit]),
+    datapath_hits_total: known(load.hits),
+    datapath_upcalls_missed_total: known(load.misses),
+    datapath_upcalls_lost_total: known(load.lost),
+    datapath_megaflows: known(load.megaflows),
+    datapath_masks: known(load.masks),
+  };
+}
+
+/** Standard metrics of a process. */
+export function scrapeProcess(): Readonly<Record<ProcessMetricName, readonly Sample[]>> {
+  const { userCPUTime, systemCPUTime } = process.resourceUsage();
+  const { rss, heapUsed } = process.memoryUsage();
+  return {
+    process_cpu_seconds_total: one((userCPUTime + systemCPUTime) / 1e6),
+    process_resident_memory_bytes: one(rss),
+    process_open_fds: one(readdirSync('/proc/self/fd').length - 1),
+    process_start_time_seconds: one(Math.round((Date.now() - process.uptime() * 1_000) / 1_000)),
+    nodejs_heap_size_used_bytes: one(heapUsed),
+  };
+}

@@ -1,0 +1,115 @@
+import type { LoopTurns } from '../../base/async/loop-turns.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { isIp, parseIp } from '../../base/net/ip.ts';
+import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
+import type { Ipam } from '../../pods/ipam/ipam.ts';
+import { podName } from '../../pods/ipam/lease.ts';
+import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import { associationsOfOneSender, readFullShares } from '../diagnose/entries/sctp-associations.ts';
+import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
+import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
+import { onePolicyView, type PolicyTermsInForce } from './policy/one-policy.ts';
+import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/policed-pods.ts';
+
+interface PolicedNode {
+  readonly ipam: Pick<Ipam, 'leases'>;
+  readonly policy: PolicyTermsInForce & Pick<Enforcement, 'pods' | 'leftOutAt'>;
+}
+
+export interface PolicyPort {
+  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows'>;
+  readonly turns: LoopTurns;
+  readonly sources: {
+    readonly networkPolicies: {
+      readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]>; get(key: string): NetworkPolicy | undefined };
+    };
+    readonly policyPods: { readonly replica: { get(key: string): PolicyPod | undefined } };
+  };
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => PolicedNode;
+}
+
+/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for a pod that this node does not have */
+export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
+  const node = port.running();
+  const name = query.get('name') ?? '';
+  const leases = node.ipam.leases().filter((lease) => lease.state === 'allocated' && podName(lease) === name);
+  if (leases.length === 0) throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it`);
+  const addresses = leases.flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
+  return json(podPolicyView(inForce(node), name, addresses, standingOf(node, name)));
+}
+
+export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
+  return itemsAnswer(nodePolicyViews(inForce(running()), sources.networkPolicies.replica.entries()), turns);
+}
+
+/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for a policy that is not known */
+export async function onePolicy({ running, sources, turns }: PolicyPort, query: URLSearchParams): Promise<ApiAnswer> {
+  const node = running();
+  const name = query.get('name') ?? '';
+  const policy = sources.networkPolicies.replica.get(name);
+  if (!policy) throw new SeineError('INVALID_INPUT', `no policy is known by the name ${JSON.stringify(name)}`);
+  return json(await onePolicyView(inForce(node), { policy, standingOf: (pod) => standingOf(node, pod), turns }));
+}
+
+/** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`, the last if it is asked about. @throws SeineError `INVALID_INPUT` */
+export async function policyExplanation(port: PolicyPort, query: URLSearchParams, signal: AbortSignal): Promise<ApiAnswer> {
+  const node = port.running();
+  const [from, to] = [partyOf(port, node, query.get('from') ?? ''), partyOf(port, node, query.get('to') ?? '')];
+  if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; ask the node of one of them');
+  const asked = query.get('port');
+  const wanted = asked === null ? undefined : portOf(asked);
+  const view = explainConnection(node.policy, { from, to, ...(wanted && { port: wanted }) });
+  if (wanted?.protocol !== 'SCTP') return json(view);
+  const full = await readFullShares(port.openflow, signal);
+  const isFull = from.addresses.some((address) => full.includes(address));
+  if (!isFull) return json(view);
+  // Of an association that the bridge has not learned, answers are judged as packets that open one.
+  const answers = explainConnection(node.policy, { from: to, to: from });
+  const verdict = view.verdict === 'allow' && answers.verdict !== 'allow' ? 'mixed' : view.verdict;
+  return json({ ...view, verdict, remarks: [...view.remarks, usedUp(from.name)] });
+}
+
+function usedUp(name: string): string {
+  return `${name} has used up its share of ${associationsOfOneSender} SCTP associations: answers to further ones are denied where policies isolate an end, until older ones end`;
+}
+
+function partyOf({ sources }: PolicyPort, node: PolicedNode, name: string): ConnectionParty {
+  const ip = isIp(name) ? parseIp(name).text : undefined;
+  const lease = node.ipam
+    .leases()
+    .find(
+      (each) =>
+        each.state === 'allocated' && (ip === undefined ? podName(each) === name : each.addresses.some((own) => own.ip.text === ip)),
+    );
+  if (lease) {
+    const local = { pod: podName(lease), standing: standingOf(node, podName(lease)) };
+    return { name, addresses: ip === undefined ? lease.addresses.map((each) => each.ip.text) : [ip], local };
+  }
+  if (ip !== undefined) return { name, addresses: [ip] };
+  const pod = sources.policyPods.replica.get(name);
+  if (!pod || pod.podIps.length === 0)
+    throw new SeineError('INVALID_INPUT', `no pod with an address is known by the name ${JSON.stringify(name)}`);
+  return { name, addresses: pod.podIps, ...(pod.nodeName === undefined ? {} : { elsewhere: { node: pod.nodeName } }) };
+}
+
+function portOf(text: string): NonNullable<AskedConnection['port']> {
+  const [, digits = '', protocol] = /^(\d{1,5})\/(TCP|UDP|SCTP)$/.exec(text) ?? [];
+  const number = Number(digits);
+  if ((protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') || number < 1 || number > 65_535)
+    throw new SeineError('INVALID_INPUT', `port: ${JSON.stringify(text)} is not of the form 80/TCP`);
+  return { protocol, number };
+}
+
+/** @param pod `namespace/name` */
+function standingOf({ policy }: PolicedNode, pod: string): PolicyStanding {
+  const { is = 'undecided', why = 'nothing is known of it' } = policy.pods().get(pod) ?? {};
+  if (is === 'undecided') return undefined;
+  return is === 'closed' || is === 'suspended' ? { is, why } : { is };
+}
+
+function inForce({ policy }: PolicedNode): PolicyTermsInForce {
+  return { matrix: policy.matrix, rulesOf: (...of) => policy.rulesOf(...of), podsOf: (...of) => policy.podsOf(...of) };
+}

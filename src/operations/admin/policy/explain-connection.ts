@@ -1,0 +1,167 @@
+import type { ConnectionEndView, ConnectionPolicyView } from '../../../api/policy.ts';
+import { parseIp } from '../../../base/net/ip.ts';
+import { shortageText } from '../../../policy/engine/identities/peer-shares.ts';
+import type { PolicyEngine } from '../../../policy/engine/policy-engine.ts';
+import { lookUp } from '../../../policy/matrix/interpret.ts';
+import {
+  type DecidedRange,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  type PolicyOutcome,
+  policyDirections,
+} from '../../../policy/matrix/matrix.ts';
+import { type PolicyStanding, portsText } from './policed-pods.ts';
+
+/** One of the two that talk. */
+export interface ConnectionParty {
+  /** As it was asked for: `namespace/name` or an address. */
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** Set for a pod of this node: what its flows lead to. */
+  readonly local?: { readonly pod: string; readonly standing: PolicyStanding };
+  /** Set for a pod of another node. */
+  readonly elsewhere?: { readonly node: string };
+}
+
+export interface AskedConnection {
+  readonly from: ConnectionParty;
+  readonly to: ConnectionParty;
+  /** Absent: all. */
+  readonly port?: { readonly protocol: DecidedRange['protocol']; readonly number: number };
+}
+
+/** What one end says of a connection, port by port. */
+interface PortOutcome {
+  readonly ports: string;
+  readonly verdict: 'allow' | 'deny';
+  readonly why: ConnectionEndView['why'];
+  readonly by: readonly string[];
+}
+
+/** What this node makes of policies. */
+type ExplainedPolicies = { readonly matrix: PolicyMatrix } & Pick<PolicyEngine, 'leftOutAt'>;
+
+/** Whether policies let a connection be opened, by the matrix of this node alone. */
+export function explainConnection(inForce: ExplainedPolicies, asked: AskedConnection): ConnectionPolicyView {
+  const { from, to, port } = asked;
+  const pairs = from.addresses.flatMap((source) =>
+    to.addresses.filter((each) => parseIp(each).family === parseIp(source).family).map((destination) => [source, destination] as const),
+  );
+  const byPair = pairs.map(([source, destination]) =>
+    policyDirections.flatMap((direction) => endOf(inForce, asked, direction, source, destination)),
+  );
+  return {
+    from: from.name,
+    to: to.name,
+    ...(port ? { port: `${port.number}/${port.protocol}` } : {}),
+    verdict: joined(byPair.map(pairVerdict)),
+    ends: byPair.flat(),
+    remarks: [
+      ...remarksOn('egress', from),
+      ...remarksOn('ingress', to),
+      ...(pairs.length === 0 ? ['They have no family of addresses in common'] : []),
+    ],
+  };
+}
+
+function endOf(
+  { matrix, leftOutAt }: ExplainedPolicies,
+  { from, to, port }: AskedConnection,
+  direction: PolicyDirection,
+  source: string,
+  destination: string,
+): readonly ConnectionEndView[] {
+  const [own, peer] = direction === 'egress' ? [from, to] : [to, from];
+  if (!own.local) return [];
+  const { pod, standing } = own.local;
+  const peerAddress = parseIp(direction === 'egress' ? destination : source).text;
+  return outcomesOf(matrix, { direction, pod, peerAddress, isItself: peer.local?.pod === pod, standing, port }).map((outcome) => {
+    const isDenied = outcome.verdict === 'deny' && outcome.why === 'no rule allows it';
+    const shortage = isDenied ? leftOutAt(direction, pod, { address: parseIp(peerAddress), port }) : undefined;
+    const end = { direction, pod, from: source, to: destination, ...outcome };
+    if (!shortage) return { ...end, change: changeOf(direction, pod, peer.name, outcome, standing) };
+    const change = `Fewer networks in the rules: ${shortage.rules.join(', ')} would allow it, but ${shortageText(shortage)}`;
+    return { ...end, why: 'networks left out' as const, change };
+  });
+}
+
+interface AskedEnd {
+  readonly direction: PolicyDirection;
+  readonly pod: string;
+  /** Canonical. */
+  readonly peerAddress: string;
+  readonly isItself: boolean;
+  readonly standing: PolicyStanding;
+  readonly port: AskedConnection['port'];
+}
+
+function outcomesOf(matrix: PolicyMatrix, { direction, pod, peerAddress, isItself, standing, port }: AskedEnd): readonly PortOutcome[] {
+  const whole = (verdict: 'allow' | 'deny', why: PortOutcome['why']): readonly PortOutcome[] => [
+    { ports: port ? askedPorts(port) : 'any', verdict, why, by: [] },
+  ];
+  if (isItself) return whole('allow', 'itself');
+  if (standing?.is === 'closed') return matrix.ownNode.has(peerAddress) ? whole('allow', 'own node') : whole('deny', 'closed');
+  if (standing?.is === 'suspended') return whole('allow', 'suspended');
+  if (standing?.is === 'free') return whole('allow', 'not isolated');
+  const found = lookUp(matrix, { direction, pod, address: peerAddress });
+  if ('verdict' in found) return whole(found.verdict, found.why === 'no row' ? 'no rule allows it' : found.why);
+  return decidedPorts(found, port);
+}
+
+function decidedPorts({ ranges, otherwise }: PolicyDecision, port: AskedConnection['port']): readonly PortOutcome[] {
+  const say = (ports: string, { verdict, by }: PolicyOutcome): PortOutcome => ({
+    ports,
+    verdict,
+    why: verdict === 'allow' ? 'a rule allows it' : 'no rule allows it',
+    by,
+  });
+  if (!port)
+    return [...ranges.map((range) => say(portsText(range), range.outcome)), say(ranges.length > 0 ? 'any other' : 'any', otherwise)];
+  const range = ranges.find(({ protocol, first, last }) => protocol === port.protocol && port.number >= first && port.number <= last);
+  return [say(askedPorts(port), range?.outcome ?? otherwise)];
+}
+
+function askedPorts({ protocol, number }: NonNullable<AskedConnection['port']>): string {
+  return portsText({ protocol, first: number, last: number });
+}
+
+function changeOf(
+  direction: PolicyDirection,
+  pod: string,
+  peer: string,
+  { verdict, why, by, ports }: PortOutcome,
+  standing: PolicyStanding,
+): string {
+  const [namespace] = pod.split('/', 1);
+  const type = direction === 'ingress' ? 'Ingress' : 'Egress';
+  if (why === 'itself' || why === 'own node') return 'Nothing would: no policy is asked about this';
+  if (why === 'suspended') return 'The end of the suspension: `seinectl policy explain` says after it what policies say';
+  if (why === 'closed') return `Its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
+  if (why === 'not isolated')
+    return `A policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;
+  if (verdict === 'allow') return `${by.join(', ')} would have to go, with every other rule that allows the same`;
+  const where = `${direction === 'ingress' ? 'from' : 'to'} that matches ${peer}${ports.startsWith('any') ? '' : ` and ports with ${ports}`}`;
+  return `A rule in spec.${direction} of ${by.join(' or ')}, or of another policy that selects ${pod}, with ${where}`;
+}
+
+/** Both ends have to allow what one pair of addresses says. */
+function pairVerdict(ends: readonly ConnectionEndView[]): ConnectionPolicyView['verdict'] {
+  const byDirection = policyDirections.flatMap((direction) => {
+    const verdicts = ends.filter((end) => end.direction === direction).map(({ verdict }) => verdict);
+    return verdicts.length === 0 ? [] : [joined(verdicts)];
+  });
+  if (byDirection.includes('deny')) return 'deny';
+  return byDirection.includes('mixed') ? 'mixed' : 'allow';
+}
+
+function joined(verdicts: readonly ConnectionPolicyView['verdict'][]): ConnectionPolicyView['verdict'] {
+  const [first = 'deny'] = verdicts;
+  return verdicts.every((each) => each === first) ? first : 'mixed';
+}
+
+function remarksOn(direction: PolicyDirection, { name, local, elsewhere }: ConnectionParty): readonly string[] {
+  if (elsewhere) return [`The ${direction} policies of ${name} are decided on ${elsewhere.node}: ask there as well`];
+  if (local && !local.standing) return [`The bridge still has of ${local.pod} what an earlier agent wanted; this is what will hold`];
+  return [];
+}

@@ -1,0 +1,100 @@
+import type { DirectionPolicyView, NodePolicyView, PodPolicyView, PolicyRuleView } from '../../../api/policy.ts';
+import type { NetworkPolicy } from '../../../kubernetes/resources/network-policy.ts';
+import { blockText } from '../../../policy/engine/identities/block-union.ts';
+import { policyIntent } from '../../../policy/engine/intent.ts';
+import type { SubjectRules } from '../../../policy/engine/subject-rules.ts';
+import type { Term } from '../../../policy/engine/term.ts';
+import { type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../../policy/matrix/matrix.ts';
+
+/** A rule may name ten thousands of peers, and a pod may have a thousand rules. */
+export const PEERS_MAX = 50;
+export const RULES_MAX = 200;
+
+/** What is read of the policies in force. */
+export interface PolicyInForce {
+  readonly matrix: PolicyMatrix;
+  rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined;
+}
+
+/** What a pod's flows lead to; undefined: nothing is decided since the agent began. */
+export type PolicyStanding =
+  | { readonly is: 'free' | 'policed' }
+  | { readonly is: 'closed' | 'suspended'; readonly why: string }
+  | undefined;
+
+export function podPolicyView(
+  { matrix, rulesOf }: PolicyInForce,
+  name: string,
+  addresses: readonly string[],
+  standing: PolicyStanding,
+): PodPolicyView {
+  const subject = matrix.subjects.get(name);
+  const of = (direction: PolicyDirection): DirectionPolicyView => {
+    const none = { isolatedBy: [], rules: [], moreRules: 0 };
+    if (standing?.is === 'closed') return { state: 'closed', why: standing.why, ...none };
+    if (standing?.is === 'suspended') return { state: 'suspended', why: standing.why, ...none };
+    if (!standing) return { state: 'as before', ...none };
+    const subjectClass = subject?.[direction];
+    const rules = subjectClass && rulesOf(direction, subjectClass);
+    return rules ? isolatedView(rules) : { state: 'free', ...none };
+  };
+  return { name, addresses, ingress: of('ingress'), egress: of('egress') };
+}
+
+function isolatedView({ isolatedBy, rules }: SubjectRules): DirectionPolicyView {
+  const shown = rules.slice(0, RULES_MAX).map(ruleView);
+  return { state: 'isolated', isolatedBy, rules: shown, moreRules: rules.length - shown.length };
+}
+
+function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][number]): PolicyRuleView {
+  const texts = [...(peers === 'any' || ports.length === 0 ? [] : peers), ...namedPeers].flatMap(termTexts);
+  return {
+    name,
+    peers: texts.slice(0, PEERS_MAX),
+    morePeers: Math.max(0, texts.length - PEERS_MAX),
+    ports: [...(ports === 'any' ? [] : ports.map(portsText)), ...new Set(namedPeers.flatMap(portNameOf))],
+  };
+}
+
+/** A line for each block. */
+function termTexts(term: Term): readonly string[] {
+  return term.is === 'block' ? term.blocks.map((block) => `block ${blockText(block)}`) : [termText(term)];
+}
+
+/** A selector that asks for nothing is not said. */
+export function termText({ text }: { readonly text: string }): string {
+  return text.replace(/: (?=$| with ")/, '');
+}
+
+function portNameOf(term: SubjectRules['rules'][number]['namedPeers'][number]): readonly string[] {
+  return term.is === 'pods' && term.portName !== undefined ? [term.portName] : [];
+}
+
+/** `TCP 80`, `TCP 80-90`, `TCP`. */
+export function portsText({ protocol, first, last }: { readonly protocol: string; readonly first: number; readonly last: number }): string {
+  if (first === 0 && last === 65_535) return protocol;
+  return first === last ? `${protocol} ${first}` : `${protocol} ${first}-${last}`;
+}
+
+/** Policies that isolate pods of this node, and those of its pods' namespaces that are not fully understood, by name. */
+export function* nodePolicyViews(
+  { matrix, rulesOf }: PolicyInForce,
+  policies: Iterable<readonly [string, NetworkPolicy]>,
+): Generator<NodePolicyView> {
+  const counts = { ingress: new Map<string, number>(), egress: new Map<string, number>() };
+  const namespaces = new Set<string>();
+  for (const [pod, subject] of matrix.subjects) {
+    namespaces.add(pod.split('/', 1)[0] ?? '');
+    for (const direction of policyDirections) {
+      const subjectClass = subject[direction];
+      const isolating = (subjectClass && rulesOf(direction, subjectClass)?.isolatedBy) ?? [];
+      for (const name of isolating) counts[direction].set(name, (counts[direction].get(name) ?? 0) + 1);
+    }
+  }
+  for (const [name, policy] of policies) {
+    if (!namespaces.has(policy.namespace)) continue;
+    const [ingress, egress] = [counts.ingress.get(name) ?? 0, counts.egress.get(name) ?? 0];
+    const notUnderstood = [...(policy.faults ?? []), ...policyIntent(policy).refused];
+    if (ingress + egress + notUnderstood.length > 0) yield { name, ingress, egress, notUnderstood };
+  }
+}

@@ -1,0 +1,91 @@
+import type { SuspensionView } from '../../../api/policy.ts';
+import type { FoundProblem } from '../../../api/problem.ts';
+import type { NetworkPolicyStatus } from '../../../api/status.ts';
+import type { OpenedByHand } from '../../../dataplane/targets/bridge/operator-overrides.ts';
+import type { PodStanding } from '../../../policy/controller/pod-policy-state.ts';
+import type { Suspensions } from '../../../policy/controller/suspensions.ts';
+
+/** Of pods that are closed, so many are named. */
+const CLOSED_NAMED_MAX = 20;
+
+export interface PolicyObjectsPort {
+  readonly sources: { readonly networkPolicies: { readonly replica: { readonly size: number } } };
+  readonly suspensions: Pick<Suspensions, 'list'>;
+  readonly openedByHand: Pick<OpenedByHand, 'list'>;
+}
+
+/** The node, once it is known. */
+export interface PolicyFactsNode {
+  readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']> };
+  readonly policy: {
+    pods(): ReadonlyMap<string, PodStanding>;
+    podAt(ofPort: number): string | undefined;
+    readonly shortages: readonly string[];
+  };
+}
+
+/** What NetworkPolicies do on this node. */
+export function policyFacts(
+  { sources, suspensions, openedByHand }: PolicyObjectsPort,
+  node: PolicyFactsNode | undefined,
+): NetworkPolicyStatus {
+  const selecting = new Set<string>();
+  const closedPods: { pod: string; why: string }[] = [];
+  let isolatedPods = 0;
+  const pods = node?.policy.pods() ?? new Map<string, PodStanding>();
+  for (const [pod, { is, why = '', ingress, egress }] of pods) {
+    if (is === 'closed') closedPods.push({ pod, why });
+    if (is === 'policed') isolatedPods++;
+    for (const policy of [...ingress, ...egress]) selecting.add(policy);
+  }
+  const shortages = node?.policy.shortages ?? [];
+  const objects = sources.networkPolicies.replica.size;
+  const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
+  const suspended = suspensions.list(pods.keys());
+  const opened = openedByHand
+    .list()
+    .map(({ ofPort, secondsLeft }) => ({ pod: node?.policy.podAt(ofPort) ?? `port ${ofPort}`, secondsLeft }));
+  const counts = { objects, selecting: selecting.size, isolatedPods };
+  return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
+}
+
+/** Where policies are not enforced, closed pods lack nothing. */
+export function policyProblems({
+  mode,
+  closedPods: all = [],
+  suspensions = [],
+  openedByHand = [],
+  shortages = [],
+}: NetworkPolicyStatus): readonly FoundProblem[] {
+  const closedPods = mode === 'audit' ? [] : all;
+  const more = closedPods.length - CLOSED_NAMED_MAX;
+  return [
+    ...closedPods.slice(0, CLOSED_NAMED_MAX).map(({ pod, why }): FoundProblem => {
+      const message = `pod ${pod} is closed, nothing but its node may talk to it: ${why}`;
+      return { kind: 'policy.closed', about: pod, message, mend: `seinectl explain pod ${pod}` };
+    }),
+    ...(more > 0 ? [{ kind: 'policy.closed', about: 'more', message: `${more} more pods are closed` } as const] : []),
+    ...suspensions.map(suspended),
+    ...openedByHand.map(opened),
+    ...shortages.map((message): FoundProblem => ({ kind: 'policy.numbers', about: aboutShortage(message), message })),
+  ];
+}
+
+/** The same while counts and named rules change. */
+function aboutShortage(message: string): string {
+  return message.replace(/ \([^)]*\)/, '').replace(/\d+ /g, '');
+}
+
+function suspended({ what, name, reason, until, pods }: SuspensionView): FoundProblem {
+  const about = what === 'node' ? 'this node' : `${what} ${name}`;
+  const message = `policies do nothing to ${about} until ${until} (${pods} pods here): ${reason}`;
+  return { kind: 'policy.suspended', about, message, mend: `seinectl policy resume --${what}${what === 'node' ? '' : ` ${name}`}` };
+}
+
+function opened({ pod, secondsLeft }: NonNullable<NetworkPolicyStatus['openedByHand']>[number]): FoundProblem {
+  const message = `flows put by hand open pod ${pod}, whatever policies say, for another ${secondsLeft} s`;
+  return { kind: 'policy.opened', about: pod, message, mend: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
+}
+
+/** `openedByHandCookie`, as `ovs-ofctl` takes it. */
+const openedByHandMask = '0x1fe0000000000/-1';

@@ -1,0 +1,156 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { LogControl } from '../../base/log/log.ts';
+import { type ApiRoutes, json, text } from './answer.ts';
+import { type CheckRoutePort, check } from './check-route.ts';
+import { type DeniedLogPort, deniedLog, setDeniedLog, wouldDeny } from './denied-log-routes.ts';
+import { configuration, type LeasesPort, lastLines, leases, logLevel, setLogLevel } from './diagnostics.ts';
+import { type PodExplanationPort, podExplanation } from './explain-pod-route.ts';
+import { type ServiceExplanationPort, serviceExplanation } from './explain-service-route.ts';
+import { type InputsPort, inputs } from './inputs-view.ts';
+import {
+  differences,
+  type EntryListPort,
+  flows,
+  groups,
+  meters,
+  type NodeListPort,
+  nodes,
+  owners,
+  type PodListPort,
+  pods,
+  ports,
+  routes,
+  type ServiceListPort,
+  services,
+} from './lists.ts';
+import type { Exporter } from './metrics/exporter.ts';
+import { type ScrapePort, scrapeAgent, scrapeProcess } from './metrics/scrape.ts';
+import type { CallersPort } from './metrics-by-tls.ts';
+import { type PolicyCountersPort, policyCounters } from './policy-counters.ts';
+import { type PolicyEvidencePort, policyEvidence } from './policy-evidence.ts';
+import type { PolicyPackets, PolicyPacketsPort } from './policy-packets.ts';
+import { onePolicy, type PolicyPort, podPolicy, policies, policyExplanation } from './policy-routes.ts';
+import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
+import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
+import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
+
+/** What the handlers need, each of it: only the agent's wiring puts this together. */
+export type AgentPorts = StatusPort &
+  ScrapePort &
+  EntryListPort &
+  PodListPort &
+  NodeListPort &
+  ServiceListPort &
+  PodExplanationPort &
+  ServiceExplanationPort &
+  PolicyPort &
+  PolicyEvidencePort &
+  PolicyCountersPort &
+  PolicyPacketsPort &
+  SuspensionPort &
+  DeniedLogPort &
+  InputsPort &
+  LeasesPort &
+  Omit<CheckRoutePort, 'health'> &
+  CallersPort &
+  RepairPort &
+  RollOutPort;
+
+interface RollOutPort {
+  /** What a roll-out waits for, beside that pods are served. */
+  readonly rollOut: PodExplanationPort['readiness'];
+}
+
+interface RepairPort {
+  readonly repair: Pick<RepairPause, 'secondsLeft' | 'pause' | 'resume'>;
+}
+
+interface RouteSources extends StatusSources {
+  readonly agent: AgentPorts;
+  readonly exporter: Exporter;
+  readonly control: LogControl;
+  readonly policyPackets: Pick<PolicyPackets, 'read'>;
+}
+
+/** Served over the network: nothing that names pods. */
+export function publicRoutes(sources: RouteSources): ApiRoutes {
+  const { agent, exporter } = sources;
+  return {
+    '/livez': () => text('ok'),
+    '/readyz': () => readyAnswer(agent.readiness),
+    '/metrics': async (_, signal) => ({
+      status: 200,
+      contentType: exporter.contentType,
+      body: await exporter.text({ ...scrapeProcess(), ...(await scrapeAgent(sources, signal)) }),
+    }),
+  };
+}
+
+function readyAnswer(readiness: PodExplanationPort['readiness']) {
+  const state = readiness.state();
+  return json(state, state.state === 'ready' ? 200 : 503);
+}
+
+/** Served to root on this node. Lists read switch, kernel and packet filter for each request. */
+export function operatorRoutes(sources: RouteSources): ApiRoutes {
+  const { agent } = sources;
+  return {
+    ...publicRoutes(sources),
+    '/readyz/rollout': () => readyAnswer(agent.readiness.state().state === 'ready' ? agent.rollOut : agent.readiness),
+    '/v1/status': async (_, signal) => json(await agentStatus(sources, signal)),
+    '/v1/pods': (query, signal) => pods(agent, query, signal),
+    '/v1/nodes': (query, signal) => nodes(agent, query, signal),
+    '/v1/services': (query, signal) => services(agent, query, signal),
+    '/v1/flows': (query, signal) => flows(agent, query, signal),
+    '/v1/groups': (query, signal) => groups(agent, query, signal),
+    '/v1/meters': (query, signal) => meters(agent, query, signal),
+    '/v1/ports': (query, signal) => ports(agent, query, signal),
+    '/v1/routes': (query, signal) => routes(agent, query, signal),
+    '/v1/explain/service': (query) => serviceExplanation(agent, query),
+    '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
+    '/v1/policy/pod': (query) => podPolicy(agent, query),
+    '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),
+    '/v1/policy/policy': (query) => onePolicy(agent, query),
+    '/v1/policy/policies': () => policies(agent),
+    '/v1/policy/counters': (_, signal) => policyCounters(agent, signal),
+    '/v1/policy/evidence': (_, signal) => policyEvidence(agent, signal),
+    '/v1/policy/suspensions': () => suspensions(agent),
+    '/v1/policy/log': () => deniedLog(agent),
+    '/v1/diff': (_, signal) => differences(agent, signal),
+    '/v1/owners': () => owners(agent),
+    '/v1/inputs': () => inputs(agent),
+    '/v1/config': () => configuration(agent),
+    '/v1/leases': () => leases(agent),
+    '/v1/logs': () => lastLines(sources.control),
+    '/v1/log-level': () => logLevel(sources.control),
+  };
+}
+
+/** What root on this node may change, all of it for a while only; and tests that send packets. */
+export function operatorActions({ agent, health, control }: Pick<RouteSources, 'agent' | 'health' | 'control'>): ApiRoutes {
+  return {
+    '/v1/log-level': (query) => setLogLevel(control, query),
+    '/v1/policy/log': (query) => setDeniedLog(agent, query),
+    '/v1/policy/would-deny': (query, signal) => wouldDeny(agent, query, signal),
+    '/v1/check': (query, signal) => check({ ...agent, health }, query, signal),
+    ...repairActions(agent),
+    ...suspensionActions(agent),
+  };
+}
+
+export function repairActions({ repair }: RepairPort): ApiRoutes {
+  return {
+    '/v1/pause': (query) => {
+      const seconds = Number(query.get('seconds'));
+      if (!Number.isInteger(seconds) || seconds < 1 || seconds > pauseSecondsMax)
+        throw new SeineError('INVALID_INPUT', `seconds: a whole number from 1 to ${pauseSecondsMax}`);
+      repair.pause(seconds);
+      return json({ pausedForSeconds: repair.secondsLeft });
+    },
+    '/v1/resume': () => {
+      const wasPaused = repair.secondsLeft > 0;
+      repair.resume('operator');
+      return json({ wasPaused });
+    },
+  };
+}

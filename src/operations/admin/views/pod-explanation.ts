@@ -1,0 +1,176 @@
+import type { PodExplanation, PodFlows, PodRepair, PodService, PodView } from '../../../api/object.ts';
+import { withoutCode } from '../../../base/errors/seine-error.ts';
+import { standingPortPattern } from '../../../dataplane/targets/links/pre-plugged-links.ts';
+import type { PodStanding } from '../../../policy/controller/pod-policy-state.ts';
+
+/** One interface of a pod. */
+export interface ExplainedAttachment {
+  readonly view: PodView;
+  readonly gateways: readonly string[];
+  readonly flows: readonly PodFlows[];
+  /** How long its oldest flow has been on the bridge; null if none is there. */
+  readonly ageSeconds: number | null;
+  /** Others who want an address of it. */
+  readonly rivals: readonly string[];
+}
+
+/** What the API server says of it. */
+interface KnownPod {
+  readonly podIps: readonly string[];
+  readonly hostNetwork: boolean;
+  readonly phase: string;
+}
+
+export interface PodFacts {
+  /** `namespace/name`. */
+  readonly name: string;
+  readonly node: string;
+  readonly bridge: string;
+  readonly attachments: readonly ExplainedAttachment[];
+  readonly known: KnownPod | undefined;
+  readonly services: readonly PodService[];
+  readonly repairs: readonly PodRepair[];
+  /** NetworkPolicies of its namespace. */
+  readonly policies: number;
+  /** What they do to it; absent while it has no attachment. */
+  readonly standing?: PodStanding | undefined;
+  readonly pausedForSeconds: number;
+  readonly notReady: string | undefined;
+  /** What is wrong with the node as a whole. */
+  readonly warnings: readonly string[];
+}
+
+const REPAIRS_SHOWN = 5;
+const SERVICES_SHOWN = 20;
+const POLICIES_SHOWN = 10;
+
+/** What a pod's network is, a sentence a line, and what is wrong with it. Pure. */
+export function explainPod(facts: PodFacts): PodExplanation {
+  const { name, node, attachments, known, services, repairs } = facts;
+  const problems = problemsOf(facts);
+  const verdict =
+    problems.length === 0
+      ? 'as it should be'
+      : `not as it should be: ${problems.length === 1 ? 'there is a problem' : `there are ${problems.length} problems`}`;
+  const lines = known?.hostNetwork
+    ? [`Pod ${name} uses the own network of node ${node}: there is nothing of Seine's to explain.`]
+    : [
+        `Pod ${name} on node ${node} is ${verdict}.`,
+        ...problems.map((problem) => `! ${problem}.`),
+        ...attachments.flatMap((attachment) => attachmentLines(attachment, facts)),
+        ...servicesLines(services),
+        ...policyLines(facts),
+        ...repairLines(repairs),
+        ...(facts.pausedForSeconds > 0 ? [`Repair is paused: foreign changes to it stay for another ${facts.pausedForSeconds} s.`] : []),
+      ];
+  return {
+    name,
+    state: problems.length === 0 ? 'ok' : 'wrong',
+    lines,
+    problems,
+    attachments: attachments.map(plainAttachment),
+    services,
+    repairs,
+  };
+}
+
+function plainAttachment({ view, gateways, flows, ageSeconds, rivals }: ExplainedAttachment): PodExplanation['attachments'][number] {
+  return { ...view, gateways, tables: flows, ageSeconds, rivals };
+}
+
+function problemsOf({ attachments, known, standing, notReady, warnings }: PodFacts): readonly string[] {
+  if (known?.hostNetwork) return [];
+  const several = attachments.length > 1;
+  return [
+    ...(attachments.length === 0 ? ['the API server says that it is on this node, and no runtime has asked for its network yet'] : []),
+    ...attachments.flatMap(({ view, rivals }) => [
+      ...view.differences.map((difference) => `${several ? `${view.interface}: ` : ''}${difference}`),
+      ...(view.error ? [`the node does not take what it needs: ${withoutCode(view.error.message)}`] : []),
+      ...rivals.map((rival) => `${rival} wants one of its addresses as well`),
+    ]),
+    ...disagreement(attachments, known),
+    ...(standing?.is === 'closed' ? [`it is closed, nothing but its node may talk to it: ${standing.why}`] : []),
+    ...(notReady === undefined ? [] : [`the agent is not ready: ${notReady}`]),
+    ...warnings,
+  ];
+}
+
+/** Only where the API server says anything: kubelet may be behind. */
+function disagreement(attachments: readonly ExplainedAttachment[], known: KnownPod | undefined): readonly string[] {
+  if (!known || known.podIps.length === 0 || attachments.length === 0 || known.phase !== 'Running') return [];
+  const own = new Set(attachments.flatMap(({ view }) => view.addresses));
+  const others = known.podIps.filter((ip) => !own.has(ip));
+  return others.length === 0 ? [] : [`the API server says that it has ${others.join(' and ')}, which is none of its addresses`];
+}
+
+function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachment, { bridge }: PodFacts): readonly string[] {
+  const { addresses, interface: name, mac, mtu, hostInterface, ofPort, wantedOfPort, egress, ingress, hostPorts } = view;
+  const hops = gateways.length === 0 ? '' : `; it reaches everything else by ${gateways.join(' and ')}`;
+  const wanted = flows.reduce((sum, each) => sum + each.wanted, 0);
+  const held = flows.reduce((sum, each) => sum + each.held, 0);
+  return [
+    `It has ${addresses.join(' and ')} on ${name} (${mac}${mtu === null ? '' : `, MTU ${mtu}`})${hops}.`,
+    `On the node that is ${hostInterface}, port ${ofPort ?? 'none'} of ${bridge}${ofPort === wantedOfPort ? '' : ` instead of ${wantedOfPort ?? 'none'}`}.`,
+    ...(standingPortPattern.test(hostInterface) ? [`That is a standing port: ${name} is a macvlan over its other end, and no veth.`] : []),
+    ...(egress ? [`What it sends is limited to ${egress.rate} bit/s, in bursts of ${egress.burst} bits.`] : []),
+    ...(ingress ? [`What it receives is limited to ${ingress.rate} bit/s, in bursts of ${ingress.burst} bits.`] : []),
+    ...(hostPorts.length > 0 ? [`Ports of the node lead to it: ${reported(hostPorts)}.`] : []),
+    ageSeconds === null
+      ? 'None of its flows is on the bridge.'
+      : `It has been on the bridge since ${span(ageSeconds)} ago, as far as its oldest flow says.`,
+    `${held === wanted ? `All ${wanted}` : `${held} of ${wanted}`} flows that it needs are there: ${flows.map(({ table, held: there }) => `${there} in ${table}`).join(', ')}.`,
+  ];
+}
+
+function servicesLines(services: readonly PodService[]): readonly string[] {
+  const text = ({ service, port, addresses }: PodService): string => `${service} port ${port} (${addresses.join(', ')})`;
+  const used = services.filter((each) => each.why === undefined);
+  const unused = services.filter((each) => each.why !== undefined);
+  return [
+    used.length === 0 ? 'No Service leads to it from this node.' : `Services lead to it from this node: ${reported(used.map(text))}.`,
+    ...(unused.length === 0
+      ? []
+      : [`It is named by, and not used for: ${reported(unused.map((each) => `${text(each)}, because it is ${each.why}`))}.`]),
+  ];
+}
+
+function reported(texts: readonly string[]): string {
+  const more = texts.length - SERVICES_SHOWN;
+  return `${texts.slice(0, SERVICES_SHOWN).join('; ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+function policyLines({ policies, standing }: PodFacts): readonly string[] {
+  if (!standing) return [];
+  const { is, ingress, egress } = standing;
+  if (is === 'closed') return []; // a problem
+  if (is === 'undecided') return ['What policies say of it is not known yet: until then holds what the bridge has.'];
+  const isolated = [direction('ingress', ingress), direction('egress', egress)].flat();
+  if (isolated.length > 0) return isolated;
+  if (policies === 0) return ['No NetworkPolicy is in its namespace: it is free.'];
+  return [
+    `It is free: ${policies === 1 ? 'the NetworkPolicy' : `none of the ${policies} NetworkPolicies`} of its namespace ${policies === 1 ? 'does not isolate' : 'isolates'} it.`,
+  ];
+}
+
+function direction(name: 'ingress' | 'egress', by: readonly string[]): readonly string[] {
+  if (by.length === 0) return [];
+  const shown = by.slice(0, POLICIES_SHOWN).join(', ');
+  const more = by.length > POLICIES_SHOWN ? ` and ${by.length - POLICIES_SHOWN} more` : '';
+  return [`In ${name} it is isolated by ${shown}${more}: only what they allow passes.`];
+}
+
+function repairLines(repairs: readonly PodRepair[]): readonly string[] {
+  if (repairs.length === 0) return ['No foreign change since the agent started.'];
+  const last = repairs
+    .slice(-REPAIRS_SHOWN)
+    .map(({ at, what, entries }) => `${at} ${what}${entries === null ? '' : `, ${entries} of its entries`}`);
+  return [
+    `Repaired ${repairs.length === 1 ? 'once' : `${repairs.length} times`}, after foreign changes or a restart of Open vSwitch: ${last.join('; ')}.`,
+  ];
+}
+
+function span(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
+}

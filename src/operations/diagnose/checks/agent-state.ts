@@ -1,0 +1,179 @@
+import type { Finding } from '../../../api/check.ts';
+import type { HealthReport, Problem } from '../../../api/problem.ts';
+import { priority } from '../../../dataplane/pipeline/flow.ts';
+import { tables } from '../../../dataplane/pipeline/tables.ts';
+import { type ConnectionTable, readDatapathLoad } from '../../../dataplane/targets/switch/datapath-load.ts';
+import type { Readiness } from '../../../nodes/local/readiness.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } from '../entries/sctp-associations.ts';
+import { readUnknownTunnelPeers } from '../entries/unknown-peers.ts';
+import { type Check, fine, reportAll, trouble } from './check.ts';
+
+/** Of addresses that send tunnel packets and are no node's, so many are named. */
+const NAMED_MAX = 5;
+/** Part of a table of connections above which it is about to be full. */
+const NEARLY_FULL = 0.8;
+
+export interface AgentStatePort {
+  readonly readiness: Pick<Readiness, 'state'>;
+  readonly repair: { readonly secondsLeft: number };
+  readonly health: { report(): HealthReport };
+}
+
+/** What other findings are about; of `node`, the packet filter's. */
+const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift', 'cni']);
+/** What costs no packets now. */
+const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'look.failing']);
+const PROBLEMS_NAMED_MAX = 5;
+
+/** Reads flows with their counters from the bridge. */
+export interface FlowDumpPort {
+  readonly openflow: Pick<OpenFlowConnection, 'dumpFlows'>;
+}
+
+/** Whether the agent serves pods, and repairs what others change. */
+export function agentState({ readiness, repair, health }: AgentStatePort): Check {
+  return {
+    name: 'agent',
+    run: (_, tell) => {
+      reportAll(tell, judgeAgent(readiness.state(), repair.secondsLeft));
+      tell.finding(judgeHealth(health.report()));
+    },
+  };
+}
+
+export function judgeHealth({ problems, looks }: Pick<HealthReport, 'problems' | 'looks'>): Finding {
+  const own = problems.filter(({ kind, about }) => !foundElsewhere.has(kind) && !(kind === 'node' && about === 'firewall'));
+  const stale = looks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
+  if (own.length > 0) {
+    const named = own.slice(0, PROBLEMS_NAMED_MAX).map(({ message }) => message);
+    const more = own.length > named.length ? [`and ${own.length - named.length} more`] : [];
+    return trouble('agent.problems', own.every(({ kind }) => warned.has(kind)) ? 'warning' : 'problem', {
+      what: [...named, ...more].join('; '),
+      effect: 'what it says: the agent works on it, or cannot',
+      mend: own.find(({ mend }) => mend !== undefined)?.mend ?? 'seinectl status',
+    });
+  }
+  if (stale.length === 0) return fine('agent.problems', `none; ${looks.length} looks at the node, each within its last round`);
+  return trouble('agent.problems', 'warning', {
+    what: `not looked at within its last round: ${stale.join(', ')}`,
+    effect: 'a foreign change that no event announced is not seen there',
+    mend: 'seinectl status',
+  });
+}
+
+export function judgeAgent(
+  state: { readonly state: 'ready' } | { readonly state: 'starting' | 'impaired'; readonly reason: string },
+  pausedSeconds: number,
+): readonly Finding[] {
+  const readiness =
+    state.state === 'ready'
+      ? fine('agent.ready', 'pods are served')
+      : trouble('agent.ready', 'problem', {
+          what: `the agent is not ready: ${state.reason}`,
+          effect: 'no pod starts or ends here; what is forwarded goes on being forwarded as it was',
+          mend: 'seinectl status',
+        });
+  if (pausedSeconds === 0) return [readiness];
+  const paused = trouble('agent.repair', 'warning', {
+    what: `repair is paused for another ${pausedSeconds} s`,
+    effect: 'changes that others make to flows, routes and rules stay until it resumes',
+    mend: 'seinectl resume',
+  });
+  return [readiness, paused];
+}
+
+/** Who sends tunnel packets here without being a node: dropped, and worth knowing. */
+export function unknownTunnelPeers({ openflow }: FlowDumpPort): Check {
+  return {
+    name: 'tunnel.strangers',
+    run: async (_, tell, signal) => tell.finding(judgeUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
+  };
+}
+
+export function judgeUnknownTunnelPeers(addresses: readonly string[]): Finding {
+  if (addresses.length === 0) return fine('tunnel.strangers', 'tunnel packets come from nodes only');
+  const named = addresses.toSorted().slice(0, NAMED_MAX).join(', ');
+  return trouble('tunnel.strangers', 'warning', {
+    what: `tunnel packets from ${named}${addresses.length > NAMED_MAX ? ` and ${addresses.length - NAMED_MAX} more addresses` : ''}, which ${addresses.length === 1 ? 'is no node' : 'are no nodes'}`,
+    effect:
+      'they are dropped. If it is a node behind address translation or with another address than its Node object says, its pods are not reached',
+    mend: 'kubectl get nodes -o wide',
+  });
+}
+
+/** SCTP associations of which the bridge has learned nothing, because their senders have used up their shares: answers to them may be denied. */
+export function associations({ openflow }: FlowDumpPort): Check {
+  return {
+    name: 'ovs.associations',
+    run: async (_, tell, signal) =>
+      tell.finding(judgeAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
+  };
+}
+
+export function judgeAssociations(full: readonly string[], unlearned: bigint): Finding {
+  if (full.length === 0) return fine('ovs.associations', 'no sender has used up its share of SCTP associations');
+  const named = full.slice(0, NAMED_MAX).join(', ');
+  return trouble('ovs.associations', 'warning', {
+    what: `${named}${full.length > NAMED_MAX ? ` and ${full.length - NAMED_MAX} more addresses` : ''} opened more than ${associationsOfOneSender} SCTP associations in 100 s; ${unlearned} packets belong to associations that the bridge did not learn`,
+    effect:
+      'where policies isolate an end of such an association, its answers are denied until older ones end; other senders are not affected',
+    mend: 'seinectl get flows --table associations    # then open fewer associations',
+  });
+}
+
+/** What other nodes send in names that are not their pods': dropped, and counted by one flow. */
+export function forged({ openflow }: FlowDumpPort): Check {
+  return {
+    name: 'tunnel.forged',
+    run: async (_, tell, signal) => {
+      let packets = 0n;
+      await openflow.dumpFlows(
+        { table: tables.spoofGuard.id },
+        (flow) => {
+          if (flow.priority === priority.lowest) packets += flow.packets;
+        },
+        signal,
+      );
+      tell.finding(judgeForged(packets));
+    },
+  };
+}
+
+export function judgeForged(packets: bigint): Finding {
+  if (packets === 0n) return fine('tunnel.forged', 'other nodes send what their pods send');
+  return trouble('tunnel.forged', 'warning', {
+    what: `${packets} packets came from other nodes with sources that are in none of their pod networks`,
+    effect:
+      'they are dropped. A process of a node that binds to another address than the gateway’s does not reach pods of other nodes; pods that kept addresses of a network that their node no longer has are not heard',
+    mend: "ovs-ofctl -O OpenFlow15 --names dump-flows br-int 'table=spoofGuard,in_port=antrea-tun0'    # then find the node that does it",
+  });
+}
+
+export interface ConnectionsPort {
+  readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
+}
+
+/** How full the tables of tracked connections are. */
+export function connections({ config }: ConnectionsPort): Check {
+  return {
+    name: 'connections',
+    run: async (_, tell, signal) => {
+      const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
+      tell.finding(judgeConnections(load.connections));
+    },
+  };
+}
+
+export function judgeConnections(all: readonly ConnectionTable[]): Finding {
+  const full = all.filter(({ entries, limit }) => limit > 0 && entries >= limit * NEARLY_FULL);
+  const words = all.map(({ table, entries, limit }) => `${table}: ${entries} of ${limit} connections`).join(', ');
+  if (full.length === 0) return fine('connections', words === '' ? 'this data path does not say how many it tracks' : words);
+  return trouble('connections', full.some(({ entries, limit }) => entries >= limit) ? 'problem' : 'warning', {
+    what: words,
+    effect: 'new connections are dropped once it is full; those that are known go on',
+    mend: full.some(({ table }) => table === 'kernel')
+      ? 'sysctl -w net.netfilter.nf_conntrack_max=1048576'
+      : 'ovs-appctl dpctl/ct-set-maxconns 3000000',
+  });
+}

@@ -1,0 +1,107 @@
+import type { Finding } from '../../../api/check.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { KubeHttp } from '../../../kubernetes/client/http-client.ts';
+import type { ReflectorStatus, SourceState } from '../../../kubernetes/client/reflector/reflector-report.ts';
+import { type Check, type Clocks, fine, reportAll, trouble } from './check.ts';
+import { judgeClock, offsetOf } from './clock.ts';
+
+/** How long the API server may take for an answer that costs it nothing (ms). */
+const PATIENCE_MS = 5_000;
+const effect =
+  'pods, nodes and Services that are known go on being served, from disk after a restart of the agent; what changes in the cluster is not seen';
+
+export interface ApiServerPort {
+  readonly http: Pick<KubeHttp, 'date' | 'host'>;
+  readonly sourceStatuses: () => readonly ReflectorStatus[];
+}
+
+/** Whether the API server answers, is followed, and has the same time as this node. */
+export function apiServer({ http, sourceStatuses }: ApiServerPort): Check {
+  return {
+    name: 'api',
+    run: async ({ clocks }, tell, signal) => {
+      const answer = await askForTime(http, clocks, signal);
+      tell.finding('error' in answer ? judgeSilence(answer.error, http.host) : answered(answer.tookMs, http.host));
+      reportAll(tell, judgeClock({ ...('error' in answer ? noAnswer : answer.offset), jumpedMs: jumpOf(clocks) }));
+      reportAll(tell, judgeSources(sourceStatuses()));
+    },
+  };
+}
+
+const noAnswer = { aheadMs: undefined, uncertainMs: 0 } as const;
+
+type TimeAnswer = { readonly tookMs: number; readonly offset: ReturnType<typeof offsetOf> } | { readonly error: SeineError };
+
+async function askForTime(http: ApiServerPort['http'], clocks: Clocks, signal: AbortSignal): Promise<TimeAnswer> {
+  const [sentMs, startedMs] = [clocks.wallMs(), clocks.monotonicMs()];
+  try {
+    const date = await http.date({ path: '/version', timeoutMs: PATIENCE_MS }, signal);
+    const tookMs = clocks.monotonicMs() - startedMs;
+    return { tookMs, offset: offsetOf(date, sentMs, sentMs + tookMs) };
+  } catch (thrown) {
+    signal.throwIfAborted();
+    return { error: SeineError.from(thrown, 'ask the API server') };
+  }
+}
+
+/** How far the wall clock has gone further than the other since the agent began. */
+function jumpOf(clocks: Clocks): number {
+  return clocks.wallMs() - clocks.originMs - clocks.monotonicMs();
+}
+
+function answered(tookMs: number, host: string): Finding {
+  return fine('api.server', `${host} answers in ${Math.round(tookMs)} ms`);
+}
+
+export function judgeSilence(error: SeineError, host: string): Finding {
+  const status = error.context['status'];
+  const what = `${host}: ${error.rawMessage}`;
+  if (status === 401 || status === 403)
+    return trouble('api.server', 'problem', {
+      what,
+      effect,
+      mend: 'kubectl auth can-i list nodes --as=system:serviceaccount:seine-system:seine-agent',
+    });
+  return trouble('api.server', 'problem', { what, effect, mend: 'kubectl get --raw /readyz' });
+}
+
+export function judgeSources(
+  statuses: readonly Pick<ReflectorStatus, 'kind' | 'state' | 'failures' | 'held' | 'objects'>[],
+): readonly Finding[] {
+  const findings = statuses.flatMap((source) => judgeSource(source) ?? []);
+  return findings.length > 0
+    ? findings
+    : [fine('api.sources', `${statuses.map(({ kind, objects }) => `${objects} ${kind}`).join(', ')}: followed`)];
+}
+
+function judgeSource({
+  kind,
+  state,
+  failures,
+  held,
+  objects,
+}: Pick<ReflectorStatus, 'kind' | 'state' | 'failures' | 'held' | 'objects'>): Finding | undefined {
+  if (state === 'in step') return undefined;
+  if (state === 'held')
+    return trouble('api.sources', 'warning', {
+      what: `${kind}: a list lacks ${held?.missing} of ${held?.known} objects; nothing is removed until a second list agrees`,
+      effect: 'nothing yet; if the API server lost data, what it lost goes on being served',
+      mend: 'kubectl get nodes,services -A',
+    });
+  return trouble('api.sources', 'problem', { what: `${kind}: ${lostWords(state, failures, objects)}`, effect, mend: 'seinectl status' });
+}
+
+function lostWords(state: Exclude<SourceState, 'in step' | 'held'>, failures: number, objects: number): string {
+  switch (state) {
+    case 'not confirmed':
+      return `not confirmed by the API server, ${objects} objects from before`;
+    case 'refused':
+      return `the API server does not let us read it, ${objects} objects from before`;
+    case 'gone':
+      return `the API server says that there is no such resource, ${objects} objects from before`;
+    case 'behind':
+      return `the API server is behind what it said before, ${objects} objects from before`;
+    case 'failing':
+      return `cannot be followed, ${failures} failures in a row`;
+  }
+}

@@ -1,0 +1,55 @@
+import {
+  type AgentStatePort,
+  agentState,
+  associations,
+  type ConnectionsPort,
+  connections,
+  type FlowDumpPort,
+  forged,
+  unknownTunnelPeers,
+} from './agent-state.ts';
+import { type ApiServerPort, apiServer } from './api-server.ts';
+import type { Check } from './check.ts';
+import { type NodePartsPort, wanted } from './desired-state.ts';
+import { type PacketFiltersPort, packetFilters } from './filters.ts';
+import { type DiskPort, disk, limits } from './host.ts';
+import { type KernelPort, kernel } from './kernel.ts';
+import { type PodLinksPort, podLinks } from './pods.ts';
+import { type StandingPortsPort, standingPorts } from './ports.ts';
+import { type OpenVswitchPort, openVswitch } from './switch.ts';
+import { type TunnelPort, tunnel } from './tunnel.ts';
+
+/** What the checks need, each of it: only the agent's wiring puts this together. */
+export type CheckPorts = AgentStatePort &
+  OpenVswitchPort &
+  ConnectionsPort &
+  KernelPort &
+  DiskPort &
+  ApiServerPort &
+  NodePartsPort &
+  PodLinksPort &
+  StandingPortsPort &
+  PacketFiltersPort &
+  FlowDumpPort &
+  TunnelPort;
+
+/** All checks of an agent, in the order of their findings. What is quick comes first. */
+export function checksOf(node: CheckPorts): readonly Check[] {
+  return [
+    agentState(node),
+    openVswitch(node),
+    connections(node),
+    kernel(node),
+    disk(node),
+    limits,
+    apiServer(node),
+    wanted(node),
+    podLinks(node),
+    standingPorts(node),
+    packetFilters(node),
+    unknownTunnelPeers(node),
+    forged(node),
+    associations(node),
+    tunnel(node),
+  ];
+}

@@ -1,0 +1,71 @@
+import type { Finding } from '../../../api/check.ts';
+import { fine, trouble } from './check.ts';
+
+/** What is known of this machine's clock. Milliseconds. */
+interface ClockFacts {
+  /** How far ahead of the API server's it is; undefined if that did not say. */
+  readonly aheadMs: number | undefined;
+  /** The answer took so long, and its date is of whole seconds. */
+  readonly uncertainMs: number;
+  /** How far it was set since the agent began, forward positive. */
+  readonly jumpedMs: number;
+}
+
+/** From here on it is a warning. */
+const NOTED_MS = 5_000;
+/** What verifiers of tokens and certificates let pass, as far as they let anything pass. */
+const TOLERATED_MS = 60_000;
+const mend = 'chronyc makestep    # or: timedatectl set-ntp true';
+
+/**
+ * The moment of a Date header (RFC 9110 §6.6.1) against our clock. The server wrote it between our asking and our hearing, and it
+ * has whole seconds.
+ *
+ * @param sentMs @param heardMs by our wall clock
+ */
+export function offsetOf(date: string | undefined, sentMs: number, heardMs: number): Pick<ClockFacts, 'aheadMs' | 'uncertainMs'> {
+  const serverMs = date === undefined ? Number.NaN : Date.parse(date);
+  if (Number.isNaN(serverMs)) return { aheadMs: undefined, uncertainMs: 0 };
+  return { aheadMs: (sentMs + heardMs) / 2 - (serverMs + 500), uncertainMs: (heardMs - sentMs) / 2 + 500 };
+}
+
+export function judgeClock({ aheadMs, uncertainMs, jumpedMs }: ClockFacts): readonly Finding[] {
+  const against = aheadMs === undefined ? [] : judgeOffset(aheadMs, uncertainMs);
+  const jumped = judgeJump(jumpedMs);
+  if (against.length + jumped.length > 0) return [...against, ...jumped];
+  if (aheadMs === undefined)
+    return [
+      trouble('clock', 'unknown', {
+        what: 'not set since the agent began; the API server does not say what time it is',
+        effect: 'a clock that is wrong makes certificates and tokens look invalid',
+      }),
+    ];
+  return [fine('clock', `within ${seconds(Math.abs(aheadMs) + uncertainMs)} of the API server's, not set since the agent began`)];
+}
+
+function judgeOffset(aheadMs: number, uncertainMs: number): readonly Finding[] {
+  const surelyMs = Math.max(0, Math.abs(aheadMs) - uncertainMs);
+  if (surelyMs < NOTED_MS) return [];
+  return [
+    trouble('clock', surelyMs < TOLERATED_MS ? 'warning' : 'problem', {
+      what: `this node's clock is ${seconds(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} the API server's`,
+      effect: 'packets are forwarded all the same; certificates and tokens may be refused, so that the agent loses the API server',
+      mend,
+    }),
+  ];
+}
+
+function judgeJump(jumpedMs: number): readonly Finding[] {
+  if (Math.abs(jumpedMs) < NOTED_MS) return [];
+  return [
+    trouble('clock', 'warning', {
+      what: `the clock was set ${jumpedMs > 0 ? 'forward' : 'back'} by ${seconds(Math.abs(jumpedMs))} since the agent began${jumpedMs > 0 ? ', or the machine slept' : ''}`,
+      effect: 'nothing for traffic: the agent counts time by another clock; times in logs before and after do not fit together',
+      mend,
+    }),
+  ];
+}
+
+function seconds(ms: number): string {
+  return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 1_000)} s`;
+}

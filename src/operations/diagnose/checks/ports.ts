@@ -1,0 +1,49 @@
+import type { Finding } from '../../../api/check.ts';
+import { type Check, fine, reportAll, trouble } from './check.ts';
+
+/** What there is of ports that stay plugged in. */
+interface StandingPortFacts {
+  readonly counts: { readonly free: number; readonly used: number; readonly coming: number };
+  /** Why the next pod would get a veth pair; undefined if it would not. `off` is `podInterface: veth`. */
+  readonly obstacle: 'off' | 'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree' | undefined;
+  /** Pods that got a pair since the agent began, although ports are wanted, by reason. */
+  readonly fallbacks: ReadonlyMap<string, number>;
+}
+
+export interface StandingPortsPort {
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => { readonly standing: StandingPortFacts };
+}
+
+const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree', { readonly what: string; readonly mend?: string }>> = {
+  noNamespace: {
+    what: 'the namespace of standing ports is not there: the plugin makes it when the next pod comes, where the agent’s container sees mounts of the node below /run/seine',
+    mend: 'findmnt -o TARGET,PROPAGATION /run',
+  },
+  notPinned: {
+    what: 'the namespace of standing ports has no mount any more: who unmounted it took from pods what keeps their network over an agent’s end',
+    mend: 'findmnt -R /run/seine/netns',
+  },
+  noMacvlan: { what: 'the kernel makes no macvlan', mend: 'modprobe macvlan' },
+  noneFree: { what: 'no standing port is free' },
+};
+
+/** Whether the next pod gets a port that stays plugged in, where such are wanted. */
+export function standingPorts({ running }: StandingPortsPort): Check {
+  return { name: 'ports.standing', run: (_, tell) => reportAll(tell, judgeStandingPorts(running().standing)) };
+}
+
+export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPortFacts): readonly Finding[] {
+  if (obstacle === 'off') return [fine('ports.standing', 'pods get veth pairs (podInterface: veth)')];
+  const before = [...fallbacks].map(([reason, pods]) => `${pods} by ${reason}`).join(', ');
+  const said = `${counts.free} free, ${counts.used} used, ${counts.coming} coming${before === '' ? '' : `; pods with a pair instead: ${before}`}`;
+  if (obstacle === undefined || (obstacle === 'noneFree' && counts.coming > 0)) return [fine('ports.standing', said)];
+  // As after each start of the node. Pods that come together before it is there all have pairs.
+  if (obstacle === 'noNamespace' && counts.used === 0 && !fallbacks.has(obstacle))
+    return [
+      fine('ports.standing', 'none yet: the plugin makes the namespace of standing ports when the first pod comes, which gets a veth pair'),
+    ];
+  const { what, ...mend } = words[obstacle];
+  const effect = 'pods that come get a veth pair, which costs ovs-vswitchd some passes over all ports';
+  return [trouble('ports.standing', 'warning', { what: `${what} (${said})`, effect, ...mend })];
+}

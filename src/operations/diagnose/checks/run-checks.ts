@@ -1,0 +1,70 @@
+import type { CheckName, Finding } from '../../../api/check.ts';
+import { abortable } from '../../../base/async/abortable.ts';
+import { Doorbell } from '../../../base/async/wake-signal.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { type Check, type CheckContext, trouble } from './check.ts';
+
+/** What one of the checks has to say. */
+export type CheckNews = { readonly kind: 'finding'; readonly finding: Finding } | { readonly kind: 'progress'; readonly says: string };
+
+/**
+ * Runs all of them side by side and gives what they find as they find it. Ends when the last has ended, or with `signal`: what was
+ * not finished by then is reported as `unknown`. A caller that stops reading ends them as well.
+ */
+export async function* runChecks(
+  checks: readonly Check[],
+  context: CheckContext,
+  signal: AbortSignal,
+): AsyncGenerator<CheckNews, void, undefined> {
+  const left = new AbortController();
+  const until = AbortSignal.any([signal, left.signal]);
+  const news: CheckNews[] = [];
+  const bell = new Doorbell();
+  const say = (each: CheckNews): void => {
+    news.push(each);
+    bell.ring();
+  };
+  let running = checks.length;
+  for (const check of checks)
+    void runOne(check, context, say, until).then(() => {
+      running--;
+      bell.ring();
+    });
+  try {
+    while (running > 0 || news.length > 0) {
+      if (news.length === 0) await bell.wait();
+      yield* news.splice(0);
+    }
+  } finally {
+    left.abort();
+  }
+}
+
+/** Never rejects: a check that fails says nothing about the others. */
+async function runOne({ name, run }: Check, context: CheckContext, say: (news: CheckNews) => void, signal: AbortSignal): Promise<void> {
+  let silent = false;
+  const tell = {
+    finding: (finding: Finding) => silent || say({ kind: 'finding', finding }),
+    progress: (says: string) => silent || say({ kind: 'progress', says }),
+  };
+  try {
+    await abortable(
+      Promise.resolve().then(() => run(context, tell, signal)),
+      signal,
+    );
+  } catch (thrown) {
+    const error = SeineError.from(thrown, name);
+    const why = signal.aborted ? 'it was not finished in time' : error.rawMessage;
+    say({ kind: 'finding', finding: notKnown(name, why, signal.aborted) });
+  } finally {
+    silent = true; // the work may go on after the caller has stopped waiting
+  }
+}
+
+function notKnown(name: CheckName, why: string, late: boolean): Finding {
+  return trouble(name, 'unknown', {
+    what: `not known: ${why}`,
+    effect: 'whether this is in order is not known',
+    ...(late ? { mend: 'seinectl check --timeout 2m' } : { mend: 'seinectl status' }),
+  });
+}

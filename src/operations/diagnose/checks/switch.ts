@@ -1,0 +1,141 @@
+import type { Finding } from '../../../api/check.ts';
+import { readDatapathFacts } from '../../../dataplane/targets/switch/datapath-facts.ts';
+import { capabilitiesOf, type MissingFeature, missingIn } from '../../../dataplane/targets/switch/datapath-features.ts';
+import type { SwitchDatabase } from '../../../dataplane/targets/switch/switch-database.ts';
+import type { TunnelPortType } from '../../../nodes/local/node-desired-state.ts';
+import type { Readiness } from '../../../nodes/local/readiness.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { ovsVersion } from '../versions.ts';
+import { type Check, fine, reportAll, trouble } from './check.ts';
+
+/** Below this nothing was ever tried; from `whole` on everything is there (`NXT_CT_FLUSH`, ADR 24). */
+const least = [2, 17] as const;
+const whole = [3, 1] as const;
+
+/** How long a switch that is busy may take to say who it is (ms). */
+const PATIENCE_MS = 4_000;
+
+export interface SwitchFacts {
+  /** Where the socket of the database is. */
+  readonly runDir: string;
+  readonly connections: { readonly database: boolean; readonly flows: boolean; readonly packets: boolean };
+  readonly version: string | undefined;
+  readonly dataPath: string;
+  readonly tunnel: string;
+  readonly dataPathTypes: readonly string[];
+  /** What the data path lacks and what does not work without it. */
+  readonly lacks: readonly MissingFeature[];
+  readonly interfaceTypes: readonly string[];
+  /** `flow-restore-wait` is set although the agent has filled the switch. */
+  readonly held: boolean;
+}
+
+export interface OpenVswitchPort {
+  readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
+  readonly database: SwitchDatabase;
+  readonly openflow: OpenFlowConnection;
+  readonly packets: { readonly connection: { readonly isUp: boolean } };
+  readonly readiness: Pick<Readiness, 'state'>;
+  readonly tunnelPort: () => TunnelPortType;
+}
+
+/** Whether Open vSwitch is there, of a version that is known, and has what is asked of it. */
+export function openVswitch({ config, database, openflow, packets, readiness, tunnelPort }: OpenVswitchPort): Check {
+  return {
+    name: 'ovs',
+    run: async (_, tell, signal) => {
+      const [row] = database.tables.Open_vSwitch.rows();
+      reportAll(
+        tell,
+        judgeSwitch({
+          runDir: config.ovsRunDir,
+          connections: { database: database.isSynced, flows: openflow.isUp, packets: packets.connection.isUp },
+          version: (await ovsVersion(openflow, signal, PATIENCE_MS)) ?? row?.ovs_version,
+          dataPath: config.ovsDatapathType,
+          tunnel: tunnelPort(),
+          lacks: missingIn(capabilitiesOf(await readDatapathFacts(config.ovsDatapathType, { database, openflow }, signal))),
+          dataPathTypes: [...(row?.datapath_types ?? [])],
+          interfaceTypes: [...(row?.iface_types ?? [])],
+          held: readiness.state().state === 'ready' && row?.other_config.get('flow-restore-wait') === 'true',
+        }),
+      );
+    },
+  };
+}
+
+export function judgeSwitch(facts: SwitchFacts): readonly Finding[] {
+  return [judgeConnections(facts), ...(facts.connections.database ? [judgeVersion(facts.version), judgeFeatures(facts)] : [])];
+}
+
+function judgeConnections({ connections, runDir, held }: SwitchFacts): Finding {
+  const { database, flows, packets } = connections;
+  if (!database)
+    return trouble('ovs.connection', 'problem', {
+      what: `no answer from the switch database, ${runDir}/db.sock`,
+      effect: 'what is connected stays connected; no pod starts, nothing that changes reaches the switch',
+      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
+    });
+  if (!flows || !packets)
+    return trouble('ovs.connection', 'problem', {
+      what: `ovs-vswitchd does not answer on the bridge's socket in ${runDir}`,
+      effect: 'on the userspace data path pods have no network; on the kernel’s only what is in its cache is forwarded',
+      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
+    });
+  if (held)
+    return trouble('ovs.connection', 'problem', {
+      what: 'flow-restore-wait is set: ovs-vswitchd waits to be filled, and the agent has filled it',
+      effect: 'new connections are not forwarded',
+      mend: 'ovs-vsctl remove Open_vSwitch . other_config flow-restore-wait',
+    });
+  return fine('ovs.connection', `connected in ${runDir}`);
+}
+
+export function judgeVersion(version: string | undefined): Finding {
+  const found = /^(\d+)\.(\d+)/.exec(version ?? '');
+  if (!found)
+    return trouble('ovs.version', 'unknown', {
+      what: 'Open vSwitch does not say its version',
+      effect: 'whether it can what is asked of it is not known',
+    });
+  const number = [Number(found[1]), Number(found[2])] as const;
+  if (isBefore(number, least))
+    return trouble('ovs.version', 'problem', {
+      what: `Open vSwitch ${version} is older than ${least.join('.')}`,
+      effect: 'flows may be refused; this version was never tested',
+      mend: 'apt-get install --only-upgrade openvswitch-switch',
+    });
+  if (isBefore(number, whole))
+    return trouble('ovs.version', 'warning', {
+      what: `Open vSwitch ${version} is older than ${whole.join('.')}`,
+      effect: 'it cannot forget single connections: UDP clients of a Service go on to an endpoint that is gone until they pause',
+      mend: 'apt-get install --only-upgrade openvswitch-switch',
+    });
+  return fine('ovs.version', `Open vSwitch ${version}`);
+}
+
+function isBefore([major, minor]: readonly [number, number], [a, b]: readonly [number, number]): boolean {
+  return major < a || (major === a && minor < b);
+}
+
+function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes, lacks }: SwitchFacts): Finding {
+  if (!dataPathTypes.includes(dataPath))
+    return trouble('ovs.features', 'problem', {
+      what: `ovs-vswitchd has no data path ${dataPath}; it has ${dataPathTypes.join(', ') || 'none'}`,
+      effect: 'the bridge forwards nothing',
+      mend: dataPath === 'system' ? 'modprobe openvswitch' : 'ovsDatapathType: system    # in the configuration of the agent',
+    });
+  if (!interfaceTypes.includes(tunnel))
+    return trouble('ovs.features', 'problem', {
+      what: `ovs-vswitchd has no interfaces of type ${tunnel}; it has ${interfaceTypes.join(', ') || 'none'}`,
+      effect: 'pods of other nodes are not reached',
+      mend: 'tunnelType: geneve    # in the configuration of every agent',
+    });
+  if (lacks.length > 0)
+    return trouble('ovs.features', 'problem', {
+      what: `the data path ${dataPath} lacks ${lacks.map(({ feature }) => feature).join(', ')}`,
+      effect: [...new Set(lacks.map(({ consequence }) => consequence))].join('; '),
+      mend:
+        dataPath === 'system' ? 'uname -r; modinfo openvswitch    # a newer kernel' : 'apt-get install --only-upgrade openvswitch-switch',
+    });
+  return fine('ovs.features', `has the data path ${dataPath} and ${tunnel} tunnels`);
+}

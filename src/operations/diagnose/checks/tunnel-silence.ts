@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Family, parseIp } from '../../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import { ownerOf } from '../../../dataplane/pipeline/cookie.ts';
+import type { NodeReader } from '../entries/node-reader.ts';
+import { type CheckContext, type FindingReporter, reportAll } from './check.ts';
+import { openEcho, reaches } from './echo.ts';
+import { judgePeer, type PeerFacts } from './tunnel-text.ts';
+
+/** How long ovs-vswitchd may take to bring counters up to date (ms). */
+const COUNTED_MS = 1_200;
+/** Peers without an answer that are looked at more closely. */
+const CLOSELY_MAX = 16;
+/** Echos sent meanwhile to each of them. */
+const ECHOS = 5;
+
+interface SilentPeersOptions {
+  readonly reader: Pick<NodeReader, 'tunnelPackets'>;
+  readonly environment: NodeEnvironment;
+  readonly tell: FindingReporter;
+  readonly blocked: CheckContext['blocked'];
+}
+
+/**
+ * Peers that did not answer through the tunnel. The first of them are looked at closely, as soon as there are enough of them: whether
+ * anything comes from them, and whether they answer outside of the tunnel. The rest are reported as they are, at once: within a
+ * short time limit that is all there is.
+ */
+export class SilentPeers {
+  readonly #options: SilentPeersOptions;
+  readonly #signal: AbortSignal;
+  readonly #closely: PeerFacts[] = [];
+  #count = 0;
+  #inspection: Promise<void> | undefined;
+
+  constructor(options: SilentPeersOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  async add(asked: PeerFacts): Promise<void> {
+    this.#count++;
+    const facts = { ...asked, unheard: await this.#unheard() };
+    if (this.#inspection !== undefined) reportAll(this.#options.tell, judgePeer(facts));
+    else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
+  }
+
+  /** The families of which this node itself hears no answer, whether or not one comes. */
+  async #unheard(): Promise<readonly Family[]> {
+    const blocked = await this.#options.blocked().catch(() => []); // what cannot be tried explains nothing
+    return blocked.filter(({ hook }) => hook === 'input').map(({ family }) => family);
+  }
+
+  /** To be called once all peers were asked and added. @param asked how many that were */
+  async end(asked: number): Promise<void> {
+    const allPeers = asked > 1 && this.#count === asked;
+    if (this.#count > 0 && this.#inspection === undefined) this.#look(this.#closely.map((facts) => ({ ...facts, allPeers })));
+    await this.#inspection;
+  }
+
+  #look(peers: readonly PeerFacts[]): void {
+    this.#inspection = lookClosely(this.#options, peers, this.#signal);
+    this.#inspection.catch(() => undefined); // thrown where the end is waited for
+  }
+}
+
+async function lookClosely(
+  { reader, environment, tell }: SilentPeersOptions,
+  peers: readonly PeerFacts[],
+  signal: AbortSignal,
+): Promise<void> {
+  tell.progress(`${peers.length} did not answer: looking whether anything comes from them`);
+  const owners = peers.map(({ name }) => ownerOf('peer', name));
+  const before = await reader.tunnelPackets(owners, signal);
+  const [outside] = await Promise.all([
+    Promise.all(peers.map((facts) => answersOutside(facts, signal))),
+    Promise.all(peers.map((facts) => askAgain(facts, environment, signal))),
+  ]);
+  await sleep(COUNTED_MS, undefined, { signal });
+  const after = await reader.tunnelPackets(owners, signal);
+  for (const [at, facts] of peers.entries()) {
+    const owner = ownerOf('peer', facts.name);
+    const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
+    reportAll(tell, judgePeer({ ...facts, received, outside: outside[at] }));
+  }
+}
+
+async function answersOutside({ transport }: PeerFacts, signal: AbortSignal): Promise<boolean | undefined> {
+  if (!transport) return undefined;
+  const echo = openEcho({ from: parseIp(transport.own), to: parseIp(transport.theirs) });
+  if (!echo) return false;
+  try {
+    return (await reaches(echo, {}, signal)) === 'answered';
+  } finally {
+    echo.close();
+  }
+}
+
+/** What comes back is counted by the switch. */
+async function askAgain({ ways }: PeerFacts, { gateway }: NodeEnvironment, signal: AbortSignal): Promise<void> {
+  const asks = ways.map(async ({ family, to }) => {
+    const from = gateway.addresses.find((ip) => ip.family === family);
+    const echo = from && openEcho({ from, to: parseIp(to) });
+    if (!echo) return;
+    try {
+      await reaches(echo, { attempts: ECHOS }, signal);
+    } finally {
+      echo.close();
+    }
+  });
+  await Promise.all(asks);
+}

@@ -1,0 +1,133 @@
+import type { Finding } from '../../../api/check.ts';
+import type { Family } from '../../../base/net/ip.ts';
+import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
+import { trouble } from './check.ts';
+
+/** One family's way to a peer, from gateway to gateway. */
+export interface WayFacts {
+  readonly family: Family;
+  /** The peer's gateway. */
+  readonly to: string;
+  /** Of a small packet. */
+  readonly echo: EchoOutcome;
+  /** Bytes of the longest packet that was answered. */
+  readonly largest: number | undefined;
+}
+
+export interface PeerFacts {
+  readonly name: string;
+  /** None: nothing is wanted for this peer. */
+  readonly ways: readonly WayFacts[];
+  readonly transport: { readonly own: string; readonly theirs: string } | undefined;
+  /** What carries the tunnel: `UDP 6081`, `IP protocol 47`. */
+  readonly carrier: string;
+  /** Of pods. */
+  readonly mtu: number;
+  readonly dataPath: 'system' | 'netdev';
+  /** Whether tunnel packets from it were counted while it was asked; undefined if that was not measured. */
+  readonly received?: boolean;
+  /** Whether it answers outside of the tunnel. */
+  readonly outside?: boolean | undefined;
+  /** Families of which a foreign packet filter drops what comes to this node, answers included. */
+  readonly unheard?: readonly Family[];
+  /** Whether several nodes were asked and none of them answered. */
+  readonly allPeers?: boolean;
+}
+
+/** @returns what is wrong with the way to a peer; nothing if it is fine */
+export function judgePeer(facts: PeerFacts): readonly Finding[] {
+  if (facts.ways.length === 0) return [unserved(facts)];
+  const lost = facts.ways.filter(({ echo }) => echo !== 'answered');
+  const narrow = facts.ways.filter(({ echo, largest = 0 }) => echo === 'answered' && largest < facts.mtu);
+  return [...(lost.length > 0 ? [unreached(facts, lost)] : []), ...(narrow.length > 0 ? [tooNarrow(facts, narrow)] : [])];
+}
+
+function unserved({ name }: PeerFacts): Finding {
+  return trouble('tunnel.reach', 'warning', {
+    what: `${name} has no pod network, no address, or none that this node accepts`,
+    effect: `its pods are not reached from here`,
+    mend: `seinectl get nodes ${name}; kubectl get node ${name} -o yaml`,
+  });
+}
+
+function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
+  const { name, ways, transport } = facts;
+  const where = lost.map(({ family, to }) => `${words(family)} ${to}`).join(', ');
+  if (lost.every(({ echo }) => echo === 'noRoute'))
+    return trouble('tunnel.reach', 'problem', {
+      what: `${name}: this node has no route to ${where}`,
+      effect: 'the node itself does not reach the pods there; pods may',
+      mend: 'seinectl diff; seinectl resume',
+    });
+  if (isUnheard(facts, lost)) return untold(facts, where);
+  const some = lost.length < ways.length ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
+  return trouble('tunnel.reach', 'problem', {
+    what: `${name}: no answer through the tunnel from ${where}${some}${transport ? clues(facts, transport) : ''}`,
+    effect: `pods here and on ${name} do not reach each other${some === '' ? '' : ` by ${words(lost[0]?.family ?? 'ipv4')}`}`,
+    mend: some === '' ? letIn(facts) : `seinectl check --peer <this node>    # on ${name}; and there: sysctl net.ipv4.icmp_echo_ignore_all`,
+  });
+}
+
+/**
+ * Whether the filter that `firewall.pods` has found is reason enough for the silence. The userspace data path takes tunnel packets before
+ * any filter sees them: where none came, something else is wrong as well.
+ */
+function isUnheard({ unheard = [], received, dataPath }: PeerFacts, lost: readonly WayFacts[]): boolean {
+  return lost.every(({ family, echo }) => echo === 'silent' && unheard.includes(family)) && (received !== false || dataPath === 'system');
+}
+
+function untold({ name, transport, carrier, received, dataPath }: PeerFacts, where: string): Finding {
+  const arrives = received === true && transport ? `; ${carrier} from ${transport.theirs} does arrive here` : '';
+  const tunnels = received !== true && dataPath === 'system' ? `, and may drop ${carrier} as well` : '';
+  return trouble('tunnel.reach', 'unknown', {
+    what: `${name}: no answer from ${where} is heard: the packet filter that firewall.pods has found drops what comes to this node${tunnels}${arrives}`,
+    effect: `whether pods here and on ${name} reach each other is not known`,
+    mend: `first what firewall.pods says; then seinectl check --peer ${name}`,
+  });
+}
+
+/** What is known of the direction, and no more. */
+function clues({ name, received, outside, carrier, allPeers }: PeerFacts, { own, theirs }: NonNullable<PeerFacts['transport']>): string {
+  const underlay =
+    outside === undefined
+      ? []
+      : [
+          outside
+            ? `${theirs} answers outside of the tunnel`
+            : `${theirs} does not answer outside of the tunnel either: the network between the nodes, or the node itself`,
+        ];
+  const direction =
+    received === undefined
+      ? []
+      : received
+        ? [`${carrier} from ${theirs} does arrive here: packets from ${own} to ${name} are lost, or it answers no ping`]
+        : [`no ${carrier} from ${theirs} arrived meanwhile: lost on the way there or back, the direction is not known`];
+  const others = allPeers === true ? ['no other node answers either: look at this node first'] : [];
+  return [...underlay, ...direction, ...others].map((clue) => `; ${clue}`).join('');
+}
+
+/** A command for the far end, and for this one: which of the two needs it cannot always be known. */
+function letIn({ name, transport, carrier, received }: PeerFacts): string {
+  if (!transport) return `kubectl get node ${name} -o yaml`;
+  const match = carrier.startsWith('UDP') ? `-p udp --dport ${carrier.slice(4)}` : '-p gre';
+  const tool = transport.own.includes(':') ? 'ip6tables' : 'iptables';
+  const there = `${tool} -I INPUT ${match} -s ${transport.own} -j ACCEPT    # on ${name}, and as much in every filter between`;
+  return received === true ? there : `${there}; on this node: ${tool} -I INPUT ${match} -s ${transport.theirs} -j ACCEPT`;
+}
+
+function tooNarrow({ name, mtu }: PeerFacts, narrow: readonly WayFacts[]): Finding {
+  const least = Math.min(...narrow.map(({ largest = 0 }) => largest));
+  const which = narrow.map(({ family, largest }) => `${words(family)} up to ${largest}`).join(', ');
+  return trouble('tunnel.mtu', 'problem', {
+    what: `${name}: packets of ${mtu} bytes, as pods send them, are lost; answered: ${which}`,
+    effect: 'connections open and then hang once they carry much; small requests work',
+    mend:
+      least >= 1_280
+        ? `defaultMTU: ${least}    # in the configuration of every agent; or raise the MTU of the network between the nodes by ${mtu - least} or more`
+        : `raise the MTU of the network between the nodes by ${mtu - least} or more`,
+  });
+}
+
+function words(family: Family): string {
+  return family === 'ipv4' ? 'IPv4' : 'IPv6';
+}

@@ -1,0 +1,126 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
+import { largestAnswered, reaches } from './echo.ts';
+import { choose } from './tunnel.ts';
+import { judgePeer, type PeerFacts } from './tunnel-text.ts';
+
+const never = new AbortController().signal;
+
+/** A path that takes packets up to a size. */
+function path(most: number, losesFirst = 0) {
+  const asked: number[] = [];
+  const ask = async (bytes: number): Promise<EchoOutcome> => {
+    asked.push(bytes);
+    return bytes <= most && asked.length > losesFirst ? 'answered' : 'silent';
+  };
+  return { asked, echo: { ask } };
+}
+
+describe('the longest packet', () => {
+  it('is the one that pods send, with one question, if all is well', async () => {
+    const { asked, echo } = path(1_450);
+    expect(await largestAnswered(echo, 1_450, never)).toBe(1_450);
+    expect(asked).toEqual([1_450]);
+  });
+
+  it('is found to the byte, by few questions', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 100, max: 8_999 }), async (most) => {
+        const { asked, echo } = path(most);
+        expect(await largestAnswered(echo, 9_000, never)).toBe(most);
+        expect(asked.length).toBeLessThan(35);
+      }),
+    );
+  });
+
+  it('is asked for again when an answer was lost', async () => {
+    expect(await reaches(path(100, 2).echo, {}, never)).toBe('answered');
+    expect(await reaches(path(100, 3).echo, {}, never)).toBe('silent');
+  });
+});
+
+describe('whom to ask', () => {
+  const nodes = Array.from({ length: 50 }, (_, at) => ({ name: `n${at}` }));
+  it('is every peer if they are few, else some by lot, or the one that was named', () => {
+    expect(choose(nodes, { most: 50 })).toEqual(nodes);
+    expect(new Set(choose(nodes, { most: 16 })).size).toBe(16);
+    expect(choose(nodes, { most: 2 }, () => 0)).toEqual(nodes.slice(0, 2));
+    expect(choose(nodes, { name: 'n7' })).toEqual([{ name: 'n7' }]);
+    expect(choose(nodes, { name: 'stranger' })).toEqual([]);
+  });
+});
+
+describe('what is said of a peer', () => {
+  const way = { family: 'ipv4', to: '10.10.4.1', echo: 'answered', largest: 1_450 } as const;
+  const fine: PeerFacts = {
+    name: 'node-2',
+    ways: [way, { ...way, family: 'ipv6', to: 'fd00::1' }],
+    transport: { own: '192.0.2.1', theirs: '192.0.2.2' },
+    carrier: 'UDP 6081',
+    mtu: 1_450,
+    dataPath: 'system',
+  };
+  const lost = { ...way, echo: 'silent', largest: undefined } as const;
+  const said = (change: Partial<PeerFacts>) => judgePeer({ ...fine, ...change });
+
+  it('is nothing if all is well', () => expect(judgePeer(fine)).toEqual([]));
+
+  it('is which way is lost, as far as that is known, and no further', () => {
+    const ways = [lost];
+    expect(said({ ways })[0]?.what).toBe('node-2: no answer through the tunnel from IPv4 10.10.4.1');
+    expect(said({ ways, received: false, outside: true })[0]?.what).toContain('the direction is not known');
+    expect(said({ ways, received: true, outside: true })[0]?.what).toContain('does arrive here: packets from 192.0.2.1 to node-2 are lost');
+    expect(said({ ways, received: false, outside: false })[0]?.what).toContain('does not answer outside of the tunnel either');
+    expect(said({ ways, received: false, allPeers: true })[0]?.what).toContain('look at this node first');
+  });
+
+  it('names the port to be opened, here as well unless packets do arrive here', () => {
+    const there = 'iptables -I INPUT -p udp --dport 6081 -s 192.0.2.1 -j ACCEPT';
+    expect(said({ ways: [lost], received: true })[0]?.mend).toMatch(new RegExp(`^${there} +# on node-2`));
+    expect(said({ ways: [lost], received: true })[0]?.mend).not.toContain('on this node');
+    expect(said({ ways: [lost], received: false })[0]?.mend).toContain('on this node: iptables -I INPUT -p udp --dport 6081 -s 192.0.2.2');
+    expect(said({ ways: [lost], carrier: 'IP protocol 47' })[0]?.mend).toContain('-p gre');
+    expect(said({ ways: [lost], transport: { own: 'fd00::1', theirs: 'fd00::2' } })[0]?.mend).toContain('ip6tables');
+  });
+
+  it('is left to the packet filter that drops every answer, where that explains it', () => {
+    const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], unheard: ['ipv4'], ...change })[0];
+    const [guess, refers] = ['-I INPUT', 'first what firewall.pods says'];
+    expect(silent({ received: true })).toMatchObject({
+      state: 'unknown',
+      what: expect.stringMatching(/firewall\.pods .* drops what comes to this node; UDP 6081 from 192\.0\.2\.2 does arrive here$/),
+      mend: expect.stringContaining(refers),
+    });
+    expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drops what comes to this node, and may drop UDP 6081 as well$/);
+    expect(silent({})?.mend).toContain(refers); // one of many, which was not looked at closely
+    expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // no filter sees tunnel packets there
+    expect(silent({ unheard: ['ipv6'] })?.mend).toContain(guess);
+    expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.mend).toContain(guess);
+    expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.mend).toBe('seinectl diff; seinectl resume');
+  });
+
+  it('tells one family from both', () => {
+    expect(said({ ways: [way, { ...lost, family: 'ipv6', to: 'fd00::1' }] })[0]).toMatchObject({
+      what: expect.stringContaining('from IPv6 fd00::1, IPv4 answers'),
+      effect: 'pods here and on node-2 do not reach each other by IPv6',
+    });
+  });
+
+  it('is the MTU that would do', () => {
+    const [finding] = said({
+      ways: [
+        { ...way, largest: 1_350 },
+        { ...way, family: 'ipv6', largest: 1_340 },
+      ],
+    });
+    expect(finding).toMatchObject({ check: 'tunnel.mtu', state: 'problem' });
+    expect(finding?.mend).toContain('defaultMTU: 1340');
+    expect(said({ ways: [{ ...way, largest: 900 }] })[0]?.mend).toMatch(/^raise the MTU/);
+  });
+
+  it('is a route that lacks, and a peer that nothing is wanted for', () => {
+    expect(said({ ways: [{ ...lost, echo: 'noRoute' }] })[0]?.what).toContain('no route to IPv4 10.10.4.1');
+    expect(said({ ways: [] })[0]).toMatchObject({ state: 'warning', what: expect.stringContaining('no pod network') });
+  });
+});

@@ -1,0 +1,149 @@
+import { randomInt } from 'node:crypto';
+import type { Finding } from '../../../api/check.ts';
+import { cidrAddress, type Ip, parseCidr } from '../../../base/net/ip.ts';
+import type { NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import { ownerOf } from '../../../dataplane/pipeline/cookie.ts';
+import { tunnelCarriers } from '../../../dataplane/pipeline/well-known.ts';
+import type { Peer, PeerSource } from '../../../kubernetes/resources/peer-source.ts';
+import type { NodeReader } from '../entries/node-reader.ts';
+import { type Check, type CheckContext, type FindingReporter, fine, reportAll, trouble } from './check.ts';
+import { largestAnswered, openEcho, reaches } from './echo.ts';
+import { SilentPeers } from './tunnel-silence.ts';
+import { judgePeer, type PeerFacts, type WayFacts } from './tunnel-text.ts';
+
+/** So many are asked at a time. */
+const AT_ONCE = 32;
+
+export interface TunnelPort {
+  readonly config: { readonly ovsDatapathType: 'system' | 'netdev' };
+  readonly peers: Pick<PeerSource, 'peers'>;
+  readonly nodeState: { readonly bridge: { has(owner: string): boolean } };
+  readonly reader: Pick<NodeReader, 'tunnelPackets'>;
+  /** @throws SeineError `UNAVAILABLE` until the node is known */
+  readonly running: () => { readonly environment: NodeEnvironment };
+}
+
+/**
+ * Whether every other node answers through the tunnel, to small packets and to the longest that pods send. An echo comes back only
+ * if both directions work; where it does not, packets that were counted as coming from the peer tell the two apart as far as they can.
+ */
+export function tunnel(port: TunnelPort): Check {
+  return {
+    name: 'tunnel',
+    run: async ({ peers: want, blocked }, tell, signal) => {
+      const { environment } = port.running();
+      const all = [...port.peers.peers()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+      const asked = choose(all, want);
+      if (asked.length === 0) {
+        tell.finding(noPeers(want));
+        return;
+      }
+      tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
+      const silent = new SilentPeers({ reader: port.reader, environment, tell, blocked }, signal);
+      const answered = await askAll(port, environment, asked, { tell, silent }, signal);
+      await silent.end(asked.length);
+      const sample = asked.length < all.length && !('name' in want) ? `, drawn at random from ${all.length}; --peers all asks all` : '';
+      const what = `${answered} of ${asked.length} other nodes answer, with packets of ${environment.gateway.mtu} bytes${sample}`;
+      if (answered > 0) tell.finding(fine('tunnel.reach', what));
+    },
+  };
+}
+
+function noPeers(want: CheckContext['peers']): Finding {
+  if (!('name' in want)) return fine('tunnel.reach', 'there is no other node');
+  return trouble('tunnel.reach', 'unknown', {
+    what: `there is no other node ${want.name}`,
+    effect: 'nothing was asked',
+    mend: 'seinectl get nodes',
+  });
+}
+
+/** All of them if they are few enough, else so many drawn at random. */
+export function choose<T extends { readonly name: string }>(all: readonly T[], want: CheckContext['peers'], lot = randomInt): readonly T[] {
+  if ('name' in want) return all.filter(({ name }) => name === want.name);
+  if (all.length <= want.most) return all;
+  const left = [...all];
+  return Array.from({ length: want.most }, () => left.splice(lot(left.length), 1)).flat();
+}
+
+interface Asking {
+  readonly tell: FindingReporter;
+  readonly silent: SilentPeers;
+}
+
+/** @returns how many answered on every way they have, with packets of every size */
+async function askAll(
+  port: TunnelPort,
+  environment: NodeEnvironment,
+  peers: readonly Peer[],
+  { tell, silent }: Asking,
+  signal: AbortSignal,
+): Promise<number> {
+  const left = [...peers];
+  let [good, done] = [0, 0];
+  const worker = async (): Promise<void> => {
+    for (let peer = left.pop(); peer; peer = left.pop()) {
+      signal.throwIfAborted();
+      const facts = await askPeer(port, environment, peer, signal);
+      if (facts.ways.some(({ echo }) => echo !== 'answered')) await silent.add(facts);
+      else {
+        const findings = judgePeer(facts);
+        reportAll(tell, findings);
+        if (findings.length === 0) good++;
+      }
+      if (++done % 250 === 0) tell.progress(`${done} of ${peers.length} other nodes asked`);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, peers.length) }, worker));
+  return good;
+}
+
+async function askPeer(port: TunnelPort, environment: NodeEnvironment, peer: Peer, signal: AbortSignal): Promise<PeerFacts> {
+  const ways = waysTo(port, environment, peer);
+  const asked = await Promise.all(ways.map((way) => askWay(way, environment.gateway.mtu, signal)));
+  const transport = environment.transport.flatMap((own) => {
+    const theirs = peer.transport[own.family];
+    return theirs === undefined ? [] : [{ own: own.text, theirs }];
+  });
+  return {
+    name: peer.name,
+    ways: asked,
+    transport: transport[0],
+    carrier: carrierOf(environment),
+    mtu: environment.gateway.mtu,
+    dataPath: port.config.ovsDatapathType,
+  };
+}
+
+interface Way {
+  readonly from: Ip;
+  readonly to: Ip;
+}
+
+/** From our gateway to the peer's, in each family in which the peer is served. */
+function waysTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
+  if (!nodeState.bridge.has(ownerOf('peer', name))) return [];
+  return podCidrs.map(parseCidr).flatMap((cidr) => {
+    const to = cidrAddress(cidr, 1n);
+    const from = gateway.addresses.find(({ family }) => family === cidr.family);
+    return from ? [{ from, to }] : [];
+  });
+}
+
+async function askWay({ from, to }: Way, mtu: number, signal: AbortSignal): Promise<WayFacts> {
+  const echo = openEcho({ from, to });
+  const facts = { family: from.family, to: to.text };
+  if (echo === undefined) return { ...facts, echo: 'noRoute', largest: undefined };
+  try {
+    const small = await reaches(echo, {}, signal);
+    if (small !== 'answered') return { ...facts, echo: small, largest: undefined };
+    return { ...facts, echo: 'answered', largest: await largestAnswered(echo, mtu, signal) };
+  } finally {
+    echo.close();
+  }
+}
+
+function carrierOf({ tunnel }: NodeEnvironment): string {
+  const carrier = tunnelCarriers[tunnel.type];
+  return carrier.protocol === 'udp' ? `UDP ${tunnel.port}` : `IP protocol ${carrier.ipProtocol}`;
+}

@@ -1,0 +1,114 @@
+import { pause } from '../../../base/async/pause.ts';
+import { within } from '../../../base/async/time-limit.ts';
+import type { Doorbell } from '../../../base/async/wake-signal.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { Log } from '../../../base/log/log.ts';
+import type { NodeEnvironment } from '../../../dataplane/compile/environment.ts';
+import type { Nftables } from '../../../netlink/nftables/nftables.ts';
+import type { Readiness } from '../../../nodes/local/readiness.ts';
+import { confirmed } from './confirmed.ts';
+import { commandsFor, type ForeignChain, foreignChains, openChains, suspects } from './foreign-chains.ts';
+import { type Blocked, findBlocked, type TestPacketPort } from './foreign-firewall.ts';
+
+/** A foreign tool changes its tables in several steps: how long they may take (ms). */
+const SETTLE_MS = 500;
+/** The older packet filter (`iptables-legacy`) reports no changes (ms). */
+const LOOK_EVERY_MS = 60_000;
+/** While something is blocked: whoever opens it is told soon (ms). */
+const LOOK_AGAIN_MS = 5_000;
+/** Between two looks that must find the same (ms). */
+const CONFIRM_MS = 2_000;
+/** So many chains are named. */
+const CHAINS_NAMED_MAX = 4;
+
+/** Under this name the findings stand among the agent's warnings. */
+const WARNING = 'firewall';
+
+/** What is tested, and where the findings go. */
+interface ForeignFirewallPort extends TestPacketPort {
+  readonly config: { readonly hostFirewall: 'own' | 'manage'; readonly hostGateway: string };
+  readonly nftables: Pick<Nftables, 'run'>;
+  readonly readiness: Pick<Readiness, 'whenReady'>;
+  /** Rings when tables of the packet filter that Seine did not make have changed. */
+  readonly foreignFirewall: Doorbell;
+  /** Of the node, in sentences, by the part of the agent that found them. */
+  readonly warnings: Map<string, readonly string[]>;
+  readonly postNodeEvent: (reason: string, message: string, type: 'Warning') => void;
+}
+
+interface ForeignFirewallWatch {
+  readonly live: { readonly current: NodeEnvironment };
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Tests whether a foreign packet filter drops what pods send through the node, after every change and once a minute, and says which
+ * rule would help; under `hostFirewall: manage` adds it. Removes nothing.
+ */
+export async function watchForeignFirewall(port: ForeignFirewallPort, { live, log, signal }: ForeignFirewallWatch): Promise<void> {
+  const { readiness, foreignFirewall } = port;
+  let before = '';
+  while (!signal.aborted) {
+    try {
+      await readiness.whenReady(signal);
+      const found = await look(port, live, log, signal);
+      log.working('firewall test');
+      if (found.join() !== before) report(port, found, log);
+      before = found.join();
+    } catch (thrown) {
+      if (signal.aborted) return;
+      log.failing('firewall test', 'foreign packet filter: not tested', {
+        cause: SeineError.from(thrown, 'test the packet filter').message,
+      });
+    }
+    const patience = within(signal, before === '' ? LOOK_EVERY_MS : LOOK_AGAIN_MS);
+    await foreignFirewall.wait(patience);
+    await pause(SETTLE_MS, signal);
+  }
+}
+
+/** @returns sentences; empty if all is well */
+async function look(
+  port: ForeignFirewallPort,
+  live: ForeignFirewallWatch['live'],
+  log: Log,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { nftables, config } = port;
+  const find = () => findBlocked(port, live.current, signal);
+  let blocked = await confirmed(find, CONFIRM_MS, signal);
+  if (blocked.length === 0) return [];
+  const chains = suspects(foreignChains(nftables), blocked);
+  if (config.hostFirewall === 'manage' && openChains(nftables, chains, config.hostGateway) > 0) {
+    log.warn('foreign packet filter opened for pods; it dropped their packets', { chains: chains.map(nameOf) });
+    blocked = await find();
+    if (blocked.length === 0) return [];
+  }
+  return describe(blocked, chains, config.hostGateway);
+}
+
+function describe(blocked: readonly Blocked[], chains: readonly ForeignChain[], gateway: string): readonly string[] {
+  return blocked.map((each) => {
+    const way = each.hook === 'forward' ? 'pods send through this node' : 'pods send to this node';
+    const named = suspects(chains, [each]).slice(0, CHAINS_NAMED_MAX);
+    const help = named.flatMap((chain) => commandsFor(chain, gateway));
+    const cure = help.length === 0 ? 'no chain of nftables is known to do it' : `to let them through: ${help.join('; ')}`;
+    return `a foreign packet filter drops ${each.family === 'ipv4' ? 'IPv4' : 'IPv6'} packets that ${way}; ${cure}`;
+  });
+}
+
+function nameOf({ family, table, name }: ForeignChain): string {
+  return `${family} ${table} ${name}`;
+}
+
+function report({ warnings, postNodeEvent }: ForeignFirewallPort, found: readonly string[], log: Log): void {
+  if (found.length === 0) {
+    warnings.delete(WARNING);
+    log.info('no foreign packet filter drops packets of pods any more');
+    return;
+  }
+  warnings.set(WARNING, found);
+  for (const problem of found) log.error(problem);
+  postNodeEvent('FirewallDropsPods', found.join('. '), 'Warning');
+}

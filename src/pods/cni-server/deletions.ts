@@ -1,0 +1,100 @@
+import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Log } from '../../base/log/log.ts';
+import { deletionFileName, deletionFilesMax, deletionsFolder } from '../../cni/deletions.ts';
+import { type DelRequest, parseCniRequest } from '../../cni/request.ts';
+import { decodeRequest, requestBytesMax, type WireRequest } from '../../cni/wire.ts';
+import type { AttachmentKey } from '../ipam/attachment.ts';
+
+/** No plugin takes this long to write a file: runtimes give it two minutes at most. */
+const draftAgeMs = 10 * 60_000;
+
+export interface RecordedDeletion {
+  readonly request: DelRequest;
+  readonly wire: WireRequest;
+}
+
+/** The DELs that plugins wrote down while no agent answered; see `cni/deletions.ts`. */
+export class RecordedDeletions {
+  readonly #folder: string;
+  readonly #log: Log;
+
+  constructor(stateDir: string, log: Log) {
+    this.#folder = join(stateDir, deletionsFolder);
+    this.#log = log;
+  }
+
+  /** Whether one is recorded for this attachment. On the way of every ADD, so it does not leave the thread. */
+  has(key: AttachmentKey): boolean {
+    return existsSync(join(this.#folder, fileNameOf(key)));
+  }
+
+  /** What is recorded, in no particular order; empty if the folder is missing. What makes no sense is reported and removed. */
+  async list(): Promise<readonly RecordedDeletion[]> {
+    const found: RecordedDeletion[] = [];
+    for (const name of (await this.#names()).slice(0, deletionFilesMax)) {
+      const deletion = await this.#read(name);
+      if (deletion) found.push(deletion);
+    }
+    return found;
+  }
+
+  async remove(key: AttachmentKey): Promise<void> {
+    await rm(join(this.#folder, fileNameOf(key)), { force: true });
+  }
+
+  async #names(): Promise<readonly string[]> {
+    try {
+      const names = await readdir(this.#folder);
+      for (const name of names) if (name.startsWith('.new-')) await this.#clearDraft(name);
+      return names.filter((name) => /^[0-9a-f]{64}\.json$/.test(name)).toSorted();
+    } catch (thrown) {
+      if (isAbsent(thrown)) return [];
+      throw thrown;
+    }
+  }
+
+  /** A plugin that was killed has left it half-written; it counts against what the folder may hold. */
+  async #clearDraft(name: string): Promise<void> {
+    const path = join(this.#folder, name);
+    try {
+      const { mtimeMs } = await stat(path);
+      if (Date.now() - mtimeMs > draftAgeMs) await rm(path, { force: true, recursive: true });
+    } catch (thrown) {
+      if (!isAbsent(thrown)) throw thrown; // absent: its plugin has finished it
+    }
+  }
+
+  async #read(name: string): Promise<RecordedDeletion | undefined> {
+    const path = join(this.#folder, name);
+    let text: string;
+    try {
+      text = (await stat(path)).size > requestBytesMax ? '' : await readFile(path, 'utf8');
+    } catch (thrown) {
+      // Absent: done by a DEL or ADD that came meanwhile.
+      if (!isAbsent(thrown))
+        this.#log.failing(`recorded DEL ${name}`, 'a recorded DEL cannot be read; it stays for the next time', { cause: String(thrown) });
+      return undefined;
+    }
+    try {
+      const wire = decodeRequest(text);
+      const request = parseCniRequest(wire.env, wire.conf);
+      if (request.command === 'DEL' && fileNameOf(request.attachment) === name) return { request, wire };
+      throw new Error('not the DEL its name says');
+    } catch (thrown) {
+      this.#log.error('a recorded DEL makes no sense and is dropped', { file: name, cause: String(thrown) });
+      await rm(path, { force: true });
+      return undefined;
+    }
+  }
+}
+
+function fileNameOf(key: AttachmentKey): string {
+  return deletionFileName(key, (text) => hash('sha256', text));
+}
+
+function isAbsent(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT';
+}

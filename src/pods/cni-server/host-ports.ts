@@ -1,0 +1,108 @@
+import { parseIp } from '../../base/net/ip.ts';
+import { CniError, cniCodes } from '../../cni/errors.ts';
+import { show } from '../../cni/json.ts';
+import type { PortMapping } from '../../cni/network-conf.ts';
+import { type HostPort, type HostPortCheck, hostPortText, overlap, rejectionText } from '../../dataplane/compile/host-port.ts';
+import type { AttachmentKey, PodAddress } from '../ipam/attachment.ts';
+import { attachmentId, type Lease, podName } from '../ipam/lease.ts';
+
+/** What a pod that is being attached has claimed. */
+interface HostPortClaim {
+  readonly hostPorts: readonly HostPort[];
+  /** From now on its lease speaks, or nothing does. */
+  end(): void;
+}
+
+/** Lends ports of the node to one attachment each. What is lent is in the leases; between the claim and the lease it is here. */
+export class HostPortClaims {
+  readonly #leases: () => readonly Lease[];
+  readonly #check: HostPortCheck;
+  readonly #claimed = new Map<string, Pick<Lease, 'pod' | 'containerId' | 'hostPorts'>>();
+
+  constructor(leases: () => readonly Lease[], check: HostPortCheck) {
+    this.#leases = leases;
+    this.#check = check;
+  }
+
+  /** @throws CniError 7 that names field, value and whose it is */
+  claim(wanted: {
+    readonly attachment: AttachmentKey;
+    readonly pod?: Lease['pod'];
+    readonly portMappings: readonly PortMapping[];
+  }): HostPortClaim {
+    const { attachment, pod, portMappings } = wanted;
+    const asked = portMappings.flatMap((mapping, at) =>
+      mapping.hostPort === 0 ? [] : [{ field: fieldOf(at), hostPort: parsed(mapping, at) }],
+    );
+    if (asked.length === 0) return { hostPorts: [], end: () => {} };
+    const taken = this.#taken();
+    const hostPorts: HostPort[] = [];
+    for (const { field, hostPort } of asked) {
+      const rivals = taken.get(keyOf(hostPort)) ?? [];
+      if (rivals.some((rival) => rival.whose === undefined && isSame(rival.hostPort, hostPort))) continue; // named twice
+      const rival = rivals.find((each) => overlap(each.hostPort, hostPort));
+      if (rival)
+        throw new CniError(
+          cniCodes.invalidConfig,
+          `${field}.hostPort: ${hostPortText(hostPort)} belongs to ${rival.whose ?? 'this pod already'}`,
+        );
+      const { forbidden, occupied } = this.#check(hostPort);
+      const rejection = forbidden ?? occupied;
+      if (rejection) throw new CniError(cniCodes.invalidConfig, `${field}.${rejection.field}: ${rejectionText(hostPort, rejection)}`);
+      taken.set(keyOf(hostPort), [...rivals, { hostPort, whose: undefined }]);
+      hostPorts.push(hostPort);
+    }
+    const id = attachmentId(attachment);
+    this.#claimed.set(id, { ...(pod ? { pod } : {}), containerId: attachment.containerId, hostPorts });
+    return { hostPorts, end: () => void this.#claimed.delete(id) };
+  }
+
+  /** By transport and port, of others. */
+  #taken(): Map<string, readonly { readonly hostPort: HostPort; readonly whose: string | undefined }[]> {
+    const leased = this.#leases().filter(({ state }) => state === 'allocated');
+    const taken = new Map<string, { readonly hostPort: HostPort; readonly whose: string | undefined }[]>();
+    for (const holder of [...leased, ...this.#claimed.values()])
+      for (const hostPort of holder.hostPorts ?? []) {
+        const there = taken.get(keyOf(hostPort)) ?? [];
+        there.push({ hostPort, whose: `pod ${podName(holder)}` });
+        taken.set(keyOf(hostPort), there);
+      }
+    return taken;
+  }
+}
+
+/** A pod without an address of that family is not reached there. @throws CniError 7 */
+export function assertReached(hostPorts: readonly HostPort[], addresses: readonly PodAddress[]): void {
+  for (const each of hostPorts) {
+    const { hostIp } = each;
+    if (hostIp === undefined || hostIp.value === 0n || addresses.some(({ ip }) => ip.family === hostIp.family)) continue;
+    const family = hostIp.family === 'ipv4' ? 'IPv4' : 'IPv6';
+    throw new CniError(
+      cniCodes.invalidConfig,
+      `runtimeConfig.portMappings: ${hostPortText(each)} is ${family}, of which the pod has no address`,
+    );
+  }
+}
+
+function parsed({ hostPort, containerPort, protocol, hostIp }: PortMapping, at: number): HostPort {
+  if (containerPort === 0) throw new CniError(cniCodes.invalidConfig, `${fieldOf(at)}.containerPort: 0 is not a port of a pod`);
+  const where = { transport: protocol, hostPort, containerPort };
+  if (hostIp === '') return where;
+  try {
+    return { ...where, hostIp: parseIp(hostIp) };
+  } catch {
+    throw new CniError(cniCodes.invalidConfig, `${fieldOf(at)}.hostIP: ${show(hostIp)} is no IP address`);
+  }
+}
+
+function fieldOf(at: number): string {
+  return `runtimeConfig.portMappings[${at}]`;
+}
+
+function keyOf({ transport, hostPort }: HostPort): string {
+  return `${transport} ${hostPort}`;
+}
+
+function isSame(a: HostPort, b: HostPort): boolean {
+  return a.containerPort === b.containerPort && a.hostIp?.text === b.hostIp?.text;
+}

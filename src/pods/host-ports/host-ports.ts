@@ -1,0 +1,240 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
+import {
+  type HostPort,
+  type HostPortCheck,
+  type HostPortState,
+  hostPortText,
+  openHostPort,
+  placeOf,
+  rejectionText,
+} from '../../dataplane/compile/host-port.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { type FirewallKey, isTable } from '../../dataplane/targets/host/firewall-target.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { HostPortChange, HostPortConnections, HostPortsOfPod } from './host-port-connections.ts';
+import { hostPortElements, hostPortFirewall, hostPortsTable } from './host-port-firewall.ts';
+import type { PluginLeftovers } from './plugin-leftovers.ts';
+
+const tableOwner = ownerOf('node', 'host-ports');
+
+/** What of an attachment is looked at. */
+interface PodWithHostPorts {
+  readonly network: string;
+  readonly containerId: string;
+  readonly addresses: readonly { readonly ip: Ip }[];
+  readonly hostPorts?: readonly HostPort[];
+  readonly pod?: { readonly namespace: string; readonly name: string } | undefined;
+}
+
+/** A pod's host ports as they are served. */
+interface Served {
+  readonly pod: PodWithHostPorts;
+  readonly states: readonly (readonly [HostPort, HostPortState])[];
+  readonly elements: ReadonlyMap<FirewallKey, string>;
+  readonly revision: number;
+}
+
+interface HostPortsOptions {
+  readonly nodeState: Pick<NodeState, 'wantElements'> & {
+    readonly firewall: Pick<NodeState['firewall'], 'keysOf' | 'wanted'>;
+    readonly reconcilers: {
+      readonly firewall: Pick<NodeState['reconcilers']['firewall'], 'realized' | 'realizedFor' | 'realizedRevision' | 'actual'>;
+    };
+  };
+  readonly environment: () => NodeEnvironment;
+  readonly connections: Pick<HostPortConnections, 'forget' | 'forgetUntranslated'>;
+  readonly leftovers: Pick<PluginLeftovers, 'remove'>;
+  /** Whether host ports are asked for at the node's loopback is otherwise than before. */
+  readonly loopbackChanged: (usesLoopback: boolean) => void;
+  readonly log: Log;
+  /** The agent's. */
+  readonly signal: AbortSignal;
+}
+
+/** Host ports of this node's pods, as what its packet filter is wanted to hold. Which pod has which is remembered with its addresses. */
+export class HostPorts {
+  readonly #options: HostPortsOptions;
+  /** Pods that the node's own programs may ask at 127.0.0.1. */
+  readonly #atLoopback = new Set<Owner>();
+  readonly #served = new Map<Owner, Served>();
+  #check: HostPortCheck = () => openHostPort;
+  #report: (sentences: readonly string[]) => void = () => undefined;
+  /** The packet filter must have come this far before an address that was given up may be another pod's. */
+  #lastForgotten = -1;
+
+  constructor(options: HostPortsOptions) {
+    this.#options = options;
+  }
+
+  /** Wants what does not depend on any pod; to be called again when the node's families have changed. */
+  want(): void {
+    const { nodeState, environment } = this.#options;
+    const { gateway } = environment();
+    const body = hostPortFirewall({ families: familiesOf(environment()), gateway: gateway.name });
+    nodeState.wantElements(tableOwner, new Map([[`table/${hostPortsTable}` as const, body]]));
+  }
+
+  /** Takes the check of host ports, once the node knows what else has ports and addresses. */
+  use(check: HostPortCheck): void {
+    this.#check = check;
+  }
+
+  /** Takes a listener to the problems of host ports, and calls it at once. */
+  report(listener: (sentences: readonly string[]) => void): void {
+    this.#report = listener;
+    listener(this.problems());
+  }
+
+  /** Compares all host ports with what the node and the cluster are now. */
+  compare(): void {
+    for (const [owner, { pod }] of this.#served) {
+      this.#want(owner, pod);
+      this.#forgetUntranslated(owner);
+    }
+    this.#report(this.problems());
+  }
+
+  /** A sentence for each host port that is not served as its pod asks. */
+  problems(): readonly string[] {
+    return [...this.#served.values()].flatMap(({ pod, states }) => states.flatMap(([each, state]) => problemOf(pod, each, state) ?? []));
+  }
+
+  /** Whether the gateway has to route loopback addresses. */
+  get usesLoopback(): boolean {
+    return this.#atLoopback.size > 0;
+  }
+
+  /** Resolves once the packet filter leads them to the pod. @throws SeineError `REFUSED` if it does not take them, `CANCELLED` */
+  async attach(owner: Owner, pod: PodWithHostPorts, signal: AbortSignal): Promise<void> {
+    const revision = this.#want(owner, pod);
+    if (revision === undefined) return;
+    await this.#options.nodeState.reconcilers.firewall.realizedFor(owner, revision, signal);
+    this.#forgetConnections(pod, 'came');
+    this.#report(this.problems());
+  }
+
+  /** Takes over what the pod has. */
+  adopt(owner: Owner, pod: PodWithHostPorts): void {
+    this.#want(owner, pod);
+  }
+
+  detach(owner: Owner, pod: PodWithHostPorts): void {
+    this.#removeLeftovers(pod);
+    if (!pod.hostPorts?.length) return;
+    const { nodeState, signal } = this.#options;
+    this.#served.delete(owner);
+    this.#lastForgotten = nodeState.wantElements(owner, new Map());
+    this.#report(this.problems());
+    if (this.#atLoopback.delete(owner) && !this.usesLoopback) this.#options.loopbackChanged(false);
+    nodeState.reconcilers.firewall.realized(this.#lastForgotten, signal).then(
+      () => this.#forgetConnections(pod, 'went'),
+      () => undefined, // the agent stops
+    );
+  }
+
+  /** Whether nothing leads to pods any more that are gone. */
+  get isClear(): boolean {
+    return this.#options.nodeState.reconcilers.firewall.realizedRevision >= this.#lastForgotten;
+  }
+
+  /** What the packet filter lacks of a pod's host ports, or holds otherwise; a sentence for each. */
+  differences(owner: Owner): readonly string[] {
+    const { firewall, reconcilers } = this.#options.nodeState;
+    const held = reconcilers.firewall.actual();
+    if (held === undefined) return [];
+    return firewall
+      .keysOf(owner)
+      .filter((key) => !isTable(key) && held.get(key) !== firewall.wanted(key))
+      .map(
+        (key) =>
+          `host port: element ${elementOf(key)} is ${held.has(key) ? 'changed' : 'missing'} in table ${hostPortsTable} of the packet filter`,
+      );
+  }
+
+  /** @returns undefined if the pod has none */
+  #want(owner: Owner, pod: PodWithHostPorts): number | undefined {
+    const { addresses, hostPorts = [] } = pod;
+    if (hostPorts.length === 0) return undefined;
+    const ips = addresses.map(({ ip }) => ip);
+    const states = hostPorts.map((each) => [each, this.#check(each)] as const);
+    const served = states.flatMap(([each, { forbidden, kept }]) => (forbidden ? [] : [{ ...each, kept }]));
+    const elements = hostPortElements(ips, served);
+    const known = this.#served.get(owner);
+    const revision = known && isSame(known.elements, elements) ? known.revision : this.#options.nodeState.wantElements(owner, elements);
+    this.#served.set(owner, { pod, states, elements, revision });
+    if (hostPorts.some(isAtLoopback) && ips.some(({ family }) => family === 'ipv4')) {
+      const before = this.usesLoopback;
+      this.#atLoopback.add(owner);
+      if (!before) this.#options.loopbackChanged(true);
+    }
+    return revision;
+  }
+
+  /** Of a pod that came while other plugins saw to host ports and bandwidth. */
+  #removeLeftovers({ network, containerId }: PodWithHostPorts): void {
+    const { leftovers, log } = this.#options;
+    try {
+      const removed = leftovers.remove({ network, containerId });
+      if (removed.length > 0)
+        log.info('what other plugins had made for a pod is removed with it', { container: containerId, removed: removed.join(', ') });
+      log.working('plugin leftovers');
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'remove leftovers');
+      log.failing('plugin leftovers', 'what portmap or bandwidth may have made for a pod could not be removed', {
+        container: containerId,
+        cause,
+      });
+    }
+  }
+
+  #forgetUntranslated(owner: Owner): void {
+    const served = this.#served.get(owner);
+    if (!served) return;
+    const { connections, log } = this.#options;
+    const lost = served.states.flatMap(([each, { forbidden }]) => (forbidden ? [each] : []));
+    const ips = served.pod.addresses.map(({ ip }) => ip);
+    try {
+      connections.forgetUntranslated({ addresses: ips, hostPorts: served.pod.hostPorts ?? [] }, lost);
+      log.working('lost host ports');
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'forget connections');
+      log.failing('lost host ports', 'connections to host ports that are not served any more could not be forgotten', { cause });
+    }
+  }
+
+  #forgetConnections({ addresses, hostPorts = [] }: PodWithHostPorts, change: HostPortChange): void {
+    const { connections, log } = this.#options;
+    const pod: HostPortsOfPod = { addresses: addresses.map(({ ip }) => ip), hostPorts };
+    try {
+      connections.forget(pod, change);
+      log.working('host port connections');
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'forget connections');
+      log.failing('host port connections', 'stale connections to host ports could not be forgotten', { cause });
+    }
+  }
+}
+
+function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {
+  return one.size === other.size && [...one].every(([key, value]) => other.get(key) === value);
+}
+
+function problemOf({ pod, containerId }: PodWithHostPorts, each: HostPort, state: HostPortState): string | undefined {
+  const { forbidden, occupied, isWaiting } = state;
+  const about = `${pod ? `pod ${pod.namespace}/${pod.name}` : `container ${containerId}`}: host port ${hostPortText(each)}`;
+  if (forbidden) return `${about} is not served: ${rejectionText(each, forbidden)}; change the pod's ${forbidden.field}`;
+  if (isWaiting) return `${about} waits for its address, which the node does not have`;
+  return occupied && `${about} hides a process of the node: ${rejectionText(each, occupied)}; change the pod's hostPort`;
+}
+
+function isAtLoopback(each: HostPort): boolean {
+  const place = placeOf(each, 'ipv4');
+  return place === 'everywhere' || place?.text.startsWith('127.') === true;
+}
+
+function elementOf(key: FirewallKey): string {
+  return key.split('/').slice(2).join('/');
+}

@@ -1,0 +1,184 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { farNameOf, standingPortPattern } from '../../dataplane/targets/links/pre-plugged-links.ts';
+import type { SwitchDatabase } from '../../dataplane/targets/switch/switch-database.ts';
+import { type Link, listLinks } from '../../netlink/links.ts';
+import { NetworkNamespace } from '../../netlink/namespace.ts';
+import type { HostLinks } from '../../netlink/pod-interfaces/pod-interface.ts';
+import type { PortsMount } from '../../netlink/pod-interfaces/ports-namespace.ts';
+import type { AttachedLease } from '../ipam/attached-lease.ts';
+import type { AttachmentKey } from '../ipam/attachment.ts';
+import type { Ipam } from '../ipam/ipam.ts';
+import { attachmentId, type Lease, type Pool } from '../ipam/lease.ts';
+import { hostInterfaceAlias, hostInterfaceName, isPodInterface } from '../network/attachment-names.ts';
+import type { NodePodNetwork } from '../network/pod-network.ts';
+import type { StandingPorts } from '../network/pre-plugged-ports.ts';
+import { KernelInventory } from './inventory-kernel.ts';
+import { leaseFromPort } from './ovs-port-record.ts';
+
+interface InventorySources {
+  readonly ipam: Pick<Ipam, 'leases' | 'adopt' | 'release' | 'rebooted'>;
+  readonly pools: readonly Pool[];
+  readonly database: SwitchDatabase;
+  readonly host: Pick<HostLinks, 'socket'>;
+  /** The namespace of standing ports' far ends. */
+  readonly farEnds: Pick<PortsMount, 'current'>;
+  readonly standing: Pick<StandingPorts, 'adoptIdle' | 'isKnown'>;
+  readonly network: Pick<NodePodNetwork, 'adopt'>;
+  readonly log: Log;
+}
+
+interface Inventory {
+  readonly adopted: number;
+  /** Of those, pods that the journal did not know. */
+  readonly recovered: number;
+  readonly released: number;
+  /** Interfaces that no pod has: they go once removals are allowed. */
+  readonly removedLinks: number;
+}
+
+/** The node's ends of pods' pairs. Of a standing port that a pod has, with alias and promiscuity of its far end: these are the pod's. */
+type Links = ReadonlyMap<string, Link>;
+
+/**
+ * Finds the pods of this node again after a restart of the agent: the IPAM journal says which there are, the switch's database
+ * which ports they had, the kernel which interfaces are there. The journal comes first; where it knows nothing of an attachment
+ * at all, neither as given nor as given up, it was lost, and the switch's database speaks.
+ *
+ * - A lease with `attached` whose interface is there is a pod: taken over as it is.
+ * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up. Unless
+ *   its namespace is there still: then the interface of a running pod was deleted.
+ * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
+ * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
+ * - An interface of ours of which neither has heard, and whose other end the kernel finds in a namespace, is a pod: the same.
+ * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short.
+ *
+ * Interfaces, ports and flows without an owner go by themselves once removals are allowed, and the interface of a pod that has none is made anew.
+ */
+export async function takeInventory(sources: InventorySources): Promise<Inventory> {
+  const { ipam, standing, log } = sources;
+  const { links, idle } = readLinks(sources);
+  const recovered = (await recoverLeases(sources, links)) + (await recoverFromKernel(sources, links));
+  const leases = ipam.leases().filter(({ state }) => state === 'allocated');
+  const seen = { links, rebooted: ipam.rebooted };
+  const pods = leases.filter((lease) => isPod(lease, seen));
+  adopt(sources, pods);
+  standing.adoptIdle(idle.filter((name) => !standing.isKnown(name)));
+  const gone = leases.filter((lease) => !isPod(lease, seen));
+  for (const lease of gone) {
+    ipam.release(lease);
+    log.info('the addresses of a pod that is gone are given up', {
+      container: lease.containerId,
+      pod: lease.pod?.name,
+      attached: lease.attached !== undefined,
+    });
+  }
+  const kept = new Set(pods.map(({ attached }) => attached.hostIfName));
+  const orphans = [...links.values()].filter((link) => isPodInterface(link) && !kept.has(link.name));
+  for (const { name } of orphans) log.info('an interface that no pod has is removed', { interface: name });
+  return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphans.length };
+}
+
+/** Of standing ports, those that no pod has are apart. Where their far ends are not to be seen, nothing more is known of any. */
+function readLinks({ host, farEnds: { current } }: InventorySources): { readonly links: Links; readonly idle: readonly string[] } {
+  const fars = new Map(current && listLinks(current.socket, { kind: 'veth' }).map((far) => [far.name, far]));
+  const links = new Map<string, Link>();
+  const idle: string[] = [];
+  for (const link of listLinks(host.socket, { kind: 'veth' })) {
+    const far = standingPortPattern.test(link.name) ? fars.get(farNameOf(link.name)) : undefined;
+    const isPair = far?.index === link.peerIndex && far?.peerIndex === link.index;
+    if (!isPair || far === undefined) links.set(link.name, link);
+    else if (far.alias === undefined) idle.push(link.name);
+    else links.set(link.name, { ...link, alias: far.alias, promiscuity: far.promiscuity });
+  }
+  return { links, idle };
+}
+
+/** A standing port may be another pod's by now. An alias without a slash is none of ours, and says nothing of that. */
+function isItsOwn(lease: AttachmentKey & Pick<Lease, 'pod'>, { name, alias }: Link): boolean {
+  return !standingPortPattern.test(name) || alias?.includes('/') !== true || alias === hostInterfaceAlias(lease, lease.pod);
+}
+
+/** Writes leases for pods that the journal has lost. */
+async function recoverLeases({ ipam, pools, database, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map(attachmentId));
+  let count = 0;
+  for (const port of database.tables.Port.rows()) {
+    const link = links.get(port.name);
+    if (!link) continue;
+    try {
+      const found = leaseFromPort(port.external_ids, link, pools);
+      if (!found || known.has(attachmentId(found)) || !isItsOwn(found, link)) continue;
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod that the IPAM journal has lost is recovered from its port', { port: port.name, container: found.containerId });
+    } catch (thrown) {
+      log.error('a pod that the IPAM journal may have lost cannot be recovered from its port', {
+        port: port.name,
+        cause: SeineError.from(thrown, 'adopt').message,
+      });
+    }
+  }
+  return count;
+}
+
+/** Writes leases for pods that journal and database have lost. */
+async function recoverFromKernel({ ipam, pools, host, farEnds, log }: InventorySources, links: Links): Promise<number> {
+  const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
+  const unknown = [...links.values()].filter((link) => isPodInterface(link) && !known.has(link.name));
+  if (unknown.length === 0) return 0;
+  const kernel = await KernelInventory.look(host.socket, farEnds.current);
+  let count = 0;
+  for (const link of unknown) {
+    const found = kernel.leaseOf(link, pools);
+    if (!found) continue;
+    try {
+      await ipam.adopt(found);
+      count++;
+      log.warn('a pod of which nothing else knows is recovered from its interface', { interface: link.name, container: found.containerId });
+    } catch (thrown) {
+      const cause = SeineError.from(thrown, 'adopt').message;
+      log.error('a pod of which nothing else knows cannot be recovered from its interface', { interface: link.name, cause });
+    }
+  }
+  return count;
+}
+
+function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; readonly rebooted: boolean }): lease is AttachedLease {
+  if (lease.attached === undefined) return false;
+  const link = links.get(lease.attached.hostIfName);
+  return link ? isItsOwn(lease, link) && !isForsaken(lease, link) : !rebooted && isRunning(lease);
+}
+
+/** A standing port stays when a pod's namespace goes, and with that all that stood on it. Of the path of a process nothing can be said. */
+function isForsaken({ netns }: Lease, { name, alias, promiscuity }: Link): boolean {
+  return standingPortPattern.test(name) && alias !== undefined && promiscuity === 0 && !isOfProcess(netns) && !isNamespace(netns);
+}
+
+function isRunning({ netns, ipamType }: Lease): boolean {
+  return ipamType === undefined && !isOfProcess(netns) && isNamespace(netns);
+}
+
+/** Such a path is none to rely on: it may be another process's by now. */
+function isOfProcess(netns: string): boolean {
+  return netns.startsWith('/proc/');
+}
+
+function isNamespace(path: string): boolean {
+  try {
+    NetworkNamespace.open(path).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Those whose number the database knows go first, so that no other pod is lent it; before them those whose name has it. */
+function adopt({ database, network }: InventorySources, pods: readonly AttachedLease[]): void {
+  let numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
+  const isStanding = (pod: AttachedLease): boolean => standingPortPattern.test(pod.attached.hostIfName);
+  for (const { pod, ofPort } of numbered) if (isStanding(pod)) network.adopt(pod, ofPort);
+  numbered = numbered.filter(({ pod }) => !isStanding(pod));
+  for (const { pod, ofPort } of numbered) if (ofPort !== undefined) network.adopt(pod, ofPort);
+  for (const { pod, ofPort } of numbered) if (ofPort === undefined) network.adopt(pod, undefined);
+}

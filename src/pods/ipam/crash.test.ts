@@ -1,0 +1,186 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { silentLog } from '../../base/log/log.ts';
+import { cidrAddress, parseCidr } from '../../base/net/ip.ts';
+import { Ipam } from './ipam.ts';
+import type { Lease } from './lease.ts';
+import { MemoryJournalStore, type WriteOutcome } from './testing/memory-journal-store.ts';
+
+const never = new AbortController().signal;
+const pools = ['10.1.0.0/29', 'fd00::/125'].map(parseCidr).map((cidr) => ({ cidr, gateway: cidrAddress(cidr, 1n) }));
+
+type Operation =
+  | { readonly op: 'add'; readonly id: number; readonly attachFails: boolean; readonly killed?: KilledAt | undefined }
+  | { readonly op: 'del' | 'vanish'; readonly id: number }
+  | { readonly op: 'reclaim' | 'restart' };
+
+/** Where in an ADD the agent dies, and the machine does not. */
+type KilledAt = 'handedOver' | 'linked' | 'durable';
+
+const id = fc.integer({ min: 0, max: 7 });
+const killed = fc.option(fc.constantFrom<KilledAt>('handedOver', 'linked', 'durable'), { nil: undefined, freq: 9 });
+const operation: fc.Arbitrary<Operation> = fc.oneof(
+  { weight: 9, arbitrary: fc.record({ op: fc.constant('add' as const), id, attachFails: fc.nat(5).map((n) => n === 0), killed }) },
+  { weight: 5, arbitrary: fc.record({ op: fc.constant('del' as const), id }) },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant('vanish' as const), id }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('reclaim' as const, 'restart' as const) }) },
+);
+const fate: fc.Arbitrary<WriteOutcome> = fc.oneof(
+  { weight: 20, arbitrary: fc.constant('done' as const) },
+  { weight: 2, arbitrary: fc.constant('failed' as const) },
+  { weight: 2, arbitrary: fc.constant('crash' as const) },
+);
+
+/** A node: the IPAM on its disk, and the interfaces that really are there, by address. */
+class Node {
+  /** Address → pod. An interface outlives its DEL for a while, as in the kernel. */
+  readonly interfaces = new Map<string, string>();
+  /** What ADD has answered with and no DEL has taken back. */
+  readonly served = new Map<number, Lease>();
+  readonly #fates: WriteOutcome[];
+  readonly #cuts: number[];
+  #store: MemoryJournalStore;
+  #ipam: Ipam | undefined;
+
+  constructor(fates: readonly WriteOutcome[], cuts: readonly number[]) {
+    this.#fates = [...fates];
+    this.#cuts = [...cuts];
+    this.#store = this.#newStore(new Uint8Array());
+  }
+
+  async boot(): Promise<void> {
+    this.#store = this.#newStore(this.#store.content);
+    const isAbsent = async ({ addresses }: Lease) => !addresses.some(({ ip }) => this.interfaces.has(ip.text));
+    this.#ipam = await Ipam.open({ store: this.#store, pools, bootId: 'b', isAbsent, quarantinePatienceMs: 0, log: silentLog });
+    if (this.#store.dead) return await this.#reboot();
+    this.#checkServed();
+  }
+
+  async run(step: Operation): Promise<void> {
+    switch (step.op) {
+      case 'add':
+        await this.#add(step);
+        break;
+      case 'del':
+        this.served.delete(step.id);
+        this.#here().release(keyOf(step.id));
+        break;
+      case 'vanish':
+        for (const [address, owner] of this.interfaces)
+          if (owner === `c${step.id}` && !this.served.has(step.id)) this.interfaces.delete(address);
+        break;
+      case 'reclaim':
+        await this.#here().reclaim(never);
+        break;
+      case 'restart':
+        await this.#here().close();
+        if (!this.#store.dead) await this.boot(); // the machine may have died in what was written last
+        break;
+    }
+    if (this.#store.dead) await this.#reboot();
+    this.#checkNoTwo();
+  }
+
+  /** As the agent does it: the interface is made while the lease is on its way to the disk, and the answer waits for both. */
+  async #add({ id: number, attachFails, killed: killedAt }: Extract<Operation, { op: 'add' }>): Promise<void> {
+    const ipam = this.#here();
+    const leftover = ipam.leaseOf(keyOf(number));
+    if (leftover) {
+      if (this.served.has(number)) return;
+      ipam.release(keyOf(number));
+    }
+    const written = await ipam.allocate({ ...keyOf(number), netns: '/n', addresses: [] }, never).catch(() => undefined);
+    if (!written) return;
+    if (killedAt === 'handedOver') return await this.#kill();
+    const { lease, durable } = written;
+    for (const { ip } of lease.addresses) {
+      expect(this.interfaces.get(ip.text), `${ip.text} is lent to c${number} while it is on an interface`).toBeUndefined();
+      if (!attachFails) this.interfaces.set(ip.text, `c${number}`);
+    }
+    if (killedAt === 'linked') return await this.#kill();
+    const isDurable = await durable.then(
+      () => true,
+      () => false,
+    );
+    if (this.#store.dead) return;
+    if (killedAt === 'durable') return await this.#kill();
+    if (attachFails || !isDurable) return ipam.release(keyOf(number));
+    ipam.confirm(keyOf(number), { hostIfName: 'v', hostMac: lease.mac, mtu: 1450 });
+    this.served.set(number, lease);
+  }
+
+  /** The machine died, and every interface with it. */
+  async #reboot(): Promise<void> {
+    this.interfaces.clear();
+    await this.boot();
+  }
+
+  /** The next agent finds what the kernel was given. */
+  async #kill(): Promise<void> {
+    if (this.#store.dead) return; // the machine was first
+    this.#store = this.#newStore(Uint8Array.from(this.#store.content));
+    await this.boot();
+  }
+
+  /** Whatever was durable when ADD answered is there after any crash, unchanged. */
+  #checkServed(): void {
+    for (const [number, lease] of this.served) {
+      const found = this.#here().leaseOf(keyOf(number));
+      expect(found?.addresses.map(({ ip }) => ip.text)).toEqual(lease.addresses.map(({ ip }) => ip.text));
+    }
+  }
+
+  #checkNoTwo(): void {
+    const addresses = this.#here()
+      .leases()
+      .flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
+    expect(new Set(addresses).size).toBe(addresses.length);
+    for (const [address, owner] of this.interfaces)
+      expect(addresses, `${address} is on the interface of ${owner}, and free`).toContain(address);
+  }
+
+  #here(): Ipam {
+    if (!this.#ipam) throw new Error('not booted');
+    return this.#ipam;
+  }
+
+  #newStore(content: Uint8Array): MemoryJournalStore {
+    return new MemoryJournalStore(
+      content,
+      () => this.#fates.shift() ?? 'done',
+      (below) => (this.#cuts.shift() ?? 0) % below,
+    );
+  }
+}
+
+function keyOf(number: number) {
+  return { network: 'n', containerId: `c${number}`, ifName: 'eth0' };
+}
+
+it('a lease stays although the record of the one before it turned into zeros, and that one is freed', async () => {
+  const add = (id: number, attachFails = false): Operation => ({ op: 'add', id, attachFails });
+  const node = new Node(['done', 'done', 'done', 'done', 'done', 'done', 'done', 'crash'], [0, 0, 0, 63]);
+  await node.boot();
+  const steps = [add(0), { op: 'del', id: 0 }, add(0, true), add(0, true), add(0), add(1, true), add(1, true)] as const;
+  for (const step of steps) await node.run(step);
+});
+
+it('nothing is left of a pod whose ADD failed for the disk, where the machine dies in what the agent writes at its end', async () => {
+  const node = new Node(['done', 'done', 'failed', 'crash'], [0, 639]);
+  await node.boot();
+  for (const step of [{ op: 'add', id: 0, attachFails: false }, { op: 'restart' }] as const) await node.run(step);
+  expect([...node.interfaces.keys()]).toEqual([]);
+});
+
+it('no two pods share an address and no live one is freed, whatever fails and wherever the machine dies', async () => {
+  const steps = fc.array(operation, { minLength: 10, maxLength: 120, size: 'max' });
+  const cuts = fc.array(fc.nat(2000), { maxLength: 20 });
+  await fc.assert(
+    fc.asyncProperty(steps, fc.array(fate, { maxLength: 60 }), cuts, async (operations, fates, places) => {
+      const node = new Node(fates, places);
+      await node.boot();
+      for (const step of operations) await node.run(step);
+    }),
+    { numRuns: 600 },
+  );
+}, 300_000);

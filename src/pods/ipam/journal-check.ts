@@ -1,0 +1,38 @@
+import { constants } from 'node:fs';
+import { access, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Look } from '../../api/health/health-check.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Ipam } from './ipam.ts';
+
+const EVERY_MS = 15_000;
+/** A rewrite needs as much as the journal has, some hundred kilobytes. */
+const ROOM_BYTES = 1024 * 1024;
+
+/** Whether the next agent would find all leases: the journal is ours, leads to what is in memory, and can be written. */
+export function journalLook(ipam: Pick<Ipam, 'checkJournal'>, path: string): Look {
+  return {
+    name: 'journal',
+    everyMs: EVERY_MS,
+    look: async () => {
+      const fault = await ipam.checkJournal();
+      const obstacle = await obstacleTo(path);
+      return {
+        problems:
+          obstacle === undefined ? [] : [{ kind: 'journal', about: path, message: `addresses cannot be lent for long: ${obstacle}` }],
+        repaired: fault === undefined ? [] : [`${path} was written again: ${fault}`],
+      };
+    },
+  };
+}
+
+/** What would keep the next write from succeeding; undefined if nothing is known. */
+async function obstacleTo(path: string): Promise<string | undefined> {
+  try {
+    await access(path, constants.W_OK);
+    const { bavail, bsize } = await statfs(dirname(path));
+    return bavail * bsize < ROOM_BYTES ? `there is no room for ${path}` : undefined;
+  } catch (thrown) {
+    return `${path} cannot be written: ${SeineError.from(thrown, 'the journal').rawMessage}`;
+  }
+}

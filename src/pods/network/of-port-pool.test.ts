@@ -1,0 +1,64 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { podOfPorts } from '../../dataplane/pipeline/well-known.ts';
+import { OfPortPool } from './of-port-pool.ts';
+
+/** A pod after another: each is gone before the next comes. */
+async function lendInTurn(pool: OfPortPool, pods: number): Promise<readonly number[]> {
+  const numbers: number[] = [];
+  for (let pod = 0; pod < pods; pod++) {
+    const number = pool.lend(`pod ${pod}`);
+    numbers.push(number);
+    pool.giveBackAfter(number, []);
+    await turn();
+  }
+  return numbers;
+}
+
+describe('OfPortPool', () => {
+  it('lets a number that was given back rest while a thousand others are lent', async () => {
+    const pool = new OfPortPool();
+    const numbers = await lendInTurn(pool, 1_025);
+    expect(new Set(numbers).size).toBe(1_024);
+    expect(numbers.at(-1)).toBe(numbers[0]);
+  });
+  it('has as many numbers in use, however many pods come and go', async () => {
+    const pool = new OfPortPool();
+    pool.lend('stays');
+    expect(new Set(await lendInTurn(pool, 10_000)).size).toBe(1_024);
+  });
+  it('does not lend a number that rests to another, once its pod has it again', async () => {
+    const pool = new OfPortPool();
+    const first = pool.lend('a');
+    pool.giveBackAfter(first, []);
+    await turn();
+    expect(pool.lendAgain('a', first)).toBe(first);
+    expect(await lendInTurn(pool, 3_000)).not.toContain(first);
+  });
+  it('lends a number again only when port and flows of its last pod are acknowledged gone', async () => {
+    const pool = new OfPortPool();
+    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
+    const [port, flows, never] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    pool.giveBackAfter(podOfPorts.first + 7, [port.promise, flows.promise]);
+    pool.giveBackAfter(podOfPorts.first + 8, [port.promise, never.promise]);
+    port.resolve();
+    never.reject(new Error('the agent stops'));
+    await turn();
+    expect(() => pool.lend('y')).toThrow(/in use/);
+    flows.resolve();
+    await turn();
+    expect(pool.lend('y')).toBe(podOfPorts.first + 7);
+    expect(() => pool.lend('z')).toThrow(/in use/);
+  });
+  it('gives a pod its number again after a restart, and nobody else', () => {
+    const pool = new OfPortPool();
+    expect(pool.lendAgain('a', podOfPorts.first + 5)).toBe(podOfPorts.first + 5);
+    expect(pool.lendAgain('b', podOfPorts.first + 5)).not.toBe(podOfPorts.first + 5);
+    expect(pool.lendAgain('c', 1)).toBeGreaterThanOrEqual(podOfPorts.first);
+  });
+  it('says when there is none left', () => {
+    const pool = new OfPortPool();
+    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
+    expect(() => pool.lend('y')).toThrow(/all 32496 OpenFlow ports for pods are in use/);
+  });
+});

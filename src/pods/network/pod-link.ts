@@ -1,0 +1,57 @@
+import type { PodLink, StandingPair } from '../../dataplane/desired/pod-link.ts';
+import type { LinksTarget } from '../../dataplane/targets/links/links-target.ts';
+import type { AttachedPod, PodAttachment } from '../ipam/attachment.ts';
+import { hostInterfaceAlias } from './attachment-names.ts';
+
+interface LinkSettings {
+  readonly hostIfName: string;
+  /** Bytes of an IP packet. */
+  readonly mtu: number;
+  /** On the userspace data path the node's end stays a part of the node's own stack, and no driver fills in checksums. */
+  readonly datapathType: 'system' | 'netdev';
+  readonly disableTxChecksumOffload: boolean;
+}
+
+/** What pairs of pods and of standing ports have alike. */
+export function pairSettings({
+  mtu,
+  ovsDatapathType,
+  disableTXChecksumOffload,
+}: {
+  readonly mtu: number;
+  readonly ovsDatapathType: 'system' | 'netdev';
+  readonly disableTXChecksumOffload: boolean;
+}): Pick<StandingPair, 'mtu' | 'hostEnd' | 'checksumOffload'> {
+  const userspace = ovsDatapathType === 'netdev';
+  return { mtu, hostEnd: userspace ? 'layer2Only' : 'plain', checksumOffload: userspace || disableTXChecksumOffload ? 'off' : 'keep' };
+}
+
+/** @param told of a pod that was attached before */
+export function podLink(want: PodAttachment, settings: LinkSettings, told: AttachedPod | undefined): PodLink {
+  const { hostIfName, mtu, datapathType, disableTxChecksumOffload } = settings;
+  return {
+    ...pairSettings({ mtu, ovsDatapathType: datapathType, disableTXChecksumOffload: disableTxChecksumOffload }),
+    hostName: hostIfName,
+    netnsPath: want.netns,
+    podName: want.ifName,
+    mac: want.mac,
+    alias: hostInterfaceAlias(want, want.pod),
+    addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
+    gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
+    routes: want.routes ?? [],
+    ...(told ? { made: told } : {}),
+  };
+}
+
+/** What the runtime is told, and is remembered. @param told before, if the pod was attached */
+export function attachedPod(
+  hostIfName: string,
+  { mac, mtu }: Pick<PodAttachment, 'mac'> & { readonly mtu: number },
+  made: ReturnType<LinksTarget['madeOf']>,
+  told: AttachedPod | undefined,
+): AttachedPod {
+  if (made === undefined) return { hostMac: mac, ...told, hostIfName, mtu };
+  const { hostMac = told?.hostMac ?? mac, netnsCookie, routeTables } = made;
+  const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
+  return { hostIfName, hostMac, mtu, ...(netnsCookie === undefined ? {} : { netnsCookie }), ...tables };
+}

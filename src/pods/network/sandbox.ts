@@ -1,0 +1,38 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { standingPortPattern } from '../../dataplane/targets/links/pre-plugged-links.ts';
+import { getLink } from '../../netlink/links.ts';
+import { NetworkNamespace } from '../../netlink/namespace.ts';
+import { NetlinkSocket } from '../../netlink/socket.ts';
+import type { AttachedLease } from '../ipam/attached-lease.ts';
+
+/**
+ * Whether anything of a pod's sandbox is left: the node's end of its interface, which goes with the namespace of the other, or the
+ * namespace at its path. True if that cannot be found out.
+ *
+ * @param host a socket of the node
+ */
+export function hasSandbox(host: NetlinkSocket, { netns, attached }: Pick<AttachedLease, 'netns' | 'attached'>): boolean {
+  // A standing port stays when its pod goes.
+  if (!standingPortPattern.test(attached.hostIfName) && getLink(host, attached.hostIfName) !== undefined) return true;
+  let namespace: NetworkNamespace;
+  try {
+    namespace = NetworkNamespace.open(netns);
+  } catch (thrown) {
+    return SeineError.from(thrown, 'open a namespace').code !== 'INVALID_INPUT';
+  }
+  try {
+    return attached.netnsCookie === undefined || cookieOf(namespace) === attached.netnsCookie;
+  } finally {
+    namespace.close();
+  }
+}
+
+/** Another namespace may have the path by now, and with it even the inode. */
+function cookieOf(namespace: NetworkNamespace): string | undefined {
+  const inside = NetlinkSocket.open({ namespace });
+  try {
+    return inside.namespaceCookie;
+  } finally {
+    inside.close();
+  }
+}

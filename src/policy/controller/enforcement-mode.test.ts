@@ -1,0 +1,259 @@
+import { describe, expect, it } from 'vitest';
+import { undisputedNetworks } from '../../../test/support/enforcement-scene.ts';
+import { LoopTurns } from '../../base/async/loop-turns.ts';
+import { silentLog } from '../../base/log/log.ts';
+import { parseIp } from '../../base/net/ip.ts';
+import { openingsOwner } from '../../dataplane/compile/compile-openings.ts';
+import type { PolicyMode } from '../../dataplane/compile/environment.ts';
+import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { PodPattern, PodPlace } from '../../dataplane/pipeline/flow-pattern.ts';
+import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
+import type { Namespace } from '../../kubernetes/resources/namespace.ts';
+import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import { PolicyFlows } from '../flows/policy-flows.ts';
+import { type BridgeBefore, Enforcement } from './enforcement.ts';
+import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
+import type { WhenUnknown } from './pod-policy-state.ts';
+
+const owner = ownerOf('subject', 'a');
+const a: LocalSubject = {
+  owner,
+  ofPort: 32_790,
+  addresses: [parseIp('10.0.0.2')],
+  pod: { namespace: 'shop', name: 'a', uid: 'u' },
+};
+const denyAll: NetworkPolicy = { namespace: 'shop', name: 'deny', uid: 'p', generation: 1, podSelector: [], ingress: [], egress: [] };
+const labelled: LocalPodFacts = { labels: {}, ports: {} };
+
+interface Known {
+  readonly rules?: boolean;
+  readonly pod?: boolean;
+  readonly whenUnknown?: WhenUnknown;
+  readonly mode?: PolicyMode;
+  readonly bridgeBefore?: BridgeBefore;
+  /** Pods whose policies are. */
+  readonly suspended?: readonly string[];
+  readonly endedAway?: boolean;
+}
+
+const suspension = { what: 'pod', name: 'shop/a', reason: 'a test', sinceMs: 0, untilMs: 60_000, bootEndMs: 0, bootId: '' } as const;
+
+/** A node whose switch acknowledges everything at once; `shop` has a policy that denies all. */
+function scene(known: Known) {
+  const now = { rules: true, pod: true, mode: 'enforce' as PolicyMode, ...known };
+  const policies = new ReplicaStore<NetworkPolicy>();
+  policies.put('shop/deny', '1', denyAll);
+  const namespaces = new ReplicaStore<Namespace>();
+  namespaces.put('shop', '1', { name: 'shop', labels: {} });
+  const wanted = new Map<Owner, Wanted>();
+  const revisions = { owner, bridge: 1, host: 1 };
+  const want = (of: Owner, what: Wanted) => {
+    wanted.set(of, what);
+    return revisions;
+  };
+  const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
+  const enforcement = new Enforcement({
+    nodeName: 'n1',
+    sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
+    nodeNetworks: undisputedNetworks,
+    rulesKnown: () => now.rules,
+    areAddressesKnown: () => false,
+    factsOf: () => (now.pod ? labelled : undefined),
+    flows: new PolicyFlows({ families: ['ipv4'] }),
+    nodeState: {
+      want,
+      wantPod: (of: Owner, { pattern, place }: { readonly pattern: PodPattern; readonly place: PodPlace }) =>
+        want(of, { ...nothing, flows: pattern(place) }),
+      forget: (of: Owner) => {
+        wanted.delete(of);
+        return revisions;
+      },
+      realized: async () => undefined,
+      hasPolicyLeftovers: () => false,
+      bridge: { revision: 1 },
+      reconcilers: { bridge: realizing },
+    } as unknown as ConstructorParameters<typeof Enforcement>[0]['nodeState'],
+    suspensions: {
+      of: (pod) => (now.suspended?.includes(pod) ? suspension : undefined),
+      endedAway: () => known.endedAway === true,
+    },
+    whenUnknown: known.whenUnknown ?? 'closed',
+    serviceOpenings: 2_000,
+    mode: () => now.mode,
+    bridgeBefore: known.bridgeBefore ?? 'empty',
+    turns: new LoopTurns(5),
+    log: silentLog,
+    signal: new AbortController().signal,
+  });
+  enforcement.follow();
+  const standing = () => enforcement.standings().get(owner)?.is;
+  const attach = async () => {
+    await enforcement.settled();
+    await enforcement.attach(a, AbortSignal.timeout(5_000));
+    return standing();
+  };
+  return {
+    now,
+    enforcement,
+    standing,
+    attach,
+    entries: () => wanted.get(owner)?.flows.length,
+    meters: () => wanted.get(openingsOwner(owner))?.meters,
+  };
+}
+
+describe('a pod that begins', () => {
+  it.each<[Known, string]>([
+    [{}, 'policed'],
+    [{ rules: false }, 'closed'],
+    [{ pod: false }, 'closed'],
+    [{ rules: false, whenUnknown: 'open' }, 'free'],
+    [{ pod: false, whenUnknown: 'open' }, 'free'],
+    [{ whenUnknown: 'open' }, 'policed'],
+    [{ whenUnknown: 'refuse' }, 'policed'],
+    [{ mode: 'audit' }, 'policed'],
+    [{ pod: false, mode: 'audit', whenUnknown: 'refuse' }, 'closed'],
+    [{ mode: 'off' }, 'free'],
+    [{ rules: false, mode: 'off', whenUnknown: 'refuse' }, 'free'],
+  ])('with %j is %s', async (known, is) => {
+    expect(await scene(known).attach()).toBe(is);
+  });
+
+  it.each<[Known, string]>([
+    [{ rules: false }, 'policies are not known yet'],
+    [{ pod: false }, 'the labels of the pod are not known yet'],
+  ])('with %j is refused where that is wanted', async (known, why) => {
+    await expect(scene({ ...known, whenUnknown: 'refuse' }).attach()).rejects.toThrow(why);
+  });
+});
+
+describe('what a pod opens to Services', () => {
+  const meter = [{ id: 7, unit: 'packets', rate: 2_000, burst: 2_000 }];
+
+  it.each<[Known, unknown]>([
+    [{}, meter],
+    [{ pod: false }, meter],
+    [{ mode: 'audit' }, undefined],
+    [{ mode: 'off' }, undefined],
+  ])('with %j passes %j', async (known, meters) => {
+    const s = scene(known);
+    await s.attach();
+    expect(s.meters()).toEqual(meters);
+  });
+
+  it('passes a meter for as long as policies are enforced, and it is there', async () => {
+    const s = scene({});
+    await s.attach();
+    s.now.mode = 'audit';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect(s.meters()).toBeUndefined();
+    s.now.mode = 'enforce';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect(s.meters()).toEqual(meter);
+    s.enforcement.detach(owner);
+    expect(s.meters()).toBeUndefined();
+  });
+});
+
+describe('a pod of an earlier agent of which too little is known', () => {
+  it.each<[Known, string | undefined]>([
+    [{}, 'closed'],
+    [{ whenUnknown: 'open' }, 'free'],
+    [{ bridgeBefore: 'with policy' }, undefined],
+    [{ bridgeBefore: 'with policy', whenUnknown: 'open' }, undefined],
+    [{ bridgeBefore: 'with policy', mode: 'off' }, 'free'],
+    [{ bridgeBefore: 'without policy' }, 'free'],
+  ])('with %j is %s, and policed once it is known', async (known, is) => {
+    const s = scene({ ...known, pod: false });
+    s.enforcement.adopt(a);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe(is);
+    s.now.pod = true;
+    s.now.mode = 'enforce';
+    s.enforcement.modeChanged();
+    s.enforcement.podsChanged(['shop/a']);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe('policed');
+  });
+});
+
+describe('a change of the mode', () => {
+  it('frees a pod at once, and polices it again', async () => {
+    const s = scene({});
+    expect(await s.attach()).toBe('policed');
+    s.now.mode = 'off';
+    s.enforcement.modeChanged();
+    expect([s.standing(), s.entries()]).toEqual(['free', 2]);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe('free');
+    s.now.mode = 'audit';
+    s.enforcement.modeChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
+  });
+
+  it('frees a pod whose policies nobody knows', async () => {
+    const s = scene({ rules: false });
+    expect(await s.attach()).toBe('closed');
+    s.now.mode = 'off';
+    s.enforcement.modeChanged();
+    expect(s.standing()).toBe('free');
+  });
+});
+
+describe('a suspension', () => {
+  it.each<[Known]>([[{}], [{ rules: false }], [{ pod: false, whenUnknown: 'refuse' }], [{ mode: 'audit' }]])(
+    'frees a pod that begins with %j',
+    async (known) => {
+      const s = scene({ ...known, suspended: ['shop/a'] });
+      expect(await s.attach()).toBe('suspended');
+      expect(s.entries()).toBe(2);
+    },
+  );
+
+  it('frees a pod at once, says why, and polices it again', async () => {
+    const s = scene({});
+    expect(await s.attach()).toBe('policed');
+    s.now.suspended = ['shop/a'];
+    s.enforcement.suspensionsChanged();
+    expect([s.standing(), s.entries()]).toEqual(['suspended', 2]);
+    await s.enforcement.settled();
+    expect(s.enforcement.pods().get('shop/a')).toEqual({
+      is: 'suspended',
+      why: 'until 1970-01-01T00:01:00.000Z: a test',
+      ingress: ['shop/deny'],
+      egress: ['shop/deny'],
+    });
+    s.now.suspended = [];
+    s.enforcement.suspensionsChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
+  });
+
+  it('closes a pod at its end whose policies nobody knows', async () => {
+    const s = scene({ rules: false, suspended: ['shop/a'] });
+    expect(await s.attach()).toBe('suspended');
+    s.now.suspended = [];
+    s.enforcement.suspensionsChanged();
+    expect(s.standing()).toBe('closed');
+  });
+
+  it.each<[Known, string | undefined, string]>([
+    [{ suspended: ['shop/a'] }, 'suspended', 'suspended'],
+    [{ suspended: ['shop/a'], rules: false }, 'suspended', 'suspended'],
+    [{ endedAway: true, rules: false }, 'closed', 'closed'],
+    [{ endedAway: true, pod: false }, undefined, 'closed'],
+    [{ endedAway: true }, undefined, 'policed'],
+  ])('of an earlier agent, with %j: the pod is %s, then %s', async (known, first, then) => {
+    const s = scene({ ...known, bridgeBefore: 'with policy' });
+    s.enforcement.adopt(a);
+    expect(s.standing()).toBe(first);
+    await s.enforcement.settled();
+    expect(s.standing()).toBe(then);
+  });
+});

@@ -1,0 +1,121 @@
+import type { SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
+import type { PolicyMode } from '../../dataplane/compile/environment.ts';
+import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { PolicyEngine } from '../engine/policy-engine.ts';
+import type { PodClasses, PolicyFlows } from '../flows/policy-flows.ts';
+import type { PolicyMatrix } from '../matrix/matrix.ts';
+import { type LocalSubject, type LocalSubjects, podKeyOf } from './local-subjects.ts';
+import type { Suspension } from './suspension-records.ts';
+import type { Suspensions } from './suspensions.ts';
+
+/** What is done with a pod of which it is not known whether a policy concerns it. */
+export type WhenUnknown = 'closed' | 'refuse' | 'open';
+
+/** What holds for an attachment. */
+export type SubjectStanding =
+  | { readonly is: 'free' }
+  | { readonly is: 'suspended'; readonly why: string }
+  | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
+  | { readonly is: 'closed'; readonly why: string };
+
+/** What policies do to a pod of this node. */
+export interface PodStanding {
+  /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
+  readonly is: SubjectStanding['is'] | 'undecided';
+  /** Of a closed one, and of one whose policies are suspended. */
+  readonly why?: string;
+  /** Policies that isolate it, `namespace/name`. */
+  readonly ingress: readonly string[];
+  readonly egress: readonly string[];
+}
+
+interface StandingsOptions {
+  readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
+  readonly flows: Pick<PolicyFlows, 'classesOf'>;
+  readonly suspensions: Pick<Suspensions, 'of'>;
+  readonly whenUnknown: WhenUnknown;
+  readonly subjects: Pick<LocalSubjects, 'isCurrent'>;
+  /** As of now. */
+  readonly mode: () => PolicyMode;
+  /** Whether policies and namespaces are known, and all that was known at the start has been looked at. */
+  readonly rulesKnown: () => boolean;
+}
+
+/** Says what holds for an attachment, as of what is known now. */
+export class Standings {
+  readonly #options: StandingsOptions;
+
+  constructor(options: StandingsOptions) {
+    this.#options = options;
+  }
+
+  of(subject: LocalSubject): SubjectStanding {
+    const { engine, suspensions, whenUnknown, flows, mode, subjects } = this.#options;
+    const key = podKeyOf(subject);
+    if (key === undefined || mode() === 'off') return { is: 'free' };
+    const suspension = suspensions.of(key);
+    if (suspension) return { is: 'suspended', why: whyOf(suspension) };
+    const why = this.lackOf(subject);
+    if (why !== undefined) return whenUnknown === 'open' ? { is: 'free' } : { is: 'closed', why };
+    if (!engine.matrix.subjects.has(key) || !subjects.isCurrent(subject)) return { is: 'free' };
+    const classes = flows.classesOf(key);
+    if (classes === 'closed') return { is: 'closed', why: 'there is no number for its class' };
+    return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
+  }
+
+  /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
+  lackOf(subject: LocalSubject): string | undefined {
+    const { pod } = subject;
+    if (pod === undefined) return undefined;
+    const { engine, rulesKnown, subjects } = this.#options;
+    if (!rulesKnown()) return 'policies are not known yet';
+    if (!engine.hasPolicies(pod.namespace)) return undefined;
+    const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) && subjects.isCurrent(subject);
+    return isKnown ? undefined : 'the labels of the pod are not known yet';
+  }
+}
+
+/** Of each pod that has an attachment, by `namespace/name`; one that is closed anywhere is closed. */
+export function podStandings(
+  attachments: Iterable<LocalSubject>,
+  standings: ReadonlyMap<Owner, SubjectStanding>,
+  { subjects }: Pick<PolicyMatrix, 'subjects'>,
+): ReadonlyMap<string, PodStanding> {
+  const pods = new Map<string, PodStanding>();
+  for (const subject of attachments) {
+    const key = podKeyOf(subject);
+    if (key === undefined || pods.get(key)?.is === 'closed') continue;
+    const standing = standings.get(subject.owner) ?? { is: 'undecided' };
+    const rules = standing.is === 'policed' || standing.is === 'suspended' ? subjects.get(key) : undefined;
+    pods.set(key, {
+      is: standing.is,
+      ...('why' in standing ? { why: standing.why } : {}),
+      ingress: rules?.ingress?.isolatedBy ?? [],
+      egress: rules?.egress?.isolatedBy ?? [],
+    });
+  }
+  return pods;
+}
+
+function whyOf({ untilMs, reason }: Suspension): string {
+  return `until ${new Date(untilMs).toISOString()}: ${reason}`;
+}
+
+/** From what its flows in the entry tables are compiled. */
+export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding, openings?: number): SubjectIntent {
+  const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
+  return { ofPort, addresses, ...classes, ...('egress' in classes && openings !== undefined ? { openings } : {}) };
+}
+
+const closed = { ingress: 'closed', egress: 'closed' } as const;
+
+/** Of classes that have a number, one for each direction. */
+export function classNames(classes: PodClasses): readonly string[] {
+  return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
+}
+
+/** Whether both lead to the same rows. */
+export function isSameStanding(a: SubjectStanding, b: SubjectStanding): boolean {
+  if (a.is !== 'policed' || b.is !== 'policed') return a.is === b.is;
+  return classNames(a.classes).join() === classNames(b.classes).join();
+}

@@ -1,0 +1,216 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { decodeSuspensions, encodeSuspensions, type SuspendedTarget, type Suspension } from './suspension-records.ts';
+
+/** Longer than any work by hand takes: one that is forgotten ends. */
+const SECONDS_MAX = 24 * 3_600;
+const REASON_MAX = 200;
+const SUSPENSIONS_MAX = 100;
+/** How often is looked at which are over. */
+const LOOK_EVERY_MS = 1_000;
+
+interface SuspensionsOptions {
+  /** Outlives the agent. */
+  readonly file: { read(): string | undefined; write(text: string): Promise<void> };
+  readonly clock: {
+    /** Milliseconds since the epoch. */
+    readonly wallMs: () => number;
+    /** Milliseconds since the machine began, those that it slept included. */
+    readonly bootMs: () => number;
+    readonly bootId: string;
+  };
+  /** Tells the cluster. */
+  readonly tell: (reason: 'PolicySuspended' | 'PolicyResumed', message: string, type: 'Normal' | 'Warning') => void;
+  readonly log: Log;
+}
+
+/**
+ * Break-glass: pods that policies do nothing to, for a while and for a reason. Needs no API server. Each ends by itself, at the time that was
+ * asked for or sooner, whatever the clock does, and whether or not an agent ran meanwhile.
+ */
+export class Suspensions {
+  readonly #options: SuspensionsOptions;
+  readonly #held = new Map<string, Suspension>();
+  /** Those that ended while no agent ran. */
+  readonly #endedAway: readonly Suspension[];
+  readonly #listeners = new Set<() => void>();
+
+  /** Takes what an earlier agent has written. What is no suspension counts for nothing, and is told. */
+  constructor(options: SuspensionsOptions) {
+    this.#options = options;
+    const found = this.#read();
+    this.#endedAway = found.filter((each) => this.#isOver(each));
+    for (const each of found.slice(0, SUSPENSIONS_MAX)) if (!this.#isOver(each)) this.#held.set(keyOf(each), each);
+    for (const each of this.#held.values()) this.#say('policy is still suspended', each);
+  }
+
+  /** @param pod `namespace/name` */
+  of(pod: string): Suspension | undefined {
+    for (const each of this.#held.values()) if (covers(each, pod)) return each;
+    return undefined;
+  }
+
+  /** Whether flows that the bridge has of this pod may be those of a suspension that is over. @param pod `namespace/name` */
+  endedAway(pod: string): boolean {
+    return this.#endedAway.some((each) => covers(each, pod));
+  }
+
+  /** All that there are, for people. @param pods of this node, `namespace/name`: of each is said how many it opens */
+  list(pods: Iterable<string> = []) {
+    const here = [...pods];
+    return Array.from(this.#held.values(), (each) => ({
+      what: each.what,
+      name: each.name,
+      reason: each.reason,
+      since: new Date(each.sinceMs).toISOString(),
+      until: new Date(each.untilMs).toISOString(),
+      pods: here.filter((pod) => covers(each, pod)).length,
+    }));
+  }
+
+  /** @param listener called after one came or went @returns a function that ends it */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Ends what is over, until the returned function is called. */
+  follow(): () => void {
+    const timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    return () => clearInterval(timer);
+  }
+
+  /**
+   * In force when this returns a promise, for pods that begin meanwhile too; one of the same target is replaced.
+   *
+   * @param asked how long from now, in whole seconds, a day at most; why, in one line
+   * @returns whether it outlives this agent: the disk may refuse
+   * @throws SeineError `INVALID_INPUT`
+   */
+  async suspend(target: SuspendedTarget, asked: { readonly seconds: number; readonly reason: string }): Promise<boolean> {
+    const { clock, tell } = this.#options;
+    check(target, asked);
+    if (this.#held.size >= SUSPENSIONS_MAX && !this.#held.has(keyOf(target)))
+      throw new SeineError('INVALID_INPUT', `there are ${SUSPENSIONS_MAX} suspensions: end some, or suspend the node`);
+    const [sinceMs, forMs] = [clock.wallMs(), asked.seconds * 1_000];
+    const { what, name } = target;
+    const ends = { untilMs: sinceMs + forMs, bootEndMs: clock.bootMs() + forMs, bootId: clock.bootId };
+    const suspension: Suspension = { what, name, reason: asked.reason, sinceMs, ...ends };
+    this.#held.set(keyOf(target), suspension);
+    this.#say('policy is suspended', suspension);
+    const until = new Date(suspension.untilMs).toISOString();
+    tell('PolicySuspended', `NetworkPolicy does nothing to ${targetText(target)} until ${until}: ${asked.reason}`, 'Warning');
+    this.#changed();
+    return await this.#write();
+  }
+
+  /** @returns whether there was one of exactly this target, and whether that outlives this agent */
+  async resume(target: SuspendedTarget): Promise<{ readonly was: boolean; readonly isRemembered: boolean }> {
+    if (!this.#end(keyOf(target), 'an operator asked for it')) return { was: false, isRemembered: true };
+    this.#changed();
+    return { was: true, isRemembered: await this.#write() };
+  }
+
+  #look(): void {
+    const over = [...this.#held].filter(([, each]) => this.#isOver(each));
+    for (const [key] of over) this.#end(key, 'the time is over');
+    if (over.length === 0) return;
+    this.#changed();
+    void this.#write();
+  }
+
+  #end(key: string, why: string): boolean {
+    const { tell, log } = this.#options;
+    const ended = this.#held.get(key);
+    if (!ended) return false;
+    this.#held.delete(key);
+    log.info('policy is no longer suspended', { target: targetText(ended), why });
+    tell('PolicyResumed', `NetworkPolicy holds again for ${targetText(ended)}: ${why}`, 'Normal');
+    return true;
+  }
+
+  /** By either clock; one that was set back to before it began says nothing, and ends it. */
+  #isOver({ sinceMs, untilMs, bootEndMs, bootId }: Suspension): boolean {
+    const { wallMs, bootMs, bootId: thisBoot } = this.#options.clock;
+    const now = wallMs();
+    if (now >= untilMs) return true;
+    return bootId === thisBoot ? bootMs() >= bootEndMs : now < sinceMs;
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #read(): readonly Suspension[] {
+    const { file, log } = this.#options;
+    try {
+      const text = file.read();
+      return text === undefined ? [] : decodeSuspensions(text).filter(isSound);
+    } catch (thrown) {
+      log.error('what suspended policies cannot be read: none is suspended', { cause: SeineError.from(thrown, 'suspensions').message });
+      return [];
+    }
+  }
+
+  async #write(): Promise<boolean> {
+    const { file, log } = this.#options;
+    try {
+      await file.write(encodeSuspensions([...this.#held.values()]));
+      log.working('suspensions');
+      return true;
+    } catch (thrown) {
+      log.failing('suspensions', 'suspensions of policies are not on disk: an agent that starts does not know them', {
+        cause: SeineError.from(thrown, 'suspensions').message,
+      });
+      return false;
+    }
+  }
+
+  #say(message: string, suspension: Suspension): void {
+    const { reason, untilMs } = suspension;
+    this.#options.log.warn(message, { target: targetText(suspension), until: new Date(untilMs).toISOString(), reason });
+  }
+}
+
+/** `pod shop/db`, `namespace shop`, `this node`. */
+function targetText({ what, name }: SuspendedTarget): string {
+  return what === 'node' ? 'this node' : `${what} ${name}`;
+}
+
+/** @param pod `namespace/name` */
+function covers({ what, name }: SuspendedTarget, pod: string): boolean {
+  return what === 'node' || (what === 'namespace' ? pod.startsWith(`${name}/`) : pod === name);
+}
+
+function keyOf({ what, name }: SuspendedTarget): string {
+  return `${what} ${name}`;
+}
+
+/** Of namespaces and pods (RFC 1123). */
+const label = '[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?';
+const names: Readonly<Record<SuspendedTarget['what'], RegExp>> = {
+  pod: new RegExp(`^${label}/${label}$`),
+  namespace: new RegExp(`^${label}$`),
+  node: /^$/,
+};
+
+function check({ what, name }: SuspendedTarget, { seconds, reason }: { readonly seconds: number; readonly reason: string }): void {
+  const refuse = (message: string): never => {
+    throw new SeineError('INVALID_INPUT', message);
+  };
+  if (!names[what].test(name)) refuse(`${JSON.stringify(name)} is no ${what}`);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > SECONDS_MAX) refuse(`seconds: a whole number from 1 to ${SECONDS_MAX}`);
+  if (reason.trim() === '' || reason.length > REASON_MAX || /\p{Cc}/u.test(reason))
+    refuse(`reason: one line of 1 to ${REASON_MAX} characters`);
+}
+
+/** As `suspend` makes them: a file may have been written by anybody. */
+function isSound(suspension: Suspension): boolean {
+  const { reason, sinceMs, untilMs } = suspension;
+  try {
+    check(suspension, { seconds: Math.ceil((untilMs - sinceMs) / 1_000), reason });
+    return true;
+  } catch {
+    return false;
+  }
+}

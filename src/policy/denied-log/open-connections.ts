@@ -1,0 +1,63 @@
+import type { Ip } from '../../base/net/ip.ts';
+import { ctMark } from '../../dataplane/pipeline/fields.ts';
+import { zones } from '../../dataplane/pipeline/well-known.ts';
+import { type TrackedConnection, tcpEnded } from '../../netlink/conntrack.ts';
+import { interpret } from '../matrix/interpret.ts';
+import { type PolicyDirection, type PolicyMatrix, policyDirections } from '../matrix/matrix.ts';
+import { type DeniedAttempt, protocolNames } from './denied-packet.ts';
+
+interface JudgedPods {
+  readonly matrix: PolicyMatrix;
+  /** Pods of this node that policies hold for, `namespace/name`. */
+  readonly policed: ReadonlySet<string>;
+}
+
+/**
+ * Connections of the bridge in the kernel's tracker that policies deny as they are now, at each end that is a pod of this node: also those
+ * that carry nothing. What was never let in is none, and neither is TCP that both ends have ended.
+ *
+ * Yields undefined for each connection: there may be hundreds of thousands, and the caller lets others have the loop.
+ */
+export function* deniedConnections(
+  connections: Iterable<TrackedConnection>,
+  { matrix, policed }: JudgedPods,
+): Generator<{ readonly pod: string; readonly attempt: DeniedAttempt } | undefined> {
+  const podAt = new Map([...matrix.subjects].flatMap(([pod, { addresses }]) => addresses.map((address) => [address, pod] as const)));
+  for (const connection of connections) {
+    yield;
+    if (!isLiving(connection)) continue;
+    for (const direction of policyDirections) {
+      const { own, peer } = endsOf(connection, direction);
+      const pod = podAt.get(own.text);
+      if (pod === undefined || !policed.has(pod)) continue;
+      const attempt = attemptOf(connection, direction);
+      const { protocol, ports } = attempt;
+      const masqueraded = isOf(connection, worldMark);
+      const packet = { direction, pod, address: peer.text, protocol, masqueraded, ...(ports ? { port: ports.destination } : {}) };
+      if (interpret(matrix, packet).verdict === 'deny') yield { pod, attempt };
+    }
+  }
+}
+
+const barredMark = ctMark.barred('yes');
+const worldMark = ctMark.source('world');
+
+function isLiving(connection: TrackedConnection): boolean {
+  const { family, zone, tcpState } = connection;
+  return zone === zones[family].main && !isOf(connection, barredMark) && !(tcpState !== undefined && tcpEnded.has(tcpState));
+}
+
+function isOf({ mark = 0 }: TrackedConnection, { value, mask }: typeof barredMark): boolean {
+  return (mark & mask) >>> 0 === value;
+}
+
+/** The endpoint answers, and not a Service's address. */
+function endsOf({ original, reply }: TrackedConnection, direction: PolicyDirection): { readonly own: Ip; readonly peer: Ip } {
+  return direction === 'egress' ? { own: original.src, peer: reply.src } : { own: reply.src, peer: original.src };
+}
+
+function attemptOf(connection: TrackedConnection, direction: PolicyDirection): DeniedAttempt {
+  const { ipProtocol, original, reply } = connection;
+  const protocol = protocolNames[ipProtocol] ?? String(ipProtocol);
+  return { direction, ...endsOf(connection, direction), protocol, ports: { source: original.srcPort, destination: reply.srcPort } };
+}

@@ -1,0 +1,104 @@
+import type { Log } from '../../base/log/log.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
+import type { NodeState } from '../../dataplane/targets/node-state.ts';
+import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { Namespace } from '../../kubernetes/resources/namespace.ts';
+import type { Node } from '../../kubernetes/resources/node.ts';
+import type { Pod } from '../../kubernetes/resources/pod.ts';
+import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
+import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
+import type { PodIdentity } from '../../pods/ipam/attachment.ts';
+import type { Enforcement } from '../controller/enforcement.ts';
+import { DeniedLog } from './denied-log.ts';
+import { followDeniedLog } from './follow-denied-log.ts';
+import { type LogDenied, LoggedPods } from './logged-pods.ts';
+
+interface DeniedLogSources {
+  readonly namespaces: { readonly replica: Replica<Namespace> };
+  readonly nodes: { readonly replica: Replica<Node> };
+  /** Of this node. */
+  readonly pods: { readonly replica: Replica<Pod> };
+}
+
+interface DeniedLogParts {
+  readonly config: { readonly policy: { readonly logDenied: LogDenied } };
+  readonly ovs: { readonly packets: Pick<PacketExchange, 'on'>; readonly openflow: Pick<OpenFlowConnection, 'dumpMeterStats'> };
+  readonly sources: DeniedLogSources;
+  readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
+  readonly log: Log;
+}
+
+/** The log of what policies deny, and which pods are in it. */
+export interface OpenedDeniedLog {
+  readonly log: DeniedLog;
+  readonly pods: LoggedPods;
+  /** The same policy, which tells the log of attachments as they come and go. */
+  readonly policy: Pick<Enforcement, 'attach' | 'adopt' | 'detach' | 'owners'>;
+}
+
+/** What of the value of the annotation `seine.dev/log` asks for lines; anything else asks for none. */
+const asked = 'denied';
+
+export function openDeniedLog(
+  { config, ovs, sources, nodeState, log: agentLog }: DeniedLogParts,
+  { live, policy }: { readonly live: LiveEnvironment; readonly policy: Enforcement },
+  signal: AbortSignal,
+): OpenedDeniedLog {
+  const now = (): number => performance.now();
+  const pods = new LoggedPods({
+    setting: config.policy.logDenied,
+    isAnnotated: (pod) => annotationOf(sources, pod) === asked,
+    environment: () => live.current,
+    nodeState,
+    now,
+  });
+  const log = new DeniedLog({
+    packets: ovs.packets,
+    pods,
+    denialOf: (pod, direction) => {
+      const standing = policy.pods().get(pod);
+      return { policies: standing?.[direction] ?? [], ...(standing?.why === undefined ? {} : { closed: standing.why }) };
+    },
+    ownerOf: (address) => policy.holderOf(address) ?? nodeWith(sources, address),
+    mode: () => live.current.policyMode ?? 'enforce',
+    log: agentLog,
+    now,
+  });
+  followDeniedLog({ log, pods, bridge: ovs.openflow }, agentLog, signal);
+  const ends = [
+    live.subscribe(() => pods.look()),
+    sources.namespaces.replica.subscribe(() => pods.look()),
+    sources.pods.replica.subscribe(() => pods.look()),
+  ];
+  signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
+  return { log, pods, policy: followed(policy, pods) };
+}
+
+function followed(policy: Enforcement, pods: LoggedPods): OpenedDeniedLog['policy'] {
+  return {
+    attach: (subject, until) => {
+      pods.add(subject);
+      return policy.attach(subject, until);
+    },
+    adopt: (subject) => {
+      pods.add(subject);
+      policy.adopt(subject);
+    },
+    // First: what `detach` waits for is without the rows of the log, too, and the port may be another pod's after that.
+    detach: (owner) => {
+      pods.remove(owner);
+      return policy.detach(owner);
+    },
+    owners: () => policy.owners(),
+  };
+}
+
+function annotationOf({ namespaces, pods }: DeniedLogSources, { namespace, name }: PodIdentity): string | undefined {
+  return pods.replica.get(`${namespace}/${name}`)?.log ?? namespaces.replica.get(namespace)?.log;
+}
+
+function nodeWith({ nodes }: DeniedLogSources, { text }: Ip): string | undefined {
+  for (const [name, { internalIps }] of nodes.replica.entries()) if (internalIps.includes(text)) return `node ${name}`;
+  return undefined;
+}

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { addressBits, type Cidr, cidrContains, type Family } from '../../../base/net/ip.ts';
+
+/** Addresses of one network, without those of others in it. */
+export interface PeerBlock {
+  readonly cidr: Cidr;
+  readonly except: readonly Cidr[];
+}
+
+/** A network at which more blocks begin than exceptions from them, or fewer. */
+interface Edge {
+  readonly cidr: Cidr;
+  by: number;
+}
+
+interface EnclosingNetwork {
+  readonly lastValue: bigint;
+  /** Blocks that hold it. */
+  readonly count: number;
+  readonly block: { readonly cidr: Cidr; readonly except: Cidr[] } | undefined;
+}
+
+/**
+ * The union of blocks as blocks of which no two share an address, in the order of their addresses. A rule that names many networks distinguishes only what is in
+ * one of them from what is in none.
+ */
+export function blockUnion(blocks: readonly PeerBlock[]): readonly PeerBlock[] {
+  const edges = edgesOf(blocks);
+  return [...unionOf('ipv4', edges), ...unionOf('ipv6', edges)];
+}
+
+/** Text of a union: equal for equal unions, and short whatever their size. */
+export function unionText(union: readonly PeerBlock[]): string {
+  const texts = union.map(blockText);
+  const [only] = texts;
+  if (only !== undefined && texts.length === 1) return `block ${only}`;
+  return `${texts.length} blocks ${createHash('sha256').update(texts.join('\n')).digest('base64url')}`;
+}
+
+/** `10.0.0.0/8 -10.1.0.0/16`. */
+export function blockText({ cidr, except }: PeerBlock): string {
+  return [cidr.text, ...except.map(({ text }) => `-${text}`)].join(' ');
+}
+
+function edgesOf(blocks: readonly PeerBlock[]): ReadonlyMap<string, Edge> {
+  const edges = new Map<string, Edge>();
+  const add = (cidr: Cidr, by: 1 | -1): void => {
+    const known = edges.get(cidr.text);
+    if (known) known.by += by;
+    else edges.set(cidr.text, { cidr, by });
+  };
+  for (const { cidr, except } of blocks) {
+    if (except.some((each) => isWithin(cidr, each))) continue;
+    add(cidr, 1);
+    for (const each of outermost(except.filter((inner) => isWithin(inner, cidr)))) add(each, -1);
+  }
+  return edges;
+}
+
+/** Without networks that lie in others of them. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const found: Cidr[] = [];
+  for (const each of cidrs.toSorted(byAddress)) {
+    const last = found.at(-1);
+    if (!(last && isWithin(each, last))) found.push(each);
+  }
+  return found;
+}
+
+function unionOf(family: Family, edges: ReadonlyMap<string, Edge>): readonly PeerBlock[] {
+  const own = [...edges.values()].filter(({ cidr, by }) => cidr.family === family && by !== 0);
+  const union: PeerBlock[] = [];
+  const open: EnclosingNetwork[] = [];
+  for (const { cidr, by } of own.sort((a, b) => byAddress(a.cidr, b.cidr))) {
+    while ((open.at(-1)?.lastValue ?? cidr.network.value) < cidr.network.value) open.pop();
+    const around = open.at(-1);
+    const count = (around?.count ?? 0) + by;
+    open.push({ lastValue: lastValueOf(cidr), count, block: blockAt(cidr, count, around, union) });
+  }
+  return union;
+}
+
+/** The block of the union that a network belongs to: it may begin there, or end. */
+function blockAt(cidr: Cidr, count: number, around: EnclosingNetwork | undefined, union: PeerBlock[]): EnclosingNetwork['block'] {
+  const outer = around?.block;
+  if (count === 0) {
+    outer?.except.push(cidr);
+    return undefined;
+  }
+  if (outer) return outer;
+  const begun = { cidr, except: [] };
+  union.push(begun);
+  return begun;
+}
+
+function lastValueOf({ family, network, prefixLength }: Cidr): bigint {
+  return network.value + (1n << BigInt(addressBits(family) - prefixLength)) - 1n;
+}
+
+function isWithin(inner: Cidr, outer: Cidr): boolean {
+  return inner.prefixLength >= outer.prefixLength && cidrContains(outer, inner.network);
+}
+
+/** Larger networks first where both begin with one address. */
+export function byAddress(a: Cidr, b: Cidr): number {
+  if (a.network.value === b.network.value) return a.prefixLength - b.prefixLength;
+  return a.network.value < b.network.value ? -1 : 1;
+}

@@ -1,0 +1,276 @@
+import { finish, type Steps, tinyWork } from '../../../base/async/steps.ts';
+import { type Family, hostCidr, type Ip, parseCidr } from '../../../base/net/ip.ts';
+import type { Kind, PodKinds } from '../kinds.ts';
+import type { Membership, MembershipChange } from '../membership.ts';
+import { SteadyRows } from '../published-rows.ts';
+import type { Pair, Relations } from '../relations.ts';
+import type { BlockTerm } from '../term.ts';
+import { type Addresses, families } from './addresses.ts';
+import { type CoarseRoom, IdentityParts } from './identity-parts.ts';
+import type { PeerSet, TermHolding } from './peer-set.ts';
+import { type NetworkShare, networkShares } from './peer-shares.ts';
+import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
+
+interface IdentitiesOptions {
+  readonly membership: Membership;
+  readonly relations: Relations;
+  readonly kinds: PodKinds;
+  readonly addresses: Addresses;
+  /** Sets of networks that rules may distinguish. */
+  readonly setsMost: number;
+  readonly room?: CoarseRoom | undefined;
+}
+
+/** An address with a row of its own, or one that would have it if no term were left out. */
+interface OwnRow {
+  /** By all terms in use. */
+  readonly full: PeerSet;
+  /** By those that are not left out; undefined: the same as its network. */
+  readonly pair: Pair | undefined;
+}
+
+/** Which identity each address has in one direction: rows of networks, and of addresses that are something else than their network. */
+export class Identities {
+  /** By network. */
+  readonly rows = new SteadyRows<Pair>();
+  readonly #options: IdentitiesOptions;
+  #networks: Readonly<Record<Family, PrefixSets<TermHolding>>> = finish(networksOf([]));
+  #peerSets = new Map<ReadonlySet<TermHolding>, PeerSet>();
+  #networkRows = new Map<string, PeerSet>();
+  /** Addresses with a row of their own. */
+  readonly #own = new Map<string, OwnRow>();
+  #unions = new Map<string, PeerSet>();
+  /** How many networks and addresses have each set, by all terms in use. */
+  readonly #fullSets = new Map<PeerSet, number>();
+  /** Whether there are other sets than in the last round. */
+  #areSetsChanged = false;
+  readonly #parts: IdentityParts;
+
+  constructor(options: IdentitiesOptions) {
+    this.#options = options;
+    this.#parts = new IdentityParts({ ...options, sets: options.membership.sets });
+  }
+
+  /** @param moved addresses of pods that have come, gone or changed @param nodesChanged the networks or addresses of some node have */
+  *settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): Steps {
+    const dirty = new Map<string, Ip>();
+    this.#parts.begin();
+    yield* mark(dirty, moved);
+    yield* markKinds(dirty, kinds);
+    for (const name of namespaces) yield* markKinds(dirty, this.#options.kinds.ofNamespace(name));
+    this.#unions.clear();
+    if (blocks || nodesChanged) {
+      yield* this.#renewNetworks();
+      yield* this.#markDependents(dirty);
+    }
+    for (const ip of dirty.values()) {
+      this.#renewAddress(ip);
+      yield;
+    }
+    yield* this.#share();
+  }
+
+  /** Blocks that apply to no address: rules distinguish more networks than there are numbers. */
+  get leftOut(): ReadonlySet<TermHolding> {
+    return this.#parts.leftOut;
+  }
+
+  /** By namespace. */
+  networkShares(): ReadonlyMap<string, NetworkShare> {
+    const { membership, relations, setsMost: most } = this.#options;
+    const terms = [...membership.blocks()].map(({ term }) => term);
+    return networkShares(terms, { most, claimantsOf: (term) => relations.namespacesOf(term) });
+  }
+
+  *setsInUse(): Iterable<PeerSet> {
+    yield* this.#fullSets.keys();
+    yield* this.#parts.setsInUse();
+    yield* this.#networkRows.values();
+    yield* this.#peerSets.values();
+  }
+
+  /** Divides sets again where numbers are short; then every row may be another one. */
+  *#share(): Steps {
+    const ofNetworks = new Set(this.#networkRows.values());
+    ofNetworks.delete(this.#options.membership.sets.empty);
+    const areChanged = this.#areSetsChanged;
+    this.#areSetsChanged = false;
+    if (!(yield* this.#parts.settle(ofNetworks, this.#fullSets, areChanged))) return;
+    for (const cidr of this.#networkRows.keys()) {
+      this.#renewRow(cidr);
+      yield;
+    }
+    for (const cidr of [...this.#own.keys()]) {
+      this.#renewAddress(parseCidr(cidr).network);
+      yield;
+    }
+  }
+
+  /** A network or an address comes to have a set, or no longer has it. */
+  #count(full: PeerSet, by: 1 | -1): void {
+    if (full === this.#options.membership.sets.empty) return;
+    const uses = (this.#fullSets.get(full) ?? 0) + by;
+    this.#areSetsChanged ||= uses === 0 || !this.#fullSets.has(full);
+    if (uses === 0) {
+      this.#fullSets.delete(full);
+      this.#parts.forget(full);
+    } else this.#fullSets.set(full, uses);
+  }
+
+  /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
+  *#markDependents(dirty: Map<string, Ip>): Steps {
+    const { membership, kinds, addresses } = this.#options;
+    for (const cidr of this.#own.keys()) {
+      const ip = parseCidr(cidr).network;
+      dirty.set(ip.text, ip);
+      yield;
+    }
+    for (const name of kinds.namespaces()) {
+      const isWide = membership.wideOf(name) !== membership.sets.empty;
+      for (const kind of kinds.ofNamespace(name)) {
+        if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* markKinds(dirty, [kind]);
+        yield;
+      }
+      yield;
+    }
+    if (membership.anyPod !== membership.sets.empty) yield* mark(dirty, yield* addresses.strays());
+    if (this.#networkRows.size > 0) yield* mark(dirty, addresses.gateways());
+  }
+
+  *#renewNetworks(): Steps {
+    const marks: PrefixMark<TermHolding>[] = [];
+    for (const { term, holding } of this.#options.membership.blocks()) {
+      const within = term.is === 'block' ? blockMarks(term) : yield* this.#options.addresses.podNetworks();
+      for (const { cidr, adds, removes } of within) {
+        marks.push({ cidr, ...(adds ? { adds: holding } : {}), ...(removes ? { removes: holding } : {}) });
+        yield;
+      }
+    }
+    this.#networks = yield* networksOf(marks);
+    this.#peerSets = new Map();
+    const rows = new Map<string, PeerSet>();
+    for (const family of families)
+      for (const { cidr, held } of this.#networks[family].rows) {
+        const set = this.#peerSetOf(held);
+        rows.set(cidr.text, set);
+        this.#count(set, 1);
+        yield;
+      }
+    const before = this.#networkRows;
+    this.#networkRows = rows;
+    for (const set of before.values()) {
+      this.#count(set, -1);
+      yield;
+    }
+    for (const [text, set] of rows) {
+      if (before.get(text) !== set) this.#renewRow(text);
+      yield;
+    }
+    for (const text of before.keys()) {
+      if (!rows.has(text)) this.#renewRow(text);
+      yield;
+    }
+  }
+
+  #renewAddress(ip: Ip): void {
+    const { relations, membership } = this.#options;
+    const network = this.#networkOf(ip);
+    const { full, fine: ofPod } = this.#identityOf(ip, network);
+    const cidr = hostCidr(ip).text;
+    const before = this.#own.get(cidr);
+    const { coarse, rest } = this.#parts.partsOf(full);
+    const fine = membership.sets.union(rest, ofPod);
+    const around = this.#parts.partsOf(network);
+    // Also one that its network has come to have: a row of its own would say nothing.
+    const isOwn = coarse !== around.coarse || fine !== around.rest;
+    const pair = before?.pair;
+    if (before?.full === full && (isOwn ? pair?.coarse === coarse && pair.fine === fine : !pair)) return;
+    const isKept = isOwn || full !== network;
+    if (!isKept && !before) return;
+    if (isKept) this.#own.set(cidr, { full, pair: isOwn ? relations.acquirePair(coarse, fine) : undefined });
+    else this.#own.delete(cidr);
+    if (isKept) this.#count(full, 1);
+    if (before) this.#count(before.full, -1);
+    this.#renewRow(cidr);
+    if (pair) relations.releasePair(pair);
+  }
+
+  #identityOf(ip: Ip, network: PeerSet): { readonly full: PeerSet; readonly fine: PeerSet } {
+    const { membership, addresses } = this.#options;
+    const nothing = membership.sets.empty;
+    const owner = addresses.ownerOf(ip);
+    if (!owner) return { full: network, fine: nothing };
+    if ('pod' in owner) {
+      const { kind } = owner.pod;
+      return { full: this.#union(network, membership.wideOf(kind.namespace), membership.anyPod), fine: membership.fineOf(kind) };
+    }
+    const others = owner.gatewayOf.addresses.filter(({ family }) => family === ip.family);
+    return { full: this.#union(network, ...others.map((each) => this.#networkOf(each))), fine: nothing };
+  }
+
+  /** What an address has for itself goes before what its network has, where both are rows of one key. */
+  #renewRow(cidr: string): void {
+    const { relations } = this.#options;
+    const network = this.#networkRows.get(cidr);
+    const before = this.rows.current.get(cidr);
+    const own = this.#own.get(cidr)?.pair;
+    const around = network && this.#parts.partsOf(network);
+    const ofNetwork = around && relations.acquirePair(around.coarse, around.rest);
+    const pair = own ? relations.acquirePair(own.coarse, own.fine) : ofNetwork;
+    if (own && ofNetwork) relations.releasePair(ofNetwork);
+    if (pair) this.rows.set(cidr, pair);
+    else this.rows.delete(cidr);
+    if (before) relations.releasePair(before);
+  }
+
+  #networkOf(ip: Ip): PeerSet {
+    return this.#peerSetOf(this.#networks[ip.family].heldAt(ip));
+  }
+
+  #peerSetOf(held: ReadonlySet<TermHolding>): PeerSet {
+    const known = this.#peerSets.get(held);
+    if (known) return known;
+    const set = this.#options.membership.sets.of(held);
+    this.#peerSets.set(held, set);
+    return set;
+  }
+
+  #union(network: PeerSet, ...more: readonly PeerSet[]): PeerSet {
+    const { empty } = this.#options.membership.sets;
+    if (more.every((each) => each === empty)) return network;
+    const sets = [network, ...more];
+    const key = sets.map(({ id }) => id).join();
+    const known = this.#unions.get(key);
+    if (known) return known;
+    const union = this.#options.membership.sets.union(...sets);
+    this.#unions.set(key, union);
+    return union;
+  }
+}
+
+function* networksOf(marks: readonly PrefixMark<TermHolding>[]): Steps<Readonly<Record<Family, PrefixSets<TermHolding>>>> {
+  return { ipv4: yield* prefixSets('ipv4', marks), ipv6: yield* prefixSets('ipv6', marks) };
+}
+
+function* blockMarks({ blocks }: BlockTerm): Iterable<PrefixMark<true>> {
+  for (const { cidr, except } of blocks) {
+    yield { cidr, adds: true };
+    for (const each of except) yield { cidr: each, removes: true };
+  }
+}
+
+function* markKinds(dirty: Map<string, Ip>, kinds: Iterable<Kind>): Steps {
+  let work = 0;
+  for (const { pods } of kinds)
+    for (const { addresses } of pods) {
+      for (const ip of addresses) dirty.set(ip.text, ip);
+      if (++work % tinyWork === 0) yield;
+    }
+}
+
+function* mark(dirty: Map<string, Ip>, ips: Iterable<Ip>): Steps {
+  for (const ip of ips) {
+    dirty.set(ip.text, ip);
+    yield;
+  }
+}

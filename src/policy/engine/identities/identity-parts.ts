@@ -1,0 +1,150 @@
+import { type Steps, tinyWork } from '../../../base/async/steps.ts';
+import type { PeerClass } from '../../matrix/matrix.ts';
+import type { Term } from '../term.ts';
+import type { PeerSet, PeerSets, TermHolding } from './peer-set.ts';
+import { termsBeyond } from './peer-shares.ts';
+
+/** Numbers of coarse parts that the switch can take at this moment. */
+export interface CoarseRoom {
+  /** Whether a set has a number already. */
+  isKnown(set: PeerClass): boolean;
+  readonly free: number;
+}
+
+interface IdentityPartsOptions {
+  readonly sets: PeerSets;
+  /** Sets of networks that rules may distinguish, and sets that coarse parts may be. */
+  readonly setsMost: number;
+  readonly relations: { namespacesOf(term: Term): ReadonlySet<string>; readonly generation: number };
+  /** Absent: as many as there are sets. */
+  readonly room?: CoarseRoom | undefined;
+}
+
+/** Blocks and whole namespaces that hold an address, without those that are left out. */
+interface DividedSet {
+  readonly coarse: PeerSet;
+  /** Terms that belong to the fine part, since there are more sets than coarse numbers. */
+  readonly rest: PeerSet;
+}
+
+/** Free numbers that are not used to move sets back from the fine part (as many as one change may need). */
+const SPARE_NUMBERS = 95;
+const none: ReadonlySet<TermHolding> = new Set();
+
+/**
+ * How the terms that hold an address are divided between the coarse part of its identity and the fine part, which has 256 times as many numbers.
+ *
+ * Networks nest, so that their sets are never more than networks: what exceeds `setsMost` is left out by shares. Pods that lie in networks and in namespaces make a set
+ * for each combination. These are not left out: the terms with the highest demand move to the fine part, so that no namespace can take another one's numbers.
+ */
+export class IdentityParts {
+  readonly #options: IdentityPartsOptions;
+  #leftOut = none;
+  #fine = none;
+  #generation = -1;
+  readonly #divided = new Map<PeerSet, DividedSet>();
+  /** Sets that were in the coarse part if it had had a number for them. */
+  readonly #displaced = new Set<PeerSet>();
+  /** Coarse parts of this round that the switch does not know. */
+  readonly #reserved = new Set<PeerSet>();
+
+  constructor(options: IdentityPartsOptions) {
+    this.#options = options;
+  }
+
+  /** Blocks that apply to no address: rules distinguish more networks than there are numbers. */
+  get leftOut(): ReadonlySet<TermHolding> {
+    return this.#leftOut;
+  }
+
+  /** A round begins: numbers that the switch had for former rounds may be free. */
+  begin(): void {
+    this.#reserved.clear();
+  }
+
+  partsOf(full: PeerSet): DividedSet {
+    const known = this.#divided.get(full);
+    if (known) return known;
+    const { sets } = this.#options;
+    const isServed = this.#leftOut.size + this.#fine.size === 0;
+    const served = isServed ? full.holdings : full.holdings.filter((each) => !this.#leftOut.has(each));
+    const coarse = isServed ? full : sets.of(served.filter((each) => !this.#fine.has(each)));
+    const hasNumber = coarse === sets.empty || this.#takeNumber(coarse);
+    if (!hasNumber) this.#displaced.add(full);
+    const divided = hasNumber
+      ? { coarse, rest: isServed ? sets.empty : sets.of(served.filter((each) => this.#fine.has(each))) }
+      : { coarse: sets.empty, rest: sets.of(served) };
+    this.#divided.set(full, divided);
+    return divided;
+  }
+
+  /** No address has the set any more. */
+  forget(full: PeerSet): void {
+    this.#divided.delete(full);
+    this.#displaced.delete(full);
+  }
+
+  /**
+   * Shares the numbers of coarse parts again.
+   *
+   * @param ofNetworks the sets that networks have @param all these, and the sets of addresses
+   * @returns whether every address may have other parts than before
+   */
+  *settle(ofNetworks: ReadonlySet<PeerSet>, all: ReadonlyMap<PeerSet, number>, areChanged: boolean): Steps<boolean> {
+    const { setsMost: most, relations } = this.#options;
+    const [leftOut, fine] = [this.#leftOut, this.#fine];
+    const isShort = all.size > most || leftOut.size + fine.size > 0;
+    if (isShort && (areChanged || this.#generation !== relations.generation)) {
+      this.#leftOut = ofNetworks.size > most ? yield* this.#beyond(ofNetworks) : none;
+      const served = yield* this.#served(all.keys());
+      this.#fine = served.size > most ? yield* this.#beyond(served) : none;
+      this.#generation = relations.generation;
+    }
+    if (isEqual(leftOut, this.#leftOut) && isEqual(fine, this.#fine) && !this.#canReturn) return false;
+    this.#divided.clear();
+    this.#displaced.clear();
+    return true;
+  }
+
+  *setsInUse(): Iterable<PeerSet> {
+    for (const { coarse, rest } of this.#divided.values()) {
+      yield coarse;
+      yield rest;
+    }
+  }
+
+  *#beyond(sets: Iterable<PeerSet>): Steps<ReadonlySet<TermHolding>> {
+    const { setsMost: most, relations } = this.#options;
+    return yield* termsBeyond({ sets, most, claimantsOf: (term) => relations.namespacesOf(term) });
+  }
+
+  *#served(all: Iterable<PeerSet>): Steps<ReadonlySet<PeerSet>> {
+    const { sets } = this.#options;
+    const served = new Set<PeerSet>();
+    let work = 0;
+    for (const full of all) {
+      served.add(this.#leftOut.size === 0 ? full : sets.of(full.holdings.filter((each) => !this.#leftOut.has(each))));
+      if (++work % tinyWork === 0) yield;
+    }
+    served.delete(sets.empty);
+    return served;
+  }
+
+  /** Whether all displaced sets may have numbers now. */
+  get #canReturn(): boolean {
+    const { room } = this.#options;
+    return this.#displaced.size > 0 && room !== undefined && room.free - this.#reserved.size >= this.#displaced.size + SPARE_NUMBERS;
+  }
+
+  #takeNumber(coarse: PeerSet): boolean {
+    const { room } = this.#options;
+    if (!room || this.#reserved.has(coarse) || room.isKnown(coarse)) return true;
+    if (this.#reserved.size >= room.free) return false;
+    this.#reserved.add(coarse);
+    return true;
+  }
+}
+
+function isEqual(a: ReadonlySet<TermHolding>, b: ReadonlySet<TermHolding>): boolean {
+  return a.size === b.size && [...a].every((each) => b.has(each));
+}

@@ -1,0 +1,336 @@
+import { finish, type Steps } from '../../base/async/steps.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import { type MatrixSubject, type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../matrix/matrix.ts';
+import { Addresses, type PolicyNode } from './identities/addresses.ts';
+import { Identities } from './identities/identities.ts';
+import type { CoarseRoom } from './identities/identity-parts.ts';
+import type { PeerShortage } from './identities/peer-shares.ts';
+import { Inbox } from './inbox.ts';
+import { type IndexedPod, type Kind, NamespaceLabels, PodKinds } from './kinds.ts';
+import { Membership } from './membership.ts';
+import { Relations } from './relations.ts';
+import type { PodLabels } from './selector.ts';
+import { hasPort, isNamedBy, type SubjectRules } from './subject-rules.ts';
+import { Subjects } from './subjects.ts';
+import type { Term } from './term.ts';
+
+/** Keys of the matrix whose rows have come, gone or changed. */
+export interface PolicyChange {
+  readonly subjects: ReadonlySet<string>;
+  readonly ingress: DirectionChange;
+  readonly egress: DirectionChange;
+}
+
+export type CoarseRooms = Readonly<Record<PolicyDirection, CoarseRoom>>;
+
+/** Some numbers of `sourceCoarse` are kept for sets that replace others while the bridge still has these. */
+const SETS_MOST = 4_000;
+
+interface DirectionChange {
+  readonly identities: ReadonlySet<string>;
+  readonly relations: ReadonlySet<string>;
+}
+
+/**
+ * From the objects of a cluster to the matrix of one node. Objects are put and removed in any order, by name; a round works off what has changed and nothing
+ * else, piece by piece, and publishes what an engine that had all of it from the start would have. Knows no clock, no loop and no switch.
+ */
+export class PolicyEngine {
+  readonly #nodeName: string;
+  readonly #kinds = new PodKinds();
+  readonly #namespaces = new NamespaceLabels();
+  readonly #addresses = new Addresses();
+  readonly #directions: Readonly<Record<PolicyDirection, PolicyEngineDirection>>;
+  readonly #subjects: Subjects;
+  readonly #dirtyNamespaces = new Set<string>();
+  readonly #moved = new Map<string, Ip>();
+  readonly #inbox = new Inbox();
+  #isRunning = false;
+  #nodesChanged = false;
+  #ownNode: ReadonlySet<string> = new Set();
+  #shortages: readonly PeerShortage[] = [];
+
+  /** @param nodeName the node whose pods are the subjects @param setsMost so many sets of networks can be told apart in a direction @param rooms numbers that the switch can take; absent: enough */
+  constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms) {
+    this.#nodeName = nodeName;
+    this.#directions = { ingress: this.#newDirection(setsMost, rooms?.ingress), egress: this.#newDirection(setsMost, rooms?.egress) };
+    this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
+  }
+
+  /** As of the last `publish`: a view, which changes with the next one. */
+  get matrix(): PolicyMatrix {
+    const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({ identities: identities.rows, relations: relations.rows });
+    return {
+      subjects: this.#subjects.rows,
+      ownNode: this.#ownNode,
+      ingress: rowsOf(this.#directions.ingress),
+      egress: rowsOf(this.#directions.egress),
+    };
+  }
+
+  /** What a round that has come to its end is going to publish: a view. */
+  get coming(): PolicyMatrix {
+    const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({
+      identities: identities.rows.current,
+      relations: relations.rows.current,
+    });
+    return {
+      subjects: this.#subjects.rows.current,
+      ownNode: this.#ownAddresses(),
+      ingress: rowsOf(this.#directions.ingress),
+      egress: rowsOf(this.#directions.egress),
+    };
+  }
+
+  /** Whether something was put that no round has taken. */
+  get isBehind(): boolean {
+    const { size } = this.#inbox;
+    return size > 0 || (!this.#isRunning && (this.#isDirty || this.#nodesChanged));
+  }
+
+  putNamespace(name: string, labels: PodLabels): void {
+    this.#inbox.take(() => this.#putNamespace(name, labels));
+  }
+
+  #putNamespace(name: string, labels: PodLabels): void {
+    this.#namespaces.put(name, labels);
+    this.#dirtyNamespaces.add(name);
+  }
+
+  /** Of its pods and policies those stay that have not been removed themselves. */
+  removeNamespace(name: string): void {
+    this.#inbox.take(() => this.#removeNamespace(name));
+  }
+
+  #removeNamespace(name: string): void {
+    this.#namespaces.remove(name);
+    this.#dirtyNamespaces.add(name);
+  }
+
+  putNode(node: PolicyNode): void {
+    this.#inbox.take(() => this.#putNode(node));
+  }
+
+  #putNode(node: PolicyNode): void {
+    this.#addresses.putNode(node);
+    this.#nodesChanged = true;
+  }
+
+  removeNode(name: string): void {
+    this.#inbox.take(() => this.#removeNode(name));
+  }
+
+  #removeNode(name: string): void {
+    this.#addresses.removeNode(name);
+    this.#nodesChanged = true;
+  }
+
+  putPod(pod: PolicyPod): void {
+    this.#inbox.take(() => this.#putPod(pod));
+  }
+
+  #putPod(pod: PolicyPod): void {
+    const key = `${pod.namespace}/${pod.name}`;
+    this.#removePod(key);
+    const known = this.#kinds.put(key, pod);
+    this.#addresses.addPod(known);
+    this.#move(known);
+    if (pod.nodeName === this.#nodeName) this.#subjects.put(key, pod.namespace);
+  }
+
+  /** @param key `namespace/name` */
+  removePod(key: string): void {
+    this.#inbox.take(() => this.#removePod(key));
+  }
+
+  #removePod(key: string): void {
+    const known = this.#kinds.remove(key);
+    if (!known) return;
+    this.#addresses.removePod(known);
+    this.#move(known);
+    this.#subjects.remove(key, known.pod.namespace);
+  }
+
+  putPolicy(policy: NetworkPolicy): void {
+    this.#inbox.take(() => this.#subjects.putPolicy(policy), policy.namespace);
+  }
+
+  /** @param key `namespace/name` */
+  removePolicy(key: string): void {
+    this.#inbox.take(() => this.#subjects.removePolicy(key), namespaceOf(key));
+  }
+
+  /** Whether there is any policy that may isolate pods of this namespace. */
+  hasPolicies(namespace: string): boolean {
+    return this.#subjects.hasPolicies(namespace) || this.#inbox.hasRulesOf(namespace);
+  }
+
+  /** Whose an address of the pod networks is: `namespace/name` of a pod, or `node NAME`; undefined for what is neither's. */
+  holderOf(address: Ip): string | undefined {
+    const owner = this.#addresses.ownerOf(address);
+    return owner && ('pod' in owner ? owner.pod.key : `node ${owner.gatewayOf.name}`);
+  }
+
+  /** What a class of local pods is made of; undefined if there is no such class any more. */
+  rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
+    return this.#directions[direction].relations.rulesOf(subject);
+  }
+
+  /** How many pods of the cluster are in a term; undefined for a block, and for a term that no rule of a local pod has. */
+  podsOf(direction: PolicyDirection, term: Term): number | undefined {
+    return this.#directions[direction].membership.podsOf(term);
+  }
+
+  /** A whole round at once. @returns which rows are others now */
+  update(): PolicyChange {
+    const change = finish(this.round());
+    this.publish();
+    return change;
+  }
+
+  /**
+   * Works off what has changed since the last round began; what is put meanwhile is the next one's. Readers see nothing of it before `publish`, which has to
+   * come before the next round.
+   *
+   * @returns which rows will be others
+   */
+  *round(): Steps<PolicyChange> {
+    this.#isRunning = true;
+    yield* this.#inbox.empty();
+    yield* this.#subjects.settle();
+    yield* this.#project();
+    const kinds = yield* this.#kinds.takeChanges();
+    for (const direction of policyDirections) {
+      const { membership, identities } = this.#directions[direction];
+      const change = yield* membership.settle(kinds, this.#dirtyNamespaces);
+      yield* identities.settle(change, this.#moved.values(), this.#nodesChanged);
+    }
+    yield* this.#sweep();
+    return yield* this.#changes();
+  }
+
+  /** What the round has made is what readers see from now on. */
+  publish(): void {
+    if (this.#nodesChanged) this.#ownNode = this.#ownAddresses();
+    this.#nodesChanged = false;
+    this.#dirtyNamespaces.clear();
+    this.#moved.clear();
+    this.#subjects.rows.publish();
+    for (const { relations, identities } of Object.values(this.#directions)) {
+      relations.publish();
+      identities.rows.publish();
+    }
+    this.#shortages = this.#shortagesNow();
+    this.#inbox.open();
+    this.#isRunning = false;
+  }
+
+  /** Rules with peers that are left out of them, as of the last `publish`. */
+  get shortages(): readonly PeerShortage[] {
+    return this.#shortages;
+  }
+
+  #shortagesNow(): readonly PeerShortage[] {
+    const shortages: PeerShortage[] = [];
+    for (const direction of policyDirections) {
+      const { identities, relations } = this.#directions[direction];
+      const rules = new Set<string>();
+      for (const { term } of identities.leftOut) for (const rule of relations.rulesWith(term)) rules.add(rule);
+      if (rules.size === 0) continue;
+      const shares = identities.networkShares();
+      for (const [namespace, own] of Map.groupBy([...rules].sort(), namespaceOf))
+        shortages.push({ direction, namespace, rules: own, ...(shares.get(namespace) ?? { networks: 0, share: 0 }) });
+    }
+    return shortages;
+  }
+
+  /** The shortage by which rules of a local pod do not apply to an address that their networks hold; its `rules` are these alone. */
+  leftOutAt(direction: PolicyDirection, pod: string, { address, port }: AskedPeer): PeerShortage | undefined {
+    const shortage = this.#shortages.find((each) => each.direction === direction && each.namespace === namespaceOf(pod));
+    const subject = shortage && this.matrix.subjects.get(pod)?.[direction];
+    const leftOut = new Set(shortage?.rules);
+    const named = (subject && this.rulesOf(direction, subject)?.rules.filter(({ name }) => leftOut.has(name))) ?? [];
+    const rules = named.filter((rule) => isNamedBy(rule, address) && (port === undefined || hasPort(rule, port))).map(({ name }) => name);
+    return shortage && rules.length > 0 ? { ...shortage, rules } : undefined;
+  }
+
+  /**
+   * Gives a pod that was put its classes at once, if they are classes that readers know; everything else of it is the next round's. So a pod that starts need not
+   * wait for what many others are concerned by.
+   *
+   * @returns its row; undefined if it has to wait for that round
+   */
+  admit(pod: PolicyPod): MatrixSubject | undefined {
+    const isWaited = pod.nodeName !== this.#nodeName || this.#inbox.hasRulesOf(pod.namespace);
+    return isWaited ? undefined : this.#subjects.admit(pod, this.#isRunning);
+  }
+
+  get #isDirty(): boolean {
+    return this.#dirtyNamespaces.size > 0 || this.#moved.size > 0 || this.#subjects.isBehind || this.#kinds.isBehind;
+  }
+
+  /** What was held as one of its former kind is looked at again; what is held now is told by the kinds that are new. */
+  *#project(): Steps {
+    const isHeld = (kind: Kind): boolean =>
+      policyDirections.some((direction) => {
+        const { membership } = this.#directions[direction];
+        return membership.fineOf(kind) !== membership.sets.empty;
+      });
+    for (const { known, from } of yield* this.#kinds.project()) {
+      if (isHeld(from)) this.#move(known);
+      yield;
+    }
+  }
+
+  #newDirection(setsMost: number, room?: CoarseRoom): PolicyEngineDirection {
+    const membership = new Membership(this.#kinds, this.#namespaces);
+    const relations = new Relations(membership.sets.empty);
+    const identities = new Identities({ membership, relations, kinds: this.#kinds, addresses: this.#addresses, setsMost, room });
+    return { membership, relations, identities };
+  }
+
+  #move({ addresses }: IndexedPod): void {
+    for (const ip of addresses) this.#moved.set(ip.text, ip);
+  }
+
+  #ownAddresses(): ReadonlySet<string> {
+    const own = this.#addresses.node(this.#nodeName);
+    return new Set(own ? [...own.addresses, ...own.gateways].map(({ text }) => text) : []);
+  }
+
+  *#sweep(): Steps {
+    for (const { membership, relations, identities } of Object.values(this.#directions))
+      yield* membership.sets.sweep(function* () {
+        yield* membership.setsInUse();
+        yield* relations.setsInUse();
+        yield* identities.setsInUse();
+      });
+  }
+
+  *#changes(): Steps<PolicyChange> {
+    const { ingress, egress } = this.#directions;
+    return {
+      subjects: yield* this.#subjects.rows.changes(),
+      ingress: { identities: yield* ingress.identities.rows.changes(), relations: yield* ingress.relations.rows.changes() },
+      egress: { identities: yield* egress.identities.rows.changes(), relations: yield* egress.relations.rows.changes() },
+    };
+  }
+}
+
+/** The other end of a connection; without `port` all of them. */
+interface AskedPeer {
+  readonly address: Ip;
+  readonly port?: { readonly protocol: string; readonly number: number } | undefined;
+}
+
+interface PolicyEngineDirection {
+  readonly membership: Membership;
+  readonly relations: Relations;
+  readonly identities: Identities;
+}
+
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
+}

@@ -1,0 +1,280 @@
+import type { Steps } from '../../base/async/steps.ts';
+import { type PeerIdentity, type PolicyDecision, type PolicyOutcome, relationKey, type SubjectClass } from '../matrix/matrix.ts';
+import { type AppliedRule, decisionOf, decisionText } from './decision.ts';
+import type { PeerSet, TermHolding } from './identities/peer-set.ts';
+import type { PortSpan } from './intent.ts';
+import { addTo, removeFrom } from './kinds.ts';
+import { SteadyRows } from './published-rows.ts';
+import { protocolOf, type SubjectRules, termsOf } from './subject-rules.ts';
+import type { Term } from './term.ts';
+
+/** An identity that addresses have. Equal ones are the same object. */
+export class Pair implements PeerIdentity {
+  readonly coarse: PeerSet;
+  readonly fine: PeerSet;
+  /** Addresses and networks that have it, and finer pairs of the same coarse part. */
+  uses = 0;
+  readonly rows = new Map<string, SubjectState>();
+
+  constructor(coarse: PeerSet, fine: PeerSet) {
+    this.coarse = coarse;
+    this.fine = fine;
+  }
+}
+
+/** A rule that a term points to, with what it applies to there. */
+interface RuleOfTerm {
+  readonly rule: number;
+  readonly isNamed: boolean;
+}
+
+class SubjectState implements SubjectClass {
+  readonly id: number;
+  readonly text: string;
+  readonly isolatedBy: readonly string[];
+  readonly rules: SubjectRules;
+  readonly terms: readonly Term[];
+  uses = 0;
+  /** Whether readers of the matrix have its rows. */
+  isPublished = false;
+  readonly rows = new Map<string, Pair | undefined>();
+  readonly #byTerm = new Map<string, RuleOfTerm[]>();
+  readonly #outcomes: readonly PolicyOutcome[];
+  readonly #denied: PolicyOutcome;
+  /** By rules that apply; and by text, so that equal decisions are the same object. */
+  readonly #decided = new Map<string, PolicyDecision>();
+  readonly #byText = new Map<string, PolicyDecision>();
+
+  constructor(id: number, rules: SubjectRules) {
+    this.id = id;
+    this.text = rules.text;
+    this.isolatedBy = rules.isolatedBy;
+    this.rules = rules;
+    this.terms = termsOf(rules);
+    this.#outcomes = rules.rules.map(({ name }) => ({ verdict: 'allow', by: [name] }));
+    this.#denied = { verdict: 'deny', by: rules.isolatedBy };
+    for (const [rule, { peers, namedPeers }] of rules.rules.entries()) {
+      for (const { text } of peers === 'any' ? [] : peers) this.#point(text, { rule, isNamed: false });
+      for (const { text } of namedPeers) this.#point(text, { rule, isNamed: true });
+    }
+  }
+
+  /** The decision for addresses with these holdings and no others. */
+  decide(...sets: readonly PeerSet[]): PolicyDecision {
+    const applied = new Map<number, { isPlain: boolean; readonly spans: PortSpan[] }>();
+    const at = (rule: number) => {
+      const known = applied.get(rule) ?? { isPlain: this.rules.rules[rule]?.peers === 'any', spans: [] };
+      applied.set(rule, known);
+      return known;
+    };
+    for (const { holdings } of sets)
+      for (const holding of holdings)
+        for (const { rule, isNamed } of this.#byTerm.get(holding.term.text) ?? [])
+          if (isNamed) at(rule).spans.push(...namedSpan(holding));
+          else at(rule).isPlain = true;
+    const key = [...applied]
+      .sort(([a], [b]) => a - b)
+      .map(
+        ([rule, { isPlain, spans }]) => `${rule}${isPlain ? '+' : '-'}${spans.map(({ protocol, first }) => `${protocol}${first}`).sort()}`,
+      )
+      .join(';');
+    const known = this.#decided.get(key);
+    if (known) return known;
+    const decision = this.#decisionOf(applied);
+    this.#decided.set(key, decision);
+    return decision;
+  }
+
+  #decisionOf(applied: ReadonlyMap<number, { readonly isPlain: boolean; readonly spans: readonly PortSpan[] }>): PolicyDecision {
+    const rules = this.rules.rules.flatMap(({ peers, ports }, at): readonly AppliedRule[] => {
+      const { isPlain = peers === 'any', spans = [] } = applied.get(at) ?? {};
+      const outcome = this.#outcomes[at];
+      if (!outcome || (!isPlain && spans.length === 0)) return [];
+      if (ports === 'any') return [{ ports, outcome }];
+      return [{ ports: isPlain ? [...ports, ...spans] : spans, outcome }];
+    });
+    const decision = decisionOf(rules, this.#denied);
+    const text = decisionText(decision);
+    const equal = this.#byText.get(text) ?? decision;
+    this.#byText.set(text, equal);
+    return equal;
+  }
+
+  #point(term: string, rule: RuleOfTerm): void {
+    const rules = this.#byTerm.get(term);
+    if (rules) rules.push(rule);
+    else this.#byTerm.set(term, [rule]);
+  }
+}
+
+/** @param policy `namespace/name` */
+function namespaceOf(policy: string | undefined): readonly string[] {
+  return policy === undefined ? [] : [policy.slice(0, policy.indexOf('/'))];
+}
+
+function holdingsOf({ coarse, fine }: Pair): readonly TermHolding[] {
+  return [...coarse.holdings, ...fine.holdings];
+}
+
+function namedSpan({ term, port }: TermHolding): readonly PortSpan[] {
+  if (term.is !== 'pods' || term.portName === undefined || port === undefined) return [];
+  return [{ protocol: protocolOf(term.portName), first: port, last: port }];
+}
+
+/** Decisions of one direction: for each class of local pods and each identity that addresses have, a row where it says something of its own. */
+export class Relations {
+  readonly rows = new SteadyRows<PolicyDecision>();
+  readonly #subjects = new Map<string, SubjectState>();
+  /** Since the last publication. */
+  #added: SubjectState[] = [];
+  #removed = new Map<string, SubjectState>();
+  readonly #pairs = new Map<string, Pair>();
+  readonly #subjectsOfTerm = new Map<string, Set<SubjectState>>();
+  readonly #pairsOfTerm = new Map<string, Set<Pair>>();
+  readonly #empty: PeerSet;
+  #lastId = 0;
+  /** Changes with the classes of local pods that have rules. */
+  #generation = 0;
+
+  /** @param empty the set of nothing */
+  constructor(empty: PeerSet) {
+    this.#empty = empty;
+  }
+
+  /** @param onNew gets each of its terms, if no local pod had this class */
+  *acquireSubject(rules: SubjectRules, onNew: (term: Term) => void): Steps<SubjectClass> {
+    const known = this.#subjects.get(rules.text);
+    const subject = known ?? new SubjectState(++this.#lastId, rules);
+    subject.uses++;
+    if (known) return subject;
+    this.#subjects.set(rules.text, subject);
+    this.#added.push(subject);
+    this.#generation++;
+    this.rows.set(relationKey(subject), subject.decide());
+    subject.rows.set(relationKey(subject), undefined);
+    const pairs = new Set<Pair>();
+    for (const term of subject.terms) {
+      onNew(term);
+      addTo(this.#subjectsOfTerm, term.text, subject);
+      yield;
+      for (const pair of this.#pairsOfTerm.get(term.text) ?? []) {
+        pairs.add(pair);
+        yield;
+      }
+    }
+    for (const pair of pairs) {
+      this.#relate(subject, pair);
+      yield;
+    }
+    return subject;
+  }
+
+  /** @param onGone gets each of its terms, if no local pod has this class any more */
+  *releaseSubject({ text }: SubjectClass, onGone: (term: Term) => void): Steps {
+    const subject = this.#subjects.get(text);
+    if (!subject || --subject.uses > 0) return;
+    this.#subjects.delete(text);
+    this.#generation++;
+    if (subject.isPublished) this.#removed.set(text, subject);
+    for (const term of subject.terms) {
+      onGone(term);
+      removeFrom(this.#subjectsOfTerm, term.text, subject);
+      yield;
+    }
+    for (const [key, pair] of subject.rows) {
+      pair?.rows.delete(key);
+      this.rows.delete(key);
+      yield;
+    }
+  }
+
+  /** One use more of a class that readers know and that some pod has; undefined if it is not such a class. */
+  acquirePublished({ text }: SubjectRules): SubjectClass | undefined {
+    const subject = this.#subjects.get(text);
+    if (!subject?.isPublished) return undefined;
+    subject.uses++;
+    return subject;
+  }
+
+  /** Rows are what readers see from now on. */
+  publish(): void {
+    for (const subject of this.#added) subject.isPublished = true;
+    this.#added = [];
+    this.#removed.clear();
+    this.rows.publish();
+  }
+
+  /** Undefined if no local pod has this class. */
+  rulesOf({ text }: SubjectClass): SubjectRules | undefined {
+    return (this.#subjects.get(text) ?? this.#removed.get(text))?.rules;
+  }
+
+  /** The same while no class of local pods is new or gone. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Namespaces of the policies that have a term. */
+  namespacesOf({ text }: Term): ReadonlySet<string> {
+    return new Set([...(this.#subjectsOfTerm.get(text) ?? [])].flatMap(({ isolatedBy }) => namespaceOf(isolatedBy[0])));
+  }
+
+  /** Rules that have a term, by name. */
+  rulesWith({ text }: Term): ReadonlySet<string> {
+    const names = new Set<string>();
+    for (const { rules } of this.#subjectsOfTerm.get(text) ?? [])
+      for (const { name, peers, namedPeers } of rules.rules)
+        if ([...(peers === 'any' ? [] : peers), ...namedPeers].some((term) => term.text === text)) names.add(name);
+    return names;
+  }
+
+  acquirePair(coarse: PeerSet, fine: PeerSet): Pair {
+    const key = `${coarse.id} ${fine.id}`;
+    const known = this.#pairs.get(key);
+    const pair = known ?? new Pair(coarse, fine);
+    pair.uses++;
+    if (known) return pair;
+    this.#pairs.set(key, pair);
+    if (fine.holdings.length > 0) this.acquirePair(coarse, this.#empty);
+    const subjects = new Set<SubjectState>();
+    for (const { term } of holdingsOf(pair)) {
+      addTo(this.#pairsOfTerm, term.text, pair);
+      for (const subject of this.#subjectsOfTerm.get(term.text) ?? []) subjects.add(subject);
+    }
+    for (const subject of subjects) this.#relate(subject, pair);
+    return pair;
+  }
+
+  releasePair(pair: Pair): void {
+    if (--pair.uses > 0) return;
+    const { coarse, fine } = pair;
+    this.#pairs.delete(`${coarse.id} ${fine.id}`);
+    for (const { term } of holdingsOf(pair)) removeFrom(this.#pairsOfTerm, term.text, pair);
+    for (const [key, subject] of pair.rows) {
+      subject.rows.delete(key);
+      this.rows.delete(key);
+    }
+    const base = fine.holdings.length > 0 ? this.#pairs.get(`${coarse.id} 0`) : undefined;
+    if (base) this.releasePair(base);
+  }
+
+  *setsInUse(): Iterable<PeerSet> {
+    for (const { coarse, fine } of this.#pairs.values()) {
+      yield coarse;
+      yield fine;
+    }
+  }
+
+  /** A row only where it differs from what is asked after it. */
+  #relate(subject: SubjectState, pair: Pair): void {
+    const { coarse, fine } = pair;
+    const isFine = fine.holdings.length > 0;
+    const decision = isFine ? subject.decide(coarse, fine) : subject.decide(coarse);
+    const without = isFine ? subject.decide(coarse) : subject.decide();
+    if (decision === without) return;
+    const key = isFine ? relationKey(subject, coarse, fine) : relationKey(subject, coarse);
+    this.rows.set(key, decision);
+    pair.rows.set(key, subject);
+    subject.rows.set(key, pair);
+  }
+}

@@ -1,0 +1,104 @@
+import { type Cidr, cidrContains, type Ip } from '../../base/net/ip.ts';
+import type { PolicyDirection } from '../matrix/matrix.ts';
+import type { IntentRule, PolicyIntent, PortSpan } from './intent.ts';
+import { podsTerm, type Term } from './term.ts';
+
+/** What isolates a local pod in one direction, and what is let through all the same. */
+export interface SubjectRules {
+  /** The same for the same rules of the same policies, and for no others. */
+  readonly text: string;
+  /** `namespace/name` of the policies, sorted. */
+  readonly isolatedBy: readonly string[];
+  /** Those without ports first, so that they make a decision that needs no ports; then by policy and place. */
+  readonly rules: readonly SubjectRule[];
+}
+
+interface SubjectRule {
+  /** `namespace/name spec.ingress[2]`. */
+  readonly name: string;
+  readonly peers: 'any' | readonly Term[];
+  readonly ports: 'any' | readonly PortSpan[];
+  /** Peers with a named port: each says which number it has there. */
+  readonly namedPeers: readonly Term[];
+}
+
+/**
+ * The rules of a pod in one direction.
+ *
+ * @param policies those that select the pod
+ * @param ports the pod's own, by `name/protocol`
+ * @returns undefined if nothing isolates it
+ */
+export function subjectRules(
+  direction: PolicyDirection,
+  policies: readonly PolicyIntent[],
+  ports: Readonly<Record<string, number>>,
+): SubjectRules | undefined {
+  const isolating = policies.filter((policy) => policy[direction]).sort((a, b) => (a.key < b.key ? -1 : 1));
+  if (isolating.length === 0) return undefined;
+  const all = isolating.flatMap(({ key, [direction]: rules = [] }) => rules.map((rule) => subjectRule(direction, key, rule, ports)));
+  const matching = all.filter((rule) => rule.namedPeers.length > 0 || (rule.peers.length > 0 && rule.ports.length > 0));
+  const rules = [...matching.filter((rule) => rule.ports === 'any'), ...matching.filter((rule) => rule.ports !== 'any')];
+  const isolatedBy = isolating.map(({ key }) => key);
+  return { text: textOf(isolatedBy, rules), isolatedBy, rules };
+}
+
+function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, own: Readonly<Record<string, number>>): SubjectRule {
+  const { path, peers, ports, portNames } = rule;
+  const name = `${key} ${path}`;
+  if (ports === 'any' || portNames.length === 0) return { name, peers, ports, namedPeers: [] };
+  if (direction === 'ingress') return { name, peers, ports: [...ports, ...portNames.flatMap((each) => spanOf(each, own))], namedPeers: [] };
+  return { name, peers, ports, namedPeers: namedPeersOf(rule) };
+}
+
+/** Peers of an egress rule that are told with the names of ports. */
+export function namedPeersOf({ peers, portNames }: Pick<IntentRule, 'peers' | 'portNames'>): readonly Term[] {
+  const withName = (term: Term, portName: string): readonly Term[] => {
+    // A block has no names; of pods that are not known no name is known.
+    if (term.is === 'block') return [];
+    return [term.is === 'any pod' ? podsTerm([], [], portName) : podsTerm(term.namespaces, term.pods, portName)];
+  };
+  return portNames.flatMap((portName) =>
+    peers === 'any' ? [podsTerm([], [], portName)] : peers.flatMap((term) => withName(term, portName)),
+  );
+}
+
+function spanOf(portName: string, own: Readonly<Record<string, number>>): readonly PortSpan[] {
+  const port = Object.hasOwn(own, portName) ? own[portName] : undefined;
+  return port === undefined ? [] : [{ protocol: protocolOf(portName), first: port, last: port }];
+}
+
+/** @param portName `http/TCP` */
+export function protocolOf(portName: string): PortSpan['protocol'] {
+  const protocol = portName.slice(portName.lastIndexOf('/') + 1);
+  return protocol === 'UDP' || protocol === 'SCTP' ? protocol : 'TCP';
+}
+
+/** Whether the networks of a rule hold an address. */
+export function isNamedBy({ peers }: SubjectRule, address: Ip): boolean {
+  const isIn = (cidr: Cidr): boolean => cidr.family === address.family && cidrContains(cidr, address);
+  const blocks = peers === 'any' ? [] : peers.flatMap((term) => (term.is === 'block' ? term.blocks : []));
+  return blocks.some(({ cidr, except }) => isIn(cidr) && !except.some(isIn));
+}
+
+export function hasPort({ ports }: SubjectRule, { protocol, number }: { readonly protocol: string; readonly number: number }): boolean {
+  return ports === 'any' || ports.some((span) => span.protocol === protocol && number >= span.first && number <= span.last);
+}
+
+/** All terms that the rules look at. */
+export function termsOf({ rules }: SubjectRules): readonly Term[] {
+  const terms = new Map<string, Term>();
+  for (const { peers, namedPeers, ports } of rules) {
+    if (peers !== 'any' && ports.length > 0) for (const term of peers) terms.set(term.text, term);
+    for (const term of namedPeers) terms.set(term.text, term);
+  }
+  return [...terms.values()];
+}
+
+function textOf(isolatedBy: readonly string[], rules: readonly SubjectRule[]): string {
+  const terms = (all: readonly Term[]) => all.map(({ text }) => text);
+  return JSON.stringify([
+    isolatedBy,
+    rules.map(({ name, peers, ports, namedPeers }) => [name, peers === 'any' ? 'any' : terms(peers), ports, terms(namedPeers)]),
+  ]);
+}

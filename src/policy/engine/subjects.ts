@@ -1,0 +1,202 @@
+import { finish, type Steps } from '../../base/async/steps.ts';
+import { parseIp } from '../../base/net/ip.ts';
+import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
+import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
+import { type MatrixSubject, type PolicyDirection, policyDirections, type SubjectClass } from '../matrix/matrix.ts';
+import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
+import { addTo, type IndexedPod, type PodKinds, removeFrom } from './kinds.ts';
+import type { Membership } from './membership.ts';
+import { SteadyRows } from './published-rows.ts';
+import { RecentRules } from './recent-rules.ts';
+import type { Relations } from './relations.ts';
+import { labelText, matchesLabels, selectorOf } from './selector.ts';
+
+interface SubjectsOptions {
+  readonly nodeName: string;
+  readonly kinds: PodKinds;
+  readonly directions: Readonly<Record<PolicyDirection, { readonly membership: Membership; readonly relations: Relations }>>;
+}
+
+/** A policy is understood when one of its namespace's pods is here, and not before. */
+interface KnownPolicy {
+  readonly policy: NetworkPolicy;
+  intent?: PolicyIntent;
+}
+
+/** The pods of this node, and the policies that isolate them: which class each is of. */
+export class Subjects {
+  readonly rows = new SteadyRows<MatrixSubject>();
+  readonly #rules = new RecentRules();
+  readonly #options: SubjectsOptions;
+  readonly #policies = new Map<string, Map<string, KnownPolicy>>();
+  /** Of namespaces with pods here, as far as it was asked for: policies by a label that each of their pods has, `''` where none is certain. */
+  readonly #byLabel = new Map<string, Map<string, Set<KnownPolicy>>>();
+  readonly #local = new Map<string, Set<string>>();
+  readonly #dirty = new Set<string>();
+  /** One use less each, once all that is new has its own. */
+  #released: (readonly [PolicyDirection, SubjectClass])[] = [];
+
+  constructor(options: SubjectsOptions) {
+    this.#options = options;
+  }
+
+  get isBehind(): boolean {
+    return this.#dirty.size > 0 || this.#released.length > 0;
+  }
+
+  /** A pod of this node has come or changed. */
+  put(key: string, namespace: string): void {
+    this.#dirty.add(key);
+    const local = this.#local.get(namespace) ?? new Set();
+    this.#local.set(namespace, local.add(key));
+  }
+
+  remove(key: string, namespace: string): void {
+    const local = this.#local.get(namespace);
+    if (!local?.delete(key)) return;
+    this.#dirty.add(key);
+    if (local.size > 0) return;
+    this.#local.delete(namespace);
+    this.#byLabel.delete(namespace);
+  }
+
+  putPolicy(policy: NetworkPolicy): void {
+    const { namespace, name } = policy;
+    this.removePolicy(`${namespace}/${name}`);
+    this.#options.kinds.mention(mentionedNames(policy), 1);
+    const policies = this.#policies.get(namespace) ?? new Map<string, KnownPolicy>();
+    const known: KnownPolicy = { policy };
+    this.#policies.set(namespace, policies.set(name, known));
+    const index = this.#byLabel.get(namespace);
+    if (index) addTo(index, placeOf(policy), known);
+    this.#touch(policy);
+  }
+
+  /** @param key `namespace/name` */
+  removePolicy(key: string): void {
+    const [namespace = '', name = ''] = key.split('/');
+    const policies = this.#policies.get(namespace);
+    const known = policies?.get(name);
+    if (!policies || !known) return;
+    this.#options.kinds.mention(mentionedNames(known.policy), -1);
+    if (known.intent) this.#rules.forget(known.intent);
+    policies.delete(name);
+    const index = this.#byLabel.get(namespace);
+    if (index) removeFrom(index, placeOf(known.policy), known);
+    if (policies.size === 0) this.#policies.delete(namespace);
+    this.#touch(known.policy);
+  }
+
+  hasPolicies(namespace: string): boolean {
+    return this.#policies.has(namespace);
+  }
+
+  /** As `PolicyEngine.admit`. @param isRunning whether a round is under way */
+  admit(pod: PolicyPod, isRunning: boolean): MatrixSubject | undefined {
+    const key = `${pod.namespace}/${pod.name}`;
+    const before = this.rows.current.get(key);
+    // What the round that runs does with it is older than this.
+    if (isRunning && (this.#dirty.has(key) || before !== this.rows.get(key))) return undefined;
+    const after = this.#admitted(pod);
+    if (!after) return undefined;
+    this.#releaseLater(before);
+    this.rows.setPublished(key, after);
+    return after;
+  }
+
+  /** New classes first, then what nobody is in any more: terms that both have stay as they are. */
+  *settle(): Steps {
+    const { nodeName, kinds } = this.#options;
+    for (const key of this.#dirty) {
+      const known = kinds.get(key);
+      const isLocal = known?.pod.nodeName === nodeName;
+      const after = isLocal ? yield* this.#subjectOf(known) : undefined;
+      // As of now: it may have been admitted meanwhile.
+      const before = this.rows.current.get(key);
+      this.#releaseLater(before);
+      if (after && !isSame(before, after)) this.rows.set(key, after);
+      else if (!after && before) this.rows.delete(key);
+      this.#dirty.delete(key);
+      yield;
+    }
+    const released = this.#released;
+    this.#released = [];
+    for (const [direction, former] of released) {
+      const { relations, membership } = this.#options.directions[direction];
+      yield* relations.releaseSubject(former, (term) => membership.release(term));
+    }
+  }
+
+  #releaseLater(former: Pick<MatrixSubject, PolicyDirection> | undefined): void {
+    for (const direction of policyDirections) if (former?.[direction]) this.#released.push([direction, former[direction]]);
+  }
+
+  *#policiesOf({ namespace, labels }: PolicyPod): Steps<readonly PolicyIntent[]> {
+    const index = yield* this.#indexOf(namespace);
+    const found: PolicyIntent[] = [];
+    for (const label of ['', ...Object.entries(labels).map(([key, value]) => labelText(key, value))])
+      for (const each of index.get(label) ?? []) {
+        each.intent ??= policyIntent(each.policy);
+        if (each.intent.pods && matchesLabels(each.intent.pods, labels)) found.push(each.intent);
+        yield;
+      }
+    return found;
+  }
+
+  /** A namespace may have thousands of policies, each for a few of its pods. */
+  *#indexOf(namespace: string): Steps<ReadonlyMap<string, ReadonlySet<KnownPolicy>>> {
+    const known = this.#byLabel.get(namespace);
+    if (known) return known;
+    const index = new Map<string, Set<KnownPolicy>>();
+    for (const each of this.#policies.get(namespace)?.values() ?? []) {
+      addTo(index, placeOf(each.policy), each);
+      yield;
+    }
+    if (this.#local.has(namespace)) this.#byLabel.set(namespace, index);
+    return index;
+  }
+
+  *#subjectOf(known: IndexedPod): Steps<MatrixSubject> {
+    const policies = yield* this.#policiesOf(known.pod);
+    const classes: { ingress?: SubjectClass; egress?: SubjectClass } = {};
+    for (const direction of policyDirections) {
+      const rules = this.#rules.of(direction, policies, known.pod.ports);
+      const { relations, membership } = this.#options.directions[direction];
+      if (rules) classes[direction] = yield* relations.acquireSubject(rules, (term) => membership.acquire(term));
+    }
+    return { addresses: known.addresses.map(({ text }) => text), ...classes };
+  }
+
+  #admitted(pod: PolicyPod): MatrixSubject | undefined {
+    const acquired: { ingress?: SubjectClass; egress?: SubjectClass } = {};
+    const policies = finish(this.#policiesOf(pod));
+    for (const direction of policyDirections) {
+      const rules = this.#rules.of(direction, policies, pod.ports);
+      const known = rules && this.#options.directions[direction].relations.acquirePublished(rules);
+      if (known) acquired[direction] = known;
+      else if (rules) {
+        this.#releaseLater(acquired);
+        return undefined;
+      }
+    }
+    return { addresses: pod.podIps.map((ip) => parseIp(ip).text), ...acquired };
+  }
+
+  /** Pods here that it selects: of the others none has other rules than before. */
+  #touch({ namespace, podSelector }: NetworkPolicy): void {
+    const local = this.#local.get(namespace);
+    const selector = local && selectorOf(podSelector);
+    if (!local || !selector) return;
+    for (const key of local) if (matchesLabels(selector, this.#options.kinds.get(key)?.pod.labels ?? {})) this.#dirty.add(key);
+  }
+}
+
+/** A label that whatever it selects has, as `key=value`; `''` if none is certain. */
+function placeOf({ podSelector }: NetworkPolicy): string {
+  const equality = podSelector.find(({ operator, values }) => operator === 'In' && values.length === 1);
+  return equality ? labelText(equality.key, equality.values[0] ?? '') : '';
+}
+
+function isSame(a: MatrixSubject | undefined, b: MatrixSubject | undefined): boolean {
+  return a?.ingress === b?.ingress && a?.egress === b?.egress && a?.addresses.join() === b?.addresses.join();
+}

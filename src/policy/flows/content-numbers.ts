@@ -1,0 +1,62 @@
+import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { PeerClass, SubjectClass } from '../matrix/matrix.ts';
+import type { ContentNames } from './content.ts';
+import { noPeer } from './installed-identities.ts';
+import { LentNumbers } from './number-pool.ts';
+import { type NumberRanges, numberRange } from './number-ranges.ts';
+import { type NumberKind, numberKinds, type RecoveredNumbersByKind } from './recovered-numbers.ts';
+
+/** What rows are told by: classes of local pods, and the two parts of an identity. */
+type Told = { readonly class: SubjectClass; readonly coarse: PeerClass; readonly fine: PeerClass };
+
+/** Numbers of the contents of one direction: lent by this agent, or those that contents which it has no name for have had before it. */
+export class ContentNumbers {
+  readonly lent: Readonly<Record<NumberKind, LentNumbers>>;
+  readonly names: ContentNames;
+  /** They stay the bridge's until it is swept. */
+  readonly #unnamed = new WeakMap<object, number>();
+
+  constructor(names: ContentNames, recovered: RecoveredNumbersByKind, rangeOf: NumberRanges = numberRange) {
+    this.names = names;
+    const pools = numberKinds.map((kind) => [kind, new LentNumbers(rangeOf(kind), recovered[kind])] as const);
+    this.lent = Object.fromEntries(pools) as Record<NumberKind, LentNumbers>;
+  }
+
+  /** @param content that of the rows that an earlier agent has left under this number, whatever it is */
+  leave(content: object, number: number): void {
+    this.#unnamed.set(content, number);
+  }
+
+  /** Of a content that an earlier agent has left, and nobody has a name for. */
+  leftNumberOf(content: object): number | undefined {
+    return this.#unnamed.get(content);
+  }
+
+  /** One use more. @returns undefined if there is no number left */
+  acquire<K extends keyof Told>(kind: K, content: Told[K]): number | undefined {
+    return this.#fixed(kind, content) ?? this.lent[kind].acquire(this.#nameOf(kind, content));
+  }
+
+  /** One use less. */
+  release<K extends keyof Told>(kind: K, content: Told[K]): void {
+    if (this.#fixed(kind, content) === undefined) this.lent[kind].release(this.#nameOf(kind, content));
+  }
+
+  numberOf<K extends keyof Told>(kind: K, content: Told[K]): number | undefined {
+    return this.#fixed(kind, content) ?? this.lent[kind].numberOf(this.#nameOf(kind, content));
+  }
+
+  /** Whether the bridge cannot have a number for it. */
+  isFresh<K extends keyof Told>(kind: K, content: Told[K]): boolean {
+    return this.#fixed(kind, content) === undefined && !this.lent[kind].isKnown(this.#nameOf(kind, content));
+  }
+
+  #fixed(kind: keyof Told, content: SubjectClass | PeerClass): number | undefined {
+    return kind !== 'class' && content.id === noPeer.id ? 0 : this.#unnamed.get(content);
+  }
+
+  #nameOf<K extends keyof Told>(kind: K, content: Told[K]): Owner {
+    const nameOf: { readonly [P in keyof Told]: (content: Told[P]) => Owner } = this.names;
+    return nameOf[kind](content);
+  }
+}

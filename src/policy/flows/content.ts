@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import type { DecidedRange, PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../matrix/matrix.ts';
+import { addressRows } from './address-rows.ts';
+
+/**
+ * Names of contents, and of rows by the numbers that stand for them. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
+ * of one name: the number that stands for one must not come to stand for the other.
+ */
+export class ContentNames {
+  readonly #direction: PolicyDirection;
+  readonly #known = new WeakMap<object, string>();
+  /** Each is asked for with every address that it stands for. */
+  readonly #peers = { coarse: new WeakMap<PeerClass, Owner>(), fine: new WeakMap<PeerClass, Owner>() };
+  readonly #addresses: string;
+  readonly #ports: string;
+
+  constructor(direction: PolicyDirection) {
+    this.#direction = direction;
+    this.#addresses = addressRows[direction].owners;
+    this.#ports = this.#owner('ports', '');
+  }
+
+  class(subject: SubjectClass): Owner {
+    return this.#owner(
+      'class',
+      this.#hash(subject, () => subject.text),
+    );
+  }
+
+  coarse(peers: PeerClass): Owner {
+    return this.#peersOwner('coarse', peers);
+  }
+
+  fine(peers: PeerClass): Owner {
+    return this.#peersOwner('fine', peers);
+  }
+
+  decision(decision: PolicyDecision): Owner {
+    return this.#owner(
+      'decision',
+      this.#hash(decision, () => decisionContent(decision)),
+    );
+  }
+
+  /**
+   * A row under numbers: what they stand for is said by rows of their own.
+   *
+   * @param outcome of a row that says it itself: what the row counts is counted for this rule
+   */
+  relation(numbers: readonly number[], outcome?: PolicyOutcome): Owner {
+    return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
+  }
+
+  /** A row of a transition: it says of what the numbers stand for what these contents do not say. */
+  passing(numbers: readonly number[]): Owner {
+    return this.#owner('passing', ...numbers.map(String));
+  }
+
+  /** A range of a decision's ports; likewise. */
+  range(decision: number, { protocol, first, last, outcome }: DecidedRange): Owner {
+    return `${this.#ports}${decision}/${protocol}/${first}-${last}/${this.outcome(outcome)}` as Owner;
+  }
+
+  /** By the rule, if it is one. */
+  outcome(outcome: PolicyOutcome): string {
+    const [only, ...others] = outcome.by;
+    if (only !== undefined && others.length === 0) return `${outcome.verdict} ${only}`;
+    return this.#hash(outcome, () => JSON.stringify(outcomeContent(outcome)));
+  }
+
+  address(cidr: string): Owner {
+    return `${this.#addresses}${cidr}` as Owner;
+  }
+
+  #peersOwner(kind: 'coarse' | 'fine', peers: PeerClass): Owner {
+    const known = this.#peers[kind].get(peers);
+    if (known !== undefined) return known;
+    const owner = this.#owner(
+      kind,
+      this.#hash(peers, () => JSON.stringify(peers.terms)),
+    );
+    this.#peers[kind].set(peers, owner);
+    return owner;
+  }
+
+  #owner(...path: readonly string[]): Owner {
+    return ownerOf('policy', this.#direction, ...path);
+  }
+
+  /** Equal contents are mostly one object, whose text may be long. */
+  #hash(of: object, text: () => string): string {
+    const known = this.#known.get(of);
+    if (known !== undefined) return known;
+    const hash = createHash('sha256').update(text()).digest('base64url').slice(0, 20);
+    this.#known.set(of, hash);
+    return hash;
+  }
+}
+
+function decisionContent({ ranges, otherwise }: PolicyDecision): string {
+  return JSON.stringify([
+    ranges.map(({ protocol, first, last, outcome }) => [protocol, first, last, outcomeContent(outcome)]),
+    outcomeContent(otherwise),
+  ]);
+}
+
+function outcomeContent({ verdict, by }: PolicyOutcome): readonly unknown[] {
+  return [verdict, by];
+}

@@ -1,0 +1,400 @@
+import type { Steps } from '../../base/async/steps.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Family } from '../../base/net/ip.ts';
+import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { Flow } from '../../dataplane/pipeline/flow.ts';
+import type { NumberedRow } from '../../dataplane/pipeline/flow-pattern.ts';
+import type { RecoveredFlow } from '../../dataplane/pipeline/recovered-flow.ts';
+import type {
+  DirectionMatrix,
+  PeerClass,
+  PeerIdentity,
+  PolicyDecision,
+  PolicyDirection,
+  PolicyOutcome,
+  SubjectClass,
+} from '../matrix/matrix.ts';
+import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
+import { ContentNames } from './content.ts';
+import { ContentNumbers } from './content-numbers.ts';
+import { DecisionRows } from './decision-rows.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix } from './flows-matrix.ts';
+import { IdentifiedAddresses } from './identified-addresses.ts';
+import { LeftRows } from './inherited-rows.ts';
+import { type HeldIdentities, noPeer } from './installed-identities.ts';
+import type { LentNumbers } from './number-pool.ts';
+import type { NumberRanges } from './number-ranges.ts';
+import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
+import { type DirectionTables, dictionaryFlow, directionTables, relationFlow } from './rows.ts';
+import type { DirectionTransition } from './transition.ts';
+
+/** What else a round is to do. */
+interface DirectionRoundOptions extends Partial<Pick<DirectionTransition, 'former' | 'coming' | 'passing'>> {
+  /** Of `editsOf`. */
+  readonly edits?: readonly ClassEdit[];
+}
+
+/** What owners want that want something else than before; an empty list: nothing any more. */
+interface WantedFlows {
+  readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
+  /** They lead to rows. */
+  readonly addresses: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
+  /** Those for many addresses, which each of these may be an exception of; long prefixes first. */
+  readonly networks: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
+  /** Rows that pods are led to and that say something else from now on: all of them at once. */
+  readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
+}
+
+/** Rows of one direction by owner. What has no number is left out, which denies: a policy only allows. */
+export class DirectionFlows {
+  readonly contents: ContentNumbers;
+  readonly names: ContentNames;
+  readonly left: LeftRows;
+  readonly #direction: PolicyDirection;
+  readonly #isRecovered: boolean;
+  readonly #tables: DirectionTables;
+  readonly #subjects = new Map<string, SubjectClass>();
+  /** Of a transition: used until the next round, by no pod and no address. */
+  #kept: { readonly former: readonly SubjectClass[]; readonly coming: readonly PeerIdentity[] } = { former: [], coming: [] };
+  /** Classes of pods that were admitted to others: rows of a round that is under way may still be theirs. */
+  readonly #admittedFrom: SubjectClass[] = [];
+  readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
+  readonly #addresses: IdentifiedAddresses;
+  readonly #peers = new Map<number, { readonly peers: PeerClass; uses: number }>();
+  readonly #relations = new Map<string, WrittenRelation>();
+  readonly #relationUses = new Map<Owner, number>();
+  readonly #decisions: DecisionRows;
+  /** For want of a number. */
+  readonly #starved = new Set<string>();
+  #wanted = new Map<Owner, readonly Flow[]>();
+
+  constructor(direction: PolicyDirection, families: readonly Family[], recovered: Iterable<RecoveredFlow>, rangeOf?: NumberRanges) {
+    this.#direction = direction;
+    this.#tables = directionTables[direction];
+    this.names = new ContentNames(direction);
+    const found = recoveredNumbers(this.#tables, recovered, this.names);
+    this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
+    this.contents = new ContentNumbers(this.names, found, rangeOf);
+    this.left = new LeftRows({ direction, tables: this.#tables, contents: this.contents }, recovered);
+    this.#addresses = new IdentifiedAddresses({
+      direction,
+      names: this.names,
+      families,
+      enter: (identity) => this.#enterIdentity(identity),
+    });
+    this.#decisions = new DecisionRows({ names: this.names, numbers: this.numbers.decision, tables: this.#tables, families });
+  }
+
+  get held(): HeldIdentities {
+    return this.#addresses.held;
+  }
+
+  get numbers(): Readonly<Record<NumberKind, LentNumbers>> {
+    return this.contents.lent;
+  }
+
+  /** Which classes only get another content in the next round. @param pods local ones that have come, gone or changed */
+  movesOf({ subjects }: Pick<FlowsMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
+    if (identities.size > 0 || this.starved > 0) return [];
+    return classMoves(this.#editedRows, pods, (pod) => subjects.get(pod)?.[this.#direction]);
+  }
+
+  /** Whether a pod is going to be of another class than it is. */
+  isMoved({ subjects }: Pick<FlowsMatrix, 'subjects'>, pod: string): boolean {
+    return this.#subjects.get(pod) !== subjects.get(pod)?.[this.#direction];
+  }
+
+  /** What these come to in rows. */
+  *editsOf(matrix: FlowsMatrix, moves: readonly ClassMove[], { relations }: DirectionKeys): Steps<readonly ClassEdit[]> {
+    return yield* classEdits(this.#editedRows, moves, relations, matrix[this.#direction]);
+  }
+
+  /**
+   * @param pods local ones that have come, gone or changed
+   * @returns what owners want that want something else
+   */
+  *round(matrix: FlowsMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, options: DirectionRoundOptions = {}): Steps<WantedFlows> {
+    const { edits = [], former = [], coming = [], passing } = options;
+    const { identities, relations } = matrix[this.#direction];
+    const keys = {
+      identities: union(changed.identities, this.#addresses.starved),
+      relations: union(changed.relations, this.#starved),
+    };
+    const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
+    if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
+    const edited = this.#begin(edits);
+    // What is used again keeps its number: all that is new has been taken before anything is given back.
+    const decisions: Owner[] = [];
+    const [peers, classes] = [[...this.#kept.coming], [...this.#admittedFrom.splice(0), ...this.#kept.former]];
+    this.#kept = { former: [...former], coming };
+    for (const subject of former) this.#use(subject);
+    for (const identity of coming) this.#enterIdentity(identity);
+    for (const key of keys.relations) {
+      decisions.push(...this.#forgetRelation(key));
+      yield;
+    }
+    for (const pod of pods) {
+      classes.push(...this.#enter(pod, classOf(pod)));
+      yield;
+    }
+    for (const cidr of keys.identities) {
+      peers.push(...this.#addresses.identify(cidr, identities.get(cidr)));
+      yield;
+    }
+    for (const key of keys.relations) {
+      this.#relate(key, relations.get(key), passing?.has(key));
+      yield;
+    }
+    for (const decision of decisions) {
+      this.numbers.decision.release(decision);
+      yield;
+    }
+    for (const identity of peers) {
+      this.#leavePeers(identity);
+      yield;
+    }
+    for (const subject of classes) this.#leave(subject);
+    yield* this.#dictionaries(edited);
+    const wanted = { rows: this.#wanted, ...this.#addresses.takeWanted(), edited: this.#end(edits, edited) };
+    this.#wanted = new Map();
+    return wanted;
+  }
+
+  /** @returns owners of what is edited, as far as it is written, with all decisions */
+  #begin(edits: readonly ClassEdit[]): Set<Owner> {
+    const edited = new Set<Owner>();
+    for (const { from, to, successors, others, keys } of edits) {
+      this.numbers.class.inherit(this.names.class(to), this.names.class(from));
+      for (const [name, former] of successors) {
+        this.numbers.decision.inherit(name, former);
+        edited.add(name).add(former);
+      }
+      for (const name of others) edited.add(name);
+      for (const key of keys) this.#addOwner(edited, key);
+    }
+    return edited;
+  }
+
+  /** @throws SeineError `INVARIANT` if a number stands for two contents */
+  #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
+    for (const { from, successors, keys } of edits) {
+      const left = [this.names.class(from), ...successors.values()].find(
+        (name) => this.numbers.class.isKnown(name) || this.numbers.decision.isKnown(name),
+      );
+      if (left !== undefined) throw new SeineError('INVARIANT', `${left} has left its number, and is used`);
+      for (const key of keys) this.#addOwner(edited, key);
+    }
+    const rows = new Map<Owner, readonly Flow[]>();
+    for (const owner of edited) {
+      const flows = this.#wanted.get(owner);
+      if (flows && this.#wanted.delete(owner)) rows.set(owner, flows);
+    }
+    return rows;
+  }
+
+  #addOwner(owners: Set<Owner>, key: string): void {
+    const written = this.#relations.get(key);
+    if (written) owners.add(written.owner);
+  }
+
+  get #editedRows(): EditedRows {
+    return {
+      names: this.names,
+      numbers: this.numbers,
+      classOf: (pod) => this.#subjects.get(pod),
+      podsOf: ({ id }) => this.#classes.get(id)?.pods ?? 0,
+      relationOf: (key) => this.#relations.get(key),
+      decisions: this.#decisions,
+    };
+  }
+
+  /** A pod is of a class that others of the node are of, between rounds or in the middle of one. */
+  admit(pod: string, subject: SubjectClass | undefined): void {
+    this.#admittedFrom.push(...this.#enter(pod, subject));
+  }
+
+  /** Undefined: the pod has no class, or a class without a number. */
+  classOf(pod: string): number | undefined {
+    const subject = this.#subjects.get(pod);
+    return subject && this.contents.numberOf('class', subject);
+  }
+
+  /** Owners of rows that say what becomes of a packet, each with the decision that its rows are made of. */
+  *decided({ relations }: Pick<DirectionMatrix, 'relations'>): Generator<readonly [Owner, PolicyDecision]> {
+    yield* this.#decisions.decided();
+    for (const [key, { owner, decision: elsewhere }] of this.#relations) {
+      const decision = elsewhere === undefined ? relations.get(key) : undefined;
+      if (decision) yield [owner, decision];
+    }
+  }
+
+  /** Whether the bridge cannot have the number of an identity: a part of it has none yet. */
+  isFresh({ coarse, fine }: PeerIdentity): boolean {
+    return this.contents.isFresh('coarse', coarse) || this.contents.isFresh('fine', fine);
+  }
+
+  /** Whether an address has a row of its own that is wanted. */
+  isIdentified(cidr: string): boolean {
+    return this.#addresses.has(cidr);
+  }
+
+  /** Rows that are not as the matrix says, for want of numbers. */
+  get starved(): number {
+    return this.#addresses.starved.size + this.#starved.size;
+  }
+
+  *#announce({ identities, relations }: DirectionRows, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
+    const names: Record<NumberKind, Set<Owner>> = { class: new Set(), coarse: new Set(), fine: new Set(), decision: new Set() };
+    for (const subject of subjects) names.class.add(this.names.class(subject));
+    for (const cidr of keys.identities) {
+      const { coarse, fine } = identities.get(cidr) ?? {};
+      if (coarse) names.coarse.add(this.names.coarse(coarse));
+      if (fine) names.fine.add(this.names.fine(fine));
+      yield;
+    }
+    for (const key of keys.relations) {
+      const decision = relations.get(key);
+      if (decision && decision.ranges.length > 0) names.decision.add(this.names.decision(decision));
+      yield;
+    }
+    for (const kind of numberKinds) this.numbers[kind].announce(names[kind]);
+  }
+
+  /** @returns the class that it was of, to be left */
+  #enter(pod: string, subject: SubjectClass | undefined): readonly SubjectClass[] {
+    const before = this.#subjects.get(pod);
+    const left = before ? [before] : [];
+    if (!subject) {
+      this.#subjects.delete(pod);
+      return left;
+    }
+    this.#subjects.set(pod, subject);
+    this.#use(subject);
+    return left;
+  }
+
+  #use(subject: SubjectClass): void {
+    const known = this.#classes.get(subject.id);
+    if (known) known.pods++;
+    else this.#classes.set(subject.id, { subject, pods: 1 });
+    this.contents.acquire('class', subject);
+  }
+
+  #leave(subject: SubjectClass): void {
+    this.contents.release('class', subject);
+    const known = this.#classes.get(subject.id);
+    if (known && --known.pods === 0) this.#classes.delete(subject.id);
+  }
+
+  #enterIdentity({ coarse, fine }: PeerIdentity) {
+    return { coarse: this.#enterPeers('coarse', coarse), fine: this.#enterPeers('fine', fine) };
+  }
+
+  #enterPeers(kind: 'coarse' | 'fine', peers: PeerClass): number | undefined {
+    const held = this.#peers.get(peers.id);
+    if (held) held.uses++;
+    else this.#peers.set(peers.id, { peers, uses: 1 });
+    return this.contents.acquire(kind, peers);
+  }
+
+  #leavePeers({ coarse, fine }: PeerIdentity): void {
+    for (const [kind, peers] of [['coarse', coarse] as const, ['fine', fine] as const]) {
+      const held = this.#peers.get(peers.id);
+      if (held && --held.uses === 0) this.#peers.delete(peers.id);
+      this.contents.release(kind, peers);
+    }
+  }
+
+  /** @returns the decision that it led to, to be released */
+  #forgetRelation(key: string): readonly Owner[] {
+    const written = this.#relations.get(key);
+    if (!written) return [];
+    this.#relations.delete(key);
+    const uses = (this.#relationUses.get(written.owner) ?? 1) - 1;
+    if (uses > 0) this.#relationUses.set(written.owner, uses);
+    else {
+      this.#relationUses.delete(written.owner);
+      this.#wanted.set(written.owner, []);
+    }
+    return written.decision === undefined ? [] : [written.decision];
+  }
+
+  #relate(key: string, decision: PolicyDecision | undefined, isPassing = false): void {
+    this.#starved.delete(key);
+    const { subject, peers } = (decision && this.#contentsOf(key, isPassing)) ?? {};
+    if (!decision || !subject || !peers) return;
+    const numbers = this.#numbersOf(subject, peers);
+    const decided = numbers && this.#decide(decision);
+    if (!numbers || decided === undefined) {
+      this.#starved.add(key);
+      return;
+    }
+    const outcome = typeof decided === 'string' ? decision.otherwise : undefined;
+    const owner = this.#ownerOf(subject, Object.values(numbers), isPassing ? 'passing' : outcome);
+    const says = outcome ? { outcome: this.names.outcome(outcome) } : { decision: this.names.decision(decision) };
+    this.#relations.set(key, { owner, ...says });
+    this.#relationUses.set(owner, (this.#relationUses.get(owner) ?? 0) + 1);
+    this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided)]);
+  }
+
+  #ownerOf(subject: SubjectClass, numbers: readonly number[], of: PolicyOutcome | 'passing' | undefined): Owner {
+    if (numbers.length === 1) return this.names.class(subject);
+    return of === 'passing' ? this.names.passing(numbers) : this.names.relation(numbers, of);
+  }
+
+  /**
+   * @returns undefined if no pod or no address has a class that the key of a passing row names: an earlier agent's rows are told by such ones, too
+   * @throws SeineError `INVARIANT` if that is so of any other key: a matrix has none
+   */
+  #contentsOf(key: string, isPassing: boolean): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } | undefined {
+    const [id = 0, ...peerIds] = key.split(' ').map(Number);
+    const subject = this.#classes.get(id)?.subject;
+    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeer.id ? noPeer : []));
+    if (subject && peers.length === peerIds.length) return { subject, peers };
+    if (isPassing) return undefined;
+    throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
+  }
+
+  #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
+    const numbers = {
+      subject: this.contents.numberOf('class', subject),
+      ...(coarse && { coarse: this.contents.numberOf('coarse', coarse) }),
+      ...(fine && { fine: this.contents.numberOf('fine', fine) }),
+    };
+    return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
+  }
+
+  #decide(decision: PolicyDecision): 'allow' | 'deny' | { readonly decision: number } | undefined {
+    const left = this.contents.leftNumberOf(decision);
+    if (left === undefined && decision.ranges.length === 0) return decision.otherwise.verdict;
+    const number = left ?? this.#decisions.acquire(decision);
+    return number === undefined ? undefined : { decision: number };
+  }
+
+  /** What says which number stands for what: it comes and goes with the number. */
+  *#dictionaries(edited: Set<Owner>): Steps {
+    for (const kind of ['coarse', 'fine'] as const) {
+      const { began, ended } = this.numbers[kind].takeChanges();
+      for (const name of ended) {
+        this.#wanted.set(name, []);
+        yield;
+      }
+      for (const name of began) {
+        this.#wanted.set(name, [dictionaryFlow(this.#tables, kind, this.numbers[kind].numberOf(name) ?? 0)]);
+        yield;
+      }
+    }
+    this.numbers.class.takeChanges();
+    yield* this.#decisions.settle(this.#wanted, edited);
+  }
+}
+
+interface RelationNumbers {
+  readonly subject: number;
+  readonly coarse?: number;
+  readonly fine?: number;
+}
+
+function union(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {
+  return b.size === 0 ? a : new Set([...a, ...b]);
+}

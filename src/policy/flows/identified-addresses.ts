@@ -1,0 +1,72 @@
+import { addressBits, type Family, parseCidr } from '../../base/net/ip.ts';
+import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { Flow } from '../../dataplane/pipeline/flow.ts';
+import type { NumberedRow } from '../../dataplane/pipeline/flow-pattern.ts';
+import type { PeerIdentity, PolicyDirection } from '../matrix/matrix.ts';
+import { addressRow, longestFirst } from './address-rows.ts';
+import type { ContentNames } from './content.ts';
+import { HeldIdentities } from './installed-identities.ts';
+import type { IdentityNumbers } from './rows.ts';
+
+type AddressOwners = Map<Owner, NumberedRow | readonly Flow[]>;
+
+interface IdentifiedAddressesOptions {
+  readonly direction: PolicyDirection;
+  readonly names: Pick<ContentNames, 'address'>;
+  readonly families: readonly Family[];
+  /** One use more of both parts. A part that is undefined has no number. */
+  readonly enter: (identity: PeerIdentity) => { readonly [P in keyof IdentityNumbers]: number | undefined };
+}
+
+const inNoTerm: IdentityNumbers = { coarse: 0, fine: 0 };
+
+/** Which network has which identity, and the rows that say so. */
+export class IdentifiedAddresses {
+  readonly #options: IdentifiedAddressesOptions;
+  readonly held = new HeldIdentities();
+  readonly #identities = new Map<string, PeerIdentity>();
+  /** They have no identity on the bridge, for want of a number. */
+  readonly starved = new Set<string>();
+  #addresses: AddressOwners = new Map();
+  #networks: AddressOwners = new Map();
+
+  constructor(options: IdentifiedAddressesOptions) {
+    this.#options = options;
+  }
+
+  has(cidr: string): boolean {
+    return this.#identities.has(cidr);
+  }
+
+  /** @returns the identity that it had, to be left */
+  identify(cidr: string, identity: PeerIdentity | undefined): readonly PeerIdentity[] {
+    const { direction, names, families, enter } = this.#options;
+    const before = this.#identities.get(cidr);
+    const left = before ? [before] : [];
+    this.starved.delete(cidr);
+    const network = parseCidr(cidr);
+    const owner = names.address(cidr);
+    const wanted = network.prefixLength === addressBits(network.family) ? this.#addresses : this.#networks;
+    const isWanted = identity !== undefined && families.includes(network.family);
+    this.held.note(network, before, isWanted ? identity : undefined);
+    if (!isWanted) {
+      if (this.#identities.delete(cidr)) wanted.set(owner, []);
+      return left;
+    }
+    this.#identities.set(cidr, identity);
+    const { coarse, fine } = enter(identity);
+    const isStarved = coarse === undefined || fine === undefined;
+    if (isStarved) this.starved.add(cidr);
+    // Half an identity may be allowed what the whole is not, while it stands for two.
+    wanted.set(owner, addressRow(direction, network, isStarved ? inNoTerm : { coarse, fine }));
+    return left;
+  }
+
+  /** What owners want that want something else than before: an empty list is nothing any more. Networks are for many addresses, each of which may be an exception of one. */
+  takeWanted(): { readonly addresses: AddressOwners; readonly networks: ReadonlyMap<Owner, NumberedRow | readonly Flow[]> } {
+    const [addresses, networks] = [this.#addresses, longestFirst(this.#networks)];
+    this.#addresses = new Map();
+    this.#networks = new Map();
+    return { addresses, networks };
+  }
+}

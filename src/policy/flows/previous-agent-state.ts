@@ -1,0 +1,203 @@
+import { type Steps, tinyWork } from '../../base/async/steps.ts';
+import { parseCidr } from '../../base/net/ip.ts';
+import type { PolicyChange } from '../engine/policy-engine.ts';
+import {
+  type MatrixSubject,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  policyDirections,
+} from '../matrix/matrix.ts';
+import type { DirectionFlows } from './direction-flows.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
+import type { LeftMatrix } from './inherited-rows.ts';
+import { HeldIdentities } from './installed-identities.ts';
+import { identityWithin, lengthsOf } from './transition.ts';
+
+type ByDirection<T> = Readonly<Record<PolicyDirection, T>>;
+
+/** What is known of pods and addresses beside the matrix. */
+export interface Surroundings {
+  /** OpenFlow port of a local pod that is still led as it was when the agent began; undefined: it is not. */
+  readonly adoptedAt: (pod: string) => number | undefined;
+  /** Whether all pods and nodes of the cluster are known as of now: an address that the matrix does not have is nobody's. */
+  readonly areAddressesKnown: () => boolean;
+}
+
+/** What holds before a round, and how many addresses have each identity. */
+export interface HeldBefore {
+  readonly matrix: MatrixBefore;
+  readonly held: ByDirection<Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>>;
+}
+
+/** The same of one direction. */
+interface PartBefore {
+  readonly rows: RowsBefore;
+  readonly held: HeldBefore['held'][PolicyDirection];
+}
+
+/**
+ * What an earlier agent has left in force, until the bridge is swept. A round that leads pods away from that is a transition from it: it knows the rows, and not what they
+ * are for. Addresses that the cluster does not have any more keep a row until then, which says what their network is.
+ */
+export class Predecessor {
+  readonly #directions: ByDirection<DirectionFlows>;
+  readonly #nextId: () => number;
+  readonly #lingering: ByDirection<Set<string>> = { ingress: new Set(), egress: new Set() };
+  /** They lose their row in the next round. */
+  readonly #released: ByDirection<Set<string>> = { ingress: new Set(), egress: new Set() };
+
+  constructor(directions: ByDirection<DirectionFlows>, nextId: () => number) {
+    this.#directions = directions;
+    this.#nextId = nextId;
+  }
+
+  /** Pods that are led elsewhere by a round, of those that are led. */
+  movedPods(before: PolicyMatrix, after: PolicyMatrix, pods: Iterable<string>, adoptedAt: Surroundings['adoptedAt']): ReadonlySet<string> {
+    const moved = new Set<string>();
+    for (const pod of pods) {
+      const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
+      if (!will) continue;
+      const ofPort = was || !this.#isLeft ? undefined : adoptedAt(pod);
+      const isMoved = was
+        ? policyDirections.some((direction) => was[direction] !== will[direction])
+        : ofPort !== undefined && this.#isLedElsewhere(ofPort, will);
+      if (isMoved) moved.add(pod);
+    }
+    return moved;
+  }
+
+  get #isLeft(): boolean {
+    return policyDirections.some((direction) => !this.#directions[direction].left.isEmpty);
+  }
+
+  #isLedElsewhere(ofPort: number, will: MatrixSubject): boolean {
+    return policyDirections.some((direction) => {
+      const { left, contents } = this.#directions[direction];
+      const [number, subject] = [left.classNumberAt(ofPort), will[direction]];
+      if (!subject) return number !== undefined;
+      return number === undefined || number !== contents.lent.class.heldNumberOf(contents.names.class(subject));
+    });
+  }
+
+  /** What holds on the bridge: what the last round has made, and behind it what was there before. Addresses that are nobody's are looked after from now on. */
+  *seen(before: PolicyMatrix, after: PolicyMatrix, { adoptedAt, areAddressesKnown }: Surroundings): Steps<HeldBefore> {
+    const { ingress, egress } = this.#directions;
+    if (!this.#isLeft) return { matrix: before, held: { ingress: ingress.held, egress: egress.held } };
+    const left = {
+      ingress: yield* ingress.left.read([after, before], this.#nextId),
+      egress: yield* egress.left.read([after, before], this.#nextId),
+    };
+    const areKnown = areAddressesKnown();
+    const parts = {
+      ingress: yield* this.#partOf('ingress', before, after, left.ingress, areKnown),
+      egress: yield* this.#partOf('egress', before, after, left.egress, areKnown),
+    };
+    const leftSubject = (pod: string): MatrixSubject | undefined => {
+      const ofPort = adoptedAt(pod);
+      if (ofPort === undefined) return undefined;
+      const [into, out] = [left.ingress.classes.get(ofPort), left.egress.classes.get(ofPort)];
+      return { addresses: [], ...(into && { ingress: into }), ...(out && { egress: out }) };
+    };
+    return {
+      matrix: {
+        subjects: { get: (pod) => before.subjects.get(pod) ?? leftSubject(pod) },
+        ingress: parts.ingress.rows,
+        egress: parts.egress.rows,
+      },
+      held: { ingress: parts.ingress.held, egress: parts.egress.held },
+    };
+  }
+
+  *#partOf(direction: PolicyDirection, before: PolicyMatrix, after: PolicyMatrix, left: LeftMatrix, areKnown: boolean): Steps<PartBefore> {
+    const flows = this.#directions[direction];
+    const held = new HeldIdentities();
+    const identities = new Map<string, PeerIdentity>();
+    let work = 0;
+    for (const [cidr, identity] of left.identities) {
+      if (++work % tinyWork === 0) yield;
+      if (flows.isIdentified(cidr)) continue;
+      identities.set(cidr, identity);
+      held.note(parseCidr(cidr), undefined, identity);
+      if (areKnown && !after[direction].identities.has(cidr)) this.#lingering[direction].add(cidr);
+    }
+    const rows: RowsBefore = {
+      identities: { get: (cidr) => before[direction].identities.get(cidr) ?? identities.get(cidr) },
+      relations: new Layers(before[direction].relations, left.relations),
+    };
+    return {
+      rows,
+      held: {
+        holdersOf: (identity: PeerIdentity) => flows.held.holdersOf(identity) + held.holdersOf(identity),
+        prefixLengths: () => [...flows.held.prefixLengths(), ...held.prefixLengths()],
+      },
+    };
+  }
+
+  /** With rows for addresses that are nobody's. */
+  withLingering<M extends FlowsMatrix | MatrixAfter>(
+    matrix: M,
+    change: PolicyChange,
+  ): { readonly matrix: M; readonly change: PolicyChange } {
+    const sizes = policyDirections.map((direction) => this.#lingering[direction].size + this.#released[direction].size);
+    if (sizes.every((size) => size === 0)) return { matrix, change };
+    return {
+      matrix: {
+        ...matrix,
+        ingress: this.#rowsOf('ingress', matrix.ingress, change),
+        egress: this.#rowsOf('egress', matrix.egress, change),
+      },
+      change: { subjects: change.subjects, ingress: this.#keysOf('ingress', change), egress: this.#keysOf('egress', change) },
+    };
+  }
+
+  #rowsOf<R extends DirectionRows>(direction: PolicyDirection, rows: R, change: PolicyChange): R {
+    const lingering = this.#lingering[direction];
+    const lengths = lengthsOf(this.#directions[direction].held.prefixLengths(), change[direction].identities);
+    const identities: RowsByKey<PeerIdentity> = {
+      get: (cidr) => rows.identities.get(cidr) ?? (lingering.has(cidr) ? identityWithin(cidr, rows.identities, lengths) : undefined),
+    };
+    return { ...rows, identities };
+  }
+
+  #keysOf(direction: PolicyDirection, change: PolicyChange): DirectionKeys {
+    const { identities, relations } = change[direction];
+    return { identities: new Set([...identities, ...this.#lingering[direction], ...this.#released[direction]]), relations };
+  }
+
+  /** A round has taken what was released. */
+  released(): void {
+    for (const direction of policyDirections) this.#released[direction].clear();
+  }
+
+  /** The bridge is rid of what was left. @returns whether there are rows for addresses that are nobody's, which the next round takes away */
+  swept(): boolean {
+    for (const direction of policyDirections) {
+      this.#directions[direction].left.clear();
+      for (const cidr of this.#lingering[direction]) this.#released[direction].add(cidr);
+      this.#lingering[direction].clear();
+    }
+    return policyDirections.some((direction) => this.#released[direction].size > 0);
+  }
+}
+
+/** Rows behind others. */
+class Layers implements RowsByKey<PolicyDecision>, Iterable<readonly [string, PolicyDecision]> {
+  readonly #first: ReadonlyMap<string, PolicyDecision>;
+  readonly #then: ReadonlyMap<string, PolicyDecision>;
+
+  constructor(first: ReadonlyMap<string, PolicyDecision>, then: ReadonlyMap<string, PolicyDecision>) {
+    this.#first = first;
+    this.#then = then;
+  }
+
+  get(key: string): PolicyDecision | undefined {
+    return this.#first.get(key) ?? this.#then.get(key);
+  }
+
+  *[Symbol.iterator](): Generator<readonly [string, PolicyDecision]> {
+    yield* this.#first;
+    for (const row of this.#then) if (!this.#first.has(row[0])) yield row;
+  }
+}

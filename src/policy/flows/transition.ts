@@ -1,0 +1,373 @@
+import { type Steps, tinyWork } from '../../base/async/steps.ts';
+import { cidrOf, parseCidr } from '../../base/net/ip.ts';
+import {
+  classIdOf,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  relationKey,
+  relationKeyOf,
+  type SubjectClass,
+} from '../matrix/matrix.ts';
+import type { DirectionKeys, DirectionRows, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
+import { type HeldIdentities, identityText, noPeer } from './installed-identities.ts';
+
+/**
+ * What holds while pods are led from the classes of a round to those of the next one, where that gives addresses other identities as well. Each identity that an
+ * address has meanwhile stands for two: under a class that pods leave it says what it said before, under all others what it is going to say.
+ */
+export interface DirectionTransition extends DirectionRows {
+  /** Classes that are used until then whether or not pods are of them: former ones that the next round does not have, and those of which there are copies. */
+  readonly former: ReadonlySet<SubjectClass>;
+  /** Pods that are of the copy of a class, and of the class itself from then on. */
+  readonly copies: ReadonlyMap<string, SubjectClass>;
+  /** Identities that the next round has, and no address until then. */
+  readonly coming: readonly PeerIdentity[];
+  /** Addresses that have no row of their own any more, with what their network is: they keep a row while pods are of copies, as no row goes before those are led elsewhere. */
+  readonly lingering: ReadonlyMap<string, PeerIdentity>;
+  /** Relations that say of what they are told by what it does not say for itself. */
+  readonly passing: ReadonlySet<string>;
+  /** Rows that are others than before. */
+  readonly begin: DirectionKeys;
+  /** Rows that will be others once no pod is led to a former class. */
+  readonly end: DirectionKeys;
+}
+
+/** Of what there is for a transition alone, in a direction. */
+export interface TransitionBounds {
+  readonly identities: number;
+  readonly rows: number;
+}
+
+interface TransitionOptions {
+  readonly direction: PolicyDirection;
+  readonly before: MatrixBefore;
+  readonly after: MatrixAfter;
+  /** Local ones that have come, gone or changed. */
+  readonly pods: Iterable<string>;
+  readonly changed: DirectionKeys;
+  /** As of before. */
+  readonly held: Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>;
+  /** Whether the bridge cannot have the number of an identity, or of a class. */
+  readonly isFresh: (content: PeerIdentity | SubjectClass) => boolean;
+  /** Whether the row of an address is one of those that were made before: else it is an earlier agent's. */
+  readonly isIdentified: (cidr: string) => boolean;
+  /** So many identities may be made that no round has, and so many rows, about. What is beyond is in no term meanwhile: less is allowed, and never more. */
+  readonly most: TransitionBounds;
+  /** Names for them, each of which is asked for once. */
+  readonly nextId: () => number;
+  /** So many numbers of classes are free. */
+  readonly freeClasses: number;
+}
+
+/** @returns undefined where nothing stands between: no pod leaves a class, or no address gets another identity */
+export function* transitionOf(options: TransitionOptions): Steps<DirectionTransition | undefined> {
+  const classes = movedClasses(options);
+  if (classes.left.size === 0 || options.changed.identities.size === 0) return undefined;
+  const middle = new Middle(options, classes);
+  const moves = yield* identityMoves(options);
+  const arrivals = Map.groupBy(moves, ({ will }) => identityText(will));
+  for (const move of moves) {
+    middle.place(move, {
+      isOnly: arrivals.get(identityText(move.will))?.length === 1,
+      isLeft: !arrivals.has(identityText(move.was)),
+    });
+    yield;
+  }
+  if (middle.isTrivial) return undefined;
+  yield* middle.copyContested();
+  return yield* middle.rows();
+}
+
+interface MovedClasses {
+  /** Pods leave them. */
+  readonly left: ReadonlySet<SubjectClass>;
+  /** Pods come to them, and they were there before. */
+  readonly joined: ReadonlySet<SubjectClass>;
+  readonly added: ReadonlySet<SubjectClass>;
+}
+
+function movedClasses({ direction, before, after, pods }: TransitionOptions): MovedClasses {
+  const [left, joined, added] = [new Set<SubjectClass>(), new Set<SubjectClass>(), new Set<SubjectClass>()];
+  for (const pod of pods) {
+    const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
+    const [from, to] = [was?.[direction], will?.[direction]];
+    if (from === to) continue;
+    if (from && will) left.add(from);
+    if (to) (has(before[direction], to) ? joined : added).add(to);
+  }
+  return { left, joined, added };
+}
+
+/** Addresses that go from one identity to another one. */
+interface IdentityMove {
+  readonly was: PeerIdentity;
+  readonly will: PeerIdentity;
+  readonly cidrs: string[];
+  /** Whether each of these had a row of its own. */
+  areHolders: boolean;
+}
+
+function* identityMoves({ direction, before, after, changed, held }: TransitionOptions): Steps<readonly IdentityMove[]> {
+  const moves = new Map<string, IdentityMove>();
+  const longestFirst = lengthsOf(held.prefixLengths(), changed.identities);
+  let work = 0;
+  for (const cidr of changed.identities) {
+    if (++work % tinyWork === 0) yield;
+    const own = before[direction].identities.get(cidr);
+    const was = own ?? identityWithin(cidr, before[direction].identities, longestFirst);
+    const will = after[direction].identities.get(cidr) ?? identityWithin(cidr, after[direction].identities, longestFirst);
+    const key = `${identityText(was)} ${identityText(will)}`;
+    const move = moves.get(key) ?? { was, will, cidrs: [], areHolders: true };
+    moves.set(key, move);
+    move.cidrs.push(cidr);
+    if (!own) move.areHolders = false;
+  }
+  return [...moves.values()];
+}
+
+/** Lengths of prefixes that there are, and that these have; longest first. */
+export function lengthsOf(held: Iterable<number>, cidrs: Iterable<string>): readonly number[] {
+  const lengths = new Set(held);
+  for (const cidr of cidrs) lengths.add(Number(cidr.slice(cidr.indexOf('/') + 1)));
+  return [...lengths].sort((a, b) => b - a);
+}
+
+/** What a network has that has no row of its own. */
+export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirst: readonly number[]): PeerIdentity {
+  const { network, prefixLength } = parseCidr(text);
+  for (const length of longestFirst) {
+    const found = length < prefixLength ? rows.get(cidrOf(network, length).text) : undefined;
+    if (found) return found;
+  }
+  return nobody;
+}
+
+const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
+
+/** A class of which one identity has to be told two things: one to pods that leave the class, and the other to those that come to it. */
+interface Contest {
+  readonly subject: SubjectClass;
+  readonly between: PeerIdentity;
+}
+
+/** Makes the rows of a transition, one move of addresses after another. */
+class Middle {
+  readonly #options: TransitionOptions;
+  readonly #classes: MovedClasses;
+  readonly #before: RowsBefore;
+  readonly #after: RowsBefore;
+  /** By address, where it is not yet what it will be. */
+  readonly #identities = new Map<string, PeerIdentity>();
+  /** Those of them that are what they were. */
+  readonly #staying = new Set<string>();
+  readonly #relations = new Map<string, PolicyDecision>();
+  readonly #coming: PeerIdentity[] = [];
+  readonly #contests: Contest[] = [];
+  /** Identities that stand for two, with what they are going to be. */
+  readonly #between: { readonly between: PeerIdentity; readonly will: PeerIdentity }[] = [];
+  readonly #copies = new Map<SubjectClass, SubjectClass>();
+  /** Addresses that will have no row of their own, with what they will be. */
+  readonly #rowless = new Map<string, PeerIdentity>();
+
+  constructor(options: TransitionOptions, classes: MovedClasses) {
+    this.#options = options;
+    this.#classes = classes;
+    this.#before = options.before[options.direction];
+    this.#after = options.after[options.direction];
+  }
+
+  get isTrivial(): boolean {
+    return this.#identities.size === 0 && this.#relations.size === 0;
+  }
+
+  /** @param isOnly whether all that come to have the next identity come from one @param isLeft whether none comes to have the former one */
+  place(move: IdentityMove, { isOnly, isLeft }: { readonly isOnly: boolean; readonly isLeft: boolean }): void {
+    const { was, will } = move;
+    if (identityText(was) === identityText(will) || this.#isSettled(move)) this.#putAt(move, will);
+    else if (isOnly && this.#mayArrive(move)) this.#arrive(move);
+    else if (isLeft && this.#mayStay(move)) this.#stay(move);
+    else if (this.#mayStandBetween) this.#standBetween(move);
+    else this.#putAt(move, nobody);
+  }
+
+  /** Under each class that pods leave the next identity says what the former one said. */
+  #isSettled({ was, will }: IdentityMove): boolean {
+    const { held, isFresh } = this.#options;
+    const isKnown = identityText(will) === identityText(nobody) || held.holdersOf(will) > 0 || isFresh(will);
+    return isKnown && [...this.#classes.left].every((each) => this.#goesOnSaying(each, was, will));
+  }
+
+  #goesOnSaying(subject: SubjectClass, was: PeerIdentity, will: PeerIdentity): boolean {
+    return decisionAt(has(this.#after, subject) ? this.#after : this.#before, subject, will) === decisionAt(this.#before, subject, was);
+  }
+
+  /** Nobody has the next identity yet: under classes that go its rows may say anything. */
+  #mayArrive({ was, will }: IdentityMove): boolean {
+    const staying = [...this.#classes.left].filter((each) => has(this.#after, each));
+    return this.#options.isFresh(will) && staying.every((each) => this.#goesOnSaying(each, was, will));
+  }
+
+  #arrive(move: IdentityMove): void {
+    for (const subject of this.#classes.left)
+      if (!has(this.#after, subject)) this.#relate(subject, move.will, decisionAt(this.#before, subject, move.was));
+    this.#putAt(move, move.will);
+  }
+
+  /** All that have the former identity come to have one other: under classes that are new its rows may say anything. */
+  #mayStay({ was, will, cidrs, areHolders }: IdentityMove): boolean {
+    if (!areHolders || this.#options.held.holdersOf(was) !== cidrs.length) return false;
+    return [...this.#classes.joined].every((each) => decisionAt(this.#before, each, was) === decisionAt(this.#after, each, will));
+  }
+
+  #stay({ was, will, cidrs }: IdentityMove): void {
+    this.#coming.push(will);
+    for (const subject of this.#classes.added) this.#relate(subject, was, decisionAt(this.#after, subject, will));
+    for (const cidr of cidrs) {
+      this.#identities.set(cidr, was);
+      this.#staying.add(cidr);
+      if (!this.#after.identities.get(cidr)) this.#rowless.set(cidr, will);
+    }
+  }
+
+  get #mayStandBetween(): boolean {
+    const { identities, rows } = this.#options.most;
+    return this.#between.length < identities && this.#relations.size < rows;
+  }
+
+  /** An identity that stands for both. */
+  #standBetween(move: IdentityMove): void {
+    const { was, will } = move;
+    const terms = [...was.coarse.terms, '', ...was.fine.terms, '', ...will.coarse.terms, '', ...will.fine.terms];
+    const between = this.#fresh((id): PeerIdentity => ({ coarse: will.coarse, fine: { id, terms: [`between ${id}`, ...terms] } }));
+    this.#between.push({ between, will });
+    for (const subject of this.#classes.left) {
+      const former = decisionAt(this.#before, subject, was);
+      this.#relate(subject, between, former);
+      if (this.#classes.joined.has(subject) && former !== decisionAt(this.#after, subject, will)) this.#contests.push({ subject, between });
+    }
+    for (const subject of this.#classesAfter()) if (!this.#classes.left.has(subject)) this.#relateNext(subject, between, will);
+    this.#putAt(move, between);
+  }
+
+  /** One that no earlier agent can have made. */
+  #fresh<C extends PeerIdentity | SubjectClass>(make: (id: number) => C): C {
+    for (;;) {
+      const made = make(this.#options.nextId());
+      if (this.#options.isFresh('coarse' in made ? { coarse: noPeer, fine: made.fine } : made)) return made;
+    }
+  }
+
+  /** Without a row for exactly this identity its coarse part says it, which is the same in both. */
+  #relateNext(subject: SubjectClass, between: PeerIdentity, will: PeerIdentity, as = subject): void {
+    if (will.fine.id !== noPeer.id) this.#relate(as, between, this.#after.relations.get(relationKey(subject, will.coarse, will.fine)));
+  }
+
+  /**
+   * Pods that come to a contested class are led to a copy of it meanwhile, which says what will be. Where there is no room for copies, everybody's is right for those that
+   * leave and for those that come.
+   */
+  *copyContested(): Steps {
+    const contested = new Set(this.#contests.map(({ subject }) => subject));
+    if (contested.size === 0) return;
+    const rows = yield* this.#rowsOf(contested);
+    if (
+      contested.size + this.#classes.added.size > this.#options.freeClasses ||
+      this.#relations.size + rows.size > this.#options.most.rows
+    ) {
+      for (const { subject, between } of this.#contests) this.#relate(subject, between, decisionAt(this.#before, subject, nobody));
+      return;
+    }
+    const copies = new Map<number, SubjectClass>();
+    for (const subject of contested) {
+      const copy = this.#fresh((id): SubjectClass => ({ id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy }));
+      this.#copies.set(subject, copy);
+      copies.set(subject.id, copy);
+      for (const { between, will } of this.#between) this.#relateNext(subject, between, will, copy);
+    }
+    for (const [key, decision] of rows) {
+      const copy = copies.get(classIdOf(key));
+      if (copy) this.#relations.set(relationKeyOf(copy, key), decision);
+    }
+  }
+
+  /** What classes say of identities that stand for one alone, before and after. */
+  *#rowsOf(classes: ReadonlySet<SubjectClass>): Steps<ReadonlyMap<string, PolicyDecision>> {
+    const ids = new Set([...classes].map(({ id }) => id));
+    const rows = new Map<string, PolicyDecision>();
+    let work = 0;
+    for (const { relations } of [this.#before, this.#after])
+      for (const [key, decision] of relations) {
+        if (++work % tinyWork === 0) yield;
+        if (ids.has(classIdOf(key))) rows.set(key, decision);
+      }
+    return rows;
+  }
+
+  #classesAfter(): ReadonlySet<SubjectClass> {
+    const { after, direction } = this.#options;
+    return new Set([...after.subjects.values()].flatMap((subject) => subject[direction] ?? []));
+  }
+
+  #putAt({ will, cidrs }: IdentityMove, identity: PeerIdentity): void {
+    if (identity !== will) this.#coming.push(will);
+    for (const cidr of cidrs) {
+      const next = this.#after.identities.get(cidr);
+      if (!next) this.#rowless.set(cidr, will);
+      if (!next || identityText(next) !== identityText(identity)) this.#identities.set(cidr, identity);
+    }
+  }
+
+  /** A row of its own for exactly this identity, whatever its coarse part has. */
+  #relate(subject: SubjectClass, { coarse, fine }: PeerIdentity, decision: PolicyDecision | undefined): void {
+    if (decision) this.#relations.set(relationKey(subject, coarse, fine), decision);
+  }
+
+  *rows(): Steps<DirectionTransition> {
+    const { changed, isIdentified } = this.#options;
+    const [come, gone] = [new Set(this.#relations.keys()), new Set(this.#relations.keys())];
+    let work = 0;
+    for (const key of changed.relations) {
+      (this.#after.relations.get(key) ? come : gone).add(key);
+      if (++work % tinyWork === 0) yield;
+    }
+    const { identities, relations } = this.#after;
+    return {
+      identities: { get: (cidr) => this.#identities.get(cidr) ?? identities.get(cidr) },
+      relations: { get: (key) => this.#relations.get(key) ?? relations.get(key) },
+      former: new Set([...this.#classes.left].filter((each) => !has(this.#after, each) || this.#copies.has(each))),
+      copies: this.#copiesByPod(),
+      coming: this.#coming,
+      lingering: this.#copies.size > 0 ? this.#rowless : new Map(),
+      passing: new Set(this.#relations.keys()),
+      begin: {
+        identities: new Set([...changed.identities].filter((cidr) => !this.#staying.has(cidr) || !isIdentified(cidr))),
+        relations: come,
+      },
+      end: { identities: new Set(this.#identities.keys()), relations: gone },
+    };
+  }
+
+  #copiesByPod(): ReadonlyMap<string, SubjectClass> {
+    const { direction, before, after, pods } = this.#options;
+    const copies = new Map<string, SubjectClass>();
+    if (this.#copies.size === 0) return copies;
+    for (const pod of pods) {
+      const to = after.subjects.get(pod)?.[direction];
+      const copy = to && to !== before.subjects.get(pod)?.[direction] ? this.#copies.get(to) : undefined;
+      if (copy) copies.set(pod, copy);
+    }
+    return copies;
+  }
+}
+
+function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
+  return relations.get(relationKey(subject)) !== undefined;
+}
+
+function decisionAt({ relations }: DirectionRows, subject: SubjectClass, identity: PeerIdentity): PolicyDecision | undefined {
+  const { coarse, fine } = identity;
+  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for an identity that is coarse alone
+  const ofCoarse = coarse.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse));
+  return exact ?? ofCoarse ?? relations.get(relationKey(subject));
+}

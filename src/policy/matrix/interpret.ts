@@ -1,0 +1,80 @@
+import { addressBits, cidrOf, parseIp } from '../../base/net/ip.ts';
+import {
+  type DirectionMatrix,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  type PolicyOutcome,
+  relationKey,
+  type SubjectClass,
+} from './matrix.ts';
+
+/** The packet that opens a connection, at one of its ends. */
+export interface PolicyPacket {
+  readonly direction: PolicyDirection;
+  /** The local pod, `namespace/name`. */
+  readonly pod: string;
+  /** The other end's address, in any notation. */
+  readonly address: string;
+  /** `TCP`, `UDP` and `SCTP` have ports; anything else has none. */
+  readonly protocol: string;
+  /** Destination port. */
+  readonly port?: number;
+  /** The source address is this node's because its packet filter put it there: the sender is the world. */
+  readonly masqueraded?: boolean;
+}
+
+/** What the matrix says, and where: before any class was looked at, or by which outcome of a decision. */
+export type MatrixAnswer =
+  | { readonly verdict: 'allow'; readonly why: 'itself' | 'own node' | 'not isolated' }
+  | { readonly verdict: 'deny'; readonly why: 'closed' | 'no row' }
+  | (PolicyOutcome & { readonly why: 'decision' });
+
+/** Looks a packet up as the switch does: subject, peer, relation, decision; what is missing is a denial. Slow: it tries every prefix. */
+export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAnswer {
+  return answerOf(lookUp(matrix, packet), packet);
+}
+
+/** `interpret`, of what `lookUp` has found for the packet's two ends. */
+export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPacket, 'protocol' | 'port'>): MatrixAnswer {
+  return 'verdict' in found ? found : { ...outcomeOf(found, packet), why: 'decision' };
+}
+
+/** What holds for all ports of a packet's two ends: a verdict that no port changes, or the decision. */
+export function lookUp(
+  matrix: PolicyMatrix,
+  packet: Omit<PolicyPacket, 'protocol' | 'port'>,
+): Exclude<MatrixAnswer, { readonly why: 'decision' }> | PolicyDecision {
+  const subject = matrix.subjects.get(packet.pod);
+  if (!subject) return { verdict: 'deny', why: 'closed' };
+  const { text } = parseIp(packet.address);
+  if (subject.addresses.includes(text)) return { verdict: 'allow', why: 'itself' };
+  if (packet.direction === 'ingress' && matrix.ownNode.has(text) && !packet.masqueraded) return { verdict: 'allow', why: 'own node' };
+  const subjectClass = subject[packet.direction];
+  if (!subjectClass) return { verdict: 'allow', why: 'not isolated' };
+  const rows = matrix[packet.direction];
+  return relationOf(rows, subjectClass, identityOf(rows, packet.address)) ?? { verdict: 'deny', why: 'no row' };
+}
+
+function identityOf({ identities }: DirectionMatrix, address: string): PeerIdentity | undefined {
+  const ip = parseIp(address);
+  for (let length: number = addressBits(ip.family); length >= 0; length--) {
+    const identity = identities.get(cidrOf(ip, length).text);
+    if (identity) return identity;
+  }
+  return undefined;
+}
+
+function relationOf({ relations }: DirectionMatrix, subject: SubjectClass, identity: PeerIdentity | undefined): PolicyDecision | undefined {
+  if (!identity) return relations.get(relationKey(subject));
+  const { coarse, fine } = identity;
+  return (
+    relations.get(relationKey(subject, coarse, fine)) ?? relations.get(relationKey(subject, coarse)) ?? relations.get(relationKey(subject))
+  );
+}
+
+function outcomeOf({ ranges, otherwise }: PolicyDecision, { protocol, port }: Pick<PolicyPacket, 'protocol' | 'port'>): PolicyOutcome {
+  const range = ranges.find((each) => each.protocol === protocol && port !== undefined && port >= each.first && port <= each.last);
+  return range?.outcome ?? otherwise;
+}

@@ -1,0 +1,75 @@
+import { addressWords, isFamilyWord, type WordMatch, type Words } from './packet-words.ts';
+import type { ReadFlow, TableIndex } from './table-index.ts';
+
+/** Flows of one table that look at the same bits of the peer's address. */
+interface AddressShape {
+  /** With the family of addresses, where they ask for one. */
+  readonly looks: readonly WordMatch[];
+  readonly flows: Map<string, PeerFlow[]>;
+}
+
+interface PeerFlow {
+  readonly priority: number;
+  /** The same for flows that ask the same of all but the peer's address and do the same, and for no others. */
+  readonly content: number;
+  /** It asks for nothing but the peer's address: what is below it never sees that address. */
+  readonly isWhole: boolean;
+}
+
+/** Which addresses fare alike as the other end, whatever the pod: those of which the same flows of each table, in the same order, may be met. */
+export class Likeness {
+  readonly #tables: (readonly AddressShape[])[] = [];
+  readonly #contents = new Map<string, number>();
+  readonly #place: 'src' | 'dst';
+
+  /** @param place where the peer's address stands in the packet */
+  constructor(tables: Iterable<TableIndex>, place: 'src' | 'dst') {
+    this.#place = place;
+    for (const table of tables) {
+      const shapes = this.#shapesOf(table);
+      if (shapes.length > 0) this.#tables.push(shapes);
+    }
+  }
+
+  /** @param words of a packet that has the address @returns equal texts for addresses of one family that fare alike */
+  of(words: Words): string {
+    return this.#tables.map((shapes) => likenessIn(shapes, words)).join('|');
+  }
+
+  #shapesOf(table: TableIndex): readonly AddressShape[] {
+    const shapes = new Map<string, AddressShape>();
+    for (const flow of table.flows()) {
+      const looks = flow.condition.words.filter(({ word }) => addressWords[this.#place].has(word) || isFamilyWord(word));
+      if (looks.every(({ word }) => isFamilyWord(word))) continue;
+      const name = looks.map(({ word, mask }) => `${word}/${mask}`).join();
+      const shape = shapes.get(name) ?? { looks, flows: new Map<string, PeerFlow[]>() };
+      shapes.set(name, shape);
+      const key = looks.map(({ value }) => value).join();
+      const known = shape.flows.get(key) ?? [];
+      shape.flows.set(key, [...known, this.#peerFlow(flow)]);
+    }
+    return [...shapes.values()];
+  }
+
+  #peerFlow({ held, condition: { words, lane } }: ReadFlow): PeerFlow {
+    const others = words.filter(({ word }) => !addressWords[this.#place].has(word) && !isFamilyWord(word));
+    const asked = others.map(({ word, value, mask }) => `${word}=${value}/${mask}`);
+    const text = `${asked.join()} ${lane ? `${lane.protocol} ${lane.first} ${lane.last}` : ''} ${Buffer.from(held.instructions).toString('latin1')}`;
+    const content = this.#contents.get(text) ?? this.#contents.size;
+    this.#contents.set(text, content);
+    return { priority: held.priority, content, isWhole: others.length === 0 && lane === undefined };
+  }
+}
+
+function likenessIn(shapes: readonly AddressShape[], words: Words): string {
+  const found = shapes.flatMap(
+    ({ looks, flows }) => flows.get(looks.map(({ word, mask }) => ((words[word] ?? 0) & mask) >>> 0).join()) ?? [],
+  );
+  found.sort((a, b) => b.priority - a.priority || a.content - b.content);
+  const last = found.find(({ isWhole }) => isWhole)?.priority ?? Number.NEGATIVE_INFINITY;
+  // Flows that look at no address stand between them by priority, so it counts which there is.
+  return found
+    .filter(({ priority }) => priority >= last)
+    .map(({ priority, content }) => `${priority}:${content}`)
+    .join();
+}

@@ -1,0 +1,158 @@
+import { type Family, type Ip, ipToBytes } from '../../../base/net/ip.ts';
+import type { Mark } from '../../../dataplane/pipeline/registers.ts';
+import type { FieldName, Subfield } from '../../../openflow/match/fields.ts';
+import type { Match } from '../../../openflow/match/match.ts';
+import type { Lane, LaneProtocol } from './protocol-port-ranges.ts';
+
+/** A packet's fields, 32 bits each; protocol and port are not among them (`Lane`). */
+export type Words = Uint32Array;
+
+/** Where each field lies. Addresses of IPv4 are the last of their four words. */
+const places = { in_port: 0, eth_type: 1, ip_frag: 2, ct_state: 3, ct_mark: 4, src: 5, dst: 9, reg: 13 } as const;
+export const wordCount = 29;
+
+const isWordOf = (start: number): ReadonlySet<number> => new Set([start, start + 1, start + 2, start + 3]);
+/** The words of each end's address. */
+export const addressWords = { src: isWordOf(places.src), dst: isWordOf(places.dst) } as const;
+
+export function isFamilyWord(word: number): boolean {
+  return word === places.eth_type;
+}
+
+const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
+/** IANA protocol numbers; `other` is shown by GRE. */
+const protocols: Readonly<Record<number, LaneProtocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP', 1: 'ICMP', 58: 'ICMP', 47: 'other' };
+const portFields = { tcp_dst: 'TCP', udp_dst: 'UDP', sctp_dst: 'SCTP' } as const;
+const simpleFields: ReadonlySet<string> = new Set(['in_port', 'eth_type', 'ip_frag', 'ct_state', 'ct_mark']);
+
+export interface WordMatch {
+  readonly word: number;
+  readonly value: number;
+  readonly mask: number;
+}
+
+/** What a flow looks at. `lane` is absent where it looks at no protocol. */
+export interface FlowCondition {
+  readonly words: readonly WordMatch[];
+  readonly lane?: Lane;
+}
+
+/** @returns undefined if the match has a field, or a mask of ports, that this room cannot read */
+export function conditionOf(match: Match): FlowCondition | undefined {
+  const words: WordMatch[] = [];
+  let lane: Lane | undefined;
+  for (const [name, given] of Object.entries(match)) {
+    if (given === undefined) continue;
+    if (name === 'ip_proto' || name in portFields) {
+      const read = laneOf(match);
+      if (!read) return undefined;
+      lane = read;
+      continue;
+    }
+    const read = wordsOf(name, given);
+    if (!read) return undefined;
+    words.push(...read);
+  }
+  words.sort((a, b) => a.word - b.word);
+  return lane ? { words, lane } : { words };
+}
+
+function laneOf(match: Match): Lane | undefined {
+  const protocol = typeof match.ip_proto === 'number' ? protocols[match.ip_proto] : undefined;
+  if (!protocol) return undefined;
+  const asked = (Object.keys(portFields) as (keyof typeof portFields)[]).filter((field) => match[field] !== undefined);
+  const [field] = asked;
+  if (!field) return { protocol, first: 0, last: 65_535 };
+  const given = match[field];
+  if (asked.length > 1 || portFields[field] !== protocol || given === undefined) return undefined;
+  const { value, mask } = typeof given === 'number' ? { value: given, mask: 0xffff } : given;
+  const rest = ~mask & 0xffff;
+  // A range is a mask whose free bits are the lowest.
+  return (rest & (rest + 1)) === 0 ? { protocol, first: value & mask, last: (value & mask) | rest } : undefined;
+}
+
+type GivenValue = NonNullable<Match[keyof Match]>;
+
+function wordsOf(name: string, given: GivenValue): readonly WordMatch[] | undefined {
+  const word = wordOf(name);
+  if (given instanceof Uint8Array) return undefined;
+  if (typeof given === 'number') return word === undefined ? undefined : [{ word, value: given >>> 0, mask: 0xffff_ffff }];
+  if (typeof given === 'bigint') return wide(name, given, (1n << 128n) - 1n);
+  if (typeof given.value === 'bigint' && typeof given.mask === 'bigint') return wide(name, given.value, given.mask);
+  if (typeof given.value !== 'number' || typeof given.mask !== 'number' || word === undefined) return undefined;
+  return given.mask === 0 ? [] : [{ word, value: (given.value & given.mask) >>> 0, mask: given.mask >>> 0 }];
+}
+
+function wide(name: string, value: bigint, mask: bigint): readonly WordMatch[] | undefined {
+  const start = name === 'ipv6_src' ? places.src : name === 'ipv6_dst' ? places.dst : undefined;
+  if (start === undefined) return undefined;
+  return [0, 1, 2, 3]
+    .map((at) => {
+      const part = (all: bigint): number => Number((all >> BigInt(96 - 32 * at)) & 0xffff_ffffn);
+      return { word: start + at, value: part(value & mask), mask: part(mask) };
+    })
+    .filter((each) => each.mask !== 0);
+}
+
+function wordOf(name: string): number | undefined {
+  if (name === 'ip_src') return places.src + 3;
+  if (name === 'ip_dst') return places.dst + 3;
+  if (simpleFields.has(name)) return places[name as 'in_port'];
+  const register = /^reg(\d+)$/.exec(name);
+  return register ? places.reg + Number(register[1]) : undefined;
+}
+
+/** The register that an action writes. @returns undefined for what is no register */
+export function registerWord(field: FieldName): number | undefined {
+  return field.startsWith('reg') ? wordOf(field) : undefined;
+}
+
+export function write(words: Words, word: number, value: number, mask: number): void {
+  words[word] = (((words[word] ?? 0) & ~mask) | (value & mask)) >>> 0;
+}
+
+export function maskOf({ offset, bits }: Subfield): number {
+  return (bits === 32 ? 0xffff_ffff : ((1 << bits) - 1) << offset) >>> 0;
+}
+
+export function writeMark(words: Words, mark: Mark): void {
+  write(words, places.reg + mark.reg, mark.value, mark.mask);
+}
+
+/** Whether the register has the mark's value. */
+export function hasMark(words: Words, mark: Mark): boolean {
+  return ((words[places.reg + mark.reg] ?? 0) & mark.mask) >>> 0 === mark.value;
+}
+
+/** ovs-fields(7) "ct_state": new, tracked. */
+const OPENING = 0x21;
+
+interface PacketFields {
+  readonly inPort: number;
+  readonly source: Ip;
+  readonly destination: Ip;
+  /** Value of the connection's mark. */
+  readonly ctMark: number;
+}
+
+/** The first packet of a connection, before any register is loaded. */
+export function packetWords({ inPort, source, destination, ctMark }: PacketFields): Words {
+  const words = new Uint32Array(wordCount);
+  words[places.in_port] = inPort;
+  words[places.eth_type] = etherTypes[source.family];
+  words[places.ct_state] = OPENING;
+  words[places.ct_mark] = ctMark;
+  setAddress(words, places.src, source);
+  setAddress(words, places.dst, destination);
+  return words;
+}
+
+function setAddress(words: Words, start: number, ip: Ip): void {
+  if (ip.family === 'ipv4') {
+    words[start + 3] = Number(ip.value);
+    return;
+  }
+  const bytes = ipToBytes(ip);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  for (let at = 0; at < 4; at++) words[start + at] = view.getUint32(4 * at);
+}

@@ -1,0 +1,85 @@
+import type { Action } from '../../../openflow/actions/action.ts';
+import type { Instructions } from '../../../openflow/flows/instructions.ts';
+import { type FlowCondition, type WordMatch, type Words, wordCount } from './packet-words.ts';
+
+/** A flow as the switch has it: what a dump says of it. */
+export interface HeldFlow {
+  readonly table: number;
+  readonly priority: number;
+  readonly cookie: bigint;
+  readonly match: Uint8Array;
+  readonly instructions: Uint8Array;
+}
+
+export interface ReadFlow {
+  readonly held: HeldFlow;
+  readonly condition: FlowCondition;
+  readonly apply: readonly Action[];
+  readonly gotoTable?: number;
+  /** It has instructions beside these two. */
+  readonly hasMore: boolean;
+}
+
+export function readFlow(held: HeldFlow, condition: FlowCondition, { apply = [], gotoTable, ...more }: Instructions): ReadFlow {
+  const hasMore = Object.keys(more).length > 0;
+  return gotoTable === undefined ? { held, condition, apply, hasMore } : { held, condition, apply, gotoTable, hasMore };
+}
+
+/** Flows that look at the same bits of the same words, by what they ask them to be. */
+interface LookupShape {
+  readonly looks: readonly WordMatch[];
+  readonly flows: Map<string, ReadFlow[]>;
+}
+
+/** Finds the flows of one table whose words a packet has; what they ask of protocol and port is not looked at. */
+export class TableIndex {
+  readonly #shapes = new Map<string, LookupShape>();
+  /** Every bit that some flow looks at. */
+  readonly looksAt: Words = new Uint32Array(wordCount);
+
+  add(flow: ReadFlow): void {
+    const { words } = flow.condition;
+    const name = words.map(({ word, mask }) => `${word}/${mask}`).join();
+    const shape = this.#shapes.get(name) ?? { looks: words, flows: new Map<string, ReadFlow[]>() };
+    this.#shapes.set(name, shape);
+    for (const { word, mask } of words) this.looksAt[word] = ((this.looksAt[word] ?? 0) | mask) >>> 0;
+    const asked = new Uint32Array(wordCount);
+    for (const { word, value } of words) asked[word] = value;
+    const key = keyOf(asked, words);
+    const known = shape.flows.get(key);
+    if (known) known.push(flow);
+    else shape.flows.set(key, [flow]);
+  }
+
+  *flows(): Generator<ReadFlow> {
+    for (const { flows } of this.#shapes.values()) for (const sameKey of flows.values()) yield* sameKey;
+  }
+
+  /** Highest priority first. */
+  candidates(words: Words): readonly ReadFlow[] {
+    let found: ReadFlow[] | undefined;
+    for (const { looks, flows } of this.#shapes.values()) {
+      const hits = flows.get(keyOf(words, looks));
+      if (hits) found = found ? [...found, ...hits] : hits;
+    }
+    if (!found) return none;
+    return found.length > 1 ? found.toSorted((a, b) => b.held.priority - a.held.priority) : found;
+  }
+}
+
+const none: readonly ReadFlow[] = [];
+
+/** What of a packet is looked at, as a text: packets of equal texts fare alike. Two characters a word, for there are many packets. */
+export function keyOf(words: Words, looks: readonly Pick<WordMatch, 'word' | 'mask'>[]): string {
+  let key = '';
+  for (const { word, mask } of looks) {
+    const value = (words[word] ?? 0) & mask;
+    key += String.fromCharCode(value >>> 16, value & 0xffff);
+  }
+  return key;
+}
+
+/** The words that a mask has bits of. */
+export function looksOf(masks: Words): readonly Pick<WordMatch, 'word' | 'mask'>[] {
+  return [...masks].map((mask, word) => ({ word, mask })).filter(({ mask }) => mask !== 0);
+}

@@ -1,0 +1,314 @@
+import { parseCidr, parseIp } from '../../../base/net/ip.ts';
+import { serviceNextHop } from '../../../dataplane/pipeline/well-known.ts';
+import type { BridgePacket, PolicyBytes } from '../flow-reader/flow-reader.ts';
+import type { HeldFlow } from '../flow-reader/table-index.ts';
+import type { Walked } from '../flow-reader/walk.ts';
+import type { PolicyObjects } from '../reference/objects.ts';
+import { judge, whoHas } from '../reference/reference-verdict.ts';
+import { NarrowedObjects } from './narrowed-objects.ts';
+import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
+import { PeerSight } from './peer-visibility.ts';
+import { type PortBoundaries, portBoundaries, probedAddresses } from './probes.ts';
+import { withoutNetworks } from './without-networks.ts';
+
+/** A pod of this node whose flows are looked at. */
+export interface ProvenPod {
+  /** `namespace/name`. */
+  readonly pod: string;
+  readonly ofPort: number;
+  /** Its addresses, canonical. */
+  readonly addresses: readonly string[];
+  /** What its flows are to do. Absent: `policies`. */
+  readonly holds?: 'policies' | 'everything' | 'own node only';
+}
+
+interface ProofInput {
+  readonly objects: PolicyObjects;
+  /** The node that the flows are of. */
+  readonly nodeName: string;
+  /** What the node sends from and is reached at, beside what its Node says; and of that what it does not have. Absent: as its Node says. */
+  readonly ownAddresses?: ReadonlySet<string>;
+  readonly pods: readonly ProvenPod[];
+  readonly bytes: Pick<PolicyBytes, 'decide' | 'likenessOf'>;
+  /** Rules whose networks the node reports as denied, `namespace/name spec.ingress[2]`. Absent: none. */
+  readonly leftOutRules?: ReadonlySet<string>;
+  /** In audit packets pass that are denied: what was decided counts. */
+  readonly mode: 'enforce' | 'audit';
+}
+
+/** Where the flows on the bridge do not do what the policies say. */
+export interface ProofDifference {
+  readonly pod: string;
+  readonly direction: BridgePacket['direction'];
+  readonly peer: string;
+  /** How many more addresses are told apart from that one by nothing. */
+  readonly morePeers: number;
+  readonly protocol: string;
+  readonly first: number;
+  readonly last: number;
+  readonly bridge: 'allow' | 'deny' | 'closed' | 'unreadable';
+  readonly policies: 'allow' | 'deny';
+  /** Policies that isolate the pod, or the rules that allow: `namespace/name spec.ingress[2]`. */
+  readonly by: readonly string[];
+  /** Flows that decided, in the order of the packet's way. */
+  readonly flows: readonly HeldFlow[];
+}
+
+export interface ProofResult {
+  /** Local pod × direction × group of addresses × range of ports. */
+  readonly cells: number;
+  readonly allowed: number;
+  readonly denied: number;
+  /** Of `denied`: those of pods that nobody has decided about. */
+  readonly closed: number;
+  readonly differences: readonly ProofDifference[];
+  /** There are more than are listed. */
+  readonly differencesTotal: number;
+  /** Addresses that were looked at, and the most groups that a direction has of them. */
+  readonly addresses: number;
+  readonly groups: number;
+}
+
+const DIFFERENCES_MAX = 1_000;
+type PeerParty = ProbedEnd['party'];
+type EndVerdict = NonNullable<ReturnType<typeof judge>['ingress']>;
+
+/**
+ * Compares what the flows on a bridge do with what the policies say, in every case there is: each local pod × direction × address at which
+ * anything begins or ends × range of ports; addresses that nothing tells apart count as one.
+ *
+ * Yields to the caller after each pod and direction; the generator's result is the proof.
+ */
+export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
+  const { objects, pods, bytes, nodeName, ownAddresses } = input;
+  const namespaces = new Set(pods.map(({ pod }) => pod.split('/', 1)[0]));
+  const concerned = { ...objects, networkPolicies: objects.networkPolicies.filter(({ metadata }) => namespaces.has(metadata.namespace)) };
+  const known = new NarrowedObjects({
+    ...concerned,
+    networkPolicies: withoutNetworks(concerned.networkPolicies, input.leftOutRules ?? new Set()),
+  });
+  const partyOf = (address: string): ProbedEnd => ({ ip: parseIp(address), party: partyWith(input, known, address) });
+  const ends = probedAddresses(concerned, ownAddresses).map(partyOf);
+  const grouping = new PeerGroups(concerned.networkPolicies, nodeName);
+  const groups = {
+    ingress: grouping.of(
+      'ingress',
+      ends.filter((end) => isSource(input, end)),
+      bytes,
+    ),
+    egress: grouping.of('egress', ends, bytes),
+  };
+  const tally: Tally = {
+    ...nothing,
+    differences: [],
+    addresses: ends.length,
+    groups: Math.max(groups.ingress.length, groups.egress.length),
+  };
+  const sights = sightsOf(input, known, groups);
+  for (const { addresses, ...pod } of pods) {
+    const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known, boundaries: new Map() };
+    for (const direction of directions) {
+      compare(input, subject, direction, { groups: groups[direction], sights: sights(pod.pod.split('/', 1)[0] ?? '', direction) }, tally);
+      yield;
+    }
+  }
+  return tally;
+}
+
+type ProvenDirection = BridgePacket['direction'];
+type Tally = { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] };
+
+/** By namespace, direction and place of the group. */
+function sightsOf(
+  { nodeName, ownAddresses }: ProofInput,
+  objects: NarrowedObjects,
+  groups: Readonly<Record<ProvenDirection, readonly PeerGroup[]>>,
+): (namespace: string, direction: ProvenDirection) => readonly number[] {
+  const found = new Map<string, readonly number[]>();
+  return (namespace, direction) => {
+    const key = `${direction} ${namespace}`;
+    const known = found.get(key);
+    if (known) return known;
+    const sight = new PeerSight(objects, namespace, direction);
+    const sights = groups[direction].map(({ shown }) => sight.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
+    found.set(key, sights);
+    return sights;
+  };
+}
+
+/** What the bridge does with a group is asked once for those that fare alike on it, and compared once with those that policies see alike. */
+function compare(
+  input: ProofInput,
+  subject: ProvenSubject,
+  direction: ProvenDirection,
+  { groups, sights }: { readonly groups: readonly PeerGroup[]; readonly sights: readonly number[] },
+  tally: Tally,
+): void {
+  const walked = new Map<string, Walked>();
+  const compared = new Map<Walked['outcomes'], Map<number, Tallied>>();
+  for (const [at, group] of groups.entries()) {
+    const asked = packetOf(input, subject, direction, group);
+    if (!asked) continue;
+    const way = `${group.likeness} ${asked.packet.from}`;
+    const said = (asked.isItself ? undefined : walked.get(way)) ?? input.bytes.decide(asked.packet);
+    if (!asked.isItself) walked.set(way, said);
+    const bySight = compared.get(said.outcomes) ?? new Map<number, Tallied>();
+    compared.set(said.outcomes, bySight);
+    const sight = asked.isItself ? -1 : (sights[at] ?? -1);
+    const known = bySight.get(sight) ?? summaryOf(cellsOf(input, subject, direction, { ...asked, group, said }));
+    bySight.set(sight, known);
+    tally.cells += known.cells;
+    tally.allowed += known.allowed;
+    tally.denied += known.denied;
+    tally.closed += known.closed;
+    if (known.differ === 0) continue;
+    tally.differencesTotal += known.differ;
+    for (const { isEqual, ...difference } of cellsOf(input, subject, direction, { ...asked, group, said }))
+      if (!isEqual && tally.differences.length < DIFFERENCES_MAX) tally.differences.push(difference);
+  }
+}
+
+type Tallied = Readonly<Record<'cells' | 'allowed' | 'denied' | 'closed' | 'differ', number>>;
+
+function summaryOf(cells: Iterable<Cell>): Tallied {
+  const sum = { cells: 0, allowed: 0, denied: 0, closed: 0, differ: 0 };
+  for (const { bridge, isEqual } of cells) {
+    sum.cells++;
+    if (bridge === 'allow') sum.allowed++;
+    else sum.denied++;
+    if (bridge === 'closed') sum.closed++;
+    if (!isEqual) sum.differ++;
+  }
+  return sum;
+}
+
+const directions = ['ingress', 'egress'] as const;
+const nothing = { cells: 0, allowed: 0, denied: 0, closed: 0, differencesTotal: 0 };
+
+/** A local pod with what is looked up for it. */
+interface ProvenSubject extends Omit<ProvenPod, 'addresses'> {
+  readonly ends: readonly ProbedEnd[];
+  readonly known: NarrowedObjects;
+  /** By the pod that answers, whose names of ports count. */
+  readonly boundaries: Map<unknown, PortBoundaries>;
+}
+
+/** The Node of this node says less than its interfaces have: what else it has is its own too. */
+function partyWith({ objects, nodeName, ownAddresses }: ProofInput, known: NarrowedObjects, address: string): PeerParty {
+  const party = whoHas(known.forAddress(address), address);
+  if (party.is === 'pod' || party.is === 'node' || !ownAddresses?.has(parseIp(address).text)) return party;
+  const node = objects.nodes.find(({ metadata }) => metadata.name === nodeName);
+  return node ? { is: 'node', node } : party;
+}
+
+/**
+ * Whether packets with this source come to this node's pods. What the world's packets are given on their way to other nodes does not, nor
+ * what the Node of this node says that it has, and no interface has.
+ */
+function isSource({ nodeName, ownAddresses }: ProofInput, end: ProbedEnd): boolean {
+  const { ip, party } = end;
+  if (party.is !== 'node' || party.node.metadata.name !== nodeName) return true;
+  const isNetwork = (party.node.spec.podCIDRs ?? []).some((cidr) => parseCidr(cidr).network.text === ip.text);
+  return !isNetwork && isOwnNode(nodeName, ownAddresses, end);
+}
+
+function isOwnNode(nodeName: string, ownAddresses: ReadonlySet<string> | undefined, { ip, party }: ProbedEnd): boolean {
+  return party.is === 'node' && party.node.metadata.name === nodeName && (ownAddresses?.has(ip.text) ?? true);
+}
+
+interface Cell extends ProofDifference {
+  readonly isEqual: boolean;
+}
+
+interface AskedPacket {
+  readonly packet: BridgePacket;
+  readonly own: ProbedEnd;
+  /** The pod talks with itself. */
+  readonly isItself: boolean;
+}
+
+/** Undefined where the pod has no address of the family. */
+function packetOf(
+  { nodeName }: ProofInput,
+  { ofPort, ends }: ProvenSubject,
+  direction: ProvenDirection,
+  { shown: { ip: peer, party } }: PeerGroup,
+): AskedPacket | undefined {
+  const own = ends.find(({ ip }) => ip.family === peer.family);
+  if (!own) return undefined;
+  const isItself = ends.some(({ ip }) => ip.text === peer.text);
+  const way: Pick<BridgePacket, 'peer' | 'from' | 'hairpin'> =
+    isItself && direction === 'ingress' ? { peer: serviceNextHop[peer.family], hairpin: true } : { peer, from: wayOf(party, nodeName) };
+  return { packet: { direction, ofPort, own: own.ip, ...way }, own, isItself };
+}
+
+function* cellsOf(
+  { nodeName, ownAddresses, mode }: ProofInput,
+  subject: ProvenSubject,
+  direction: ProvenDirection,
+  { own, group, said: { way, outcomes } }: AskedPacket & { readonly group: PeerGroup; readonly said: Walked },
+): Generator<Cell> {
+  const { shown, size } = group;
+  const { ip: peer, party } = shown;
+  const isIngress = direction === 'ingress';
+  const parties = isIngress ? { source: party, destination: own.party } : { source: own.party, destination: party };
+  const tuple = isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text };
+  const asked = questionOf(subject, direction, { own: own.party, peer: party }, isOwnNode(nodeName, ownAddresses, shown));
+  const boundaries = boundariesFor(subject, parties.destination);
+  for (const outcome of outcomes)
+    for (const { first, last } of cut(outcome, boundaries[outcome.protocol])) {
+      const { protocol } = outcome;
+      const named = protocol === 'other' ? 'GRE' : protocol;
+      const end = asked({ ...tuple, protocol: named, ...(boundaries[protocol] ? { port: first } : {}) }, parties);
+      const bridge = mode === 'audit' && outcome.decided !== 'none' && outcome.verdict === 'allow' ? outcome.decided : outcome.verdict;
+      const policies = end?.verdict ?? 'deny';
+      const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies;
+      const flows = isEqual ? [] : [...way, ...outcome.way];
+      const where = { pod: subject.pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
+      yield { ...where, bridge, policies, by: namesOf(end), flows, isEqual };
+    }
+}
+
+type Question = (...of: Tail<Parameters<typeof judge>>) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy'> | undefined;
+type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+
+/** The reference, or what stands in its place for a pod that policies do not hold for. */
+function questionOf(
+  { known, holds = 'policies' }: ProvenSubject,
+  direction: ProvenDirection,
+  { own, peer }: { readonly own: PeerParty; readonly peer: PeerParty },
+  isFromOwnNode: boolean,
+): Question {
+  const noRules = { allowedBy: [], isolatedBy: [] };
+  if (holds !== 'policies') {
+    const isItself = own.is === 'pod' && peer.is === 'pod' && own.pod === peer.pod;
+    return () => ({ verdict: holds === 'everything' || isItself || isFromOwnNode ? 'allow' : 'deny', ...noRules });
+  }
+  if (own.is !== 'pod') return () => undefined;
+  const objects = known.forPair(own.pod.metadata.namespace, peer.is === 'pod' ? peer.pod.metadata.namespace : undefined);
+  return (...of) => judge(objects, ...of)[direction];
+}
+
+function boundariesFor({ pod, known, boundaries }: ProvenSubject, destination: PeerParty): PortBoundaries {
+  const answering = destination.is === 'pod' ? destination.pod : undefined;
+  const found = boundaries.get(answering) ?? portBoundaries(known.policiesOf(pod.split('/', 1)[0] ?? ''), answering);
+  boundaries.set(answering, found);
+  return found;
+}
+
+/** How a packet of the other end reaches the pod. */
+function wayOf(party: PeerParty, nodeName: string): NonNullable<BridgePacket['from']> {
+  if (party.is === 'pod') return party.pod.spec.nodeName === nodeName ? 'pod' : 'tunnel';
+  if (party.is === 'node') return party.node.metadata.name === nodeName ? 'gateway' : 'tunnel';
+  return party.is === 'world' ? 'gateway' : 'tunnel';
+}
+
+function namesOf(end: ReturnType<Question>): readonly string[] {
+  if (!end) return [];
+  return end.allowedBy.length > 0 ? end.allowedBy : end.isolatedBy;
+}
+
+function cut({ first, last }: { readonly first: number; readonly last: number }, boundaries: readonly number[] = []) {
+  const starts = [first, ...boundaries.filter((port) => port > first && port <= last)];
+  return starts.map((start, at) => ({ first: start, last: (starts[at + 1] ?? last + 1) - 1 }));
+}

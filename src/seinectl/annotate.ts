@@ -1,0 +1,36 @@
+import { cookieFeature, isLearned } from '../dataplane/pipeline/cookie.ts';
+import { safeText } from './escape.ts';
+import type { Paint } from './paint.ts';
+import { shortOwner } from './words.ts';
+
+/** Owners by cookie, as the agent tells them. */
+export type Owners = ReadonlyMap<bigint, string>;
+
+interface Annotated {
+  readonly line: string;
+  /** `none` for a line without a cookie, such as the headline of the dump. */
+  readonly cookie: 'known' | 'learned' | 'unknown' | 'none';
+}
+
+/**
+ * Appends to a line of `ovs-ofctl dump-flows` who asked for the flow.
+ *
+ * Understands what the tool prints with and without `--names` and `--no-stats`; other text passes as it is.
+ */
+export function annotateLine(text: string, owners: Owners, paint: Paint): Annotated {
+  const line = safeText(text).trimEnd();
+  const [, digits] = /(?:^|[\s,])cookie=(0x[0-9a-fA-F]{1,16}|0)(?=[,\s]|$)/.exec(text) ?? [];
+  if (digits === undefined) return { line, cookie: 'none' };
+  const cookie = BigInt(digits);
+  const owner = owners.get(cookie);
+  const say = (what: string): string => `${line} ${paint('quiet', `# ${what}`)}`;
+  if (owner !== undefined) return { line: say(safeText(shortOwner(owner))), cookie: 'known' };
+  if (isLearned(cookie)) return { line: say('learned by the switch'), cookie: 'learned' };
+  return { line: say(`unknown: ${guess(cookie)}`), cookie: 'unknown' };
+}
+
+function guess(cookie: bigint): string {
+  const feature = cookieFeature(cookie);
+  if (cookie === 0n || feature === undefined) return 'no cookie of Seine';
+  return `a ${feature} that is not wanted on this node any more`;
+}

@@ -1,0 +1,83 @@
+import { type Command, Option } from 'commander';
+import { defaultPaths } from '../../api/default-paths.ts';
+import type { AgentClient } from '../agent-client.ts';
+import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
+import type { CollectOptions } from './collect.ts';
+import type { CompileCommandOptions } from './compile.ts';
+import { logLevel } from './log-level.ts';
+
+/** What the commands for a bad night work with. */
+interface DiagnosticsContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that was asked for. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+const collectHelp = `
+One archive (tar.gz, mode 0600): the agent's state, the inputs of its compilers, the switch's database, flows and groups with
+their counters, the node's links, routes, neighbours and packet filter, counts of connections, logs and versions. Private keys, tokens and
+passwords are taken out by what they look like; addresses, names of pods and annotations of this node's network are not.
+
+A part that cannot be read is recorded in manifest.json with the reason. Without an agent the rest is collected all the same.
+
+Examples:
+  seinectl collect                                         seine-NODE-TIME.tar.gz in this folder
+  seinectl collect -o /tmp/n1.tar.gz --log /var/log/kubelet.log
+  seinectl compile /tmp/n1.tar.gz --check                  on any machine: did the bridge hold the flows of these inputs?
+
+Exit codes: 0 all parts are whole; 1 some failed or are cut, standard error says which; 2 the archive cannot be written.`;
+
+const compileHelp = `
+Compiles the flows, groups and meters of a node again from the inputs in an archive, byte for byte, on any machine: neither agent nor
+switch is needed.
+
+  text    as ovs-ofctl --no-names --no-stats dump-flows prints them
+  names   the same with names of tables
+  bundle  for ovs-ofctl -O OpenFlow15 bundle BRIDGE FILE
+  hex     OpenFlow messages, for seinectl wire decode
+
+Examples:
+  seinectl compile n1.tar.gz > n1.flows
+  seinectl compile n1.tar.gz --check                       only what the bridge held otherwise; exit 1 if anything
+  seinectl compile n1.tar.gz -o bundle | ovs-ofctl -O OpenFlow15 bundle br-test -
+
+Exit codes: 0 no differences; 1 differences, or an input does not compile; 2 not an archive of collect.`;
+
+const logLevelHelp = `
+Examples:
+  seinectl log-level                                       show the level
+  seinectl log-level debug --for 10m                       for a while; then the configured level holds again
+  seinectl log-level info                                  until the agent ends`;
+
+/** `seinectl collect`, `compile` and `log-level`. What only they need is loaded when they are asked for. */
+export function addDiagnostics(root: Command, { agent, terminal, ends }: DiagnosticsContext): void {
+  root
+    .command('collect')
+    .description("collect this node's state into one archive, without secrets")
+    .option('-o, --output <file>', 'the archive, which must not exist; - for standard output')
+    .option('--config <file>', "the agent's configuration, where no agent answers", defaultPaths.configFile)
+    .option('--log <file>', 'take the end of this log as well; may be repeated', (file: string, others: string[]) => [...others, file], [])
+    .addHelpText('after', collectHelp)
+    .action((options: CollectOptions) =>
+      ends(import('./collect.ts').then(({ collectBundle }) => collectBundle(agent(), options, terminal))),
+    );
+  root
+    .command('compile')
+    .description("compile a node's flows from an archive of `seinectl collect`, without agent or switch")
+    .argument('<bundle>', 'the archive')
+    .addOption(new Option('-o, --output <form>', 'how to print them').choices(['text', 'names', 'bundle', 'hex']).default('text'))
+    .option('--check', 'print only where the bridge held something else')
+    .addHelpText('after', compileHelp)
+    .action((bundle: string, options: CompileCommandOptions) =>
+      ends(import('./compile.ts').then(({ compileBundle }) => compileBundle(bundle, options, terminal))),
+    );
+  root
+    .command('log-level')
+    .description("show what the agent's log tells, or change it without a restart")
+    .argument('[level]', 'error, warn, info or debug')
+    .option('--for <time>', 'how long, e.g. 10m; then the configured level holds again; a day at most', secondsUpToADay)
+    .addHelpText('after', logLevelHelp)
+    .action((level: string | undefined, { for: time }: { for?: number }) => ends(logLevel(agent(), level, time, terminal)));
+}

@@ -1,0 +1,161 @@
+import { join } from 'node:path';
+import type { CheckName, Finding } from '../../api/check.ts';
+import { type CniFacts, ownChain, ownPlugin, type PluginFacts } from './cni-facts.ts';
+import { missingFileReason } from './cni-files.ts';
+
+const noPods = 'no pod starts on this node; pods that run keep their network';
+const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts both in place again';
+/** The CNI code for a plugin and an agent that do not understand each other. */
+const MISUNDERSTOOD = 106;
+
+/** What a runtime will make of the node's CNI files. */
+export function judgeCni(facts: CniFacts): readonly Finding[] {
+  return [...judgeConfiguration(facts), ...judgePlugins(facts), ...judgeBuild(facts), ...judgeStatus(facts)];
+}
+
+function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Finding[] {
+  const chain = ownChain(files ?? []);
+  if (!files || !chain) {
+    const others = (files ?? []).map(({ name }) => name).join(', ');
+    const what = !files
+      ? `there is no ${confDir}`
+      : `no file in ${confDir} names the plugin ${ownPlugin}${others === '' ? '' : `; there is ${others}`}`;
+    return [
+      problem('cni.config', { what, effect: others === '' ? noPods : 'pods get another network than Seine’s, or none', mend: reinstall }),
+    ];
+  }
+  const path = join(confDir, chain.file);
+  const findings = [
+    ...judgeEarlier(files, confDir, chain.file),
+    ...judgeSocket(chain.ours.agentSocket ?? '/run/seine/cni.sock', path, agent?.cniSocket),
+    ...judgeMode(chain.mode, path),
+  ];
+  return findings.length > 0
+    ? findings
+    : [{ check: 'cni.config', state: 'ok', what: `${path}: ${chain.plugins.map(({ type }) => type).join(' → ')}` }];
+}
+
+/** Runtimes take the first file by name; most stop at one that they cannot read. */
+function judgeEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ours: string): readonly Finding[] {
+  return files
+    .slice(
+      0,
+      files.findIndex(({ name }) => name === ours),
+    )
+    .map(({ name, content }) =>
+      problem('cni.config', {
+        what: `${join(confDir, name)} comes before ${ours} by its name, and ${'problem' in content ? content.problem : `has the network "${content.network}" of ${content.plugins.map(({ type }) => type).join(' → ')}`}`,
+        effect:
+          'problem' in content
+            ? `runtimes stop at it, or skip it: ${noPods}`
+            : 'new pods get that network and not Seine’s: they do not reach pods that have it',
+        mend: `mv ${quoted(join(confDir, name))} ${quoted(`${join(confDir, name)}.disabled`)}`,
+      }),
+    );
+}
+
+function judgeSocket(configured: string, path: string, served: string | undefined): readonly Finding[] {
+  if (served === undefined || configured === served) return [];
+  return [
+    problem('cni.config', {
+      what: `${path} sends the plugin to ${configured}; the agent serves ${served}`,
+      effect: noPods,
+      mend: `sed -i 's#"agentSocket": *"[^"]*"#"agentSocket": "${served}"#' ${quoted(path)}`,
+    }),
+  ];
+}
+
+function judgeMode(mode: number, path: string): readonly Finding[] {
+  if ((mode & 0o077) === 0) return [];
+  return [
+    {
+      check: 'cni.config',
+      state: 'warning',
+      what: `${path} has mode 0${mode.toString(8)}`,
+      effect: 'nothing for traffic; the CIS benchmark (1.1.9) wants it to be root’s alone',
+      mend: `chmod 600 ${quoted(path)}`,
+    },
+  ];
+}
+
+function judgePlugins({ plugins, files, binDir }: CniFacts): readonly Finding[] {
+  const version = ownChain(files ?? [])?.version ?? '';
+  const findings = [
+    ...plugins.filter(isUnusable).map(unusable),
+    ...plugins.filter((each) => !speaks(each, version)).map((each) => tooOld(each, version)),
+  ];
+  return findings.length > 0
+    ? findings
+    : [
+        {
+          check: 'cni.plugins',
+          state: 'ok',
+          what: `${plugins.map(({ type }) => type).join(', ')} in ${binDir}${version === '' ? '' : `, all speak CNI ${version}`}`,
+        },
+      ];
+}
+
+function isUnusable({ problem: why }: PluginFacts): boolean {
+  return why !== undefined;
+}
+
+function unusable({ type, path, problem: why }: PluginFacts): Finding {
+  return problem('cni.plugins', {
+    what: `${path} ${why === missingFileReason ? why : `cannot be executed: ${why}`}`,
+    effect: `every call of the chain fails: ${noPods}, and pods that end leave things behind until it is back`,
+    mend:
+      type === ownPlugin
+        ? reinstall
+        : `apt-get install --reinstall containernetworking-plugins && ln -s /usr/lib/cni/${type} ${quoted(path)}`,
+  });
+}
+
+function speaks({ versions, problem: why }: PluginFacts, version: string): boolean {
+  return why !== undefined || version === '' || versions.length === 0 || versions.includes(version);
+}
+
+function tooOld({ type, versions }: PluginFacts, version: string): Finding {
+  return problem('cni.plugins', {
+    what: `${type} does not speak CNI ${version}, which the configuration asks for; it speaks ${versions.join(', ')}`,
+    effect: noPods,
+    mend: reinstall,
+  });
+}
+
+function judgeBuild({ build, agent, plugins }: CniFacts): readonly Finding[] {
+  if (!agent || plugins.some((each) => each.type === ownPlugin && isUnusable(each))) return [];
+  if (build === agent.version) return [{ check: 'cni.version', state: 'ok', what: `plugin and agent are of version ${build}` }];
+  return [
+    {
+      check: 'cni.version',
+      state: 'warning',
+      what: `the plugin is of version ${build ?? 'unknown: it does not say'}, the agent of ${agent.version}`,
+      effect: 'one release apart they understand each other; further apart pods may not start (code 106)',
+      mend: reinstall,
+    },
+  ];
+}
+
+function judgeStatus({ status, files, plugins }: CniFacts): readonly Finding[] {
+  if (!ownChain(files ?? []) || plugins.some((each) => each.type === ownPlugin && isUnusable(each))) return [];
+  if (!status)
+    return [
+      { check: 'cni.status', state: 'ok', what: 'the plugin, started as a runtime starts it, reaches the agent, and pods are served' },
+    ];
+  return [
+    problem('cni.status', {
+      what: `the plugin, started as a runtime starts it, says: ${status.message} (code ${status.code})`,
+      effect: noPods,
+      mend: status.code === MISUNDERSTOOD ? reinstall : 'seinectl status',
+    }),
+  ];
+}
+
+function problem(check: CheckName, words: { readonly what: string; readonly effect: string; readonly mend: string }): Finding {
+  return { check, state: 'problem', ...words };
+}
+
+/** For a shell. */
+function quoted(path: string): string {
+  return /^[A-Za-z0-9_./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}

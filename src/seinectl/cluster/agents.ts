@@ -1,0 +1,104 @@
+import * as z from 'zod';
+import { LoopTurns } from '../../base/async/loop-turns.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type KubeHttp, segment } from '../../kubernetes/client/http-client.ts';
+import { listObjects, metadataOnly } from '../../kubernetes/client/reflector/object-list.ts';
+import { listOf, parseObject } from '../../kubernetes/client/resource.ts';
+
+/** A pod of the agent, of whatever pool and version. */
+export interface AgentPod {
+  readonly node: string;
+  readonly namespace: string;
+  readonly pod: string;
+  /** `default` for the nodes that are in no pool. */
+  readonly pool: string;
+  readonly image: string;
+  /** Why it need not be asked, if it does not run. */
+  readonly trouble?: string;
+}
+
+/** What of the fleet the API server knows. */
+export interface Fleet {
+  /** By name of the node. */
+  readonly pods: readonly AgentPod[];
+  /** Linux nodes on which no pod of an agent is, of any pool; null if it could not be found out. */
+  readonly without: readonly string[] | null;
+  /** Why not. */
+  readonly unknown?: string;
+}
+
+/** On the pods of every pool and release; build/manifests/part.ts. */
+const AGENTS = 'app.kubernetes.io/name=seine-agent';
+const CONTAINER = 'agent';
+const defaultPool = 'default';
+const SLICE_MS = 20;
+
+const waiting = z
+  .object({ reason: z.string().nullish() })
+  .nullish()
+  .transform((value) => value?.reason ?? undefined);
+
+const podSchema = z.object({
+  metadata: z.object({ name: z.string(), namespace: z.string(), labels: z.record(z.string(), z.string()).nullish() }),
+  spec: z.object({ nodeName: z.string().nullish(), containers: listOf(z.object({ name: z.string(), image: z.string().nullish() })) }),
+  status: z
+    .object({
+      phase: z.string().nullish(),
+      initContainerStatuses: listOf(z.object({ name: z.string(), state: z.object({ waiting, terminated: waiting }).nullish() })),
+      containerStatuses: listOf(z.object({ name: z.string(), state: z.object({ waiting, terminated: waiting }).nullish() })),
+    })
+    .nullish(),
+});
+
+/** Every agent's pod, and the nodes that have none. @throws SeineError as `listObjects`, for the pods */
+export async function findAgents(http: KubeHttp, namespace: string, pool: string | undefined, signal: AbortSignal): Promise<Fleet> {
+  const turns = new LoopTurns(SLICE_MS);
+  const pods: AgentPod[] = [];
+  const path = `/api/v1/namespaces/${segment(namespace)}/pods`;
+  for await (const pod of listObjects({ http, turns }, { kind: 'Pod', path, labelSelector: AGENTS, project: agentPod }, signal))
+    pods.push(pod);
+  pods.sort((a, b) => a.node.localeCompare(b.node, 'en', { numeric: true }) || (a.pod < b.pod ? -1 : 1));
+  // A pool is where its pods are: which other nodes it should have, only its manifest says.
+  if (pool !== undefined) return { pods: pods.filter((each) => each.pool === pool), without: [] };
+  const served = new Set(pods.map(({ node }) => node));
+  try {
+    const without: string[] = [];
+    for await (const node of listObjects({ http, turns }, nodes, signal)) if (!served.has(node)) without.push(node);
+    return { pods, without: without.toSorted() };
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'nodes');
+    if (error.code !== 'REFUSED') throw error;
+    return { pods, without: null, unknown: error.rawMessage };
+  }
+}
+
+const nodeSchema = z.object({ metadata: z.object({ name: z.string() }) });
+
+const nodes = {
+  kind: 'Node',
+  path: '/api/v1/nodes',
+  labelSelector: 'kubernetes.io/os=linux',
+  accept: metadataOnly,
+  project: (raw: unknown): string => parseObject(nodeSchema, raw).metadata.name,
+};
+
+function agentPod(raw: unknown): AgentPod {
+  const { metadata, spec, status } = parseObject(podSchema, raw);
+  const trouble = troubleOf(status);
+  return {
+    node: spec.nodeName ?? '',
+    namespace: metadata.namespace,
+    pod: metadata.name,
+    pool: metadata.labels?.['seine.dev/pool'] ?? defaultPool,
+    image: spec.containers.find(({ name }) => name === CONTAINER)?.image ?? '',
+    ...(spec.nodeName ? (trouble === undefined ? {} : { trouble }) : { trouble: 'its pod is on no node yet' }),
+  };
+}
+
+function troubleOf(status: z.output<typeof podSchema>['status']): string | undefined {
+  const agent = status?.containerStatuses.find(({ name }) => name === CONTAINER);
+  const stuck = [agent, ...(status?.initContainerStatuses ?? [])].flatMap((each) => (each?.state?.waiting ? [each] : []))[0];
+  if (stuck !== undefined) return `its container ${stuck.name} waits: ${stuck.state?.waiting}`;
+  if (agent?.state?.terminated) return `its container has ended: ${agent.state.terminated}`;
+  return status?.phase === 'Running' ? undefined : `its pod is ${status?.phase ?? 'without a state'}`;
+}

@@ -1,0 +1,91 @@
+import * as z from 'zod';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { safeLine } from '../escape.ts';
+import type { Room, TableColumn } from '../table.ts';
+import type { Answers, NodeAnswer } from './answers.ts';
+import { groupTable } from './group-table.ts';
+import { grouped, nodesText } from './grouped.ts';
+
+/** What a check found on one node. */
+export interface NodeFindings {
+  readonly counts: { readonly ok: number; readonly warning: number; readonly problem: number; readonly unknown: number };
+  /** Those that are not as they should be. */
+  readonly findings: readonly BadFinding[];
+}
+
+type BadFinding = z.output<typeof findingSchema>;
+
+/** Agents of other releases may check what this release has no name for. */
+const findingSchema = z.object({
+  check: z.string(),
+  state: z.enum(['ok', 'warning', 'problem', 'unknown']),
+  what: z.string(),
+  mend: z.string().optional(),
+});
+const answerSchema = z.object({ findings: z.array(findingSchema) });
+
+/** @param text what `seinectl check --json` prints. @throws SeineError `PROTOCOL` if it is something else */
+export function findingsOf(text: string): NodeFindings {
+  let findings: readonly BadFinding[];
+  try {
+    ({ findings } = answerSchema.parse(JSON.parse(text)));
+  } catch (cause) {
+    throw new SeineError('PROTOCOL', 'its answer is no check', { cause });
+  }
+  const of = (state: BadFinding['state']): number => findings.filter((each) => each.state === state).length;
+  return {
+    counts: { ok: of('ok'), warning: of('warning'), problem: of('problem'), unknown: of('unknown') },
+    findings: findings.filter(({ state }) => state !== 'ok'),
+  };
+}
+
+type CheckedNode = NodeAnswer<NodeFindings>;
+
+const sum = (rows: readonly CheckedNode[], of: (row: NodeFindings['counts']) => number): string =>
+  String(rows.reduce((total, { said }) => total + of(said.counts), 0));
+
+const columns: readonly TableColumn<readonly CheckedNode[]>[] = [
+  { title: 'POOL', of: ([first]) => first?.pod.pool ?? '' },
+  { title: 'NODES', of: (rows) => String(rows.length), align: 'right' },
+  { title: 'OK', of: (rows) => sum(rows, ({ ok }) => ok), align: 'right' },
+  { title: 'WARNINGS', of: (rows) => sum(rows, ({ warning }) => warning), align: 'right' },
+  { title: 'PROBLEMS', of: (rows) => sum(rows, ({ problem }) => problem), align: 'right' },
+  { title: 'NOT KNOWN', of: (rows) => sum(rows, ({ unknown }) => unknown), align: 'right' },
+];
+
+/** By pool; a line for each node where there is room for it. */
+export function checkTable({ rows }: Answers<NodeFindings>, room: Room, wide: boolean): string[] {
+  return groupTable(columns, rows, ({ pod }) => pod.pool, room, wide);
+}
+
+const MESSAGES_SHOWN = 3;
+const marks = {
+  problem: { tone: 'bad', sign: '!' },
+  unknown: { tone: 'warning', sign: '?' },
+  warning: { tone: 'warning', sign: '*' },
+} as const;
+
+/** What is not as it should be, by check. */
+export function badFindings({ rows }: Answers<NodeFindings>, { paint }: Room): string[] {
+  const found = rows.flatMap(({ pod, said }) => said.findings.map((finding) => ({ node: pod.node, finding })));
+  return (['problem', 'unknown', 'warning'] as const).flatMap((state) =>
+    grouped(
+      found.filter(({ finding }) => finding.state === state),
+      ({ finding }) => finding.check,
+    ).flatMap(([check, of]) => [
+      `${paint(marks[state].tone, marks[state].sign)} ${safeLine(check)} (${nodesText([...new Set(of.map(({ node }) => node))])})`,
+      ...wordsOf(of.map(({ finding }) => finding)),
+    ]),
+  );
+}
+
+function wordsOf(findings: readonly BadFinding[]): string[] {
+  const sentences = grouped(findings, ({ what }) => what);
+  const more = sentences.length - MESSAGES_SHOWN;
+  const mend = findings.find((finding) => finding.mend !== undefined)?.mend;
+  return [
+    ...sentences.slice(0, MESSAGES_SHOWN).map(([what, of]) => `    ${safeLine(what)}${of.length > 1 ? ` (${of.length} times)` : ''}`),
+    ...(more > 0 ? [`    and ${more} others`] : []),
+    ...(mend === undefined ? [] : [`    mend: ${safeLine(mend)}`]),
+  ];
+}

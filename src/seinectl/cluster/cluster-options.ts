@@ -1,0 +1,108 @@
+import { seineVersion } from '../../api/version.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import { safeText } from '../escape.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { type OutputForm, print } from '../output.ts';
+import type { Room } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { findAgents } from './agents.ts';
+import { type Answers, answersJson, answersOf, gapLines, headline, isComplete } from './answers.ts';
+import { type ProcessVariables, usersAccess } from './kubeconfig.ts';
+import { askAgents } from './query-agent.ts';
+import { check, type FleetQuestion, policy, status, versions } from './questions.ts';
+
+export interface ClusterOptions {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly namespace: string;
+  readonly pool?: string;
+  /** Seconds, for each agent. */
+  readonly timeout: number;
+  readonly parallel: number;
+  readonly output: OutputForm;
+}
+
+export type ClusterLook = 'status' | 'check' | 'versions' | 'policy';
+
+/** Asks all agents, and prints what they say. @returns the exit code */
+export async function look(what: ClusterLook, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  return await answered(terminal, () => {
+    if (what === 'check') return ask(check, options, terminal, env);
+    return ask({ status, versions, policy }[what], options, terminal, env);
+  });
+}
+
+/** The exit code also where the API server does not let us, or there is none. */
+async function answered(terminal: Terminal, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'seinectl cluster');
+    if (error.code === 'INVARIANT') throw error;
+    const cause = error.cause instanceof Error && error.code === 'INVALID_INPUT' ? `: ${error.cause.message}` : '';
+    terminal.remark(safeText(`seinectl: ${error.rawMessage}${cause}`));
+    return error.code === 'INVALID_INPUT' ? exitCodes.usage : exitCodes.unreachable;
+  }
+}
+
+async function ask<T>(question: FleetQuestion<T>, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
+  const access = usersAccess(options, env);
+  const userAgent = `seinectl/${seineVersion}`;
+  const http = new KubeHttp(access, userAgent);
+  const signal = new AbortController().signal;
+  try {
+    const fleet = await findAgents(http, options.namespace, options.pool, signal);
+    if (fleet.pods.length === 0) throw noAgents(options);
+    terminal.remark(`… ${fleet.pods.length} agents to ask, ${options.parallel} at a time`);
+    const asking = {
+      command: question.command(options.timeout),
+      understand: question.understand,
+      timeoutMs: options.timeout * 1_000,
+      parallel: options.parallel,
+      progress: progressOf(fleet.pods.length, terminal),
+    };
+    const answers = answersOf(fleet, await askAgents(new PodExec(access, userAgent), fleet.pods, asking, signal));
+    return report(question, answers, options.output, terminal);
+  } finally {
+    http.close();
+  }
+}
+
+function noAgents({ namespace, pool }: ClusterOptions): SeineError {
+  const where = pool === undefined ? `namespace ${namespace}` : `pool ${pool} in namespace ${namespace}`;
+  return new SeineError('UNAVAILABLE', `there is no agent's pod in ${where}: kubectl -n ${namespace} get daemonsets,pods`);
+}
+
+/** Fewer are asked in a moment; of many each tenth is worth a line. */
+const FEW = 20;
+
+function progressOf(all: number, terminal: Terminal): (asked: number, silent: number) => void {
+  let told = 0;
+  return (asked, silent) => {
+    const tenths = Math.floor((asked * 10) / all);
+    if (all < FEW || tenths === told) return;
+    told = tenths;
+    terminal.remark(`… ${asked} of ${all} asked${silent > 0 ? `, ${silent} did not answer` : ''}`);
+  };
+}
+
+function report<T>(question: FleetQuestion<T>, answers: Answers<T>, form: OutputForm, terminal: Terminal): number {
+  if (form === 'json' || form === 'yaml') print(terminal, answersJson(answers), form);
+  else for (const line of pageOf(question, answers, form === 'wide', terminal.room)) terminal.line(line);
+  if (!isComplete(answers)) return exitCodes.unreachable;
+  return answers.rows.every(({ said }) => question.isFine(said)) ? exitCodes.ok : exitCodes.different;
+}
+
+function pageOf<T>(question: FleetQuestion<T>, answers: Answers<T>, wide: boolean, room: Room): string[] {
+  const faults = [...question.faults(answers, room), ...gapLines(answers, room)];
+  const fine = isComplete(answers) && answers.rows.every(({ said }) => question.isFine(said)) && question.fine !== '';
+  const table = question.table(answers, room, wide);
+  return [
+    headline(answers),
+    ...(table.length > 0 ? ['', ...table] : []),
+    ...(faults.length > 0 ? ['', ...faults] : []),
+    ...(fine ? ['', room.paint('good', question.fine)] : []),
+  ];
+}

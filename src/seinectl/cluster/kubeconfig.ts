@@ -1,0 +1,35 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type KubeAccess, loadKubeAccess } from '../../kubernetes/client/config.ts';
+
+interface KubeconfigChoice {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+}
+
+export type ProcessVariables = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Who the user is to which cluster, as kubectl would find it: the file that was named, else those of `KUBECONFIG`, else `~/.kube/config`,
+ * else the service account of the pod that this runs in.
+ *
+ * @throws SeineError `INVALID_INPUT` if there is none, or what it says cannot be used
+ */
+export function usersAccess({ kubeconfig, context }: KubeconfigChoice, env: ProcessVariables): KubeAccess {
+  const chosen = context === undefined ? {} : { context };
+  const [path, ...further] = kubeconfig === undefined ? pathsOf(env) : [kubeconfig];
+  if (path !== undefined) return loadKubeAccess({ from: 'file', path, further, ...chosen });
+  if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return loadKubeAccess({ from: 'cluster' });
+  throw new SeineError(
+    'INVALID_INPUT',
+    'there is no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and ~/.kube/config is not there',
+  );
+}
+
+/** Paths of `KUBECONFIG` that are not there are left out, as kubectl does. */
+function pathsOf(env: ProcessVariables): string[] {
+  const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
+  return (listed.length > 0 ? listed : [join(env['HOME'] ?? homedir(), '.kube', 'config')]).filter((path) => existsSync(path));
+}

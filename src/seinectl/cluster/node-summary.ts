@@ -1,0 +1,104 @@
+import * as z from 'zod';
+import { SeineError } from '../../base/errors/seine-error.ts';
+
+/** Of one agent what is kept of its status: thousands of whole ones would be hundreds of megabytes. */
+export interface NodeSummary {
+  readonly ready: boolean;
+  /** Why it is not. */
+  readonly reason?: string;
+  readonly verdict: 'no problems' | 'problems' | 'not all looked at' | 'not said';
+  /** The first of them. */
+  readonly problems: readonly SummaryProblem[];
+  readonly problemCount: number;
+  /** Age of the last finished look that is the oldest; null if there is none. */
+  readonly oldestLookSeconds: number | null;
+  /** Names of looks that are missing or overdue. */
+  readonly staleLooks: readonly string[];
+  readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string };
+  readonly dataPath: string;
+  readonly policy: PolicySummary;
+}
+
+interface SummaryProblem {
+  readonly kind: string;
+  readonly about: string;
+  readonly message: string;
+}
+
+export interface PolicySummary {
+  readonly enforcement: string;
+  /** `not known` for a node that has no mode yet, or an agent that knows none. */
+  readonly mode: string;
+  /** Policies of the cluster, as this agent sees them; those that isolate pods of this node. */
+  readonly objects: number;
+  readonly selecting: number;
+  readonly isolatedPods: number;
+  readonly closedPods: number;
+  readonly suspensions: number;
+  readonly openedByHand: number;
+  readonly shortages: number;
+}
+
+const PROBLEMS_KEPT = 20;
+
+const many = <S extends z.ZodType>(element: S) => z.array(element).catch([]);
+const counted = z.array(z.unknown()).catch([]);
+const number = z.number().catch(0);
+const word = z.string().catch('unknown');
+
+/** The least that an answer has; all else may be otherwise in another release, and is then not known. */
+const answerSchema = z.object({
+  versions: z.object({ seine: z.string(), node: word, ovs: word }),
+  readiness: z.object({ state: z.string(), reason: z.string().optional().catch(undefined) }),
+  verdict: z.enum(['no problems', 'problems', 'not all looked at']).or(z.literal('not said')).catch('not said'),
+  problems: many(z.object({ kind: z.string(), about: word, message: word })),
+  looks: many(z.object({ name: z.string(), state: z.string(), ageSeconds: z.number().nullable() })),
+  bridge: z.object({ dataPath: word }).catch({ dataPath: 'unknown' }),
+  networkPolicy: z
+    .object({
+      enforcement: word,
+      mode: z.string().catch('not known'),
+      objects: number,
+      selecting: number,
+      isolatedPods: number,
+      closedPods: counted,
+      suspensions: counted,
+      openedByHand: counted,
+      shortages: counted,
+    })
+    .transform((policy) => ({
+      ...policy,
+      closedPods: policy.closedPods.length,
+      suspensions: policy.suspensions.length,
+      openedByHand: policy.openedByHand.length,
+      shortages: policy.shortages.length,
+    })),
+});
+
+/** @param text what `seinectl status -o json` prints. @throws SeineError `PROTOCOL` if it is no status */
+export function summaryOf(text: string): NodeSummary {
+  const { readiness, verdict, problems, looks, versions, bridge, networkPolicy } = answerIn(text);
+  const ages = looks.flatMap(({ ageSeconds }) => (ageSeconds === null ? [] : [ageSeconds]));
+  return {
+    ready: readiness.state === 'ready',
+    ...(readiness.state === 'ready'
+      ? {}
+      : { reason: `${readiness.state}${readiness.reason === undefined ? '' : `: ${readiness.reason}`}` }),
+    verdict,
+    problems: problems.slice(0, PROBLEMS_KEPT),
+    problemCount: problems.length,
+    oldestLookSeconds: ages.length === 0 ? null : Math.max(...ages),
+    staleLooks: looks.filter(({ state }) => state !== 'fresh').map(({ name }) => name),
+    versions,
+    dataPath: bridge.dataPath,
+    policy: networkPolicy,
+  };
+}
+
+function answerIn(text: string): z.output<typeof answerSchema> {
+  try {
+    return answerSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SeineError('PROTOCOL', 'its answer is no status', { cause });
+  }
+}

@@ -1,0 +1,75 @@
+import { within } from '../../base/async/time-limit.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
+import type { AgentPod } from './agents.ts';
+
+/** What one agent said, or why nothing is known of it. */
+export type AgentReply<T> = { readonly pod: AgentPod } & ({ readonly said: T } | { readonly silent: string });
+
+interface AskedQuestion<T> {
+  /** Executed in the agent's container. */
+  readonly command: readonly string[];
+  /** @throws SeineError `PROTOCOL` for what is no answer to it */
+  readonly understand: (stdout: string) => T;
+  /** For each agent (ms). */
+  readonly timeoutMs: number;
+  /** How many are asked at a time. */
+  readonly parallel: number;
+  /** Called after each answer. */
+  readonly progress: (asked: number, silent: number) => void;
+}
+
+const CONTAINER = 'agent';
+const REMARK_CHARACTERS_MAX = 200;
+
+/**
+ * Asks every agent, so many at a time. One that does not answer costs its own time and no other's answer.
+ *
+ * @returns in the order of `pods`. @throws SeineError `CANCELLED` when the signal aborted
+ */
+export async function askAgents<T>(
+  exec: Pick<PodExec, 'run'>,
+  pods: readonly AgentPod[],
+  question: AskedQuestion<T>,
+  signal: AbortSignal,
+): Promise<AgentReply<T>[]> {
+  const replies: AgentReply<T>[] = [];
+  let next = 0;
+  let asked = 0;
+  let silent = 0;
+  const worker = async (): Promise<void> => {
+    for (let at = next++; at < pods.length; at = next++) {
+      const pod = pods[at];
+      if (pod === undefined) return;
+      const reply: AgentReply<T> = { pod, ...(await askOne(exec, pod, question, signal)) };
+      replies[at] = reply;
+      if ('silent' in reply) silent++;
+      question.progress(++asked, silent);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(question.parallel, pods.length) }, worker));
+  return replies;
+}
+
+async function askOne<T>(
+  exec: Pick<PodExec, 'run'>,
+  pod: AgentPod,
+  { command, understand, timeoutMs }: AskedQuestion<T>,
+  signal: AbortSignal,
+): Promise<{ readonly said: T } | { readonly silent: string }> {
+  if (pod.trouble !== undefined) return { silent: pod.trouble };
+  const { namespace, pod: name } = pod;
+  try {
+    const { stdout, stderr, exitCode } = await exec.run({ namespace, pod: name, container: CONTAINER, command }, within(signal, timeoutMs));
+    if (stdout.trim() === '') return { silent: `seinectl ended with ${exitCode}: ${firstLine(stderr)}` };
+    return { said: understand(stdout) };
+  } catch (thrown) {
+    const error = SeineError.from(thrown, 'ask an agent');
+    if (error.code === 'CANCELLED' || error.code === 'INVARIANT') throw error;
+    return { silent: error.rawMessage };
+  }
+}
+
+function firstLine(text: string): string {
+  return (text.trim().split('\n')[0] ?? '').slice(0, REMARK_CHARACTERS_MAX) || 'it said nothing';
+}

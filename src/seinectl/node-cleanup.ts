@@ -1,0 +1,88 @@
+import { dirname } from 'node:path';
+import { type Command, Option } from 'commander';
+import { defaultPaths } from '../api/default-paths.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { AgentClient } from './agent-client.ts';
+import { askedFor, type CleanupPathOptions, cleanupPathsOf, socketOf } from './cleanup-paths.ts';
+import { safeText } from './escape.ts';
+import { exitCodes } from './exit-codes.ts';
+import type { Terminal } from './terminal.ts';
+
+interface Flags extends CleanupPathOptions {
+  readonly yes?: true;
+  readonly force?: true;
+}
+
+interface NodeContext {
+  /** Of the agent. */
+  readonly socket: () => string;
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that was asked for. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+const patienceMs = 120_000;
+
+const help = `
+What is not named is asked of the agent, if one answers on the socket; else the places in brackets are meant. An installation with its
+socket elsewhere shares this machine with another one, as a node of a lab does: what its agent does not say has to be named.`;
+
+/** `seinectl node …`: what is done to the node itself. Needs no agent. */
+export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
+  const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = defaultPaths;
+  root
+    .command('node')
+    .description('work on this node itself; needs no agent')
+    .command('cleanup')
+    .description('show what Seine has left on this node; with --yes, remove it')
+    .option('--yes', 'remove it')
+    .option('--force', 'although an agent runs, or pods are attached and lose their network')
+    .option('--bridge <name>', `ovsBridge of the agent (${ovsBridge})`)
+    .option('--gateway <name>', `hostGateway of the agent (${hostGateway})`)
+    .option('--cni-bin-dir <folder>', `where the runtime looks for plugins (${cniBinDir})`)
+    .option('--cni-conf-dir <folder>', `where it looks for their configuration (${cniConfDir})`)
+    .option('--state-dir <folder>', `stateDir of the agent (${stateDir})`)
+    .option('--run-dir <folder>', `folder of cniSocket and apiSocket (${dirname(apiSocket)})`)
+    .addOption(new Option('--ovs-run-dir <folder>', `ovsRunDir of the agent (${ovsRunDir})`).env('OVS_RUNDIR'))
+    .addHelpText('after', help)
+    .action((flags: Flags) => ends(cleanup(terminal, flags, socketOf(flags, socket()), AbortSignal.timeout(patienceMs))));
+}
+
+async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal: AbortSignal): Promise<number> {
+  const places = cleanupPathsOf(flags, socket, await askedFor(new AgentClient(socket)));
+  // Loads a native library, which no other command needs.
+  const { findLeftovers } = await import('../install/cleanup.ts');
+  const { items, obstacles } = await findLeftovers(places, signal);
+  for (const obstacle of obstacles) terminal.remark(`seinectl: ${safeText(obstacle)}`);
+  if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
+  if (flags.yes !== true) {
+    for (const { what } of items) terminal.line(`would remove  ${safeText(what)}`);
+    const when = obstacles.length === 0 ? 'Remove all this with' : 'When that is mended, remove all this with';
+    if (items.length > 0) terminal.remark(`Nothing has been changed. ${when}: seinectl node cleanup --yes`);
+    return exitCodes.ok;
+  }
+  if (obstacles.length > 0 && flags.force !== true) {
+    terminal.remark('Nothing has been changed. Do it all the same with: --yes --force');
+    return exitCodes.different;
+  }
+  return await removeAll(terminal, items, signal);
+}
+
+/** What cannot be removed does not keep the rest. */
+async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['items'], signal: AbortSignal): Promise<number> {
+  let failures = 0;
+  for (const { what, remove } of items) {
+    try {
+      await remove(signal);
+      terminal.line(`removed  ${safeText(what)}`);
+    } catch (thrown) {
+      failures++;
+      terminal.remark(`seinectl: ${safeText(what)} stays: ${safeText(SeineError.from(thrown, 'cleanup').message)}`);
+    }
+  }
+  if (items.length > 0)
+    terminal.remark('Kernel settings stay as they are (docs/operations.md lists them); a reboot brings back those of the machine.');
+  return failures === 0 ? exitCodes.ok : exitCodes.different;
+}
+
+type Find = typeof import('../install/cleanup.ts').findLeftovers;

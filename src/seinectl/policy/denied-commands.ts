@@ -1,0 +1,168 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { DenialView, DeniedConnectionsView, DeniedLogView, DeniedPairView, WouldDenyView } from '../../api/denied-log.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { type OutputForm, outputOption, print } from '../output.ts';
+import { type TableColumn, tableLines } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
+import { count, duration } from '../words.ts';
+
+interface DeniedCommandsContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  /** Takes the exit code. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+interface LogFlags {
+  readonly for?: number;
+  readonly pod?: string;
+  readonly namespace?: string;
+  readonly off?: true;
+  readonly output: OutputForm;
+}
+
+interface WouldDenyFlags {
+  readonly for: number;
+  readonly output: OutputForm;
+}
+
+/** What one answer may be waited for (s). */
+const watchSecondsMax = 600;
+
+const logHelp = `
+A line for the first packet of its kind, then one a second that says how many were like it. Lines are the agent's:
+  kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent | grep 'NetworkPolicy denied'
+
+Examples:
+  seinectl policy log --for 10m --pod shop/db
+  seinectl policy log --for 1h --namespace shop
+  seinectl policy log                                  what is logged now
+  seinectl policy log --off                            ends what was asked for here`;
+
+const wouldDenyHelp = `
+With policies audited it says what enforcing them would deny; with policies enforced, what they deny.
+
+Exit codes: 0 nothing is denied; 1 something is.`;
+
+/** Adds `seinectl policy log` and `seinectl policy would-deny`. */
+export function addDenied(policy: Command, { agent, terminal, ends }: DeniedCommandsContext): void {
+  policy
+    .command('log')
+    .description('log what policies deny to pods of this node, for a while; ends with the agent')
+    .option('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
+    .option('--pod <name>', 'NAMESPACE/NAME of the pod alone')
+    .option('--namespace <name>', 'the pods of this namespace alone')
+    .option('--off', 'ends all that was asked for')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', logHelp)
+    .action((flags: LogFlags) => ends(log({ agent: agent(), terminal }, flags)));
+  policy
+    .command('would-deny')
+    .description('watch for a while what policies deny, or would if they were enforced, by pairs (exit 1 if there is anything)')
+    .option('--for <time>', 'how long, e.g. 10s or 5m; 10 minutes at most', secondsUpToTenMinutes, 10)
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', wouldDenyHelp)
+    .action((flags: WouldDenyFlags) => ends(wouldDeny({ agent: agent(), terminal }, flags)));
+}
+
+function secondsUpToTenMinutes(text: string): number {
+  const seconds = secondsUpToADay(text);
+  if (seconds > watchSecondsMax) throw new InvalidArgumentError('ten minutes at most.');
+  return seconds;
+}
+
+interface DeniedRun {
+  readonly agent: AgentClient;
+  readonly terminal: Terminal;
+}
+
+async function log({ agent, terminal }: DeniedRun, flags: LogFlags): Promise<number> {
+  const fault = faultOf(flags);
+  if (fault !== undefined) {
+    terminal.remark(fault);
+    return exitCodes.usage;
+  }
+  const view = (await asked(agent, flags)) as DeniedLogView;
+  if (flags.output === 'json' || flags.output === 'yaml') print(terminal, view, flags.output);
+  else for (const line of logLines(view)) terminal.line(line);
+  return exitCodes.ok;
+}
+
+function faultOf({ for: seconds, pod, namespace, off }: LogFlags): string | undefined {
+  if (pod !== undefined && namespace !== undefined) return '--pod names its namespace: leave out --namespace';
+  if (pod !== undefined && !/^[^/]+\/[^/]+$/.test(pod)) return '--pod: NAMESPACE/NAME is wanted';
+  if (off && (seconds !== undefined || pod !== undefined || namespace !== undefined)) return '--off ends everything: leave out the rest';
+  return seconds === undefined && (pod ?? namespace) !== undefined ? 'for how long? e.g. --for 10m' : undefined;
+}
+
+async function asked(agent: AgentClient, { for: seconds, pod, namespace, off }: LogFlags): Promise<unknown> {
+  if (off) return await agent.json('/v1/policy/log', 'POST');
+  if (seconds === undefined) return await agent.json('/v1/policy/log');
+  const [of, name] = pod?.split('/') ?? [namespace];
+  const query = { seconds: String(seconds), ...(of === undefined ? {} : { namespace: of }), ...(name === undefined ? {} : { pod: name }) };
+  return await agent.json(`/v1/policy/log?${new URLSearchParams(query)}`, 'POST');
+}
+
+const settings: Readonly<Record<DeniedLogView['setting'], string>> = {
+  off: 'Of no pod, as configured.',
+  annotated: 'Of pods and namespaces with the annotation seine.dev/log=denied, as configured.',
+  all: 'Of all pods, as configured.',
+};
+
+function logLines({ setting, requests }: DeniedLogView): string[] {
+  const whose = ({ namespace, pod }: DeniedLogView['requests'][number]): string =>
+    namespace === undefined ? 'all pods' : pod === undefined ? `namespace ${namespace}` : `pod ${namespace}/${pod}`;
+  return [settings[setting], ...requests.map((request) => `Of ${whose(request)} for ${duration(request.secondsLeft)} still.`)];
+}
+
+function columns<T extends DenialView>(amount: TableColumn<T>): readonly TableColumn<T>[] {
+  return [
+    { title: 'DIRECTION', of: ({ direction }) => direction },
+    { title: 'POD', of: ({ pod }) => pod },
+    { title: 'PEER', of: ({ peer, peerAddress }) => (peer === peerAddress ? peer : `${peer} (${peerAddress})`) },
+    {
+      title: 'ASKS FOR',
+      of: ({ protocol, port, icmpType }) => [protocol, port ?? icmpType].filter((part) => part !== undefined).join(' '),
+    },
+    { ...amount, align: 'right' },
+    { title: 'POLICIES', of: ({ policies, why }) => (policies.length === 0 ? why : policies.join(', ')), flexible: true },
+  ];
+}
+
+const pairColumns = columns<DeniedPairView>({ title: 'PACKETS', of: ({ packets }) => String(packets) });
+const livingColumns = columns<DeniedConnectionsView>({ title: 'CONNECTIONS', of: ({ connections }) => String(connections) });
+
+async function wouldDeny({ agent, terminal }: DeniedRun, { for: seconds, output }: WouldDenyFlags): Promise<number> {
+  const view = (await agent.json(`/v1/policy/would-deny?seconds=${seconds}`, 'POST')) as WouldDenyView;
+  const { pairs, morePackets, counted, living = [] } = view;
+  const isNothing =
+    pairs.length + living.length === 0 &&
+    [0n, BigInt(counted?.ingress ?? 0), BigInt(counted?.egress ?? 0)].every((packets) => packets === 0n);
+  if (output === 'json' || output === 'yaml') print(terminal, view, output);
+  else {
+    if (pairs.length > 0) for (const line of tableLines(pairColumns, pairs, terminal.room)) terminal.line(line);
+    if (pairs.length > 0 && living.length > 0) terminal.line('');
+    if (living.length > 0) for (const line of tableLines(livingColumns, living, terminal.room)) terminal.line(line);
+    for (const line of summary(view)) terminal.remark(line);
+  }
+  return isNothing && morePackets === 0 ? exitCodes.ok : exitCodes.different;
+}
+
+function summary({ mode, seconds, pairs, morePackets, counted, living, moreLiving = 0 }: WouldDenyView): string[] {
+  const does = { enforce: 'were denied', audit: 'would have been denied', off: 'were looked at: no pod is policed' }[mode];
+  const all = counted === undefined ? '' : `; the switch counted ${counted.ingress} packets to pods and ${counted.egress} from them`;
+  return [
+    `${count(pairs.length, 'pair')} in ${duration(seconds)} ${does}${all}`,
+    ...(morePackets > 0 ? [`${count(morePackets, 'packet')} of pairs that are not listed`] : []),
+    livingText(mode, living, moreLiving),
+  ];
+}
+
+function livingText(mode: WouldDenyView['mode'], living: WouldDenyView['living'], more: number): string {
+  if (living === undefined)
+    return 'Connections that carried nothing are not among them: what the tracker holds cannot be listed (of the userspace data path never)';
+  const all = living.reduce((sum, { connections }) => sum + connections, more);
+  return `${count(all, 'living connection')} ${mode === 'enforce' ? 'denied' : 'would be denied'}, also of those that carried nothing`;
+}

@@ -1,0 +1,37 @@
+import type { DirectionPolicyView, PodPolicyView, PolicyRuleView } from '../../api/policy.ts';
+import { count } from '../words.ts';
+
+/** So many peers of a rule are named in a line. */
+const PEERS_MAX = 4;
+
+/** What policies do with a pod, in lines that are not escaped yet. */
+export function podPolicyLines({ name, addresses, ingress, egress }: PodPolicyView): string[] {
+  return [`Pod ${name} (${addresses.join(', ')})`, ...directionLines('ingress', ingress), ...directionLines('egress', egress)];
+}
+
+function directionLines(direction: 'ingress' | 'egress', view: DirectionPolicyView): string[] {
+  const more = view.moreRules > 0 ? [`  and ${count(view.moreRules, 'more rule')}`] : [];
+  switch (view.state) {
+    case 'free':
+      return [`${direction}: free, no policy isolates it`];
+    case 'closed':
+      return [`${direction}: closed but for its own node: ${view.why ?? 'nothing is known of it'}`];
+    case 'suspended':
+      return [`${direction}: suspended, nothing is denied ${view.why ?? 'for a while'}`];
+    case 'as before':
+      return [`${direction}: as before, what the bridge has of it holds until its policies and labels are known`];
+    case 'isolated':
+      return [
+        `${direction}: isolated by ${view.isolatedBy.join(', ')}`,
+        ...(view.rules.length === 0 ? ['  no rule lets anything through'] : view.rules.map((rule) => `  ${ruleText(direction, rule)}`)),
+        ...more,
+      ];
+  }
+}
+
+function ruleText(direction: 'ingress' | 'egress', { name, peers, morePeers, ports }: PolicyRuleView): string {
+  const rest = peers.length - PEERS_MAX + morePeers;
+  const others = rest > 0 ? ` and ${rest} more` : '';
+  const who = peers.length === 0 ? 'anybody' : `${peers.slice(0, PEERS_MAX).join(', ')}${others}`;
+  return `${name}: ${direction === 'ingress' ? 'from' : 'to'} ${who}, ${ports.length === 0 ? 'any port' : ports.join(', ')}`;
+}

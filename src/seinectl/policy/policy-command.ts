@@ -1,0 +1,178 @@
+import { isIP } from 'node:net';
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Items } from '../../api/entry.ts';
+import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { safeLine } from '../escape.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { type OutputForm, outputOption, print } from '../output.ts';
+import { sorted } from '../resources.ts';
+import { type TableColumn, tableLines } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { secondsUpToADay } from '../time-option.ts';
+import { connectionLines } from './connection-lines.ts';
+import { addDenied } from './denied-commands.ts';
+import { onePolicyLines } from './one-policy-lines.ts';
+import { podPolicyLines } from './pod-policy-lines.ts';
+import { addSuspend, suspensionLines } from './suspend-command.ts';
+import { top } from './top.ts';
+import { verify } from './verify.ts';
+
+interface PolicyCommandContext {
+  readonly agent: () => AgentClient;
+  readonly terminal: Terminal;
+  /** Takes the exit code. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+interface FormOption {
+  readonly output: OutputForm;
+}
+
+const podHelp = `
+Examples:
+  seinectl policy pod shop/db
+  seinectl policy pod db -o json
+
+Exit codes: 0 it is known what holds for the pod; 1 it is not (closed, or as before); 2 this node has no such pod.`;
+
+const showHelp = `
+Examples:
+  seinectl policy show shop/default-deny
+  seinectl policy show default-deny -o json
+
+Exit codes: 0 all of it is understood; 1 something is not, and allows nothing; 2 no such policy is known here.`;
+
+const explainHelp = `
+Each end is decided on the node of its pod. A Service's connection has the endpoint as its other end: name that, not the Service.
+
+Examples:
+  seinectl policy explain shop/api shop/db 5432
+  seinectl policy explain 192.0.2.7 shop/db 53/UDP
+  seinectl policy explain shop/api 198.51.100.7        all ports
+
+Exit codes: 0 allowed as far as this node decides; 1 denied, or for some ports or addresses; 2 no such pod.`;
+
+const verifyHelp = `
+Reads policies, pods, namespaces and nodes from the API server anew, and the flows from the switch; compares, in this process, what flows do
+with what the API's text says of the policies: each pod of this node, direction, group of addresses that nothing tells apart, range of ports.
+
+Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be found out; 3 no agent answers.`;
+
+/** Adds `seinectl policy`. */
+export function addPolicy(root: Command, context: PolicyCommandContext): void {
+  const { agent, terminal, ends } = context;
+  const policy = root.command('policy').description('what NetworkPolicy does on this node');
+  addDenied(policy, { agent, terminal, ends });
+  policy
+    .command('pod')
+    .description('whether policies isolate a pod of this node, which, and what their rules let through')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', podHelp)
+    .action((name: string, { output }: FormOption) => ends(pod({ agent: agent(), terminal }, name, output)));
+  policy
+    .command('list')
+    .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+  addShow(policy, context);
+  policy
+    .command('top')
+    .description(
+      'what each rule has counted, and counts: packets that open connections or go on in their direction; no rule allows: isolating policies',
+    )
+    .option('--for <time>', 'how long to look for the rate, e.g. 30s', secondsUpToADay, 10)
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ for: seconds, output }: FormOption & { readonly for: number }) =>
+      ends(top({ agent: agent(), terminal }, { seconds, output })),
+    );
+  policy
+    .command('verify')
+    .description('prove that the flows on the bridge do what the policies say')
+    .option('--pod <name>', 'one pod of this node, NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', verifyHelp)
+    .action(({ pod: name, output }: FormOption & { readonly pod?: string }) =>
+      ends(verify({ agent: agent(), terminal }, { output, ...(name === undefined ? {} : { pod: fullName(name) }) })),
+    );
+  policy
+    .command('explain')
+    .description('whether policies let a connection be opened, which say so, and what would change that')
+    .argument('<from>', 'NAMESPACE/POD, NAME or an address')
+    .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod of this node')
+    .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); all if left out', portAndProtocol)
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', explainHelp)
+    .action((from: string, to: string, port: string | undefined, { output }: FormOption) =>
+      ends(
+        explain({ agent: agent(), terminal }, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, output),
+      ),
+    );
+  addSuspend(policy, context);
+}
+
+function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContext): void {
+  policy
+    .command('show')
+    .description('one policy as this node understands it: its pods here, rules, who is in them, and what is not understood')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .addHelpText('after', showHelp)
+    .action((name: string, { output }: FormOption) => ends(show({ agent: agent(), terminal }, name, output)));
+}
+
+function portAndProtocol(text: string): string {
+  const [, port = '', protocol = 'TCP'] = /^(\d{1,5})(?:\/(TCP|UDP|SCTP))?$/i.exec(text) ?? [];
+  if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('a port from 1 to 65535 is wanted, e.g. 80 or 53/UDP.');
+  return `${Number(port)}/${protocol.toUpperCase()}`;
+}
+
+interface PolicyRun {
+  readonly agent: AgentClient;
+  readonly terminal: Terminal;
+}
+
+async function pod({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/pod?${new URLSearchParams({ name: fullName(name) })}`)) as PodPolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of podPolicyLines(view)) terminal.line(safeLine(line));
+  const isKnown = [view.ingress, view.egress].every(({ state }) => state === 'free' || state === 'isolated');
+  return isKnown ? exitCodes.ok : exitCodes.different;
+}
+
+async function show({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/policy?${new URLSearchParams({ name: fullName(name) })}`)) as OnePolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of onePolicyLines(view)) terminal.line(safeLine(line));
+  return view.notUnderstood.length > 0 ? exitCodes.different : exitCodes.ok;
+}
+
+/** @param name an address stays one */
+function fullName(name: string): string {
+  return name.includes('/') || isIP(name) !== 0 ? name : `default/${name}`;
+}
+
+const columns: readonly TableColumn<NodePolicyView>[] = [
+  { title: 'POLICY', of: ({ name }) => name },
+  { title: 'INGRESS', of: ({ ingress }) => String(ingress), align: 'right' },
+  { title: 'EGRESS', of: ({ egress }) => String(egress), align: 'right' },
+  { title: 'NOT UNDERSTOOD', of: ({ notUnderstood }) => notUnderstood.join('; '), tone: () => 'warning', flexible: true },
+];
+
+async function list({ agent, terminal }: PolicyRun, form: OutputForm): Promise<number> {
+  const answer = (await agent.json('/v1/policy/policies')) as Items<NodePolicyView>;
+  const items = sorted(answer.items, ({ name }) => [name]);
+  if (form === 'json' || form === 'yaml') print(terminal, { items }, form);
+  else if (items.length === 0) terminal.remark('no policy isolates a pod of this node');
+  else for (const line of tableLines(columns, items, terminal.room)) terminal.line(line);
+  if (form === 'table') for (const line of await suspensionLines(agent)) terminal.remark(safeLine(line));
+  return items.some(({ notUnderstood }) => notUnderstood.length > 0) ? exitCodes.different : exitCodes.ok;
+}
+
+async function explain({ agent, terminal }: PolicyRun, asked: Readonly<Record<string, string>>, form: OutputForm): Promise<number> {
+  const view = (await agent.json(`/v1/policy/explain?${new URLSearchParams(asked)}`)) as ConnectionPolicyView;
+  if (form === 'json' || form === 'yaml') print(terminal, view, form);
+  else for (const line of connectionLines(view)) terminal.line(safeLine(line));
+  return view.verdict === 'allow' ? exitCodes.ok : exitCodes.different;
+}

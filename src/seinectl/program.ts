@@ -1,0 +1,222 @@
+import type { Readable } from 'node:stream';
+import { Command, CommanderError, Option } from 'commander';
+import { defaultPaths } from '../api/default-paths.ts';
+import { seineVersion } from '../api/version.ts';
+import { SeineError } from '../base/errors/seine-error.ts';
+import { AgentClient } from './agent-client.ts';
+import { addDiagnostics } from './bundle/diagnostics.ts';
+import { addCapture } from './capture/capture-command.ts';
+import { addCheck, check } from './check/check-command.ts';
+import { addCluster } from './cluster/cluster-command.ts';
+import { annotate, type CommandContext, diff, explainService, type GetOptions, get, pause, resume, status, version } from './commands.ts';
+import { safeText } from './escape.ts';
+import { exitCodeHelp, exitCodes } from './exit-codes.ts';
+import { explainPod } from './explain-pod.ts';
+import { addNode } from './node-cleanup.ts';
+import { type OutputForm, outputOption } from './output.ts';
+import { addPolicy } from './policy/policy-command.ts';
+import { addWire } from './protocols/commands.ts';
+import { type ResourceName, resources } from './resources.ts';
+import type { Terminal } from './terminal.ts';
+import { secondsUpToADay } from './time-option.ts';
+import { addTimeline } from './timeline.ts';
+
+const examples = `
+Examples:
+  seinectl status                                 state and problems of this node's network
+  seinectl check                                  test this node and its tunnels, with packets
+  seinectl get pods                               pods with addresses, interfaces and state
+  seinectl get pods web-0 -n shop -o yaml         one pod, its namespace checked as well
+  seinectl get flows --table route --owner pod/shop/web-0
+  seinectl diff                                   entries that differ from the wanted state (exit 1 if any)
+  seinectl pause --for 10m                        change flows by hand; they are not repaired meanwhile
+  ovs-ofctl --names dump-flows br-int | seinectl annotate
+  seinectl timeline --since 10m                   what the agent did last, a line an event
+  seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
+  seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
+  seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
+  seinectl cluster status                         the agents of all nodes, from any machine with a kubeconfig
+  seinectl collect                                everything about this node in one archive
+
+${exitCodeHelp}
+
+In a lab: seine-lab node exec NODE -- seinectl status`;
+
+/** Runs one command line. @returns the exit code */
+export async function run(args: readonly string[], terminal: Terminal, stdin: Readable): Promise<number> {
+  const program = programFor(terminal, stdin);
+  let code: number = exitCodes.ok;
+  program.command.hook('postAction', () => {
+    code = program.code();
+  });
+  try {
+    await program.command.parseAsync([...args], { from: 'user' });
+    return code;
+  } catch (thrown) {
+    if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    return explain(SeineError.from(thrown, 'seinectl'), program.socket(), terminal);
+  }
+}
+
+/** The command line, with what each command does. */
+export function programFor(terminal: Terminal, stdin: Readable) {
+  let code: number = exitCodes.ok;
+  const root = new Command('seinectl')
+    .description("Shows what Seine's agent on this node wants, what the node holds, and the owner of each entry.")
+    .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(defaultPaths.apiSocket))
+    .version(seineVersion, '--version', 'print the version of seinectl')
+    .helpCommand('help [command]', 'help about a command')
+    .addHelpText('after', examples)
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
+  const socket = (): string => root.opts<{ socket: string }>().socket;
+  const context = (): CommandContext => ({ agent: new AgentClient(socket()), terminal, stdin });
+  const ends = async (work: Promise<number>): Promise<void> => {
+    code = await work;
+  };
+  const hands: ProgramContext = { context, terminal, ends };
+  addInspection(root, hands);
+  addPolicy(root, { agent: () => context().agent, terminal, ends });
+  addPause(root, hands);
+  root
+    .command('annotate')
+    .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
+    .argument('[file]', 'a dump; - is standard input')
+    .action((file: string | undefined) => ends(annotate(context(), file)));
+  addCapture(root, { agent: () => context().agent, terminal, ends });
+  addTimeline(root, { agent: () => context().agent, terminal, ends });
+  addDiagnostics(root, { agent: () => context().agent, terminal, ends });
+  addNode(root, { socket, terminal, ends });
+  addWire(root, { terminal, stdin, ends });
+  addCluster(root, { terminal, env: process.env, ends });
+  root
+    .command('version')
+    .description('versions of seinectl, the agent, Node and Open vSwitch')
+    .action(() => ends(version(context())));
+  printHelpHint(root, root.name());
+  return { command: root, socket, code: () => code };
+}
+
+interface ProgramContext {
+  readonly context: () => CommandContext;
+  readonly terminal: Terminal;
+  /** Takes the exit code of the command that was asked for. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+/** What only looks. */
+function addInspection(root: Command, { context, terminal, ends }: ProgramContext): void {
+  root
+    .command('status')
+    .description('readiness, problems, connections, wanted and held entries of this node (exit 1 if not ready)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
+  addCheck(root, (options) => ends(check(context(), options)));
+  addGet(root, (what, options) => ends(get(context(), what, options)));
+  addExplain(
+    root,
+    (name, from) => ends(explainService(context(), name, from)),
+    (name, json) => ends(explainPod(context().agent, name, json, terminal)),
+  );
+  root
+    .command('diff')
+    .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')
+    .addOption(outputOption(['table', 'json', 'yaml']))
+    .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
+}
+
+/** What holds repair, and lets it go on. */
+function addPause(root: Command, { context, ends }: ProgramContext): void {
+  root
+    .command('pause')
+    .description('do not repair foreign changes for a while; pods and Services are served; ends with the agent')
+    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
+    .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
+  root
+    .command('resume')
+    .description('repair foreign changes again, those made meanwhile included')
+    .action(() => ends(resume(context())));
+}
+
+function printHelpHint(command: Command, words: string): void {
+  command.showHelpAfterError(`(${words} --help says what there is)`);
+  for (const each of command.commands) printHelpHint(each, `${words} ${each.name()}`);
+}
+
+const explainPodHelp = `
+Where it is, since when, which flows it has, which Services lead to it, what was repaired and when, and what is wrong now.
+
+Examples:
+  seinectl explain pod shop/web-0
+  seinectl explain pod web-0 --json
+
+Exit codes: 0 nothing is wrong with it; 1 something is, in the lines that begin with !; 2 this node has no such pod.`;
+
+function addExplain(
+  root: Command,
+  service: (name: string, from: string | undefined) => Promise<void>,
+  pod: (name: string, json: boolean) => Promise<void>,
+): void {
+  const explained = root
+    .command('explain')
+    .description('say in sentences what a client of a Service gets on this node, or what a pod’s network is');
+  explained
+    .command('service')
+    .description('what a client gets on this node, and why')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
+    .action((name: string, { from }: { from?: string }) => service(name, from));
+  explained
+    .command('pod')
+    .description('what the network of a pod of this node is, and what is wrong with it (exit 1 if anything)')
+    .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--json', 'everything the sentences are made of')
+    .addHelpText('after', explainPodHelp)
+    .action((name: string, { json }: { json?: boolean }) => pod(name, json === true));
+}
+
+type GetFlags = Omit<GetOptions, 'name'>;
+
+function addGet(root: Command, action: (what: ResourceName, options: GetOptions) => Promise<void>): void {
+  const parent = root.command('get').description('list what the agent wants and what is there, read from the node now');
+  for (const [what, { about, namespaced }] of Object.entries(resources)) {
+    const command = parent
+      .command(what)
+      .alias(what.replace(/s$/, ''))
+      .description(about)
+      .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
+      .option('--bad', 'only what is not as wanted');
+    if (what !== 'flows') command.argument('[name]', namespaced ? 'NAME or NAMESPACE/NAME' : 'only this one');
+    if (namespaced) command.option('-n, --namespace <namespace>', 'only of this namespace');
+    if (what === 'flows') command.option('--table <table>', 'only of this table, by name or number');
+    if (['flows', 'groups', 'meters', 'ports', 'routes'].includes(what))
+      command.option('--owner <owner>', 'only what this owner wants, e.g. node, peer/node-2, pod/default/web-0, service/default');
+    command.action((...given: [string | undefined, GetFlags] | [GetFlags]) => {
+      const name = typeof given[0] === 'string' ? given[0] : undefined;
+      const flags = command.opts<GetFlags>();
+      return action(what as ResourceName, { ...flags, ...(name === undefined ? {} : { name }) });
+    });
+  }
+}
+
+function explain(error: SeineError, socket: string, terminal: Terminal): number {
+  const message = safeText(error.rawMessage);
+  if (error.code === 'REFUSED' || error.code === 'INVALID_INPUT') {
+    const old = error.context['status'] === 404 ? ' (the agent may be older than this seinectl)' : '';
+    terminal.remark(`seinectl: ${message}${old}`);
+    return error.code === 'REFUSED' ? exitCodes.different : exitCodes.usage;
+  }
+  if (error.code !== 'UNAVAILABLE') throw error;
+  terminal.remark(`seinectl: no agent answers on ${safeText(socket)}: ${message}`);
+  for (const hint of hints(error.context['errno'])) terminal.remark(`  ${hint}`);
+  return exitCodes.unreachable;
+}
+
+function hints(errno: unknown): readonly string[] {
+  if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may use the API of the agent: try sudo'];
+  return [
+    'Does the agent run?          kubectl -n seine-system get pods -l app.kubernetes.io/name=seine-agent -o wide; in a lab: seine-lab status',
+    'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',
+    'Is this the right machine?   seinectl looks at the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
+  ];
+}

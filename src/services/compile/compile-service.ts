@@ -1,0 +1,320 @@
+import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
+import { learnedCookieOf, type Owner } from '../../dataplane/pipeline/cookie.ts';
+import { reg } from '../../dataplane/pipeline/fields.ts';
+import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '../../dataplane/pipeline/flow.ts';
+import { drop, goto, group, load, priority, resubmit } from '../../dataplane/pipeline/flow.ts';
+import { type FlowPattern, type LeadPattern, type LeadPlace, PatternFlow } from '../../dataplane/pipeline/flow-pattern.ts';
+import { idleTimeoutOf } from './learned-choice.ts';
+import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
+import {
+  answerFor,
+  endpointKey,
+  hasSourceRanges,
+  isVirtual,
+  reachableEndpoints,
+  type ServiceAddress,
+  type ServiceEndpoint,
+  type ServiceIntent,
+  type ServiceVerdict,
+} from './service-intent.ts';
+import { toRangeSet } from './source-ranges.ts';
+import { isItself, translateTo } from './translation.ts';
+
+interface ServiceCompileOptions {
+  /** Who asks for it. */
+  readonly owner: Owner;
+  /**
+   * The number of the group of that name within this intent; the same name is always given the same number. Numbers are given out when
+   * first asked for, and free again only once the switch confirmed the delete.
+   */
+  readonly groupId: (name: string) => number;
+}
+
+/**
+ * What the bridge must hold for one port of a Service, its endpoints' translations excepted (`compileEndpoint`). Pure.
+ *
+ * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP port
+ * unreachable, so that clients fail at once and do not time out.
+ */
+export function compileService(intent: ServiceIntent, options: ServiceCompileOptions): Wanted {
+  const shares = new Distribution(intent, options);
+  const reachable = new Map(intent.translation === 'bucket' ? [] : reachableEndpoints(intent).map((each) => [endpointKey(each), each]));
+  const flows = intent.addresses.flatMap((address) => [
+    ...fromItself(intent, address),
+    ...sourceRanges(intent, address),
+    ...opened(intent, address),
+    ...balance(intent, address, shares),
+    ...chosenItself(intent, address, reachable.get(endpointKey(address))),
+  ]);
+  return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
+}
+
+/** To how many endpoints a node leads fragmented datagrams that open connections; a power of two. */
+const fragmentParts = 4;
+
+/** What becomes of a connection that is for a Service, with the source ports it holds for. */
+interface BalancedSteps {
+  readonly steps: readonly Step[];
+  readonly sourcePorts?: ServiceGroup['sourcePorts'];
+}
+
+/** The same, where it is led to a group that chooses. */
+interface BalancedGroup {
+  readonly group: number;
+  readonly sourcePorts?: ServiceGroup['sourcePorts'];
+}
+
+/** How each list of endpoints is shared out; worked out once, whichever addresses lead there. */
+class Distribution {
+  /** Tells which Service this is; policy will ask. */
+  readonly identity: number;
+  readonly #intent: ServiceIntent;
+  readonly #options: ServiceCompileOptions;
+  /** By the name of their groups. */
+  readonly #byName = new Map<string, readonly ServiceGroup[]>();
+  readonly #keys = new Map<Balance['scope'], ReadonlySet<string>>();
+
+  constructor(intent: ServiceIntent, options: ServiceCompileOptions) {
+    this.#intent = intent;
+    this.#options = options;
+    this.identity = options.groupId('cluster/0');
+  }
+
+  get groups(): Wanted['groups'] {
+    return [...this.#byName.values()].flatMap((groups) => groups.map((each) => each.group));
+  }
+
+  of(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {
+    if (answer.do === 'drop') return [{ steps: drop }];
+    if (answer.do === 'refuse') return [{ steps: [{ do: 'toAgent', reason: 'noEndpoint' }] }];
+    const [only, ...others] = answer.endpoints;
+    // One endpoint needs no hash, which would cost every connection another pass through the data path.
+    if (only && others.length === 0) return [{ steps: this.#straightTo(only, address) }];
+    if (!this.#keysOf(answer).has(endpointKey(address)))
+      return this.#groupsOf(answer).map(({ group: { id }, sourcePorts }) => ({ group: id, ...(sourcePorts && { sourcePorts }) }));
+    const groups = this.#ownGroupsOf(answer, address);
+    return groups.map(({ group: { id }, sourcePorts }) => ({ steps: [group(id)], ...(sourcePorts && { sourcePorts }) }));
+  }
+
+  /**
+   * For fragmented datagrams that open a connection: without a group. The tracker reassembles fragments only if they came to it by the
+   * same passes through the data path, and a group takes the first one, which alone shows ports, through one more.
+   */
+  ofFragments(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {
+    if (answer.do !== 'balance') return this.of(answer, address);
+    const { endpoints } = answer;
+    const parts = endpoints.length > 1 ? fragmentParts : 1;
+    return Array.from({ length: parts }, (_, part) => part).flatMap((part): BalancedSteps[] => {
+      const endpoint = endpoints[Math.floor((part * endpoints.length) / parts)];
+      if (endpoint === undefined || isItself(endpoint, address)) return [];
+      const steps = [...this.#marked, ...choiceOf(endpoint, 'chosen').map(load), goto('dnat')];
+      // Not by bit 0: Linux connects from even ports only.
+      return [{ steps, ...(parts > 1 && { sourcePorts: { value: part << 1, mask: (parts - 1) << 1 } }) }];
+    });
+  }
+
+  /** `endpointKey` of a list's endpoints; made once, for addresses may be many. */
+  #keysOf({ scope, endpoints }: Balance): ReadonlySet<string> {
+    const keys = this.#keys.get(scope) ?? new Set(endpoints.map(endpointKey));
+    this.#keys.set(scope, keys);
+    return keys;
+  }
+
+  get #marked(): readonly Step[] {
+    return marked(this.#intent.translation, this.identity);
+  }
+
+  #straightTo(endpoint: ServiceEndpoint, address: ServiceAddress): readonly Step[] {
+    if (isItself(endpoint, address)) return [goto('egressEntry')];
+    if (this.#intent.translation === 'bucket') return [...this.#marked, translateTo(endpoint)];
+    const learn = learnChoice(this.#intent, this.#options.owner);
+    return [...this.#marked, ...choiceOf(endpoint, 'chosen').map(load), ...(learn ? [learn] : []), goto('dnat')];
+  }
+
+  #groupsOf({ scope, endpoints }: Balance): readonly ServiceGroup[] {
+    const bucket = bucketFor(this.#intent);
+    return this.#once(scope, () => groupsFor(endpoints, this.#numbers(scope), () => bucket));
+  }
+
+  /** For an address that is an endpoint's as well: to that one a connection goes as it is, as if there were no Service. */
+  #ownGroupsOf({ scope, endpoints }: Balance, address: ServiceAddress): readonly ServiceGroup[] {
+    const name = `${scope} at ${endpointKey(address)}`;
+    const [bucket, marked] = [bucketFor(this.#intent), this.#marked];
+    const others: StepsPattern = (endpoint) => [...marked, ...bucket(endpoint)];
+    const stepsFor = (endpoint: ServiceEndpoint): StepsPattern => (isItself(endpoint, address) ? passes : others);
+    return this.#once(name, () => groupsFor(endpoints, this.#numbers(name), stepsFor));
+  }
+
+  #numbers(name: string): (part: number) => number {
+    return (part) => this.#options.groupId(`${name}/${part}`);
+  }
+
+  #once(name: string, make: () => readonly ServiceGroup[]): readonly ServiceGroup[] {
+    const groups = this.#byName.get(name) ?? make();
+    this.#byName.set(name, groups);
+    return groups;
+  }
+}
+
+/** What a packet of a Service has in its registers before an endpoint is chosen. */
+function marked(translation: ServiceIntent['translation'], identity: number): readonly Step[] {
+  // A bucket translates without a look at registers, and still tells `egressEntry` that a translation was tried.
+  const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
+  return [load(reg.routed('yes')), load(reg.group(identity)), ...tried];
+}
+
+/** On, as it is. */
+const passes: StepsPattern = () => [resubmit('egressEntry')];
+
+type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
+
+/** All clients are answered alike, or the world differently from pods and the node itself. */
+function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distribution): Flow[] {
+  const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
+  const sameAnswer = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
+  const flows = (answer: ServiceVerdict, level: number, marks: NonNullable<Match['regs']>): Flow[] => {
+    const flow = (match: Match, steps: readonly Step[]): Flow => {
+      return { table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps };
+    };
+    const stepsOf = (each: BalancedSteps | BalancedGroup): readonly Step[] =>
+      'steps' in each ? each.steps : [...marked(intent.translation, shares.identity), group(each.group)];
+    const isUsual = address.kind === 'cluster' && level === priority.normal;
+    return [
+      ...shares.of(answer, address).map((each) => {
+        if (isUsual && 'group' in each && each.sourcePorts === undefined) return leading(intent, address, [shares.identity, each.group]);
+        return flow(matchOf(intent, address, each.sourcePorts), stepsOf(each));
+      }),
+      ...(intent.transport === 'udp' ? shares.ofFragments(answer, address) : []).map((each) =>
+        flow(fragmentsOf(intent, address, each.sourcePorts), stepsOf(each)),
+      ),
+    ];
+  };
+  const choose = reg.serviceState('choose');
+  return [...flows(inside, priority.normal, [choose]), ...(sameAnswer ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
+}
+
+/** What nearly every Service has, and nearly nothing else. */
+function leading({ transport, translation }: ServiceIntent, { ip, port }: ServiceAddress, numbers: LeadPlace['numbers']): Flow {
+  return new PatternFlow(leads[translation][transport], { ip, port, numbers });
+}
+
+function leadPattern(transport: Transport, translation: ServiceIntent['translation']): LeadPattern {
+  return ({ ip, port, numbers: [identity, id] }) => {
+    const match = matchOf({ family: ip.family, transport }, { kind: 'cluster', ip, port });
+    const steps = [...marked(translation, identity), group(id)];
+    return { table: 'balance', priority: priority.normal, match: { ...match, regs: [reg.serviceState('choose')] }, steps };
+  };
+}
+
+const leadPatterns = (translation: ServiceIntent['translation']): Readonly<Record<Transport, LeadPattern>> => ({
+  tcp: leadPattern('tcp', translation),
+  udp: leadPattern('udp', translation),
+  sctp: leadPattern('sctp', translation),
+});
+
+const leads = { bucket: leadPatterns('bucket'), endpoint: leadPatterns('endpoint') } as const;
+
+type OneTransport = Pick<ServiceIntent, 'family' | 'transport'>;
+
+/** The virtual address of node ports is only the node's to use. */
+function addressOf({ family, transport }: OneTransport, { ip }: ServiceAddress): Match {
+  return { payload: family, protocol: transport, ipDst: ip, ...(isVirtual({ ip }) && { regs: [reg.source('gateway')] }) };
+}
+
+/** A connection to this address. */
+function matchOf(intent: OneTransport, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
+  return { ...addressOf(intent, address), portDst: address.port, ...(sourcePorts && { portSrc: sourcePorts }) };
+}
+
+/** A fragmented datagram that opens a connection to this address: later fragments have no ports, but the tracker saw it whole. */
+function fragmentsOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
+  return {
+    ...addressOf(intent, address),
+    fragment: 'yes',
+    ctState: { new: '+', trk: '+' },
+    ctPortDst: address.port,
+    ...(sourcePorts && { ctPortSrc: sourcePorts }),
+  };
+}
+
+/**
+ * A load balancer's address with source ranges asks the set that its Service has (`compileSourceRanges`). Releases up to 0.22.0 have the
+ * ranges of each port here, and `drop` in the flow whose steps these replace: there is no moment without either.
+ */
+function sourceRanges(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (!hasSourceRanges(intent, address)) return [];
+  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
+  const steps = toRangeSet(intent.sourceRanges);
+  return both.map((match) => ({ table: 'sourceRanges', priority: priority.low, match, steps }));
+}
+
+/** What is in no range of Services' addresses is a Service's all the same to a pod that asks it. */
+function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (address.kind === 'cluster' || isVirtual(address)) return [];
+  const steps = [load(reg.scope('pod')), goto('openings')];
+  const both = [matchOf(intent, address), ...(intent.transport === 'udp' ? [fragmentsOf(intent, address)] : [])];
+  return both.map((match) => ({ table: 'serviceEntry', priority: priority.high, match: { ...match, regs: [reg.source('pod')] }, steps }));
+}
+
+/**
+ * A packet that comes from where it goes to is no client's: it is not translated. Where two Services lead to each other's addresses it
+ * would make a translation that Open vSwitch 3.1.0 takes for the one on its way back, and aborts as above. What comes from cluster
+ * addresses, or from that of node ports, ends before.
+ */
+function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
+  if (address.kind === 'cluster' || isVirtual(address)) return [];
+  const match: Match = { ...matchOf(intent, address, { value: address.port, mask: 0xffff }), ipSrc: address.ip };
+  return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('egressEntry')] }];
+}
+
+/** A client that was remembered for this endpoint, at the endpoint's own address, before that was looked at. */
+function chosenItself(intent: ServiceIntent, address: ServiceAddress, endpoint: ServiceEndpoint | undefined): Flow[] {
+  if (endpoint === undefined) return [];
+  const match: Match = { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') };
+  return [{ table: 'dnat', priority: priority.higher, match, steps: [load(reg.serviceState('choose')), goto('egressEntry')] }];
+}
+
+/** Where buckets lead that want their choice remembered. */
+function learning(intent: ServiceIntent, { owner }: ServiceCompileOptions, identity: number): Flow[] {
+  const learn = learnChoice(intent, owner);
+  if (!learn) return [];
+  const match: Match = { payload: intent.family, protocol: intent.transport, regs: [reg.serviceState('learn'), reg.group(identity)] };
+  return [{ table: 'balance', priority: priority.normal, match, steps: [learn, load(reg.serviceState('chosen')), goto('dnat')] }];
+}
+
+function learnChoice({ family, transport, affinitySeconds }: ServiceIntent, owner: Owner): LearnChoice | undefined {
+  if (affinitySeconds === undefined) return undefined;
+  const idleSeconds = idleTimeoutOf({ affinitySeconds });
+  return {
+    do: 'learnChoice',
+    family,
+    transport,
+    ...(idleSeconds > 0 ? { idleSeconds } : {}),
+    cookie: learnedCookieOf(owner),
+  };
+}
+
+/** `compileEndpoint`, as a pattern. */
+export const translations: Readonly<Record<Transport, FlowPattern>> = {
+  tcp: (place) => compileEndpoint('tcp', place).flows,
+  udp: (place) => compileEndpoint('udp', place).flows,
+  sctp: (place) => compileEndpoint('sctp', place).flows,
+};
+
+/** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whichever Service chose it. */
+export function compileEndpoint(transport: Transport, endpoint: ServiceEndpoint): Wanted {
+  const { ip } = endpoint;
+  const flow: Flow = {
+    table: 'dnat',
+    priority: priority.normal,
+    match: { payload: ip.family, protocol: transport, regs: choiceOf(endpoint, 'chosen') },
+    steps: [translateTo(endpoint)],
+  };
+  // Later fragments of IPv6 datagrams do not show that they are UDP's; only a first fragment of UDP's sets the register.
+  const reported: Flow = {
+    ...flow,
+    priority: priority.high,
+    match: { payload: ip.family, regs: [...choiceOf(endpoint, 'chosen'), reg.fragments('endpointKnown')] },
+  };
+  return { ...nothing, flows: transport === 'udp' && ip.family === 'ipv6' ? [flow, reported] : [flow] };
+}

@@ -1,0 +1,183 @@
+import { internetChecksum } from '../../base/net/internet-checksum.ts';
+import { type Ip, ipFromValue } from '../../base/net/ip.ts';
+import type { Transport } from '../../dataplane/pipeline/flow.ts';
+
+/**
+ * The answer to a packet for a Service without endpoints, as the Service's address itself would give it: a TCP reset, or a
+ * port unreachable. Pure: frames in, frames out.
+ *
+ * Layouts: Ethernet II (14 octets), IPv4 (RFC 791 section 3.1), IPv6 (RFC 8200 section 3), TCP (RFC 9293 section 3.1),
+ * ICMP (RFC 792 "Destination Unreachable"), ICMPv6 (RFC 4443 section 3.1).
+ */
+
+const ETHERNET_BYTES = 14;
+const IPV6_BYTES = 40;
+const TCP_BYTES = 20;
+const ICMP_BYTES = 8;
+const TCP = 6;
+const UDP = 17;
+const SCTP = 132;
+const ICMP = 1;
+const ICMPV6 = 58;
+const HOPS = 64;
+const flag = { fin: 1, syn: 2, rst: 4, ack: 16 } as const;
+/** RFC 4443 section 3.1: as much of the packet as fits into the least MTU. RFC 1812 section 4.3.2.3: not over 576 octets for IPv4. */
+const mostQuoted = { ipv4: 576 - 20 - ICMP_BYTES, ipv6: 1280 - IPV6_BYTES - ICMP_BYTES } as const;
+
+interface IpPacket {
+  readonly family: 'ipv4' | 'ipv6';
+  /** The whole IP packet, padding of the frame cut off. */
+  readonly bytes: Buffer;
+  readonly source: Buffer;
+  readonly destination: Buffer;
+  readonly protocol: number;
+  readonly payload: Buffer;
+}
+
+/** @returns the frame to send back, or `undefined` where nothing must be answered: resets, fragments, what is cut short */
+export function refuse(frame: Uint8Array): Uint8Array | undefined {
+  const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+  const packet = readPacket(bytes);
+  const answer =
+    packet &&
+    (packet.protocol === TCP
+      ? tcpReset(packet)
+      : packet.protocol === UDP || packet.protocol === SCTP
+        ? portUnreachable(packet)
+        : undefined);
+  if (!answer) return undefined;
+  const header = Buffer.concat([bytes.subarray(6, 12), bytes.subarray(0, 6), bytes.subarray(12, 14)]);
+  return Buffer.concat([header, answer]);
+}
+
+/** Where a packet is going. */
+export interface Destination {
+  readonly ip: Ip;
+  readonly transport: Transport;
+  readonly port: number;
+}
+
+const transports: ReadonlyMap<number, Transport> = new Map([
+  [TCP, 'tcp'],
+  [UDP, 'udp'],
+  [SCTP, 'sctp'],
+]);
+
+/** @returns undefined for a fragment, for what is cut short, and for protocols without ports */
+export function destinationOf(frame: Uint8Array): Destination | undefined {
+  const packet = readPacket(Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength));
+  const transport = packet && transports.get(packet.protocol);
+  if (packet === undefined || transport === undefined || packet.payload.length < 4) return undefined;
+  const ip = ipFromValue(packet.family, BigInt(`0x${packet.destination.toString('hex')}`));
+  return { ip, transport, port: packet.payload.readUInt16BE(2) };
+}
+
+function readPacket(frame: Buffer): IpPacket | undefined {
+  if (frame.length < ETHERNET_BYTES + 20) return undefined;
+  const etherType = frame.readUInt16BE(12);
+  const ip = frame.subarray(ETHERNET_BYTES);
+  if (etherType === 0x0800) return readIpv4(ip);
+  return etherType === 0x86dd ? readIpv6(ip) : undefined;
+}
+
+function readIpv4(ip: Buffer): IpPacket | undefined {
+  const headerBytes = (ip.readUInt8(0) & 0xf) * 4;
+  const length = ip.readUInt16BE(2);
+  const fragment = ip.readUInt16BE(6) & 0x3fff;
+  if (headerBytes < 20 || length < headerBytes || length > ip.length || fragment !== 0) return undefined;
+  const bytes = ip.subarray(0, length);
+  return {
+    family: 'ipv4',
+    bytes,
+    source: ip.subarray(12, 16),
+    destination: ip.subarray(16, 20),
+    protocol: ip.readUInt8(9),
+    payload: bytes.subarray(headerBytes),
+  };
+}
+
+/** Without extension headers: flows of Services match the transport protocol, and what hides it is not worth an answer. */
+function readIpv6(ip: Buffer): IpPacket | undefined {
+  if (ip.length < IPV6_BYTES) return undefined;
+  const length = IPV6_BYTES + ip.readUInt16BE(4);
+  if (length > ip.length) return undefined;
+  const bytes = ip.subarray(0, length);
+  return {
+    family: 'ipv6',
+    bytes,
+    source: ip.subarray(8, 24),
+    destination: ip.subarray(24, 40),
+    protocol: ip.readUInt8(6),
+    payload: bytes.subarray(IPV6_BYTES),
+  };
+}
+
+/** RFC 9293 section 3.5.2, group 1: what a closed port answers. */
+function tcpReset(packet: IpPacket): Buffer | undefined {
+  const { payload: segment } = packet;
+  if (segment.length < TCP_BYTES) return undefined;
+  const flags = segment.readUInt8(13);
+  if (flags & flag.rst) return undefined;
+  const headerBytes = (segment.readUInt8(12) >>> 4) * 4;
+  // No kernel answers what is no segment.
+  if (headerBytes < TCP_BYTES || headerBytes > segment.length) return undefined;
+  const dataBytes = segment.length - headerBytes;
+  const reset = Buffer.alloc(TCP_BYTES);
+  reset.writeUInt16BE(segment.readUInt16BE(2), 0);
+  reset.writeUInt16BE(segment.readUInt16BE(0), 2);
+  if (flags & flag.ack) {
+    reset.writeUInt32BE(segment.readUInt32BE(8), 4);
+    reset.writeUInt8(flag.rst, 13);
+  } else {
+    const taken = dataBytes + (flags & flag.syn ? 1 : 0) + (flags & flag.fin ? 1 : 0);
+    reset.writeUInt32BE((segment.readUInt32BE(4) + taken) % 2 ** 32, 8);
+    reset.writeUInt8(flag.rst | flag.ack, 13);
+  }
+  reset.writeUInt8((TCP_BYTES / 4) << 4, 12);
+  reset.writeUInt16BE(internetChecksum(pseudoHeader(packet, TCP, reset.length), reset), 16);
+  return inIp(packet, TCP, reset);
+}
+
+function portUnreachable(packet: IpPacket): Buffer {
+  const quoted = packet.bytes.subarray(0, mostQuoted[packet.family]);
+  const message = Buffer.concat([Buffer.alloc(ICMP_BYTES), quoted]);
+  if (packet.family === 'ipv4') {
+    message.writeUInt8(3, 0);
+    message.writeUInt8(3, 1);
+    message.writeUInt16BE(internetChecksum(message), 2);
+    return inIp(packet, ICMP, message);
+  }
+  message.writeUInt8(1, 0);
+  message.writeUInt8(4, 1);
+  message.writeUInt16BE(internetChecksum(pseudoHeader(packet, ICMPV6, message.length), message), 2);
+  return inIp(packet, ICMPV6, message);
+}
+
+/** Wraps an answer, from the address that was asked to the one that asked. */
+function inIp({ family, source, destination }: IpPacket, protocol: number, payload: Buffer): Buffer {
+  if (family === 'ipv6') {
+    const header = Buffer.alloc(8);
+    header.writeUInt8(0x60, 0);
+    header.writeUInt16BE(payload.length, 4);
+    header.writeUInt8(protocol, 6);
+    header.writeUInt8(HOPS, 7);
+    return Buffer.concat([header, destination, source, payload]);
+  }
+  const header = Buffer.alloc(12);
+  header.writeUInt8(0x45, 0);
+  header.writeUInt16BE(20 + payload.length, 2);
+  header.writeUInt16BE(0x4000, 6);
+  header.writeUInt8(HOPS, 8);
+  header.writeUInt8(protocol, 9);
+  const whole = Buffer.concat([header, destination, source]);
+  whole.writeUInt16BE(internetChecksum(whole), 10);
+  return Buffer.concat([whole, payload]);
+}
+
+/** RFC 9293 section 3.1 and RFC 8200 section 8.1, with the answer's direction: the sum does not depend on it. */
+function pseudoHeader({ family, source, destination }: IpPacket, protocol: number, length: number): Buffer {
+  const tail = Buffer.alloc(family === 'ipv4' ? 4 : 8);
+  tail.writeUInt8(protocol, tail.length - (family === 'ipv4' ? 3 : 1));
+  tail.writeUInt16BE(length, 2);
+  return Buffer.concat([source, destination, tail]);
+}

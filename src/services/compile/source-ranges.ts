@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import { addressBits, type Cidr, hostCidr, type Ip } from '../../base/net/ip.ts';
+import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { reg } from '../../dataplane/pipeline/fields.ts';
+import { type Flow, load, type Match, priority, resubmit, type Step } from '../../dataplane/pipeline/flow.ts';
+import type { Mark } from '../../dataplane/pipeline/registers.ts';
+import type { ProxyNode } from './proxy-config.ts';
+
+/** The ranges of a Service in one family, as its ports name them to table `sourceRangeSets`. */
+interface RangeSet {
+  readonly owner: Owner;
+  /** 64 bits of a SHA-256 of the ranges: who chooses ranges cannot choose those that have the number of another Service's. */
+  readonly number: readonly Mark[];
+}
+
+/** The ports of a Service share one list. */
+const sets = new WeakMap<readonly Cidr[], RangeSet>();
+
+export function rangeSetOf(ranges: readonly Cidr[]): RangeSet {
+  const known = sets.get(ranges) ?? rangeSet(ranges);
+  sets.set(ranges, known);
+  return known;
+}
+
+function rangeSet(ranges: readonly Cidr[]): RangeSet {
+  const hash = createHash('sha256');
+  for (const text of ranges.map((range) => range.text).sort()) hash.update(`${text}\n`);
+  const digest = hash.digest();
+  return {
+    owner: ownerOf('service', `source-ranges:${digest.toString('hex', 0, 8)}`),
+    number: [reg.sourceRangesHigh(digest.readUInt32BE(0)), reg.sourceRangesLow(digest.readUInt32BE(4))],
+  };
+}
+
+/** To the ranges: what is in none of them is dropped there. */
+export function toRangeSet(ranges: readonly Cidr[]): readonly Step[] {
+  return [...rangeSetOf(ranges).number.map(load), { do: 'goto', table: 'sourceRangeSets' }];
+}
+
+/**
+ * Who may use load balancers' addresses of the Services that have these ranges, of one family. The node itself may if one of its addresses
+ * may: its packets have the gateway's here. One flow for each range, whatever ports and Services have it. Pure.
+ */
+export function compileSourceRanges(ranges: readonly Cidr[], { addresses, gateway }: Pick<ProxyNode, 'addresses' | 'gateway'>): Wanted {
+  const [first] = ranges;
+  if (first === undefined) return nothing;
+  const { number } = rangeSetOf(ranges);
+  const own = ofFamily(addresses, first.family).some(isInOneOf(ranges)) ? ofFamily(gateway, first.family) : [];
+  const allowed = new Map([...ranges, ...own.map(hostCidr)].map((range) => [range.text, range]));
+  return { ...nothing, flows: [...allowed.values()].map((range) => allow(range, number)) };
+}
+
+/** Both lists may be long: a lookup for each length of a prefix, not a comparison with each range. */
+function isInOneOf(ranges: readonly Cidr[]): (ip: Ip) => boolean {
+  const networks = new Map<number, Set<bigint>>();
+  for (const { family, prefixLength, network } of ranges) {
+    const hostBits = addressBits(family) - prefixLength;
+    networks.set(hostBits, (networks.get(hostBits) ?? new Set()).add(network.value >> BigInt(hostBits)));
+  }
+  return ({ value }) => [...networks].some(([hostBits, known]) => known.has(value >> BigInt(hostBits)));
+}
+
+function ofFamily(ips: readonly Ip[], family: Ip['family']): readonly Ip[] {
+  return ips.filter((ip) => ip.family === family);
+}
+
+function allow(range: Cidr, number: readonly Mark[]): Flow {
+  const match: Match = { payload: range.family, regs: number };
+  return {
+    table: 'sourceRangeSets',
+    priority: priority.normal,
+    // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
+    match: range.prefixLength === 0 ? match : { ...match, ipSrc: range },
+    steps: [resubmit('affinity'), resubmit('balance')],
+  };
+}

@@ -1,0 +1,256 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { idle } from '../../../base/async/pause.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { Log } from '../../../base/log/log.ts';
+import type { Ip } from '../../../base/net/ip.ts';
+import { learnedCookie, learnedCookieOf, type Owner } from '../../../dataplane/pipeline/cookie.ts';
+import { tables } from '../../../dataplane/pipeline/tables.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import type { FlowStats } from '../../../openflow/flows/flow-stats.ts';
+import { idleTimeoutOf, type LearnedChoice, longestSwitchTimeout, mayChoose, narrows } from '../../compile/learned-choice.ts';
+import type { ServiceIntent } from '../../compile/service-intent.ts';
+import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
+import { readLearnedFlow, strictDelete, withIdleTimeout } from './learned-flow.ts';
+
+/**
+ * When learned choices are looked at after a change, in ms after the acknowledgement: a packet under way through what the data path
+ * remembers of the old flows learns the old choice once more.
+ */
+const AFTER_MS = [0, 40, 600] as const;
+/** How often choices that the switch cannot let expire are looked at (ms). */
+const LONG_LOOK_MS = 60_000;
+/** When all are compared again: after some were corrected, which a packet under way may learn once more, and after a failure or a hold. */
+const AGAIN_MS = { corrected: 1_000, failed: 10_000, held: 10_000 } as const;
+/** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
+const HOLD = { share: 0.3, atLeast: 5 } as const;
+/** Ports whose choices are listed each by itself. */
+const LISTED_ALONE = 64;
+const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
+const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
+
+interface AffinityKeeperOptions {
+  readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'bundle' | 'untilUp'>;
+  /** Whether an address is in the pod networks of this node, the gateway's addresses among them. */
+  readonly isOwn: (ip: Ip) => boolean;
+  /** What may not be there was taken away, and no more of it is held: what is learned and not wanted now is foreign. May be called again. */
+  readonly compared?: () => void;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly nowMs?: () => number;
+}
+
+/** What a comparison found: nothing to do, choices that were corrected, or removals that wait for a second comparison. */
+type AffinityComparison = 'kept' | 'corrected' | 'held';
+
+/** A flow-mod that gives a choice another timeout. */
+interface Renewal {
+  readonly cookie: bigint;
+  readonly choice: LearnedChoice;
+  readonly message: Uint8Array;
+}
+
+interface Use {
+  readonly packets: bigint;
+  readonly sinceMs: number;
+}
+
+/**
+ * Removes learned choices of endpoints where the switch does not do it by itself: the Service may not choose that endpoint for that
+ * client any more, or its timeout is longer than a flow's can be. A choice carries the timeout of the time when it was learned: the keeper
+ * replaces it when the Service's timeout changes.
+ */
+export class AffinityKeeper implements ServiceSubscriber {
+  readonly #options: AffinityKeeperOptions;
+  readonly #nowMs: () => number;
+  /** Ports that remember clients, by the cookie of what they have learned. */
+  readonly #ports = new Map<bigint, ServiceIntent>();
+  /** Seconds, of those that are ours to let expire, by the same. */
+  readonly #long = new Map<bigint, number>();
+  /** Since when each of their choices has seen no packet; by match. */
+  #uses = new Map<string, Use>();
+  #removed = 0;
+  #held = 0;
+  /** Something may be there that should not: nothing was compared yet, or taking away failed. */
+  #isBehind = true;
+
+  constructor(options: AffinityKeeperOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+  }
+
+  /** Choices taken away. */
+  get removed(): number {
+    return this.#removed;
+  }
+
+  /** Choices that are not allowed any more and are kept until a second look: they are too many to go at once. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** A Service may have thousands of ports: those whose choices have to be looked at are looked at together. */
+  changed({ ports }: Pick<ServiceChange, 'ports'>, acknowledged: Promise<void>): void {
+    const narrowed = new Set<bigint>();
+    for (const { owner, was, is } of ports) {
+      this.#note(owner, is);
+      if (was?.affinitySeconds === undefined) continue;
+      if (was.affinitySeconds !== is?.affinitySeconds || narrows(was, is)) narrowed.add(learnedCookieOf(owner));
+    }
+    if (narrowed.size > 0) this.#clean(narrowed, acknowledged).catch((thrown: unknown) => this.#failed(thrown));
+  }
+
+  #note(owner: Owner, after: ServiceIntent | undefined): void {
+    const seconds = after?.affinitySeconds ?? 0;
+    if (after && seconds > 0) this.#ports.set(learnedCookieOf(owner), after);
+    else this.#ports.delete(learnedCookieOf(owner));
+    if (seconds > longestSwitchTimeout) this.#long.set(learnedCookieOf(owner), seconds);
+    else this.#long.delete(learnedCookieOf(owner));
+  }
+
+  /**
+   * Compares what is there with what the Services may choose now, which may have changed while no agent ran, and lets long choices
+   * expire; until the signal.
+   *
+   * @param inStep resolves once every Service that is known is on the bridge; rejects only when the agent stops
+   */
+  async run(inStep: Promise<void>): Promise<void> {
+    const { signal } = this.#options;
+    const isInStep = await inStep.then(
+      () => true,
+      () => false,
+    );
+    while (isInStep && !signal.aborted) {
+      const result = this.#isBehind ? await this.#tryCompare() : 'kept';
+      await idle(result === 'kept' ? LONG_LOOK_MS : AGAIN_MS[result], signal);
+      if (!signal.aborted) await this.expire().catch((thrown: unknown) => this.#failed(thrown));
+    }
+  }
+
+  async #tryCompare(): Promise<AffinityComparison | 'failed'> {
+    try {
+      const result = await this.compare();
+      this.#isBehind = result !== 'kept';
+      if (result === 'held') return result;
+      this.#options.compared?.();
+      this.#options.log.working('affinity');
+      return result;
+    } catch (thrown) {
+      this.#failed(thrown);
+      return 'failed';
+    }
+  }
+
+  /**
+   * Removes every choice that is not allowed now, and gives the others the timeout of their Service. Removals that are so many that the
+   * repair could be the outage wait until a second comparison confirms them.
+   */
+  async compare(): Promise<AffinityComparison> {
+    const { log } = this.#options;
+    const learned = { table: tables.affinity.id, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE };
+    const gone: Uint8Array[] = [];
+    const outdated: Renewal[] = [];
+    let all = 0;
+    await this.#list(learned, (flow) => {
+      // Of fragments: theirs is no owner's, and lives for seconds.
+      if (flow.cookie === learnedCookie) return;
+      all++;
+      if (!this.#isAllowed(flow)) gone.push(strictDelete(flow));
+      else outdated.push(...this.#renewalOf(flow));
+    });
+    await this.#renew(outdated);
+    if (this.#held === 0 && gone.length >= HOLD.atLeast && gone.length > HOLD.share * all) {
+      this.#held = gone.length;
+      const told = 'many remembered clients have endpoints that they may not have now; they go if a second look comes to the same';
+      log.failing('affinity', told, { remembered: all, notAllowed: gone.length, cause: 'more than 30 % at once' });
+      return 'held';
+    }
+    this.#held = 0;
+    await this.#delete(gone);
+    return gone.length + outdated.length > 0 ? 'corrected' : 'kept';
+  }
+
+  /** Takes away long choices that no new connection has used for their Service's time, as far as this agent has seen it. */
+  async expire(): Promise<void> {
+    const uses = new Map<string, Use>();
+    await this.#remove(this.#long, (flow) => {
+      const key = Buffer.from(flow.match).toString('latin1');
+      const known = this.#uses.get(key);
+      const sinceMs = known?.packets === flow.packets ? known.sinceMs : this.#nowMs();
+      uses.set(key, { packets: flow.packets, sinceMs });
+      return this.#nowMs() - sinceMs >= (this.#long.get(flow.cookie) ?? Infinity) * 1_000;
+    });
+    this.#uses = uses;
+  }
+
+  async #clean(cookies: ReadonlySet<bigint>, acknowledged: Promise<void>): Promise<void> {
+    const { signal } = this.#options;
+    await acknowledged;
+    let passedMs = 0;
+    for (const atMs of AFTER_MS) {
+      if (atMs > passedMs) await sleep(atMs - passedMs, undefined, { signal, ref: false });
+      passedMs = atMs;
+      const outdated: Renewal[] = [];
+      await this.#remove(cookies, (flow) => {
+        const isAllowed = this.#isAllowed(flow);
+        if (isAllowed) outdated.push(...this.#renewalOf(flow));
+        return !isAllowed;
+      });
+      await this.#renew(outdated);
+    }
+  }
+
+  /** None if the flow has the timeout of its Service. */
+  #renewalOf(flow: FlowStats): Renewal[] {
+    const choice = readLearnedFlow(flow);
+    const intent = this.#ports.get(flow.cookie);
+    if (choice === undefined || intent === undefined) return [];
+    const idleTimeout = idleTimeoutOf(intent);
+    return flow.idleTimeout === idleTimeout ? [] : [{ cookie: flow.cookie, choice, message: withIdleTimeout(flow, idleTimeout) }];
+  }
+
+  /** A choice that the Service has stopped to allow since it was read is left to the removal under way, which it would undo. */
+  async #renew(outdated: readonly Renewal[]): Promise<void> {
+    const { bridge, signal, isOwn } = this.#options;
+    const allowed = outdated.filter(({ cookie, choice }) => mayChoose(this.#ports.get(cookie), choice, isOwn));
+    if (allowed.length > 0)
+      await bridge.bundle(
+        allowed.map(({ message }) => message),
+        signal,
+      );
+  }
+
+  #isAllowed(flow: FlowStats): boolean {
+    const choice = readLearnedFlow(flow);
+    return choice !== undefined && mayChoose(this.#ports.get(flow.cookie), choice, this.#options.isOwn);
+  }
+
+  /** The switch finds the choices of one port by their cookie. For more than a few ports all choices are listed once. */
+  async #remove(cookies: ReadonlySet<bigint> | ReadonlyMap<bigint, unknown>, which: (flow: FlowStats) => boolean): Promise<void> {
+    const gone: Uint8Array[] = [];
+    const take = (flow: FlowStats): void => void (cookies.has(flow.cookie) && which(flow) && gone.push(strictDelete(flow)));
+    const table = tables.affinity.id;
+    if (cookies.size > LISTED_ALONE) await this.#list({ table, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE }, take);
+    else for (const cookie of cookies.keys()) await this.#list({ table, cookie, cookieMask: WHOLE_COOKIE }, take);
+    await this.#delete(gone);
+  }
+
+  async #list(which: Parameters<AffinityKeeperOptions['bridge']['dumpFlows']>[0], take: (flow: FlowStats) => void): Promise<void> {
+    const { bridge, signal } = this.#options;
+    await bridge.untilUp(signal);
+    await bridge.dumpFlows(which, take, signal);
+  }
+
+  async #delete(gone: readonly Uint8Array[]): Promise<void> {
+    const { bridge, signal } = this.#options;
+    if (gone.length > 0) await bridge.bundle(gone, signal);
+    this.#removed += gone.length;
+  }
+
+  #failed(thrown: unknown): void {
+    if (this.#options.signal.aborted) return;
+    this.#isBehind = true;
+    this.#options.log.failing('affinity', 'choices that are not allowed any more were not all taken away; trying again', {
+      cause: SeineError.from(thrown, 'session affinity').message,
+    });
+  }
+}

@@ -1,0 +1,69 @@
+import { nodePortAddress } from '../../../dataplane/pipeline/well-known.ts';
+import type { ServiceAddress, ServiceIntent } from '../../compile/service-intent.ts';
+import type { LedAddress } from './previously-served.ts';
+import { endpointsAt, ipProtocols, kindOf, type Stale, servedKey, staleAfter } from './stale-connections.ts';
+
+/** What changed since the bridge was read, as far as connections are left behind by it. */
+interface LeftBehind {
+  readonly stale: Stale;
+  /** How many endpoints at an address, or addresses without any, connections are forgotten of; and of how many that were or are there. */
+  readonly lost: number;
+  readonly all: number;
+}
+
+/**
+ * Connections that lead where the Services do not lead now, for the bridge led there before. Services at addresses that the bridge did not
+ * know are new: connections that were let past them are stale too. A bridge that knew none had been emptied, and says nothing about that.
+ *
+ * @param led what the bridge served
+ * @param served ports by `servedKey`: what is served now
+ */
+export function leftBehind(led: readonly LedAddress[], served: ReadonlyMap<string, ServiceIntent>): LeftBehind {
+  const known = new Set<string>();
+  const found: Stale[] = [];
+  let all = 0;
+  for (const each of led) {
+    const key = servedKey(ipProtocols[each.transport], each);
+    known.add(key);
+    all += Math.max(1, each.inside.length);
+    found.push(sinceThen(each, served.get(key)));
+  }
+  for (const [key, intent] of led.length > 0 ? served : []) {
+    if (known.has(key)) continue;
+    all++;
+    const addresses = intent.addresses.filter((address) => servedKey(ipProtocols[intent.transport], address) === key);
+    found.push(staleAfter(undefined, { ...intent, addresses }, { transports: [intent.transport], newServices: 'flushed' }));
+  }
+  const stale = { bridge: found.flatMap(({ bridge }) => bridge), host: found.flatMap(({ host }) => host) };
+  return { stale, lost: stale.bridge.length, all };
+}
+
+function sinceThen(led: LedAddress, now: ServiceIntent | undefined): Stale {
+  const { transport, ip, port } = led;
+  const guess = ip.text === nodePortAddress[ip.family].text ? 'nodePort' : 'cluster';
+  const address: ServiceAddress = { kind: now ? kindOf({ kind: guess, ip, port }, now) : guess, ip, port };
+  const after = now && { ...now, addresses: [address] };
+  // A `Local` Service without an endpoint here has none before and after: nothing was let past it.
+  const hasNone = led.inside.length + (led.world?.length ?? 0) === 0;
+  if (after && hasNone && endpointsAt(address.kind, after).length === 0) return { bridge: [], host: [] };
+  return staleAfter(asIntent(led, address), after, { transports: [transport], newServices: 'kept' });
+}
+
+/** The port that would have been compiled to this. */
+function asIntent({ transport, ip, port, inside, world }: LedAddress, address: ServiceAddress): ServiceIntent {
+  return {
+    name: '',
+    family: ip.family,
+    transport,
+    port,
+    addresses: [address],
+    internalPolicy: 'Cluster',
+    externalPolicy: world === undefined ? 'Cluster' : 'Local',
+    translation: 'endpoint',
+    sourceRanges: [],
+    cluster: inside,
+    local: world ?? [],
+    anyEndpoint: true,
+    objections: [],
+  };
+}

@@ -1,0 +1,147 @@
+import { describe, expect, it, vi } from 'vitest';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { silentLog } from '../../../base/log/log.ts';
+import { parseIp } from '../../../base/net/ip.ts';
+import { type Owner, ownerOf } from '../../../dataplane/pipeline/cookie.ts';
+import type { ServiceIntent } from '../../compile/service-intent.ts';
+import type { ServiceChange } from '../service-changes.ts';
+import { ConnectionCleaner } from './connection-cleaner.ts';
+import { type StaleHostConnections, servedKey } from './stale-connections.ts';
+
+const zone = 65_520;
+const UDP = 17;
+const cluster = { kind: 'cluster', ip: parseIp('10.96.0.10'), port: 53 } as const;
+const [one, two] = [
+  { ip: parseIp('10.10.0.5'), port: 5353 },
+  { ip: parseIp('10.10.1.5'), port: 5353 },
+];
+const dns: ServiceIntent = {
+  name: 'dns/ipv4',
+  family: 'ipv4',
+  transport: 'udp',
+  port: 53,
+  addresses: [cluster],
+  internalPolicy: 'Cluster',
+  externalPolicy: 'Cluster',
+  translation: 'endpoint',
+  sourceRanges: [],
+  cluster: [one, two],
+  local: [],
+  anyEndpoint: true,
+  objections: [],
+};
+
+function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined, service = 'default/dns'): ServiceChange {
+  const owner: Owner = ownerOf('service', `${service}:dns/ipv4`);
+  const arrival = { atMs: 0, triggeredMs: [] };
+  return { key: service, service: undefined, ports: [{ owner, was, is }], hasMore: false, occasion: 'news', arrival };
+}
+
+/** A switch and a node that fail as often as said, and count what they were asked to forget. */
+function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
+  const left = { bridgeFails, answersLost, hostFails };
+  const stop = new AbortController();
+  const sent: number[] = [];
+  const forgotten: StaleHostConnections[] = [];
+  const lost = () => new SeineError('UNAVAILABLE', 'connection lost');
+  const bridge = {
+    untilUp: async () => {},
+    send: async (messages: readonly Uint8Array[]) => {
+      if (left.bridgeFails-- > 0) throw lost();
+      sent.push(messages.length);
+    },
+    barrier: async () => {
+      if (left.answersLost-- > 0) throw lost();
+    },
+  };
+  const host = {
+    forget: (stale: readonly StaleHostConnections[]) => {
+      if (left.hostFails-- > 0) throw new SeineError('REFUSED', 'EBUSY');
+      forgotten.push(...stale);
+      return stale.length;
+    },
+  };
+  const cleaner = new ConnectionCleaner({ bridge, host, log: silentLog, signal: stop.signal });
+  return { cleaner, sent, forgotten, stop };
+}
+
+describe('a clean-up that fails', () => {
+  it('is tried again until the switch has taken it', async () => {
+    const { cleaner, sent, stop } = scene({ bridgeFails: 2 });
+    cleaner.clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster, endpoint: one }], host: [] }, Promise.resolve());
+    await vi.waitFor(() => expect(sent.length).toBeGreaterThan(0), { timeout: 5_000 });
+    expect(cleaner.counters.failures).toBe(2);
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 5_000 });
+    stop.abort();
+  });
+
+  it('is tried again when its answer was lost', async () => {
+    const { cleaner, sent, stop } = scene({ answersLost: 1 });
+    cleaner.clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster }], host: [] }, Promise.resolve());
+    await vi.waitFor(() => expect(cleaner.counters.failures).toBe(1));
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 5_000 });
+    expect(sent.length).toBeGreaterThan(1);
+    stop.abort();
+  });
+
+  it('is tried again in the node’s tracker, and does not keep the bridge waiting', async () => {
+    const { cleaner, sent, forgotten, stop } = scene({ hostFails: 1 });
+    const stale = { ipProtocol: UDP, address: cluster };
+    cleaner.clean({ bridge: [{ ...stale, zone }], host: [stale] }, Promise.resolve());
+    await vi.waitFor(() => expect(sent.length).toBeGreaterThan(0));
+    await vi.waitFor(() => expect(forgotten.length).toBeGreaterThan(0), { timeout: 5_000 });
+    expect(cleaner.counters.failures).toBe(1);
+    stop.abort();
+  });
+
+  it('is given up once the endpoint serves again', async () => {
+    const { cleaner, sent, stop } = scene({ bridgeFails: 1 });
+    const gone = { ...dns, cluster: [two] };
+    cleaner.changed(change(undefined, dns), new Promise(() => {}));
+    cleaner.changed(change(dns, gone), Promise.resolve());
+    await vi.waitFor(() => expect(cleaner.counters.failures).toBe(1));
+    cleaner.changed(change(gone, dns), Promise.resolve());
+    await vi.waitFor(() => expect(cleaner.waiting).toBe(0), { timeout: 5_000 });
+    expect(sent).toEqual([]);
+    stop.abort();
+  });
+});
+
+it('what is too much to wait is forgotten by address, and not lost', async () => {
+  const { cleaner, stop } = scene({ bridgeFails: Number.POSITIVE_INFINITY });
+  const endpoints = Array.from({ length: 30_000 }, (_, at) => ({
+    ip: parseIp(`10.${10 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}`),
+    port: 1,
+  }));
+  const half = endpoints.length / 2;
+  for (const part of [endpoints.slice(0, half), endpoints.slice(half)])
+    cleaner.clean(
+      { bridge: part.map((endpoint, at) => ({ zone, ipProtocol: UDP, address: { ...cluster, port: 1 + (at % 7) }, endpoint })), host: [] },
+      Promise.resolve(),
+    );
+  await vi.waitFor(() => expect(cleaner.waiting).toBe(7));
+  expect(cleaner.counters.merged).toBeGreaterThan(0);
+  stop.abort();
+});
+
+describe('the ports that are served', () => {
+  const never = new Promise<void>(() => {});
+  const key = servedKey(UDP, cluster);
+
+  it('has none that is gone, although what was served of it is made anew', () => {
+    const { cleaner } = scene();
+    cleaner.changed(change(undefined, dns), never);
+    expect(cleaner.served.get(key)).toBe(dns);
+    cleaner.changed(change({ ...dns }, undefined), never);
+    expect(cleaner.served.size).toBe(0);
+  });
+
+  it('keeps one that took an address before its last holder was heard to have left it', () => {
+    const { cleaner } = scene();
+    const taken = { ...dns, cluster: [two] };
+    cleaner.changed(change(undefined, dns), never);
+    cleaner.changed(change(undefined, taken, 'default/other'), never);
+    cleaner.changed(change({ ...dns }, undefined), never);
+    expect(cleaner.served.get(key)).toBe(taken);
+  });
+});

@@ -1,0 +1,179 @@
+import { ByteWriter } from '../../../base/bytes/bytes.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { Log } from '../../../base/log/log.ts';
+import type { Owner } from '../../../dataplane/pipeline/cookie.ts';
+import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { writeConntrackFlush } from '../../../openflow/conntrack-flush.ts';
+import { endpointKey, type ServiceIntent } from '../../compile/service-intent.ts';
+import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
+import { CleanQueue } from './clean-queue.ts';
+import type { HostConnections } from './host-connections.ts';
+import {
+  ipProtocols,
+  isServedAgain,
+  type Stale,
+  type StaleConnections,
+  type StaleHostConnections,
+  type StaleOptions,
+  servedKey,
+  staleAfter,
+} from './stale-connections.ts';
+
+/**
+ * When connections are forgotten, in ms after the switch acknowledged the change. A packet that was under way through the old
+ * flows, or through the data path's cache of them, makes its entry anew: the cache is as new as the flows some milliseconds later,
+ * half a second when much is in it (ovs-vswitchd.conf.db(5) `max-revalidator`).
+ */
+const AFTER_MS = { endpoint: [0, 40, 600], address: [0, 600] } as const;
+/** Of what waits to be forgotten; the switch walks its whole table for each. */
+const WAITING_MAX = 20_000;
+
+interface ConnectionCleanerOptions {
+  readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'untilUp'>;
+  readonly host: Pick<HostConnections, 'forget'>;
+  /** TCP connections to an endpoint that is gone are forgotten too. Left out: they go on until they end. */
+  readonly forgetTCPConnections?: boolean;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Forgets connections that lead nowhere, in the bridge's tracker and in the node's. What is due at one time is done in one pass,
+ * for however many Services it is. What failed is tried again until it succeeds or what it was to forget is served again.
+ *
+ * An answer that was lost counts as a failure: a connection that was forgotten is not there a second time, and those of clients that came
+ * meanwhile lead to endpoints that are served.
+ */
+export class ConnectionCleaner implements ServiceSubscriber {
+  readonly #options: ConnectionCleanerOptions;
+  /** Those whose connections are cleaned up after. */
+  readonly transports: StaleOptions['transports'];
+  readonly #bridge: CleanQueue<StaleConnections>;
+  readonly #host: CleanQueue<StaleHostConnections>;
+  readonly #served = new Map<string, ServiceIntent>();
+  /** Whose the ports of `#served` are. */
+  readonly #servedBy = new Map<string, Owner>();
+  #forgotten = { bridge: 0, host: 0, failures: 0 };
+
+  constructor(options: ConnectionCleanerOptions) {
+    this.#options = options;
+    this.transports = options.forgetTCPConnections ? ['udp', 'sctp', 'tcp'] : ['udp', 'sctp'];
+    const { signal } = options;
+    this.#bridge = new CleanQueue({
+      keyOf: bridgeKey,
+      waitingMax: WAITING_MAX,
+      coarser: ({ zone, ipProtocol, address }) => this.#tooMany({ zone, ipProtocol, address }),
+      isOutOfDate: (stale) => isServedAgain(stale, this.#served.get(servedKey(stale.ipProtocol, stale.address))),
+      pass: (due) => this.#forgetInBridge(due),
+      failed: (thrown) => this.#failed(thrown, 'bridge'),
+      signal,
+    });
+    this.#host = new CleanQueue({
+      keyOf: hostKey,
+      waitingMax: WAITING_MAX,
+      coarser: (stale) => stale,
+      isOutOfDate: () => false,
+      pass: (due) => this.#forgetInHost(due),
+      failed: (thrown) => this.#failed(thrown, 'host'),
+      signal,
+    });
+  }
+
+  /** `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests for an endpoint that became one for its address. */
+  get counters(): { readonly bridge: number; readonly host: number; readonly failures: number; readonly merged: number } {
+    return { ...this.#forgotten, merged: this.#bridge.merged };
+  }
+
+  /** Requests that are still to be made, or to be made once more. */
+  get waiting(): number {
+    return this.#bridge.waiting + this.#host.waiting;
+  }
+
+  /** Ports of `transports` that are served now, by `servedKey`. */
+  get served(): ReadonlyMap<string, ServiceIntent> {
+    return this.#served;
+  }
+
+  changed({ ports, occasion }: ServiceChange, acknowledged: Promise<void>): void {
+    const options: StaleOptions = { transports: this.transports, newServices: occasion === 'news' ? 'flushed' : 'kept' };
+    const stale = ports.map(({ owner, was, is }) => {
+      this.#noteServed(owner, was, is);
+      return staleAfter(was, is, options);
+    });
+    this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged);
+  }
+
+  /** @param acknowledged resolves when the switch no longer makes such connections; if it rejects, nothing is forgotten */
+  clean({ bridge, host }: Stale, acknowledged: Promise<void>): void {
+    if (bridge.length + host.length === 0) return;
+    acknowledged.then(
+      () => {
+        const byKind = Map.groupBy(bridge, ({ endpoint }) => (endpoint ? 'endpoint' : 'address'));
+        for (const [kind, stale] of byKind) this.#bridge.add(stale, AFTER_MS[kind]);
+        this.#host.add(host, AFTER_MS.address);
+      },
+      () => undefined, // the agent stops
+    );
+  }
+
+  /** An address may be another port's before it is heard that it is not this one's any more. */
+  #noteServed(owner: Owner, was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
+    for (const key of this.#keysOf(was)) {
+      if (this.#servedBy.get(key) !== owner) continue;
+      this.#servedBy.delete(key);
+      this.#served.delete(key);
+    }
+    if (is === undefined) return;
+    for (const key of this.#keysOf(is)) {
+      this.#servedBy.set(key, owner);
+      this.#served.set(key, is);
+    }
+  }
+
+  #keysOf(intent: ServiceIntent | undefined): readonly string[] {
+    if (intent === undefined || !this.transports.includes(intent.transport)) return [];
+    return intent.addresses.map((address) => servedKey(ipProtocols[intent.transport], address));
+  }
+
+  async #forgetInBridge(stale: readonly StaleConnections[]): Promise<void> {
+    const { bridge, signal } = this.#options;
+    await bridge.untilUp(signal);
+    await bridge.send(stale.map(flushMessage), signal);
+    await bridge.barrier(signal);
+    this.#forgotten.bridge += stale.length;
+    this.#options.log.working('connections bridge');
+  }
+
+  #forgetInHost(stale: readonly StaleHostConnections[]): void {
+    this.#forgotten.host += this.#options.host.forget(stale);
+    this.#options.log.working('connections host');
+  }
+
+  #tooMany(coarser: StaleConnections): StaleConnections {
+    const told = 'too many stale connections wait to be forgotten; where endpoints are gone, connections to others are forgotten with them';
+    this.#options.log.failing('connection queue', told, { waiting: this.#bridge.waiting, cause: 'too many' });
+    return coarser;
+  }
+
+  #failed(thrown: unknown, where: 'bridge' | 'host'): void {
+    if (this.#options.signal.aborted) return;
+    this.#forgotten.failures++;
+    const { message: cause } = SeineError.from(thrown, 'forget connections');
+    this.#options.log.failing(`connections ${where}`, 'stale connections could not be forgotten; trying again', { cause });
+  }
+}
+
+function bridgeKey({ zone, ipProtocol, address: { ip, port }, endpoint }: StaleConnections): string {
+  return `${zone} ${ipProtocol} ${ip.text} ${port} ${endpoint && endpointKey(endpoint)}`;
+}
+
+function hostKey({ ipProtocol, address: { kind, ip, port } }: StaleHostConnections): string {
+  return `${ipProtocol} ${kind} ${ip.text} ${port}`;
+}
+
+function flushMessage({ zone, ipProtocol, address, endpoint }: StaleConnections): Uint8Array {
+  const w = new ByteWriter(128);
+  const reply = endpoint && { src: endpoint.ip, srcPort: endpoint.port };
+  writeConntrackFlush(w, { zone, ipProtocol, original: { dst: address.ip, dstPort: address.port }, ...(reply ? { reply } : {}) });
+  return w.finish();
+}

@@ -1,0 +1,116 @@
+import type { Transport } from '../../../dataplane/pipeline/flow.ts';
+import { zones } from '../../../dataplane/pipeline/well-known.ts';
+import {
+  endpointKey,
+  reachableEndpoints,
+  type ServiceAddress,
+  type ServiceEndpoint,
+  type ServiceIntent,
+} from '../../compile/service-intent.ts';
+
+/** Numbers of IP protocols. */
+export const ipProtocols: Readonly<Record<Transport, number>> = { tcp: 6, udp: 17, sctp: 132 };
+
+/** Connections of the bridge's tracker that lead to an endpoint or address that is no longer served, or past a Service that is served now. */
+export interface StaleConnections {
+  readonly zone: number;
+  readonly ipProtocol: number;
+  readonly address: ServiceAddress;
+  /** Those that were translated to this endpoint; left out: whatever they were translated to, or that they were not. */
+  readonly endpoint?: ServiceEndpoint;
+}
+
+/** Connections of the node's own tracker that were decided before a Service came or after it went. */
+export interface StaleHostConnections {
+  readonly ipProtocol: number;
+  readonly address: ServiceAddress;
+}
+
+export interface Stale {
+  readonly bridge: readonly StaleConnections[];
+  readonly host: readonly StaleHostConnections[];
+}
+
+export interface StaleOptions {
+  readonly transports: readonly Transport[];
+  /** What was tracked before this agent started is kept: a Service that is new to it need not be new. */
+  readonly newServices: 'flushed' | 'kept';
+}
+
+const nothingStale: Stale = { bridge: [], host: [] };
+
+/**
+ * What the change of one port of a Service leaves behind in connection trackers. UDP has no end: an entry lives as long as its
+ * client keeps sending, and leads wherever it was first decided to.
+ *
+ * - The port or the address is gone: whatever went there.
+ * - It has its first endpoint: whatever was let past, or was sent elsewhere, before there was one.
+ * - An endpoint is gone: what was translated to it, and nothing else.
+ * - The world may no longer be sent to other nodes (policy `Local`): what was.
+ */
+export function staleAfter(before: ServiceIntent | undefined, after: ServiceIntent | undefined, options: StaleOptions): Stale {
+  const known = before ?? after;
+  if (!known || !options.transports.includes(known.transport)) return nothingStale;
+  const ipProtocol = ipProtocols[known.transport];
+  const zone = zones[known.family].main;
+  const kept = new Set(after?.addresses.map(addressKey));
+  const had = new Set(before?.addresses.map(addressKey));
+  const gone = (before?.addresses ?? []).filter((address) => !kept.has(addressKey(address)));
+  const come = (after?.addresses ?? []).filter((address) => !had.has(addressKey(address)));
+  const stay = (after?.addresses ?? []).filter((address) => had.has(addressKey(address)));
+  const revived = before && after && isServed(after) && !isServed(before) ? stay : [];
+  const fresh = options.newServices === 'flushed' ? come : [];
+  const moved =
+    before && after ? stay.flatMap((address) => leftEndpoints(address, before, after).map((endpoint) => ({ address, endpoint }))) : [];
+  return {
+    bridge: [
+      ...[...gone, ...fresh, ...revived].map((address) => ({ zone, ipProtocol, address })),
+      ...(revived.length > 0 ? [] : moved.map((each) => ({ zone, ipProtocol, ...each }))),
+    ],
+    host: [...gone, ...fresh].map((address) => ({ ipProtocol, address })),
+  };
+}
+
+/**
+ * Whether a connection that was stale leads to what this address serves now: its endpoint came back before the connection was forgotten.
+ *
+ * @param now the port that serves the address; undefined if none does
+ */
+export function isServedAgain({ address, endpoint }: StaleConnections, now: ServiceIntent | undefined): boolean {
+  if (endpoint === undefined || now === undefined) return false;
+  const kind = kindOf(address, now);
+  const allowed = kind !== 'cluster' && now.externalPolicy === 'Local' ? now.local : endpointsAt(kind, now);
+  return allowed.some((each) => endpointKey(each) === endpointKey(endpoint));
+}
+
+/** By which a port finds the connections that are its own, and they the port. */
+export function servedKey(ipProtocol: number, { ip, port }: Pick<ServiceAddress, 'ip' | 'port'>): string {
+  return `${ipProtocol} ${ip.text} ${port}`;
+}
+
+/** Which of the port's addresses this is. */
+export function kindOf({ kind, ip, port }: ServiceAddress, now: ServiceIntent): ServiceAddress['kind'] {
+  return now.addresses.find((each) => each.ip.text === ip.text && each.port === port)?.kind ?? kind;
+}
+
+function leftEndpoints({ kind }: ServiceAddress, before: ServiceIntent, after: ServiceIntent): readonly ServiceEndpoint[] {
+  const turned = kind !== 'cluster' && before.externalPolicy === 'Cluster' && after.externalPolicy === 'Local';
+  const [was, is] = [endpointsAt(kind, before), turned ? after.local : endpointsAt(kind, after)];
+  if (was === is) return [];
+  const there = new Set(is.map(endpointKey));
+  return was.filter((endpoint) => !there.has(endpointKey(endpoint)));
+}
+
+/** Every endpoint that a client may be sent to: of external addresses, pods and the node get every endpoint, whatever the policy. */
+export function endpointsAt(kind: ServiceAddress['kind'], intent: ServiceIntent): readonly ServiceEndpoint[] {
+  if (kind !== 'cluster') return intent.externalPolicy === 'Local' ? reachableEndpoints(intent) : intent.cluster;
+  return intent.internalPolicy === 'Local' ? intent.local : intent.cluster;
+}
+
+function isServed(intent: ServiceIntent): boolean {
+  return intent.cluster.length > 0 || intent.local.length > 0;
+}
+
+function addressKey({ kind, ip, port }: ServiceAddress): string {
+  return `${kind} ${ip.text} ${port}`;
+}

@@ -1,0 +1,135 @@
+import { idle } from '../../../base/async/pause.ts';
+import { within } from '../../../base/async/time-limit.ts';
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import type { Log } from '../../../base/log/log.ts';
+import type { TrackedConnection } from '../../../netlink/conntrack.ts';
+import { leftBehind } from './changed-endpoints.ts';
+import type { ConnectionCleaner } from './connection-cleaner.ts';
+import { type LedAddress, type LedReader, readServed } from './previously-served.ts';
+import { judgeConnection, type TrackedConnections } from './tracked-connections.ts';
+
+/** How long the bridge is waited for before Services are served without knowing what it served (ms). */
+const PATIENCE_MS = 5_000;
+/** When it is compared again: after some was stale, with each look in a row twice as late; after a failure, and after a hold. */
+const AGAIN_MS = { stale: 1_000, failed: 5_000, held: 10_000 } as const;
+/** What is still stale after so many looks is made anew by what this agent does not know: it is left alone. */
+const STALE_LOOKS_MAX = 6;
+/** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
+const HOLD = { share: 0.3, atLeast: 5 } as const;
+
+interface StartCleanerOptions {
+  readonly bridge: LedReader;
+  readonly cleaner: Pick<ConnectionCleaner, 'clean' | 'served' | 'transports'>;
+  /** The kernel's, which can be listed. */
+  readonly tracked: Pick<TrackedConnections, 'list' | 'forget'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Waits so long (ms), or until the signal. */
+  readonly idle?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** Of those that there are, how many would go. */
+interface Loss {
+  readonly lost: number;
+  readonly all: number;
+}
+
+/**
+ * Forgets connections that went stale while no agent ran. The kernel's tracker is listed. The userspace data path's cannot be, by any protocol;
+ * but the bridge still leads where the last agent wanted it to, and what differs from that is what a running agent would have cleaned up after.
+ */
+export class StartCleaner {
+  readonly #options: StartCleanerOptions;
+  /** Empty where the bridge could not be read. */
+  #led: readonly LedAddress[] = [];
+  #held = 0;
+
+  constructor(options: StartCleanerOptions) {
+    this.#options = options;
+  }
+
+  /** Endpoints and connections that are kept until a second look, for they are too many to go at once. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Reads what the bridge serves. To be awaited before the first Service is wanted. Rejects only when the agent stops. */
+  async remember(): Promise<void> {
+    const { bridge, cleaner, log, signal } = this.#options;
+    try {
+      this.#led = await readServed(bridge, cleaner.transports, within(signal, PATIENCE_MS));
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const { message: cause } = SeineError.from(thrown, 'read the bridge');
+      log.warn('what the bridge served before is not known; connections of Services that changed meanwhile are left as they are', {
+        cause,
+      });
+    }
+  }
+
+  /** @param inStep resolves once every Service that is known is on the bridge; rejects only when the agent stops */
+  async run(inStep: Promise<void>): Promise<void> {
+    const { signal } = this.#options;
+    const isInStep = await inStep.then(
+      () => true,
+      () => false,
+    );
+    let looks = 0;
+    while (isInStep && !signal.aborted) {
+      const result = await this.#tryCompare();
+      if (result === 'stale') looks++;
+      if (result === 'done' || looks === STALE_LOOKS_MAX) return;
+      await (this.#options.idle ?? idle)(AGAIN_MS[result] * (result === 'stale' ? 2 ** (looks - 1) : 1), signal);
+    }
+  }
+
+  async #tryCompare(): Promise<'done' | 'stale' | 'failed' | 'held'> {
+    const { log, signal } = this.#options;
+    try {
+      const result = await this.#compare();
+      if (result !== 'held') log.working('start connections');
+      return result;
+    } catch (thrown) {
+      const { message: cause } = SeineError.from(thrown, 'compare connections');
+      if (!signal.aborted) log.failing('start connections', 'connections could not be compared with the Services', { cause });
+      return 'failed';
+    }
+  }
+
+  /** Done once nothing is stale and the bridge leads nowhere that is: until its old flows are gone, they make such connections anew. */
+  async #compare(): Promise<'done' | 'stale' | 'held'> {
+    const { bridge, cleaner, tracked, log, signal } = this.#options;
+    const { stale, ...ofBridge } = leftBehind(this.#led, cleaner.served);
+    const { astray, ...ofKernel } = judged(await tracked.list(cleaner.transports), cleaner.served);
+    if (this.#held === 0 && (isTooMuch(ofBridge) || isTooMuch(ofKernel))) {
+      this.#held = Math.max(ofBridge.lost, ofKernel.lost);
+      const told = 'connections to many endpoints would be forgotten at once; they are if a second look comes to the same';
+      const numbers = { endpoints: ofBridge.all, gone: ofBridge.lost, connections: ofKernel.all, astray: ofKernel.lost };
+      log.failing('start connections', told, { ...numbers, cause: 'more than 30 % at once' });
+      return 'held';
+    }
+    this.#held = 0;
+    if (ofBridge.lost + ofKernel.lost === 0) return 'done';
+    log.info('Services changed while no agent ran; connections that lead to what is gone are forgotten', {
+      endpoints: ofBridge.lost,
+      connections: ofKernel.lost,
+    });
+    cleaner.clean(stale, Promise.resolve());
+    await tracked.forget(astray);
+    this.#led = await readServed(bridge, cleaner.transports, signal);
+    return 'stale';
+  }
+}
+
+function judged(
+  connections: readonly TrackedConnection[],
+  served: ConnectionCleaner['served'],
+): Loss & { readonly astray: TrackedConnection[] } {
+  const verdicts = Map.groupBy(connections, (each) => judgeConnection(each, served));
+  const [well, astray] = [verdicts.get('well') ?? [], verdicts.get('astray') ?? []];
+  return { lost: astray.length, all: well.length + astray.length, astray };
+}
+
+function isTooMuch({ lost, all }: Loss): boolean {
+  return lost >= HOLD.atLeast && lost > HOLD.share * all;
+}

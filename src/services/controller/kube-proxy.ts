@@ -1,0 +1,97 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { errnoOf } from '../../netlink/errno.ts';
+import { getLink } from '../../netlink/links.ts';
+import type { LegacyIptables } from '../../netlink/nftables/legacy-iptables.ts';
+import { type Nftables, objectsIn } from '../../netlink/nftables/nftables.ts';
+import type { NetlinkSocket } from '../../netlink/socket.ts';
+import { listenersOn } from '../../netlink/sockets/listeners.ts';
+
+/** Where kube-proxy says that it is well (`--healthz-bind-address`). What is said there is not asked: any process may say it. */
+const HEALTHZ_PORT = 10_256;
+/**
+ * The backlog of agents' sockets, by which they are told from a kube-proxy's (Go takes `net.core.somaxconn`), also one that hangs and can be asked
+ * nothing: to take it for a kube-proxy would take node ports from the world.
+ */
+export const AGENTS_BACKLOG = 211;
+/** The interface of kube-proxy’s mode ipvs, which has all cluster addresses. */
+const IPVS_INTERFACE = 'kube-ipvs0';
+
+/** Empty chains that kube-proxy makes to notice that rules were flushed: to list all its rules may take ten thousands of lines. */
+const canaries = [
+  { family: 'ipv4', command: 'list chain ip mangle KUBE-PROXY-CANARY', program: 'iptables' },
+  { family: 'ipv6', command: 'list chain ip6 mangle KUBE-PROXY-CANARY', program: 'ip6tables' },
+] as const;
+/** Of the iptables from before nftables, by table. */
+const legacyChains = [
+  { table: 'mangle', chain: 'KUBE-PROXY-CANARY' },
+  { table: 'nat', chain: 'KUBE-SERVICES' },
+] as const;
+
+/** What only root can have put there. */
+export interface KubeProxySigns {
+  /** In words for people: its rules and interfaces, which may be those of one that is gone and was not cleaned up after. */
+  readonly found: readonly string[];
+}
+
+export const noSigns: KubeProxySigns = { found: [] };
+
+interface KubeProxyPlaces {
+  readonly nftables: Pick<Nftables, 'run'>;
+  /** Of protocol `route`. */
+  readonly routeSocket: NetlinkSocket;
+  /** Of protocol `socketDiagnosis`. */
+  readonly diagnosisSocket: NetlinkSocket;
+  readonly legacy: LegacyIptables;
+  /** Whether this process listens on the port, whatever its backlog became; false if left out. */
+  readonly isOwn?: (port: number) => boolean;
+}
+
+/**
+ * Looks for a kube-proxy in the agent's network namespace, by what needs root: whatever a pod of the host's network could do as
+ * another user would turn node ports off.
+ */
+export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn = () => false }: KubeProxyPlaces): KubeProxySigns {
+  const tables = tablesIn(tryRun(nftables, 'list tables')).filter(({ name }) => name === 'kube-proxy');
+  return {
+    found: [
+      ...tables.map(({ family }) => `nftables table ${family} kube-proxy`),
+      ...canaries.filter(({ command }) => tryRun(nftables, command) !== '').map(({ program }) => `${program} chain KUBE-PROXY-CANARY`),
+      ...canaries.flatMap(({ family, program }) => legacySigns(legacy, family, program)),
+      ...(getLink(routeSocket, IPVS_INTERFACE) ? [`interface ${IPVS_INTERFACE}`] : []),
+      ...(!isOwn(HEALTHZ_PORT) && rootListens(diagnosisSocket) ? [`a process of root listens on port ${HEALTHZ_PORT}`] : []),
+    ],
+  };
+}
+
+/** False on a kernel that has no sock_diag of TCP. */
+function rootListens(socket: NetlinkSocket): boolean {
+  try {
+    return listenersOn(socket, HEALTHZ_PORT).some(({ user, backlog }) => user === 0 && backlog !== AGENTS_BACKLOG);
+  } catch (thrown) {
+    if (['ENOENT', 'EOPNOTSUPP'].includes(errnoOf(thrown) ?? '')) return false;
+    throw thrown;
+  }
+}
+
+function legacySigns(legacy: LegacyIptables, family: 'ipv4' | 'ipv6', program: string): readonly string[] {
+  const there = legacy.tables(family);
+  return legacyChains
+    .filter(({ table, chain }) => there.includes(table) && legacy.hasChain(family, table, chain))
+    .map(({ chain }) => `${program}-legacy chain ${chain}`);
+}
+
+function tablesIn(json: string): { readonly family: unknown; readonly name: unknown }[] {
+  if (json === '') return [];
+  return objectsIn(json).flatMap(
+    (object) => (object as { readonly table?: { readonly family: unknown; readonly name: unknown } }).table ?? [],
+  );
+}
+
+function tryRun(nftables: Pick<Nftables, 'run'>, command: string): string {
+  try {
+    return nftables.run(command);
+  } catch (thrown) {
+    if (SeineError.from(thrown, command).code === 'REFUSED') return ''; // there is no such thing
+    throw thrown;
+  }
+}

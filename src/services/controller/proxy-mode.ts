@@ -1,0 +1,90 @@
+import { isDeepStrictEqual } from 'node:util';
+import { idle } from '../../base/async/pause.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { ProxyConfig } from '../compile/proxy-config.ts';
+import { type KubeProxySigns, noSigns } from './kube-proxy.ts';
+import type { ServiceProxySettings } from './ports.ts';
+
+/** How often a kube-proxy is looked for (ms): one that is taken away or comes is noticed without a restart. */
+const LOOK_EVERY_MS = 10_000;
+
+interface ProxyModeOptions {
+  readonly config: ServiceProxySettings;
+  /** @throws SeineError if it cannot be looked for */
+  readonly look: () => KubeProxySigns;
+  /** Called after each look, whatever it has found. */
+  readonly looked?: () => void;
+  readonly log: Log;
+}
+
+/** What of Services is ours now, which depends on whether a kube-proxy runs beside us. */
+export class ProxyMode {
+  readonly #options: ProxyModeOptions;
+  #signs: KubeProxySigns = noSigns;
+
+  constructor(options: ProxyModeOptions) {
+    this.#options = options;
+  }
+
+  get proxyAll(): boolean {
+    return this.#options.config.proxyAll ?? !this.kubeProxyFound;
+  }
+
+  get kubeProxyFound(): boolean {
+    return this.#signs.found.length > 0;
+  }
+
+  get config(): ProxyConfig {
+    const { skipServices, proxyLoadBalancerIPs, serviceProxyName, externalIPRanges, bucketTranslation } = this.#options.config;
+    return {
+      proxyAll: this.proxyAll,
+      skipServices: new Set(skipServices),
+      proxyLoadBalancerIps: proxyLoadBalancerIPs,
+      serviceProxyName,
+      externalIpRanges: externalIPRanges,
+      bucketTranslation,
+    };
+  }
+
+  /** For `seinectl status`: what is served, and why no more. */
+  get sentence(): string {
+    const { config } = this.#options;
+    const found = this.#signs.found.join(', ');
+    if (!this.kubeProxyFound) return config.proxyAll === false ? 'off: proxy.proxyAll is false, and no kube-proxy was found' : 'on';
+    if (!this.proxyAll) return `off: kube-proxy serves node ports, external addresses and what the node itself sends (${found})`;
+    return `on, beside a kube-proxy: what the node itself sends to cluster addresses is still taken by kube-proxy (${found})`;
+  }
+
+  /** Looks once; the first look belongs before the first Service. @returns whether what is ours is otherwise than before */
+  look(): boolean {
+    const before = { ...this.#signs, proxyAll: this.proxyAll };
+    this.#signs = this.#options.look();
+    this.#options.looked?.();
+    if (isDeepStrictEqual(before, { ...this.#signs, proxyAll: this.proxyAll })) return false;
+    this.#options.log.info('kube-proxy was looked for', { ...this.#signs, proxyAll: this.sentence });
+    return before.proxyAll !== this.proxyAll;
+  }
+
+  /** Calls back when what is ours has changed, until the signal. Never rejects: what cannot be looked at now stays as it was. */
+  async follow(changed: () => void, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await idle(LOOK_EVERY_MS, signal);
+      if (!signal.aborted && this.#tryLook(signal) && !signal.aborted) changed();
+    }
+  }
+
+  #tryLook(signal: AbortSignal): boolean {
+    try {
+      const changed = this.look();
+      this.#options.log.working('kube-proxy');
+      return changed;
+    } catch (thrown) {
+      if (!signal.aborted)
+        this.#options.log.failing('kube-proxy', 'a kube-proxy could not be looked for', {
+          cause: SeineError.from(thrown, 'look for kube-proxy').message,
+        });
+      return false;
+    }
+  }
+}

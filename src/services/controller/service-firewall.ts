@@ -1,0 +1,181 @@
+import type { Family, Ip } from '../../base/net/ip.ts';
+import type { WantedRule } from '../../dataplane/desired/host-entries.ts';
+import { externalRouting, nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
+import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
+import { nftText } from '../../netlink/nftables/nft-elements.ts';
+import type { ServiceIntent } from '../compile/service-intent.ts';
+import { translationOf } from './virtual-ports.ts';
+
+/** Table of the node's packet filter that leads node ports to the bridge. */
+export const servicesTable = 'seine-services';
+
+const sets = {
+  ipv4: { addresses: 'node-addresses4', ports: 'node-ports4', own: 'own-external4' },
+  ipv6: { addresses: 'node-addresses6', ports: 'node-ports6', own: 'own-external6' },
+} as const satisfies Readonly<Record<Family, object>>;
+const words = {
+  ipv4: { ip: 'ip', type: 'ipv4_addr', icmp: 'icmp' },
+  ipv6: { ip: 'ip6', type: 'ipv6_addr', icmp: 'ipv6-icmp' },
+} as const;
+
+/** Before kube-proxy's and every other chain at `dstnat` (-100): a packet is translated by the first chain that has a rule for it. */
+const PRIORITY = -105;
+
+interface ServiceFirewallOptions {
+  readonly families: readonly Family[];
+  readonly gateway: string;
+}
+
+/**
+ * The table that translates what comes for a node port, or for an external address that is the node's own, to the virtual
+ * address that the bridge knows node ports by. Which ports and addresses is a matter of elements, so that a change of one Service
+ * costs one element.
+ *
+ * The source stays what it is, but for what the node itself sends (in the node's own table). A pod that asks its node is answered by the
+ * way it asked: the bridge sends answers to what came by the gateway back there.
+ *
+ * A packet of a translated connection that the connection tracker calls invalid would leave with the virtual address: it is dropped.
+ */
+export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): string {
+  const translate = families.flatMap((family) => {
+    const { ip } = words[family];
+    const { addresses, ports, own } = sets[family];
+    return [
+      `dnat ${ip} addr . port to ${ip} daddr . meta l4proto . th dport map @${own}`,
+      `${ip} daddr @${addresses} meta l4proto . th dport @${ports} dnat ${ip} to ${nodePortAddress[family].text}`,
+    ];
+  });
+  const virtual = families.map((family) => `${words[family].ip} daddr ${nodePortAddress[family].text}`);
+  const invalid = families.map((family) => `${words[family].ip} saddr ${nodePortAddress[family].text} ct state invalid drop`);
+  // A client that addresses the virtual address itself: only translated packets may have it.
+  const guard = virtual.map((match) => `iifname != "${gateway}" ${match} ct status ! dnat drop`);
+  return [
+    ...families.flatMap((family) => declarations(family)),
+    chain('prerouting', `nat hook prerouting priority ${PRIORITY}`, translate),
+    chain('output', `nat hook output priority ${PRIORITY}`, translate),
+    chain('forward', 'filter hook forward priority -5', [...guard, ...invalid]),
+  ].join('\n');
+}
+
+function declarations(family: Family): readonly string[] {
+  const { type } = words[family];
+  const { addresses, ports, own } = sets[family];
+  return [
+    `set ${addresses} { type ${type}; }`,
+    `set ${ports} { type inet_proto . inet_service; }`,
+    `map ${own} { type ${type} . inet_proto . inet_service : ${type} . inet_service; }`,
+  ];
+}
+
+/** The elements that say on which addresses node ports are served. */
+export function addressElements(addresses: readonly Ip[], families: readonly Family[]): ReadonlyMap<FirewallKey, string> {
+  return new Map(
+    addresses.flatMap((ip) =>
+      families.includes(ip.family) ? [[elementKey(servicesTable, sets[ip.family].addresses, nftText(ip)), ''] as const] : [],
+    ),
+  );
+}
+
+/**
+ * The elements of one port of a Service: its node port, and its external addresses that are the node's own, which no route can
+ * lead to the bridge (`translationOf`).
+ *
+ * @param own says whether an address is the node's
+ */
+export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): ReadonlyMap<FirewallKey, string> {
+  const { family, transport, addresses } = intent;
+  const nodePort = addresses.find(({ kind }) => kind === 'nodePort');
+  const elements = new Map<FirewallKey, string>();
+  if (nodePort) elements.set(elementKey(servicesTable, sets[family].ports, nftText(transport, nodePort.port)), '');
+  for (const address of addresses) {
+    const { kind, ip, port } = address;
+    const instead = (kind === 'external' || kind === 'loadBalancer') && own(ip) ? translationOf(intent, address) : undefined;
+    if (instead !== undefined)
+      elements.set(elementKey(servicesTable, sets[family].own, nftText(ip, transport, port)), nftText(instead.ip, instead.port));
+  }
+  return elements;
+}
+
+function chain(name: string, hook: string, rules: readonly string[]): string {
+  return `chain ${name} {\n${[`type ${hook}; policy accept;`, ...rules].join('\n')}\n}`;
+}
+
+/**
+ * Table of nftables that marks packets for external addresses of Services. It is not part of `seine-services`, which an agent up to 0.22.0
+ * replaces when it starts, before its own routes are in place. That agent does not know this table.
+ */
+export const externalTable = 'seine-external';
+
+const externalSets = {
+  ipv4: { addresses: 'external-addresses4', ports: 'external-ports4' },
+  ipv6: { addresses: 'external-addresses6', ports: 'external-ports6' },
+} as const satisfies Readonly<Record<Family, object>>;
+
+/** Before reverse path filters of other programs at `raw` (-300), which ask for the route of the packet's mark. */
+const BEFORE_REVERSE_PATH_FILTERS = -310;
+/** After `mangle` (-150), where other programs restore marks, and before every translation of destinations (`PRIORITY`). */
+const AFTER_OTHER_MARKS = -145;
+
+const mark = `0x${externalRouting.mark.toString(16)}`;
+const marking = `meta mark set meta mark | ${mark}`;
+
+/**
+ * The body of the table. It marks what is for a port that a Service has at an external address, so that the rules of the routing policy lead it
+ * to the bridge ({@link externalRules}); other ports of the address are routed as if there were no Service.
+ *
+ * ICMP errors about a connection to such a port are marked as well: the endpoint needs them. An answer from the bridge is marked for the sake
+ * of reverse path filters; the table of routes does not have its destination.
+ *
+ * A packet for another port that would leave the node by the interface that it came in by is dropped. A router that sends all packets for
+ * the address to this node would send it back, until its hop limit ends.
+ */
+export function externalFirewall({ families, gateway }: ServiceFirewallOptions): string {
+  const requests = families.flatMap((family) => {
+    const { ip, icmp } = words[family];
+    const { ports } = externalSets[family];
+    return [
+      `${ip} daddr . meta l4proto . th dport @${ports} ${marking} accept`,
+      `meta l4proto ${icmp} ct state related ct original ${ip} daddr . ct original protocol . ct original proto-dst @${ports} ${marking} accept`,
+    ];
+  });
+  const answers = families.map(
+    (family) => `iifname "${gateway}" ${words[family].ip} saddr . meta l4proto . th sport @${externalSets[family].ports} ${marking}`,
+  );
+  const turns = families.map((family) => `${words[family].ip} daddr @${externalSets[family].addresses} fib daddr . iif oif exists drop`);
+  return [
+    ...families.flatMap((family) => [
+      `set ${externalSets[family].addresses} { type ${words[family].type}; }`,
+      `set ${externalSets[family].ports} { type ${words[family].type} . inet_proto . inet_service; }`,
+    ]),
+    chain('answers', `filter hook prerouting priority ${BEFORE_REVERSE_PATH_FILTERS}`, answers),
+    chain('prerouting', `filter hook prerouting priority ${AFTER_OTHER_MARKS}`, [...requests, ...turns]),
+    chain('output', `route hook output priority ${AFTER_OTHER_MARKS}`, requests),
+  ].join('\n');
+}
+
+/** Rules of the routing policy that lead to the table of external addresses. */
+export function externalRules(families: readonly Family[]): readonly WantedRule[] {
+  const { mark: bits, table, rules } = externalRouting;
+  return families.flatMap((family) => [
+    { family, table, priority: rules.marked, mark: bits },
+    { family, table, priority: rules.otherwise },
+  ]);
+}
+
+/**
+ * Elements for the external addresses of one port of a Service.
+ *
+ * @param isRouted tells whether the node's own stack leads packets for an address to the bridge
+ */
+export function externalElements(
+  { family, transport, addresses }: Pick<ServiceIntent, 'family' | 'transport' | 'addresses'>,
+  isRouted: (ip: Ip) => boolean,
+): ReadonlyMap<FirewallKey, string> {
+  const elements = new Map<FirewallKey, string>();
+  for (const { kind, ip, port } of addresses) {
+    if ((kind !== 'external' && kind !== 'loadBalancer') || !isRouted(ip)) continue;
+    elements.set(elementKey(externalTable, externalSets[family].addresses, nftText(ip)), '');
+    elements.set(elementKey(externalTable, externalSets[family].ports, nftText(ip, transport, port)), '');
+  }
+  return elements;
+}

@@ -1,0 +1,400 @@
+import { abortable } from '../../base/async/abortable.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
+import type { Ip } from '../../base/net/ip.ts';
+import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
+import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
+import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts';
+import type { Service } from '../../kubernetes/resources/service.ts';
+import { endpointOwners } from '../compile/endpoint-owner.ts';
+import { eachServiceIntent, type Proxying } from '../compile/intent.ts';
+import { claimsOf, portKey, ServiceClaims, spotsOf } from '../compile/service-claims.ts';
+import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts';
+import { ChangeReports } from './change-reports.ts';
+import type { ProgrammingTimes } from './effects/programming-times.ts';
+import { PortsOfServices, type ServedPort } from './packed-service-port.ts';
+import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
+import { ServedPorts } from './served-ports.ts';
+import { type Arrival, changedPorts, type ServiceSubscriber } from './service-changes.ts';
+import type { ServiceHost } from './service-host.ts';
+import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFirst } from './service-refresh.ts';
+import { SlicesOfServices } from './slices-of-services.ts';
+import { VirtualPorts } from './virtual-ports.ts';
+
+/** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
+const COALESCE_MS = 2;
+/** Entries of the node that one change of a Service may have written before those of others that wait. */
+const OVERTAKING_KEYS = 500;
+
+/** What the node is to Services at present; `lookAgain` after that has changed. */
+interface ServingNode {
+  readonly proxying: Proxying;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'staysWhereItIs' | 'portHolder'>;
+}
+
+interface ServicesOptions {
+  readonly sources: Pick<ServeSources, 'services' | 'slices' | 'turns'>;
+  readonly nodeState: ServedState;
+  readonly node: ServingNode;
+  readonly holders: Pick<AddressHolders, 'holderOf'>;
+  readonly times: Pick<ProgrammingTimes, 'arrived' | 'nowMs' | 'of'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Keeps Services on the node in step with the API. Only what changed is compared: work grows with the change, not with the number of Services. */
+export class Services {
+  readonly #options: ServicesOptions;
+  readonly #ports: ServedPorts;
+  readonly #virtualPorts: VirtualPorts;
+  readonly #slicesOf: SlicesOfServices;
+  readonly #claims = new ServiceClaims();
+  readonly #served = new PortsOfServices();
+  #pending = new Map<string, Arrival>();
+  /** Pending Services whose claims were not noted yet. */
+  readonly #unclaimed = new Set<string>();
+  readonly #comparing = new Set<string>();
+  readonly #reports: ChangeReports;
+  /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
+  readonly #heard = new Map<string, number>();
+  /** Services that came before their slices. */
+  #early = new Map<string, Arrival>();
+  #timer: NodeJS.Timeout | undefined;
+  #work: Promise<void> | undefined;
+  #isSettled = false;
+  readonly #settling = Promise.withResolvers<void>();
+  /** By `namespace/name`. */
+  readonly objections: UnservedReasons;
+
+  constructor(options: ServicesOptions) {
+    this.#options = options;
+    this.#ports = new ServedPorts(options);
+    this.#reports = new ChangeReports(options);
+    this.#virtualPorts = new VirtualPorts({
+      isOwn: (ip) => options.node.host.isOwn(ip),
+      isNodePort: ({ family, transport }, port) => {
+        const spot = { ip: nodePortAddress[family].text, port: portKey(transport, port) };
+        return this.#claims.holderBefore('', [spot]) !== undefined;
+      },
+    });
+    this.#slicesOf = new SlicesOfServices(options.sources.slices);
+    this.objections = new UnservedReasons('Service', options.log);
+  }
+
+  /** To be called before `follow`. */
+  subscribe(subscriber: ServiceSubscriber): void {
+    this.#reports.subscribe(subscriber);
+  }
+
+  /** Begins to serve what is known now, and follows changes. @returns a function that ends it */
+  follow(): () => void {
+    const { times } = this.#options;
+    const { services, slices } = this.#options.sources;
+    const ofSlices = (names: Iterable<string>): void => {
+      const atMs = times.nowMs();
+      for (const name of names) if (!this.#heard.has(name)) this.#heard.set(name, atMs);
+      this.#schedule();
+    };
+    ofSlices([...slices.entries()].map(([name]) => name));
+    this.lookAgain();
+    const endServices = services.subscribe((keys) => {
+      for (const key of keys) this.#note(key);
+      this.#schedule();
+    });
+    const endSlices = slices.subscribe(ofSlices);
+    return () => {
+      endServices();
+      endSlices();
+      clearTimeout(this.#timer);
+    };
+  }
+
+  /** After a change of what this node is, what is ours to serve, or who has which address. @param which all if left out */
+  lookAgain(which: (service: Service) => boolean = () => true): void {
+    for (const [key, service] of this.#options.sources.services.entries()) if (which(service)) this.#note(key);
+    this.#schedule();
+  }
+
+  /** Resolves once all that is known of Services is wanted. */
+  async settled(): Promise<void> {
+    while (this.#isBehind || this.#work !== undefined) {
+      this.#begin();
+      await this.#work;
+    }
+  }
+
+  /** Whether everything that the API server has confirmed at first has been worked off: what is new now is new. */
+  get isInStep(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Resolves once `isInStep` and the switch has acknowledged what is wanted by then. @throws the signal's reason */
+  async inStep(signal: AbortSignal): Promise<void> {
+    await abortable(this.#settling.promise, signal);
+    const { nodeState } = this.#options;
+    await nodeState.reconcilers.bridge.realized(nodeState.bridge.revision, signal);
+  }
+
+  get count(): number {
+    return this.#served.size;
+  }
+
+  /** Ports that are served, by owner. */
+  served(): Generator<[Owner, ServedPort]> {
+    return this.#served.all();
+  }
+
+  portsOf(key: string): ReadonlyMap<Owner, ServedPort> {
+    return this.#served.of(key);
+  }
+
+  slicesOf(key: string): readonly EndpointSlice[] {
+    return this.#slicesOf.of(key);
+  }
+
+  get proxying(): Proxying {
+    return this.#options.node.proxying;
+  }
+
+  get times(): Pick<ProgrammingTimes, 'of'> {
+    return this.#options.times;
+  }
+
+  /** The owners of what the bridge holds for a Service: its ports, and the endpoints that have a flow of their own. */
+  ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
+    const served = this.portsOf(key);
+    return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ intent }) => endpointOwners(intent))) };
+  }
+
+  get #isBehind(): boolean {
+    const early = this.#options.sources.slices.synced ? this.#early.size : 0;
+    return this.#pending.size + this.#heard.size + early > 0;
+  }
+
+  /**
+   * @param triggeredAt when what the change was made of changed, if the controller noted it (RFC 3339)
+   * @param atMs when it was heard of, if not just now
+   */
+  #note(key: string, triggeredAt?: string, atMs?: number): void {
+    this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt, atMs));
+    this.#unclaimed.add(key);
+  }
+
+  /** Of all that wait, before the first of them is compared; those whose address another takes or frees are compared too. */
+  async #noteClaims(): Promise<void> {
+    const { sources, node } = this.#options;
+    const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
+    const concerned = new Set<string>();
+    // What comes to be pending meanwhile is noted too: a set is iterated to its end.
+    for (const key of this.#unclaimed) {
+      this.#unclaimed.delete(key);
+      const service = sources.services.get(key);
+      const claims = service ? claimsOf(service, this.#slicesOf.of(key), context) : [];
+      const claimant = { name: key, ...(service?.createdAt === undefined ? {} : { createdAt: service.createdAt }) };
+      for (const other of this.#claims.note(claimant, claims)) concerned.add(other);
+      if (sources.turns.due) await sources.turns.next();
+    }
+    for (const key of concerned) {
+      if (!this.#pending.has(key)) this.#note(key);
+      this.#unclaimed.delete(key); // its own claims are those that are noted
+    }
+  }
+
+  async #noteSlices(): Promise<void> {
+    const { slices, turns } = this.#options.sources;
+    for (const [name, atMs] of this.#heard) {
+      this.#heard.delete(name);
+      for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt, atMs);
+      if (turns.due) await turns.next();
+    }
+    if (slices.synced) this.#takeEarly();
+  }
+
+  /**
+   * True for a new Service whose slices may merely not be listed yet. To look at it now would mean to refuse its connections, where a
+   * bridge that outlived the agent's memory serves them, and to do all the work twice.
+   */
+  #isEarly(key: string): boolean {
+    const { services, slices } = this.#options.sources;
+    return !slices.synced && !this.#served.has(key) && services.get(key) !== undefined && this.#slicesOf.of(key).length === 0;
+  }
+
+  #takeEarly(): void {
+    for (const [key, arrival] of this.#early) if (!this.#pending.has(key)) this.#pending.set(key, arrival);
+    this.#early.clear();
+  }
+
+  /** Also where there is nothing to work off: then everything is in step. */
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
+    this.#timer = setTimeout(() => this.#begin(), COALESCE_MS);
+  }
+
+  #begin(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#work ??= this.#workOff().finally(() => {
+      this.#work = undefined;
+      if (this.#isBehind) this.#schedule();
+    });
+  }
+
+  async #workOff(): Promise<void> {
+    const { signal } = this.#options;
+    const { turns, services, slices } = this.#options.sources;
+    do {
+      const isComplete = services.synced && slices.synced;
+      await this.#noteSlices();
+      await this.#noteClaims();
+      const concerned = this.#pending;
+      this.#pending = new Map();
+      const byName = [...concerned.keys()].sort();
+      // By name a start gives the same group numbers as the one before.
+      for (const key of this.#isSettled ? smallestFirst(byName, (each) => this.#sizeOf(each)) : byName) {
+        const arrival = concerned.get(key);
+        if (arrival === undefined) continue;
+        if (this.#isEarly(key)) {
+          this.#early.set(key, arrival);
+          continue;
+        }
+        await this.#refresh(key, arrival);
+        if (turns.due) await this.#pause();
+      }
+      this.#reports.flush();
+      // What was known when both lists were complete is served now. What changes all the time must not keep a start from its end.
+      if (isComplete && !signal.aborted) this.#settle();
+    } while (this.#isBehind && !signal.aborted);
+    if (services.synced && slices.synced) this.#settle();
+  }
+
+  #sizeOf(key: string): number {
+    return serviceSize(this.#options.sources.services.get(key), this.#slicesOf.of(key), this.#served.countOf(key));
+  }
+
+  #settle(): void {
+    this.#isSettled = true;
+    this.#settling.resolve();
+  }
+
+  /** Lets others have the event loop, once what was changed so far is on its way. */
+  async #pause(): Promise<void> {
+    this.#reports.flush();
+    await this.#options.sources.turns.next();
+  }
+
+  /**
+   * Compares one Service. One of many ports yields between them, and smaller ones that change meanwhile pass it. If it changes
+   * itself, it is compared again after this: ports that were compared with the former object have what was right then.
+   */
+  async #refresh(key: string, arrival: Arrival): Promise<void> {
+    const { turns } = this.#options.sources;
+    const size = this.#sizeOf(key);
+    const ports = this.#comparePorts(key, arrival);
+    this.#comparing.add(key);
+    while (ports.next().done !== true) {
+      if (!turns.due) continue;
+      await this.#pause();
+      await this.#letSmallerPass(size);
+    }
+    this.#comparing.delete(key);
+  }
+
+  /** Those that came to be pending while a Service of `size` is compared; at a start they wait, for there all are pending. */
+  async #letSmallerPass(size: number): Promise<void> {
+    if (!this.#isSettled) return;
+    await this.#noteSlices();
+    if (this.#pending.size === 0) return;
+    await this.#noteClaims();
+    for (const [key, arrival] of this.#pending) {
+      if (this.#comparing.has(key) || !passes(this.#sizeOf(key), size)) continue;
+      this.#pending.delete(key);
+      await this.#refresh(key, arrival);
+      if (this.#options.sources.turns.due) await this.#pause();
+    }
+  }
+
+  /** Yields after each port, and between its endpoints. */
+  *#comparePorts(key: string, arrival: Arrival): Generator<void> {
+    const { sources, nodeState } = this.#options;
+    const occasion = this.#isSettled ? 'news' : 'start';
+    // At a start all are new, and none passes another.
+    const allowance = { keysLeft: this.#isSettled ? OVERTAKING_KEYS : -1 };
+    const service = sources.services.get(key);
+    const slices = this.#slicesOf.of(key);
+    const refresh = newRefresh(this.portsOf(key));
+    const steps = this.#changePorts(key, service ? eachServiceIntent(service, slices, this.proxying) : [], refresh);
+    let isChanged = false;
+    for (let isDone: boolean | undefined = false; !isDone; ) {
+      const { revision } = nodeState.bridge;
+      isDone = nodeState.overtaking(allowance, () => steps.next().done);
+      isChanged ||= nodeState.bridge.revision !== revision;
+      yield;
+    }
+    const { before, after, intents, changed, objections } = refresh;
+    this.#served.set(key, after);
+    this.objections.set(key, [...objections]);
+    this.#reports.compared({ key, service, slices, ports: after, objections: this.objections.of(key) });
+    if (!isChanged) return;
+    const ahead = allowance.keysLeft < 0 ? undefined : { revision: nodeState.bridge.revision, owners: changed };
+    for (const part of changedPorts(before, intents)) {
+      this.#reports.add({ key, service, arrival, occasion, ...part }, ahead);
+      yield;
+    }
+  }
+
+  *#changePorts(key: string, wanted: Iterable<ServiceIntent>, refresh: Refresh): Generator<void> {
+    const { before, after, changed, failed, objections } = refresh;
+    for (const intent of wanted) {
+      for (const objection of intent.objections) addObjection(objections, objection);
+      yield* this.#serve(key, intent, refresh);
+      yield;
+    }
+    for (const [owner, port] of before) {
+      if (after.has(owner)) continue;
+      this.#virtualPorts.release(owner);
+      changed.add(owner);
+      if (failed.has(owner)) continue;
+      this.#ports.drop(owner, port);
+      yield;
+    }
+  }
+
+  /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
+  *#serve(key: string, asked: ServiceIntent, { before, after, intents, changed, failed, objections }: Refresh): Generator<void> {
+    const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
+    if (addresses.length === 0) return;
+    const owner = ownerOf('service', `${key}:${asked.name}`);
+    const intent = this.#virtualPorts.add(owner, addresses.length === asked.addresses.length ? asked : { ...asked, addresses });
+    const { bridge } = this.#options.nodeState;
+    const { revision } = bridge;
+    try {
+      after.set(owner, yield* this.#ports.serve(owner, intent, before.get(owner)));
+      intents.set(owner, intent);
+      if (bridge.revision !== revision) changed.add(owner);
+    } catch (thrown) {
+      failed.add(owner);
+      addObjection(objections, SeineError.from(thrown, `port ${intent.port}`).message);
+    }
+  }
+
+  /**
+   * An external address may be a node's: load balancers give those out. A cluster address must be the Service's alone, and of no
+   * address a port that is another's already.
+   */
+  #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
+    const { node, holders, sources } = this.#options;
+    const isNodes = kind !== 'cluster' && node.host.staysWhereItIs(ip);
+    const holder =
+      (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip, kind === 'cluster' ? sources.services.get(key) : undefined)) ??
+      (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??
+      this.#claims.holderBefore(
+        key,
+        spotsOf(ip, portKey(transport, port), () => isNodes),
+      );
+    if (holder === undefined) return true;
+    const address = kind === 'nodePort' ? `node port ${port}` : `${ip.text}${isNodes ? `, port ${port},` : ''}`;
+    addObjection(objections, `${address} belongs to ${holder}`);
+    return false;
+  }
+}

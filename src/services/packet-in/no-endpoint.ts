@@ -1,0 +1,63 @@
+import { TokenBucket } from '../../base/async/token-bucket.ts';
+import { bytesOf } from '../../base/bytes/bytes.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import type { Log } from '../../base/log/log.ts';
+import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
+import { type PacketIn, writePacketOut } from '../../openflow/packet.ts';
+import { ofPort } from '../../openflow/protocol.ts';
+import { type Destination, destinationOf, refuse } from '../compile/refusal.ts';
+
+/** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
+const rate = { perSecond: 500, burst: 1_000 } as const;
+
+/** Tells whether the address is a Service's and the Service does not have that port. False as long as it is not known. */
+export type UnservedPortCheck = (destination: Destination) => boolean;
+
+interface NoEndpointOptions {
+  readonly packets: PacketExchange;
+  readonly isUnservedPort: UnservedPortCheck;
+  readonly log: Log;
+}
+
+/** Answers connections to Services without endpoints, and to ports that a Service does not have. */
+export class NoEndpointResponder {
+  readonly #options: NoEndpointOptions;
+  /** One for each reason: clients that try unused addresses must not take the answers of others. */
+  readonly #tokens = { noEndpoint: new TokenBucket(rate), unservedPort: new TokenBucket(rate) };
+  #answered = 0;
+  #suppressed = 0;
+
+  constructor(options: NoEndpointOptions) {
+    this.#options = options;
+    options.packets.on('noEndpoint', (packet) => this.#receive(packet, this.#tokens.noEndpoint));
+    options.packets.on('unservedPort', (packet) => {
+      const destination = destinationOf(packet.data);
+      if (destination && options.isUnservedPort(destination)) this.#receive(packet, this.#tokens.unservedPort);
+    });
+  }
+
+  get counters(): { readonly answered: number; readonly suppressed: number } {
+    return { answered: this.#answered, suppressed: this.#suppressed };
+  }
+
+  #receive(packet: PacketIn, tokens: TokenBucket): void {
+    if (!tokens.take()) {
+      this.#suppressed++;
+      return;
+    }
+    this.#answer(packet).catch((thrown: unknown) =>
+      this.#options.log.debug('a connection to a Service was not refused', { cause: SeineError.from(thrown, 'packet-out').message }),
+    );
+  }
+
+  async #answer({ data, fields }: PacketIn): Promise<void> {
+    const inPort = fields.in_port;
+    const answer = refuse(data);
+    if (!answer || typeof inPort !== 'number') return;
+    const out = bytesOf((w) =>
+      writePacketOut(w, { fields: { in_port: ofPort.controller }, actions: [{ kind: 'output', port: inPort }], data: answer }),
+    );
+    await this.#options.packets.send([out]);
+    this.#answered++;
+  }
+}

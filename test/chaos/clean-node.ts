@@ -1,0 +1,132 @@
+import type { ChildProcess } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { plainKubeconfig } from './api-view.ts';
+import type { NodeWires, VirginGround } from './clean-node-check.ts';
+import { metrics } from './counters.ts';
+import { ended, type Place, run, runIn, startIn, until } from './host.ts';
+import { agentFlags, type Lab, readiness, shippedAgent } from './lab.ts';
+import { type Attachment, attachmentsOf, isStanding, nodeEndOf } from './pod-interfaces.ts';
+
+const readyMs = 600_000;
+const portsMs = 300_000;
+
+/** A pod of the virgin, and of the tried node. */
+export interface PodPair {
+  readonly containerId: string;
+  readonly netns: string;
+  readonly triedNetns: string;
+  readonly nodeEnd: string;
+}
+
+/**
+ * What ought to be: an agent that has never run before, on a node that has seen nothing, with the tried node's name, addresses
+ * and pods, and the API of this moment.
+ */
+export class Virgin {
+  readonly place: Place;
+  readonly pods: readonly PodPair[];
+  readonly #ground: VirginGround;
+  readonly #agent: ChildProcess;
+
+  private constructor(ground: VirginGround, agent: ChildProcess, pods: readonly PodPair[]) {
+    this.place = ground.place;
+    this.pods = pods;
+    this.#ground = ground;
+    this.#agent = agent;
+  }
+
+  /** @throws Error if it does not become ready, or a pod is refused */
+  static async start(lab: Lab, wires: NodeWires, ground: VirginGround): Promise<Virgin> {
+    const { netns, rundir } = ground.place;
+    const there = (text: string): string => text.replaceAll(lab.tried.rundir, rundir);
+    for (const folder of ['run', 'state', 'net.d', 'cni-bin']) mkdirSync(join(rundir, folder), { mode: 0o700, recursive: true });
+    const kubeconfig = join(rundir, 'kubeconfig');
+    writeFileSync(kubeconfig, stringify(plainKubeconfig(`http://${wires.apiServer}`)));
+    const config = join(rundir, 'agent.yaml');
+    writeFileSync(config, configOf(there(readFileSync(join(lab.tried.rundir, 'agent.yaml'), 'utf8'))));
+    const conf = there(readFileSync(lab.tried.cniConf, 'utf8'));
+    writeFileSync(join(rundir, 'net.d', '10-seine.conflist'), conf);
+    const agent = startIn(netns, process.execPath, [...agentFlags(), shippedAgent, '--config', config], ground.log, ground.mark);
+    let says = '';
+    await until(
+      async () => {
+        const answer = await readiness(join(rundir, 'run', 'agent.sock'));
+        says = answer.says;
+        if (agent.exitCode !== null)
+          throw new Error(`the virgin agent ended: ${readFileSync(join(rundir, 'driver.log'), 'utf8').slice(-2_000)}`);
+        return answer.ready;
+      },
+      readyMs,
+      () => `the virgin agent is not ready: ${says}`,
+    );
+    const add = (attachment: Attachment) => addPod(lab, ground, conf, attachment);
+    const [standing, pairs] = apart(attachmentsOf(lab.tried.rundir));
+    const pods = await Promise.all(pairs.map(add));
+    // A port must be free for each. More are made when half of them are used.
+    for (const attachment of standing) {
+      await untilPorts(ground.place, ({ free }) => free > 0);
+      pods.push(await add(attachment));
+    }
+    if (standing.length > 0) await untilPorts(ground.place, ({ coming }) => coming === 0);
+    return new Virgin(ground, agent, pods);
+  }
+
+  async remove(): Promise<void> {
+    await ended(this.#agent);
+    await this.#ground.remove();
+    for (const { netns } of this.pods) await run('ip', ['netns', 'delete', netns]);
+  }
+}
+
+/** Of a virgin, which asks for each pod for what the pod has (`asGiven`). */
+function configOf(ofTried: string): string {
+  return ofTried.replace('podInterface: standing', 'podInterface: auto');
+}
+
+/** Those with something over a standing port, and those with pairs. */
+function apart(attachments: readonly Attachment[]): readonly [readonly Attachment[], readonly Attachment[]] {
+  const stands = (attachment: Attachment): boolean => isStanding(nodeEndOf(attachment));
+  return [attachments.filter(stands), attachments.filter((each) => !stands(each))];
+}
+
+type PortCounts = Readonly<Record<'free' | 'coming', number>>;
+
+async function untilPorts(place: Place, holds: (counts: PortCounts) => boolean): Promise<void> {
+  let text = '';
+  const count = (state: string): number => Number(new RegExp(`standing_ports\\{state="${state}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
+  await until(
+    async () => {
+      text = await metrics(place);
+      return holds({ free: count('free'), coming: count('coming') });
+    },
+    portsMs,
+    () => 'the virgin agent makes no standing ports',
+  );
+}
+
+/** By the plugin, as a runtime does it, with the addresses that the tried agent has given. */
+async function addPod(lab: Lab, { place, mark }: VirginGround, conf: string, attachment: Attachment): Promise<PodPair> {
+  const { containerId, ifName, args, capabilities, result } = attachment;
+  const pod = result.interfaces.find(({ sandbox }) => sandbox !== undefined);
+  const netns = `${place.netns}-${containerId.slice(0, 12)}`;
+  await run('ip', ['netns', 'add', netns]);
+  const list = JSON.parse(conf) as { name: string; plugins: object[] };
+  const input = { ...list.plugins[0], name: list.name, cniVersion: result.cniVersion, runtimeConfig: capabilities };
+  const asked = [...args, ['IP', result.ips.map(({ address }) => address.replace(/\/.*/, '')).join(',')], ['MAC', pod?.mac ?? '']];
+  const env = {
+    ...mark,
+    CNI_COMMAND: 'ADD',
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/${netns}`,
+    CNI_IFNAME: ifName,
+    CNI_PATH: join(lab.dir, 'bin'),
+    CNI_ARGS: asked.map(([key, value]) => `${key}=${value}`).join(';'),
+  };
+  const answered = await runIn(place.netns, join(lab.dir, 'bin', 'seine'), [], { input: JSON.stringify(input), env });
+  const nodeEnd = nodeEndOf({ result: JSON.parse(answered) as Attachment['result'] });
+  if (isStanding(nodeEnd) !== isStanding(nodeEndOf(attachment)))
+    throw new Error(`the virgin agent gave ${nodeEnd} for ${nodeEndOf(attachment)}`);
+  return { containerId, netns, triedNetns: (pod?.sandbox ?? '').replace('/run/netns/', ''), nodeEnd };
+}

@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { run, runIn } from './host.ts';
+import type { Lab } from './lab.ts';
+
+/** What somebody attaches by the plugin, as a runtime would; the kubelet and the API know nothing of it. */
+export interface ByHand {
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+}
+
+/** A namespace for what is attached by hand. @returns how to take it away */
+export async function handNamespace(lab: Lab): Promise<{ readonly netns: string; readonly remove: () => Promise<unknown> }> {
+  const netns = `${lab.tried.netns}-hand`;
+  await run('ip', ['netns', 'add', netns]);
+  return { netns, remove: () => run('ip', ['netns', 'delete', netns]) };
+}
+
+/** @throws Error with what the plugin answered */
+export async function plugin(lab: Lab, command: 'ADD' | 'DEL', { containerId, ifName, netns }: ByHand): Promise<string> {
+  const list = JSON.parse(readFileSync(lab.tried.cniConf, 'utf8')) as { name: string; cniVersion: string; plugins: object[] };
+  const input = JSON.stringify({ ...list.plugins[0], name: list.name, cniVersion: list.cniVersion });
+  const args = { IgnoreUnknown: '1', K8S_POD_NAMESPACE: 'shop', K8S_POD_NAME: containerId, K8S_POD_INFRA_CONTAINER_ID: containerId };
+  const env = {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: `/run/netns/${netns}`,
+    CNI_IFNAME: ifName,
+    CNI_PATH: join(lab.dir, 'bin'),
+    CNI_ARGS: Object.entries(args)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(';'),
+  };
+  return await runIn(lab.tried.netns, join(lab.dir, 'bin', 'seine'), [], { input, env });
+}

@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Api } from './api.ts';
+import { askSocket, type Place, portsPath, run, runOn, until } from './host.ts';
+import { agentKey, attachmentsOf, isStanding, nodeEndOf, type PodInterfaces } from './pod-interfaces.ts';
+import type { Ground } from './tally.ts';
+
+export const root = join(import.meta.dirname, '..', '..');
+const program = join(root, 'bin', 'seine-lab.mjs');
+/** As it ships: one bundle. */
+export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
+
+/** Of node, for an agent. */
+export function agentFlags(): readonly string[] {
+  const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { config: Record<string, string> };
+  return (config['agent-node-flags'] ?? '').split(' ');
+}
+
+// These find what hangs; an emulated machine takes minutes.
+const raiseMs = 600_000;
+const readyMs = 600_000;
+/** Emulated, an agent that is busy starting takes its time. */
+const askMs = 10_000;
+const accountMs = 120_000;
+const diskMiB = 8;
+
+/** What `seine-lab status --json` says of a node. */
+export interface LabNode extends Place {
+  readonly name: string;
+  readonly ip: readonly string[];
+  readonly agentPid: number | null;
+  readonly vswitchdPid: number | null;
+  readonly ovsdbPid: number | null;
+  readonly agentSocket: string;
+  readonly cniConf: string;
+}
+
+/** What it says of a pod that has a network. */
+export interface LabPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly node: string;
+  readonly netns: string;
+  readonly ips: readonly string[];
+  readonly containerID: string;
+}
+
+/** What a lab is made of. */
+export interface LabOptions {
+  /** What node runs as the tried agent. */
+  readonly agent: string;
+  /** Version of a real API server, controllers and scheduler, such as `1.37`; the lab's own API server if left out. */
+  readonly controlPlane?: string;
+  /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
+  readonly datapath?: 'netdev' | 'system';
+  /** What pods get. */
+  readonly podInterface: PodInterfaces;
+}
+
+interface LabStatus {
+  readonly nodes: readonly LabNode[];
+  readonly pods: readonly LabPod[];
+}
+
+/** A lab of two nodes, of which the first is tortured. Nothing of it is known but its command line, its socket and what it prints. */
+export class Lab {
+  readonly dir: string;
+  readonly api: Api;
+  /** Names, sockets and namespaces, which do not change. */
+  readonly tried: LabNode;
+  readonly other: LabNode;
+  readonly options: LabOptions;
+  #isMounted = false;
+
+  private constructor(options: LabOptions, dir: string, api: Api, nodes: readonly LabNode[]) {
+    const [tried, other] = nodes;
+    if (tried === undefined || other === undefined) throw new Error('the lab has no two nodes');
+    [this.options, this.dir, this.api, this.tried, this.other] = [options, dir, api, tried, other];
+  }
+
+  static async raise(options: LabOptions): Promise<Lab> {
+    const { agent, controlPlane, datapath = 'netdev', podInterface } = options;
+    const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface]];
+    const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
+    const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
+    try {
+      await run(process.execPath, [program, 'up', '--dir', dir, ...words, ...real, '--agent', agent], {
+        timeoutMs: raiseMs,
+      });
+      return new Lab(options, dir, new Api(join(dir, 'kubeconfig')), (await statusOf(dir)).nodes);
+    } catch (thrown) {
+      await down(dir);
+      throw thrown;
+    }
+  }
+
+  async status(): Promise<LabStatus> {
+    return await statusOf(this.dir);
+  }
+
+  /** Of the tried node, which live and have a network of their own. */
+  async pods(): Promise<readonly LabPod[]> {
+    return (await this.status()).pods.filter(({ node }) => node === this.tried.name);
+  }
+
+  /** By the ID of their container, what pods of the tried node have over standing ports. */
+  standingEnds(): ReadonlyMap<string, string> {
+    const ends = attachmentsOf(this.tried.rundir).map((attachment) => [attachment.containerId, nodeEndOf(attachment)] as const);
+    return new Map(ends.filter(([, end]) => isStanding(end)));
+  }
+
+  /** Runs a command where the far ends of standing ports are. */
+  onPorts(command: string, ...args: readonly string[]): Promise<string> {
+    return run('nsenter', [`--net=${portsPath(this.tried)}`, command, ...args]);
+  }
+
+  /** The tried node, with the processes that it has now. */
+  async now(): Promise<LabNode> {
+    const found = (await this.status()).nodes.find(({ name }) => name === this.tried.name);
+    if (found === undefined) throw new Error(`${this.tried.name} is gone`);
+    return found;
+  }
+
+  /** What there is to run on, as it says of itself. */
+  async ground(): Promise<Ground> {
+    const [version, dataPath, kernel] = await Promise.all([
+      this.on('ovs-vsctl', '--version'),
+      this.on('ovs-vsctl', 'get', 'Bridge', 'br-int', 'datapath_type'),
+      run('uname', ['-r']),
+    ]);
+    const ovs = /\) (?<number>\S+)/.exec(version)?.groups?.['number'] ?? version;
+    const { controlPlane, podInterface } = this.options;
+    const api = controlPlane === undefined ? 'lab' : `Kubernetes ${controlPlane}`;
+    return { ovs, dataPath: dataPath.trim().replaceAll('"', '') || 'system', api, podInterface, kernel: kernel.trim() };
+  }
+
+  /** The link that has the address of a node. */
+  get transportLink(): string {
+    return this.options.datapath === 'system' ? 'eth0' : 'br-phy';
+  }
+
+  /** Creates a namespace that takes pods: its default account, which a real API server gives every pod, comes from a controller. */
+  async createNamespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.api.create('/api/v1/namespaces', { metadata: { name, labels } });
+    const accounts = `/api/v1/namespaces/${name}/serviceaccounts`;
+    await until(
+      async () => (await this.api.list(accounts)).some(({ metadata }) => metadata.name === 'default'),
+      accountMs,
+      () => `the namespace ${name} has no default account`,
+    );
+  }
+
+  /** Runs a command on the tried node. */
+  on(command: string, ...args: readonly string[]): Promise<string> {
+    return runOn(this.tried, command, ...args);
+  }
+
+  /** A lever of the lab's daemon, such as `agents/node-1/start`. */
+  async pull(lever: string): Promise<void> {
+    const { status, body } = await askSocket(join(this.dir, 'control.sock'), 'POST', `/${lever}`);
+    if (status !== 200) throw new Error(`${lever}: ${body}`);
+  }
+
+  /** Puts what the tried agent keeps on a file system of its own, which a step can fill. It must not run. */
+  async giveSmallDisk(): Promise<void> {
+    await run('cp', ['-a', this.stateDir, `${this.stateDir}.kept`]);
+    await run('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${diskMiB}m`, 'seine-torture', this.stateDir]);
+    this.#isMounted = true;
+    await run('sh', ['-c', `cp -a '${this.stateDir}.kept/.' '${this.stateDir}' && rm -r '${this.stateDir}.kept'`]);
+  }
+
+  get stateDir(): string {
+    return join(this.tried.rundir, 'state');
+  }
+
+  async untilReady(): Promise<void> {
+    let says = '';
+    await until(
+      async () => {
+        const answer = await readiness(this.tried.agentSocket);
+        says = answer.says;
+        return answer.ready;
+      },
+      readyMs,
+      () => `the tried agent is not ready: ${says}`,
+    );
+  }
+
+  async remove(): Promise<void> {
+    this.api.close();
+    // Lazily: the agent still has files there.
+    if (this.#isMounted) await run('umount', ['-l', this.stateDir]);
+    await down(this.dir);
+  }
+}
+
+/** What an agent answers to `GET /readyz`. */
+export async function readiness(socket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
+  try {
+    const { status, body } = await askSocket(socket, 'GET', '/readyz', askMs);
+    return { ready: status === 200, says: body.trim() };
+  } catch (error) {
+    return { ready: false, says: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function statusOf(dir: string): Promise<LabStatus> {
+  const { body } = await askSocket(join(dir, 'control.sock'), 'GET', '/status');
+  return JSON.parse(body) as LabStatus;
+}
+
+async function down(dir: string): Promise<void> {
+  await run(process.execPath, [program, 'down', '--dir', dir]);
+  rmSync(dir, { recursive: true, force: true });
+}

@@ -1,0 +1,165 @@
+import type { ChildProcess } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import { talkIn, until } from './host.ts';
+import type { Lab, LabPod } from './lab.ts';
+import { podObject } from './scene.ts';
+
+/** Of objects that no step changes and no policy of a step's selects: what goes along lanes must go on. */
+export const laneNamespace = 'lanes';
+const thereMs = 300_000;
+
+/** From where the client is to this address: one UDP lane, one of new connections, one of messages on a connection that lives. */
+export interface LaneWay {
+  readonly name: string;
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface LaneWork {
+  readonly hertz: number;
+  readonly ways: readonly LaneWay[];
+}
+
+/** Waits until all lanes have an answer to something sent since a moment (ms of the monotonic clock). */
+export interface LaneQuestion {
+  readonly sinceMs: number;
+  readonly withinMs: number;
+}
+
+export interface LaneAnswer {
+  /** Lanes that have none. */
+  readonly silent: readonly string[];
+  /** Lanes whose connection ended since the last question. */
+  readonly broken: readonly string[];
+  /** Each of what was found lost since the last question. */
+  readonly lost: readonly { readonly lane: string; readonly atMs: number }[];
+}
+
+/** A client cannot talk from one port to an endpoint both directly and through its Service, so each has its own. */
+const ports = { direct: 7_777, service: 7_778, sticky: 7_779 } as const;
+
+/** The clock of all processes of the machine (ms). */
+export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
+
+/**
+ * Traffic that goes on while a node is tortured: from a pod of the tried node to one beside it, to one of the other node, to a Service of
+ * both and to one with affinity, in both families.
+ */
+export class Lanes {
+  readonly #processes: readonly ChildProcess[];
+  readonly #answers: Interface;
+  readonly #client: ChildProcess;
+  readonly #log: number;
+  /** Of the question that waits for its answer. */
+  #fails: (reason: Error) => void = () => {};
+
+  private constructor(servers: readonly ChildProcess[], client: ChildProcess, log: number) {
+    if (client.stdout === null) throw new Error('the lanes’ client has no output');
+    this.#processes = [...servers, client];
+    this.#client = client;
+    this.#answers = createInterface({ input: client.stdout });
+    this.#answers.once('close', () => this.#fails(new Error('the lanes’ client ended')));
+    this.#log = log;
+  }
+
+  static async open(lab: Lab, mark: Readonly<Record<string, string>>, hertz: number): Promise<Lanes> {
+    const log = openSync(join(lab.dir, 'lanes.log'), 'a');
+    const started: ChildProcess[] = [];
+    try {
+      const { client, near, far, services } = await places(lab);
+      const listening = ({ ips }: LabPod): string[] => ips.flatMap((ip) => Object.values(ports).flatMap((port) => [ip, String(port)]));
+      for (const pod of [near, far]) started.push(talkIn(pod.netns, 'lane-server.ts', listening(pod), log, mark));
+      await Promise.all(started.map(saysReady));
+      const to = (name: string, addresses: readonly string[], port: number): LaneWay[] =>
+        addresses.map((address) => ({ name: `${name} ${address.includes(':') ? 'ipv6' : 'ipv4'}`, address, port }));
+      const ways = [
+        ...to('near', near.ips, ports.direct),
+        ...to('far', far.ips, ports.direct),
+        ...to('service', services.service, ports.service),
+        ...to('sticky', services.sticky, ports.sticky),
+      ];
+      const lanes = new Lanes(started, talkIn(client.netns, 'lane-client.ts', [JSON.stringify({ hertz, ways })], log, mark), log);
+      const { silent } = await lanes.ask({ sinceMs: monotonicMs(), withinMs: thereMs });
+      if (silent.length === 0) return lanes;
+      lanes.close();
+      throw new Error(`lanes are silent before anything is harmed: ${silent.join()}`);
+    } catch (thrown) {
+      for (const each of started) each.kill('SIGKILL');
+      throw thrown;
+    }
+  }
+
+  async ask(question: LaneQuestion): Promise<LaneAnswer> {
+    const answered = new Promise<string>((resolve, reject) => {
+      this.#answers.once('line', resolve);
+      this.#fails = reject;
+    });
+    this.#client.stdin?.write(`${JSON.stringify(question)}\n`);
+    return JSON.parse(await answered) as LaneAnswer;
+  }
+
+  close(): void {
+    for (const each of this.#processes) each.kill('SIGKILL');
+    closeSync(this.#log);
+  }
+}
+
+function saysReady(server: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.stdout?.once('data', () => resolve());
+    server.once('exit', () => reject(new Error('a server of the lanes ended')));
+  });
+}
+
+interface Places {
+  readonly client: LabPod;
+  readonly near: LabPod;
+  readonly far: LabPod;
+  /** Addresses by name. */
+  readonly services: Readonly<Record<'service' | 'sticky', readonly string[]>>;
+}
+
+async function places(lab: Lab): Promise<Places> {
+  const { api, tried, other } = lab;
+  await lab.createNamespace(laneNamespace);
+  const pods = [
+    ['client', tried.name],
+    ['near', tried.name],
+    ['far', other.name],
+  ] as const;
+  for (const [name, node] of pods) {
+    const app = name === 'client' ? 'client' : 'server';
+    await api.create(`/api/v1/namespaces/${laneNamespace}/pods`, podObject({ name, namespace: laneNamespace, node, app }));
+  }
+  const service = await createService(lab, 'service', ports.service, 'None');
+  const sticky = await createService(lab, 'sticky', ports.sticky, 'ClientIP');
+  let found: readonly LabPod[] = [];
+  const named = (name: string): LabPod | undefined => found.find((pod) => pod.namespace === laneNamespace && pod.name === name);
+  await until(
+    async () => {
+      found = (await lab.status()).pods;
+      return pods.every(([name]) => (named(name)?.ips.length ?? 0) > 1);
+    },
+    thereMs,
+    () => 'the pods of the lanes have no network',
+  );
+  const [client, near, far] = [named('client'), named('near'), named('far')];
+  if (client === undefined || near === undefined || far === undefined) throw new Error('a pod of the lanes is gone');
+  return { client, near, far, services: { service, sticky } };
+}
+
+/** @returns its addresses */
+async function createService({ api }: Lab, name: string, port: number, sessionAffinity: 'None' | 'ClientIP'): Promise<string[]> {
+  const made = await api.create(`/api/v1/namespaces/${laneNamespace}/services`, {
+    metadata: { name, namespace: laneNamespace },
+    spec: {
+      ipFamilyPolicy: 'PreferDualStack',
+      selector: { app: 'server' },
+      sessionAffinity,
+      ports: ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), protocol, port })),
+    },
+  });
+  return made.spec?.['clusterIPs'] as string[];
+}

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { byPod } from './pre-plugged.ts';
+
+const rows = (name: string, number: number): readonly string[] => [
+  `Port name=${name} interfaces=[${name}] external_ids={}`,
+  `Interface name=${name} ofport=${number} ofport_request=${number}`,
+];
+const bridge = (...ports: readonly string[]): string => `Bridge name=br-int ports=[${ports.join(',')}] controller=[]`;
+
+it('names the port of a pod by the pod, whatever its number is', () => {
+  const one = byPod({ numbered: rows('sp-32785', 32_785), plain: ['link sp-32785 mtu=1450'] }, new Map([['sp-32785', 'web']]));
+  const other = byPod({ numbered: rows('sp-40000', 40_000), plain: ['link sp-40000 mtu=1450'] }, new Map([['sp-40000', 'web']]));
+  expect(one.plain).toEqual(other.plain);
+  expect(one.plain).toEqual(['link sp of web mtu=1450']);
+  // The number itself is lent as any port's is.
+  expect(one.numbered).toEqual([
+    'Port name=sp of web interfaces=[sp of web] external_ids={}',
+    'Interface name=sp of web ofport=32785 ofport_request=32785',
+  ]);
+});
+
+it('does not count ports that no pod has, and tells one that is otherwise than the others', () => {
+  const of = (...numbers: readonly number[]) => ({
+    numbered: [
+      bridge('antrea-gw0', ...numbers.map((number) => `sp-${number}`)),
+      ...numbers.flatMap((number) => rows(`sp-${number}`, number)),
+    ],
+    plain: numbers.flatMap((number) => [`far link far-${number} mtu=1450`, `sysctl ipv4/conf/sp-${number}/rp_filter:0`]),
+  });
+  const none = new Map<string, string>();
+  expect(byPod(of(1), none)).toEqual(byPod(of(7, 8, 12), none));
+  expect(byPod(of(1), none).numbered).toEqual([bridge('antrea-gw0')]);
+  const harmed = { ...of(7, 8), plain: of(7, 8).plain.map((line) => line.replace('far-8 mtu=1450', 'far-8 mtu=600')) };
+  expect(byPod(harmed, none).plain).toHaveLength(2);
+  const halfGone = { ...of(7, 8), plain: of(7, 8).plain.slice(1) };
+  expect(byPod(halfGone, none).plain).toHaveLength(2);
+});
+
+it('leaves what has nothing to do with them as it is', () => {
+  const without = { numbered: ['flow in_port=32785', bridge('antrea-gw0', 'web0-0123456')], plain: ['link web0-0123456 mtu=1450'] };
+  expect(byPod(without, new Map())).toEqual(without);
+});

@@ -1,0 +1,86 @@
+import { join } from 'node:path';
+import { askSocket, type Place, runIn, runOn } from './host.ts';
+import { byPod } from './pre-plugged.ts';
+import { databaseLines } from './snapshot-database.ts';
+import { farLines, hostLines, podLines } from './snapshot-host.ts';
+import { packetFilterLines } from './snapshot-nftables.ts';
+
+/** What a node holds, as lines of text: each is one thing, and their order says nothing. */
+export interface Snapshot {
+  /** Flows, groups, meters and rows of the database: they name each other by numbers that are lent. */
+  readonly numbered: readonly string[];
+  /** Problems that the status names, routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
+  readonly plain: readonly string[];
+}
+
+/** A pod whose namespace is called otherwise on the node that this one is compared with. */
+export interface PodNamespace {
+  readonly netns: string;
+  readonly as: string;
+  /** The node's end of what it has, which is called otherwise there if it is a standing port's. */
+  readonly nodeEnd?: string | undefined;
+}
+
+/** Cookies of flows that the switch learns: of any generation, feature 255. */
+const learnedCookie = /^cookie=0x[0-9a-f]{1,4}ff[0-9a-f]{10},/;
+
+/** @param pods those whose insides are looked at */
+export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
+  const [flows, groups, meters, problems, settings, database, host, filter, far, ...inside] = await Promise.all([
+    ofctl(place, '--no-stats', 'dump-flows'),
+    ofctl(place, 'dump-groups'),
+    ofctl(place, 'dump-meters'),
+    problemLines(place),
+    bridgeSettings(place),
+    databaseLines(place),
+    hostLines(place),
+    packetFilterLines(place),
+    farLines(place),
+    ...pods.map(({ netns, as }) => podLines(as, (command, args) => runIn(netns, command, args))),
+  ]);
+  const renamed = (line: string): string => pods.reduce((text, { netns, as }) => text.replaceAll(netns, as), line);
+  const used = new Map(pods.flatMap(({ nodeEnd, as }) => (nodeEnd === undefined ? [] : [[nodeEnd, as] as const])));
+  const whole = {
+    numbered: [
+      ...flows.filter((line) => !learnedCookie.test(line)).map((line) => `flow ${withTable(line)}`),
+      ...groups.map((line) => `group ${line}`),
+      ...meters.map((line) => `meter ${line}`),
+      ...database.map(renamed),
+    ],
+    plain: [...problems, ...settings, ...host, ...filter, ...far.map(renamed), ...inside.flat()],
+  };
+  return byPod(whole, used);
+}
+
+/** Flows that the switch has made by itself, which come and go with packets. */
+export async function learnedFlows(place: Place): Promise<readonly string[]> {
+  const flows = await ofctl(place, '--no-stats', 'dump-flows');
+  return flows.filter((line) => learnedCookie.test(line)).map(withTable);
+}
+
+async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]> {
+  return (await runOn(place, 'ovs-ofctl', '-O', 'OpenFlow15', ...what, 'br-int'))
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.includes(' reply (OF'));
+}
+
+/** What the agent itself says is wrong: nothing, where nothing is. */
+async function problemLines({ rundir }: Place): Promise<string[]> {
+  const { body } = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/v1/status');
+  const { problems, verdict } = JSON.parse(body) as { problems: { kind: string; about: string }[]; verdict: string };
+  return [`status: ${verdict}`, ...problems.map(({ kind, about }) => `problem ${kind} ${about}`)];
+}
+
+/** What OpenFlow sets beside flows: of ports, and of fragments. */
+async function bridgeSettings(place: Place): Promise<string[]> {
+  const ports = (await ofctl(place, 'dump-ports-desc')).join('\n');
+  const configured = [...ports.matchAll(/^(?:\d+|LOCAL)\((?<name>[^)]+)\): addr:\S+\s+config:\s+(?<config>.*)$/gm)];
+  const fragments = (await runOn(place, 'ovs-ofctl', '-O', 'OpenFlow10', 'get-frags', 'br-int')).trim();
+  return [`openflow ${fragments}`, ...configured.map(({ groups }) => `openflow port ${groups?.['name']} ${groups?.['config']}`)];
+}
+
+/** `ovs-ofctl` leaves out the first table's number. */
+function withTable(flow: string): string {
+  return /(?:^| )table=/.test(flow) ? flow : flow.replace(/^(?=priority)|(?<=^cookie=\w+, )/, 'table=0, ');
+}

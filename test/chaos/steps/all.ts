@@ -1,0 +1,32 @@
+import type { StepKind } from '../step.ts';
+import { alertSteps } from './alert-steps.ts';
+import { flowSteps } from './flows.ts';
+import { hostSteps } from './host.ts';
+import { lifeSteps } from './life.ts';
+import { objectSteps } from './objects.ts';
+import { podSteps } from './pods.ts';
+import { standingSteps } from './pre-plugged.ts';
+import { serviceSteps } from './services.ts';
+import { stallSteps } from './stalls.ts';
+
+/** Kinds of steps that are drawn by family; those of pods are drawn beside them. */
+export const stepFamilies: readonly (readonly StepKind[])[] = [
+  flowSteps,
+  hostSteps,
+  [...serviceSteps, ...objectSteps],
+  lifeSteps,
+  stallSteps,
+];
+
+/** As `stepFamilies`, where pods have standing ports. */
+export const standingFamilies: readonly (readonly StepKind[])[] = stepFamilies.map((kinds) =>
+  kinds === hostSteps ? [...hostSteps, ...standingSteps] : kinds,
+);
+
+/** Every kind that seeds draw, once. */
+export const drawnKinds: readonly StepKind[] = [
+  ...new Map([...stepFamilies.flat(), ...podSteps, ...standingSteps].map((kind) => [kind.name, kind])).values(),
+];
+
+/** And those that are in no family, so that no seed draws them and none leads elsewhere for them: they are done where `--kind` names them. */
+export const everyKind: readonly StepKind[] = [...drawnKinds, ...alertSteps];

@@ -1,0 +1,39 @@
+import { runIn } from '../host.ts';
+import type { Random } from '../random.ts';
+import type { Scene } from '../scene.ts';
+import { nothingThere, type StepKind } from '../step.ts';
+import { harm } from './host.ts';
+
+/** The far end of a standing port, a pod's or nobody's. */
+function far(name: string, words: (link: string) => readonly string[]): StepKind {
+  return harm(`far.${name}`, 'links', 'swept', async ({ lab }, random) => {
+    const links = JSON.parse(await lab.onPorts('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
+    const link = random.maybe(links.map(({ ifname }) => ifname).toSorted());
+    if (link === undefined) return nothingThere;
+    await lab.onPorts('ip', 'link', ...words(link));
+    return link;
+  });
+}
+
+/** What a pod has, inside. */
+function inside(name: string, words: readonly string[]): StepKind {
+  return harm(`inside.${name}`, 'links', 'swept', async (scene: Scene, random: Random) => {
+    const pods = (await scene.lab.pods()).toSorted((one, other) => (one.netns < other.netns ? -1 : 1));
+    const pod = random.maybe(pods);
+    if (pod === undefined) return nothingThere;
+    await runIn(pod.netns, 'ip', ['link', ...words]);
+    return `${pod.namespace}/${pod.name}`;
+  });
+}
+
+/** Drawn only where pods have standing ports. */
+export const standingSteps: readonly StepKind[] = [
+  far('deleted', (link) => ['delete', link]),
+  far('down', (link) => ['set', link, 'down']),
+  // Below 1280 the kernel would take the pod's IPv6 addresses away: its macvlan has no more than what is below it.
+  far('mtu', (link) => ['set', link, 'mtu', '1300']),
+  far('alias', (link) => ['set', link, 'alias', 'torture']),
+  inside('deleted', ['delete', 'eth0']),
+  inside('down', ['set', 'eth0', 'down']),
+  inside('mac', ['set', 'eth0', 'address', '0e:00:00:00:99:98']),
+];

@@ -1,0 +1,48 @@
+import { appendFileSync, readFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
+import { run } from './host.ts';
+import { root } from './lab.ts';
+import type { RunOptions, StepReport } from './run.ts';
+import { drawnKinds } from './steps/all.ts';
+import { count, type Ground, type Piece, readPieces, sum } from './tally.ts';
+
+/** Of a run, what is known as it begins. */
+export type Beginning = Pick<Piece, 'began' | 'commit' | 'ground'>;
+
+export async function begin(ground: Ground): Promise<Beginning> {
+  return { began: new Date().toISOString(), commit: await commit(), ground };
+}
+
+/** Adds a run to a file of pieces. */
+export function addPiece(file: string, options: RunOptions, beginning: Beginning, done: readonly StepReport[], isWhole: boolean): void {
+  const counted = count(done);
+  if (counted === undefined) return;
+  const { seed, kind, changesMost, hertz, patience } = options;
+  const asked = { ...(kind !== undefined && { only: kind }), ...(changesMost !== undefined && { changesMost }) };
+  const ended = done.at(-1)?.problems.length !== 0 ? 'difference' : isWhole ? 'held' : 'error';
+  const load = Number((loadavg()[0] ?? 0).toFixed(1));
+  const piece: Piece = { seed, ...asked, ...counted, ended, hertz, patience, load, ...beginning };
+  appendFileSync(file, `${JSON.stringify(piece)}\n`);
+}
+
+/** What the pieces of these files come to, in lines. */
+export function sumOf(files: readonly string[]): readonly string[] {
+  const pieces = files.flatMap((file) => readPieces(file, readFileSync(file, 'utf8')));
+  return sum(
+    pieces,
+    drawnKinds.map(({ name }) => name),
+  );
+}
+
+/** Of the sources that run, with a `+` if they were changed since. */
+async function commit(): Promise<string> {
+  try {
+    const [head, changed] = await Promise.all([
+      run('git', ['-C', root, 'rev-parse', '--short', 'HEAD']),
+      run('git', ['-C', root, 'status', '--porcelain', '--untracked-files=no', '--', 'src', 'test']),
+    ]);
+    return `${head.trim()}${changed === '' ? '' : '+'}`;
+  } catch {
+    return 'none';
+  }
+}

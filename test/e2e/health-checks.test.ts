@@ -1,0 +1,225 @@
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type NodePaths, nodePaths } from '../../lab/plan/names.ts';
+import type { AgentStatus } from '../../src/api/status.ts';
+import { install } from '../../src/install/install.ts';
+import { decodeJournal } from '../../src/pods/ipam/journal-records.ts';
+import { plain } from '../../src/seinectl/paint.ts';
+import { run } from '../../src/seinectl/program.ts';
+import { ConvergeLab, until } from '../support/converge-lab.ts';
+import { CrashRuntime } from '../support/crash-runtime.ts';
+import { holdingsOf } from '../support/node-holdings.ts';
+
+/** `seinectl status` names what is harmed, and says "No problems." again once it is not. */
+const root = join(import.meta.dirname, '..', '..');
+let lab: ConvergeLab;
+/** Of containers that the API server does not know. */
+let runtime: CrashRuntime;
+let paths: NodePaths;
+
+async function seinectl(...args: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  const line = (text: string): void => void lines.push(text);
+  const terminal = { room: { width: Number.POSITIVE_INFINITY, paint: plain }, line, remark: line };
+  await run(['--socket', paths.apiSocket, ...args], terminal, Readable.from([]));
+  return lines.join('\n');
+}
+
+const status = async (): Promise<AgentStatus> => JSON.parse(await seinectl('status', '-o', 'json')) as AgentStatus;
+const look = async (name: string) => (await status()).looks?.find((each) => each.name === name);
+
+async function untilSaid(kind: string, about: string, withinMs: number): Promise<void> {
+  let said: AgentStatus['problems'];
+  await until(
+    async () => {
+      said = (await status()).problems;
+      return said?.some((problem) => problem.kind === kind && problem.about === about) === true;
+    },
+    withinMs,
+    () => `${kind} ${about} is not among ${JSON.stringify(said)}`,
+  );
+}
+
+/** Until no problem of this kind is said any more. */
+async function untilNoneSaid(kind: string, withinMs: number): Promise<void> {
+  await until(
+    async () => (await status()).problems?.every((problem) => problem.kind !== kind) === true,
+    withinMs,
+    () => `a problem of ${kind} is still said`,
+  );
+}
+
+async function untilWell(withinMs: number): Promise<void> {
+  let last = '';
+  await until(
+    async () => {
+      const { verdict, problems, looks } = await status();
+      last = JSON.stringify({ verdict, problems, looks });
+      return verdict === 'no problems';
+    },
+    withinMs,
+    () => `not well: ${last}`,
+  );
+  expect(await seinectl('status')).toContain('No problems.');
+}
+
+beforeAll(async () => {
+  lab = await ConvergeLab.start(1);
+  paths = nodePaths(lab.plan.dir, lab.node(1).name);
+  await lab.startPods();
+  const source = join(lab.plan.dir, 'source');
+  const conflist = join(lab.plan.dir, 'conflist');
+  mkdirSync(source);
+  copyFileSync(join(root, 'dist', 'bin', 'seine'), join(source, 'seine'));
+  const answer = JSON.stringify({ cniVersion: '1.0.0', supportedVersions: ['0.4.0', '1.0.0', '1.1.0'] });
+  writeFileSync(join(source, 'loopback'), `#!/bin/sh\necho '${answer}'\n`, { mode: 0o755 });
+  writeFileSync(
+    conflist,
+    JSON.stringify({ name: 'seine', cniVersion: '1.0.0', plugins: [{ type: 'seine', agentSocket: paths.cniSocket }] }),
+  );
+  const folders = { bin: paths.cniBinFolder, conf: paths.cniConfFolder, state: paths.stateDir };
+  install({ ...folders, source, conflist }, () => undefined);
+  runtime = await CrashRuntime.start(lab, 2, new AbortController().signal);
+});
+afterAll(async () => {
+  await runtime?.close();
+  await lab?.remove();
+});
+
+it('says "No problems." once everything was looked at, with the age of each look', async () => {
+  await untilWell(30_000);
+  const { looks = [], parts } = await status();
+  expect(looks.map(({ name }) => name)).toEqual(expect.arrayContaining([...parts.map(({ part }) => part), 'cni', 'journal']));
+  for (const { ageSeconds, roundSeconds } of looks) expect(ageSeconds).toBeLessThanOrEqual(roundSeconds);
+  const metrics = await lab.metrics(1);
+  expect(metrics.get('look_age_seconds{look="bridge"}')).toBeLessThan(metrics.get('look_round_seconds{look="bridge"}') ?? 0);
+  expect(metrics.get('problems{kind="cni"}')).toBe(0);
+});
+
+it('names a paused repair', async () => {
+  await seinectl('pause', '--for', '10m');
+  await untilSaid('agent.repair', 'pause', 5_000);
+  await seinectl('resume');
+  await untilWell(10_000);
+});
+
+/** Each of these looks has a period of its own, for which nothing can be done but wait: so they are waited for together. */
+describe.concurrent('what is looked at once in ten seconds or more', { timeout: 180_000 }, () => {
+  beforeAll(async () => {
+    for (let count = 0; count < runtime.size; count++) await runtime.add();
+  });
+
+  it('CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept', async () => {
+    const other = join(paths.cniConfFolder, '05-other.conflist');
+    writeFileSync(other, '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}');
+    await untilSaid('cni', other, 20_000);
+    expect((await lab.metrics(1)).get('problems{kind="cni"}')).toBe(1);
+    rmSync(other);
+    await untilNoneSaid('cni', 20_000);
+
+    const repairs = (await look('cni'))?.repaired ?? 0;
+    const list = JSON.parse(readFileSync(paths.cniConf, 'utf8')) as { plugins: unknown[] };
+    writeFileSync(paths.cniConf, JSON.stringify({ ...list, plugins: [{ type: 'seine' }, { type: 'istio-cni' }] }));
+    writeFileSync(join(paths.cniBinFolder, 'seine'), 'cut off');
+    await until(
+      async () => ((await look('cni'))?.repaired ?? 0) === repairs + 2,
+      30_000,
+      () => 'the files are not put back',
+    );
+    expect(JSON.parse(readFileSync(paths.cniConf, 'utf8'))).toMatchObject({
+      plugins: [{ type: 'seine', agentSocket: paths.cniSocket }, { type: 'istio-cni' }],
+    });
+    expect(readFileSync(join(paths.cniBinFolder, 'seine'))).toEqual(readFileSync(join(root, 'dist', 'bin', 'seine')));
+    await untilNoneSaid('cni', 20_000);
+    expect((await status()).cni).toEqual({ chain: ['seine', 'istio-cni'], added: ['istio-cni'] });
+  });
+
+  it('a journal that does not lead to the leases that there are is written again', async () => {
+    const journal = join(paths.stateDir, 'ipam.journal');
+    const leases = () => decodeJournal(readFileSync(journal, 'utf8')).records.filter(({ op }) => op === 'lease').length;
+    // Some of them are given up meanwhile.
+    const before = leases() - runtime.size;
+    expect(before).toBeGreaterThan(0);
+    for (const harm of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
+      harm();
+      await until(
+        () => {
+          try {
+            const { damaged, torn } = decodeJournal(readFileSync(journal, 'utf8'));
+            return damaged === 0 && !torn && leases() >= before;
+          } catch {
+            return false;
+          }
+        },
+        40_000,
+        () => 'the journal is not written again',
+      );
+    }
+  });
+
+  it('a pod whose DEL never comes gives up its addresses once nothing of it is left, and one that lives keeps them', async () => {
+    const [lost = '', living = ''] = [...runtime.live.keys()];
+    await runtime.lose(lost);
+    await until(
+      async () => (await lab.metrics(1)).get('gone_pods_released_total') === 1,
+      60_000,
+      () => 'the lease stays',
+    );
+    // Of a journal that was just harmed, not all is there.
+    const isGivenUp = async (): Promise<boolean> => {
+      const { leases } = await holdingsOf(lab);
+      return leases.includes(living) && !leases.includes(lost);
+    };
+    await until(isGivenUp, 40_000, () => 'the journal has the lease of the one that is lost, or not that of the one that lives');
+    const kept = `pod crash/pod-${living} is gone from the API server and keeps its addresses`;
+    await until(
+      async () => (await seinectl('status')).includes(kept),
+      60_000,
+      () => 'status does not name the pod',
+    );
+    await runtime.remove(living);
+    await until(
+      async () => !(await seinectl('status')).includes('keeps its addresses'),
+      20_000,
+      () => 'status goes on naming a pod that is gone',
+    );
+  });
+});
+
+it('says "No problems." once all of that is over', { timeout: 90_000 }, () => untilWell(60_000));
+
+it('puts the CNI files back though they were harmed while no agent ran', async () => {
+  const plugin = join(paths.cniBinFolder, 'seine');
+  await lab.agent(1, 'kill');
+  rmSync(paths.cniConf);
+  writeFileSync(plugin, 'cut off');
+  await lab.agent(1, 'start');
+  await until(
+    () => existsSync(paths.cniConf) && readFileSync(plugin).equals(readFileSync(join(root, 'dist', 'bin', 'seine'))),
+    60_000,
+    () => 'the files are not put back',
+  );
+  await untilWell(60_000);
+});
+
+it('does not say that all is well while the switch does not answer, nor once it is another', async () => {
+  const [vswitchd] = await lab.switchPids();
+  process.kill(vswitchd ?? 0, 'SIGSTOP');
+  try {
+    await until(
+      async () => (await status()).verdict !== 'no problems',
+      30_000,
+      () => 'all is well',
+    );
+    expect(await seinectl('status')).not.toContain('No problems.');
+  } finally {
+    process.kill(vswitchd ?? 0, 'SIGCONT');
+  }
+  await untilWell(60_000);
+  await lab.killOvs(1, 'ovs-vswitchd');
+  await untilSaid('connection', 'openflow', 10_000);
+  await lab.startOvs(1);
+  await untilWell(60_000);
+});
