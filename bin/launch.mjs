@@ -45,11 +45,12 @@ export function agentEnvironment() {
 
 function programFile(bundle, source) {
   if (!existsSync(source)) return bundle;
-  return existsSync(bundle) && statSync(bundle).mtimeMs >= newestSource(join(root, 'src')) ? bundle : source;
+  return existsSync(bundle) && statSync(bundle).mtimeMs >= Math.max(...['src', 'lab'].map((folder) => newestSource(join(root, folder)))) ? bundle : source;
 }
 
 /** Time of the last change to any source, in milliseconds. */
 function newestSource(folder) {
+  if (!existsSync(folder)) return 0;
   return readdirSync(folder, { withFileTypes: true }).reduce((newest, entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) return Math.max(newest, newestSource(path));

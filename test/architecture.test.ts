@@ -2,8 +2,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { foldersByProtocol, mayUse } from './rooms.ts';
-import { folderOf, generated, sourceFiles, src } from './support/source-tree.ts';
+import { ARROWS_MAX, areas, floors, largeFolders, rooms } from './rooms.ts';
+import { folderOf, generated, sourceFiles, sourcePath } from './support/source-tree.ts';
 
 const files = sourceFiles();
 const imports = files.flatMap((file) => file.imports);
@@ -21,35 +21,43 @@ it('every source is one that Node runs as it is', () => {
   expect(refused.map(({ path }) => path)).toEqual([]);
 });
 
-it('every room, and every folder inside a room, is in the table', () => {
-  expect(folders.filter((folder) => !Object.hasOwn(mayUse, folder))).toEqual([]);
+it('every area and every room is in its table', () => {
+  expect(Object.keys(areas).toSorted()).toEqual([...new Set(folders.map(areaOf))].toSorted());
+  expect(folders.filter((folder) => folders.some((other) => other !== folder && areaOf(other) === areaOf(folder)))).toEqual(
+    Object.keys(rooms).toSorted(),
+  );
 });
 
-for (const [folder, allowed] of Object.entries(mayUse)) {
-  const own = imports
-    .filter(({ file }) => folderOf(file) === folder)
-    .map(({ file, target, typeOnly }) => ({ file, used: folderOf(target), typeOnly }))
-    .filter(({ used }) => used !== folder);
-
-  it(`${folder} uses only ${allowed.join(', ') || 'nothing'}`, () => {
-    expect(own.filter(({ used, typeOnly }) => !allowed.includes(used) && !(typeOnly && allowed.includes(`types:${used}`)))).toEqual([]);
-  });
-
-  it(`${folder} is allowed nothing that it does not need`, () => {
-    if (!folders.includes(folder)) return; // planned
-    const needed = own.flatMap(({ used, typeOnly }) => (typeOnly ? [`types:${used}`] : [used, `types:${used}`]));
-    expect(allowed.filter((each) => !needed.includes(each))).toEqual([]);
+for (const [area, allowed] of Object.entries(areas)) {
+  it(`${area} imports exactly ${allowed.join(', ') || 'nothing'}`, () => {
+    const used = imports.filter(({ file }) => areaOf(file) === area).map(({ target }) => areaOf(target));
+    expect([...new Set(used)].filter((each) => each !== area).toSorted()).toEqual(allowed.toSorted());
   });
 }
 
-it('has no room that another one uses and that uses it', () => {
-  const rooms = new Map<string, Set<string>>();
-  for (const [folder, used] of Object.entries(mayUse)) {
-    const own = rooms.get(roomOf(folder)) ?? new Set<string>();
-    for (const each of used) if (roomOf(each) !== roomOf(folder)) own.add(roomOf(each.replace('types:', '')));
-    rooms.set(roomOf(folder), own);
-  }
-  expect(circlesOf(rooms)).toEqual([]);
+for (const [room, allowed] of Object.entries(rooms)) {
+  it(`${room} imports exactly ${allowed.join(', ') || 'nothing'} of its area`, () => {
+    const used = imports
+      .filter(({ file, target }) => folderOf(file) === room && areaOf(target) === areaOf(room))
+      .map(({ target }) => folderOf(target));
+    expect([...new Set(used)].filter((each) => each !== room).toSorted()).toEqual(allowed.toSorted());
+  });
+}
+
+it('has at most eighty arrows between areas, and every one points to a lower floor', () => {
+  const floorOf = (area: string): number => floors.findIndex((floor) => floor.includes(area));
+  const arrows = Object.entries(areas).flatMap(([from, used]) => used.map((to) => ({ from, to })));
+  expect(arrows.length).toBeLessThanOrEqual(ARROWS_MAX);
+  expect(arrows.filter(({ from, to }) => floorOf(from) >= floorOf(to))).toEqual([]);
+  expect(floors.flat().toSorted()).toEqual(Object.keys(areas).toSorted());
+});
+
+it('keeps dataplane/reconcile free of targets', () => {
+  expect(
+    imports.filter(
+      ({ file, target }) => /^dataplane\/reconcile\//.test(file) && /^(?:dataplane\/targets|openflow|ovsdb|netlink)\//.test(target),
+    ),
+  ).toEqual([]);
 });
 
 it('has no circle of files, of types neither', () => {
@@ -57,32 +65,31 @@ it('has no circle of files, of types neither', () => {
   expect(circlesOf(uses)).toEqual([]);
 });
 
-it('has no folder of more than twenty files, but where a protocol is laid out', () => {
+it('has no folder of more than twenty files without a reason in its README', () => {
   const counts = new Map<string, number>();
   for (const { path } of files) if (!generated.has(path)) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
-  const large = [...counts].filter(([folder, count]) => count > FILES_MAX && !foldersByProtocol.includes(folder));
+  const large = [...counts].filter(([folder, count]) => count > FILES_MAX && !largeFolders.includes(folder));
   expect(large).toEqual([]);
+  expect(largeFolders.filter((folder) => (counts.get(folder) ?? 0) <= FILES_MAX)).toEqual([]);
 });
 
 it('keeps the agent to main, configuration and wiring', () => {
-  expect(files.filter(({ path }) => roomOf(path) === 'agent').length).toBeLessThanOrEqual(AGENT_FILES_MAX);
+  expect(files.filter(({ path }) => dirname(path) === 'agent').length).toBeLessThanOrEqual(AGENT_FILES_MAX);
 });
 
-it('has a page for every room, and for every folder of more than eight files', () => {
+it('has a page for every area, and for every folder of more than eight files', () => {
   const large = [...new Set(files.map(({ path }) => dirname(path)))].filter(
-    (folder) =>
-      !folder.includes('/') ||
-      readdirSync(join(src, folder)).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).length > PAGE_FROM,
+    (folder) => readdirSync(sourcePath(folder)).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).length > PAGE_FROM,
   );
-  expect(large.filter((folder) => !existsSync(join(src, folder, 'README.md')))).toEqual([]);
+  expect([...Object.keys(areas), ...large].filter((folder) => !existsSync(join(sourcePath(folder), 'README.md')))).toEqual([]);
 });
 
 const FILES_MAX = 20;
 const AGENT_FILES_MAX = 15;
 const PAGE_FROM = 8;
 
-function roomOf(path: string): string {
-  return path.replace('types:', '').split('/')[0] ?? path;
+function areaOf(path: string): string {
+  return path.split('/')[0] ?? path;
 }
 
 /** Groups of nodes that lead to each other (Tarjan, 1972). */

@@ -2,19 +2,17 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { parseSync } from 'oxc-parser';
 import { expect, it } from 'vitest';
-import { src } from './support/source-tree.ts';
+import { root } from './support/source-tree.ts';
 
 /*
  * What no other file imports is not exported: a reader need not look further, and the compiler says when it is not used at all.
  */
 
-const root = join(src, '..');
-
 /** Entries of packages: other projects import these. */
 const entries = ['src/ovsdb/entry.ts', 'src/openflow/entry.ts'];
 const entryFolder = 'src/ovsdb/schema/';
 
-const modules = ['src', 'test', 'build']
+const modules = ['src', 'lab', 'test', 'build']
   .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)))
   .filter((path) => /\.(?:m?ts|mjs)$/.test(path) && !path.startsWith('test/fixtures/'))
   .map((path) => {
@@ -43,7 +41,7 @@ for (const { path, text, module } of modules) {
 
 it('exports nothing that no other file imports', () => {
   const unused = modules
-    .filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'))
+    .filter(({ path }) => /^(?:src|lab)\//.test(path) && !path.endsWith('.test.ts'))
     .filter(({ path }) => !entries.includes(path) && !path.startsWith(entryFolder) && !whole.has(path))
     .flatMap(({ path, module }) =>
       module.staticExports.flatMap(({ entries: own }) => own.flatMap(({ exportName: { name } }) => (name ? [`${path}#${name}`] : []))),

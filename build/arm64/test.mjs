@@ -44,7 +44,7 @@ const parts = [
   {
     name: 'calls',
     what: 'system calls, netlink and the plugin, on the kernel',
-    ...inMachine(...vitest, 'src', 'test/integration'),
+    ...inMachine(...vitest, 'src', 'lab', 'test/integration'),
     before: [noSpareTunnels],
   },
   { name: 'demo', what: 'two nodes, on the userspace data path', ...demo('--datapath', 'netdev', '--pings', '20') },

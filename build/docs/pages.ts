@@ -6,13 +6,14 @@ import { chartFiles } from '../manifests/chart.ts';
 import { manifestParts, manifestText, uninstallParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
+import { areasPicture } from './areas-picture.ts';
 import { conformancePage } from './conformance-page.ts';
 import { dataPathsTable } from './datapaths-page.ts';
 import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
-import { roomsPicture } from './rooms-picture.ts';
+
 import { switchesTable } from './switches-table.ts';
 import { pinnedTable, releasesTable } from './versions-blocks.ts';
 
@@ -62,7 +63,7 @@ export function generatedPages(): Page[] {
     page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
     page(join(root, 'docs', 'conformance.md'), conformancePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
-    page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'rooms', roomsPicture())),
+    page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'areas', areasPicture())),
   ];
 }
 

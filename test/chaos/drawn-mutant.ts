@@ -12,7 +12,18 @@ export interface Mutant {
 }
 
 /** Where an agent decides what a node has; what only tells of it is not compared. */
-const rooms = ['attach', 'connectivity', 'enforce', 'kube', 'node', 'peers', 'policy', 'proxy', 'reconcile', 'serve', 'wanted'];
+const rooms = [
+  'pods/network',
+  'dataplane/compile',
+  'dataplane/desired',
+  'dataplane/reconcile',
+  'dataplane/targets',
+  'policy/controller',
+  'policy/engine',
+  'kubernetes',
+  'nodes',
+  'services',
+];
 /** Of tests, and of what only tests have. */
 const notOurs = /\.test\.ts$|fake|scene|scripted|entry\.ts$/;
 

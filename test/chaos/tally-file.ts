@@ -39,7 +39,7 @@ async function commit(): Promise<string> {
   try {
     const [head, changed] = await Promise.all([
       run('git', ['-C', root, 'rev-parse', '--short', 'HEAD']),
-      run('git', ['-C', root, 'status', '--porcelain', '--untracked-files=no', '--', 'src', 'test']),
+      run('git', ['-C', root, 'status', '--porcelain', '--untracked-files=no', '--', 'src', 'lab', 'test']),
     ]);
     return `${head.trim()}${changed === '' ? '' : '+'}`;
   } catch {

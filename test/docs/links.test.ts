@@ -6,7 +6,7 @@ const root = join(import.meta.dirname, '..', '..');
 
 const pages = [
   ...readdirSync(root).filter((name) => name.endsWith('.md')),
-  ...['docs', 'src'].flatMap((folder) =>
+  ...['docs', 'src', 'lab'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.md'))
       .map((name) => join(folder, name)),

@@ -39,7 +39,7 @@ function all(pick: (page: Page) => readonly string[]): string[] {
   return pages.flatMap((page) => [...new Set(pick(page))].map((found) => `${page.name}: ${found}`));
 }
 
-const files = ['src', 'test', 'build', 'docs', 'bin'].flatMap((folder) =>
+const files = ['src', 'lab', 'test', 'build', 'docs', 'bin'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path)),
 );
 const baseNames = new Set(files.map((path) => basename(path)));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
-const main = join(import.meta.dirname, '..', '..', 'src', 'cli', 'main.ts');
+const main = join(import.meta.dirname, '..', '..', 'src', 'seinectl', 'main.ts');
 
 let server: TestOvsdbServer;
 let watcher: ChildProcessWithoutNullStreams | undefined;

@@ -125,7 +125,7 @@ async function versionOfSwitch(): Promise<string | undefined> {
 
 async function seinectl(...words: readonly string[]): Promise<string> {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
-  return (await execute(process.execPath, [join(packageRoot, 'src', 'cli', 'main.ts'), '--socket', apiSocket, ...words])).stdout;
+  return (await execute(process.execPath, [join(packageRoot, 'src', 'seinectl', 'main.ts'), '--socket', apiSocket, ...words])).stdout;
 }
 
 /** Asks all the time what policy denies. */

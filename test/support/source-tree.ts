@@ -2,13 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { parseSync } from 'oxc-parser';
 
-export const src = resolve(import.meta.dirname, '..', '..', 'src');
+/** The checkout. */
+export const root = resolve(import.meta.dirname, '..', '..');
+const src = join(root, 'src');
 
 type Program = ReturnType<typeof parseSync>['program'];
 export type Statement = Program['body'][number];
 
 export interface SourceFile {
-  /** Relative to `src`. */
+  /** Relative to `src`; of the lab, relative to the checkout: `lab/…`. */
   readonly path: string;
   readonly text: string;
   readonly statements: readonly Statement[];
@@ -16,35 +18,49 @@ export interface SourceFile {
 }
 
 export interface Import {
-  /** The file it is written in, relative to `src`. */
+  /** The importing file, as `SourceFile.path`. */
   readonly file: string;
-  /** The file it names, relative to `src`. */
+  /** The imported file, as `SourceFile.path`. */
   readonly target: string;
   readonly typeOnly: boolean;
   /** Exported names; empty for a whole module. */
   readonly names: readonly string[];
 }
 
-/** Every source of the product and the lab, without tests beside them and without what is generated. */
+/** Every source of the product and the lab, without their tests and without what is generated. */
 export function sourceFiles(): readonly SourceFile[] {
-  return readdirSync(src, { recursive: true, encoding: 'utf8' })
+  return [src, join(root, 'lab')]
+    .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => pathOf(join(folder, file))))
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
     .toSorted()
     .map(parse);
 }
 
+/** Absolute path of what `SourceFile.path` names. */
+export function sourcePath(path: string): string {
+  return /^lab(?:\/|$)/.test(path) ? join(root, path) : join(src, path);
+}
+
+/** Inverse of `sourcePath`. */
+function pathOf(absolute: string): string {
+  const path = relative(root, absolute);
+  return path.startsWith('src/') ? path.slice('src/'.length) : path;
+}
+
 /** Sources, their tests, the tests of all, and what builds and documents: with paths relative to the checkout, without what is generated. */
 export function everyFile(): readonly { readonly path: string; readonly statements: readonly Statement[] }[] {
-  return ['src', 'test', 'build'].flatMap((folder) =>
-    readdirSync(join(src, '..', folder), { recursive: true, encoding: 'utf8' })
+  return ['src', 'lab', 'test', 'build'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(
         (file) =>
-          file.endsWith('.ts') && !(folder === 'src' && generated.has(file)) && !(folder === 'test' && file.startsWith('fixtures/')),
+          file.endsWith('.ts') &&
+          !generated.has(folder === 'src' ? file : join(folder, file)) &&
+          !(folder === 'test' && file.startsWith('fixtures/')),
       )
       .toSorted()
       .map((file) => {
         const path = join(folder, file);
-        return { path, statements: parseSync(path, readFileSync(join(src, '..', path), 'utf8')).program.body };
+        return { path, statements: parseSync(path, readFileSync(join(root, path), 'utf8')).program.body };
       }),
   );
 }
@@ -55,16 +71,16 @@ export const generated: ReadonlySet<string> = new Set([
   'lab/apiserver/schema/schema-data.ts',
 ]);
 
-/** The room of a file, with the folder inside it: the rule of rooms is held two folders deep. */
+/** The room of a file: its folder; in the lab, the first folder below it. */
 export function folderOf(file: string): string {
-  return dirname(file).split('/').slice(0, 2).join('/');
+  return file.startsWith('lab/') ? dirname(file).split('/').slice(0, 2).join('/') : dirname(file);
 }
 
 function parse(path: string): SourceFile {
-  const text = readFileSync(join(src, path), 'utf8');
+  const text = readFileSync(sourcePath(path), 'utf8');
   const { program, module } = parseSync(path, text);
   const imported = (specifier: string, typeOnly: boolean, names: readonly string[]): Import[] =>
-    specifier.startsWith('.') ? [{ file: path, target: relative(src, resolve(dirname(join(src, path)), specifier)), typeOnly, names }] : [];
+    specifier.startsWith('.') ? [{ file: path, target: pathOf(resolve(dirname(sourcePath(path)), specifier)), typeOnly, names }] : [];
   return {
     path,
     text,

@@ -222,7 +222,7 @@ it.each([
   ['previous', 'this'],
 ] as const)('is looked at by seinectl of %s release, with the agent of %s release', async (tool, agent) => {
   await replaceAgent(agent);
-  const program = tool === 'previous' ? previous.seinectl : join(packageRoot, 'src', 'cli', 'main.ts');
+  const program = tool === 'previous' ? previous.seinectl : join(packageRoot, 'src', 'seinectl', 'main.ts');
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const room = { maxBuffer: 1 << 28 };
   const seinectl = (...words: readonly string[]) => execute(process.execPath, [program, '--socket', apiSocket, ...words], room);
