@@ -25,7 +25,7 @@ import type { Ipam } from '../pods/ipam/ipam.ts';
 import { assertReadableJournal, journalIn } from '../pods/ipam/journal-store.ts';
 import { leasedNetworks } from '../pods/ipam/lease-networks.ts';
 import type { GonePods } from '../pods/network/orphaned-leases.ts';
-import type { Enforcement } from '../policy/controller/enforcement.ts';
+import type { PolicyController } from '../policy/controller/policy-controller.ts';
 import type { Suspensions } from '../policy/controller/suspensions.ts';
 import { type OpenedDeniedLog, openDeniedLog } from '../policy/denied-log/open-denied-log.ts';
 import { type NodeServices, openServices, type ServePorts } from '../services/controller/open-services.ts';
@@ -59,7 +59,7 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
 export interface StartedNode extends AttachedPods {
   readonly gonePods: GonePods;
   readonly live: LiveEnvironment;
-  readonly policy: Enforcement;
+  readonly policy: PolicyController;
   readonly denied: OpenedDeniedLog;
   readonly peers: Peers;
   readonly proxy: NodeServices;

@@ -17,8 +17,8 @@ import { networkPolicies } from '../kubernetes/resources/network-policy.ts';
 import type { Node } from '../kubernetes/resources/node.ts';
 import { policyPods } from '../kubernetes/resources/policy-pod.ts';
 import { bookmark, event, list, ScriptedApiServer, status, watch } from '../kubernetes/testing/scripted-api-server.ts';
-import { Enforcement } from '../policy/controller/enforcement.ts';
 import type { LocalSubject } from '../policy/controller/local-subjects.ts';
+import { PolicyController } from '../policy/controller/policy-controller.ts';
 import { PolicyFlows } from '../policy/flows/policy-flows.ts';
 import { isKnown } from './kube-sources.ts';
 
@@ -95,7 +95,7 @@ class Agent {
   readonly policies: Source<ReturnType<typeof networkPolicies.project> & {}>;
   readonly namespaces: Source<ReturnType<typeof namespaces.project> & {}>;
   readonly pods: Source<ReturnType<typeof policyPods.project> & {}>;
-  readonly enforcement: Enforcement;
+  readonly enforcement: PolicyController;
   /** Owners whose flows were wanted or forgotten. */
   readonly told: string[] = [];
   readonly #stop = new AbortController();
@@ -109,7 +109,7 @@ class Agent {
       return { owner, bridge: 1, host: 1 };
     };
     const bridge = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
-    this.enforcement = new Enforcement({
+    this.enforcement = new PolicyController({
       nodeName: 'n1',
       sources: {
         namespaces: ns.reflector.replica,
@@ -130,7 +130,7 @@ class Agent {
         hasPolicyLeftovers: () => false,
         bridge: { revision: 1 },
         reconcilers: { bridge },
-      } as unknown as ConstructorParameters<typeof Enforcement>[0]['nodeState'],
+      } as unknown as ConstructorParameters<typeof PolicyController>[0]['nodeState'],
       suspensions: { of: () => undefined, endedAway: () => false },
       whenUnknown: 'closed',
       serviceOpenings: 2_000,

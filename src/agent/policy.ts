@@ -10,7 +10,7 @@ import type { NodeState } from '../dataplane/targets/node-state.ts';
 import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
 import type { PeerPodNetworks } from '../nodes/peers/peer-pod-networks.ts';
 import type { NodePods } from '../pods/network/node-pods.ts';
-import { type BridgeBefore, Enforcement } from '../policy/controller/enforcement.ts';
+import { type BridgeBefore, PolicyController } from '../policy/controller/policy-controller.ts';
 import { PolicyProgramming } from '../policy/controller/policy-programming.ts';
 import { Suspensions } from '../policy/controller/suspensions.ts';
 import { PolicyFlows } from '../policy/flows/policy-flows.ts';
@@ -39,7 +39,7 @@ export async function openPolicy(
   { config, sources, nodeNetworks, pods, nodeState, suspensions, observe, log }: PolicyParts,
   live: LiveEnvironment,
   signal: AbortSignal,
-): Promise<Enforcement> {
+): Promise<PolicyController> {
   const { bridge } = nodeState.reconcilers;
   await bridge.realized(nodeState.bridge.revision, signal);
   const held = bridge.actual() ?? new Map();
@@ -48,7 +48,7 @@ export async function openPolicy(
   // What the bridge enforces is better than what a part of the sources says.
   const rules = before === 'with policy' ? [namespaces, networkPolicies, nodes, policyPods, own] : [namespaces, networkPolicies];
   if (before === 'with policy') await whenListsTried(rules, LISTS_PATIENCE_MS, signal);
-  const enforcement = new Enforcement({
+  const enforcement = new PolicyController({
     nodeName: config.nodeName,
     sources: { nodes: nodes.replica, namespaces: namespaces.replica, policies: networkPolicies.replica, pods: policyPods.replica },
     nodeNetworks,

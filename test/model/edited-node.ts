@@ -20,7 +20,8 @@ import {
 import { recoveredFlows } from '../../src/dataplane/targets/bridge/recovered-flows.ts';
 import { RowPacking } from '../../src/dataplane/targets/bridge/row-packing.ts';
 import { classNames } from '../../src/policy/controller/pod-policy-state.ts';
-import { ClassRows } from '../../src/policy/controller/policy-rule-installer.ts';
+import { PolicyRounds } from '../../src/policy/controller/policy-rounds.ts';
+import { PolicyRuleInstaller } from '../../src/policy/controller/policy-rule-installer.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { addressRows } from '../../src/policy/flows/address-rows.ts';
 import type { NumberRanges } from '../../src/policy/flows/number-ranges.ts';
@@ -79,7 +80,8 @@ export class EditedNode {
   readonly flows: PolicyFlows;
   readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal, isUrgent: (owner) => owner.startsWith('subject/'), packings });
   readonly #reconciler: Reconciler<BridgeKey, BridgeValue>;
-  readonly #rows: ClassRows;
+  readonly #rules: PolicyRuleInstaller;
+  readonly #rounds: PolicyRounds;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   readonly #bridge: ToldBridge;
@@ -99,7 +101,7 @@ export class EditedNode {
       batchSize,
       depthOf: depthOfKey,
       // As the agent does every second, and as often as it can make a difference.
-      events: { round: () => this.#rows.forgetHeld(), failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
+      events: { round: () => this.#rounds.forgetInstalled(), failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
       now: () => performance.now(),
     });
     if (!predecessor) this.allowRemovals();
@@ -118,36 +120,41 @@ export class EditedNode {
       bridge: this.#desired,
       reconcilers: { bridge: this.#reconciler },
     };
-    this.#rows = new ClassRows({
+    const turns = new LoopTurns(1);
+    this.#rules = new PolicyRuleInstaller({ flows: this.flows, nodeState, pods: () => this.engine.matrix.subjects.keys(), turns });
+    this.#rounds = new PolicyRounds({
       engine: this.engine,
       flows: this.flows,
+      rules: this.#rules,
+      entryFlows: {
+        owners: () => this.#led.values(),
+        areInstalled: () => [...this.#led].every((owner) => this.#reconciler.isHeld(owner)),
+        markDue: () => undefined,
+      },
       nodeState,
-      pods: () => this.engine.matrix.subjects.keys(),
-      published: () => undefined,
-      areLed: () => [...this.#led].every((owner) => this.#reconciler.isHeld(owner)),
       surroundings: {
         adoptedAt: (pod) => (predecessor && !this.#led.has(ownerOf('subject', pod)) ? predecessor.#ports.get(pod) : undefined),
         areAddressesKnown: () => true,
       },
-      entries: () => this.#led.values(),
-      turns: new LoopTurns(1),
+      isBridgeClean: () => true,
+      turns,
     });
   }
 
-  /** Works off what has changed, as `Enforcement` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
+  /** Works off what has changed, as `PolicyController` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
   async work(signal: AbortSignal): Promise<void> {
     do {
-      await this.#rows.update(signal);
+      await this.#rounds.update(signal);
       await this.#leadAll(signal);
-      await this.#rows.settle(signal);
-    } while (this.#rows.isUnsettled);
+      await this.#rounds.settle(signal);
+    } while (this.#rounds.isUnsettled);
   }
 
   async #leadAll(signal: AbortSignal): Promise<void> {
     const led = new Set<Owner>();
     for (const [pod, { addresses }] of this.engine.matrix.subjects) {
       const [classes, owner] = [this.flows.classesOf(pod), ownerOf('subject', pod)];
-      if (typeof classes !== 'string') await this.#rows.untilReady({ is: 'policed', classes }, signal);
+      if (typeof classes !== 'string') await this.#rules.untilReady({ is: 'policed', classes }, signal);
       const ends = classes === 'free' ? {} : classes === 'closed' ? ({ ingress: 'closed', egress: 'closed' } as const) : classes;
       const flows = compileSubject({ ofPort: this.portOf(pod), addresses: addresses.map(parseIp), ...ends });
       this.#want(owner, encodeBridgeEntries(owner, { ...nothing, flows }));

@@ -10,13 +10,13 @@ import type { Namespace } from '../../src/kubernetes/resources/namespace.ts';
 import { type NetworkPolicy, networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
 import type { Node } from '../../src/kubernetes/resources/node.ts';
 import type { PolicyPod } from '../../src/kubernetes/resources/policy-pod.ts';
-import { Enforcement } from '../../src/policy/controller/enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from '../../src/policy/controller/local-subjects.ts';
 import type { NodeNetworks } from '../../src/policy/controller/object-feed.ts';
+import { PolicyController } from '../../src/policy/controller/policy-controller.ts';
 import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
 
-type EnforcementOptions = ConstructorParameters<typeof Enforcement>[0];
-type Reconciler = EnforcementOptions['nodeState']['reconcilers']['bridge'];
+type PolicyControllerOptions = ConstructorParameters<typeof PolicyController>[0];
+type Reconciler = PolicyControllerOptions['nodeState']['reconcilers']['bridge'];
 
 /** Every node may have what its Node says. */
 export const undisputedNetworks: NodeNetworks = {
@@ -156,10 +156,10 @@ export class EnforcementScene {
   readonly #stop = new AbortController();
   #version = 0;
 
-  async enforce(more: Partial<EnforcementOptions> = {}): Promise<Enforcement> {
+  async enforce(more: Partial<PolicyControllerOptions> = {}): Promise<PolicyController> {
     const { bridge, policies, pods, facts } = this;
     const sources = { policies, namespaces: new ReplicaStore<Namespace>(), nodes: new ReplicaStore<Node>(), pods };
-    const enforcement = new Enforcement({
+    const enforcement = new PolicyController({
       nodeName: 'n1',
       sources,
       nodeNetworks: undisputedNetworks,
@@ -167,7 +167,7 @@ export class EnforcementScene {
       areAddressesKnown: () => false,
       factsOf: ({ name }) => facts.get(name),
       flows: new PolicyFlows({ families: ['ipv4'] }),
-      nodeState: bridge as unknown as EnforcementOptions['nodeState'],
+      nodeState: bridge as unknown as PolicyControllerOptions['nodeState'],
       suspensions: { of: () => undefined, endedAway: () => false },
       whenUnknown: 'closed',
       serviceOpenings: 2_000,
@@ -207,6 +207,6 @@ export class EnforcementScene {
 }
 
 /** What a pod is to policy; undefined if it is not known. */
-export function standingOf(enforcement: Enforcement, pod = 'shop/web') {
+export function standingOf(enforcement: PolicyController, pod = 'shop/web') {
   return enforcement.pods().get(pod)?.is;
 }

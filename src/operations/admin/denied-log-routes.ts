@@ -4,7 +4,7 @@ import { idle } from '../../base/async/pause.ts';
 import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import { readDeniedCounts, type VerdictCounts } from '../../policy/denied-log/denied-counts.ts';
 import type { DeniedLog } from '../../policy/denied-log/denied-log.ts';
 import { DeniedPairs } from '../../policy/denied-log/denied-pairs.ts';
@@ -31,7 +31,7 @@ export interface DeniedLogPort {
       readonly log: Pick<DeniedLog, 'collect' | 'describe'>;
       readonly pods: Pick<LoggedPods, 'logFor' | 'endRequests' | 'requests'>;
     };
-    readonly policy: Pick<Enforcement, 'matrix' | 'pods'>;
+    readonly policy: Pick<PolicyController, 'matrix' | 'pods'>;
     /** The kernel's, which is the bridge's own where the kernel has the data path. */
     readonly proxy: { readonly tracked: Pick<NodeServices['tracked'], 'list'> };
   };

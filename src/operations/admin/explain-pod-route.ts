@@ -14,7 +14,7 @@ import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { type Lease, podName } from '../../pods/ipam/lease.ts';
 import { podOwner } from '../../pods/network/attachment-names.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import { unusedEndpoints } from '../../services/compile/intent.ts';
 import { type ServiceAddress, type ServiceEndpoint, type ServiceIntent, shownAddresses } from '../../services/compile/service-intent.ts';
 import type { BridgeSnapshot } from '../diagnose/entries/bridge-entries.ts';
@@ -37,7 +37,7 @@ interface ExplainedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
   readonly network: PodChecker;
   readonly services: ServiceSources;
-  readonly policy: Pick<Enforcement, 'pods'>;
+  readonly policy: Pick<PolicyController, 'pods'>;
 }
 
 export interface PodExplanationPort extends UnservedTargetPort {

@@ -5,7 +5,7 @@ import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peers } from '../../nodes/peers/peers.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import type { NodePodNetwork } from '../../pods/network/pod-network.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { Services } from '../../services/controller/services.ts';
 import { writeEnd, writeInput, writeServices, writeStart } from '../compiler-inputs/inputs-document.ts';
 import type { ServiceInput } from '../compiler-inputs/node-inputs.ts';
@@ -22,7 +22,7 @@ export interface InputsPort {
     readonly peers: Pick<Peers, 'intents'>;
     readonly ipam: Pick<Ipam, 'leases'>;
     readonly network: Pick<NodePodNetwork, 'inputOf'>;
-    readonly policy: Pick<Enforcement, 'inputs'>;
+    readonly policy: Pick<PolicyController, 'inputs'>;
   };
 }
 

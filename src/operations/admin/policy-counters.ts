@@ -2,17 +2,17 @@ import type { RuleCounters } from '../../api/policy.ts';
 import { cookieOf } from '../../dataplane/pipeline/cookie.ts';
 import { type PipelineTableName, tables } from '../../dataplane/pipeline/tables.ts';
 import { decodeMatch } from '../../openflow/match/match.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { BridgeReader } from '../diagnose/entries/bridge-entries.ts';
 import { type ApiAnswer, json } from './answer.ts';
 
-type Decided = ReturnType<Enforcement['decided']> extends Generator<infer D> ? D : never;
+type Decided = ReturnType<PolicyController['decided']> extends Generator<infer D> ? D : never;
 type CountedOutcome = Decided['decision']['otherwise'];
 
 export interface PolicyCountersPort {
   readonly openflow: Pick<BridgeReader, 'dumpFlows'>;
   /** @throws SeineError `UNAVAILABLE` until the node is known */
-  readonly running: () => { readonly policy: Pick<Enforcement, 'decided'> };
+  readonly running: () => { readonly policy: Pick<PolicyController, 'decided'> };
 }
 
 /** Where rows say verdicts: of relations those that need no port, of decisions all. */

@@ -8,8 +8,8 @@ import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
 import { policyEvidence as lists } from '../../kubernetes/resources/policy-evidence.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
 import type { PodStanding } from '../../policy/controller/pod-policy-state.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import type { BridgeReader } from '../diagnose/entries/bridge-entries.ts';
 import type { NodeReader } from '../diagnose/entries/node-reader.ts';
 import { readFullShares } from '../diagnose/entries/sctp-associations.ts';
@@ -18,7 +18,7 @@ import { type ApiAnswer, linesAnswer } from './answer.ts';
 interface ProvenNode {
   readonly environment: Pick<NodeEnvironment, 'gateway' | 'transport' | 'localAddresses' | 'policyMode'>;
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: Pick<Enforcement, 'inputs' | 'pods' | 'peerShortages'>;
+  readonly policy: Pick<PolicyController, 'inputs' | 'pods' | 'peerShortages'>;
 }
 
 export interface PolicyEvidencePort {

@@ -6,7 +6,7 @@ import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';
-import type { Enforcement } from '../../policy/controller/enforcement.ts';
+import type { PolicyController } from '../../policy/controller/policy-controller.ts';
 import { associationsOfOneSender, readFullShares } from '../diagnose/entries/sctp-associations.ts';
 import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
 import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
@@ -15,7 +15,7 @@ import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/po
 
 interface PolicedNode {
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: PolicyTermsInForce & Pick<Enforcement, 'pods' | 'leftOutAt'>;
+  readonly policy: PolicyTermsInForce & Pick<PolicyController, 'pods' | 'leftOutAt'>;
 }
 
 export interface PolicyPort {

@@ -3,8 +3,8 @@ import { denyAll, EnforcementScene, standingOf, web } from '../../../test/suppor
 import { parseIp } from '../../base/net/ip.ts';
 import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
-import type { Enforcement } from './enforcement.ts';
 import type { LocalSubject } from './local-subjects.ts';
+import type { PolicyController } from './policy-controller.ts';
 
 const never = new AbortController().signal;
 const successor: LocalSubject = {
@@ -16,7 +16,7 @@ const successor: LocalSubject = {
 let scene: EnforcementScene;
 /** UID of the pod `shop/web` that the API server has. */
 let uid: string;
-let enforcement: Enforcement;
+let enforcement: PolicyController;
 
 beforeEach(async () => {
   scene = new EnforcementScene();

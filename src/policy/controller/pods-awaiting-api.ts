@@ -1,7 +1,7 @@
 import type { PolicyEngine } from '../engine/policy-engine.ts';
 
 /** Pods of this node of which the API server says nothing yet: what holds for one follows from whether its namespace has policies. */
-export class SilentPods {
+export class PodsAwaitingApi {
   readonly #engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
   /** Whether their namespaces had policies at the last look. */
   #policed: ReadonlyMap<string, boolean> = new Map();

@@ -9,7 +9,7 @@ import type { Pod } from '../../kubernetes/resources/pod.ts';
 import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
-import type { Enforcement } from '../controller/enforcement.ts';
+import type { PolicyController } from '../controller/policy-controller.ts';
 import { DeniedLog } from './denied-log.ts';
 import { followDeniedLog } from './follow-denied-log.ts';
 import { type LogDenied, LoggedPods } from './logged-pods.ts';
@@ -34,7 +34,7 @@ export interface OpenedDeniedLog {
   readonly log: DeniedLog;
   readonly pods: LoggedPods;
   /** The same policy, which tells the log of attachments as they come and go. */
-  readonly policy: Pick<Enforcement, 'attach' | 'adopt' | 'detach' | 'owners'>;
+  readonly policy: Pick<PolicyController, 'attach' | 'adopt' | 'detach' | 'owners'>;
 }
 
 /** What of the value of the annotation `seine.dev/log` asks for lines; anything else asks for none. */
@@ -42,7 +42,7 @@ const asked = 'denied';
 
 export function openDeniedLog(
   { config, ovs, sources, nodeState, log: agentLog }: DeniedLogParts,
-  { live, policy }: { readonly live: LiveEnvironment; readonly policy: Enforcement },
+  { live, policy }: { readonly live: LiveEnvironment; readonly policy: PolicyController },
   signal: AbortSignal,
 ): OpenedDeniedLog {
   const now = (): number => performance.now();
@@ -75,7 +75,7 @@ export function openDeniedLog(
   return { log, pods, policy: followed(policy, pods) };
 }
 
-function followed(policy: Enforcement, pods: LoggedPods): OpenedDeniedLog['policy'] {
+function followed(policy: PolicyController, pods: LoggedPods): OpenedDeniedLog['policy'] {
   return {
     attach: (subject, until) => {
       pods.add(subject);

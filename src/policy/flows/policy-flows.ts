@@ -63,6 +63,12 @@ export interface PolicyTransition {
   readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
 }
 
+interface PolicyPlan extends PolicyFlowsRound {
+  /** Pods that get other classes, `namespace/name`. */
+  readonly moved: ReadonlySet<string>;
+  readonly ends: PolicyTransition['ends'];
+}
+
 interface PolicyRoundOptions {
   /** So many flows may be edited in place; without it none is, and whatever changes has another number. */
   readonly editedMost?: number;
@@ -127,6 +133,27 @@ export class PolicyFlows {
         return contents().lent.coarse.free;
       },
     };
+  }
+
+  /**
+   * The flows of a round: where it moves pods between classes, the beginning of a transition, with the rounds that end it; else edits of rows in place
+   * and rows with other numbers. Readers see nothing of it before `publish`.
+   *
+   * @param matrices as of the last round, and as of this one
+   * @param editedMost number of flows that may be edited in place; asked only if no pod moves
+   */
+  *plan(
+    { matrix, coming }: { readonly matrix: PolicyMatrix; readonly coming: PolicyMatrix },
+    change: PolicyChange,
+    surroundings: Surroundings,
+    editedMost: () => Steps<number>,
+  ): Steps<PolicyPlan> {
+    const moved = this.movedPods(matrix, coming, change.subjects, surroundings.adoptedAt);
+    const transition = moved.size > 0 ? yield* this.transition(matrix, coming, change, surroundings) : undefined;
+    const round = transition
+      ? yield* this.round(transition.matrix, transition.begin, transition)
+      : yield* this.round(coming, change, { editedMost: yield* editedMost() });
+    return { ...round, moved, ends: transition?.ends ?? [] };
   }
 
   /** A whole round at once. @param matrix as `PolicyEngine` has it now @param change as of `round` */

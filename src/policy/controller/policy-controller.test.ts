@@ -8,7 +8,7 @@ import { ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
-import type { Enforcement } from './enforcement.ts';
+import type { PolicyController } from './policy-controller.ts';
 
 const never = new AbortController().signal;
 let scene: EnforcementScene;
@@ -48,20 +48,20 @@ describe('a pod', () => {
   describe('whose policy lets other ports through', () => {
     const letting = (port: number): NetworkPolicy =>
       policy('ports', { podSelector: {}, ingress: [{ ports: [80, 81, 82, port].map((each) => ({ protocol: 'TCP', port: each })) }] });
-    const begin = async (): Promise<Enforcement> => {
+    const begin = async (): Promise<PolicyController> => {
       scene.put(letting(90));
       const enforcement = await scene.enforce();
       for (const each of [web, second]) await enforcement.attach(each, never);
       await enforcement.settled();
       return enforcement;
     };
-    const rest = async (enforcement: Enforcement): Promise<void> => {
+    const rest = async (enforcement: PolicyController): Promise<void> => {
       enforcement.removalsAllowed();
       // As of the next look at numbers.
       await expect.poll(() => bridge.isLookedAt).toBe(true);
       bridge.told.length = 0;
     };
-    const change = async (enforcement: Enforcement, port: number): Promise<readonly string[]> => {
+    const change = async (enforcement: PolicyController, port: number): Promise<readonly string[]> => {
       scene.put(letting(port));
       await enforcement.settled();
       return bridge.told.splice(0).map((line) => line.replace(/(class|decision)\/[\w-]{20}/, '$1'));

@@ -14,9 +14,9 @@ import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import { PolicyFlows } from '../flows/policy-flows.ts';
-import { type BridgeBefore, Enforcement } from './enforcement.ts';
 import type { LocalPodFacts, LocalSubject } from './local-subjects.ts';
 import type { WhenUnknown } from './pod-policy-state.ts';
+import { type BridgeBefore, PolicyController } from './policy-controller.ts';
 
 const owner = ownerOf('subject', 'a');
 const a: LocalSubject = {
@@ -55,7 +55,7 @@ function scene(known: Known) {
     return revisions;
   };
   const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
-  const enforcement = new Enforcement({
+  const enforcement = new PolicyController({
     nodeName: 'n1',
     sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
     nodeNetworks: undisputedNetworks,
@@ -75,7 +75,7 @@ function scene(known: Known) {
       hasPolicyLeftovers: () => false,
       bridge: { revision: 1 },
       reconcilers: { bridge: realizing },
-    } as unknown as ConstructorParameters<typeof Enforcement>[0]['nodeState'],
+    } as unknown as ConstructorParameters<typeof PolicyController>[0]['nodeState'],
     suspensions: {
       of: (pod) => (now.suspended?.includes(pod) ? suspension : undefined),
       endedAway: () => known.endedAway === true,
