@@ -11,7 +11,7 @@ const help = `npm run test:random [-- options]: the random tests, longer than \`
   --list        the parts, and what each does
   -h, --help    this text
 
-CI runs it after \`npm test\`. What takes hours has commands of its own: test:policy, test:crash, test:torture, test:soak.
+CI runs it after \`npm test\`. What takes hours has commands of its own: test:policy, test:crash, test:chaos, test:soak.
 `;
 
 /** What a part runs, and how much of it: `npm test` does what is left without `env`. */
@@ -31,7 +31,7 @@ const parts = {
     args: ['--project', 'e2e', 'test/e2e/converge-crash'],
     env: { SEINE_TEST_KILLS: '40' },
   },
-  torture: {
+  chaos: {
     what: 'a running cluster harmed and changed in 20 steps of seed 17, and in 20 of the seed of this run',
     args: ['--project', 'e2e', 'test/e2e/chaos'],
     env: { SEINE_TEST_TORTURE_STEPS: '20' },

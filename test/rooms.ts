@@ -180,9 +180,6 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'base/net': ['base/errors'],
 };
 
-/** Most arrows between areas. */
-export const ARROWS_MAX = 80;
-
 /** Folders of more than twenty files, each with the reason that its README gives. */
 export const largeFolders: readonly string[] = ['openflow/text'];
 

@@ -3,23 +3,23 @@ import { sourceFiles } from './support/source-tree.ts';
 
 /** Where the time of day is read, and that nothing that matters is decided by it: it may jump, by hours and backwards. */
 const readers: Readonly<Record<string, string>> = {
-  'operations/admin/metrics-by-tls.ts': 'says from when to when a certificate is valid that nobody else has made',
-  'operations/admin/metrics/scrape.ts': 'says since when the agent runs',
-  'operations/admin/repair-history.ts': 'stamps repairs for people',
   'agent/admin-ports.ts': 'says since when the agent runs',
   'agent/agent.ts': 'says which occasion an Event is of',
   'agent/main.ts': 'stamps a line of the log',
   'agent/policy.ts': 'says when a suspension of policies ends, which outlives the agent; the clock since the machine’s start ends it, too',
-  'pods/cni-server/deletions.ts':
-    'tells a draft that a plugin left long ago by the time of its file; whose draft goes too early is called again',
-  'operations/support-bundle/collect.ts': 'stamps the begin and the end of a bundle',
-  'operations/support-bundle/node-files.ts': 'stamps the versions of a bundle',
-  'seinectl/bundle/collect.ts': 'names a bundle',
-  'seinectl/timeline.ts': 'shows lines of the log since a time of day, by the stamps that they have',
   'cni-shim/node-host.ts': 'makes the name of a draft, beside the number of the process',
-  'operations/diagnose/checks/check.ts': 'compares clocks, which is what it is for',
   'kubernetes/client/events.ts': 'stamps Events',
   'kubernetes/resources/node-condition.ts': 'stamps a condition',
+  'operations/admin/metrics-by-tls.ts': 'says from when to when a certificate is valid that nobody else has made',
+  'operations/admin/metrics/scrape.ts': 'says since when the agent runs',
+  'operations/admin/repair-history.ts': 'stamps repairs for people',
+  'operations/diagnose/checks/check.ts': 'compares clocks, which is what it is for',
+  'operations/support-bundle/collect.ts': 'stamps the begin and the end of a bundle',
+  'operations/support-bundle/node-files.ts': 'stamps the versions of a bundle',
+  'pods/cni-server/deletions.ts':
+    'tells a draft that a plugin left long ago by the time of its file; whose draft goes too early is called again',
+  'seinectl/bundle/collect.ts': 'names a bundle',
+  'seinectl/timeline.ts': 'shows lines of the log since a time of day, by the stamps that they have',
   'services/controller/effects/programming-times.ts': 'takes the age of a change for a metric; one that is impossible is not counted',
   'services/controller/effects/proxy-healthz.ts': 'says to load balancers when the node was last seen to forward',
 };

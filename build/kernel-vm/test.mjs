@@ -17,7 +17,7 @@ import { exitCodeOf, partsCommand, quote, runParts } from './parts.mjs';
 import { logsOf } from './vm.mjs';
 
 const help = `Usage: npm run test:kernel -- [--only NAME[,NAME…]] [--pod-interface KIND] [--kernel VERSION] [--list]
-       npm run test:kernel -- --only torture [--seed N] [--from N] [--steps N] [--changes N | --kind NAME,...]
+       npm run test:kernel -- --only chaos [--seed N] [--from N] [--steps N] [--changes N | --kind NAME,...]
 
 The end-to-end tests on the kernel's data path, in virtual machines, one for each part: more than an hour for all
 where they are emulated because no guest boots with KVM.
@@ -27,12 +27,12 @@ where they are emulated because no guest boots with KVM.
   --kernel         another Debian's, which is fetched once: ${Object.keys(debianOfKernel).join(', ')}; Debian 12's if absent
   --list           only say which there are
   --seed, --from, --steps, --changes, --kind
-                   of the part torture, as those of \`npm run test:torture\`; 17, 0, 20 and all that are drawn if absent
+                   of the part chaos, as those of \`npm run test:chaos\`; 17, 0, 20 and all that are drawn if absent
 `;
 
 /** Far beyond the time of a part on a quiet machine: detects a hang. */
 const limitSeconds = 2_400;
-/** The same for a step of torture, beyond those that this includes. */
+/** The same for a step of chaos, beyond those that this includes. */
 const limitSecondsOfStep = 120;
 const stepsIncluded = 20;
 
@@ -104,7 +104,7 @@ const parts = [
     env: async () => ({ SEINE_TEST_OVS: JSON.stringify({ version: otherSwitch, env: await ovsEnvironment(otherSwitch) }) }),
   },
   {
-    name: 'torture',
+    name: 'chaos',
     what: 'a running cluster harmed and changed by a seed, its node compared with what an agent makes that has never run',
     command: ({ seed = '17', from = '0', steps = '20', changes, kind }) => [
       ...['node', 'test/chaos/main.ts', '--datapath', 'system', '--patience', '12', '--hertz', '2'],
@@ -136,7 +136,7 @@ async function jobFor({ name, files, tag, command = () => testsOf(files, tag), e
     ...Object.entries(all).map(([key, value]) => `export ${key}=${quote(value)}`),
     `exec ${command(asked).map(quote).join(' ')}`,
   ];
-  const moreSteps = name === 'torture' ? Math.max(0, (Number(asked.steps) || 0) - stepsIncluded) : 0;
+  const moreSteps = name === 'chaos' ? Math.max(0, (Number(asked.steps) || 0) - stepsIncluded) : 0;
   return { name: `test-${name}`, script: `${script.join('\n')}\n`, limitSeconds: limitSeconds + moreSteps * limitSecondsOfStep, guest };
 }
 

@@ -15,7 +15,7 @@ import { debianOf, ovsEnvironment } from './programs.mjs';
 const help = `npm run test:ovs -- [options] [-- COMMAND…]: the suites on other versions of Open vSwitch
 
   --version LIST  which, with commas between them: ${Object.keys(debianOf).join(', ')}; without it, all but the machine's own
-  --only LIST     parts: demo, integration, e2e, torture, upgrade; all without it. upgrade takes a node from the machine's own version to
+  --only LIST     parts: demo, integration, e2e, chaos, upgrade; all without it. upgrade takes a node from the machine's own version to
                   this one and back, under traffic
   --path TEXT     of a test's file, for integration and e2e: only those that have it
   -h, --help      this text
@@ -33,7 +33,7 @@ const parts = {
   demo,
   integration: (env, path) => tests(['--project', 'integration', ...path], env),
   e2e: (env, path) => tests(['--project', 'e2e', '--project', 'waiting', ...path], env),
-  torture: async (env) => counted(await script(['test/chaos/main.ts'], env)),
+  chaos: async (env) => counted(await script(['test/chaos/main.ts'], env)),
   upgrade: (_, __, other) => tests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
 

@@ -33,7 +33,7 @@ export const verbs = {
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test-runtime.mjs'] },
   'test:soak': { needs: ['machine', 'npm', 'products'], run: ['test/soak/main.ts'] },
-  'test:torture': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/main.ts'] },
+  'test:chaos': { needs: ['machine', 'npm', 'products'], run: ['test/chaos/main.ts'] },
   'test:upgrade': { needs: ['machine', 'npm', 'products'], run: ['build/test-upgrade.mjs'] },
   'test:unit': { needs: ['npm'], run: ['vitest', 'run', '--project', 'unit'] },
   typecheck: { needs: ['npm'], run: ['tsc', '--noEmit', '-p', '.'] },

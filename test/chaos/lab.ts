@@ -63,7 +63,7 @@ interface LabStatus {
   readonly pods: readonly LabPod[];
 }
 
-/** A lab of two nodes, of which the first is tortured. Nothing of it is known but its command line, its socket and what it prints. */
+/** A lab of two nodes, of which the first is chaosd. Nothing of it is known but its command line, its socket and what it prints. */
 export class Lab {
   readonly dir: string;
   readonly api: Api;
@@ -83,7 +83,7 @@ export class Lab {
     const { agent, controlPlane, datapath = 'netdev', podInterface } = options;
     const words = ['--nodes', '2', '--datapath', datapath, '--pod-interface', agentKey[podInterface]];
     const real = controlPlane === undefined ? [] : ['--control-plane', controlPlane];
-    const dir = `/run/seine-torture-${randomBytes(3).toString('hex')}`;
+    const dir = `/run/seine-chaos-${randomBytes(3).toString('hex')}`;
     try {
       await run(process.execPath, [program, 'up', '--dir', dir, ...words, ...real, '--agent', agent], {
         timeoutMs: raiseMs,
@@ -165,7 +165,7 @@ export class Lab {
   /** Puts what the tried agent keeps on a file system of its own, which a step can fill. It must not run. */
   async giveSmallDisk(): Promise<void> {
     await run('cp', ['-a', this.stateDir, `${this.stateDir}.kept`]);
-    await run('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${diskMiB}m`, 'seine-torture', this.stateDir]);
+    await run('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${diskMiB}m`, 'seine-chaos', this.stateDir]);
     this.#isMounted = true;
     await run('sh', ['-c', `cp -a '${this.stateDir}.kept/.' '${this.stateDir}' && rm -r '${this.stateDir}.kept'`]);
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `npm run test:torture`: harms and changes a running cluster by a seed, and compares its node with what a virgin agent makes. */
+/** `npm run test:chaos`: harms and changes a running cluster by a seed, and compares its node with what a virgin agent makes. */
 import { parseArgs } from 'node:util';
 import { ovsEnvironment } from '../../build/ovs/programs.mjs';
 import { runScript, UsageError, wholeNumber } from '../support/script.ts';
@@ -7,14 +7,14 @@ import { buildControlPlane, withVersion } from './control-plane.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
-import { NotStarted, type RunOptions, type StepReport, Torture } from './run.ts';
+import { NotStarted, type RunOptions, type StepReport, Chaos } from './run.ts';
 import { shrink } from './shrink.ts';
 import { addPiece, begin, sumOf } from './tally-file.ts';
 
-const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
+const help = `npm run test:chaos -- [--seed N] [--steps N] [--from N] [--shrink N] [--agent FILE | --mutant NAME]
                        [--patience N] [--hertz N] [--changes N | --kind NAME,...] [--ovs VERSION] [--tally FILE]
                        [--kubernetes [VERSION]] [--datapath system] [--pod-interface half|standing|veth]
-       npm run test:torture -- --sum FILE...
+       npm run test:chaos -- --sum FILE...
 
   --seed      of what is done; a new one without it, which is printed
   --steps     how many; 20
@@ -27,7 +27,7 @@ const help = `npm run test:torture -- [--seed N] [--steps N] [--from N] [--shrin
   --kubernetes
               on a real API server of that version, with its controllers and scheduler, in place of the lab's own; the newest
               if it names none (npm run build:kubernetes -- --help has them)
-  --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only torture); netdev
+  --datapath  system: the kernel's, which has to have Open vSwitch (npm run test:kernel -- --only chaos); netdev
   --pod-interface
               what pods get: veth pairs, macvlans over standing ports, or, without it, one half each
   --hertz     packets, new connections and messages a second on each lane that goes on meanwhile; 100, and none with 0
@@ -86,7 +86,7 @@ async function main(): Promise<number> {
     ...(values.kind !== undefined && { kind: values.kind }),
   };
   try {
-    return await tortureAndShrink(
+    return await chaosAndShrink(
       { seed, agent: mutant?.agent ?? values.agent, patience, hertz: wholeNumber('hertz', values.hertz, 0), ...more, steps, say },
       wholeNumber('shrink', values.shrink, 0),
       values.tally,
@@ -113,15 +113,15 @@ function podInterfaces(text: string): PodInterfaces {
   return found;
 }
 
-async function tortureAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {
-  const done = await torture(setting, tell, tally);
+async function chaosAndShrink(setting: RunOptions, tries: number, tally?: string): Promise<number> {
+  const done = await chaos(setting, tell, tally);
   say(distribution(done));
   if (done.at(-1)?.problems.length === 0) return 0;
   const failing = done.map(({ number }) => number).filter((number) => number >= 0);
   if (tries === 0 || failing.length === 0) return 1;
   const silent = { ...setting, say: () => {} };
   const fails = async (some: readonly number[]): Promise<boolean> => {
-    const differs = (await torture({ ...silent, steps: some }, () => {})).at(-1)?.problems.length !== 0;
+    const differs = (await chaos({ ...silent, steps: some }, () => {})).at(-1)?.problems.length !== 0;
     say(`shrinking: ${some.join(',')} ${differs ? 'fail' : 'hold'}`);
     return differs;
   };
@@ -130,8 +130,8 @@ async function tortureAndShrink(setting: RunOptions, tries: number, tally?: stri
 }
 
 /** Does the steps in a fresh lab, until one leaves a difference. @param tally a file that is told what was done */
-async function torture(run: RunOptions, told: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
-  const lab = await Torture.begin(run);
+async function chaos(run: RunOptions, told: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
+  const lab = await Chaos.begin(run);
   const done: StepReport[] = [];
   let isWhole = false;
   try {

@@ -17,7 +17,7 @@ export interface Verdict {
   readonly tookMs: number;
 }
 
-/** The node under torture, and the pods that it has now. */
+/** The node under chaos, and the pods that it has now. */
 export interface TriedNode {
   readonly place: Place;
   readonly pods: () => Promise<readonly PodNamespace[]>;

@@ -69,8 +69,8 @@ interface Parts {
   readonly lanes: Lanes | undefined;
 }
 
-/** A lab under torture. */
-export class Torture {
+/** A lab under chaos. */
+export class Chaos {
   readonly #options: RunOptions;
   readonly #lab: Lab;
   readonly #scene: Scene;
@@ -101,7 +101,7 @@ export class Torture {
   }
 
   /** @throws NotStarted */
-  static async begin(options: RunOptions): Promise<Torture> {
+  static async begin(options: RunOptions): Promise<Chaos> {
     const lab = await Lab.raise(options).catch((cause: unknown) => {
       throw new NotStarted(String(cause), { cause });
     });
@@ -115,7 +115,7 @@ export class Torture {
       triedView = await TriedView.open(lab, wires.labId, options.seed);
       scene.way = triedView;
       const lanes = options.hertz === 0 ? undefined : await Lanes.open(lab, { SEINE_LAB: wires.labId }, options.hertz);
-      return new Torture(options, { lab, scene, wires, view, viewSocket, triedView, lanes });
+      return new Chaos(options, { lab, scene, wires, view, viewSocket, triedView, lanes });
     } catch (thrown) {
       view?.close();
       triedView?.close();

@@ -106,7 +106,7 @@ export function podObject({ name, namespace, node, app }: ScenePod): ApiObject {
   const host = extras.hostPort === undefined ? {} : { hostPort: extras.hostPort };
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: 80, protocol, ...host }));
   return {
-    metadata: { name, namespace, labels: { app, from: 'torture' }, annotations: { ...bandwidthOf(extras), ...annotationsOf(name) } },
+    metadata: { name, namespace, labels: { app, from: 'chaos' }, annotations: { ...bandwidthOf(extras), ...annotationsOf(name) } },
     spec: {
       nodeSelector: { 'kubernetes.io/hostname': node },
       terminationGracePeriodSeconds: 1,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { shippedAgent } from '../chaos/lab.ts';
-import { Torture } from '../chaos/run.ts';
+import { Chaos } from '../chaos/run.ts';
 
 /**
- * The first steps of `npm run test:torture`, by a seed that stays, so that one commit's failure is not another's luck; `npm run test:random` does
+ * The first steps of `npm run test:chaos`, by a seed that stays, so that one commit's failure is not another's luck; `npm run test:random` does
  * more of them, and as many by the seed of its run. Some of them may change what ought to be: each costs a virgin agent. Deadlines are for a
  * machine that runs other labs as well; what they are worth is for the long runs to say.
  */
@@ -16,7 +16,7 @@ const seeds = [17, ...(ofRun === undefined ? [] : [Number(ofRun)])];
 describe.each(seeds)('by seed %i', (seed) => {
   it(`harmed and changed in ${stepCount} steps, a node is what a virgin agent makes`, { timeout: 900_000 }, async () => {
     const say = (line: string): void => console.log(line);
-    const torture = await Torture.begin({
+    const chaos = await Chaos.begin({
       seed,
       steps,
       agent: shippedAgent,
@@ -28,13 +28,13 @@ describe.each(seeds)('by seed %i', (seed) => {
     });
     try {
       let done = -1; // before the first step, too, it is what it ought to be
-      for await (const { number, agent, deeds, problems } of torture.steps()) {
+      for await (const { number, agent, deeds, problems } of chaos.steps()) {
         expect(problems, `step ${number}, agent ${agent}: ${deeds.join('; ')}`).toEqual([]);
         done = number;
       }
       expect(done).toBe(steps.at(-1));
     } finally {
-      await torture.end();
+      await chaos.end();
     }
   });
 });

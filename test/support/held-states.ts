@@ -34,7 +34,7 @@ export const heldStates = {
     repaired: 'written again, in one bundle',
     said: part('bridge'),
     alerts: repairable,
-    tests: ['e2e/harm-bridge'],
+    tests: ['e2e/drift-bridge'],
   },
   groups: {
     state: 'Groups of Services',
@@ -43,7 +43,7 @@ export const heldStates = {
     repaired: 'written again, with the flows that went with them',
     said: part('bridge'),
     alerts: repairable,
-    tests: ['e2e/harm-bridge'],
+    tests: ['e2e/drift-bridge'],
   },
   meters: {
     state: 'Meters of pods',
@@ -52,7 +52,7 @@ export const heldStates = {
     repaired: 'written again, with the flows that went with them',
     said: part('bridge'),
     alerts: repairable,
-    tests: ['e2e/harm-bridge'],
+    tests: ['e2e/drift-bridge'],
   },
   'learned flows': {
     state: 'Flows that the switch learned: one that no wanted step teaches, whatever its cookie says',
@@ -61,7 +61,7 @@ export const heldStates = {
     repaired: 'removed. One that is gone is learned anew with the next packet, and is not reported: it ends by itself as well',
     said: part('bridge'),
     alerts: repairable,
-    tests: ['e2e/harm-bridge', 'integration/learned-flows'],
+    tests: ['e2e/drift-bridge', 'integration/learned-flows'],
   },
   'openflow settings': {
     state: 'What OpenFlow sets beside flows: of our ports (`no-forward`, `no-receive`, `no-packet-in`), of fragments (`set-frags`)',
@@ -70,7 +70,7 @@ export const heldStates = {
     repaired: 'set back',
     said: part('bridge'),
     alerts: repairable,
-    tests: ['e2e/harm-bridge'],
+    tests: ['e2e/drift-bridge'],
   },
   'bridge row': {
     state: 'The bridge’s row in the database of Open vSwitch',
@@ -79,7 +79,7 @@ export const heldStates = {
     repaired: 'written again',
     said: part('switch'),
     alerts: repairable,
-    tests: ['e2e/harm-switch'],
+    tests: ['e2e/drift-switch'],
   },
   'port rows': {
     state: 'Rows of ports and interfaces: pods, gateway, tunnel',
@@ -88,7 +88,7 @@ export const heldStates = {
     repaired: 'written again',
     said: part('switch'),
     alerts: repairable,
-    tests: ['e2e/harm-switch'],
+    tests: ['e2e/drift-switch'],
   },
   gateway: {
     state: 'The gateway’s interface',
@@ -97,7 +97,7 @@ export const heldStates = {
     repaired: 'set back, or made anew by the switch',
     said: part('host'),
     alerts: repairable,
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
   },
   addresses: {
     state: 'Addresses of the gateway',
@@ -106,7 +106,7 @@ export const heldStates = {
     repaired: 'set back; foreign ones are removed',
     said: part('host'),
     alerts: repairable,
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
   },
   routes: {
     state: 'Routes',
@@ -115,7 +115,7 @@ export const heldStates = {
     repaired: 'set back',
     said: part('host'),
     alerts: repairable,
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
   },
   rules: {
     state: 'Rules of the routing policy for external addresses of Services',
@@ -133,7 +133,7 @@ export const heldStates = {
     repaired: 'reported only: they are not ours',
     said: 'problem `node` about `routing/NETWORK`, with the commands that show it',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
     titles: ['is said while the agent runs, and until it ends: $what', 'is said by an agent that starts'],
   },
   neighbours: {
@@ -143,7 +143,7 @@ export const heldStates = {
     repaired: 'set back',
     said: part('host'),
     alerts: repairable,
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
   },
   'kernel settings': {
     state: 'Kernel settings of the node: forwarding, those of the gateway, and that what the node sends by a tap has its checksums',
@@ -152,7 +152,7 @@ export const heldStates = {
     repaired: 'written again; never under `hostSettings: check`',
     said: `${part('settings')}; a warning with the file that sets it`,
     alerts: [...repairable, 'SeineNodeWarning'],
-    tests: ['e2e/harm-host', 'integration/host-settings'],
+    tests: ['e2e/drift-host', 'integration/host-settings'],
   },
   'pods’ interfaces': {
     state: 'Pods’ interfaces: the node’s end there, up, MTU, alias, namespace; the pod’s end there, up, MTU, MAC',
@@ -181,7 +181,7 @@ export const heldStates = {
     repaired: 'put back from the copies that `install-cni` keeps, where the agent may write; plugins that others appended to our list stay',
     said: 'problem `cni`, look `cni`, `look_repairs_total`',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
-    tests: ['e2e/looks'],
+    tests: ['e2e/health-checks'],
     titles: [
       'CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept',
       'puts the CNI files back though they were harmed while no agent ran',
@@ -194,7 +194,7 @@ export const heldStates = {
     repaired: 'written again from the leases in memory',
     said: 'problem `journal`, look `journal`, `look_repairs_total`',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
-    tests: ['e2e/looks', 'integration/ipam-disk'],
+    tests: ['e2e/health-checks', 'integration/ipam-disk'],
     titles: ['a journal that does not lead to the leases that there are is written again'],
   },
   connections: {
@@ -218,7 +218,7 @@ export const heldStates = {
     repaired: 'the table is written anew in one transaction, or the element alone',
     said: part('firewall'),
     alerts: repairable,
-    tests: ['e2e/harm-firewall'],
+    tests: ['e2e/drift-firewall'],
   },
 } as const satisfies Readonly<Record<string, HeldState>>;
 

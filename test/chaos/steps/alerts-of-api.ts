@@ -101,7 +101,7 @@ export const alertsOfApi: readonly StepKind[] = [
     begin: async ({ scene: { lab }, undo }) => {
       const pod = ['--pod', 'shop/web-0'];
       undo(() => seinectl(lab, 'policy', 'resume', ...pod));
-      await seinectl(lab, 'policy', 'suspend', ...pod, '--for', '10m', '--reason', 'torture');
+      await seinectl(lab, 'policy', 'suspend', ...pod, '--for', '10m', '--reason', 'chaos');
     },
   }),
   raising('policies audited', {

@@ -74,7 +74,7 @@ export const hostSteps: readonly StepKind[] = [
     return held ? '' : nothingThere;
   }),
   nft('rule inserted', 'insert rule inet seine forward drop'),
-  nft('foreign chain', 'add chain inet seine torture { type filter hook input priority 5; }'),
+  nft('foreign chain', 'add chain inet seine chaos { type filter hook input priority 5; }'),
   sysctl('no forwarding', 'net.ipv4.ip_forward=0'),
   sysctl('no forwarding 6', 'net.ipv6.conf.all.forwarding=0'),
   sysctl('strict', `net.ipv4.conf.${gateway}.rp_filter=1`),
@@ -95,5 +95,5 @@ export const hostSteps: readonly StepKind[] = [
   ofPod('pod.link deleted', 'links', (link) => ['ip', 'link', 'delete', link]),
   ofPod('pod.link down', 'links', (link) => ['ip', 'link', 'set', link, 'down']),
   ofPod('pod.link mtu', 'links', (link) => ['ip', 'link', 'set', link, 'mtu', '600']),
-  ofPod('pod.link alias', 'links', (link) => ['ip', 'link', 'set', link, 'alias', 'torture']),
+  ofPod('pod.link alias', 'links', (link) => ['ip', 'link', 'set', link, 'alias', 'chaos']),
 ];

@@ -32,7 +32,7 @@ export const standingSteps: readonly StepKind[] = [
   far('down', (link) => ['set', link, 'down']),
   // Below 1280 the kernel would take the pod's IPv6 addresses away: its macvlan has no more than what is below it.
   far('mtu', (link) => ['set', link, 'mtu', '1300']),
-  far('alias', (link) => ['set', link, 'alias', 'torture']),
+  far('alias', (link) => ['set', link, 'alias', 'chaos']),
   inside('deleted', ['delete', 'eth0']),
   inside('down', ['set', 'eth0', 'down']),
   inside('mac', ['set', 'eth0', 'address', '0e:00:00:00:99:98']),
