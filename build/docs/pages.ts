@@ -28,7 +28,7 @@ export interface Page {
 
 /** Every page that is generated, whole or in part. */
 export function generatedPages(): Page[] {
-  const architecture = join(root, 'docs', 'architecture.md');
+  const architecture = join(root, 'docs', 'design', 'architecture.md');
   const operations = join(root, 'docs', 'operations.md');
   const troubleshooting = join(root, 'docs', 'troubleshooting.md');
   const reliability = join(root, 'docs', 'reliability.md');
@@ -60,7 +60,7 @@ export function generatedPages(): Page[] {
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
     page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
-    page(join(root, 'docs', 'pipeline.md'), pipelinePage()),
+    page(join(root, 'docs', 'design', 'pipeline.md'), pipelinePage()),
     page(join(root, 'docs', 'conformance.md'), conformancePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'areas', areasPicture())),

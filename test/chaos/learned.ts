@@ -1,6 +1,6 @@
 import type { ApiObject } from './api.ts';
 
-/** A flow of the table `affinity` (docs/pipeline.md): where a client was led, by the address it asked. */
+/** A flow of the table `affinity` (docs/design/pipeline.md): where a client was led, by the address it asked. */
 export interface Learned {
   readonly protocol: string;
   /** Addresses as whole numbers. */

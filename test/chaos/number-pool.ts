@@ -9,7 +9,7 @@ export interface Lent {
 /** A line cut where lent numbers are: text and numbers. */
 export type Cut = readonly (string | Lent)[];
 
-/** Below are the ports that every node has: tunnel and gateway (docs/pipeline.md). */
+/** Below are the ports that every node has: tunnel and gateway (docs/design/pipeline.md). */
 const firstPodPort = 32_784;
 /** A pod that nobody has decided about is of class 1; number 0 is nobody's. */
 const firstClass = 2;
@@ -28,7 +28,7 @@ const whole = { from: 0, bits: 32 };
 const fine = { from: 0, bits: 20, kind: 'fine', first: 1 } as const;
 const coarse = { from: 20, bits: 12, kind: 'coarse', first: 1 } as const;
 
-/** Registers and connection marks with allocated numbers, as docs/pipeline.md lays them out. */
+/** Registers and connection marks with allocated numbers, as docs/design/pipeline.md lays them out. */
 const registers: Readonly<Record<string, readonly Field[]>> = {
   reg1: [{ ...whole, kind: 'port', first: firstPodPort }],
   reg7: [{ ...whole, kind: 'group', first: 1 }],

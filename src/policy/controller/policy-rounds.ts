@@ -10,7 +10,7 @@ import type { Surroundings } from '../flows/previous-agent-state.ts';
 import type { EntryFlows } from './entry-flows.ts';
 import type { PolicyRuleInstaller } from './policy-rule-installer.ts';
 
-export interface PolicyRoundsOptions {
+interface PolicyRoundsOptions {
   readonly engine: Pick<PolicyEngine, 'matrix' | 'coming' | 'round' | 'publish' | 'admit' | 'isBehind'>;
   readonly flows: Pick<PolicyFlows, 'plan' | 'round' | 'publish' | 'admit' | 'isEditing'>;
   readonly rules: Pick<
