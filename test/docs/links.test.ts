@@ -5,10 +5,10 @@ import { expect, it } from 'vitest';
 const root = join(import.meta.dirname, '..', '..');
 
 const pages = [
-  ...readdirSync(root).filter((name) => name.endsWith('.md')),
-  ...['docs', 'src', 'lab'].flatMap((folder) =>
+  ...readdirSync(root).filter((name) => name.endsWith('.md') && !name.includes('fixtures/')),
+  ...['docs', 'src', 'lab', 'test', 'build'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.md'))
+      .filter((name) => name.endsWith('.md') && !name.includes('fixtures/'))
       .map((name) => join(folder, name)),
   ),
 ];
@@ -53,7 +53,7 @@ it('has no link to a part of a page that is not there', () => {
 
 it('has a place in the documents for every npm script', () => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Readonly<Record<string, string>> };
-  const contributing = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+  const contributing = ['CONTRIBUTING.md', 'docs/contributing/tests.md'].map((page) => readFileSync(join(root, page), 'utf8')).join('\n');
   const named = (name: string): boolean => new RegExp(`npm (run )?${name}(?![\\w:])`).test(contributing);
   expect(Object.keys(scripts).filter((name) => !named(name))).toEqual([]);
 });

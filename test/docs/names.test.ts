@@ -52,7 +52,7 @@ it('names files of the repository that are there', () => {
         path.replace(/[./]$/, ''),
       );
       const names = /^[\w-]+\.(test\.)?(ts|mjs)$/.test(text) && !baseNames.has(text) ? [text] : [];
-      return [...paths.filter((path) => path !== 'src/room' && !isThere(path)), ...names];
+      return [...paths.filter((path) => path !== 'src/area' && !isThere(path)), ...names];
     }),
   );
   expect(missing).toEqual([]);
