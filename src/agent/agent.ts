@@ -92,28 +92,11 @@ export function createAgent(
   const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
   warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
-  const held = () => nodeState.reconcilers.host.actual();
-  const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
-  const companions = ({ live, ipam, gonePods, standing, hostPorts }: StartedNode): readonly Promise<void>[] => {
-    const { openflow, database } = ovs;
-    const { datapath: datapathChanged, foreignFirewall } = changes;
-    const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
-    const plane = { database, openflow, datapathChanged };
-    tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
-    hostPorts.report((sentences) => (sentences.length > 0 ? warnings.set('host ports', sentences) : warnings.delete('host ports')));
-    return [
-      watchForeignFirewall(firewall, { live, log, signal }),
-      standing.run(signal),
-      watchContestedSettings({ nodeState, warnings, log }, signal),
-      looks.follow(leaseLook(gonePods), signal),
-      looks.follow(routingLook(ways, config.hostGateway), signal),
-      dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
-      looks.follow(associationCheck(openflow), signal),
-      looks.follow(cni.look, signal),
-      looks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
-      keepTunnelNeighbours({ config, socket: stack.links.socket, peers, live, log }, signal),
-    ];
-  };
+  const checks = { healthChecks: looks, cni, dataPath };
+  const companions = companionsOf(
+    { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log },
+    signal,
+  );
   const startHooks: StartHooks = {
     ...hooks,
     started: (node) => (started = node),
@@ -132,6 +115,49 @@ export function createAgent(
         retry.run(signal),
         startNode(parts, startHooks, signal),
       ])),
+  };
+}
+
+interface CompanionParts {
+  readonly config: AgentConfig;
+  readonly changes: NodeChanges;
+  readonly ovs: SwitchConnections;
+  readonly stack: NodeStack;
+  readonly nodeState: NodeState;
+  readonly readiness: Readiness;
+  readonly warnings: Map<string, readonly string[]>;
+  readonly sources: KubeSources;
+  readonly peers: ReturnType<typeof peersFromNodes>;
+  readonly checks: { readonly healthChecks: Looks; readonly cni: CniFiles; readonly dataPath: DatapathProbe };
+  readonly postNodeEvent: ReturnType<typeof nodeEventPoster>;
+  readonly log: Log;
+}
+
+/** Periodic checks and watches that run alongside a started node. */
+function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['companions'] {
+  const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log } = parts;
+  const { healthChecks, cni, dataPath } = checks;
+  const held = () => nodeState.reconcilers.host.actual();
+  const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
+  return ({ live, ipam, gonePods, standing, hostPorts }) => {
+    const { openflow, database } = ovs;
+    const { datapath: datapathChanged, foreignFirewall } = changes;
+    const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
+    const plane = { database, openflow, datapathChanged };
+    tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
+    hostPorts.report((sentences) => (sentences.length > 0 ? warnings.set('host ports', sentences) : warnings.delete('host ports')));
+    return [
+      watchForeignFirewall(firewall, { live, log, signal }),
+      standing.run(signal),
+      watchContestedSettings({ nodeState, warnings, log }, signal),
+      healthChecks.follow(leaseLook(gonePods), signal),
+      healthChecks.follow(routingLook(ways, config.hostGateway), signal),
+      dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
+      healthChecks.follow(associationCheck(openflow), signal),
+      healthChecks.follow(cni.look, signal),
+      healthChecks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
+      keepTunnelNeighbours({ config, socket: stack.links.socket, peers, live, log }, signal),
+    ];
   };
 }
 
