@@ -20,7 +20,14 @@ const products = [
     name: 'bundles',
     what: 'the bundles of agent, seinectl, lab and demo',
     command: ['node', 'build/bundle.mjs'],
-    inputs: ['build/bundle.mjs', 'build/esbuild/lazy-builtins.mjs', 'build/esbuild/lazy-koffi.mjs', 'build/esbuild/stub-unused.mjs', 'src', 'lab'],
+    inputs: [
+      'build/bundle.mjs',
+      'build/esbuild/lazy-builtins.mjs',
+      'build/esbuild/lazy-koffi.mjs',
+      'build/esbuild/stub-unused.mjs',
+      'src',
+      'lab',
+    ],
     makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seine-demo.mjs'],
   },
   {

@@ -1,6 +1,6 @@
 import { SeineError } from '../base/errors/seine-error.ts';
 import type { Log } from '../base/log/log.ts';
-import { setTunnelNeighbours } from '../dataplane/reconcile/tunnel-neighbour-cache.ts';
+import { setTunnelNeighbours } from '../dataplane/targets/switch/tunnel-neighbour-cache.ts';
 import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import { getLink } from '../netlink/links.ts';

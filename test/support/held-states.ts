@@ -124,7 +124,7 @@ export const heldStates = {
     repaired: 'set back; foreign ones with our protocol number are removed',
     said: part('host'),
     alerts: repairable,
-    tests: ['e2e/harm-host'],
+    tests: ['e2e/drift-host'],
   },
   routing: {
     state: 'Policy rules and routes of other programs that lead packets for pods or Services elsewhere',

@@ -1,7 +1,7 @@
-import { withDaemonControl } from '../targets/switch/daemon-control.ts';
+import { withDaemonControl } from './daemon-control.ts';
 
 /** The Ethernet address of a neighbour on a bridge of the userspace data path. */
-export interface TunnelNeighbour {
+interface TunnelNeighbour {
   readonly bridge: string;
   /** Canonical text. */
   readonly address: string;
