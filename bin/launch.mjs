@@ -45,7 +45,9 @@ export function agentEnvironment() {
 
 function programFile(bundle, source) {
   if (!existsSync(source)) return bundle;
-  return existsSync(bundle) && statSync(bundle).mtimeMs >= Math.max(...['src', 'lab'].map((folder) => newestSource(join(root, folder)))) ? bundle : source;
+  return existsSync(bundle) && statSync(bundle).mtimeMs >= Math.max(...['src', 'lab'].map((folder) => newestSource(join(root, folder))))
+    ? bundle
+    : source;
 }
 
 /** Time of the last change to any source, in milliseconds. */

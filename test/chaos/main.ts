@@ -7,7 +7,7 @@ import { buildControlPlane, withVersion } from './control-plane.ts';
 import { shippedAgent } from './lab.ts';
 import { makeMutant } from './mutants.ts';
 import { type PodInterfaces, podInterfaceKinds } from './pod-interfaces.ts';
-import { NotStarted, type RunOptions, type StepReport, Chaos } from './run.ts';
+import { Chaos, NotStarted, type RunOptions, type StepReport } from './run.ts';
 import { shrink } from './shrink.ts';
 import { addPiece, begin, sumOf } from './tally-file.ts';
 
