@@ -18,7 +18,7 @@ export const usage = `Usage: npm run render -- [options]
   --cni-conf FOLDER    where it looks for their configuration (default ${defaultOptions.cniConfFolder})
   --datapath TYPE      system (default) or netdev
   --size NAME          small (default): agents are replaced one after the other; large: 1 % of the nodes at a time, and more memory is asked for
-  --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/policy.md)
+  --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/network-policy.md)
   --set KEY=VALUE      a setting of the agent (docs/configuration.md), e.g. --set proxy.proxyAll=true; may be given several times
   --pod-monitor        a PodMonitor for Prometheus' operator, and an identity that may get the metrics; wants --set metricsTLSAddress=ADDRESS:PORT
   --uninstall          what takes it off the nodes again (docs/uninstall.md)

@@ -20,7 +20,7 @@ function nodeManifest(name: string, podCIDR: string) {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } };
 }
 
-/** Who is let in and out, with real packets, as the text of the API has it and docs/policy.md says. */
+/** Who is let in and out, with real packets, as the text of the API has it and docs/network-policy.md says. */
 describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   let lab: ConvergeLab;
   let db: PodStatusLine;

@@ -26,7 +26,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/upgrade.md': { Pools: 'pages' },
   'docs/uninstall.md': { Uninstalling: 'install' },
   'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
-  'docs/policy.md': { 'How to see it': 'pages', 'Break-glass': 'pages', 'What was denied': 'pages' },
+  'docs/network-policy.md': { 'How to see it': 'pages', 'Break-glass': 'pages', 'What was denied': 'pages' },
   'docs/troubleshooting.md': {
     Troubleshooting: 'pages',
     'No container of the agent runs': 'pages',
