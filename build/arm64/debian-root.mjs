@@ -64,7 +64,7 @@ dpkg-deb -x *.deb /opt/kernel && rm *.deb && depmod -b /opt/kernel "$(ls /opt/ke
 async function copyProject(npmPackages) {
   mkdirSync(project, { recursive: true });
   const copy = `set -e
-for name in bin build docs src test dist node_modules; do [ "$name" = dist ] && find "$2/dist" -mindepth 1 -maxdepth 1 ! -name bin -exec rm -r {} + || rm -rf "$2/$name"; done
+for name in bin build docs lab src test dist node_modules; do [ "$name" = dist ] && find "$2/dist" -mindepth 1 -maxdepth 1 ! -name bin -exec rm -r {} + || rm -rf "$2/$name"; done
 cd "$1"
 git ls-files -z --cached --others --exclude-standard --deduplicate >"$5"
 xargs -0r ls -d <"$5" 2>/dev/null | tar -c -T - | tar -x -C "$2"

@@ -26,6 +26,7 @@ RUN npm ci --ignore-scripts --include=optional
 COPY tsconfig.json LICENSE ./
 COPY build build
 COPY src src
+COPY lab lab
 RUN node build/bundle.mjs && node build/build-shim.mjs && node build/images/collect.mjs /out \
  && dpkg-query -W -f 'pkg:deb/debian/${Package}@${Version}?arch=${Architecture}\n' > /out/usr/share/seine/built-with
 

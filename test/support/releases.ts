@@ -8,8 +8,8 @@ import { z } from 'zod';
 const execute = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 const fixtures = join(root, 'test', 'fixtures', 'releases');
-/** What a build takes, of which each release has what it had. */
-const parts = ['package.json', '.npmrc', 'tsconfig.json', 'build', 'src'];
+/** Inputs of a build. Releases before 0.23.0 have the lab in `src`. */
+const parts = ['package.json', '.npmrc', 'tsconfig.json', 'build', 'src', 'lab'];
 
 const releaseSchema = z.strictObject({
   version: z.string().regex(/^\d+\.\d+\.\d+$/),
@@ -89,7 +89,8 @@ async function build(release: Release, folder: string): Promise<void> {
 async function unpack(release: Release, folder: string, paths: readonly string[]): Promise<void> {
   await ensureCommit(release);
   const archive = join(folder, 'archive.tar');
-  await git('archive', `--output=${archive}`, release.commit, ...paths);
+  const { stdout } = await git('ls-tree', '--name-only', release.commit, ...paths);
+  await git('archive', `--output=${archive}`, release.commit, ...(paths.length > 0 ? stdout.trim().split('\n') : []));
   await execute('tar', ['-xf', archive, '-C', folder]);
   rmSync(archive);
   writeFileSync(join(folder, 'package-lock.json'), lockFileOf(release));
@@ -110,6 +111,6 @@ async function ensureCommit({ version, commit }: Release): Promise<void> {
 const asBoolean = [() => true, () => false] as const;
 
 /** The clone may belong to another user than root. */
-async function git(...args: readonly string[]): Promise<void> {
-  await execute('git', ['-c', `safe.directory=${root}`, '-C', root, ...args]);
+async function git(...args: readonly string[]): Promise<{ readonly stdout: string }> {
+  return await execute('git', ['-c', `safe.directory=${root}`, '-C', root, ...args]);
 }
