@@ -46,7 +46,7 @@ export class EntryFlows {
     return this.#applied.keys();
   }
 
-  /** By owner of the attachment's flows. */
+  /** Standings by owner of the attachment's flows. */
   standings(): ReadonlyMap<Owner, SubjectStanding> {
     return this.#applied;
   }
@@ -69,14 +69,14 @@ export class EntryFlows {
     for (const key of pods) this.#due.add(key);
   }
 
-  /** Whether every attachment has the entry flows of its standing, and the bridge has acknowledged them. */
+  /** Reports whether every attachment has the entry flows of its standing, and the bridge has acknowledged them. */
   areInstalled(): boolean {
     const { bridge } = this.#options.nodeState.reconcilers;
     if (this.#due.size > 0 || this.#undecided.size > 0 || bridge.failures().length > 0) return false;
     return [...this.#applied.keys()].every((owner) => bridge.isHeld(owner));
   }
 
-  /** Until `started`, `applyDue` leaves the attachment alone. */
+  /** Makes `applyDue` skip the attachment until `started`. */
   starting(owner: Owner): void {
     this.#starting.add(owner);
   }
@@ -97,13 +97,13 @@ export class EntryFlows {
     if (standing) this.#options.openings.limit(subject, standing);
   }
 
-  /** An attachment of an earlier agent. @param standing applied at once; undefined to keep its flows until more is known */
+  /** Adopts an attachment of a previous agent. @param standing applied at once; undefined to keep its flows until more is known */
   adopt(subject: LocalSubject, standing: SubjectStanding | undefined, isDecided: boolean): void {
     if (!isDecided) this.#undecided.add(subject.owner);
     if (standing) this.#apply(subject, standing);
   }
 
-  /** @returns the revisions without its flows */
+  /** Removes the flows of an attachment. @returns the revisions without its flows */
   remove(owner: Owner): Revisions {
     this.#applied.delete(owner);
     this.#undecided.delete(owner);

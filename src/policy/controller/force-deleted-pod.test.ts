@@ -14,7 +14,7 @@ const successor: LocalSubject = {
   pod: { namespace: 'shop', name: 'web', uid: 'next' },
 };
 let scene: EnforcementScene;
-/** UID of the pod `shop/web` that the API server has. */
+/** UID of the pod `shop/web` in the API server. */
 let uid: string;
 let enforcement: PolicyController;
 

@@ -3,11 +3,11 @@ import { EnforcementScene, policy, web } from '../../../test/support/enforcement
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { policyPods } from '../../kubernetes/resources/policy-pod.ts';
 
-/** An API server stores no larger object (etcd's `--max-request-bytes`). */
+/** Maximum size of an object in the API server (etcd's `--max-request-bytes`). */
 const storedBytes = 1_500_000;
-/** Flows of one node for the largest policy: its rules in both directions. */
+/** Maximum number of flows of one node for the largest policy: its rules in both directions. */
 const flowsMost = 12_000;
-/** Changes of the desired state between two turns. */
+/** Maximum number of changes of the desired state between two turns. */
 const wantedAtOnceMost = 40;
 const never = new AbortController().signal;
 const list = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index));
@@ -18,7 +18,7 @@ const port = (at: number) => ({ protocol: 'TCP', port: at * 2 + 1 });
 const labelOf = (at: number) => `example.com/label-${at}`;
 const requirement = (at: number) => ({ key: labelOf(at), operator: 'NotIn', values: ['x'] });
 
-/** The repeating fields of a NetworkPolicy that this agent reads, each with `count` elements, below the first rule if they are of a rule. */
+/** Repeating fields of a NetworkPolicy that the agent reads, each with `count` elements, in the first rule if they belong to a rule. */
 const fields: Readonly<Record<string, { readonly at: 'spec' | 'rule' | 'peer' | 'egress'; readonly make: (count: number) => object }>> = {
   ingress: { at: 'spec', make: (count) => ({ ingress: list(count, (at) => ({ from: [block(at)], ports: [port(at)] })) }) },
   egress: { at: 'egress', make: (count) => ({ egress: list(count, (at) => ({ to: [block(at)], ports: [port(at)] })) }) },
@@ -49,7 +49,7 @@ function half(name: string): object {
   return make(Math.min(32_767, Math.floor(storedBytes / 2 / each)));
 }
 
-/** One policy with both fields, each half of the object. */
+/** Policy with both fields, each half of the object. */
 function policyWith(...names: readonly string[]): object {
   const of = (at: string): readonly object[] => names.filter((name) => fields[name]?.at === at).map(half);
   const peers = of('peer');
@@ -67,7 +67,7 @@ function policyWith(...names: readonly string[]): object {
 const names = Object.keys(fields);
 const pairs = names.flatMap((first, at) => names.slice(at + 1).map((second) => [first, second] as const));
 
-/** Turns that end after each step, and how many entries are wanted in the longest of them. */
+/** Turns that end after each step, and the largest number of changed entries in one of them. */
 function counted(scene: EnforcementScene) {
   const turns = new LoopTurns(0);
   const next = turns.next.bind(turns);
@@ -102,7 +102,7 @@ describe('the largest objects that an API server stores', () => {
     await enforcement.settled();
     note();
     expectBounded(scene, work);
-    // Nothing of it remains.
+    // Nothing of the policy is left.
     const [large] = [...scene.policies.entries()].map(([, each]) => each);
     if (large) scene.remove(large);
     await enforcement.settled();

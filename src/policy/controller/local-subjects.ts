@@ -3,24 +3,24 @@ import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
 
-/** One attachment of this node, as policy has to know it. */
+/** Attachment of this node, as policy sees it. */
 export interface LocalSubject {
-  /** Of its flows in the entry tables. */
+  /** Owner of its flows in the entry tables. */
   readonly owner: Owner;
   readonly ofPort: number;
   readonly addresses: readonly Ip[];
-  /** Absent for what is no pod of the cluster, which no policy concerns. */
+  /** Pod of the attachment; absent if it is not a pod of the cluster. No policy applies to such an attachment. */
   readonly pod?: PodIdentity;
 }
 
-/** What the API server says of a pod of this node. */
+/** Data of a pod of this node in the API server. */
 export type LocalPodFacts = Pick<PolicyPod, 'labels' | 'ports' | 'createdAt'>;
 
-/** The attachments of this node by owner, and by the pod that they belong to. */
+/** Attachments of this node by owner and by pod. */
 export class LocalSubjects {
   readonly #byOwner = new Map<Owner, LocalSubject>();
   readonly #byPod = new Map<string, Set<LocalSubject>>();
-  /** UID of the pod that has the name now, of names with more than one attachment or with a known pod. */
+  /** UID of the pod that has the name now, for names with more than one attachment or with a known pod. */
   readonly #currentUid = new Map<string, string>();
 
   add(subject: LocalSubject): void {
@@ -47,10 +47,10 @@ export class LocalSubjects {
   }
 
   /**
-   * Notes which of the attachments under a name belong to the pod that has the name now: the newest one that `factsOf` knows. A pod that was
+   * Determines which attachments under a name belong to the pod that has the name now: the newest one that `factsOf` knows. A pod that was
    * deleted by force and created again has the name of its predecessor, whose sandbox may outlive the pod; their UIDs differ.
    *
-   * @returns the facts about that pod; undefined if nothing is known of any of them
+   * @returns the facts about that pod; undefined if none of them is known
    */
   identify(key: string, factsOf: (pod: PodIdentity) => LocalPodFacts | undefined): LocalPodFacts | undefined {
     for (const { pod } of [...this.ofPod(key)].reverse()) {
@@ -63,24 +63,24 @@ export class LocalSubjects {
     return undefined;
   }
 
-  /** Whether the pod that has the name now is attached here, and something is known of it. @param pod `namespace/name` */
+  /** Reports whether the pod that has the name now is known and attached here. @param pod `namespace/name` */
   hasCurrent(pod: string): boolean {
     return this.#currentUid.has(pod);
   }
 
-  /** Whether the attachment belongs to the pod that has its name now. False where nothing is known of that pod. */
+  /** Reports whether the attachment belongs to the pod that has its name now; false if that pod is not known. */
   isCurrent(subject: Pick<LocalSubject, 'pod'>): boolean {
     const key = podKeyOf(subject);
     return key !== undefined && subject.pod !== undefined && this.#currentUid.get(key) === subject.pod.uid;
   }
 
-  /** Attachments of the pod that has the name now; all under the name where nothing is known of that pod. @param pod `namespace/name` */
+  /** Attachments of the pod that has the name now; all attachments under the name if that pod is not known. @param pod `namespace/name` */
   currentOf(pod: string): readonly LocalSubject[] {
     const all = [...this.ofPod(pod)];
     return this.hasCurrent(pod) ? all.filter((subject) => this.isCurrent(subject)) : all;
   }
 
-  /** All attachments of pods but those of predecessors, whose name another pod has now. */
+  /** All attachments of pods, except those of predecessors whose name another pod has now. */
   withoutPredecessors(): readonly LocalSubject[] {
     return [...this.pods()].flatMap((pod) => this.currentOf(pod));
   }
@@ -89,7 +89,7 @@ export class LocalSubjects {
     return this.#byPod.has(pod);
   }
 
-  /** @param pod `namespace/name` */
+  /** Attachments under a name. @param pod `namespace/name` */
   ofPod(pod: string): Iterable<LocalSubject> {
     return this.#byPod.get(pod) ?? [];
   }
@@ -102,15 +102,15 @@ export class LocalSubjects {
     return this.#byOwner.values();
   }
 
-  /** `namespace/name` of the pod that has this OpenFlow port; undefined if none has. */
+  /** Returns `namespace/name` of the pod with this OpenFlow port; undefined if no pod has it. */
   podAt(ofPort: number): string | undefined {
     for (const subject of this.all()) if (subject.ofPort === ofPort) return podKeyOf(subject);
     return undefined;
   }
 
   /**
-   * A pod as the engine has to know it: with what the journal says of its addresses. What the API server says of them comes later, and
-   * may be of a sandbox that is gone, whose address another pod has by now.
+   * Describes a pod to the engine, with its addresses from the journal. The API server reports addresses later, and they may belong to a
+   * deleted sandbox whose address another pod has got since.
    */
   policyPod(key: string, nodeName: string, { labels, ports, createdAt }: LocalPodFacts): PolicyPod {
     const [namespace = '', name = ''] = key.split('/');
@@ -119,7 +119,7 @@ export class LocalSubjects {
   }
 }
 
-/** `namespace/name`; undefined for what is no pod of the cluster. */
+/** Returns `namespace/name` of an attachment's pod; undefined if it is not a pod of the cluster. */
 export function podKeyOf({ pod }: Pick<LocalSubject, 'pod'>): string | undefined {
   return pod && `${pod.namespace}/${pod.name}`;
 }

@@ -22,7 +22,7 @@ describe('numbers', () => {
     expect(asked).toEqual([]);
     leftovers = false;
     expect(numbers.look()).toBe(true);
-    leftovers = true; // of no matter any more: what this agent wants and removes goes by revisions
+    leftovers = true; // no longer relevant: for the rows of this agent, revisions show what is removed
     expect(numbers.look()).toBe(false);
     expect(asked).toEqual(['leftovers gone', 'acknowledged 5', 'acknowledged 5']);
   });

@@ -10,28 +10,31 @@ interface NumberReturnsOptions {
   readonly now: () => number;
 }
 
-/** Says which revisions the bridge has reached with their removals: what is not on it any more can be lent again. */
+/** Reports to the number pools which revisions the bridge has reached with their removals, so that numbers become free. */
 export class NumberReturns {
   readonly #options: NumberReturnsOptions;
   #areRemovalsAllowed = false;
-  /** Whether the bridge was seen without anything of an earlier agent that nobody wants. */
+  /** True once the bridge was seen without obsolete rows of a previous agent. */
   #isSwept = false;
 
   constructor(options: NumberReturnsOptions) {
     this.#options = options;
   }
 
-  /** Before this a revision may be reached with what it does not want still on the bridge. */
+  /** Notes that removals are allowed. Before that, the bridge may reach a revision and still have rows that it does not contain. */
   removalsAllowed(): void {
     this.#areRemovalsAllowed = true;
   }
 
-  /** Whether the bridge is rid of what nobody wants, and stays so. */
+  /** Reports whether the bridge has no obsolete rows of a previous agent; this stays true. */
   get isSwept(): boolean {
     return this.#isSwept;
   }
 
-  /** @returns whether a round has something to do: what went without a number may get one now, or what was kept of an earlier agent can go */
+  /**
+   * Checks which numbers became free. @returns true if a round has work to do: rows without a number may get one, or rows kept of a
+   * previous agent can be removed
+   */
   look(): boolean {
     const { flows, nodeState, now } = this.#options;
     const isFirst = !this.#isSwept;

@@ -6,22 +6,22 @@ import type { Node } from '../../kubernetes/resources/node.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { PolicyEngine } from '../engine/policy-engine.ts';
 
-/** What policy is computed from, each a copy of what the API server has. */
+/** Sources of policy: copies of objects in the API server. */
 export interface PolicySources {
   readonly namespaces: Replica<Namespace>;
   readonly nodes: Replica<Node>;
   readonly policies: Replica<NetworkPolicy>;
-  /** Of the whole cluster. */
+  /** Pods of the whole cluster. */
   readonly pods: Replica<PolicyPod>;
 }
 
-/** Networks of nodes' pods, as far as the nodes may have them. */
+/** Pod networks that nodes may have. */
 export interface NodeNetworks {
-  /** Undefined: of this node, whose Node object is right. */
+  /** Returns the networks of a node; undefined for this node, whose Node object is right. */
   of(name: string): readonly string[] | undefined;
-  /** Compares Nodes that changed. @returns nodes of which `of` may have another answer */
+  /** Compares changed Nodes. @returns names of nodes for which the result of `of` may have changed */
   settle(turns: LoopTurns): Promise<Iterable<string>>;
-  /** Calls back with such nodes where no Node has changed. @returns a function that ends it */
+  /** Calls `listener` with names of such nodes if no Node object has changed. @returns a function that ends the subscription */
   subscribe(listener: (names: Iterable<string>) => void): () => void;
 }
 
@@ -29,17 +29,20 @@ interface ObjectFeedOptions {
   readonly engine: PolicyEngine;
   readonly sources: PolicySources;
   readonly nodeNetworks: NodeNetworks;
-  /** Pods of this node are put by who attaches them, and knows them sooner. @param key `namespace/name` */
+  /**
+   * Reports whether a pod is attached here. Such pods are put into the engine by the attaching code, which knows them sooner. @param key
+   * `namespace/name`
+   */
   readonly isLocal: (key: string, pod: PolicyPod) => boolean;
   readonly turns: LoopTurns;
-  /** Something has to be worked off. */
+  /** Called when there is work to do. */
   readonly changed: () => void;
 }
 
 type ObjectKind = keyof PolicySources;
 const kinds: readonly ObjectKind[] = ['namespaces', 'nodes', 'policies', 'pods'];
 
-/** Puts into the engine what the API server has: names are noted as they change, and read when it is their turn. */
+/** Puts objects of the API server into the engine: notes names as they change, and reads the objects later, in turns. */
 export class ObjectFeed {
   readonly #options: ObjectFeedOptions;
   readonly #dirty: Readonly<Record<ObjectKind, Set<string>>> = {
@@ -48,14 +51,14 @@ export class ObjectFeed {
     policies: new Set(),
     pods: new Set(),
   };
-  /** Put as of the cluster's list. */
+  /** Pods that were put from the cluster's list. */
   readonly #pods = new Set<string>();
 
   constructor(options: ObjectFeedOptions) {
     this.#options = options;
   }
 
-  /** Takes what is there, and follows it. @returns a function that ends it */
+  /** Takes the current objects and follows their changes. @returns a function that ends it */
   follow(): () => void {
     const { sources, nodeNetworks, changed } = this.#options;
     const noteOf =
@@ -79,21 +82,21 @@ export class ObjectFeed {
   }
 
   /**
-   * A pod is put by who attaches it from now on. It may have come from another node under its name, and the cluster's list tells later, or
-   * never, that it is not there any more: that takes nothing away here.
+   * Leaves a pod to the attaching code. The name may have belonged to a pod of another node whose removal the cluster's list reports later,
+   * or never; that removal must not remove the pod here.
    */
   leaveTo(pod: string): void {
     this.#pods.delete(pod);
   }
 
-  /** A pod of this node is here no longer: whether the cluster's list counts for it is another question now. */
+  /** Processes a pod of the cluster's list again after its attachment here has ended. */
   lookAgain(pod: string): void {
     this.#pods.delete(pod);
     this.#dirty.pods.add(pod);
     this.#options.changed();
   }
 
-  /** Puts all that waits, in turns. */
+  /** Puts all waiting objects into the engine, in turns. */
   async work(): Promise<void> {
     const { turns, nodeNetworks } = this.#options;
     for (const name of await nodeNetworks.settle(turns)) this.#dirty.nodes.add(name);
@@ -104,7 +107,10 @@ export class ObjectFeed {
       }
   }
 
-  /** Puts policies of a pod's namespace at once: a pod that starts must not be free of a policy that is known. @param pod `namespace/name` */
+  /**
+   * Puts the policies of a pod's namespace into the engine at once: a starting pod must not bypass a known policy. @param pod
+   * `namespace/name`
+   */
   workOnRules(pod: string): void {
     const namespace = pod.slice(0, pod.indexOf('/') + 1);
     for (const key of this.#dirty.policies) if (key.startsWith(namespace)) this.#put('policies', key);
@@ -149,7 +155,7 @@ export class ObjectFeed {
   }
 }
 
-/** All that a rule's block may mean the node by. */
+/** Returns all addresses by which a block may include the node. */
 export function addressesOf({ internalIps, externalIps = [] }: Pick<Node, 'internalIps' | 'externalIps'>): readonly string[] {
   return [...internalIps, ...externalIps];
 }

@@ -8,23 +8,23 @@ import { type LocalSubject, type LocalSubjects, podKeyOf } from './local-subject
 import type { Suspension } from './suspension-records.ts';
 import type { Suspensions } from './suspensions.ts';
 
-/** What is done with a pod of which it is not known whether a policy concerns it. */
+/** Handling of a pod of which it is not known whether a policy applies to it. */
 export type WhenUnknown = 'closed' | 'refuse' | 'open';
 
-/** What holds for an attachment. */
+/** Effect of policies on an attachment. */
 export type SubjectStanding =
   | { readonly is: 'free' }
   | { readonly is: 'suspended'; readonly why: string }
   | { readonly is: 'policed'; readonly classes: Exclude<PodClasses, string> }
   | { readonly is: 'closed'; readonly why: string };
 
-/** What policies do to a pod of this node. */
+/** Effect of policies on a pod of this node. */
 export interface PodStanding {
-  /** `undecided`: adopted, and not known well enough since; it keeps what the bridge has of it. */
+  /** Standing of the pod. `undecided`: adopted and not known well enough since; it keeps the flows that the bridge has for it. */
   readonly is: SubjectStanding['is'] | 'undecided';
-  /** Of a closed one, and of one whose policies are suspended. */
+  /** Reason, for a pod that is blocked or whose policies are suspended. */
   readonly why?: string;
-  /** Policies that isolate it, `namespace/name`. */
+  /** Policies that isolate the pod, `namespace/name`. */
   readonly ingress: readonly string[];
   readonly egress: readonly string[];
 }
@@ -35,13 +35,13 @@ interface StandingsOptions {
   readonly suspensions: Pick<Suspensions, 'of'>;
   readonly whenUnknown: WhenUnknown;
   readonly subjects: Pick<LocalSubjects, 'isCurrent'>;
-  /** As of now. */
+  /** Returns the current mode. */
   readonly mode: () => PolicyMode;
-  /** Whether policies and namespaces are known, and all that was known at the start has been looked at. */
+  /** Reports whether policies and namespaces are known, and all that was known at the start has been processed. */
   readonly rulesKnown: () => boolean;
 }
 
-/** Says what holds for an attachment, as of what is known now. */
+/** Determines the standing of an attachment from what is known now. */
 export class Standings {
   readonly #options: StandingsOptions;
 
@@ -63,7 +63,7 @@ export class Standings {
     return classes === 'free' ? { is: 'free' } : { is: 'policed', classes };
   }
 
-  /** What is missing to know whether a policy concerns a pod, in words; undefined if nothing is. */
+  /** Returns a description of what must be known to decide whether a policy applies to a pod; undefined if nothing is missing. */
   lackOf(subject: LocalSubject): string | undefined {
     const { pod } = subject;
     if (pod === undefined) return undefined;
@@ -75,7 +75,7 @@ export class Standings {
   }
 }
 
-/** Of each pod that has an attachment, by `namespace/name`; one that is closed anywhere is closed. */
+/** Returns the standing of each pod with an attachment, by `namespace/name`. A pod is closed if any of its attachments is. */
 export function podStandings(
   attachments: Iterable<LocalSubject>,
   standings: ReadonlyMap<Owner, SubjectStanding>,
@@ -101,7 +101,7 @@ function whyOf({ untilMs, reason }: Suspension): string {
   return `until ${new Date(untilMs).toISOString()}: ${reason}`;
 }
 
-/** From what its flows in the entry tables are compiled. */
+/** Returns the intent from which its flows in the entry tables are compiled. */
 export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding, openings?: number): SubjectIntent {
   const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
   return { ofPort, addresses, ...classes, ...('egress' in classes && openings !== undefined ? { openings } : {}) };
@@ -109,12 +109,12 @@ export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectS
 
 const closed = { ingress: 'closed', egress: 'closed' } as const;
 
-/** Of classes that have a number, one for each direction. */
+/** Returns the names of classes that have a number, one for each direction. */
 export function classNames(classes: PodClasses): readonly string[] {
   return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
 }
 
-/** Whether both lead to the same rows. */
+/** Reports whether the entry flows of both resubmit to the same rows. */
 export function isSameStanding(a: SubjectStanding, b: SubjectStanding): boolean {
   if (a.is !== 'policed' || b.is !== 'policed') return a.is === b.is;
   return classNames(a.classes).join() === classNames(b.classes).join();

@@ -1,9 +1,9 @@
 import type { PolicyEngine } from '../engine/policy-engine.ts';
 
-/** Pods of this node of which the API server says nothing yet: what holds for one follows from whether its namespace has policies. */
+/** Pods of this node that the API server has not reported yet. Their standing depends on whether their namespace has policies. */
 export class PodsAwaitingApi {
   readonly #engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
-  /** Whether their namespaces had policies at the last look. */
+  /** Namespaces at the last check, and whether they had policies. */
   #policed: ReadonlyMap<string, boolean> = new Map();
 
   constructor(engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>) {
@@ -11,8 +11,10 @@ export class PodsAwaitingApi {
   }
 
   /**
-   * @param pods all of this node, `namespace/name`
-   * @returns those whose namespace got its first policy, or lost its last, since this was asked before; and those of namespaces that were not asked about then
+   * Checks the namespaces.
+   *
+   * @param pods all pods of this node, `namespace/name`
+   * @returns pods whose namespace got its first policy or lost its last one since the last call, or was not checked then
    */
   look(pods: Iterable<string>): readonly string[] {
     const policed = new Map<string, boolean>();

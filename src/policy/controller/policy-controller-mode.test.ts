@@ -34,14 +34,14 @@ interface Known {
   readonly whenUnknown?: WhenUnknown;
   readonly mode?: PolicyMode;
   readonly bridgeBefore?: BridgeBefore;
-  /** Pods whose policies are. */
+  /** Pods whose policies are suspended. */
   readonly suspended?: readonly string[];
   readonly endedAway?: boolean;
 }
 
 const suspension = { what: 'pod', name: 'shop/a', reason: 'a test', sinceMs: 0, untilMs: 60_000, bootEndMs: 0, bootId: '' } as const;
 
-/** A node whose switch acknowledges everything at once; `shop` has a policy that denies all. */
+/** Node whose OVS acknowledges everything at once; `shop` has a policy that denies all traffic. */
 function scene(known: Known) {
   const now = { rules: true, pod: true, mode: 'enforce' as PolicyMode, ...known };
   const policies = new ReplicaStore<NetworkPolicy>();

@@ -57,7 +57,7 @@ describe('a pod', () => {
     };
     const rest = async (enforcement: PolicyController): Promise<void> => {
       enforcement.removalsAllowed();
-      // As of the next look at numbers.
+      // Numbers are checked again.
       await expect.poll(() => bridge.isLookedAt).toBe(true);
       bridge.told.length = 0;
     };

@@ -28,18 +28,18 @@ const RETURNS_EVERY_MS = 1_000;
 /** Delay of the work that a starting pod causes for other pods, after its answer (ms). */
 const AFTER_START_MS = 5;
 
-/** What the bridge held when the agent began: flows of an agent with policy, of one without it, or of none. */
+/** Content of the bridge when the agent started: flows of an agent with policy, of one without it, or none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
 
 interface PolicyControllerOptions {
   readonly nodeName: string;
   readonly sources: PolicySources;
   readonly nodeNetworks: NodeNetworks;
-  /** Whether policies and namespaces are known: in step with the API server, or as an earlier agent has stored them. */
+  /** Reports whether policies and namespaces are known: synced with the API server, or stored by a previous agent. */
   readonly rulesKnown: () => boolean;
-  /** Whether all pods and nodes of the cluster are known as of now. */
+  /** Reports whether all pods and nodes of the cluster are known. */
   readonly areAddressesKnown: () => boolean;
-  /** What the API server says of a pod of this node; undefined if that is not known. */
+  /** Returns the API server's data of a pod of this node; undefined if not known. */
   readonly factsOf: (pod: PodIdentity) => LocalPodFacts | undefined;
   readonly flows: PolicyFlows;
   readonly nodeState: PolicyRuleInstallerOptions['nodeState'] &
@@ -48,16 +48,16 @@ interface PolicyControllerOptions {
     };
   readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
-  /** New connections a second that one pod whose egress is policed may open to Services. */
+  /** Maximum rate of new connections to Services for one pod whose egress is policed (per second). */
   readonly serviceOpenings: number;
-  /** As of now. */
+  /** Returns the current mode. */
   readonly mode: () => PolicyMode;
   readonly bridgeBefore: BridgeBefore;
-  /** For metrics. */
+  /** Measurement for metrics. */
   readonly programming?: PolicyProgramming;
   readonly turns: LoopTurns;
   readonly log: Log;
-  /** The agent's. */
+  /** Aborts when the agent ends. */
   readonly signal: AbortSignal;
 }
 
@@ -77,7 +77,7 @@ export class PolicyController {
   readonly #standings: Standings;
   readonly #subjects = new LocalSubjects();
   readonly #awaitingApi: PodsAwaitingApi;
-  /** Whether everything that was known at the start has become desired state. */
+  /** True once everything that was known at the start has become desired state. */
   #isFed = false;
   #begins: NodeJS.Immediate | undefined;
   #work: Promise<void> | undefined;
@@ -115,7 +115,7 @@ export class PolicyController {
     });
   }
 
-  /** As of the last round; a view. */
+  /** Matrix of the last round; a view. */
   get matrix(): PolicyMatrix {
     return this.#engine.matrix;
   }
@@ -136,12 +136,12 @@ export class PolicyController {
     return this.#options.flows.decided(this.#engine.matrix);
   }
 
-  /** By owner of the attachment's flows. */
+  /** Standings by owner of the attachment's flows. */
   standings(): ReadonlyMap<Owner, SubjectStanding> {
     return this.#entryFlows.standings();
   }
 
-  /** Every pod of the cluster that has an attachment here, by `namespace/name`. */
+  /** All pods of the cluster with an attachment here, by `namespace/name`. */
   pods(): ReturnType<typeof podStandings> {
     return podStandings(this.#subjects.withoutPredecessors(), this.#entryFlows.standings(), this.#engine.matrix);
   }
@@ -156,7 +156,7 @@ export class PolicyController {
     return ownersOf(this.#subjects.all());
   }
 
-  /** `namespace/name` of the pod of the cluster that has this OpenFlow port; undefined if none has. */
+  /** Returns `namespace/name` of the pod with this OpenFlow port; undefined if no pod has it. */
   podAt(ofPort: number): string | undefined {
     return this.#subjects.podAt(ofPort);
   }
@@ -180,26 +180,29 @@ export class PolicyController {
     };
   }
 
-  /** The bridge is rid of entries without an owner from now on, flows of policy included: numbers without a user become available. */
+  /** Notes that entries without an owner, flows of policy included, are now removed from the bridge. Unused numbers become free. */
   removalsAllowed(): void {
     this.#returns.removalsAllowed();
     this.#options.programming?.begin();
   }
 
-  /** The API server's data on these pods of this node may have changed. @param pods `namespace/name` */
+  /** Notes that the API server's data of these pods of this node may have changed. @param pods `namespace/name` */
   podsChanged(pods: Iterable<string>): void {
     for (const key of pods) if (this.#subjects.has(key)) this.#putLocal(key);
     this.#schedule();
   }
 
-  /** The policy mode changed. With `off`, pods are free at once; else their policies apply as they do at the start. */
+  /** Applies a change of the policy mode. With `off`, pods are free at once; else their policies apply as they do at the start. */
   modeChanged(): void {
     if (this.#options.mode() === 'off') for (const subject of this.#subjects.all()) this.#entryFlows.update(subject);
     this.#entryFlows.markDue(this.#subjects.pods());
     this.#schedule();
   }
 
-  /** Suspensions changed. Pods that become free or blocked by it do so at once; for others their policies apply as they do at the start. */
+  /**
+   * Applies a change of suspensions. Pods that become free or blocked by it do so at once; for others their policies apply as they do at
+   * the start.
+   */
   suspensionsChanged(): void {
     for (const subject of this.#subjects.all()) {
       const [is, was] = [this.#standings.of(subject).is, this.#entryFlows.standings().get(subject.owner)?.is];
@@ -218,8 +221,7 @@ export class PolicyController {
   }
 
   /**
-   * Applies policies to an attachment that begins: its flows are desired state when this returns a promise, and acknowledged when that
-   * resolves.
+   * Applies policies to a new attachment: its flows are desired state when this returns a promise, and acknowledged when that resolves.
    *
    * @throws SeineError `UNAVAILABLE` if policies are enforced, too little is known of the pod, and `whenUnknown` is `refuse`; `CANCELLED`
    */
@@ -239,7 +241,7 @@ export class PolicyController {
     this.#entryFlows.limitOpenings(subject);
   }
 
-  /** An attachment of an earlier agent. Until more is known it keeps the flows that the bridge has for it. */
+  /** Adopts an attachment of a previous agent. Until more is known it keeps the flows that the bridge has for it. */
   adopt(subject: LocalSubject): void {
     const { suspensions } = this.#options;
     this.#subjects.add(subject);
@@ -252,7 +254,7 @@ export class PolicyController {
     this.#schedule();
   }
 
-  /** Undefined to keep the flows that the bridge has. */
+  /** Returns the standing to apply to an adopted attachment; undefined to keep the flows that the bridge has. */
   #adoptedStanding(subject: LocalSubject, isOpened: boolean): SubjectStanding | undefined {
     const { bridgeBefore, mode, rulesKnown } = this.#options;
     if (podKeyOf(subject) === undefined || bridgeBefore === 'without policy') return { is: 'free' };
@@ -261,7 +263,7 @@ export class PolicyController {
     return isApplied ? standing : undefined;
   }
 
-  /** @returns the revisions without its flows */
+  /** Removes an attachment. @returns the revisions without its flows */
   detach(owner: Owner): Revisions {
     const subject = this.#subjects.remove(owner);
     const key = subject && podKeyOf(subject);
@@ -276,7 +278,9 @@ export class PolicyController {
     return revisions;
   }
 
-  /** Puts a starting pod into the engine and makes its policies desired state: at once, if few steps suffice or other pods have its classes. */
+  /**
+   * Puts a starting pod into the engine and makes its policies desired state: at once, if few steps suffice or other pods have its classes.
+   */
   async #learn({ owner }: LocalSubject, key: string, signal: AbortSignal): Promise<void> {
     if (this.#isFed) this.#objects.workOnRules(key);
     const pod = this.#putLocal(key);
@@ -299,7 +303,7 @@ export class PolicyController {
     if (pod) this.#engine.putPod(pod);
     else {
       this.#engine.removePod(key);
-      // A pod of that name may run on another node by now, while the sandbox of its predecessor is still here.
+      // A pod of that name may run on another node by now, while the sandbox of its predecessor still exists here.
       this.#objects.lookAgain(key);
     }
     this.#entryFlows.markDue([key]);
@@ -311,7 +315,7 @@ export class PolicyController {
     return this.#objects.isBehind || (this.#options.rulesKnown() && isWorkLeft);
   }
 
-  /** Processes changes of one turn of the event loop together, and those that come meanwhile. */
+  /** Processes changes of one turn of the event loop together, and those that arrive meanwhile. */
   #schedule(): void {
     if (this.#begins !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
     this.#begins = setImmediate(() => this.#begin());

@@ -1,17 +1,20 @@
 interface PolicyProgrammingOptions {
   readonly bridge: {
-    /** As it is wanted. */
+    /** Revision of the desired state. */
     readonly revision: () => number;
-    /** Resolves once the switch has acknowledged a revision. */
+    /** Resolves once OVS has acknowledged a revision. */
     readonly realized: (revision: number) => Promise<unknown>;
   };
-  /** @param seconds from the first news of a round to the acknowledgement of all of it */
+  /** Records a duration. @param seconds from the first change of a round to the acknowledgement of all of it */
   readonly observe: (seconds: number) => void;
   /** Milliseconds, from any fixed moment; never goes back. */
   readonly now: () => number;
 }
 
-/** How long changes that policies look at take, from the news of them to the switch's acknowledgement. News that change no flow are not counted. */
+/**
+ * Measures the time from a change of policies, or of objects that they select, to the acknowledgement by OVS. Changes without an effect on
+ * flows are not counted.
+ */
 export class PolicyProgramming {
   readonly #options: PolicyProgrammingOptions;
   #first: { readonly atMs: number; readonly revision: number } | undefined;
@@ -21,7 +24,7 @@ export class PolicyProgramming {
     this.#options = options;
   }
 
-  /** What was known at the start is worked off: what comes now is news. */
+  /** Starts the measurement: what was known at the start is processed, and changes from now on count. */
   begin(): void {
     this.#isRunning = true;
     this.#first = undefined;
@@ -31,7 +34,7 @@ export class PolicyProgramming {
     if (this.#isRunning) this.#first ??= { atMs: this.#options.now(), revision: this.#options.bridge.revision() };
   }
 
-  /** All news are in what is wanted. */
+  /** Notes that all changes are in the desired state. */
   workedOff(): void {
     const { bridge, observe, now } = this.#options;
     const [first, revision] = [this.#first, bridge.revision()];

@@ -20,31 +20,32 @@ interface PolicyRoundsOptions {
   readonly entryFlows: Pick<EntryFlows, 'owners' | 'areInstalled' | 'markDue'>;
   readonly nodeState: { readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld'> } };
   readonly surroundings: Surroundings;
-  /** Whether the bridge has no rows of a previous agent that nothing needs. */
+  /** Reports whether the bridge has no unneeded rows of a previous agent. */
   readonly isBridgeClean: () => boolean;
   readonly turns: LoopTurns;
 }
 
-/** Most steps that a starting pod takes at once; more are left to the turns of the event loop. */
+/** Maximum number of steps that a starting pod takes at once; further steps are left to the turns of the event loop. */
 const quickSteps = 500;
-/** Steps between two readings of the clock. */
+/** Number of steps between two readings of the clock. */
 const stepsPerClockReading = 16;
 
-/** Longest wait for the bridge to acknowledge entry flows of a round; then the next round begins all the same. */
+/** Maximum wait for the bridge to acknowledge entry flows of a round (ms). After that the next round begins anyway. */
 const arrivalMostMs = 5_000;
 
-/** Most flows of one edit in place: one bundle. */
+/** Maximum number of flows of one edit in place: one bundle. */
 const editedMost = 500;
 
 /**
- * The rounds of policy, in turns of the event loop: what was put into the engine becomes a matrix, the matrix becomes rows, rows are installed, and pods
- * whose classes changed are due for new entry flows. A round that moves pods ends when the bridge has their entry flows. No other round begins before.
+ * Runs the rounds of policy in turns of the event loop: input of the engine becomes a matrix, the matrix becomes rows, rows are installed,
+ * and pods whose classes changed are due for new entry flows. A round that moves pods ends when the bridge has their entry flows. No other
+ * round begins before.
  */
 export class PolicyRounds {
   readonly #options: PolicyRoundsOptions;
   #round: Steps | undefined;
   #begun = 0;
-  /** Entry flows are changing from the classes of the last round; its remaining ends. */
+  /** Set while entry flows change from the classes of the last round; has its remaining ends. */
   #move: { readonly ends: PolicyTransition['ends']; readonly isSettled: boolean } | undefined;
   readonly #moves = new Waiters('entry flows of pods whose policies changed');
 
@@ -52,12 +53,12 @@ export class PolicyRounds {
     this.#options = options;
   }
 
-  /** Whether the engine has input whose rows are not desired state yet. */
+  /** Reports whether the engine has input whose rows are not desired state yet. */
   get isBehind(): boolean {
     return this.#round !== undefined || this.#options.engine.isBehind;
   }
 
-  /** Whether `settle` has something to do. */
+  /** Reports whether `settle` has something to do. */
   get isUnsettled(): boolean {
     return this.#move?.isSettled === false || this.#options.rules.hasObsolete;
   }
@@ -80,12 +81,12 @@ export class PolicyRounds {
     return true;
   }
 
-  /** Like `update`, and waits for `settle` where that comes first. @throws SeineError `CANCELLED` */
+  /** Like `update`, but waits for `settle` if that comes first. @throws SeineError `CANCELLED` */
   async updateAfterMoves(signal: AbortSignal): Promise<void> {
     while (!(await this.update(signal))) await this.#moves.wait(() => (this.#move?.isSettled === false ? undefined : true), signal);
   }
 
-  /** Like `update`, at once, if few steps suffice. @returns whether they did */
+  /** Like `update`, but at once, if few steps suffice. @returns whether they did */
   updateQuickly(): boolean {
     for (let steps = 0; steps < quickSteps && this.isBehind; steps++) if (this.#step() && !this.#haveArrived) break;
     return !this.isBehind;
@@ -100,7 +101,7 @@ export class PolicyRounds {
     return subject !== undefined;
   }
 
-  /** Every pod has the entry flows of the last round: does what remains of that round, in turns. */
+  /** Does what remains of a round after every pod has its entry flows, in turns. */
   async settle(signal: AbortSignal): Promise<void> {
     const { rules, turns } = this.#options;
     const [end, ...ends] = this.#move?.ends ?? [];
@@ -108,7 +109,7 @@ export class PolicyRounds {
       await this.#arrived(signal);
       this.#round = this.#endOf(end, ends);
       for (this.#advance(); this.#round; this.#advance()) await turns.next();
-      if (ends.length > 0) return; // entry flows change once more before the last end
+      if (ends.length > 0) return; // entry flows change again before the last end
     }
     const move = this.#move;
     await rules.removeObsolete(() => this.#round !== undefined || (this.#move?.ends.length ?? 0) > 0);
@@ -119,7 +120,7 @@ export class PolicyRounds {
     this.#moves.poke();
   }
 
-  /** Bounds the memory of what the bridge has acknowledged. */
+  /** Drops the record of what the bridge has acknowledged, to bound its memory. */
   forgetInstalled(): void {
     if (!this.#round) this.#options.rules.forgetInstalled();
   }
@@ -131,7 +132,7 @@ export class PolicyRounds {
     while (!turns.due);
   }
 
-  /** @returns whether the round has ended, or may not begin yet */
+  /** Takes one step. @returns true if the round has ended, or may not begin yet */
   #step(): boolean {
     if (!this.#round) {
       if (!this.#haveArrived) return true;
@@ -144,7 +145,7 @@ export class PolicyRounds {
     return true;
   }
 
-  /** Whether the bridge has the entry flows of the last round. Only then may another round change what they resubmit to. */
+  /** Reports whether the bridge has the entry flows of the last round. Only then may another round change what they resubmit to. */
   get #haveArrived(): boolean {
     if (!this.#move) return true;
     const { bridge } = this.#options.nodeState.reconcilers;
@@ -178,7 +179,10 @@ export class PolicyRounds {
     this.#options.entryFlows.markDue(subjects);
   }
 
-  /** No entry flow uses a class of the round before any more: peers get the identities of this round, and pods go from copies of their classes to these. */
+  /**
+   * Ends a round. No entry flow uses a class of the round before any more: peers get the identities of this round, and pods change from
+   * copies of their classes to the classes.
+   */
   *#endOf({ matrix, change }: TransitionEnd, ends: PolicyTransition['ends']): Steps {
     const { engine, flows, rules, entryFlows } = this.#options;
     const { wanted, subjects } = yield* flows.round(matrix, change);
@@ -192,7 +196,7 @@ export class PolicyRounds {
     entryFlows.markDue(subjects);
   }
 
-  /** Shows the round to readers. */
+  /** Makes the round visible to readers. */
   #publish(subjects: ReadonlySet<string>): void {
     const { engine, flows } = this.#options;
     engine.publish();
@@ -200,8 +204,8 @@ export class PolicyRounds {
   }
 
   /**
-   * Number of flows that may be edited in place: none unless the bridge has exactly the desired rows and entry flows. Then a packet meets
-   * the rows as they were or as they are desired, and nothing else resubmits to them.
+   * Returns the number of flows that may be edited in place: 0 unless the bridge has exactly the desired rows and entry flows. Then a
+   * packet meets the rows either as they were or as they are desired, and nothing else resubmits to them.
    */
   *#editedMost(): Steps<number> {
     const { rules, entryFlows, isBridgeClean } = this.#options;

@@ -30,21 +30,27 @@ export class PolicyRuleInstaller {
   #removing = new Set<Owner>();
   /** Owners of rows that the bridge may not have acknowledged. */
   readonly #installing = new Set<Owner>();
-  /** Owners that were installing when a class was first used, by direction and number of the class: its own rows, or rows that identify its peers. */
+  /**
+   * Owners that were installing when a class was first used, by direction and number of the class: rows of the class, or rows that identify
+   * its peers.
+   */
   readonly #needs = new Map<string, ReadonlySet<Owner>>();
-  /** Whether rows were removed since the number pools last learned of a revision. */
+  /** True if rows were removed since the number pools were last given a revision. */
   #isUnwritten = false;
 
   constructor(options: PolicyRuleInstallerOptions) {
     this.#options = options;
   }
 
-  /** Whether obsolete rows wait for their removal. */
+  /** Reports whether obsolete rows wait for their removal. */
   get hasObsolete(): boolean {
     return this.#obsolete.size > 0 || this.#isUnwritten;
   }
 
-  /** Installs the rows of a round, one owner a step. @param parts each resubmits to the parts before it; an owner without rows becomes obsolete */
+  /**
+   * Installs the rows of a round, one owner per step. @param parts each resubmits to the parts before it; an owner without rows becomes
+   * obsolete
+   */
   *install(parts: readonly ReadonlyMap<Owner, NumberedRow | readonly Flow[]>[]): Steps {
     for (const [at, part] of parts.entries())
       for (const [owner, rows] of part) {
@@ -57,7 +63,7 @@ export class PolicyRuleInstaller {
   edit(edited: ReadonlyMap<Owner, readonly Flow[]>): void {
     const { nodeState } = this.#options;
     if (edited.size === 0) return;
-    // A row may pass from one owner to another, and must be installed all the time.
+    // A row may pass from one owner to another, and must stay installed all the time.
     nodeState.together(() => {
       for (const [owner, rows] of edited) if (rows.length > 0) this.#install(owner, rows);
       for (const [owner, rows] of edited) if (rows.length === 0) nodeState.forget(owner);
@@ -78,7 +84,7 @@ export class PolicyRuleInstaller {
     else nodeState.want(owner, { ...nothing, flows: rows });
   }
 
-  /** Whether the bridge has exactly the desired rows. */
+  /** Reports whether the bridge has exactly the desired rows. */
   *isInstalled(): Steps<boolean> {
     const { bridge } = this.#options.nodeState.reconcilers;
     for (const owner of this.#installing) {
@@ -88,7 +94,10 @@ export class PolicyRuleInstaller {
     return this.#installing.size === 0 && this.#obsolete.size === 0 && this.#removing.size === 0;
   }
 
-  /** Rows of a class that had no pod are those installed or installing now. Classes that lost their last pod may be removed and come back. */
+  /**
+   * Records which rows new classes need: those installed or installing now. Classes that lost their last pod are forgotten, because their
+   * rows may be removed and installed again.
+   */
   noteClasses(): void {
     const { pods, flows } = this.#options;
     const used = new Set([...pods()].flatMap((key) => classNames(flows.classesOf(key))));
@@ -99,7 +108,7 @@ export class PolicyRuleInstaller {
     for (const name of added) this.#needs.set(name, installing);
   }
 
-  /** Some rows of these pods' classes may not be installed yet. Entry flows of later pods of the class wait for them too. */
+  /** Makes entry flows of these pods, and of later pods of their classes, wait for the rows that are installing now. */
   waitForInstalling(subjects: Iterable<string>): void {
     const installing = new Set(this.#installing);
     for (const key of subjects)
@@ -121,7 +130,7 @@ export class PolicyRuleInstaller {
   /**
    * Removes obsolete rows in turns. No entry flow uses them any more.
    *
-   * @param isRoundOpen whether a round has begun meanwhile, or has further ends: its rows may become obsolete next
+   * @param isRoundOpen reports whether a round has begun meanwhile, or has further ends: its rows may become obsolete next
    */
   async removeObsolete(isRoundOpen: () => boolean): Promise<void> {
     const { flows, nodeState, turns } = this.#options;

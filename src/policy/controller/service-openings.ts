@@ -8,13 +8,13 @@ import { intentOf, type SubjectStanding } from './pod-policy-state.ts';
 
 interface ServiceOpeningsOptions {
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
-  /** New connections a second that one pod whose egress is policed may open to Services. */
+  /** Maximum rate of new connections to Services for one pod whose egress is policed (per second). */
   readonly serviceOpenings: number;
-  /** As of now. */
+  /** Returns the current mode. */
   readonly mode: () => PolicyMode;
 }
 
-/** The meters that openings to Services pass, of pods whose egress is policed. */
+/** Meters for new connections to Services of pods whose egress is policed. */
 export class ServiceOpenings {
   readonly #options: ServiceOpeningsOptions;
   readonly #limited = new Set<Owner>();
@@ -23,12 +23,12 @@ export class ServiceOpenings {
     this.#options = options;
   }
 
-  /** Undefined: nothing that is not enforced limits anybody. */
+  /** Current rate; undefined unless policies are enforced, because modes without enforcement limit no traffic. */
   get most(): number | undefined {
     return this.#options.mode() === 'enforce' ? this.#options.serviceOpenings : undefined;
   }
 
-  /** Limits what it opens to Services, if what holds for it asks for that. */
+  /** Limits new connections of an attachment to Services if its standing requires it, else removes the limit. */
   limit(subject: LocalSubject, standing: SubjectStanding): void {
     const wanted = compileOpenings(intentOf(subject, standing, this.most));
     if (wanted === nothing) {

@@ -1,19 +1,19 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** `node`: all pods of this node, and the name is empty; `pod`: `namespace/name`. */
+/** Target of a suspension. `node`: all pods of this node, with an empty name; `pod`: `namespace/name`. */
 export interface SuspendedTarget {
   readonly what: 'pod' | 'namespace' | 'node';
   readonly name: string;
 }
 
-/** Policies that are not asked about some pods for a while. */
+/** Suspension of policies for some pods for a limited time. */
 export interface Suspension extends SuspendedTarget {
-  /** Given by whoever asked for it; in one line. */
+  /** Reason given by the operator, in one line. */
   readonly reason: string;
-  /** By the clock on the wall (ms since the epoch). */
+  /** Time by the wall clock (ms since the epoch). */
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** The same end by the clock since the machine's start, and which start that was: the clock on the wall may be set back. */
+  /** Same end by the clock since boot, and the id of that boot: the wall clock may be set back. */
   readonly bootEndMs: number;
   readonly bootId: string;
 }
@@ -25,7 +25,7 @@ export function encodeSuspensions(suspensions: readonly Suspension[]): string {
   return `${JSON.stringify({ version: VERSION, suspensions })}\n`;
 }
 
-/** Entries of another shape are left out. @throws SeineError `INVALID_INPUT` for what is no such document */
+/** Decodes suspensions; entries of another shape are left out. @throws SeineError `INVALID_INPUT` if the text is not such a document */
 export function decodeSuspensions(text: string): readonly Suspension[] {
   const { version, suspensions } = objectOf(parse(text));
   if (version !== VERSION || !Array.isArray(suspensions)) throw new SeineError('INVALID_INPUT', 'no suspensions of this version');
@@ -52,7 +52,7 @@ function suspensionOf(found: Readonly<Record<string, unknown>>): readonly Suspen
   return [{ what, name, reason, sinceMs, untilMs, bootEndMs, bootId }];
 }
 
-/** Which `Date` can say. */
+/** Reports whether a value is a time that `Date` can represent. */
 function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= 8.64e15;
 }

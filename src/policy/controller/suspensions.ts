@@ -2,40 +2,40 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import { decodeSuspensions, encodeSuspensions, type SuspendedTarget, type Suspension } from './suspension-records.ts';
 
-/** Longer than any work by hand takes: one that is forgotten ends. */
+/** Maximum duration of a suspension (s): longer than any manual work, so that a forgotten one ends. */
 const SECONDS_MAX = 24 * 3_600;
 const REASON_MAX = 200;
 const SUSPENSIONS_MAX = 100;
-/** How often is looked at which are over. */
+/** Period of the check for expired suspensions (ms). */
 const LOOK_EVERY_MS = 1_000;
 
 interface SuspensionsOptions {
-  /** Outlives the agent. */
+  /** File that outlives the agent. */
   readonly file: { read(): string | undefined; write(text: string): Promise<void> };
   readonly clock: {
     /** Milliseconds since the epoch. */
     readonly wallMs: () => number;
-    /** Milliseconds since the machine began, those that it slept included. */
+    /** Milliseconds since boot, including time asleep (CLOCK_BOOTTIME). */
     readonly bootMs: () => number;
     readonly bootId: string;
   };
-  /** Tells the cluster. */
+  /** Reports an event to the cluster. */
   readonly tell: (reason: 'PolicySuspended' | 'PolicyResumed', message: string, type: 'Normal' | 'Warning') => void;
   readonly log: Log;
 }
 
 /**
- * Break-glass: pods that policies do nothing to, for a while and for a reason. Needs no API server. Each ends by itself, at the time that was
- * asked for or sooner, whatever the clock does, and whether or not an agent ran meanwhile.
+ * Break-glass: suspends policies for some pods, for a limited time and with a reason. Needs no API server. Each suspension ends by itself,
+ * at the requested time or sooner, regardless of clock changes and of whether an agent ran meanwhile.
  */
 export class Suspensions {
   readonly #options: SuspensionsOptions;
   readonly #held = new Map<string, Suspension>();
-  /** Those that ended while no agent ran. */
+  /** Suspensions that ended while no agent ran. */
   readonly #endedAway: readonly Suspension[];
   readonly #listeners = new Set<() => void>();
 
-  /** Takes what an earlier agent has written. What is no suspension counts for nothing, and is told. */
+  /** Reads what a previous agent has written. Entries that are not valid suspensions are ignored; an unreadable file is logged. */
   constructor(options: SuspensionsOptions) {
     this.#options = options;
     const found = this.#read();
@@ -44,18 +44,18 @@ export class Suspensions {
     for (const each of this.#held.values()) this.#say('policy is still suspended', each);
   }
 
-  /** @param pod `namespace/name` */
+  /** Returns the suspension of a pod. @param pod `namespace/name` */
   of(pod: string): Suspension | undefined {
     for (const each of this.#held.values()) if (covers(each, pod)) return each;
     return undefined;
   }
 
-  /** Whether flows that the bridge has of this pod may be those of a suspension that is over. @param pod `namespace/name` */
+  /** Reports whether flows on the bridge for this pod may be those of a suspension that has ended. @param pod `namespace/name` */
   endedAway(pod: string): boolean {
     return this.#endedAway.some((each) => covers(each, pod));
   }
 
-  /** All that there are, for people. @param pods of this node, `namespace/name`: of each is said how many it opens */
+  /** Lists all suspensions for operators. @param pods pods of this node, `namespace/name`, to count those that each suspension opens */
   list(pods: Iterable<string> = []) {
     const here = [...pods];
     return Array.from(this.#held.values(), (each) => ({
@@ -68,23 +68,26 @@ export class Suspensions {
     }));
   }
 
-  /** @param listener called after one came or went @returns a function that ends it */
+  /**
+   * Subscribes to changes. @param listener called after a suspension was added or removed @returns a function that ends the subscription
+   */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Ends what is over, until the returned function is called. */
+  /** Ends expired suspensions, until the returned function is called. */
   follow(): () => void {
     const timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
     return () => clearInterval(timer);
   }
 
   /**
-   * In force when this returns a promise, for pods that begin meanwhile too; one of the same target is replaced.
+   * Adds a suspension, or replaces the one of the same target. It is in force when this returns a promise, including for pods that start
+   * meanwhile.
    *
-   * @param asked how long from now, in whole seconds, a day at most; why, in one line
-   * @returns whether it outlives this agent: the disk may refuse
+   * @param asked duration from now in whole seconds, at most a day, and the reason in one line
+   * @returns whether it outlives this agent; false if it could not be written to disk
    * @throws SeineError `INVALID_INPUT`
    */
   async suspend(target: SuspendedTarget, asked: { readonly seconds: number; readonly reason: string }): Promise<boolean> {
@@ -104,7 +107,7 @@ export class Suspensions {
     return await this.#write();
   }
 
-  /** @returns whether there was one of exactly this target, and whether that outlives this agent */
+  /** Ends a suspension. @returns whether there was one of exactly this target, and whether its end outlives this agent */
   async resume(target: SuspendedTarget): Promise<{ readonly was: boolean; readonly isRemembered: boolean }> {
     if (!this.#end(keyOf(target), 'an operator asked for it')) return { was: false, isRemembered: true };
     this.#changed();
@@ -129,7 +132,10 @@ export class Suspensions {
     return true;
   }
 
-  /** By either clock; one that was set back to before it began says nothing, and ends it. */
+  /**
+   * Reports whether a suspension has ended by either clock. If the wall clock was set back to before its beginning, in another boot, it has
+   * ended too.
+   */
   #isOver({ sinceMs, untilMs, bootEndMs, bootId }: Suspension): boolean {
     const { wallMs, bootMs, bootId: thisBoot } = this.#options.clock;
     const now = wallMs();
@@ -172,12 +178,12 @@ export class Suspensions {
   }
 }
 
-/** `pod shop/db`, `namespace shop`, `this node`. */
+/** Text of a target: `pod shop/db`, `namespace shop`, `this node`. */
 function targetText({ what, name }: SuspendedTarget): string {
   return what === 'node' ? 'this node' : `${what} ${name}`;
 }
 
-/** @param pod `namespace/name` */
+/** Reports whether a target includes a pod. @param pod `namespace/name` */
 function covers({ what, name }: SuspendedTarget, pod: string): boolean {
   return what === 'node' || (what === 'namespace' ? pod.startsWith(`${name}/`) : pod === name);
 }
@@ -186,7 +192,7 @@ function keyOf({ what, name }: SuspendedTarget): string {
   return `${what} ${name}`;
 }
 
-/** Of namespaces and pods (RFC 1123). */
+/** Names of namespaces and pods (RFC 1123). */
 const label = '[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?';
 const names: Readonly<Record<SuspendedTarget['what'], RegExp>> = {
   pod: new RegExp(`^${label}/${label}$`),
@@ -204,7 +210,7 @@ function check({ what, name }: SuspendedTarget, { seconds, reason }: { readonly 
     refuse(`reason: one line of 1 to ${REASON_MAX} characters`);
 }
 
-/** As `suspend` makes them: a file may have been written by anybody. */
+/** Reports whether a suspension is within the limits of `suspend`, because the file may have been changed by others. */
 function isSound(suspension: Suspension): boolean {
   const { reason, sinceMs, untilMs } = suspension;
   try {

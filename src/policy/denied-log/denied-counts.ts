@@ -4,7 +4,7 @@ import { toOpenFlowMatch } from '../../dataplane/targets/bridge/encoding/to-open
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import { encodeMatch } from '../../openflow/match/match.ts';
 
-/** Packets that policies denied, or would have, or allowed, since their flows are there. */
+/** Number of packets that policies denied (or would deny), or allowed, since their flows were installed. */
 export interface VerdictCounts {
   readonly ingress: bigint;
   readonly egress: bigint;
@@ -12,12 +12,12 @@ export interface VerdictCounts {
 
 type Bridge = Pick<OpenFlowConnection, 'aggregate'>;
 
-/** By the flows that say no, with a copy to the agent or without. @throws SeineError as `OpenFlowConnection.aggregate` */
+/** Counts by the flows that deny, with or without a copy to the agent. @throws SeineError as for `OpenFlowConnection.aggregate` */
 export async function readDeniedCounts(bridge: Bridge, signal: AbortSignal): Promise<VerdictCounts> {
   return await countsOf(bridge, 'deny', signal);
 }
 
-/** By the flows that say yes. @throws SeineError as `OpenFlowConnection.aggregate` */
+/** Counts by the flows that allow. @throws SeineError as for `OpenFlowConnection.aggregate` */
 export async function readAllowedCounts(bridge: Bridge, signal: AbortSignal): Promise<VerdictCounts> {
   return await countsOf(bridge, 'allow', signal);
 }

@@ -52,7 +52,7 @@ beforeEach(() => {
   });
 });
 
-/** A packet that `pod` is denied to get. */
+/** Sends a packet to `pod` that is denied. */
 function denied({ ofPort = 7, from = peer, portDst = 5432 } = {}): void {
   const packet = { ethSrc, ethDst, payload: 'ipv4', ttl: 64, protocol: 'tcp', portSrc: 40_000, portDst } as const;
   const data = encodeFrame({ ...packet, ipSrc: parseIp(from), ipDst: parseIp('10.10.0.5') });

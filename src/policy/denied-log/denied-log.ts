@@ -11,33 +11,33 @@ import { DeniedPairs, pairKey } from './denied-pairs.ts';
 import { FairShares } from './fair-shares.ts';
 import type { LoggedPods } from './logged-pods.ts';
 
-/** Packets a second that are looked at, and how many at once, should the switch's meters let more through. */
+/** Maximum rate and burst of packets that are read, in case the meters of OVS pass more. */
 const read = { perSecond: 2_000, burst: 4_000 } as const;
-/** Lines a second of all namespaces together. */
+/** Maximum rate of lines of all namespaces together (per second). */
 const linesPerSecond = 50;
-/** A line stands for so long for what is like it (ms). */
+/** Time for which a line stands for packets like it (ms). */
 const sameMs = 1_000;
-/** What is like a line that was written; beyond that many nothing new is written until older ones end. */
+/** Maximum number of lines remembered. Beyond it no new line is written until older ones expire. */
 const recentMax = 4_096;
-/** With packets that have no line yet. */
+/** Maximum number of namespaces with packets that have no line yet. */
 const namespacesMax = 1_024;
 const policiesMax = 8;
 const textMax = 256;
 
-/** Why a packet was denied, as policies are now. */
+/** Reason for a denial, by the current policies. */
 interface DenialCause {
-  /** That isolate the pod, `namespace/name`. */
+  /** Policies that isolate the pod, `namespace/name`. */
   readonly policies: readonly string[];
-  /** Of a closed pod. */
+  /** Reason why the pod is blocked; absent if it is not. */
   readonly closed?: string;
 }
 
 interface DeniedLogOptions {
   readonly packets: Pick<PacketExchange, 'on'>;
   readonly pods: Pick<LoggedPods, 'podAt' | 'podOfMeter' | 'isWritten' | 'watch'>;
-  /** @param pod `namespace/name` */
+  /** Returns the cause of a denial. @param pod `namespace/name` */
   readonly denialOf: (pod: string, direction: DeniedPacket['direction']) => DenialCause;
-  /** Whose an address is, `namespace/name` of a pod or `node NAME`; undefined for what is neither. */
+  /** Returns the owner of an address: `namespace/name` of a pod, or `node NAME`; undefined if it has neither. */
   readonly ownerOf: (address: Ip) => string | undefined;
   readonly mode: () => PolicyMode;
   readonly log: Log;
@@ -53,15 +53,15 @@ interface RecentLine {
 }
 
 /**
- * The log of what policies deny: a line for the first packet, and each second one for what was like it. Each namespace has its share of
- * lines. What is not written is counted, and the namespace's next line says how much that was.
+ * Log of denied packets: a line for the first packet, then one a second for packets like it. Each namespace has its share of lines. Packets
+ * without a line are counted, and the namespace's next line reports the count.
  */
 export class DeniedLog {
   readonly #options: DeniedLogOptions;
   readonly #input = new TokenBucket(read);
   readonly #shares: FairShares;
   readonly #recent = new Map<string, RecentLine>();
-  /** Packets without a line since the last one, by namespace. */
+  /** Number of packets without a line since the last line, by namespace. */
   readonly #unlogged = new Map<string, number>();
   readonly #collections = new Set<DeniedPairs>();
   readonly #counters = { lines: 0, repeated: 0, suppressed: 0, metered: 0 };
@@ -72,12 +72,15 @@ export class DeniedLog {
     options.packets.on('denied', (packet) => this.#receive(packet));
   }
 
-  /** Denied packets of pods that are logged: with a line, like one that has a line, beyond the rate of lines, beyond the switch's meters. */
+  /**
+   * Counts of denied packets of logged pods: lines written, packets like a written line, packets beyond the rate of lines, packets beyond
+   * the meters of OVS.
+   */
   get counters(): Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> {
     return this.#counters;
   }
 
-  /** Writes what was like earlier lines. To be called about every second. */
+  /** Writes lines for packets like earlier ones. To be called about once a second. */
   sweep(): void {
     const nowMs = this.#options.now();
     for (const [key, line] of this.#recent) {
@@ -92,7 +95,7 @@ export class DeniedLog {
     }
   }
 
-  /** The switch did not show so many packets. @param meter as `LoggedPods` has it */
+  /** Counts packets that OVS did not pass to the agent. @param meter meter id as in `LoggedPods` */
   metered(meter: number, packets: number): void {
     const pod = this.#options.pods.podOfMeter(meter);
     if (!pod || packets <= 0 || !this.#options.pods.isWritten(pod)) return;
@@ -151,7 +154,7 @@ export class DeniedLog {
     this.#unlogged.set(namespace, (this.#unlogged.get(namespace) ?? 0) + packets);
   }
 
-  /** @param pod `namespace/name` */
+  /** Describes a denial. @param pod `namespace/name` */
   describe(pod: string, packet: DeniedAttempt): DenialView {
     const { direction, own, peer, protocol, ports, icmp } = packet;
     const { denialOf, ownerOf, mode } = this.#options;
@@ -192,7 +195,7 @@ function nameOf({ namespace, name }: PodIdentity): string {
   return `${namespace}/${name}`;
 }
 
-/** Names come from who runs containers and writes objects: a line has nothing that a terminal could take for an order. */
+/** Returns text without control characters: names are chosen by users, and a line must not contain terminal escape sequences. */
 function printable(text: string): string {
   return text.slice(0, textMax).replace(/[^\x20-\x7e]/g, '?');
 }

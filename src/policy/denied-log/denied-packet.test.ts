@@ -22,7 +22,7 @@ const shown = (data: Uint8Array, table: number = tables.egressVerdict.id): Packe
 });
 const tcp4 = packet({ ...v4, protocol: 'tcp', portSrc: 40_000, portDst: 5432 });
 
-/** An IPv6 header with these headers behind it, then eight octets. */
+/** Makes an IPv6 header followed by these headers, then eight bytes. */
 function chained(...headers: readonly (readonly [protocol: number, octets: readonly number[]])[]): Uint8Array {
   const frame = packet({ ...v6, protocol: 'udp', portSrc: 1, portDst: 2 }).slice(0, 14 + 40);
   const [first = [59, []] as const] = headers;

@@ -3,22 +3,22 @@ import { reg } from '../../dataplane/pipeline/fields.ts';
 import { tables } from '../../dataplane/pipeline/tables.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 
-/** What a pod is denied to send or to get. */
+/** Packet that a pod may not send or receive. */
 export interface DeniedAttempt {
   readonly direction: 'ingress' | 'egress';
-  /** The pod's own address, and the other end's. */
+  /** Address of the pod, and of the other end. */
   readonly own: Ip;
   readonly peer: Ip;
-  /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, else the protocol's number. */
+  /** Protocol name: `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, else the protocol number. */
   readonly protocol: string;
-  /** Absent where the protocol has none, and in fragments but the first. */
+  /** Ports; absent if the protocol has none, and in fragments other than the first. */
   readonly ports?: { readonly source: number; readonly destination: number };
   readonly icmp?: { readonly type: number; readonly code: number };
-  /** Denied because it shows no port, and not by a rule. */
+  /** True if the packet was denied because it shows no port, and not by a rule. */
   readonly inPieces?: true;
 }
 
-/** As far as the packet shows it. */
+/** Denied packet, as far as it could be read. */
 export interface DeniedPacket extends DeniedAttempt {
   /** OpenFlow port of the pod whose policies decided. */
   readonly ofPort: number;
@@ -26,21 +26,21 @@ export interface DeniedPacket extends DeniedAttempt {
 
 const ETHERNET_BYTES = 14;
 const IPV6_BYTES = 40;
-/** Of IP protocols, as they are told. */
+/** Names of IP protocols by number. */
 export const protocolNames: Readonly<Record<number, string>> = { 1: 'ICMP', 6: 'TCP', 17: 'UDP', 58: 'ICMPv6', 132: 'SCTP' };
 const ported: ReadonlySet<number> = new Set([6, 17, 132]);
 const icmps: ReadonlySet<number> = new Set([1, 58]);
-/** Hop-by-hop options, routing, destination options: RFC 8200 section 4.1. */
+/** Extension headers: hop-by-hop options, routing, destination options (RFC 8200 section 4.1). */
 const extensions: ReadonlySet<number> = new Set([0, 43, 60]);
 const FRAGMENT = 44;
-/** More headers than these no sender needs; what is behind them is not looked at. */
+/** Maximum number of extension headers. Real senders need fewer; headers after these are not read. */
 const extensionsMax = 8;
 
 /**
- * What a packet from one of the verdict tables is about; undefined for anything that cannot be read. Octets come from pods: nothing is read
- * beyond what is there, and headers are followed so far and no further.
+ * Reads a packet from one of the verdict tables; returns undefined if it cannot be read. Its bytes come from pods, so nothing beyond the
+ * packet is read, and the number of headers followed is limited.
  *
- * Layouts: Ethernet II (14 octets), IPv4 (RFC 791 section 3.1), IPv6 and its headers (RFC 8200 sections 3, 4).
+ * Layouts: Ethernet II (14 bytes), IPv4 (RFC 791 section 3.1), IPv6 and its headers (RFC 8200 sections 3, 4).
  */
 export function readDeniedPacket({ table, fields, data }: PacketIn): DeniedPacket | undefined {
   const isEgress = table === tables.egressVerdict.id;
@@ -70,7 +70,7 @@ interface NetworkHeader {
   readonly source: Ip;
   readonly destination: Ip;
   readonly protocol: number;
-  /** Of the transport's header; absent where it is not there. */
+  /** Offset of the transport header; absent if the packet does not contain it. */
   readonly at?: number;
 }
 

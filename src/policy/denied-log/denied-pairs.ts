@@ -1,18 +1,18 @@
 import type { DeniedAttempt } from './denied-packet.ts';
 
-/** So many pairs are told apart; packets of others are counted together. */
+/** Maximum number of pairs that are counted separately; packets of other pairs are counted together. */
 const pairsMax = 1_000;
 
-/** A pod, the other end, and what one of them asked the other for. */
+/** A pod, the other end, and the port or type requested. */
 interface DeniedPair {
   /** `namespace/name`. */
   readonly pod: string;
   readonly packet: DeniedAttempt;
-  /** As far as they were shown to the agent. */
+  /** Number of packets that OVS passed to the agent. */
   packets: number;
 }
 
-/** Who was denied to talk with whom, for as long as somebody looks. */
+/** Counts of denied packets by pair, for the time of one observation. */
 export class DeniedPairs {
   readonly #pairs = new Map<string, DeniedPair>();
   #others = 0;
@@ -25,18 +25,18 @@ export class DeniedPairs {
     else this.#others++;
   }
 
-  /** Most packets first. */
+  /** Pairs, sorted by number of packets, the highest first. */
   get pairs(): readonly DeniedPair[] {
     return [...this.#pairs.values()].sort((a, b) => b.packets - a.packets);
   }
 
-  /** Packets of pairs that are not told apart. */
+  /** Number of packets of pairs that are not counted separately. */
   get others(): number {
     return this.#others;
   }
 }
 
-/** Equal for packets that ask for the same: the port of who asks does not count. */
+/** Key of a pair; packets to the same destination port have the same key, whatever their source port. */
 export function pairKey(pod: string, { direction, own, peer, protocol, ports, icmp }: DeniedAttempt): string {
   return [pod, direction, own.family, peer.text, protocol, ports?.destination ?? icmp?.type ?? ''].join(' ');
 }

@@ -4,7 +4,7 @@ import { FairShares } from './fair-shares.ts';
 let nowMs = 0;
 const sharesOf = (perSecond: number) => new FairShares({ perSecond, now: () => nowMs });
 
-/** Each asks so often, evenly, for so many seconds. @returns how often each got something */
+/** Takes evenly, at these rates, for the given number of seconds. @returns number of successes by name */
 function asked(shares: FairShares, rates: Readonly<Record<string, number>>, seconds: number): Record<string, number> {
   const got: Record<string, number> = Object.fromEntries(Object.keys(rates).map((name) => [name, 0]));
   const ticks = 1_000;

@@ -1,6 +1,6 @@
-/** Who has not asked for so long is not counted any more (ms). */
+/** Time after which a name that takes nothing is forgotten (ms). */
 const idleMs = 10_000;
-/** Who comes beyond that many gets nothing until others are idle. */
+/** Maximum number of names. Further names get nothing until others are idle. */
 const namesMax = 1_024;
 
 interface ShareBucket {
@@ -9,13 +9,13 @@ interface ShareBucket {
 }
 
 interface FairSharesOptions {
-  /** Of all together. */
+  /** Rate of all names together. */
   readonly perSecond: number;
   /** Milliseconds, from any fixed moment; never goes back. */
   readonly now: () => number;
 }
 
-/** A rate that is divided equally among those who ask: who asks for much takes nothing of what others would get. */
+/** Rate that is divided equally among the names that take from it: heavy use by one name does not reduce the share of another. */
 export class FairShares {
   readonly #options: FairSharesOptions;
   readonly #buckets = new Map<string, ShareBucket>();
@@ -25,7 +25,7 @@ export class FairShares {
     this.#options = options;
   }
 
-  /** @returns whether there was something left for this one */
+  /** Takes one unit. @returns false if the share of this name is used up */
   take(name: string): boolean {
     const nowMs = this.#options.now();
     this.#forgetIdle(nowMs);

@@ -4,7 +4,7 @@ import type { OpenFlowConnection } from '../../openflow/connection/connection.ts
 import type { DeniedLog } from './denied-log.ts';
 import type { LoggedPods } from './logged-pods.ts';
 
-/** How often what was like earlier lines is written, and the switch asked for what its meters kept back (ms). */
+/** Period for writing repeated lines and reading the drop counters of meters (ms). */
 const EVERY_MS = 1_000;
 
 interface FollowedDeniedLog {
@@ -13,7 +13,7 @@ interface FollowedDeniedLog {
   readonly bridge: Pick<OpenFlowConnection, 'dumpMeterStats'>;
 }
 
-/** What is due every second, until the signal. */
+/** Does the periodic work of the denied log until the signal aborts. */
 export function followDeniedLog({ log, pods, bridge }: FollowedDeniedLog, agentLog: Log, signal: AbortSignal): void {
   const counts = new DeniedMeterCounts((meter, packets) => log.metered(meter, packets));
   let isAsking = false;
@@ -24,7 +24,7 @@ export function followDeniedLog({ log, pods, bridge }: FollowedDeniedLog, agentL
     bridge
       .dumpMeterStats(signal)
       .then((stats) => counts.see(stats))
-      // Not connected, or the switch has no meters: the log goes on, and other problems say why.
+      // OVS is not connected, or has no meters: the log continues, and other problems report the cause.
       .catch((thrown: unknown) => agentLog.debug('meters of denied packets were not read', { cause: String(thrown) }))
       .finally(() => (isAsking = false));
   }, EVERY_MS).unref();
@@ -37,7 +37,7 @@ export function followDeniedLog({ log, pods, bridge }: FollowedDeniedLog, agentL
 
 type MeterCounts = Awaited<ReturnType<OpenFlowConnection['dumpMeterStats']>>;
 
-/** What meters of denied packets have kept back since the last look. */
+/** Number of packets that the meters of denied packets have dropped since the last reading. */
 export class DeniedMeterCounts {
   readonly #tell: (meter: number, packets: number) => void;
   #last: ReadonlyMap<number, bigint> | undefined;
@@ -46,13 +46,16 @@ export class DeniedMeterCounts {
     this.#tell = tell;
   }
 
-  /** @param stats of all meters; the first time, what an earlier agent's had kept back by then is not told */
+  /**
+   * Reads the counters. @param stats statistics of all meters; the first reading, which includes drops from a previous agent's time, is not
+   * reported
+   */
   see(stats: MeterCounts): void {
     const now = new Map(stats.filter(({ id }) => id >= deniedMeters.first).map(({ id, bands }) => [id, bands[0]?.packets ?? 0n]));
     if (this.#last)
       for (const [id, packets] of now) {
         const before = this.#last.get(id) ?? 0n;
-        const since = packets < before ? packets : packets - before; // a meter that was made anew counts from 0
+        const since = packets < before ? packets : packets - before; // a recreated meter counts from 0
         if (since > 0n) this.#tell(id, Number(since));
       }
     this.#last = now;

@@ -6,25 +6,25 @@ import { deniedMeters } from '../../dataplane/pipeline/well-known.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
 
-/** Longer than anybody watches: a log that is forgotten ends. */
+/** Maximum duration of a request (s): longer than anyone watches, so that a forgotten log ends. */
 export const logSecondsMax = 24 * 3_600;
-/** Requests of operators at a time. */
+/** Maximum number of concurrent requests. */
 const requestsMax = 64;
 
-/** Of which pods what they are denied is logged. `annotated`: those that say so by `seine.dev/log`, or whose namespace does. */
+/** Pods whose denied packets are logged. `annotated`: pods with the annotation `seine.dev/log`, or in a namespace with it. */
 export type LogDenied = 'off' | 'annotated' | 'all';
 
-/** An attachment, as the log has to know it. */
+/** Attachment, as the log sees it. */
 interface LoggedSubject {
   readonly owner: Owner;
   readonly ofPort: number;
   readonly pod?: PodIdentity;
 }
 
-/** Pods that an operator wants to see for a while: one, those of a namespace, or all. */
+/** Pods that an operator wants to see for a limited time: one pod, those of a namespace, or all. */
 interface LogRequest {
   readonly namespace?: string;
-  /** Of the namespace. */
+  /** Name of a pod of the namespace. */
   readonly pod?: string;
 }
 
@@ -34,9 +34,9 @@ interface HeldLogRequest extends LogRequest {
 
 interface LoggedPodsOptions {
   readonly setting: LogDenied;
-  /** Whether the pod is annotated, or else its namespace. */
+  /** Reports whether the pod, or else its namespace, is annotated. */
   readonly isAnnotated: (pod: PodIdentity) => boolean;
-  /** As of now. */
+  /** Returns the current environment. */
   readonly environment: () => NodeEnvironment;
   readonly nodeState: Pick<NodeState, 'want' | 'forget'>;
   /** Milliseconds, from any fixed moment; never goes back. */
@@ -44,14 +44,14 @@ interface LoggedPodsOptions {
 }
 
 /**
- * The pods whose denied packets the switch shows to the agent, and the rows that make it do so. They are there for pods that somebody wants
- * to see, and for nobody else. Requests of operators end by themselves, and with this process.
+ * Pods whose denied packets OVS sends to the agent, and the rows that make it do so. Only pods that are annotated, configured, requested or
+ * watched have such rows. Requests of operators end by themselves, and with this process.
  */
 export class LoggedPods {
   readonly #options: LoggedPodsOptions;
   readonly #subjects = new Map<Owner, LoggedSubject>();
   readonly #byPort = new Map<number, LoggedSubject>();
-  /** By attachment, what of the environment its rows were made for. */
+  /** Environment for which the rows were made, by attachment. */
   readonly #shown = new Map<Owner, string>();
   #requests: HeldLogRequest[] = [];
   #watchers = 0;
@@ -63,13 +63,13 @@ export class LoggedPods {
 
   add(subject: LoggedSubject): void {
     this.remove(subject.owner);
-    if (!subject.pod) return; // no policy concerns it
+    if (!subject.pod) return; // no policy applies to it
     this.#subjects.set(subject.owner, subject);
     this.#byPort.set(subject.ofPort, subject);
     this.#show(subject);
   }
 
-  /** @param owner of the attachment's flows in the entry tables */
+  /** Removes an attachment. @param owner owner of its flows in the entry tables */
   remove(owner: Owner): void {
     const subject = this.#subjects.get(owner);
     if (!subject) return;
@@ -78,33 +78,33 @@ export class LoggedPods {
     this.#hide(owner);
   }
 
-  /** Something that decides who is shown may be otherwise now: annotations, mode. */
+  /** Updates the rows of all pods after a change of annotations or mode. */
   look(): void {
     for (const subject of this.#subjects.values()) this.#show(subject);
   }
 
-  /** Of the attachment that has this port; undefined if none has, or none that is a pod of the cluster. */
+  /** Returns the pod with this port; undefined if there is none, or the attachment is not a pod of the cluster. */
   podAt(ofPort: number): PodIdentity | undefined {
     return this.#byPort.get(ofPort)?.pod;
   }
 
-  /** @param meter of denied packets; undefined for another one's */
+  /** Returns the pod of a meter. @param meter meter of denied packets; the result is undefined for other meters */
   podOfMeter(meter: number): PodIdentity | undefined {
     return this.podAt(meter - deniedMeters.offset);
   }
 
-  /** Whether lines are written of this pod, and not only pairs counted. */
+  /** Reports whether lines are written for this pod; else its pairs are counted at most. */
   isWritten(pod: PodIdentity): boolean {
     const { setting, isAnnotated } = this.#options;
     return setting === 'all' || (setting === 'annotated' && isAnnotated(pod)) || this.#requests.some((request) => holds(request, pod));
   }
 
-  /** Whether the switch shows anything at all. */
+  /** Reports whether OVS sends packets of any pod. */
   get isActive(): boolean {
     return this.#shown.size > 0;
   }
 
-  /** What operators want to see, and for how long still. */
+  /** Requests of operators, and the time that they still last. */
   get requests(): readonly (LogRequest & { readonly secondsLeft: number })[] {
     const nowMs = this.#options.now();
     return this.#requests.map(({ untilMs, ...request }) => ({
@@ -114,7 +114,7 @@ export class LoggedPods {
   }
 
   /**
-   * @param seconds from now, 1 to `logSecondsMax`; of the same pods another request ends
+   * Adds a request, or replaces the one for the same pods. @param seconds duration from now, 1 to `logSecondsMax`
    * @throws SeineError `INVALID_INPUT` if there are too many requests
    */
   logFor(seconds: number, request: LogRequest): void {
@@ -125,13 +125,13 @@ export class LoggedPods {
     this.#expire();
   }
 
-  /** All requests of operators end. */
+  /** Ends all requests of operators. */
   endRequests(): void {
     this.#requests = [];
     this.#expire();
   }
 
-  /** All pods are shown until the function is called that it returns. Nothing more is written for it. */
+  /** Makes OVS send packets of all pods until the returned function is called. No additional lines are written. */
   watch(): () => void {
     this.#watchers++;
     this.look();
@@ -144,7 +144,7 @@ export class LoggedPods {
     };
   }
 
-  /** Nothing is waited for any more. */
+  /** Stops the timer. */
   close(): void {
     clearTimeout(this.#timer);
   }

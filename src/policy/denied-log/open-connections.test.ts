@@ -8,7 +8,7 @@ import type { TrackedConnection } from '../../netlink/conntrack.ts';
 import { PolicyEngine } from '../engine/policy-engine.ts';
 import { deniedConnections } from './open-connections.ts';
 
-/* `shop/db` (10.10.0.5) answers its own namespace on 5432 alone, and asks nobody but 5353. */
+/* `shop/db` (10.10.0.5) accepts connections from its own namespace on 5432 only, and opens connections to 5353 only. */
 const rules = {
   podSelector: { matchLabels: { app: 'db' } },
   policyTypes: ['Ingress', 'Egress'],

@@ -8,15 +8,15 @@ import { type DeniedAttempt, protocolNames } from './denied-packet.ts';
 
 interface JudgedPods {
   readonly matrix: PolicyMatrix;
-  /** Pods of this node that policies hold for, `namespace/name`. */
+  /** Pods of this node to which policies apply, `namespace/name`. */
   readonly policed: ReadonlySet<string>;
 }
 
 /**
- * Connections of the bridge in the kernel's tracker that policies deny as they are now, at each end that is a pod of this node: also those
- * that carry nothing. What was never let in is none, and neither is TCP that both ends have ended.
+ * Yields connections of the bridge in conntrack that the current policies deny, once for each end that is a pod of this node, including
+ * idle ones. Connections that were never admitted, and TCP connections closed by both ends, are skipped.
  *
- * Yields undefined for each connection: there may be hundreds of thousands, and the caller lets others have the loop.
+ * Yields undefined for each connection: there may be hundreds of thousands, and the caller lets other work run.
  */
 export function* deniedConnections(
   connections: Iterable<TrackedConnection>,
@@ -51,7 +51,7 @@ function isOf({ mark = 0 }: TrackedConnection, { value, mask }: typeof barredMar
   return (mark & mask) >>> 0 === value;
 }
 
-/** The endpoint answers, and not a Service's address. */
+/** Uses the address of the endpoint that replies, not that of the Service. */
 function endsOf({ original, reply }: TrackedConnection, direction: PolicyDirection): { readonly own: Ip; readonly peer: Ip } {
   return direction === 'egress' ? { own: original.src, peer: reply.src } : { own: reply.src, peer: original.src };
 }

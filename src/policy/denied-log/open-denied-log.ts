@@ -17,7 +17,7 @@ import { type LogDenied, LoggedPods } from './logged-pods.ts';
 interface DeniedLogSources {
   readonly namespaces: { readonly replica: Replica<Namespace> };
   readonly nodes: { readonly replica: Replica<Node> };
-  /** Of this node. */
+  /** Pods of this node. */
   readonly pods: { readonly replica: Replica<Pod> };
 }
 
@@ -29,15 +29,15 @@ interface DeniedLogParts {
   readonly log: Log;
 }
 
-/** The log of what policies deny, and which pods are in it. */
+/** Denied log, and the pods that are in it. */
 export interface OpenedDeniedLog {
   readonly log: DeniedLog;
   readonly pods: LoggedPods;
-  /** The same policy, which tells the log of attachments as they come and go. */
+  /** Policy controller wrapped so that the log learns of new and removed attachments. */
   readonly policy: Pick<PolicyController, 'attach' | 'adopt' | 'detach' | 'owners'>;
 }
 
-/** What of the value of the annotation `seine.dev/log` asks for lines; anything else asks for none. */
+/** Value of the annotation `seine.dev/log` that requests lines; any other value requests none. */
 const asked = 'denied';
 
 export function openDeniedLog(
@@ -85,7 +85,7 @@ function followed(policy: PolicyController, pods: LoggedPods): OpenedDeniedLog['
       pods.add(subject);
       policy.adopt(subject);
     },
-    // First: what `detach` waits for is without the rows of the log, too, and the port may be another pod's after that.
+    // Removed first, so that the revisions of `detach` have no rows of the log either: another pod may get the port after that.
     detach: (owner) => {
       pods.remove(owner);
       return policy.detach(owner);

@@ -10,9 +10,9 @@ export interface AppliedRule {
 const protocolOrder = ['TCP', 'UDP', 'SCTP'] as const;
 
 /**
- * Rules in their order, the first that matches decides, to ranges that do not overlap.
+ * Combines rules into ranges that do not overlap. The first rule that matches decides.
  *
- * @param otherwise for what no rule matches
+ * @param otherwise outcome for ports that no rule matches
  */
 export function decisionOf(rules: readonly AppliedRule[], otherwise: PolicyOutcome): PolicyDecision {
   const end = rules.findIndex(({ ports }) => ports === 'any');
@@ -26,7 +26,7 @@ export function decisionOf(rules: readonly AppliedRule[], otherwise: PolicyOutco
   return { ranges, otherwise: rules[end]?.outcome ?? otherwise };
 }
 
-/** Fills what of a span is free between the ranges. @param taken disjoint and sorted */
+/** Adds the parts of a span that no range covers yet. @param taken disjoint and sorted */
 function withSpan(taken: readonly DecidedRange[], { protocol, first, last }: PortSpan, outcome: PolicyOutcome): readonly DecidedRange[] {
   const result: DecidedRange[] = [];
   let from = first;
@@ -50,7 +50,7 @@ function joined(ranges: readonly DecidedRange[]): readonly DecidedRange[] {
   return result;
 }
 
-/** The same for equal decisions and for no others. */
+/** Text of a decision: equal for equal decisions only. */
 export function decisionText({ ranges, otherwise }: PolicyDecision): string {
   const outcomeText = ({ verdict, by }: PolicyOutcome): string => `${verdict} ${by.join(',')}`;
   return [...ranges.map((each) => `${each.protocol} ${each.first}-${each.last} ${outcomeText(each.outcome)}`), outcomeText(otherwise)].join(

@@ -1,14 +1,14 @@
 import type { Steps } from '../../base/async/steps.ts';
 
-/** What is put while a round is under way waits, in its order, for the next one; at other times it is done at once. */
+/** Queue of changes. Changes that arrive during a round wait, in their order, for the next one; at other times they are applied at once. */
 export class Inbox {
   #waiting: (() => void)[] = [];
-  /** Namespaces of policies that wait, or that are just taken. */
+  /** Namespaces of policies that wait, or are being applied. */
   #namespaces = new Set<string>();
   #taken: ReadonlySet<string> = new Set();
   #isOpen = true;
 
-  /** @param rulesOf the namespace whose policies it is about, if it is about policies */
+  /** Applies or queues a change. @param rulesOf namespace of the policy, if the change concerns a policy */
   take(work: () => void, rulesOf?: string): void {
     if (this.#isOpen && this.#waiting.length === 0) {
       work();
@@ -22,12 +22,12 @@ export class Inbox {
     return this.#waiting.length;
   }
 
-  /** Whether policies of this namespace wait. */
+  /** Reports whether policies of this namespace wait. */
   hasRulesOf(namespace: string): boolean {
     return this.#namespaces.has(namespace) || this.#taken.has(namespace);
   }
 
-  /** Does all that waits. What comes from now on waits, until it is opened. */
+  /** Applies all waiting changes. Changes that arrive from now on wait until `open`. */
   *empty(): Steps {
     this.#isOpen = false;
     const work = this.#waiting;

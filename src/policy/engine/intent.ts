@@ -5,35 +5,35 @@ import type { MentionedNames } from './kinds.ts';
 import { type Selector, selectorOf } from './selector.ts';
 import { anyPod, blockTerm, podsTerm, type Term } from './term.ts';
 
-/** A NetworkPolicy, as the compiler takes it: selectors and peers in normal form. */
+/** NetworkPolicy in normal form, as the compiler needs it. */
 export interface PolicyIntent {
   /** `namespace/name`. */
   readonly key: string;
   readonly namespace: string;
-  /** Undefined: it selects nothing. */
+  /** Pods of the policy; undefined if it selects nothing. */
   readonly pods: Selector | undefined;
-  /** Absent: the policy does not isolate its pods in this direction. */
+  /** Rules for ingress; absent if the policy does not isolate its pods in this direction. */
   readonly ingress?: readonly IntentRule[];
   readonly egress?: readonly IntentRule[];
-  /** What of the policy is beyond the limits and allows nothing, in words. */
+  /** Descriptions of the rules that exceed a limit and therefore allow nothing. */
   readonly refused: readonly string[];
 }
 
-/** What a rule lets in or out. An empty list matches nothing. */
+/** Traffic that a rule allows. An empty list matches nothing. */
 export interface IntentRule {
   /** `spec.ingress[2]`. */
   readonly path: string;
   readonly peers: 'any' | readonly Term[];
   readonly ports: 'any' | readonly PortSpan[];
-  /** Names of ports, `http/TCP`: of the subject for ingress, of each peer for egress. */
+  /** Names of ports, such as `http/TCP`: of the subject for ingress, of each peer for egress. */
   readonly portNames: readonly string[];
 }
 
 export type PortSpan = Pick<DecidedRange, 'protocol' | 'first' | 'last'>;
 
 /**
- * What one policy may ask for in a direction. Blocks that lie in each other make classes of addresses as many times as there are rules, and every user of a
- * namespace may write policies: memory and time are the node's.
+ * Limits of one policy and direction. Nested blocks divide addresses into as many classes as there are rules. Every user of a namespace may
+ * write policies, while memory and CPU time are those of the node.
  */
 const intentLimits = { rules: 1_000, networks: 20_000, peersOfRule: 20_000, portsOfRule: 1_000 } as const;
 
@@ -53,7 +53,7 @@ export function policyIntent(policy: NetworkPolicy): PolicyIntent {
   };
 }
 
-/** What a policy looks at, of the pods that are its peers. */
+/** Returns the labels and port names that a policy uses to select its peers. */
 export function mentionedNames({ ingress = [], egress = [] }: NetworkPolicy): MentionedNames {
   const peers = [...ingress, ...egress].flatMap((rule) => (rule.peers === 'any' ? [] : rule.peers));
   const ports = egress.flatMap((rule) => (rule.ports === 'any' ? [] : rule.ports.flatMap(nameOf)));
@@ -87,7 +87,7 @@ function rulesOf(
   });
 }
 
-/** All blocks of a rule are one term, at the place of the first: no rule distinguishes them. */
+/** Merges all blocks of a rule into one term, at the place of the first block: no rule distinguishes them. */
 function termsOf(namespace: string, peers: readonly NetworkPolicyPeer[]): readonly Term[] {
   const terms = new Map<string, Term>();
   const isBlock = (peer: NetworkPolicyPeer) => 'cidr' in peer;
@@ -100,7 +100,7 @@ function termsOf(namespace: string, peers: readonly NetworkPolicyPeer[]): readon
   return [...terms.values()];
 }
 
-/** Undefined: nothing can match. */
+/** Returns the term of a peer; undefined if it can match nothing. */
 function termOf(namespace: string, peer: Exclude<NetworkPolicyPeer, { readonly cidr: string }>): Term | undefined {
   const pods = selectorOf(peer.pods);
   const namespaces = peer.namespaces ? selectorOf(peer.namespaces) : namespace;

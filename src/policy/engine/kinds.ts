@@ -7,9 +7,9 @@ import { labelText, type PodLabels } from './selector.ts';
 export interface Kind {
   readonly text: string;
   readonly namespace: string;
-  /** Only labels that some policy mentions; the many that tell each pod from every other one would make each a kind. */
+  /** Labels that a policy mentions. The other labels, which often differ for each pod, would make each pod a kind. */
   readonly labels: PodLabels;
-  /** Only ports that some policy mentions, as of `PolicyPod`. */
+  /** Ports that a policy mentions, as in `PolicyPod`. */
   readonly ports: Readonly<Record<string, number>>;
   readonly pods: Set<IndexedPod>;
 }
@@ -22,26 +22,26 @@ export interface IndexedPod {
   kind: Kind;
 }
 
-/** A pod that is of another kind than before. */
+/** Pod whose kind has changed. */
 interface MovedPod {
   readonly known: IndexedPod;
   readonly from: Kind;
 }
 
-/** Kinds that are new, and kinds that have no pods any more. */
+/** Kinds that were added, and kinds that no longer have pods. */
 export interface KindChanges {
   readonly added: ReadonlySet<Kind>;
   readonly removed: ReadonlySet<Kind>;
 }
 
-/** PodLabels and named ports that a policy looks at, of peers. */
+/** Labels and named ports by which a policy selects peers. */
 export interface MentionedNames {
   readonly labels: ReadonlySet<string>;
-  /** `http/TCP`. */
+  /** Port names, such as `http/TCP`. */
   readonly ports: ReadonlySet<string>;
 }
 
-/** Counts uses of keys; those that are no longer used are kept until they are many, since to forget one looks at every pod. */
+/** Counts uses of keys. Unused keys are kept until there are many of them, because forgetting one requires a pass over every pod. */
 class UsedNames {
   readonly #uses = new Map<string, number>();
   projected: ReadonlySet<string> = new Set();
@@ -52,7 +52,7 @@ class UsedNames {
     else this.#uses.set(name, uses);
   }
 
-  /** What is newly used. */
+  /** Returns the keys that have come into use. */
   missing(): readonly string[] {
     return [...this.#uses.keys()].filter((name) => !this.projected.has(name));
   }
@@ -72,7 +72,7 @@ class UsedNames {
 
 const STALE_MIN = 64;
 
-/** All pods of the cluster, interned to kinds, with what finds kinds by namespace and by label. */
+/** All pods of the cluster, interned to kinds, with indexes of kinds by namespace and by label. */
 export class PodKinds {
   readonly #pods = new Map<string, IndexedPod>();
   readonly #kinds = new Map<string, Kind>();
@@ -80,11 +80,11 @@ export class PodKinds {
   readonly #byLabel = new Map<string, Set<Kind>>();
   readonly #labels = new UsedNames();
   readonly #ports = new UsedNames();
-  /** Since they were taken. */
+  /** Kinds added since `takeChanges`. */
   #added = new Set<Kind>();
   #emptied = new Set<Kind>();
 
-  /** @param key of a pod that is not here */
+  /** Adds a pod. @param key key of a pod that is not known yet */
   put(key: string, pod: PolicyPod): IndexedPod {
     if (this.#pods.size === 0) this.#renewNames();
     const known: IndexedPod = { key, pod, addresses: pod.podIps.map(parseIp), kind: this.#kindOf(pod) };
@@ -105,7 +105,7 @@ export class PodKinds {
     return this.#pods.get(key);
   }
 
-  /** Namespaces in which there are pods. */
+  /** Namespaces that have pods. */
   namespaces(): Iterable<string> {
     return this.#byNamespace.keys();
   }
@@ -114,7 +114,7 @@ export class PodKinds {
     return this.#byNamespace.get(name) ?? none;
   }
 
-  /** Kinds that have this label, `key=value`, which some policy mentions. */
+  /** Returns the kinds with a label, `key=value`, that a policy mentions. */
   withLabel(text: string): ReadonlySet<Kind> {
     return this.#byLabel.get(text) ?? none;
   }
@@ -123,18 +123,21 @@ export class PodKinds {
     return this.#kinds.values();
   }
 
-  /** Whether there is something to tell apart, or kinds have come or gone. */
+  /** Reports whether kinds are out of date, or were added or removed. */
   get isBehind(): boolean {
     return this.#added.size > 0 || this.#emptied.size > 0 || this.#labels.isBehind || this.#ports.isBehind;
   }
 
-  /** A policy that looks at these comes, or goes. Those of all policies count: one that becomes of use here then tells no new kinds apart. */
+  /**
+   * Counts the names of a policy that is added or removed. All policies of the cluster count: a policy that starts to apply here later then
+   * splits no kinds.
+   */
   mention({ labels, ports }: MentionedNames, by: 1 | -1): void {
     for (const key of labels) this.#labels.change(key, by);
     for (const name of ports) this.#ports.change(name, by);
   }
 
-  /** Tells apart what policies tell apart. @returns pods that are of another kind now */
+  /** Splits kinds by the names that policies mention. @returns pods whose kind has changed */
   *project(): Steps<readonly MovedPod[]> {
     const labels = this.#labels.missing();
     const ports = this.#ports.missing();
@@ -166,7 +169,7 @@ export class PodKinds {
     moved.push({ known, from });
   }
 
-  /** Since this was last called. */
+  /** Returns the changes since the last call. */
   *takeChanges(): Steps<KindChanges> {
     const removed = new Set<Kind>();
     for (const kind of this.#emptied) {
@@ -182,7 +185,7 @@ export class PodKinds {
     return { added, removed };
   }
 
-  /** Where there are no pods yet it costs nothing, and the first of them are told apart at once. */
+  /** Takes over the names in use. Without pods this costs nothing, and the first pods get their final kinds at once. */
   #renewNames(): void {
     for (const names of [this.#labels, this.#ports]) names.renew();
   }
@@ -224,7 +227,7 @@ export class PodKinds {
   }
 }
 
-/** PodLabels of the namespaces that are known, and which namespaces have a label. */
+/** Labels of the known namespaces, with an index of namespaces by label. */
 export class NamespaceLabels {
   readonly #labels = new Map<string, PodLabels>();
   readonly #byLabel = new Map<string, Set<string>>();
@@ -240,7 +243,7 @@ export class NamespaceLabels {
     this.#labels.delete(name);
   }
 
-  /** Undefined: the namespace is not known. */
+  /** Returns the labels of a namespace; undefined if the namespace is not known. */
   get(name: string): PodLabels | undefined {
     return this.#labels.get(name);
   }

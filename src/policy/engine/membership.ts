@@ -4,33 +4,33 @@ import { addTo, type Kind, type KindChanges, type NamespaceLabels, type PodKinds
 import { certainLabel, labelText, matchesLabels, type PodLabels } from './selector.ts';
 import { isWide, type PodsTerm, type Term } from './term.ts';
 
-/** A term in use in one direction. */
+/** Term in use in one direction. */
 interface UsedTerm {
   readonly term: Term;
   uses: number;
-  /** One, or for a term with the name of a port one for each number it has; 0 where there is none. */
+  /** Holdings by port number: one for each number that the named port has, or a single one under 0 if the term names no port. */
   readonly holdings: Map<number, TermHolding>;
   readonly kinds: Set<Kind>;
   readonly namespaces: Set<string>;
 }
 
-/** What a round has changed: whose sets are others now. */
+/** Kinds and namespaces whose sets a round has changed. */
 export interface MembershipChange {
   readonly kinds: ReadonlySet<Kind>;
   readonly namespaces: ReadonlySet<string>;
-  /** Blocks, or that any pod is meant at all. */
+  /** True if blocks have changed, or the use of "any pod". */
   readonly blocks: boolean;
 }
 
-/** Which terms hold which kinds of pods, and which namespaces, in one direction. Each pair is looked at once. */
+/** Terms that match each kind of pod and each namespace, in one direction. Each combination is evaluated once. */
 export class Membership {
   readonly sets = new PeerSets();
   readonly #kinds: PodKinds;
   readonly #namespaces: NamespaceLabels;
   readonly #terms = new Map<string, UsedTerm>();
-  /** Terms that look at labels or ports of pods; found by labels of pods. */
+  /** Terms that select by labels or ports of pods, indexed by labels of pods. */
   readonly #fineTerms = new TermIndex();
-  /** Terms that look at namespaces only; found by labels of namespaces. */
+  /** Terms that select by namespace only, indexed by labels of namespaces. */
   readonly #wideTerms = new TermIndex();
   readonly #fine = new Map<Kind, PeerSet>();
   readonly #wideSets = new Map<string, PeerSet>();
@@ -61,12 +61,12 @@ export class Membership {
     this.#gone.add(used);
   }
 
-  /** Terms that are blocks or any pod, with what says that an address is in them. */
+  /** Terms that are blocks or "any pod", with the holding of an address in them. */
   *blocks(): Iterable<{ readonly term: Term; readonly holding: TermHolding }> {
     for (const used of this.#terms.values()) if (used.term.is !== 'pods') yield { term: used.term, holding: this.#holdingOf(used) };
   }
 
-  /** That any pod is meant, if a term in use says so. */
+  /** Set of the term "any pod" if it is in use, else the empty set. */
   get anyPod(): PeerSet {
     const used = this.#terms.get('any pod');
     return used ? this.sets.of([this.#holdingOf(used)]) : this.sets.empty;
@@ -80,7 +80,7 @@ export class Membership {
     return this.#wideSets.get(namespace) ?? this.sets.empty;
   }
 
-  /** How many pods a term holds; undefined for a block, and for a term that no rule of a local pod has. */
+  /** Returns the number of pods that a term matches; undefined for a block, and for a term that no rule of a local pod has. */
   podsOf({ text }: Term): number | undefined {
     const used = this.#terms.get(text);
     if (!used || used.term.is === 'block') return undefined;
@@ -100,7 +100,7 @@ export class Membership {
     yield* this.#wideSets.values();
   }
 
-  /** Works off what has changed. @param relabelled namespaces */
+  /** Applies the changes of kinds and namespaces. @param relabelled namespaces whose labels have changed */
   *settle({ added, removed }: KindChanges, relabelled: ReadonlySet<string>): Steps<MembershipChange> {
     const dirty = { kinds: new Set<Kind>(), namespaces: new Set<string>() };
     for (const kind of removed) yield* this.#forget(kind);
@@ -123,7 +123,7 @@ export class Membership {
     };
   }
 
-  /** @returns whether there are blocks among them */
+  /** Removes unused terms. @returns whether there are blocks among them */
   *#dropGone(dirty: DirtyPeers): Steps<boolean> {
     let blocks = false;
     for (const used of this.#gone) {
@@ -139,13 +139,13 @@ export class Membership {
     return blocks;
   }
 
-  /** @returns whether there are blocks among them */
+  /** Adds new terms. @returns whether there are blocks among them */
   *#takeFresh(dirty: DirtyPeers): Steps<boolean> {
     let blocks = false;
     const looked = new Set<string>();
     for (const used of this.#fresh) {
       yield;
-      // Also gone again since; then there is nothing to look for.
+      // The term may have been removed since; then it needs no evaluation.
       if (!this.#terms.has(used.term.text)) continue;
       if (used.term.is !== 'pods') {
         blocks = true;
@@ -153,7 +153,7 @@ export class Membership {
       }
       this.#indexOf(used)?.add(used);
       const place = `${isWide(used.term)} ${placeOf(used.term)}`;
-      if (looked.has(place)) continue; // then the same kinds and namespaces are dirty already
+      if (looked.has(place)) continue; // the same kinds and namespaces are already marked
       looked.add(place);
       yield* addAll(dirty.kinds, this.#candidateKinds(used.term));
       yield* addAll(dirty.namespaces, this.#candidateNamespaces(used.term));
@@ -267,15 +267,15 @@ export class Membership {
   }
 }
 
-/** What is to be looked at. */
+/** Kinds and namespaces to evaluate again. */
 interface DirtyPeers {
   readonly kinds: Set<Kind>;
   readonly namespaces: Set<string>;
 }
 
 /**
- * Terms by the name of a namespace and by a label that whatever they hold has, as far as they have either. A policy may name as many pods of
- * its namespace by their labels as there are, and each pod is to meet its own terms only.
+ * Index of terms by namespace name and by a label that everything they match must have, where there is one. A policy may select as many
+ * pods of its namespace by label as there are; each pod must be compared with its own terms only.
  */
 class TermIndex {
   readonly #places = new Map<string, Set<UsedTerm>>();
@@ -304,12 +304,12 @@ function placeOf(term: Term): string {
   return placeText(undefined, certainLabel(isWide(term) ? term.namespaces : term.pods));
 }
 
-/** A namespace's name has no space. */
+/** Key of a place. Names of namespaces contain no space. */
 function placeText(namespace = '', label = ''): string {
   return `${namespace} ${label}`;
 }
 
-/** Of a namespace that is not known, no label is known, neither that it is there nor that it is not. */
+/** Reports whether a term matches a namespace. For an unknown namespace no label is known, neither as present nor as absent. */
 function matchesNamespace({ namespaces }: PodsTerm, name: string, labels: PodLabels | undefined): boolean {
   if (typeof namespaces === 'string') return namespaces === name;
   return labels === undefined ? namespaces.length === 0 : matchesLabels(namespaces, labels);

@@ -16,7 +16,7 @@ import { hasPort, isNamedBy, type SubjectRules } from './subject-rules.ts';
 import { Subjects } from './subjects.ts';
 import type { Term } from './term.ts';
 
-/** Keys of the matrix whose rows have come, gone or changed. */
+/** Keys of the matrix whose rows were added, removed or changed. */
 export interface PolicyChange {
   readonly subjects: ReadonlySet<string>;
   readonly ingress: DirectionChange;
@@ -25,7 +25,10 @@ export interface PolicyChange {
 
 export type CoarseRooms = Readonly<Record<PolicyDirection, CoarseRoom>>;
 
-/** Some numbers of `sourceCoarse` are kept for sets that replace others while the bridge still has these. */
+/**
+ * Maximum number of sets. The remaining numbers of `sourceCoarse` are reserved for sets that replace others while the bridge still has the
+ * old ones.
+ */
 const SETS_MOST = 4_000;
 
 interface DirectionChange {
@@ -34,8 +37,9 @@ interface DirectionChange {
 }
 
 /**
- * From the objects of a cluster to the matrix of one node. Objects are put and removed in any order, by name; a round works off what has changed and nothing
- * else, piece by piece, and publishes what an engine that had all of it from the start would have. Knows no clock, no loop and no switch.
+ * Computes the policy matrix of one node from the objects of the cluster. Objects are added and removed in any order, by name. A round
+ * processes only what has changed, in small steps, and publishes the same matrix as an engine that had all objects from the start. Uses no
+ * clock, no event loop and no OVS.
  */
 export class PolicyEngine {
   readonly #nodeName: string;
@@ -52,14 +56,20 @@ export class PolicyEngine {
   #ownNode: ReadonlySet<string> = new Set();
   #shortages: readonly PeerShortage[] = [];
 
-  /** @param nodeName the node whose pods are the subjects @param setsMost so many sets of networks can be told apart in a direction @param rooms numbers that the switch can take; absent: enough */
+  /**
+   * Creates an engine.
+   *
+   * @param nodeName node whose pods are the subjects
+   * @param setsMost maximum number of sets of networks that can be distinguished in a direction
+   * @param rooms numbers that OVS can take; absent if there are enough
+   */
   constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms) {
     this.#nodeName = nodeName;
     this.#directions = { ingress: this.#newDirection(setsMost, rooms?.ingress), egress: this.#newDirection(setsMost, rooms?.egress) };
     this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
   }
 
-  /** As of the last `publish`: a view, which changes with the next one. */
+  /** Matrix of the last `publish`: a view, which changes with the next one. */
   get matrix(): PolicyMatrix {
     const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({ identities: identities.rows, relations: relations.rows });
     return {
@@ -70,7 +80,7 @@ export class PolicyEngine {
     };
   }
 
-  /** What a round that has come to its end is going to publish: a view. */
+  /** Matrix that a finished round is about to publish: a view. */
   get coming(): PolicyMatrix {
     const rowsOf = ({ identities, relations }: PolicyEngineDirection) => ({
       identities: identities.rows.current,
@@ -84,7 +94,7 @@ export class PolicyEngine {
     };
   }
 
-  /** Whether something was put that no round has taken. */
+  /** Reports whether changes wait that no round has taken. */
   get isBehind(): boolean {
     const { size } = this.#inbox;
     return size > 0 || (!this.#isRunning && (this.#isDirty || this.#nodesChanged));
@@ -99,7 +109,7 @@ export class PolicyEngine {
     this.#dirtyNamespaces.add(name);
   }
 
-  /** Of its pods and policies those stay that have not been removed themselves. */
+  /** Removes a namespace. Its pods and policies stay until they are removed themselves. */
   removeNamespace(name: string): void {
     this.#inbox.take(() => this.#removeNamespace(name));
   }
@@ -140,7 +150,7 @@ export class PolicyEngine {
     if (pod.nodeName === this.#nodeName) this.#subjects.put(key, pod.namespace);
   }
 
-  /** @param key `namespace/name` */
+  /** Removes a pod. @param key `namespace/name` */
   removePod(key: string): void {
     this.#inbox.take(() => this.#removePod(key));
   }
@@ -157,33 +167,35 @@ export class PolicyEngine {
     this.#inbox.take(() => this.#subjects.putPolicy(policy), policy.namespace);
   }
 
-  /** @param key `namespace/name` */
+  /** Removes a policy. @param key `namespace/name` */
   removePolicy(key: string): void {
     this.#inbox.take(() => this.#subjects.removePolicy(key), namespaceOf(key));
   }
 
-  /** Whether there is any policy that may isolate pods of this namespace. */
+  /** Reports whether any policy may isolate pods of this namespace. */
   hasPolicies(namespace: string): boolean {
     return this.#subjects.hasPolicies(namespace) || this.#inbox.hasRulesOf(namespace);
   }
 
-  /** Whose an address of the pod networks is: `namespace/name` of a pod, or `node NAME`; undefined for what is neither's. */
+  /** Returns the owner of an address of the pod networks: `namespace/name` of a pod, or `node NAME`; undefined if it has no owner. */
   holderOf(address: Ip): string | undefined {
     const owner = this.#addresses.ownerOf(address);
     return owner && ('pod' in owner ? owner.pod.key : `node ${owner.gatewayOf.name}`);
   }
 
-  /** What a class of local pods is made of; undefined if there is no such class any more. */
+  /** Returns the rules of a class of local pods; undefined if the class no longer exists. */
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
     return this.#directions[direction].relations.rulesOf(subject);
   }
 
-  /** How many pods of the cluster are in a term; undefined for a block, and for a term that no rule of a local pod has. */
+  /**
+   * Returns the number of pods in the cluster that a term matches; undefined for a block, and for a term that no rule of a local pod has.
+   */
   podsOf(direction: PolicyDirection, term: Term): number | undefined {
     return this.#directions[direction].membership.podsOf(term);
   }
 
-  /** A whole round at once. @returns which rows are others now */
+  /** Runs and publishes a whole round. @returns the rows that have changed */
   update(): PolicyChange {
     const change = finish(this.round());
     this.publish();
@@ -191,10 +203,10 @@ export class PolicyEngine {
   }
 
   /**
-   * Works off what has changed since the last round began; what is put meanwhile is the next one's. Readers see nothing of it before `publish`, which has to
-   * come before the next round.
+   * Processes the changes since the last round began. Changes that arrive meanwhile belong to the next round. Readers see nothing of the
+   * result before `publish`, which must be called before the next round.
    *
-   * @returns which rows will be others
+   * @returns the rows that will change
    */
   *round(): Steps<PolicyChange> {
     this.#isRunning = true;
@@ -211,7 +223,7 @@ export class PolicyEngine {
     return yield* this.#changes();
   }
 
-  /** What the round has made is what readers see from now on. */
+  /** Makes the result of the round visible to readers. */
   publish(): void {
     if (this.#nodesChanged) this.#ownNode = this.#ownAddresses();
     this.#nodesChanged = false;
@@ -227,7 +239,7 @@ export class PolicyEngine {
     this.#isRunning = false;
   }
 
-  /** Rules with peers that are left out of them, as of the last `publish`. */
+  /** Rules with peers that are left out, as of the last `publish`. */
   get shortages(): readonly PeerShortage[] {
     return this.#shortages;
   }
@@ -246,7 +258,10 @@ export class PolicyEngine {
     return shortages;
   }
 
-  /** The shortage by which rules of a local pod do not apply to an address that their networks hold; its `rules` are these alone. */
+  /**
+   * Returns the shortage because of which rules of a local pod do not apply to an address that their networks contain. Its `rules` are
+   * these rules only.
+   */
   leftOutAt(direction: PolicyDirection, pod: string, { address, port }: AskedPeer): PeerShortage | undefined {
     const shortage = this.#shortages.find((each) => each.direction === direction && each.namespace === namespaceOf(pod));
     const subject = shortage && this.matrix.subjects.get(pod)?.[direction];
@@ -257,10 +272,10 @@ export class PolicyEngine {
   }
 
   /**
-   * Gives a pod that was put its classes at once, if they are classes that readers know; everything else of it is the next round's. So a pod that starts need not
-   * wait for what many others are concerned by.
+   * Gives an added pod its classes at once, if readers already know these classes; its other effects belong to the next round. A pod that
+   * starts thus does not wait for changes that concern many other pods.
    *
-   * @returns its row; undefined if it has to wait for that round
+   * @returns its row; undefined if the pod has to wait for the next round
    */
   admit(pod: PolicyPod): MatrixSubject | undefined {
     const isWaited = pod.nodeName !== this.#nodeName || this.#inbox.hasRulesOf(pod.namespace);
@@ -271,7 +286,10 @@ export class PolicyEngine {
     return this.#dirtyNamespaces.size > 0 || this.#moved.size > 0 || this.#subjects.isBehind || this.#kinds.isBehind;
   }
 
-  /** What was held as one of its former kind is looked at again; what is held now is told by the kinds that are new. */
+  /**
+   * Splits kinds, and marks the addresses of pods whose previous kind a term matched. Addresses that terms match now are found through the
+   * new kinds.
+   */
   *#project(): Steps {
     const isHeld = (kind: Kind): boolean =>
       policyDirections.some((direction) => {
@@ -319,7 +337,7 @@ export class PolicyEngine {
   }
 }
 
-/** The other end of a connection; without `port` all of them. */
+/** Other end of a connection; all ports if `port` is undefined. */
 interface AskedPeer {
   readonly address: Ip;
   readonly port?: { readonly protocol: string; readonly number: number } | undefined;

@@ -1,13 +1,13 @@
 import { type Steps, tinyWork } from '../../base/async/steps.ts';
 
-/** Rows of a matrix. Readers see those of the last publication, all of them, while the next ones are made piece by piece. */
+/** Rows of a matrix. Readers see all rows of the last publication while the next ones are made in steps. */
 export class SteadyRows<V extends object> implements ReadonlyMap<string, V> {
   readonly #current = new Map<string, V>();
-  /** Of what is another row by now, the published one. */
+  /** Published rows by key, for rows that have changed since. */
   #before = new Map<string, V | undefined>();
   #size = 0;
 
-  /** What will be published. A view. */
+  /** Rows of the next publication: a view. */
   get current(): ReadonlyMap<string, V> {
     return this.#current;
   }
@@ -29,7 +29,7 @@ export class SteadyRows<V extends object> implements ReadonlyMap<string, V> {
     this.#current.set(key, row);
   }
 
-  /** Which rows will have come, gone or changed. */
+  /** Returns the keys of rows that will be added, removed or changed. */
   *changes(): Steps<ReadonlySet<string>> {
     const changed = new Set<string>();
     let work = 0;

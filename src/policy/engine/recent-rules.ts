@@ -2,20 +2,20 @@ import type { PolicyDirection } from '../matrix/matrix.ts';
 import type { PolicyIntent } from './intent.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
-/** What pods have had lately. A node has a hundred pods or two, most of which share their rules with others. */
+/** Maximum number of cached rules. A node has one or two hundred pods, most of which share their rules with others. */
 const KEPT_MOST = 128;
 
 interface MadeRules {
-  /** Of which they were made: a policy that was changed has another intent. */
+  /** Policies from which the rules were made. A changed policy has another intent. */
   readonly policies: readonly PolicyIntent[];
   readonly rules: SubjectRules | undefined;
 }
 
-/** The rules of pods, made once for those that have the same: pods of one deployment come one after another. */
+/** Cache of rules: pods of one Deployment usually arrive one after another and have the same rules. */
 export class RecentRules {
   readonly #made = new Map<string, MadeRules>();
 
-  /** As `subjectRules`. */
+  /** Like `subjectRules`, but cached. */
   of(direction: PolicyDirection, policies: readonly PolicyIntent[], ports: Readonly<Record<string, number>>): SubjectRules | undefined {
     if (policies.length === 0) return undefined;
     const key = JSON.stringify([direction, policies.map((policy) => policy.key), direction === 'ingress' ? ports : {}]);
@@ -28,7 +28,7 @@ export class RecentRules {
     if (this.#made.size > KEPT_MOST && oldest !== undefined) this.#made.delete(oldest);
     return rules;
   }
-  /** A policy is gone, or another than it was: its peers, of which there may be thousands, are not kept for it. */
+  /** Drops the rules of a policy that was removed or changed. The policy may have thousands of peers, which must not stay in memory. */
   forget(policy: PolicyIntent): void {
     for (const [key, { policies }] of this.#made) if (policies.includes(policy)) this.#made.delete(key);
   }

@@ -8,11 +8,11 @@ import { SteadyRows } from './published-rows.ts';
 import { protocolOf, type SubjectRules, termsOf } from './subject-rules.ts';
 import type { Term } from './term.ts';
 
-/** An identity that addresses have. Equal ones are the same object. */
+/** Identity that addresses have. Equal identities are the same object. */
 export class Pair implements PeerIdentity {
   readonly coarse: PeerSet;
   readonly fine: PeerSet;
-  /** Addresses and networks that have it, and finer pairs of the same coarse part. */
+  /** Number of addresses and networks with this identity, and of finer pairs with the same coarse part. */
   uses = 0;
   readonly rows = new Map<string, SubjectState>();
 
@@ -22,7 +22,7 @@ export class Pair implements PeerIdentity {
   }
 }
 
-/** A rule that a term points to, with what it applies to there. */
+/** Rule that contains a term. `isNamed` is true if the term is there for a named port. */
 interface RuleOfTerm {
   readonly rule: number;
   readonly isNamed: boolean;
@@ -35,13 +35,13 @@ class SubjectState implements SubjectClass {
   readonly rules: SubjectRules;
   readonly terms: readonly Term[];
   uses = 0;
-  /** Whether readers of the matrix have its rows. */
+  /** True if readers of the matrix have its rows. */
   isPublished = false;
   readonly rows = new Map<string, Pair | undefined>();
   readonly #byTerm = new Map<string, RuleOfTerm[]>();
   readonly #outcomes: readonly PolicyOutcome[];
   readonly #denied: PolicyOutcome;
-  /** By rules that apply; and by text, so that equal decisions are the same object. */
+  /** Decisions by the rules that apply, and by text, so that equal decisions are the same object. */
   readonly #decided = new Map<string, PolicyDecision>();
   readonly #byText = new Map<string, PolicyDecision>();
 
@@ -59,7 +59,7 @@ class SubjectState implements SubjectClass {
     }
   }
 
-  /** The decision for addresses with these holdings and no others. */
+  /** Returns the decision for addresses that have exactly these holdings. */
   decide(...sets: readonly PeerSet[]): PolicyDecision {
     const applied = new Map<number, { isPlain: boolean; readonly spans: PortSpan[] }>();
     const at = (rule: number) => {
@@ -107,7 +107,7 @@ class SubjectState implements SubjectClass {
   }
 }
 
-/** @param policy `namespace/name` */
+/** Returns the namespace of a policy. @param policy `namespace/name` */
 function namespaceOf(policy: string | undefined): readonly string[] {
   return policy === undefined ? [] : [policy.slice(0, policy.indexOf('/'))];
 }
@@ -121,11 +121,11 @@ function namedSpan({ term, port }: TermHolding): readonly PortSpan[] {
   return [{ protocol: protocolOf(term.portName), first: port, last: port }];
 }
 
-/** Decisions of one direction: for each class of local pods and each identity that addresses have, a row where it says something of its own. */
+/** Decisions of one direction: a row for a class of local pods and an identity of addresses, if it differs from the less specific row. */
 export class Relations {
   readonly rows = new SteadyRows<PolicyDecision>();
   readonly #subjects = new Map<string, SubjectState>();
-  /** Since the last publication. */
+  /** Classes added since the last publication. */
   #added: SubjectState[] = [];
   #removed = new Map<string, SubjectState>();
   readonly #pairs = new Map<string, Pair>();
@@ -133,15 +133,15 @@ export class Relations {
   readonly #pairsOfTerm = new Map<string, Set<Pair>>();
   readonly #empty: PeerSet;
   #lastId = 0;
-  /** Changes with the classes of local pods that have rules. */
+  /** Changes whenever a class of local pods with rules is added or removed. */
   #generation = 0;
 
-  /** @param empty the set of nothing */
+  /** Creates an empty table. @param empty the empty set */
   constructor(empty: PeerSet) {
     this.#empty = empty;
   }
 
-  /** @param onNew gets each of its terms, if no local pod had this class */
+  /** Counts one use more of a class. @param onNew called with each term of the class if no local pod had this class */
   *acquireSubject(rules: SubjectRules, onNew: (term: Term) => void): Steps<SubjectClass> {
     const known = this.#subjects.get(rules.text);
     const subject = known ?? new SubjectState(++this.#lastId, rules);
@@ -169,7 +169,7 @@ export class Relations {
     return subject;
   }
 
-  /** @param onGone gets each of its terms, if no local pod has this class any more */
+  /** Counts one use less of a class. @param onGone called with each term of the class if no local pod has this class any more */
   *releaseSubject({ text }: SubjectClass, onGone: (term: Term) => void): Steps {
     const subject = this.#subjects.get(text);
     if (!subject || --subject.uses > 0) return;
@@ -188,7 +188,7 @@ export class Relations {
     }
   }
 
-  /** One use more of a class that readers know and that some pod has; undefined if it is not such a class. */
+  /** Counts one use more of a class that readers know and that a pod has; returns undefined for any other class. */
   acquirePublished({ text }: SubjectRules): SubjectClass | undefined {
     const subject = this.#subjects.get(text);
     if (!subject?.isPublished) return undefined;
@@ -196,7 +196,7 @@ export class Relations {
     return subject;
   }
 
-  /** Rows are what readers see from now on. */
+  /** Makes the rows visible to readers. */
   publish(): void {
     for (const subject of this.#added) subject.isPublished = true;
     this.#added = [];
@@ -204,22 +204,22 @@ export class Relations {
     this.rows.publish();
   }
 
-  /** Undefined if no local pod has this class. */
+  /** Returns the rules of a class; undefined if no local pod has it. */
   rulesOf({ text }: SubjectClass): SubjectRules | undefined {
     return (this.#subjects.get(text) ?? this.#removed.get(text))?.rules;
   }
 
-  /** The same while no class of local pods is new or gone. */
+  /** Number that changes when a class of local pods is added or removed. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Namespaces of the policies that have a term. */
+  /** Namespaces of the policies that contain a term. */
   namespacesOf({ text }: Term): ReadonlySet<string> {
     return new Set([...(this.#subjectsOfTerm.get(text) ?? [])].flatMap(({ isolatedBy }) => namespaceOf(isolatedBy[0])));
   }
 
-  /** Rules that have a term, by name. */
+  /** Names of the rules that contain a term. */
   rulesWith({ text }: Term): ReadonlySet<string> {
     const names = new Set<string>();
     for (const { rules } of this.#subjectsOfTerm.get(text) ?? [])
@@ -265,7 +265,7 @@ export class Relations {
     }
   }
 
-  /** A row only where it differs from what is asked after it. */
+  /** Writes a row if the decision differs from that of the less specific row. */
   #relate(subject: SubjectState, pair: Pair): void {
     const { coarse, fine } = pair;
     const isFine = fine.holdings.length > 0;

@@ -1,20 +1,23 @@
 import type { LabelRequirement } from '../../kubernetes/resources/network-policy.ts';
 
-/** What a selector asks of one label. */
+/** Requirement of a selector on one label. */
 interface LabelTest {
   readonly key: string;
-  /** `in`: has one of the values; `not in`: lacks the label or has another value; `present`, `absent`: of whatever value. */
+  /**
+   * Kind of test. `in`: has one of the values; `not in`: lacks the label or has another value; `present`, `absent`: regardless of the
+   * value.
+   */
   readonly test: 'in' | 'not in' | 'present' | 'absent';
-  /** Sorted, each once; empty for `present` and `absent`. */
+  /** Values, sorted and without duplicates; empty for `present` and `absent`. */
   readonly values: readonly string[];
 }
 
-/** All must hold. In normal form: selectors that say the same in other words have the same tests. Empty: everything matches. */
+/** Tests that must all be true, in normal form: equivalent selectors have the same tests. An empty selector matches everything. */
 export type Selector = readonly LabelTest[];
 
 export type PodLabels = Readonly<Record<string, string>>;
 
-/** @returns undefined if nothing can match */
+/** Normalizes a selector. @returns undefined if nothing can match */
 export function selectorOf(requirements: readonly LabelRequirement[]): Selector | undefined {
   const tests: LabelTest[] = [];
   for (const [key, asked] of Map.groupBy(requirements, (each) => each.key)) {
@@ -25,7 +28,7 @@ export function selectorOf(requirements: readonly LabelRequirement[]): Selector 
   return tests.sort((a, b) => (a.key === b.key ? compareTexts(a.test, b.test) : compareTexts(a.key, b.key)));
 }
 
-/** All that is asked of one label, as one test, or as `present` and `not in`. */
+/** Combines all requirements on one label into one test, or into `present` and `not in`. */
 function testsOf(key: string, asked: readonly LabelRequirement[]): readonly LabelTest[] | undefined {
   const valuesOf = (operator: LabelRequirement['operator']) =>
     asked.filter((each) => each.operator === operator).map(({ values }) => values);
@@ -55,7 +58,7 @@ export function matchesLabels(selector: Selector, labels: PodLabels): boolean {
   });
 }
 
-/** By halves: a selector may name as many values as an object has room for. @param values sorted */
+/** Binary search, because a selector may list as many values as fit into an object. @param values sorted */
 function isAmong(values: readonly string[], value: string): boolean {
   let [from, to] = [0, values.length];
   while (from < to) {
@@ -66,7 +69,7 @@ function isAmong(values: readonly string[], value: string): boolean {
   return values[from] === value;
 }
 
-/** A label that whatever matches has, `key=value`, by which it can be looked up; undefined if none is certain. */
+/** Returns a label, `key=value`, that everything the selector matches must have, for use as an index key; undefined if there is none. */
 export function certainLabel(selector: Selector): string | undefined {
   const equality = selector.find(({ test, values }) => test === 'in' && values.length === 1);
   return equality && labelText(equality.key, equality.values[0] ?? '');
@@ -76,12 +79,12 @@ export function labelText(key: string, value: string): string {
   return `${key}=${value}`;
 }
 
-/** The same for the same tests and for no others. */
+/** Text of a selector: equal for equal tests only. */
 export function selectorText(selector: Selector): string {
   return selector.map(({ key, test, values }) => [quoted(key), test, ...values.map(quoted)].join(' ')).join(', ');
 }
 
-/** What the API server lets into a label stands as it is; anything else in quotes. */
+/** Quotes text, unless it has only characters that the API server admits in labels. */
 function quoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : JSON.stringify(text);
 }

@@ -3,31 +3,31 @@ import type { PolicyDirection } from '../matrix/matrix.ts';
 import type { IntentRule, PolicyIntent, PortSpan } from './intent.ts';
 import { podsTerm, type Term } from './term.ts';
 
-/** What isolates a local pod in one direction, and what is let through all the same. */
+/** Policies that isolate a local pod in one direction, and the traffic that their rules allow. */
 export interface SubjectRules {
-  /** The same for the same rules of the same policies, and for no others. */
+  /** Text of the rules: equal for the same rules of the same policies only. */
   readonly text: string;
-  /** `namespace/name` of the policies, sorted. */
+  /** Policies as `namespace/name`, sorted. */
   readonly isolatedBy: readonly string[];
-  /** Those without ports first, so that they make a decision that needs no ports; then by policy and place. */
+  /** Rules without ports first, so that their decision needs no ports; then by policy and position. */
   readonly rules: readonly SubjectRule[];
 }
 
 interface SubjectRule {
-  /** `namespace/name spec.ingress[2]`. */
+  /** Name of the rule, such as `namespace/name spec.ingress[2]`. */
   readonly name: string;
   readonly peers: 'any' | readonly Term[];
   readonly ports: 'any' | readonly PortSpan[];
-  /** Peers with a named port: each says which number it has there. */
+  /** Peers with a named port. Each holding has the number of that port at the peer. */
   readonly namedPeers: readonly Term[];
 }
 
 /**
- * The rules of a pod in one direction.
+ * Returns the rules of a pod in one direction.
  *
- * @param policies those that select the pod
- * @param ports the pod's own, by `name/protocol`
- * @returns undefined if nothing isolates it
+ * @param policies policies that select the pod
+ * @param ports ports of the pod by `name/protocol`
+ * @returns undefined if no policy isolates the pod
  */
 export function subjectRules(
   direction: PolicyDirection,
@@ -51,10 +51,10 @@ function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, 
   return { name, peers, ports, namedPeers: namedPeersOf(rule) };
 }
 
-/** Peers of an egress rule that are told with the names of ports. */
+/** Returns the peers of an egress rule, qualified by the names of its ports. */
 export function namedPeersOf({ peers, portNames }: Pick<IntentRule, 'peers' | 'portNames'>): readonly Term[] {
   const withName = (term: Term, portName: string): readonly Term[] => {
-    // A block has no names; of pods that are not known no name is known.
+    // A block has no named ports, and the named ports of unknown pods are not known.
     if (term.is === 'block') return [];
     return [term.is === 'any pod' ? podsTerm([], [], portName) : podsTerm(term.namespaces, term.pods, portName)];
   };
@@ -68,13 +68,13 @@ function spanOf(portName: string, own: Readonly<Record<string, number>>): readon
   return port === undefined ? [] : [{ protocol: protocolOf(portName), first: port, last: port }];
 }
 
-/** @param portName `http/TCP` */
+/** Returns the protocol of a named port. @param portName `http/TCP` */
 export function protocolOf(portName: string): PortSpan['protocol'] {
   const protocol = portName.slice(portName.lastIndexOf('/') + 1);
   return protocol === 'UDP' || protocol === 'SCTP' ? protocol : 'TCP';
 }
 
-/** Whether the networks of a rule hold an address. */
+/** Reports whether the networks of a rule contain an address. */
 export function isNamedBy({ peers }: SubjectRule, address: Ip): boolean {
   const isIn = (cidr: Cidr): boolean => cidr.family === address.family && cidrContains(cidr, address);
   const blocks = peers === 'any' ? [] : peers.flatMap((term) => (term.is === 'block' ? term.blocks : []));
@@ -85,7 +85,7 @@ export function hasPort({ ports }: SubjectRule, { protocol, number }: { readonly
   return ports === 'any' || ports.some((span) => span.protocol === protocol && number >= span.first && number <= span.last);
 }
 
-/** All terms that the rules look at. */
+/** Returns all terms that the rules use. */
 export function termsOf({ rules }: SubjectRules): readonly Term[] {
   const terms = new Map<string, Term>();
   for (const { peers, namedPeers, ports } of rules) {

@@ -17,23 +17,25 @@ interface SubjectsOptions {
   readonly directions: Readonly<Record<PolicyDirection, { readonly membership: Membership; readonly relations: Relations }>>;
 }
 
-/** A policy is understood when one of its namespace's pods is here, and not before. */
+/** Policy that is compiled only once a pod of its namespace is on this node. */
 interface KnownPolicy {
   readonly policy: NetworkPolicy;
   intent?: PolicyIntent;
 }
 
-/** The pods of this node, and the policies that isolate them: which class each is of. */
+/** Pods of this node and the policies that isolate them: the classes of each pod. */
 export class Subjects {
   readonly rows = new SteadyRows<MatrixSubject>();
   readonly #rules = new RecentRules();
   readonly #options: SubjectsOptions;
   readonly #policies = new Map<string, Map<string, KnownPolicy>>();
-  /** Of namespaces with pods here, as far as it was asked for: policies by a label that each of their pods has, `''` where none is certain. */
+  /**
+   * Policies by namespace with local pods, and by a label that each of their pods must have, or `''` if there is none. Filled on demand.
+   */
   readonly #byLabel = new Map<string, Map<string, Set<KnownPolicy>>>();
   readonly #local = new Map<string, Set<string>>();
   readonly #dirty = new Set<string>();
-  /** One use less each, once all that is new has its own. */
+  /** Classes to release once all new ones are acquired. */
   #released: (readonly [PolicyDirection, SubjectClass])[] = [];
 
   constructor(options: SubjectsOptions) {
@@ -44,7 +46,7 @@ export class Subjects {
     return this.#dirty.size > 0 || this.#released.length > 0;
   }
 
-  /** A pod of this node has come or changed. */
+  /** Notes that a pod of this node was added or changed. */
   put(key: string, namespace: string): void {
     this.#dirty.add(key);
     const local = this.#local.get(namespace) ?? new Set();
@@ -72,7 +74,7 @@ export class Subjects {
     this.#touch(policy);
   }
 
-  /** @param key `namespace/name` */
+  /** Removes a policy. @param key `namespace/name` */
   removePolicy(key: string): void {
     const [namespace = '', name = ''] = key.split('/');
     const policies = this.#policies.get(namespace);
@@ -91,11 +93,11 @@ export class Subjects {
     return this.#policies.has(namespace);
   }
 
-  /** As `PolicyEngine.admit`. @param isRunning whether a round is under way */
+  /** Like `PolicyEngine.admit`. @param isRunning true during a round */
   admit(pod: PolicyPod, isRunning: boolean): MatrixSubject | undefined {
     const key = `${pod.namespace}/${pod.name}`;
     const before = this.rows.current.get(key);
-    // What the round that runs does with it is older than this.
+    // The running round processes an older state of the pod.
     if (isRunning && (this.#dirty.has(key) || before !== this.rows.get(key))) return undefined;
     const after = this.#admitted(pod);
     if (!after) return undefined;
@@ -104,14 +106,14 @@ export class Subjects {
     return after;
   }
 
-  /** New classes first, then what nobody is in any more: terms that both have stay as they are. */
+  /** Acquires new classes before it releases unused ones, so that terms that both have stay unchanged. */
   *settle(): Steps {
     const { nodeName, kinds } = this.#options;
     for (const key of this.#dirty) {
       const known = kinds.get(key);
       const isLocal = known?.pod.nodeName === nodeName;
       const after = isLocal ? yield* this.#subjectOf(known) : undefined;
-      // As of now: it may have been admitted meanwhile.
+      // Read here, because the pod may have been admitted meanwhile.
       const before = this.rows.current.get(key);
       this.#releaseLater(before);
       if (after && !isSame(before, after)) this.rows.set(key, after);
@@ -143,7 +145,7 @@ export class Subjects {
     return found;
   }
 
-  /** A namespace may have thousands of policies, each for a few of its pods. */
+  /** Index of policies by label. A namespace may have thousands of policies, each for a few of its pods. */
   *#indexOf(namespace: string): Steps<ReadonlyMap<string, ReadonlySet<KnownPolicy>>> {
     const known = this.#byLabel.get(namespace);
     if (known) return known;
@@ -182,7 +184,7 @@ export class Subjects {
     return { addresses: pod.podIps.map((ip) => parseIp(ip).text), ...acquired };
   }
 
-  /** Pods here that it selects: of the others none has other rules than before. */
+  /** Marks the local pods that a policy selects. The rules of other pods do not change. */
   #touch({ namespace, podSelector }: NetworkPolicy): void {
     const local = this.#local.get(namespace);
     const selector = local && selectorOf(podSelector);
@@ -191,7 +193,7 @@ export class Subjects {
   }
 }
 
-/** A label that whatever it selects has, as `key=value`; `''` if none is certain. */
+/** Returns a label, `key=value`, that everything the policy selects must have; `''` if there is none. */
 function placeOf({ podSelector }: NetworkPolicy): string {
   const equality = podSelector.find(({ operator, values }) => operator === 'In' && values.length === 1);
   return equality ? labelText(equality.key, equality.values[0] ?? '') : '';

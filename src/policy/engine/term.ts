@@ -1,20 +1,20 @@
 import { blockUnion, type PeerBlock, unionText } from './identities/block-union.ts';
 import { type Selector, selectorText } from './selector.ts';
 
-/** One peer of a rule: a set of addresses, by what it is told with. Two rules that say the same share one term. */
+/** Peer of a rule: a set of addresses and how it is selected. Equivalent peers of two rules share one term. */
 export type Term = PodsTerm | AnyPodTerm | BlockTerm;
 
 export interface PodsTerm {
   readonly is: 'pods';
   readonly text: string;
-  /** One namespace by name, or all that the selector matches. */
+  /** One namespace by name, or all namespaces that the selector matches. */
   readonly namespaces: string | Selector;
   readonly pods: Selector;
-  /** `http/TCP`: only pods that have a port of that name; the port is part of what the term says of an address. */
+  /** Name of a port, such as `http/TCP`: selects only pods that have a port of this name. Its number is part of the holding. */
   readonly portName?: string;
 }
 
-/** Every pod of the cluster, also those that are not known yet: addresses of pod networks that are no node's. */
+/** Every pod of the cluster, including pods that are not known yet: addresses of pod networks that do not belong to a node. */
 interface AnyPodTerm {
   readonly is: 'any pod';
   readonly text: 'any pod';
@@ -24,7 +24,7 @@ interface AnyPodTerm {
 export interface BlockTerm {
   readonly is: 'block';
   readonly text: string;
-  /** As of `blockUnion`. */
+  /** Disjoint blocks, as returned by `blockUnion`. */
   readonly blocks: readonly PeerBlock[];
 }
 
@@ -42,13 +42,13 @@ export function podsTerm(namespaces: string | Selector, pods: Selector, portName
   };
 }
 
-/** @returns undefined if exceptions leave nothing of them */
+/** Makes the term of blocks. @returns undefined if their exceptions leave nothing */
 export function blockTerm(blocks: readonly PeerBlock[]): BlockTerm | undefined {
   const union = blockUnion(blocks);
   return union.length === 0 ? undefined : { is: 'block', text: unionText(union), blocks: union };
 }
 
-/** Terms that look no further than a pod's namespace make the coarse part of an identity, the others the fine part. */
+/** Reports whether a term selects by namespace only. Such terms make the coarse part of an identity, the others the fine part. */
 export function isWide(term: Term): boolean {
   return term.is !== 'pods' || (term.pods.length === 0 && term.portName === undefined);
 }

@@ -6,10 +6,10 @@ import type { NumberedRow, NumberedRows } from '../../dataplane/pipeline/flow-pa
 import type { PolicyDirection } from '../matrix/matrix.ts';
 import { addressFlow, directionTables, type IdentityNumbers, identityOf } from './rows.ts';
 
-/** Address to identity, in each direction. */
+/** Rows from address to identity, in each direction. */
 export const addressRows: Readonly<Record<PolicyDirection, NumberedRows>> = { ingress: rowsOf('ingress'), egress: rowsOf('egress') };
 
-/** The row of a network, or of one address: of those there are many. */
+/** Makes the row of a network or of one address. The compact form is for single addresses, of which there are many. */
 export function addressRow(direction: PolicyDirection, cidr: Cidr, numbers: IdentityNumbers): NumberedRow | readonly Flow[] {
   const identity = identityOf(directionTables[direction], numbers);
   if (cidr.prefixLength < addressBits(cidr.family)) return [addressFlow(directionTables[direction], cidr, identity)];
@@ -25,7 +25,7 @@ function rowsOf(direction: PolicyDirection): NumberedRows {
   };
 }
 
-/** @param addresses by owner, whose name ends with the length of the prefix */
+/** Sorts owners by prefix length, the longest first. @param addresses by owner, whose name ends with the prefix length */
 export function longestFirst<V>(addresses: ReadonlyMap<Owner, V>): ReadonlyMap<Owner, V> {
   const byLength = Map.groupBy(addresses, ([owner]) => Number(owner.slice(owner.lastIndexOf('/') + 1)));
   if (byLength.size <= 1) return addresses;

@@ -7,7 +7,7 @@ import type { DirectionRows } from './flows-matrix.ts';
 import type { LentNumbers } from './number-pool.ts';
 import type { NumberKind } from './recovered-numbers.ts';
 
-/** Pods of one class, all of them, that come to be of another, which nobody is of yet. */
+/** Move of all pods of one class to another class that has no pod yet. */
 export interface ClassMove {
   readonly from: SubjectClass;
   readonly to: SubjectClass;
@@ -15,39 +15,39 @@ export interface ClassMove {
 }
 
 /**
- * A class that keeps its number while it gets another content: rows that differ are edited in place, and no pod is led elsewhere. Whoever writes it has to have all
- * of it become true at once.
+ * Class that keeps its number while its content changes: rows that differ are edited in place, and the pods' entry flows stay. All edits
+ * must take effect at once.
  */
 export interface ClassEdit extends ClassMove {
-  /** Relations of both contents. */
+  /** Keys of relations of both contents. */
   readonly keys: readonly string[];
-  /** Decisions that take over the number of another one. */
+  /** Decisions that take over the number of another one, by name. */
   readonly successors: ReadonlyMap<Owner, Owner>;
   /** Decisions that get a number of their own. */
   readonly others: ReadonlySet<Owner>;
-  /** Flows that are put or go. */
+  /** Number of flows that are added or removed. */
   readonly size: number;
 }
 
-/** A row of relations as it is written: it leads to a decision, or says an outcome. */
+/** Row of relations as it is written: it loads a decision, or sets a verdict. */
 export interface WrittenRelation {
   readonly owner: Owner;
   readonly decision?: Owner;
   readonly outcome?: string;
 }
 
-/** What of a direction's rows an edit is made from. */
+/** Rows of a direction, as an edit needs them. */
 export interface EditedRows {
   readonly names: ContentNames;
   readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
-  /** Undefined: the pod is of no class. */
+  /** Returns the class of a pod; undefined if it has none. */
   readonly classOf: (pod: string) => SubjectClass | undefined;
   readonly podsOf: (subject: SubjectClass) => number;
   readonly relationOf: (key: string) => WrittenRelation | undefined;
   readonly decisions: Pick<DecisionRows, 'sizeOf' | 'differing'>;
 }
 
-/** @param pods that have come, gone or changed @param next which class each is going to be of */
+/** Returns the moves of whole classes. @param pods pods that were added, removed or changed @param next returns the next class of a pod */
 export function classMoves(
   { names, numbers, classOf, podsOf }: EditedRows,
   pods: Iterable<string>,
@@ -72,7 +72,7 @@ export function classMoves(
   });
 }
 
-/** Relations of one class, by what their keys say of the peer. */
+/** Relations of one class, by the peer part of their keys. */
 interface ClassRelations {
   readonly keys: string[];
   readonly was: Map<string, WrittenRelation>;
@@ -80,8 +80,10 @@ interface ClassRelations {
 }
 
 /**
- * @param moves all of this direction
- * @param changed keys of relations that have come, gone or changed
+ * Computes the edits of a direction.
+ *
+ * @param moves all moves of this direction
+ * @param changed keys of relations that were added, removed or changed
  */
 export function* classEdits(
   rows: EditedRows,
@@ -118,9 +120,9 @@ export function* classEdits(
 }
 
 interface RoundDecisions {
-  /** Decisions that relations come to lead to. */
+  /** Decisions to which changed relations will refer. */
   readonly named: ReadonlySet<Owner>;
-  /** Those of them that have a number to take over already. */
+  /** Decisions among them that already take over a number. */
   readonly inherited: ReadonlySet<Owner>;
 }
 
@@ -128,7 +130,7 @@ function editOf(rows: EditedRows, move: ClassMove, { keys, was, will }: ClassRel
   const { names, numbers, decisions } = rows;
   const successors = successorsOf(rows, was, will, round);
   const others = new Set<Owner>();
-  let size = 1; // what the class's number stands for
+  let size = 1; // the row that names the class by its number
   for (const peers of new Set([...was.keys(), ...will.keys()])) {
     const [before, after] = [was.get(peers), will.get(peers)];
     const name = after && after.ranges.length > 0 ? names.decision(after) : undefined;
@@ -151,7 +153,10 @@ function leadsOn(before: Owner | undefined, name: Owner, successors: ReadonlyMap
   return before !== undefined && (before === name || successors.get(name) === before);
 }
 
-/** A decision that only relations of this class lead to, and none of them from now on, leaves its number to the one that stands in its place. */
+/**
+ * Pairs decisions with successors. A decision that only relations of this class use, and none of them from now on, passes its number to the
+ * decision that replaces it.
+ */
 function successorsOf(
   { names, numbers }: EditedRows,
   was: ReadonlyMap<string, WrittenRelation>,

@@ -6,14 +6,17 @@ import { LentNumbers } from './number-pool.ts';
 import { type NumberRanges, numberRange } from './number-ranges.ts';
 import { type NumberKind, numberKinds, type RecoveredNumbersByKind } from './recovered-numbers.ts';
 
-/** What rows are told by: classes of local pods, and the two parts of an identity. */
+/** Contents by which rows are identified: classes of local pods, and the two parts of an identity. */
 type Told = { readonly class: SubjectClass; readonly coarse: PeerClass; readonly fine: PeerClass };
 
-/** Numbers of the contents of one direction: lent by this agent, or those that contents which it has no name for have had before it. */
+/**
+ * Numbers of the contents of one direction: allocated by this agent, or used on the bridge by a previous agent for contents that this agent
+ * cannot name.
+ */
 export class ContentNumbers {
   readonly lent: Readonly<Record<NumberKind, LentNumbers>>;
   readonly names: ContentNames;
-  /** They stay the bridge's until it is swept. */
+  /** Numbers that stay in use on the bridge until it is swept. */
   readonly #unnamed = new WeakMap<object, number>();
 
   constructor(names: ContentNames, recovered: RecoveredNumbersByKind, rangeOf: NumberRanges = numberRange) {
@@ -22,22 +25,22 @@ export class ContentNumbers {
     this.lent = Object.fromEntries(pools) as Record<NumberKind, LentNumbers>;
   }
 
-  /** @param content that of the rows that an earlier agent has left under this number, whatever it is */
+  /** Records a number of a previous agent. @param content stand-in for the unknown content of its rows */
   leave(content: object, number: number): void {
     this.#unnamed.set(content, number);
   }
 
-  /** Of a content that an earlier agent has left, and nobody has a name for. */
+  /** Returns the number of such a stand-in; undefined for any other content. */
   leftNumberOf(content: object): number | undefined {
     return this.#unnamed.get(content);
   }
 
-  /** One use more. @returns undefined if there is no number left */
+  /** Counts one use more. @returns undefined if no number is free */
   acquire<K extends keyof Told>(kind: K, content: Told[K]): number | undefined {
     return this.#fixed(kind, content) ?? this.lent[kind].acquire(this.#nameOf(kind, content));
   }
 
-  /** One use less. */
+  /** Counts one use less. */
   release<K extends keyof Told>(kind: K, content: Told[K]): void {
     if (this.#fixed(kind, content) === undefined) this.lent[kind].release(this.#nameOf(kind, content));
   }
@@ -46,7 +49,7 @@ export class ContentNumbers {
     return this.#fixed(kind, content) ?? this.lent[kind].numberOf(this.#nameOf(kind, content));
   }
 
-  /** Whether the bridge cannot have a number for it. */
+  /** Reports whether the bridge cannot have a number for this content. */
   isFresh<K extends keyof Told>(kind: K, content: Told[K]): boolean {
     return this.#fixed(kind, content) === undefined && !this.lent[kind].isKnown(this.#nameOf(kind, content));
   }

@@ -4,13 +4,13 @@ import type { DecidedRange, PeerClass, PolicyDecision, PolicyDirection, PolicyOu
 import { addressRows } from './address-rows.ts';
 
 /**
- * Names of contents, and of rows by the numbers that stand for them. Equal contents have one name in every agent and after every start, and users who write policies do not find two contents
- * of one name: the number that stands for one must not come to stand for the other.
+ * Names of contents, and of rows by their numbers. Equal contents have the same name in every agent and after every start. Users who write
+ * policies cannot find two contents with the same name: a number of one content must not come to stand for another one.
  */
 export class ContentNames {
   readonly #direction: PolicyDirection;
   readonly #known = new WeakMap<object, string>();
-  /** Each is asked for with every address that it stands for. */
+  /** Names of peer classes, cached because each is needed for every address of the class. */
   readonly #peers = { coarse: new WeakMap<PeerClass, Owner>(), fine: new WeakMap<PeerClass, Owner>() };
   readonly #addresses: string;
   readonly #ports: string;
@@ -44,25 +44,25 @@ export class ContentNames {
   }
 
   /**
-   * A row under numbers: what they stand for is said by rows of their own.
+   * Name of a row that matches numbers; other rows name the contents of these numbers.
    *
-   * @param outcome of a row that says it itself: what the row counts is counted for this rule
+   * @param outcome outcome of a row that sets a verdict itself: its counters are attributed to this rule
    */
   relation(numbers: readonly number[], outcome?: PolicyOutcome): Owner {
     return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
   }
 
-  /** A row of a transition: it says of what the numbers stand for what these contents do not say. */
+  /** Name of a transition row: it gives the contents behind its numbers another decision than they have by themselves. */
   passing(numbers: readonly number[]): Owner {
     return this.#owner('passing', ...numbers.map(String));
   }
 
-  /** A range of a decision's ports; likewise. */
+  /** Name of a port range of a decision; it includes the decision's number. */
   range(decision: number, { protocol, first, last, outcome }: DecidedRange): Owner {
     return `${this.#ports}${decision}/${protocol}/${first}-${last}/${this.outcome(outcome)}` as Owner;
   }
 
-  /** By the rule, if it is one. */
+  /** Text of an outcome: the rule if there is exactly one, else a hash. */
   outcome(outcome: PolicyOutcome): string {
     const [only, ...others] = outcome.by;
     if (only !== undefined && others.length === 0) return `${outcome.verdict} ${only}`;
@@ -88,7 +88,7 @@ export class ContentNames {
     return ownerOf('policy', this.#direction, ...path);
   }
 
-  /** Equal contents are mostly one object, whose text may be long. */
+  /** Cached by object: equal contents are mostly one object, whose text may be long. */
   #hash(of: object, text: () => string): string {
     const known = this.#known.get(of);
     if (known !== undefined) return known;

@@ -15,25 +15,28 @@ interface DecisionRowsOptions {
   readonly families: readonly Family[];
 }
 
-/** A decision under a number. */
+/** Decision that has a number. */
 interface HeldDecision {
   readonly number: number;
   readonly decision: PolicyDecision;
   readonly ranges: ReadonlyMap<Owner, DecidedRange>;
 }
 
-/** Rows of the decisions of one direction. Each range of ports is an owner: what two decisions of one number have alike is not written again. */
+/**
+ * Rows of the decisions of one direction. Each range of ports is an owner, so ranges that two decisions with the same number share are not
+ * written again.
+ */
 export class DecisionRows {
   readonly #options: DecisionRowsOptions;
   readonly #held = new Map<Owner, HeldDecision>();
-  /** Those that were last asked for, which may be held next. */
+  /** Decisions that were last requested, and may get a number next. */
   readonly #asked = new WeakMap<PolicyDecision, HeldDecision>();
 
   constructor(options: DecisionRowsOptions) {
     this.#options = options;
   }
 
-  /** One use more of a decision with ranges. @returns undefined if there is no number for it */
+  /** Counts one use more of a decision with ranges. @returns undefined if no number is free */
   acquire(decision: PolicyDecision): HeldDecision['number'] | undefined {
     const { names, numbers } = this.#options;
     const name = names.decision(decision);
@@ -42,7 +45,7 @@ export class DecisionRows {
     return number;
   }
 
-  /** Owners of rows, each with the decision that it is a part of. */
+  /** Owners of rows, each with the decision that it is part of. */
   *decided(): Generator<readonly [Owner, PolicyDecision]> {
     for (const [name, held] of this.#held) {
       yield [name, held.decision];
@@ -50,12 +53,15 @@ export class DecisionRows {
     }
   }
 
-  /** How many flows a decision is. */
+  /** Returns the number of flows of a decision. */
   sizeOf(decision: PolicyDecision): number {
     return decision.ranges.reduce((sum, range) => sum + this.#flowsOf(range), 1);
   }
 
-  /** How many flows differ if a decision takes over the number of one that is held, or go, with the one that says what the number stands for. */
+  /**
+   * Returns the number of flows that are added or removed if `decision` takes over the number of `from`, including the row that names the
+   * number.
+   */
   differing(from: Owner, decision: PolicyDecision): number {
     const former = this.#held.get(from);
     if (!former) return Number.POSITIVE_INFINITY;
@@ -67,10 +73,10 @@ export class DecisionRows {
   }
 
   /**
-   * Rows come and go with the numbers.
+   * Adds and removes rows along with the numbers.
    *
-   * @param wanted gets those that are not as they were
-   * @param edited names of decisions that are edited; gets the owners of their rows
+   * @param wanted receives the rows that have changed
+   * @param edited names of decisions that are edited; receives the owners of their rows
    */
   *settle(wanted: Map<Owner, readonly Flow[]>, edited: Set<Owner>): Steps {
     const { numbers, tables, families } = this.#options;

@@ -19,7 +19,7 @@ it('wants a row for as long as one of two classes of the same content has it', (
     return finish(flows.round(matrix, new Set(subjects.keys()), keys)).rows.get(owner)?.length;
   };
   expect(round({ a: one, b: other }, ['1', '2'], ['1', '2'])).toBe(1);
-  // Nothing is said about the owner: it wants what it wanted.
+  // The owner is not in the result: its desired rows are unchanged.
   expect(round({ a: undefined }, ['2'], ['1'])).toBeUndefined();
   expect(round({ b: undefined }, [], ['2'])).toBe(0);
 });

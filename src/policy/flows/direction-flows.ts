@@ -28,24 +28,24 @@ import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numb
 import { type DirectionTables, dictionaryFlow, directionTables, relationFlow } from './rows.ts';
 import type { DirectionTransition } from './transition.ts';
 
-/** What else a round is to do. */
+/** Further work of a round. */
 interface DirectionRoundOptions extends Partial<Pick<DirectionTransition, 'former' | 'coming' | 'passing'>> {
-  /** Of `editsOf`. */
+  /** Edits returned by `editsOf`. */
   readonly edits?: readonly ClassEdit[];
 }
 
-/** What owners want that want something else than before; an empty list: nothing any more. */
+/** Desired flows of the owners that have changed; an empty list if the owner wants none any more. */
 interface WantedFlows {
   readonly rows: ReadonlyMap<Owner, readonly Flow[]>;
-  /** They lead to rows. */
+  /** Rows of single addresses, which depend on `rows`. */
   readonly addresses: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
-  /** Those for many addresses, which each of these may be an exception of; long prefixes first. */
+  /** Rows of networks, to which the rows of addresses may be exceptions; longest prefixes first. */
   readonly networks: ReadonlyMap<Owner, NumberedRow | readonly Flow[]>;
-  /** Rows that pods are led to and that say something else from now on: all of them at once. */
+  /** Rows in use by entry flows whose content changes: all of them at once. */
   readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
 }
 
-/** Rows of one direction by owner. What has no number is left out, which denies: a policy only allows. */
+/** Rows of one direction by owner. A row without a number is left out, which denies: policies only allow. */
 export class DirectionFlows {
   readonly contents: ContentNumbers;
   readonly names: ContentNames;
@@ -54,9 +54,9 @@ export class DirectionFlows {
   readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
   readonly #subjects = new Map<string, SubjectClass>();
-  /** Of a transition: used until the next round, by no pod and no address. */
+  /** Contents of a transition that stay in use until the next round without a pod or an address. */
   #kept: { readonly former: readonly SubjectClass[]; readonly coming: readonly PeerIdentity[] } = { former: [], coming: [] };
-  /** Classes of pods that were admitted to others: rows of a round that is under way may still be theirs. */
+  /** Previous classes of pods that were admitted to others. Rows of a running round may still be theirs. */
   readonly #admittedFrom: SubjectClass[] = [];
   readonly #classes = new Map<number, { readonly subject: SubjectClass; pods: number }>();
   readonly #addresses: IdentifiedAddresses;
@@ -64,7 +64,7 @@ export class DirectionFlows {
   readonly #relations = new Map<string, WrittenRelation>();
   readonly #relationUses = new Map<Owner, number>();
   readonly #decisions: DecisionRows;
-  /** For want of a number. */
+  /** Keys of relations without a number. */
   readonly #starved = new Set<string>();
   #wanted = new Map<Owner, readonly Flow[]>();
 
@@ -93,25 +93,27 @@ export class DirectionFlows {
     return this.contents.lent;
   }
 
-  /** Which classes only get another content in the next round. @param pods local ones that have come, gone or changed */
+  /** Returns the classes that only get another content in the next round. @param pods local pods that were added, removed or changed */
   movesOf({ subjects }: Pick<FlowsMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
     if (identities.size > 0 || this.starved > 0) return [];
     return classMoves(this.#editedRows, pods, (pod) => subjects.get(pod)?.[this.#direction]);
   }
 
-  /** Whether a pod is going to be of another class than it is. */
+  /** Reports whether the class of a pod is about to change. */
   isMoved({ subjects }: Pick<FlowsMatrix, 'subjects'>, pod: string): boolean {
     return this.#subjects.get(pod) !== subjects.get(pod)?.[this.#direction];
   }
 
-  /** What these come to in rows. */
+  /** Returns the rows that these moves change. */
   *editsOf(matrix: FlowsMatrix, moves: readonly ClassMove[], { relations }: DirectionKeys): Steps<readonly ClassEdit[]> {
     return yield* classEdits(this.#editedRows, moves, relations, matrix[this.#direction]);
   }
 
   /**
-   * @param pods local ones that have come, gone or changed
-   * @returns what owners want that want something else
+   * Computes the rows of a round.
+   *
+   * @param pods local pods that were added, removed or changed
+   * @returns desired flows of the owners that have changed
    */
   *round(matrix: FlowsMatrix, pods: ReadonlySet<string>, changed: DirectionKeys, options: DirectionRoundOptions = {}): Steps<WantedFlows> {
     const { edits = [], former = [], coming = [], passing } = options;
@@ -123,7 +125,7 @@ export class DirectionFlows {
     const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
     if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
     const edited = this.#begin(edits);
-    // What is used again keeps its number: all that is new has been taken before anything is given back.
+    // Contents that stay in use keep their numbers, because everything new is acquired before anything is released.
     const decisions: Owner[] = [];
     const [peers, classes] = [[...this.#kept.coming], [...this.#admittedFrom.splice(0), ...this.#kept.former]];
     this.#kept = { former: [...former], coming };
@@ -160,7 +162,7 @@ export class DirectionFlows {
     return wanted;
   }
 
-  /** @returns owners of what is edited, as far as it is written, with all decisions */
+  /** Starts the edits. @returns owners of the edited rows as they are written now, and of all edited decisions */
   #begin(edits: readonly ClassEdit[]): Set<Owner> {
     const edited = new Set<Owner>();
     for (const { from, to, successors, others, keys } of edits) {
@@ -175,7 +177,7 @@ export class DirectionFlows {
     return edited;
   }
 
-  /** @throws SeineError `INVARIANT` if a number stands for two contents */
+  /** Finishes the edits. @throws SeineError `INVARIANT` if a number stands for two contents */
   #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
     for (const { from, successors, keys } of edits) {
       const left = [this.names.class(from), ...successors.values()].find(
@@ -208,18 +210,18 @@ export class DirectionFlows {
     };
   }
 
-  /** A pod is of a class that others of the node are of, between rounds or in the middle of one. */
+  /** Adds a pod to a class that other pods of the node have, between rounds or during one. */
   admit(pod: string, subject: SubjectClass | undefined): void {
     this.#admittedFrom.push(...this.#enter(pod, subject));
   }
 
-  /** Undefined: the pod has no class, or a class without a number. */
+  /** Returns the number of a pod's class; undefined if the pod has no class, or its class has no number. */
   classOf(pod: string): number | undefined {
     const subject = this.#subjects.get(pod);
     return subject && this.contents.numberOf('class', subject);
   }
 
-  /** Owners of rows that say what becomes of a packet, each with the decision that its rows are made of. */
+  /** Owners of rows that decide about packets, each with the decision that its rows are made of. */
   *decided({ relations }: Pick<DirectionMatrix, 'relations'>): Generator<readonly [Owner, PolicyDecision]> {
     yield* this.#decisions.decided();
     for (const [key, { owner, decision: elsewhere }] of this.#relations) {
@@ -228,17 +230,17 @@ export class DirectionFlows {
     }
   }
 
-  /** Whether the bridge cannot have the number of an identity: a part of it has none yet. */
+  /** Reports whether the bridge cannot have the number of an identity, because a part of it has no number yet. */
   isFresh({ coarse, fine }: PeerIdentity): boolean {
     return this.contents.isFresh('coarse', coarse) || this.contents.isFresh('fine', fine);
   }
 
-  /** Whether an address has a row of its own that is wanted. */
+  /** Reports whether an address has a desired row of its own. */
   isIdentified(cidr: string): boolean {
     return this.#addresses.has(cidr);
   }
 
-  /** Rows that are not as the matrix says, for want of numbers. */
+  /** Number of rows that differ from the matrix because numbers are short. */
   get starved(): number {
     return this.#addresses.starved.size + this.#starved.size;
   }
@@ -260,7 +262,7 @@ export class DirectionFlows {
     for (const kind of numberKinds) this.numbers[kind].announce(names[kind]);
   }
 
-  /** @returns the class that it was of, to be left */
+  /** Moves a pod to a class. @returns the previous class, to be released */
   #enter(pod: string, subject: SubjectClass | undefined): readonly SubjectClass[] {
     const before = this.#subjects.get(pod);
     const left = before ? [before] : [];
@@ -305,7 +307,7 @@ export class DirectionFlows {
     }
   }
 
-  /** @returns the decision that it led to, to be released */
+  /** Forgets a relation. @returns the decision that it used, to be released */
   #forgetRelation(key: string): readonly Owner[] {
     const written = this.#relations.get(key);
     if (!written) return [];
@@ -343,8 +345,11 @@ export class DirectionFlows {
   }
 
   /**
-   * @returns undefined if no pod or no address has a class that the key of a passing row names: an earlier agent's rows are told by such ones, too
-   * @throws SeineError `INVARIANT` if that is so of any other key: a matrix has none
+   * Returns the contents that a key names.
+   *
+   * @returns undefined if no pod or no address has a class that the key of a transition row names: keys of a previous agent's rows may name
+   * such classes
+   * @throws SeineError `INVARIANT` if that is so for any other key: a matrix has no such key
    */
   #contentsOf(key: string, isPassing: boolean): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } | undefined {
     const [id = 0, ...peerIds] = key.split(' ').map(Number);
@@ -371,7 +376,7 @@ export class DirectionFlows {
     return number === undefined ? undefined : { decision: number };
   }
 
-  /** What says which number stands for what: it comes and goes with the number. */
+  /** Writes the rows that name the content of each number. They are added and removed with the number. */
   *#dictionaries(edited: Set<Owner>): Steps {
     for (const kind of ['coarse', 'fine'] as const) {
       const { began, ended } = this.numbers[kind].takeChanges();

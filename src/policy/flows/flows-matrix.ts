@@ -1,6 +1,6 @@
 import type { MatrixSubject, PeerIdentity, PolicyDecision, PolicyDirection } from '../matrix/matrix.ts';
 
-/** Rows of a matrix, as far as flows are made of them: those that are asked for. */
+/** Part of a policy matrix that flows are made of: rows that are looked up by key. */
 export interface FlowsMatrix extends Readonly<Record<PolicyDirection, DirectionRows>> {
   readonly subjects: RowsByKey<MatrixSubject>;
 }
@@ -14,13 +14,13 @@ export interface RowsByKey<V> {
   get(key: string): V | undefined;
 }
 
-/** Keys of one direction that are to be looked at. */
+/** Keys of one direction to process. */
 export interface DirectionKeys {
   readonly identities: ReadonlySet<string>;
   readonly relations: ReadonlySet<string>;
 }
 
-/** What holds before a round. */
+/** Matrix before a round. */
 export interface MatrixBefore extends Readonly<Record<PolicyDirection, RowsBefore>> {
   readonly subjects: RowsByKey<MatrixSubject>;
 }
@@ -30,7 +30,7 @@ export interface RowsBefore {
   readonly relations: RowsByKey<PolicyDecision> & Iterable<readonly [string, PolicyDecision]>;
 }
 
-/** What is going to be. */
+/** Matrix after a round. */
 export interface MatrixAfter extends Readonly<Record<PolicyDirection, RowsBefore>> {
   readonly subjects: RowsByKey<MatrixSubject> & { values(): Iterable<MatrixSubject> };
 }

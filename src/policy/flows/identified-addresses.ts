@@ -14,18 +14,18 @@ interface IdentifiedAddressesOptions {
   readonly direction: PolicyDirection;
   readonly names: Pick<ContentNames, 'address'>;
   readonly families: readonly Family[];
-  /** One use more of both parts. A part that is undefined has no number. */
+  /** Counts one use more of both parts. A part that is undefined has no number. */
   readonly enter: (identity: PeerIdentity) => { readonly [P in keyof IdentityNumbers]: number | undefined };
 }
 
 const inNoTerm: IdentityNumbers = { coarse: 0, fine: 0 };
 
-/** Which network has which identity, and the rows that say so. */
+/** Identity of each network, and the rows for it. */
 export class IdentifiedAddresses {
   readonly #options: IdentifiedAddressesOptions;
   readonly held = new HeldIdentities();
   readonly #identities = new Map<string, PeerIdentity>();
-  /** They have no identity on the bridge, for want of a number. */
+  /** Networks without an identity on the bridge, because numbers are short. */
   readonly starved = new Set<string>();
   #addresses: AddressOwners = new Map();
   #networks: AddressOwners = new Map();
@@ -38,7 +38,7 @@ export class IdentifiedAddresses {
     return this.#identities.has(cidr);
   }
 
-  /** @returns the identity that it had, to be left */
+  /** Sets the identity of a network. @returns the previous identity, to be released */
   identify(cidr: string, identity: PeerIdentity | undefined): readonly PeerIdentity[] {
     const { direction, names, families, enter } = this.#options;
     const before = this.#identities.get(cidr);
@@ -57,12 +57,15 @@ export class IdentifiedAddresses {
     const { coarse, fine } = enter(identity);
     const isStarved = coarse === undefined || fine === undefined;
     if (isStarved) this.starved.add(cidr);
-    // Half an identity may be allowed what the whole is not, while it stands for two.
+    // One part of an identity alone may be allowed more than the whole, so neither part is used.
     wanted.set(owner, addressRow(direction, network, isStarved ? inNoTerm : { coarse, fine }));
     return left;
   }
 
-  /** What owners want that want something else than before: an empty list is nothing any more. Networks are for many addresses, each of which may be an exception of one. */
+  /**
+   * Returns the desired rows of the owners that have changed; an empty list if an owner wants none any more. Rows of networks apply to many
+   * addresses, each of which may be an exception.
+   */
   takeWanted(): { readonly addresses: AddressOwners; readonly networks: ReadonlyMap<Owner, NumberedRow | readonly Flow[]> } {
     const [addresses, networks] = [this.#addresses, longestFirst(this.#networks)];
     this.#addresses = new Map();

@@ -19,18 +19,18 @@ import { numberRange } from './number-ranges.ts';
 import { markOf, type NumberKind, numberIn, relatedNumbers } from './recovered-numbers.ts';
 import type { DirectionTables, IdentityNumbers } from './rows.ts';
 
-/** A row of relations: what it says, or the number of the decision that says it. */
+/** Row of relations with its verdict, or the number of the decision that has it. */
 interface LeftRelation {
   readonly numbers: readonly number[];
   readonly cookie: bigint;
   readonly says: PolicyOutcome['verdict'] | number;
 }
 
-/** What an earlier agent has left, as rows of a matrix. */
+/** Rows of a previous agent as a matrix. */
 export interface LeftMatrix {
   readonly identities: ReadonlyMap<string, PeerIdentity>;
   readonly relations: ReadonlyMap<string, PolicyDecision>;
-  /** By OpenFlow port of the local pod. */
+  /** Classes by OpenFlow port of the local pod. */
   readonly classes: ReadonlyMap<number, SubjectClass>;
 }
 
@@ -47,15 +47,15 @@ interface LeftRowsOptions {
   readonly contents: ContentNumbers;
 }
 
-/** Rows of one direction that the bridge had when the agent began: what its predecessor enforced, until they are swept. */
+/** Rows of one direction that were on the bridge when the agent started: what the previous agent enforced, until the rows are swept. */
 export class LeftRows {
   readonly #options: LeftRowsOptions;
-  /** By network. */
+  /** Identities by network. */
   readonly #identities = new Map<string, IdentityNumbers>();
   readonly #relations: LeftRelation[] = [];
-  /** By OpenFlow port. */
+  /** Class numbers by OpenFlow port. */
   readonly #classes = new Map<number, number>();
-  /** Contents that nobody has a name for, by their number. */
+  /** Stand-ins for unknown contents, by their number. */
   readonly #unnamed: { readonly [K in NumberKind]: Map<number, ContentsByKind[K]> } = {
     class: new Map(),
     coarse: new Map(),
@@ -73,12 +73,15 @@ export class LeftRows {
     }
   }
 
-  /** Number of the class that the packets of a local pod are led to; undefined: none, or that of pods that nobody has decided about. */
+  /**
+   * Returns the class number that the entry flows of a local pod load; undefined if they load none, or that of pods which are blocked
+   * pending policy.
+   */
   classNumberAt(ofPort: number): number | undefined {
     return this.#classes.get(ofPort);
   }
 
-  /** The bridge is rid of them. */
+  /** Forgets the rows, because the bridge no longer has them. */
   clear(): void {
     for (const rows of [this.#identities, this.#classes, ...Object.values(this.#unnamed)]) rows.clear();
     this.#relations.length = 0;
@@ -89,10 +92,11 @@ export class LeftRows {
   }
 
   /**
-   * As of now: what a number stands for is known by the contents that there are. What none of them is has a content of its own, of which nothing but its number is known.
+   * Reads the rows with current knowledge: numbers are resolved to the contents that exist now. A number without a known content gets a
+   * stand-in, of which only the number is known.
    *
-   * @param matrices whose contents may be on the bridge
-   * @param nextId names for contents that nobody knows
+   * @param matrices matrices whose contents may be on the bridge
+   * @param nextId returns ids for stand-ins
    */
   *read(matrices: readonly PolicyMatrix[], nextId: () => number): Steps<LeftMatrix> {
     const known = yield* this.#known(matrices);
@@ -122,7 +126,7 @@ export class LeftRows {
     return { identities, relations, classes: new Map([...this.#classes].map(([ofPort, number]) => [ofPort, subjectOf(number)])) };
   }
 
-  /** Whether a row that says a verdict says it for the same rule. */
+  /** Reports whether a row with a verdict was made for the same rule. */
   #isSaid(decision: PolicyDecision, numbers: readonly number[], cookie: bigint): boolean {
     const { names } = this.#options.contents;
     return decision.ranges.length === 0 && (numbers.length === 1 || cookieOf(names.relation(numbers, decision.otherwise)) === cookie);
@@ -138,7 +142,7 @@ export class LeftRows {
     return made;
   }
 
-  /** Contents by the numbers that the bridge has for them; of two with one number neither. */
+  /** Returns contents by the numbers that the bridge has for them. If two contents claim the same number, neither is returned. */
   *#known(matrices: readonly PolicyMatrix[]): Steps<{ readonly [K in NumberKind]: ReadonlyMap<number, ContentsByKind[K]> }> {
     const { contents, direction } = this.#options;
     const { names, lent } = contents;
@@ -165,7 +169,7 @@ export class LeftRows {
     return { class: found.class.byNumber, coarse: found.coarse.byNumber, fine: found.fine.byNumber, decision: found.decision.byNumber };
   }
 
-  /** Of what a pod sends or receives for itself; answers of others are looked up elsewhere. */
+  /** Reads an entry flow for packets that a pod sends or receives itself; replies are looked up in other tables. */
   #seeEntry({ priority: level, inPort, regs, loads }: RecoveredFlow): void {
     const ofPort = inPort ?? numberIn(regs, reg.outPort);
     const number = numberIn(loads, markOf(this.#options.tables, 'class'));

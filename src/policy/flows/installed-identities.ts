@@ -1,20 +1,20 @@
 import type { Cidr } from '../../base/net/ip.ts';
 import type { PeerClass, PeerIdentity } from '../matrix/matrix.ts';
 
-/** That of an address that no term holds. */
+/** Class of addresses that no term matches. */
 export const noPeer: PeerClass = { id: 0, terms: [] };
 
-/** The same for the same identity, and for no other. */
+/** Text of an identity: equal for equal identities only. */
 export function identityText({ coarse, fine }: PeerIdentity): string {
   return `${coarse.id} ${fine.id}`;
 }
 
-/** How many rows of addresses have each identity, and how long their prefixes are. */
+/** Number of address rows for each identity, and the lengths of their prefixes. */
 export class HeldIdentities {
   readonly #holders = new Map<string, number>();
   readonly #lengths = new Map<number, number>();
 
-  /** A row has come, gone or changed. */
+  /** Notes that a row was added, removed or changed. */
   note({ prefixLength }: Cidr, before: PeerIdentity | undefined, after: PeerIdentity | undefined): void {
     if (before) count(this.#holders, identityText(before), -1);
     if (after) count(this.#holders, identityText(after), 1);

@@ -29,7 +29,7 @@ it('gives a content the number that it had, as long as nobody else could have it
   numbers.release(a);
   numbers.written(1);
   expect(numbers.acquire(a)).toBe(1);
-  // It is wanted again: what was acknowledged before does not count.
+  // It is in use again: the earlier acknowledgement does not count.
   expect(numbers.acknowledged(1, 0)).toBe(false);
   expect(numbers.acknowledged(1, 60_000)).toBe(false);
   expect([numbers.numberOf(a), numbers.acquire(c)]).toEqual([1, 3]);

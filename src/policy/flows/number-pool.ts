@@ -2,31 +2,34 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import { cookieOf } from '../../dataplane/pipeline/cookie.ts';
 
-/** How long after the bridge has acknowledged that it is gone a number is not lent again (ms): counters and packets to the agent name it. */
+/**
+ * Time for which a number stays reserved after the bridge has acknowledged its removal (ms): counters and packets sent to the agent still
+ * carry it.
+ */
 const restMs = 5_000;
 
 interface LentNumber {
   readonly name: Owner;
   readonly number: number;
   uses: number;
-  /** Another content takes the number over once nobody uses this one any more. */
+  /** True if another content takes over the number when this one is no longer used. */
   isInherited?: true;
-  /** Once nobody uses it: the revision of the wanted state that is without it, and when the bridge was. */
+  /** Revision of the desired state that no longer contains the unused number, and the time at which the bridge had reached it. */
   revision?: number | undefined;
   goneMs?: number | undefined;
 }
 
-/** What the bridge says was lent. */
+/** Numbers that are in use on the bridge. */
 export interface RecoveredNumbers {
-  /** By the cookie of a content's name. */
+  /** Numbers by the cookie of a content's name. */
   readonly byCookie: ReadonlyMap<bigint, number>;
-  /** All that the bridge has, with whatever cookie. */
+  /** All numbers on the bridge, with any cookie. */
   readonly seen: ReadonlySet<number>;
 }
 
 /**
- * Lends numbers to contents. A number never comes to mean something else while the bridge may have it: it is free again when the bridge has
- * acknowledged that it is gone, and some time has passed. Until then the same content gets the same number. Knows no clock.
+ * Allocates numbers to contents. A number never changes its meaning while the bridge may have it: it becomes free some time after the
+ * bridge has acknowledged its removal. Until then the same content gets the same number. Uses no clock.
  */
 export class LentNumbers {
   readonly #first: number;
@@ -35,7 +38,7 @@ export class LentNumbers {
   readonly #taken = new Set<number>();
   readonly #retired = new Set<LentNumber>();
   readonly #recovered: Map<bigint, number>;
-  /** Of the bridge, and nobody's. */
+  /** Numbers on the bridge that no content has claimed. */
   readonly #leftovers: Set<number>;
   #next: number;
   #began = new Set<Owner>();
@@ -51,7 +54,10 @@ export class LentNumbers {
     for (const number of this.#leftovers) this.#taken.add(number);
   }
 
-  /** Contents that are about to be asked for: of two with one cookie nobody knows whose the bridge's number is, and neither gets it. */
+  /**
+   * Announces contents that are about to be acquired. If two of them have the same cookie, it is not known which one the bridge's number
+   * belongs to, and neither gets it.
+   */
   announce(names: Iterable<Owner>): void {
     if (this.#recovered.size === 0) return;
     const claims = new Map<bigint, Owner>();
@@ -63,7 +69,7 @@ export class LentNumbers {
     }
   }
 
-  /** One use more. @returns undefined if there is no number left */
+  /** Counts one use more. @returns undefined if no number is free */
   acquire(name: Owner): number | undefined {
     const known = this.#lent.get(name);
     if (known) {
@@ -79,25 +85,26 @@ export class LentNumbers {
     return number;
   }
 
-  /** Whether a number is lent to it, or the bridge may have one for it. */
+  /** Reports whether a number is allocated to this content, or the bridge may have one for it. */
   isKnown(name: Owner): boolean {
     return this.#lent.has(name) || (this.#recovered.size > 0 && this.#recovered.has(cookieOf(name)));
   }
 
-  /** The number that the bridge may have for it: lent, or as an earlier agent lent it. */
+  /** Returns the number that the bridge may have for this content, allocated by this or a previous agent. */
   heldNumberOf(name: Owner): number | undefined {
     return this.#lent.get(name)?.number ?? (this.#recovered.size > 0 ? this.#recovered.get(cookieOf(name)) : undefined);
   }
 
-  /** How often a content is used. */
+  /** Returns the number of uses of a content. */
   usesOf(name: Owner): number {
     return this.#lent.get(name)?.uses ?? 0;
   }
 
   /**
-   * A content that is not known takes over the number of one that goes out of use before numbers are looked at again. The bridge has to learn of both at once.
+   * Passes the number of a content that goes out of use before `takeChanges` to one that has no number yet. The bridge must apply both
+   * changes at once.
    *
-   * @throws SeineError `INVARIANT` if one is not as it has to be
+   * @throws SeineError `INVARIANT` if one of the contents is not in this state
    */
   inherit(name: Owner, from: Owner): void {
     const former = this.#lent.get(from);
@@ -107,7 +114,7 @@ export class LentNumbers {
     this.#lent.set(name, { name, number: former.number, uses: 0 });
   }
 
-  /** One use less; of a content that got no number, nothing. */
+  /** Counts one use less; does nothing for a content that got no number. */
   release(name: Owner): void {
     const lent = this.#lent.get(name);
     if (!lent || lent.uses === 0 || --lent.uses > 0) return;
@@ -121,17 +128,17 @@ export class LentNumbers {
     return lent && lent.uses > 0 ? lent.number : undefined;
   }
 
-  /** How many more contents can get one. */
+  /** Number of contents that can still get a number. */
   get free(): number {
     return this.#last - this.#first + 1 - this.#taken.size;
   }
 
-  /** Contents in use. */
+  /** Number of contents in use. */
   get size(): number {
     return this.#lent.size - this.#retired.size;
   }
 
-  /** Contents that came into use and went out of it since the last call. */
+  /** Returns the contents that came into use and went out of use since the last call. */
   takeChanges(): { readonly began: ReadonlySet<Owner>; readonly ended: ReadonlySet<Owner> } {
     const changes = { began: this.#began, ended: this.#ended };
     this.#began = new Set();
@@ -139,12 +146,12 @@ export class LentNumbers {
     return changes;
   }
 
-  /** What has gone out of use is not in the wanted state of this revision. */
+  /** Notes that the desired state of this revision no longer contains the unused contents. */
   written(revision: number): void {
     for (const lent of this.#retired) lent.revision ??= revision;
   }
 
-  /** The bridge is as was wanted at this revision. @returns whether numbers are free that were not */
+  /** Notes that the bridge has reached this revision of the desired state. @returns true if numbers became free */
   acknowledged(revision: number, nowMs: number): boolean {
     let isFreed = false;
     for (const lent of this.#retired) {
@@ -159,7 +166,7 @@ export class LentNumbers {
     return isFreed;
   }
 
-  /** The bridge has nothing that nobody wants: what it had of an earlier agent, and nobody asked for, is free. */
+  /** Notes that nothing obsolete is left on the bridge: numbers of a previous agent that no content has claimed are free. */
   leftoversGone(): void {
     for (const number of this.#leftovers) this.#taken.delete(number);
     this.#leftovers.clear();

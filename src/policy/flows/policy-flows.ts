@@ -15,62 +15,65 @@ import { numberKinds } from './recovered-numbers.ts';
 import { type DirectionTransition, type TransitionBounds, transitionOf } from './transition.ts';
 
 interface PolicyFlowsOptions {
-  /** Of the node: rows are made for no other. */
+  /** Address families of the node: no rows are made for others. */
   readonly families: readonly Family[];
-  /** What the bridge holds of an earlier agent, whose numbers go on being valid. */
+  /** Flows of a previous agent on the bridge, whose numbers stay valid. */
   readonly recovered?: Iterable<RecoveredFlow>;
-  /** Of what is there for a transition alone; left out: 4,096 identities and 50,000 rows. */
+  /** Bounds of the rows that exist only during a transition. Default: 4,096 identities and 50,000 rows. */
   readonly transitionMost?: TransitionBounds;
-  /** Left out: as many numbers as registers have room for. */
+  /** Ranges of numbers. Default: as many as the registers have room for. */
   readonly rangeOf?: NumberRanges;
 }
 
-/** What a round has changed. */
+/** Result of a round. */
 interface PolicyFlowsChange {
-  /** Owners that want something else than before; an empty list: nothing any more. */
+  /** Desired flows of the owners that have changed; an empty list if the owner wants none any more. */
   readonly wanted: ReadonlyMap<Owner, readonly Flow[]>;
-  /** Pods, `namespace/name`, whose `classesOf` or addresses may be others than before. */
+  /** Pods, `namespace/name`, whose `classesOf` or addresses may have changed. */
   readonly subjects: ReadonlySet<string>;
 }
 
-/** The same in parts, each of which leads to those before it. */
+/** Result of a round in parts; each part resubmits to, or depends on, the parts before it. */
 interface PolicyFlowsRound {
   readonly wanted: readonly ReadonlyMap<Owner, NumberedRow | readonly Flow[]>[];
-  /** After these, and all of it at once: rows that pods are led to and that say something else from now on. Of each owner as of `PolicyFlowsChange`. */
+  /**
+   * Rows in use by entry flows whose content changes: to be applied after the other parts, and all at once. Values as in
+   * `PolicyFlowsChange`.
+   */
   readonly edited: ReadonlyMap<Owner, readonly Flow[]>;
   readonly subjects: ReadonlySet<string>;
 }
 
 /**
- * Who a local pod is to its entry flows. `free`: no policy isolates it. `closed`: nobody has decided about it, or there is no number for its class. Else the number of its
- * class in each direction that isolates it; a direction that is absent is free.
+ * Class of a local pod for its entry flows. `free`: no policy isolates it. `closed`: blocked pending policy, or because no number is free
+ * for its class. Else the number of its class in each direction that isolates it; an absent direction is free.
  */
 export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
 
 export interface TransitionEnd {
   readonly matrix: FlowsMatrix;
-  /** Its subjects are led elsewhere then: from copies of their classes. */
+  /** Changes of the end. The entry flows of its subjects change then: from copies to the classes themselves. */
   readonly change: PolicyChange;
 }
 
-/** What holds between two rounds, as `DirectionTransition`. */
+/** Matrix between two rounds; see `DirectionTransition`. */
 export interface PolicyTransition {
   readonly matrix: FlowsMatrix;
-  /** From what was before. */
+  /** Changes from the matrix before the round. */
   readonly begin: PolicyChange;
-  /** To what comes after it, one after another, each once the bridge has where all pods are led. */
+  /** Changes to the matrices that follow, one after another, each once the bridge has the entry flows of all pods. */
   readonly ends: readonly TransitionEnd[];
   readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
 }
 
 interface PolicyPlan extends PolicyFlowsRound {
-  /** Pods that get other classes, `namespace/name`. */
+  /** Pods, `namespace/name`, whose classes change. */
   readonly moved: ReadonlySet<string>;
   readonly ends: PolicyTransition['ends'];
 }
 
 interface PolicyRoundOptions {
-  /** So many flows may be edited in place; without it none is, and whatever changes has another number. */
+  /** Maximum number of flows that may be edited in place. If absent, none is, and every changed row gets another number. */
   readonly editedMost?: number;
   readonly kept?: PolicyTransition['kept'];
 }
@@ -80,7 +83,7 @@ type RoundEdits = Readonly<Record<PolicyDirection, readonly ClassEdit[]>>;
 const noEdits: RoundEdits = { ingress: [], egress: [] };
 const noKeys: DirectionKeys = { identities: new Set(), relations: new Set() };
 
-/** No agent was here before. */
+/** Surroundings without a previous agent. */
 const noSurroundings: Surroundings = { adoptedAt: () => undefined, areAddressesKnown: () => false };
 
 const transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 };
@@ -88,23 +91,24 @@ const transitionMost: TransitionBounds = { identities: 4_096, rows: 50_000 };
 interface DecidedRows {
   readonly direction: PolicyDirection;
   readonly owner: Owner;
-  /** Without ranges: a row of relations, which has no other. */
+  /** Decision without ranges if the owner is a row of relations. */
   readonly decision: PolicyDecision;
 }
 
 /**
- * From the rows of a matrix to flows by owner. Numbers stand for contents – a class, a decision – and never come to mean something else while
- * the bridge may have them. Each owner wants rows in one table, so that what is behind is there before what leads to it.
+ * Turns the rows of a matrix into flows by owner. Numbers stand for contents (a class, a decision) and never change their meaning while the
+ * bridge may have them. Each owner wants rows in one table, so that a row is installed before those that resubmit to it.
  *
- * Knows no clock and no switch. Of one round: `update`, write what it says, `written`; and `acknowledged`, now and then, by which numbers get free.
+ * Uses no clock and no OVS. In each round: call `update`, write its result, call `written`; and call `acknowledged` from time to time, so
+ * that numbers become free.
  */
 export class PolicyFlows {
   readonly #directions: Readonly<Record<(typeof policyDirections)[number], DirectionFlows>>;
   readonly #pods = new Map<string, PodClasses>();
-  /** Closed for want of a number. */
+  /** Pods blocked because no number is free for their class. */
   readonly #starved = new Set<string>();
   #isEditing = false;
-  /** Of peers that no engine has made. */
+  /** Last id of a peer class that no engine has made. */
   #lastTransitional = 0;
   readonly #transitionMost: TransitionBounds;
   readonly #predecessor: Predecessor;
@@ -117,12 +121,15 @@ export class PolicyFlows {
     this.#predecessor = new Predecessor(this.#directions, () => --this.#lastTransitional);
   }
 
-  /** Pods that a round leads elsewhere, of those that are led: by what the last one made of them, or as an earlier agent had them. */
+  /**
+   * Returns the pods with entry flows that a round moves to other classes, compared with the last round or with the flows of a previous
+   * agent.
+   */
   movedPods(...of: Parameters<Predecessor['movedPods']>): ReadonlySet<string> {
     return this.#predecessor.movedPods(...of);
   }
 
-  /** Numbers of coarse parts that rows can be given now. */
+  /** Numbers of coarse parts that are free now. */
   readonly coarseRooms: CoarseRooms = { ingress: this.#roomOf('ingress'), egress: this.#roomOf('egress') };
 
   #roomOf(direction: PolicyDirection): CoarseRooms[PolicyDirection] {
@@ -136,11 +143,11 @@ export class PolicyFlows {
   }
 
   /**
-   * The flows of a round: where it moves pods between classes, the beginning of a transition, with the rounds that end it; else edits of rows in place
-   * and rows with other numbers. Readers see nothing of it before `publish`.
+   * Computes the flows of a round: if it moves pods between classes, the beginning of a transition and the rounds that end it; else edits
+   * of rows in place and rows with other numbers. Readers see nothing of it before `publish`.
    *
-   * @param matrices as of the last round, and as of this one
-   * @param editedMost number of flows that may be edited in place; asked only if no pod moves
+   * @param matrices matrix of the last round, and of this one
+   * @param editedMost returns the number of flows that may be edited in place; called only if no pod moves
    */
   *plan(
     { matrix, coming }: { readonly matrix: PolicyMatrix; readonly coming: PolicyMatrix },
@@ -156,7 +163,7 @@ export class PolicyFlows {
     return { ...round, moved, ends: transition?.ends ?? [] };
   }
 
-  /** A whole round at once. @param matrix as `PolicyEngine` has it now @param change as of `round` */
+  /** Runs and publishes a whole round. @param matrix current matrix of `PolicyEngine` @param change as for `round` */
   update(matrix: PolicyMatrix, change: PolicyChange): PolicyFlowsChange {
     const { wanted, subjects } = finish(this.round(matrix, change));
     this.publish(matrix, subjects);
@@ -166,8 +173,8 @@ export class PolicyFlows {
   }
 
   /**
-   * What has to hold while pods are led from one matrix to the next one, so that each packet meets what holds before it or after it; undefined if that needs
-   * nothing. Its beginning is a round, and so is its end.
+   * Returns the state between two matrices while entry flows change from one to the next, such that each packet meets the policies before
+   * or after the change; undefined if no such state is needed. Its beginning is a round, and so is each end.
    */
   *transition(
     before: PolicyMatrix,
@@ -214,10 +221,10 @@ export class PolicyFlows {
   }
 
   /**
-   * Readers see nothing of it before `publish`.
+   * Computes the rows of a round. Readers see nothing of it before `publish`.
    *
-   * @param matrix as it is going to be
-   * @param change since the last round, all of it: rows that are not named are taken for what they were
+   * @param matrix matrix after the round
+   * @param change all changes since the last round: rows that are not named are taken as unchanged
    */
   *round(coming: FlowsMatrix, changes: PolicyChange, { editedMost = 0, kept }: PolicyRoundOptions = {}): Steps<PolicyFlowsRound> {
     const { matrix, change } = this.#predecessor.withLingering(coming, changes);
@@ -232,12 +239,15 @@ export class PolicyFlows {
     return { wanted, edited: new Map([...into.edited, ...out.edited]), subjects: pods };
   }
 
-  /** Whether a round is under way that edits rows in place: whose class is edited is not known before its end, and no pod may be admitted. */
+  /**
+   * Reports whether a round that edits rows in place is running. Which classes it edits is not known before its end, so no pod may be
+   * admitted meanwhile.
+   */
   get isEditing(): boolean {
     return this.#isEditing;
   }
 
-  /** All of them or none: what a policy says in both directions and of several classes changes at once. */
+  /** Returns all edits of the round or none: changes of a policy in both directions and for several classes take effect at once. */
   *#edits(matrix: FlowsMatrix, pods: ReadonlySet<string>, change: PolicyChange, most: number): Steps<RoundEdits> {
     const moves = this.#movesOf(matrix, pods, change);
     this.#isEditing = policyDirections.some((direction) => moves[direction].length > 0);
@@ -252,7 +262,10 @@ export class PolicyFlows {
     return this.#isEditing ? edits : noEdits;
   }
 
-  /** Both directions of a pod change in the same way: a pod that is led to another class in one direction is so in the other one. */
+  /**
+   * Keeps a move only if each of its pods is in a move of the other direction too, or is unchanged there: both directions of a pod change
+   * in the same way.
+   */
   #movesOf(matrix: FlowsMatrix, pods: ReadonlySet<string>, change: PolicyChange): Readonly<Record<PolicyDirection, readonly ClassMove[]>> {
     const moves = {
       ingress: this.#directions.ingress.movesOf(matrix, pods, change.ingress),
@@ -269,12 +282,15 @@ export class PolicyFlows {
     return moves;
   }
 
-  /** @param matrix as of the last round @param pods its subjects */
+  /** Makes a round visible to readers. @param matrix matrix of the round @param pods its changed subjects */
   publish({ subjects }: Pick<PolicyMatrix, 'subjects'>, pods: Iterable<string>): void {
     for (const pod of pods) this.#publishPod(pod, subjects.get(pod));
   }
 
-  /** A pod is of classes that others of the node are of, between rounds or in the middle of one. @param subject its row, as `PolicyEngine.admit` says */
+  /**
+   * Adds a pod to classes that other pods of the node have, between rounds or during one. @param subject its row, as returned by
+   * `PolicyEngine.admit`
+   */
   admit(pod: string, subject: MatrixSubject): void {
     for (const direction of policyDirections) this.#directions[direction].admit(pod, subject[direction]);
     this.#publishPod(pod, subject);
@@ -288,7 +304,7 @@ export class PolicyFlows {
     else this.#starved.delete(pod);
   }
 
-  /** @param pod `namespace/name` of a local pod; one that the matrix does not have is closed */
+  /** Returns the classes of a local pod; `closed` if the matrix does not have it. @param pod `namespace/name` */
   classesOf(pod: string): PodClasses {
     return this.#pods.get(pod) ?? 'closed';
   }
@@ -304,22 +320,22 @@ export class PolicyFlows {
     return Object.keys(classes).length === 0 ? 'free' : classes;
   }
 
-  /** Owners of rows that say what becomes of a packet, with what they are made of. @param matrix as of the last `update` */
+  /** Owners of rows that decide about packets, with the decision they are made of. @param matrix matrix of the last `update` */
   *decided(matrix: PolicyMatrix): Generator<DecidedRows> {
     for (const direction of policyDirections)
       for (const [owner, decision] of this.#directions[direction].decided(matrix[direction])) yield { direction, owner, decision };
   }
 
-  /** What `update` has said since the last call is in the wanted state of the bridge from this revision on. */
+  /** Notes that the results of `update` since the last call are in the desired state of the bridge from this revision on. */
   written(revision: number): void {
     for (const numbers of this.#pools()) numbers.written(revision);
   }
 
   /**
-   * The bridge holds this revision of the wanted state, and nothing that it does not want of policy any more.
+   * Notes that the bridge has this revision of the desired state, and no obsolete rows of policy.
    *
    * @param nowMs from any fixed moment
-   * @returns whether what went without a number may get one now: then `update` is to be called
+   * @returns true if rows or pods without a number may get one now: then call `update`
    */
   acknowledged(revision: number, nowMs: number): boolean {
     let isFreed = false;
@@ -328,16 +344,17 @@ export class PolicyFlows {
   }
 
   /**
-   * All sources are in step, and the bridge has nothing left of policy that nobody wants: numbers of an earlier agent that nobody asked for are free.
+   * Notes that all sources are synced and the bridge has no obsolete rows of policy: numbers of a previous agent that no content has
+   * claimed are free.
    *
-   * @returns whether a round has something to do now
+   * @returns true if a round has work to do now
    */
   leftoversGone(): boolean {
     for (const numbers of this.#pools()) numbers.leftoversGone();
     return this.#predecessor.swept() || this.problems.length > 0;
   }
 
-  /** What is denied that policies allow, because numbers have run out; in words. */
+  /** Descriptions of traffic that is denied although policies allow it, because numbers have run out. */
   get problems(): readonly string[] {
     const rows = policyDirections.flatMap((direction) => {
       const { starved } = this.#directions[direction];
@@ -371,7 +388,7 @@ function endsOf(after: MatrixAfter, into: DirectionTransition | undefined, out: 
   ];
 }
 
-/** Local pods, some of which are of the copy of a class. */
+/** Returns local pods, some of them in the copy of a class. */
 function withCopies(
   subjects: RowsByKey<MatrixSubject>,
   copies: Readonly<Record<PolicyDirection, DirectionTransition['copies'] | undefined>>,

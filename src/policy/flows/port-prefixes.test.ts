@@ -11,7 +11,7 @@ it('gives exactly the ports of a range, each once, under 30 masks at most', () =
       const prefixes = portPrefixes({ first, last });
       expect(prefixes.length).toBeLessThanOrEqual(30);
       const ends = prefixes.map(({ value, mask }) => [value, value + 65_535 - mask] as const);
-      // Aligned, and one behind the other from the first port to the last.
+      // Aligned, and one after the other from the first port to the last.
       expect(prefixes.every(({ value, mask }) => (value & mask) === value)).toBe(true);
       expect(ends.map(([from]) => from)).toEqual([first, ...ends.slice(0, -1).map(([, to]) => to + 1)]);
       expect(ends.at(-1)?.[1]).toBe(last);

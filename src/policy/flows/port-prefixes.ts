@@ -3,9 +3,9 @@ import type { Bits } from '../../dataplane/pipeline/flow.ts';
 const portMax = 65_535;
 
 /**
- * Ports from `first` to `last`, both included, as values under masks that do not overlap: as few as there can be, 30 at most.
+ * Returns the ports from `first` to `last`, both included, as values with masks that do not overlap: as few as possible, 30 at most.
  *
- * A mask of 0 is every port.
+ * A mask of 0 matches every port.
  */
 export function portPrefixes({ first, last }: { readonly first: number; readonly last: number }): readonly Bits[] {
   const prefixes: Bits[] = [];

@@ -17,35 +17,36 @@ import { identityWithin, lengthsOf } from './transition.ts';
 
 type ByDirection<T> = Readonly<Record<PolicyDirection, T>>;
 
-/** What is known of pods and addresses beside the matrix. */
+/** Knowledge about pods and addresses besides the matrix. */
 export interface Surroundings {
-  /** OpenFlow port of a local pod that is still led as it was when the agent began; undefined: it is not. */
+  /** Returns the OpenFlow port of a local pod that still has the entry flows from before the agent started; undefined for any other pod. */
   readonly adoptedAt: (pod: string) => number | undefined;
-  /** Whether all pods and nodes of the cluster are known as of now: an address that the matrix does not have is nobody's. */
+  /** Reports whether all pods and nodes of the cluster are known. Then an address that is not in the matrix has no owner. */
   readonly areAddressesKnown: () => boolean;
 }
 
-/** What holds before a round, and how many addresses have each identity. */
+/** Matrix before a round, and the number of addresses for each identity. */
 export interface HeldBefore {
   readonly matrix: MatrixBefore;
   readonly held: ByDirection<Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>>;
 }
 
-/** The same of one direction. */
+/** Rows of one direction before a round, and the number of addresses for each identity. */
 interface PartBefore {
   readonly rows: RowsBefore;
   readonly held: HeldBefore['held'][PolicyDirection];
 }
 
 /**
- * What an earlier agent has left in force, until the bridge is swept. A round that leads pods away from that is a transition from it: it knows the rows, and not what they
- * are for. Addresses that the cluster does not have any more keep a row until then, which says what their network is.
+ * Rows of a previous agent, in force until the bridge is swept. A round that moves pods away from them is a transition from them: their
+ * content is known, but not their purpose. Addresses that the cluster no longer has keep a row until then, with the identity of their
+ * network.
  */
 export class Predecessor {
   readonly #directions: ByDirection<DirectionFlows>;
   readonly #nextId: () => number;
   readonly #lingering: ByDirection<Set<string>> = { ingress: new Set(), egress: new Set() };
-  /** They lose their row in the next round. */
+  /** Addresses that lose their row in the next round. */
   readonly #released: ByDirection<Set<string>> = { ingress: new Set(), egress: new Set() };
 
   constructor(directions: ByDirection<DirectionFlows>, nextId: () => number) {
@@ -53,7 +54,7 @@ export class Predecessor {
     this.#nextId = nextId;
   }
 
-  /** Pods that are led elsewhere by a round, of those that are led. */
+  /** Returns the pods with entry flows that a round moves to other classes. */
   movedPods(before: PolicyMatrix, after: PolicyMatrix, pods: Iterable<string>, adoptedAt: Surroundings['adoptedAt']): ReadonlySet<string> {
     const moved = new Set<string>();
     for (const pod of pods) {
@@ -81,7 +82,10 @@ export class Predecessor {
     });
   }
 
-  /** What holds on the bridge: what the last round has made, and behind it what was there before. Addresses that are nobody's are looked after from now on. */
+  /**
+   * Returns the rows on the bridge: those of the last round, and those of the previous agent where there are none. From now on, addresses
+   * without an owner are tracked.
+   */
   *seen(before: PolicyMatrix, after: PolicyMatrix, { adoptedAt, areAddressesKnown }: Surroundings): Steps<HeldBefore> {
     const { ingress, egress } = this.#directions;
     if (!this.#isLeft) return { matrix: before, held: { ingress: ingress.held, egress: egress.held } };
@@ -135,7 +139,7 @@ export class Predecessor {
     };
   }
 
-  /** With rows for addresses that are nobody's. */
+  /** Adds rows for addresses without an owner. */
   withLingering<M extends FlowsMatrix | MatrixAfter>(
     matrix: M,
     change: PolicyChange,
@@ -166,12 +170,15 @@ export class Predecessor {
     return { identities: new Set([...identities, ...this.#lingering[direction], ...this.#released[direction]]), relations };
   }
 
-  /** A round has taken what was released. */
+  /** Notes that a round has processed the released addresses. */
   released(): void {
     for (const direction of policyDirections) this.#released[direction].clear();
   }
 
-  /** The bridge is rid of what was left. @returns whether there are rows for addresses that are nobody's, which the next round takes away */
+  /**
+   * Notes that the rows of the previous agent are gone. @returns true if there are rows for addresses without an owner, which the next
+   * round removes
+   */
   swept(): boolean {
     for (const direction of policyDirections) {
       this.#directions[direction].left.clear();
@@ -182,7 +189,7 @@ export class Predecessor {
   }
 }
 
-/** Rows behind others. */
+/** Two layers of rows: those of the second count where the first has none. */
 class Layers implements RowsByKey<PolicyDecision>, Iterable<readonly [string, PolicyDecision]> {
   readonly #first: ReadonlyMap<string, PolicyDecision>;
   readonly #then: ReadonlyMap<string, PolicyDecision>;

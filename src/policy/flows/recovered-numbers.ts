@@ -6,15 +6,16 @@ import type { ContentNames } from './content.ts';
 import type { RecoveredNumbers } from './number-pool.ts';
 import { type DirectionTables, dictionaryPriority, otherwisePriority, relationPriority } from './rows.ts';
 
-/** What numbers are lent to: classes of local pods, the two parts of an identity, decisions. */
+/** Kinds of contents that have numbers: classes of local pods, the two parts of an identity, decisions. */
 export const numberKinds = ['class', 'coarse', 'fine', 'decision'] as const;
 export type NumberKind = (typeof numberKinds)[number];
 
 export type RecoveredNumbersByKind = Readonly<Record<NumberKind, RecoveredNumbers>>;
 
 /**
- * Which numbers the bridge has in one direction, and to which contents they are lent. A row that names one by its cookie says so; any other row that
- * has one, or only gives it to packets, keeps it from being lent to something else. A class of which there are rows of a transition is not what it is named for.
+ * Reads the numbers that the bridge has in one direction, and the contents they are allocated to. A row that names a number with its cookie
+ * identifies the content. Any other row that matches or loads a number only keeps it from being allocated to another content. A class with
+ * transition rows is not used under its name.
  */
 export function recoveredNumbers(
   tables: DirectionTables,
@@ -36,7 +37,7 @@ export function recoveredNumbers(
   return { class: lent.class.result(), coarse: lent.coarse.result(), fine: lent.fine.result(), decision: lent.decision.result() };
 }
 
-/** Of a row of relations: class, coarse and fine part of the peer, as far as it matches them. */
+/** Returns the numbers that a row of relations matches: class, coarse and fine part of the peer. */
 export function relatedNumbers(tables: DirectionTables, { regs }: Pick<RecoveredFlow, 'regs'>): readonly number[] {
   const told = (['class', 'coarse', 'fine'] as const).map((kind) => numberIn(regs, markOf(tables, kind)));
   const missing = told.indexOf(undefined);
@@ -48,14 +49,14 @@ export function markOf(tables: DirectionTables, kind: NumberKind): (number: numb
   return kind === 'decision' ? reg.decision : tables[kind];
 }
 
-/** Whether the row's owner is the content that the number stands for. */
+/** Reports whether the row's owner is the content of the number. */
 function isNamedBy({ identity, relations, decisions }: DirectionTables, { table, priority }: RecoveredFlow, kind: NumberKind): boolean {
   if (kind === 'class') return table === relations && priority === relationPriority.class;
   if (kind === 'decision') return table === decisions && priority === otherwisePriority;
   return table === identity && priority === dictionaryPriority[kind];
 }
 
-/** Undefined: the row does not have all bits of the field. */
+/** Returns the number in a register field; undefined if the row does not have all bits of the field. */
 export function numberIn(regs: RecoveredFlow['regs'], of: (number: number) => Mark): number | undefined {
   const { reg: register, mask } = of(0);
   const found = regs.find((each) => each.reg === register);
@@ -80,7 +81,7 @@ class Numbers {
     this.#cookies.set(number, cookie);
   }
 
-  /** What the number stands for is not what a row names. */
+  /** Marks a number whose content differs from the one that a row names. */
   misname(number: number): void {
     this.#misnamed.add(number);
   }

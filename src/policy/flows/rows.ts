@@ -6,15 +6,15 @@ import type { PipelineTableName } from '../../dataplane/pipeline/tables.ts';
 import type { DecidedRange, PolicyDirection, PolicyOutcome } from '../matrix/matrix.ts';
 import { portPrefixes } from './port-prefixes.ts';
 
-/** What a direction's rows are made of. */
+/** Tables and fields of a direction's rows. */
 export interface DirectionTables {
-  /** Where a local pod is given its class. */
+  /** Table in which a local pod gets its class. */
   readonly entry: PipelineTableName;
   readonly identity: PipelineTableName;
   readonly relations: PipelineTableName;
   readonly decisions: PipelineTableName;
   readonly verdicts: PipelineTableName;
-  /** The end of a packet that is not the local pod's. */
+  /** Address field of the other end of the connection. */
   readonly peer: 'ipSrc' | 'ipDst';
   readonly coarse: (number: number) => Mark;
   readonly fine: (number: number) => Mark;
@@ -43,28 +43,28 @@ export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>>
   },
 };
 
-/** All in which numbers are that policy lends. */
+/** All tables with numbers that policy allocates. */
 export const policyTables: ReadonlySet<PipelineTableName> = new Set(
   Object.values(directionTables).flatMap(({ entry, identity, relations, decisions }) => [entry, identity, relations, decisions]),
 );
 
-/** Of rows in the tables of identities: the longest network that holds an address says its identity. */
+/** Base priority of rows in the identity tables. The longest network that contains an address gives its identity. */
 const networkPriority = 1_000;
 const protocols: Readonly<Record<DecidedRange['protocol'], Transport>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' };
 
-/** Numbers of a class of peers; 0: no term holds it. */
+/** Numbers of a class of peers; 0 if no term matches it. */
 export interface IdentityNumbers {
   readonly coarse: number;
   readonly fine: number;
 }
 
-/** Both numbers in one register, which they fill. */
+/** Combines both numbers in one register, which they fill. */
 export function identityOf({ coarse, fine }: DirectionTables, numbers: IdentityNumbers): Mark {
   const [wide, narrow] = [coarse(numbers.coarse), fine(numbers.fine)];
   return { field: 'identity', reg: wide.reg, value: wide.value + narrow.value, mask: wide.mask + narrow.mask };
 }
 
-/** Network or address to identity: one row, of one action. */
+/** Makes the row from a network or an address to its identity: one row with one action. */
 export function addressFlow({ identity, peer }: DirectionTables, cidr: Cidr, whole: Mark): Flow {
   const isHost = cidr.prefixLength === (cidr.family === 'ipv4' ? 32 : 128);
   return {
@@ -76,8 +76,8 @@ export function addressFlow({ identity, peer }: DirectionTables, cidr: Cidr, who
 }
 
 /**
- * Says in its cookie what a number stands for. No packet matches it: where it is, the register is 0. The two kinds have a priority each,
- * for a packet of both would match two flows.
+ * Makes a row whose cookie names the content of a number. No packet matches it, because the register is 0 in this table. The two kinds have
+ * different priorities: a packet with both numbers would match two flows of the same priority.
  */
 export function dictionaryFlow(tables: DirectionTables, kind: 'coarse' | 'fine', number: number): Flow {
   return {
@@ -90,10 +90,10 @@ export function dictionaryFlow(tables: DirectionTables, kind: 'coarse' | 'fine',
 
 export const dictionaryPriority = { coarse: priority.lowest, fine: priority.low } as const;
 
-/** How exactly a row of relations says who the peer is. */
+/** Priorities of rows of relations, by how exactly they match the peer. */
 export const relationPriority = { class: priority.normal, coarse: priority.high, fine: priority.higher } as const;
 
-/** Class of the local pod, and of its peer as far as it is said, to a verdict or to a decision by ports. */
+/** Makes the row from the class of the local pod, and that of its peer if given, to a verdict or to a decision by ports. */
 export function relationFlow(
   tables: DirectionTables,
   subject: number,
@@ -112,7 +112,7 @@ export function relationFlow(
   return { table: tables.relations, priority: relationPriority[level], match: { regs }, steps };
 }
 
-/** One range of a decision, as values under masks, of each family. */
+/** Makes the rows of one range of a decision, as values with masks, for each family. */
 export function rangeFlows(
   tables: DirectionTables,
   number: number,
@@ -129,7 +129,7 @@ export function rangeFlows(
   );
 }
 
-/** What a decision says of all that is in none of its ranges: the row that says in its cookie what the number stands for. */
+/** Makes the row for everything outside the ranges of a decision. Its cookie names the content of the number. */
 export function otherwiseFlow(tables: DirectionTables, number: number, verdict: PolicyOutcome['verdict']): Flow {
   return decisionRow(tables, number, otherwisePriority, {}, verdict);
 }

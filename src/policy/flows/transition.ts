@@ -13,27 +13,33 @@ import type { DirectionKeys, DirectionRows, MatrixAfter, MatrixBefore, RowsBefor
 import { type HeldIdentities, identityText, noPeer } from './installed-identities.ts';
 
 /**
- * What holds while pods are led from the classes of a round to those of the next one, where that gives addresses other identities as well. Each identity that an
- * address has meanwhile stands for two: under a class that pods leave it says what it said before, under all others what it is going to say.
+ * State while entry flows change from the classes of one round to those of the next, for rounds that also change identities of addresses.
+ * Each identity that an address has meanwhile has two meanings: in classes that pods leave it has the decision from before, in all others
+ * the decision from after.
  */
 export interface DirectionTransition extends DirectionRows {
-  /** Classes that are used until then whether or not pods are of them: former ones that the next round does not have, and those of which there are copies. */
+  /**
+   * Classes that stay in use until then, with or without pods: previous classes that the next round does not have, and classes with a copy.
+   */
   readonly former: ReadonlySet<SubjectClass>;
-  /** Pods that are of the copy of a class, and of the class itself from then on. */
+  /** Pods that use the copy of a class, and the class itself afterwards. */
   readonly copies: ReadonlyMap<string, SubjectClass>;
-  /** Identities that the next round has, and no address until then. */
+  /** Identities of the next round that no address has until then. */
   readonly coming: readonly PeerIdentity[];
-  /** Addresses that have no row of their own any more, with what their network is: they keep a row while pods are of copies, as no row goes before those are led elsewhere. */
+  /**
+   * Addresses that no longer have a row of their own, with the identity of their network. They keep a row while pods use copies, because no
+   * row is removed before the entry flows of these pods have changed.
+   */
   readonly lingering: ReadonlyMap<string, PeerIdentity>;
-  /** Relations that say of what they are told by what it does not say for itself. */
+  /** Keys of relations that give their contents another decision than these have by themselves. */
   readonly passing: ReadonlySet<string>;
-  /** Rows that are others than before. */
+  /** Rows that differ from those before. */
   readonly begin: DirectionKeys;
-  /** Rows that will be others once no pod is led to a former class. */
+  /** Rows that change once no entry flow uses a previous class. */
   readonly end: DirectionKeys;
 }
 
-/** Of what there is for a transition alone, in a direction. */
+/** Bounds of the rows that exist only during a transition, in a direction. */
 export interface TransitionBounds {
   readonly identities: number;
   readonly rows: number;
@@ -43,24 +49,27 @@ interface TransitionOptions {
   readonly direction: PolicyDirection;
   readonly before: MatrixBefore;
   readonly after: MatrixAfter;
-  /** Local ones that have come, gone or changed. */
+  /** Local pods that were added, removed or changed. */
   readonly pods: Iterable<string>;
   readonly changed: DirectionKeys;
-  /** As of before. */
+  /** Identities before the round. */
   readonly held: Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>;
-  /** Whether the bridge cannot have the number of an identity, or of a class. */
+  /** Reports whether the bridge cannot have the number of an identity or of a class. */
   readonly isFresh: (content: PeerIdentity | SubjectClass) => boolean;
-  /** Whether the row of an address is one of those that were made before: else it is an earlier agent's. */
+  /** Reports whether the row of an address was made by this agent; else it is that of a previous agent. */
   readonly isIdentified: (cidr: string) => boolean;
-  /** So many identities may be made that no round has, and so many rows, about. What is beyond is in no term meanwhile: less is allowed, and never more. */
+  /**
+   * Approximate maximum number of identities that no round has, and of rows. Addresses beyond it match no term meanwhile: less is allowed,
+   * never more.
+   */
   readonly most: TransitionBounds;
-  /** Names for them, each of which is asked for once. */
+  /** Returns ids for such identities and copies, each only once. */
   readonly nextId: () => number;
-  /** So many numbers of classes are free. */
+  /** Number of free class numbers. */
   readonly freeClasses: number;
 }
 
-/** @returns undefined where nothing stands between: no pod leaves a class, or no address gets another identity */
+/** Computes a transition. @returns undefined if none is needed: no pod leaves a class, or no address changes its identity */
 export function* transitionOf(options: TransitionOptions): Steps<DirectionTransition | undefined> {
   const classes = movedClasses(options);
   if (classes.left.size === 0 || options.changed.identities.size === 0) return undefined;
@@ -80,9 +89,9 @@ export function* transitionOf(options: TransitionOptions): Steps<DirectionTransi
 }
 
 interface MovedClasses {
-  /** Pods leave them. */
+  /** Classes that pods leave. */
   readonly left: ReadonlySet<SubjectClass>;
-  /** Pods come to them, and they were there before. */
+  /** Classes that pods join and that existed before. */
   readonly joined: ReadonlySet<SubjectClass>;
   readonly added: ReadonlySet<SubjectClass>;
 }
@@ -99,12 +108,12 @@ function movedClasses({ direction, before, after, pods }: TransitionOptions): Mo
   return { left, joined, added };
 }
 
-/** Addresses that go from one identity to another one. */
+/** Addresses that change from one identity to another. */
 interface IdentityMove {
   readonly was: PeerIdentity;
   readonly will: PeerIdentity;
   readonly cidrs: string[];
-  /** Whether each of these had a row of its own. */
+  /** True if each of the addresses had a row of its own. */
   areHolders: boolean;
 }
 
@@ -126,14 +135,14 @@ function* identityMoves({ direction, before, after, changed, held }: TransitionO
   return [...moves.values()];
 }
 
-/** Lengths of prefixes that there are, and that these have; longest first. */
+/** Returns the prefix lengths in use and those of `cidrs`, the longest first. */
 export function lengthsOf(held: Iterable<number>, cidrs: Iterable<string>): readonly number[] {
   const lengths = new Set(held);
   for (const cidr of cidrs) lengths.add(Number(cidr.slice(cidr.indexOf('/') + 1)));
   return [...lengths].sort((a, b) => b - a);
 }
 
-/** What a network has that has no row of its own. */
+/** Returns the identity of a network without a row of its own. */
 export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirst: readonly number[]): PeerIdentity {
   const { network, prefixLength } = parseCidr(text);
   for (const length of longestFirst) {
@@ -145,7 +154,7 @@ export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, long
 
 const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
 
-/** A class of which one identity has to be told two things: one to pods that leave the class, and the other to those that come to it. */
+/** Class in which one identity needs two decisions: one for pods that leave the class, another for pods that join it. */
 interface Contest {
   readonly subject: SubjectClass;
   readonly between: PeerIdentity;
@@ -157,17 +166,17 @@ class Middle {
   readonly #classes: MovedClasses;
   readonly #before: RowsBefore;
   readonly #after: RowsBefore;
-  /** By address, where it is not yet what it will be. */
+  /** Identities of addresses that do not have their next identity yet. */
   readonly #identities = new Map<string, PeerIdentity>();
-  /** Those of them that are what they were. */
+  /** Addresses of these that keep their previous identity. */
   readonly #staying = new Set<string>();
   readonly #relations = new Map<string, PolicyDecision>();
   readonly #coming: PeerIdentity[] = [];
   readonly #contests: Contest[] = [];
-  /** Identities that stand for two, with what they are going to be. */
+  /** Identities with two meanings, with the identity that replaces them. */
   readonly #between: { readonly between: PeerIdentity; readonly will: PeerIdentity }[] = [];
   readonly #copies = new Map<SubjectClass, SubjectClass>();
-  /** Addresses that will have no row of their own, with what they will be. */
+  /** Addresses that will have no row of their own, with their next identity. */
   readonly #rowless = new Map<string, PeerIdentity>();
 
   constructor(options: TransitionOptions, classes: MovedClasses) {
@@ -181,7 +190,10 @@ class Middle {
     return this.#identities.size === 0 && this.#relations.size === 0;
   }
 
-  /** @param isOnly whether all that come to have the next identity come from one @param isLeft whether none comes to have the former one */
+  /**
+   * Decides how the addresses of a move change. @param isOnly true if all addresses that get the next identity come from one identity
+   * @param isLeft true if no address gets the previous identity
+   */
   place(move: IdentityMove, { isOnly, isLeft }: { readonly isOnly: boolean; readonly isLeft: boolean }): void {
     const { was, will } = move;
     if (identityText(was) === identityText(will) || this.#isSettled(move)) this.#putAt(move, will);
@@ -191,7 +203,7 @@ class Middle {
     else this.#putAt(move, nobody);
   }
 
-  /** Under each class that pods leave the next identity says what the former one said. */
+  /** Reports whether the next identity has the decision of the previous one in each class that pods leave. */
   #isSettled({ was, will }: IdentityMove): boolean {
     const { held, isFresh } = this.#options;
     const isKnown = identityText(will) === identityText(nobody) || held.holdersOf(will) > 0 || isFresh(will);
@@ -202,7 +214,7 @@ class Middle {
     return decisionAt(has(this.#after, subject) ? this.#after : this.#before, subject, will) === decisionAt(this.#before, subject, was);
   }
 
-  /** Nobody has the next identity yet: under classes that go its rows may say anything. */
+  /** Reports whether no address has the next identity yet, so that its rows in obsolete classes may have any decision. */
   #mayArrive({ was, will }: IdentityMove): boolean {
     const staying = [...this.#classes.left].filter((each) => has(this.#after, each));
     return this.#options.isFresh(will) && staying.every((each) => this.#goesOnSaying(each, was, will));
@@ -214,7 +226,9 @@ class Middle {
     this.#putAt(move, move.will);
   }
 
-  /** All that have the former identity come to have one other: under classes that are new its rows may say anything. */
+  /**
+   * Reports whether all addresses with the previous identity get the same next one, so that its rows in new classes may have any decision.
+   */
   #mayStay({ was, will, cidrs, areHolders }: IdentityMove): boolean {
     if (!areHolders || this.#options.held.holdersOf(was) !== cidrs.length) return false;
     return [...this.#classes.joined].every((each) => decisionAt(this.#before, each, was) === decisionAt(this.#after, each, will));
@@ -235,7 +249,7 @@ class Middle {
     return this.#between.length < identities && this.#relations.size < rows;
   }
 
-  /** An identity that stands for both. */
+  /** Uses an identity with both meanings. */
   #standBetween(move: IdentityMove): void {
     const { was, will } = move;
     const terms = [...was.coarse.terms, '', ...was.fine.terms, '', ...will.coarse.terms, '', ...will.fine.terms];
@@ -250,7 +264,7 @@ class Middle {
     this.#putAt(move, between);
   }
 
-  /** One that no earlier agent can have made. */
+  /** Makes a content that no previous agent can have made. */
   #fresh<C extends PeerIdentity | SubjectClass>(make: (id: number) => C): C {
     for (;;) {
       const made = make(this.#options.nextId());
@@ -258,14 +272,17 @@ class Middle {
     }
   }
 
-  /** Without a row for exactly this identity its coarse part says it, which is the same in both. */
+  /**
+   * Relates an identity to a class as after the round. Without a row for exactly this identity its coarse part decides, which is the same
+   * in both.
+   */
   #relateNext(subject: SubjectClass, between: PeerIdentity, will: PeerIdentity, as = subject): void {
     if (will.fine.id !== noPeer.id) this.#relate(as, between, this.#after.relations.get(relationKey(subject, will.coarse, will.fine)));
   }
 
   /**
-   * Pods that come to a contested class are led to a copy of it meanwhile, which says what will be. Where there is no room for copies, everybody's is right for those that
-   * leave and for those that come.
+   * Makes copies of contested classes with the decisions from after the round, for pods that join the class. If there is no room for
+   * copies, both they and pods that leave get the decision for addresses that no term matches.
    */
   *copyContested(): Steps {
     const contested = new Set(this.#contests.map(({ subject }) => subject));
@@ -291,7 +308,7 @@ class Middle {
     }
   }
 
-  /** What classes say of identities that stand for one alone, before and after. */
+  /** Returns the rows of classes for identities with one meaning, before and after. */
   *#rowsOf(classes: ReadonlySet<SubjectClass>): Steps<ReadonlyMap<string, PolicyDecision>> {
     const ids = new Set([...classes].map(({ id }) => id));
     const rows = new Map<string, PolicyDecision>();
@@ -318,7 +335,7 @@ class Middle {
     }
   }
 
-  /** A row of its own for exactly this identity, whatever its coarse part has. */
+  /** Adds a row for exactly this identity, whatever its coarse part has. */
   #relate(subject: SubjectClass, { coarse, fine }: PeerIdentity, decision: PolicyDecision | undefined): void {
     if (decision) this.#relations.set(relationKey(subject, coarse, fine), decision);
   }
@@ -367,7 +384,7 @@ function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
 
 function decisionAt({ relations }: DirectionRows, subject: SubjectClass, identity: PeerIdentity): PolicyDecision | undefined {
   const { coarse, fine } = identity;
-  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for an identity that is coarse alone
+  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for an identity with a coarse part only
   const ofCoarse = coarse.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse));
   return exact ?? ofCoarse ?? relations.get(relationKey(subject));
 }

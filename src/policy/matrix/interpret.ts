@@ -10,38 +10,41 @@ import {
   type SubjectClass,
 } from './matrix.ts';
 
-/** The packet that opens a connection, at one of its ends. */
+/** Packet that opens a connection, at one of its ends. */
 export interface PolicyPacket {
   readonly direction: PolicyDirection;
-  /** The local pod, `namespace/name`. */
+  /** Local pod, `namespace/name`. */
   readonly pod: string;
-  /** The other end's address, in any notation. */
+  /** Address of the other end, in any notation. */
   readonly address: string;
-  /** `TCP`, `UDP` and `SCTP` have ports; anything else has none. */
+  /** Protocol. `TCP`, `UDP` and `SCTP` have ports; others have none. */
   readonly protocol: string;
   /** Destination port. */
   readonly port?: number;
-  /** The source address is this node's because its packet filter put it there: the sender is the world. */
+  /** True if nftables on this node masqueraded the source address, which is the node's: the sender is an external client. */
   readonly masqueraded?: boolean;
 }
 
-/** What the matrix says, and where: before any class was looked at, or by which outcome of a decision. */
+/** Verdict of the matrix and where it was found: before any class was read, or as an outcome of a decision. */
 export type MatrixAnswer =
   | { readonly verdict: 'allow'; readonly why: 'itself' | 'own node' | 'not isolated' }
   | { readonly verdict: 'deny'; readonly why: 'closed' | 'no row' }
   | (PolicyOutcome & { readonly why: 'decision' });
 
-/** Looks a packet up as the switch does: subject, peer, relation, decision; what is missing is a denial. Slow: it tries every prefix. */
+/**
+ * Looks a packet up in the same order as OVS: subject, peer, relation, decision. A missing entry denies. Slow: it tries every prefix
+ * length.
+ */
 export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAnswer {
   return answerOf(lookUp(matrix, packet), packet);
 }
 
-/** `interpret`, of what `lookUp` has found for the packet's two ends. */
+/** Like `interpret`, but with the result of `lookUp` for the packet's two ends. */
 export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPacket, 'protocol' | 'port'>): MatrixAnswer {
   return 'verdict' in found ? found : { ...outcomeOf(found, packet), why: 'decision' };
 }
 
-/** What holds for all ports of a packet's two ends: a verdict that no port changes, or the decision. */
+/** Looks up what applies to all ports between a packet's two ends: a verdict that does not depend on the port, or the decision. */
 export function lookUp(
   matrix: PolicyMatrix,
   packet: Omit<PolicyPacket, 'protocol' | 'port'>,

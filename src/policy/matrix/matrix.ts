@@ -1,11 +1,11 @@
 /**
- * What policy decides on one node, as data: who (class of a local pod) with whom (class of the other address) gives a decision (ranges of
- * ports with a verdict). Every key has one value; nothing overlaps.
+ * Decisions of policy on one node, as data: who (class of a local pod) with whom (class of the other address) gives a decision (ranges of
+ * ports with a verdict). Every key has one value; entries do not overlap.
  */
 export interface PolicyMatrix {
-  /** Local pods by `namespace/name`. A pod that is not here is closed: nothing is known of it yet. */
+  /** Local pods by `namespace/name`. A pod that is missing is blocked pending policy: nothing is known of it yet. */
   readonly subjects: ReadonlyMap<string, MatrixSubject>;
-  /** Addresses of the node itself: what it makes reaches its pods, whatever policies say. Canonical text. */
+  /** Addresses of the node itself, as canonical text. Traffic that originates on the node reaches its pods regardless of policies. */
   readonly ownNode: ReadonlySet<string>;
   readonly ingress: DirectionMatrix;
   readonly egress: DirectionMatrix;
@@ -15,53 +15,56 @@ export type PolicyDirection = 'ingress' | 'egress';
 export const policyDirections = ['ingress', 'egress'] as const satisfies readonly PolicyDirection[];
 
 export interface MatrixSubject {
-  /** Its own addresses, with which it may always talk. Canonical text. */
+  /** Addresses of the pod, which it may always reach. Canonical text. */
   readonly addresses: readonly string[];
-  /** Absent: no policy isolates the pod in this direction. */
+  /** Class for ingress; absent if no policy isolates the pod in this direction. */
   readonly ingress?: SubjectClass;
   readonly egress?: SubjectClass;
 }
 
-/** Local pods to which the same rules apply. Classes of equal content are the same object, and content is told by `text`. */
+/** Class of local pods to which the same rules apply. Classes of equal content are the same object; `text` identifies the content. */
 export interface SubjectClass {
-  /** Lent by the engine that made it; not the same in another one. */
+  /** Number assigned by the engine that made the class; another engine may assign another one. */
   readonly id: number;
   readonly text: string;
-  /** Policies, `namespace/name`, sorted. */
+  /** Policies that isolate its pods, `namespace/name`, sorted. */
   readonly isolatedBy: readonly string[];
 }
 
-/** Addresses that the same terms of rules hold. Identity as of `SubjectClass`; 0 is that of addresses that no term holds. */
+/** Class of addresses that the same terms of rules match. `id` as in `SubjectClass`; 0 is that of addresses that no term matches. */
 export interface PeerClass {
   readonly id: number;
-  /** Canonical texts. */
+  /** Canonical texts of the terms. */
   readonly terms: readonly string[];
 }
 
-/** `coarse` are blocks and whole namespaces, `fine` are terms that look at a pod's labels or ports. */
+/** Identity of an address: `coarse` for blocks and whole namespaces, `fine` for terms that select by labels or ports of pods. */
 export interface PeerIdentity {
   readonly coarse: PeerClass;
   readonly fine: PeerClass;
 }
 
-/** Of ingress (the other address is the source) or egress (the destination). */
+/** Matrix of ingress (the other address is the source) or egress (it is the destination). */
 export interface DirectionMatrix {
-  /** By network, `10.0.0.0/8` or `10.10.0.6/32`. The longest that holds an address says its identity; none: no term holds it. */
+  /**
+   * Identities by network, such as `10.0.0.0/8` or `10.10.0.6/32`. The longest network that contains an address gives its identity. If
+   * there is none, no term matches the address.
+   */
   readonly identities: ReadonlyMap<string, PeerIdentity>;
-  /** By `relationKey`, the most exact one that there is: both parts of the identity, the coarse part, none. */
+  /** Decisions by `relationKey`. The most exact key counts: both parts of the identity, the coarse part, neither. */
   readonly relations: ReadonlyMap<string, PolicyDecision>;
 }
 
 export interface PolicyDecision {
-  /** Disjoint, sorted by protocol and port. */
+  /** Ranges, disjoint, sorted by protocol and port. */
   readonly ranges: readonly DecidedRange[];
-  /** For whatever is in none of them: other ports, and protocols without ports. */
+  /** Outcome for everything else: other ports, and protocols without ports. */
   readonly otherwise: PolicyOutcome;
 }
 
 export interface DecidedRange {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
-  /** Both ends belong to it; 0 to 65,535 is the whole protocol. */
+  /** First port. `first` and `last` are included; 0 to 65,535 is the whole protocol. */
   readonly first: number;
   readonly last: number;
   readonly outcome: PolicyOutcome;
@@ -69,7 +72,7 @@ export interface DecidedRange {
 
 export interface PolicyOutcome {
   readonly verdict: 'allow' | 'deny';
-  /** The rule that allows, `namespace/name spec.ingress[2]`; or the policies that isolate, `namespace/name`. */
+  /** Rule that allows, `namespace/name spec.ingress[2]`, or the policies that isolate, `namespace/name`. */
   readonly by: readonly string[];
 }
 
@@ -78,12 +81,12 @@ export function relationKey(subject: SubjectClass, coarse?: PeerClass, fine?: Pe
   return fine ? `${subject.id} ${coarse.id} ${fine.id}` : `${subject.id} ${coarse.id}`;
 }
 
-/** The class, by its `id`, whose row a `relationKey` names. */
+/** Returns the `id` of the class whose row a `relationKey` names. */
 export function classIdOf(key: string): number {
   return Number.parseInt(key, 10);
 }
 
-/** What a `relationKey` names, of another class. */
+/** Returns the same `relationKey` for another class. */
 export function relationKeyOf(subject: SubjectClass, key: string): string {
   return `${subject.id}${key.slice(`${classIdOf(key)}`.length)}`;
 }

@@ -15,11 +15,11 @@ import type { IndexedPod } from '../kinds.ts';
 import { compareTexts } from '../selector.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
 
-/** A node of the cluster. Addresses and networks are canonical text. */
+/** Node of the cluster. Addresses and networks are canonical text. */
 export interface PolicyNode {
   readonly name: string;
   readonly podCidrs: readonly string[];
-  /** All that its Node names, internal and external. */
+  /** All addresses in the Node's status, internal and external. */
   readonly addresses: readonly string[];
 }
 
@@ -27,22 +27,25 @@ interface KnownNode {
   readonly name: string;
   readonly podCidrs: readonly Cidr[];
   readonly addresses: readonly Ip[];
-  /** Its own in the pod networks: the gateway's, and what the world's packets are given on their way to another node. */
+  /**
+   * Addresses of the node within the pod networks: the gateway, and the source address given to external traffic that is forwarded to
+   * another node.
+   */
   readonly gateways: readonly Ip[];
 }
 
-/** Who has an address. */
+/** Owner of an address. */
 type AddressOwner = { readonly pod: IndexedPod } | { readonly gatewayOf: KnownNode };
 
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
-/** Whose each address of the cluster is. */
+/** Owner of each address in the cluster. */
 export class Addresses {
-  /** There are many addresses, and nearly all of them are one pod's: lists are a quarter of what sets are. */
+  /** Pods by address. Most addresses belong to exactly one pod; an array takes a quarter of the memory of a set. */
   readonly #pods = new Map<string, { readonly ip: Ip; readonly claims: IndexedPod[] }>();
   readonly #nodes = new Map<string, KnownNode>();
   readonly #gateways = new Map<string, { readonly ip: Ip; readonly nodes: Set<KnownNode> }>();
-  /** Undefined: not known since nodes have changed. */
+  /** Pod networks; undefined after a change of nodes until they are computed again. */
   #networks: PodNetworks | undefined;
   #strays: Map<string, Ip> | undefined;
 
@@ -94,7 +97,10 @@ export class Addresses {
     return this.#nodes.get(name);
   }
 
-  /** Of two pods that claim an address: the one whose node has the network, then the younger one, then by name. */
+  /**
+   * Returns the owner of an address. If several pods claim it, the order of preference is: the pod whose node has the network, the younger
+   * pod, the name.
+   */
   ownerOf({ text }: Ip): AddressOwner | undefined {
     const claims = this.#pods.get(text)?.claims ?? [];
     const [pod] = claims.length > 1 ? claims.toSorted((a, b) => this.#rank(b, text) - this.#rank(a, text) || byAge(a, b)) : claims;
@@ -107,12 +113,12 @@ export class Addresses {
     for (const { ip } of this.#gateways.values()) yield ip;
   }
 
-  /** Where pods may be: networks of nodes, without what in them is a node's. */
+  /** Networks in which pods may be: the networks of nodes without the nodes' own addresses. */
   *podNetworks(): Steps<readonly PrefixMark<'pods'>[]> {
     return (yield* this.#networksNow()).marks;
   }
 
-  /** Addresses of pods that lie in no pod network. */
+  /** Addresses of pods outside all pod networks. */
   *strays(): Steps<Iterable<Ip>> {
     if (this.#strays) return this.#strays.values();
     const networks = yield* this.#networksNow();
@@ -164,7 +170,7 @@ function* setsOf(marks: readonly PrefixMark<'pods'>[]): Steps<PodNetworks['sets'
   return { ipv4: yield* prefixSets('ipv4', marks), ipv6: yield* prefixSets('ipv6', marks) };
 }
 
-/** The network's first two addresses, or as many as it has. */
+/** Returns the first two addresses of a network, or fewer if it has fewer. */
 function gatewaysOf({ family, network, prefixLength }: Cidr): readonly Ip[] {
   return prefixLength === addressBits(family) ? [network] : [network, ipFromValue(family, network.value + 1n)];
 }

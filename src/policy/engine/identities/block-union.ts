@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { addressBits, type Cidr, cidrContains, type Family } from '../../../base/net/ip.ts';
 
-/** Addresses of one network, without those of others in it. */
+/** Addresses of one network, except those of networks within it. */
 export interface PeerBlock {
   readonly cidr: Cidr;
   readonly except: readonly Cidr[];
 }
 
-/** A network at which more blocks begin than exceptions from them, or fewer. */
+/** Network at which more blocks begin than exceptions, or the other way round. */
 interface Edge {
   readonly cidr: Cidr;
   by: number;
@@ -15,21 +15,21 @@ interface Edge {
 
 interface EnclosingNetwork {
   readonly lastValue: bigint;
-  /** Blocks that hold it. */
+  /** Number of blocks that contain the network. */
   readonly count: number;
   readonly block: { readonly cidr: Cidr; readonly except: Cidr[] } | undefined;
 }
 
 /**
- * The union of blocks as blocks of which no two share an address, in the order of their addresses. A rule that names many networks distinguishes only what is in
- * one of them from what is in none.
+ * Returns the union of blocks as disjoint blocks, sorted by address. A rule with many networks only distinguishes addresses that are in one
+ * of them from addresses that are in none.
  */
 export function blockUnion(blocks: readonly PeerBlock[]): readonly PeerBlock[] {
   const edges = edgesOf(blocks);
   return [...unionOf('ipv4', edges), ...unionOf('ipv6', edges)];
 }
 
-/** Text of a union: equal for equal unions, and short whatever their size. */
+/** Text of a union: equal for equal unions, and short whatever the size. */
 export function unionText(union: readonly PeerBlock[]): string {
   const texts = union.map(blockText);
   const [only] = texts;
@@ -37,7 +37,7 @@ export function unionText(union: readonly PeerBlock[]): string {
   return `${texts.length} blocks ${createHash('sha256').update(texts.join('\n')).digest('base64url')}`;
 }
 
-/** `10.0.0.0/8 -10.1.0.0/16`. */
+/** Text of a block, such as `10.0.0.0/8 -10.1.0.0/16`. */
 export function blockText({ cidr, except }: PeerBlock): string {
   return [cidr.text, ...except.map(({ text }) => `-${text}`)].join(' ');
 }
@@ -57,7 +57,7 @@ function edgesOf(blocks: readonly PeerBlock[]): ReadonlyMap<string, Edge> {
   return edges;
 }
 
-/** Without networks that lie in others of them. */
+/** Drops networks that lie within others of the list. */
 function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
   const found: Cidr[] = [];
   for (const each of cidrs.toSorted(byAddress)) {
@@ -80,7 +80,7 @@ function unionOf(family: Family, edges: ReadonlyMap<string, Edge>): readonly Pee
   return union;
 }
 
-/** The block of the union that a network belongs to: it may begin there, or end. */
+/** Returns the block of the union to which a network belongs. The block may begin or end at this network. */
 function blockAt(cidr: Cidr, count: number, around: EnclosingNetwork | undefined, union: PeerBlock[]): EnclosingNetwork['block'] {
   const outer = around?.block;
   if (count === 0) {
@@ -101,7 +101,7 @@ function isWithin(inner: Cidr, outer: Cidr): boolean {
   return inner.prefixLength >= outer.prefixLength && cidrContains(outer, inner.network);
 }
 
-/** Larger networks first where both begin with one address. */
+/** Sorts by address. If two networks begin at the same address, the larger one comes first. */
 export function byAddress(a: Cidr, b: Cidr): number {
   if (a.network.value === b.network.value) return a.prefixLength - b.prefixLength;
   return a.network.value < b.network.value ? -1 : 1;

@@ -16,22 +16,22 @@ interface IdentitiesOptions {
   readonly relations: Relations;
   readonly kinds: PodKinds;
   readonly addresses: Addresses;
-  /** Sets of networks that rules may distinguish. */
+  /** Maximum number of sets of networks that rules may distinguish. */
   readonly setsMost: number;
   readonly room?: CoarseRoom | undefined;
 }
 
-/** An address with a row of its own, or one that would have it if no term were left out. */
+/** Address with a row of its own, or one that would have it if no term were left out. */
 interface OwnRow {
-  /** By all terms in use. */
+  /** Set of all matching terms in use. */
   readonly full: PeerSet;
-  /** By those that are not left out; undefined: the same as its network. */
+  /** Identity by the terms that are not left out; undefined if it equals that of the network. */
   readonly pair: Pair | undefined;
 }
 
-/** Which identity each address has in one direction: rows of networks, and of addresses that are something else than their network. */
+/** Identity of each address in one direction: rows for networks, and for addresses whose identity differs from that of their network. */
 export class Identities {
-  /** By network. */
+  /** Identities by network. */
   readonly rows = new SteadyRows<Pair>();
   readonly #options: IdentitiesOptions;
   #networks: Readonly<Record<Family, PrefixSets<TermHolding>>> = finish(networksOf([]));
@@ -40,9 +40,9 @@ export class Identities {
   /** Addresses with a row of their own. */
   readonly #own = new Map<string, OwnRow>();
   #unions = new Map<string, PeerSet>();
-  /** How many networks and addresses have each set, by all terms in use. */
+  /** Number of networks and addresses for each set, by all terms in use. */
   readonly #fullSets = new Map<PeerSet, number>();
-  /** Whether there are other sets than in the last round. */
+  /** True if the sets differ from those of the last round. */
   #areSetsChanged = false;
   readonly #parts: IdentityParts;
 
@@ -51,7 +51,12 @@ export class Identities {
     this.#parts = new IdentityParts({ ...options, sets: options.membership.sets });
   }
 
-  /** @param moved addresses of pods that have come, gone or changed @param nodesChanged the networks or addresses of some node have */
+  /**
+   * Applies the changes of a round.
+   *
+   * @param moved addresses of pods that were added, removed or changed
+   * @param nodesChanged true if the networks or addresses of a node have changed
+   */
   *settle({ kinds, namespaces, blocks }: MembershipChange, moved: Iterable<Ip>, nodesChanged: boolean): Steps {
     const dirty = new Map<string, Ip>();
     this.#parts.begin();
@@ -70,12 +75,12 @@ export class Identities {
     yield* this.#share();
   }
 
-  /** Blocks that apply to no address: rules distinguish more networks than there are numbers. */
+  /** Blocks that apply to no address, because rules distinguish more networks than there are numbers. */
   get leftOut(): ReadonlySet<TermHolding> {
     return this.#parts.leftOut;
   }
 
-  /** By namespace. */
+  /** Network shares by namespace. */
   networkShares(): ReadonlyMap<string, NetworkShare> {
     const { membership, relations, setsMost: most } = this.#options;
     const terms = [...membership.blocks()].map(({ term }) => term);
@@ -89,7 +94,7 @@ export class Identities {
     yield* this.#peerSets.values();
   }
 
-  /** Divides sets again where numbers are short; then every row may be another one. */
+  /** Divides sets again if numbers are short. Every row may change then. */
   *#share(): Steps {
     const ofNetworks = new Set(this.#networkRows.values());
     ofNetworks.delete(this.#options.membership.sets.empty);
@@ -106,7 +111,7 @@ export class Identities {
     }
   }
 
-  /** A network or an address comes to have a set, or no longer has it. */
+  /** Counts one use more, or one less, of a set by a network or an address. */
   #count(full: PeerSet, by: 1 | -1): void {
     if (full === this.#options.membership.sets.empty) return;
     const uses = (this.#fullSets.get(full) ?? 0) + by;
@@ -117,7 +122,9 @@ export class Identities {
     } else this.#fullSets.set(full, uses);
   }
 
-  /** Whose row depends on the networks: pods that some term holds, gateways, strays, and what has a row. */
+  /**
+   * Marks addresses whose row depends on the networks: pods that a term matches, gateways, strays, and addresses with a row of their own.
+   */
   *#markDependents(dirty: Map<string, Ip>): Steps {
     const { membership, kinds, addresses } = this.#options;
     for (const cidr of this.#own.keys()) {
@@ -181,7 +188,7 @@ export class Identities {
     const { coarse, rest } = this.#parts.partsOf(full);
     const fine = membership.sets.union(rest, ofPod);
     const around = this.#parts.partsOf(network);
-    // Also one that its network has come to have: a row of its own would say nothing.
+    // Holds too if the network has got the same identity: a row for the address is redundant then.
     const isOwn = coarse !== around.coarse || fine !== around.rest;
     const pair = before?.pair;
     if (before?.full === full && (isOwn ? pair?.coarse === coarse && pair.fine === fine : !pair)) return;
@@ -208,7 +215,7 @@ export class Identities {
     return { full: this.#union(network, ...others.map((each) => this.#networkOf(each))), fine: nothing };
   }
 
-  /** What an address has for itself goes before what its network has, where both are rows of one key. */
+  /** Writes the row of a key. The identity of an address takes precedence over that of a network with the same CIDR. */
   #renewRow(cidr: string): void {
     const { relations } = this.#options;
     const network = this.#networkRows.get(cidr);

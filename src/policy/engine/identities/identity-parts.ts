@@ -4,38 +4,40 @@ import type { Term } from '../term.ts';
 import type { PeerSet, PeerSets, TermHolding } from './peer-set.ts';
 import { termsBeyond } from './peer-shares.ts';
 
-/** Numbers of coarse parts that the switch can take at this moment. */
+/** Numbers of coarse parts that OVS can take at this moment. */
 export interface CoarseRoom {
-  /** Whether a set has a number already. */
+  /** Reports whether a set already has a number. */
   isKnown(set: PeerClass): boolean;
   readonly free: number;
 }
 
 interface IdentityPartsOptions {
   readonly sets: PeerSets;
-  /** Sets of networks that rules may distinguish, and sets that coarse parts may be. */
+  /** Maximum number of sets of networks that rules may distinguish, and of sets that coarse parts may be. */
   readonly setsMost: number;
   readonly relations: { namespacesOf(term: Term): ReadonlySet<string>; readonly generation: number };
-  /** Absent: as many as there are sets. */
+  /** Free numbers; undefined if there are as many as sets. */
   readonly room?: CoarseRoom | undefined;
 }
 
-/** Blocks and whole namespaces that hold an address, without those that are left out. */
+/** Blocks and whole namespaces that contain an address, without those that are left out. */
 interface DividedSet {
   readonly coarse: PeerSet;
-  /** Terms that belong to the fine part, since there are more sets than coarse numbers. */
+  /** Terms moved to the fine part, because there are more sets than coarse numbers. */
   readonly rest: PeerSet;
 }
 
-/** Free numbers that are not used to move sets back from the fine part (as many as one change may need). */
+/** Number of free numbers that are not used to move sets back from the fine part. One change may need this many. */
 const SPARE_NUMBERS = 95;
 const none: ReadonlySet<TermHolding> = new Set();
 
 /**
- * How the terms that hold an address are divided between the coarse part of its identity and the fine part, which has 256 times as many numbers.
+ * Divides the terms that match an address between the coarse and the fine part of its identity. The fine part has 256 times as many
+ * numbers.
  *
- * Networks nest, so that their sets are never more than networks: what exceeds `setsMost` is left out by shares. Pods that lie in networks and in namespaces make a set
- * for each combination. These are not left out: the terms with the highest demand move to the fine part, so that no namespace can take another one's numbers.
+ * Networks nest, so there are never more sets than networks: sets beyond `setsMost` are left out by shares. Pods that lie in networks and
+ * in namespaces make one set for each combination. These are not left out: the terms with the highest demand move to the fine part, so that
+ * no namespace can take the numbers of another one.
  */
 export class IdentityParts {
   readonly #options: IdentityPartsOptions;
@@ -43,21 +45,21 @@ export class IdentityParts {
   #fine = none;
   #generation = -1;
   readonly #divided = new Map<PeerSet, DividedSet>();
-  /** Sets that were in the coarse part if it had had a number for them. */
+  /** Sets that would be in the coarse part if a number had been free. */
   readonly #displaced = new Set<PeerSet>();
-  /** Coarse parts of this round that the switch does not know. */
+  /** Coarse parts of this round that OVS does not have yet. */
   readonly #reserved = new Set<PeerSet>();
 
   constructor(options: IdentityPartsOptions) {
     this.#options = options;
   }
 
-  /** Blocks that apply to no address: rules distinguish more networks than there are numbers. */
+  /** Blocks that apply to no address, because rules distinguish more networks than there are numbers. */
   get leftOut(): ReadonlySet<TermHolding> {
     return this.#leftOut;
   }
 
-  /** A round begins: numbers that the switch had for former rounds may be free. */
+  /** Begins a round: numbers that OVS had for previous rounds may be free. */
   begin(): void {
     this.#reserved.clear();
   }
@@ -78,7 +80,7 @@ export class IdentityParts {
     return divided;
   }
 
-  /** No address has the set any more. */
+  /** Forgets a set that no address has any more. */
   forget(full: PeerSet): void {
     this.#divided.delete(full);
     this.#displaced.delete(full);
@@ -87,8 +89,9 @@ export class IdentityParts {
   /**
    * Shares the numbers of coarse parts again.
    *
-   * @param ofNetworks the sets that networks have @param all these, and the sets of addresses
-   * @returns whether every address may have other parts than before
+   * @param ofNetworks sets of networks
+   * @param all sets of networks and of addresses
+   * @returns whether the parts of any address may have changed
    */
   *settle(ofNetworks: ReadonlySet<PeerSet>, all: ReadonlyMap<PeerSet, number>, areChanged: boolean): Steps<boolean> {
     const { setsMost: most, relations } = this.#options;
@@ -130,7 +133,7 @@ export class IdentityParts {
     return served;
   }
 
-  /** Whether all displaced sets may have numbers now. */
+  /** Reports whether all displaced sets can get numbers now. */
   get #canReturn(): boolean {
     const { room } = this.#options;
     return this.#displaced.size > 0 && room !== undefined && room.free - this.#reserved.size >= this.#displaced.size + SPARE_NUMBERS;

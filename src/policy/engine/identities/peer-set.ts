@@ -3,7 +3,7 @@ import type { PeerClass } from '../../matrix/matrix.ts';
 import { compareTexts } from '../selector.ts';
 import type { Term } from '../term.ts';
 
-/** That an address is held by a term; of a term with the name of a port, with the number that the name has there. */
+/** A term that matches an address. If the term names a port, also the number of that port at the address. */
 export interface TermHolding {
   readonly id: number;
   readonly text: string;
@@ -11,10 +11,10 @@ export interface TermHolding {
   readonly port?: number;
 }
 
-/** A set of holdings; equal ones are the same object. */
+/** Set of holdings; equal sets are the same object. */
 export class PeerSet implements PeerClass {
   readonly id: number;
-  /** By their numbers. */
+  /** Holdings sorted by `id`. */
   readonly holdings: readonly TermHolding[];
 
   constructor(id: number, holdings: readonly TermHolding[]) {
@@ -27,7 +27,7 @@ export class PeerSet implements PeerClass {
   }
 }
 
-/** Interns sets. Those that are in use no longer are forgotten when they are most of all. */
+/** Interns sets. Sets that are no longer in use are dropped once they are the majority. */
 export class PeerSets {
   readonly empty = new PeerSet(0, []);
   readonly #sets = new Map<string, PeerSet>();
@@ -52,12 +52,14 @@ export class PeerSets {
     return this.of(new Set(filled.flatMap(({ holdings }) => holdings)));
   }
 
-  /** Terms that name networks, perhaps thousands, are no longer used: sets that have them are forgotten by the next sweep. */
+  /**
+   * Schedules a sweep: terms that name networks, perhaps thousands, are no longer used. The next sweep drops the sets that contain them.
+   */
   sweepSoon(): void {
     this.#sweepAt = 0;
   }
 
-  /** @param inUse gives every set that is still referred to */
+  /** Drops unused sets. @param inUse yields every set that is still referred to */
   *sweep(inUse: () => Iterable<PeerSet>): Steps {
     if (this.#sets.size < this.#sweepAt) return;
     const used = new Set<PeerSet>();

@@ -7,36 +7,41 @@ import type { PeerSet, TermHolding } from './peer-set.ts';
 /** Namespaces whose policies have a term in their rules. */
 type ClaimantsOf = (term: Term) => ReadonlySet<string>;
 
-/** Rules of one namespace whose networks are denied: rules of the node distinguish more networks than there are numbers. */
+/** Rules of one namespace whose networks are denied, because the rules of the node distinguish more networks than there are numbers. */
 export interface PeerShortage extends NetworkShare {
   readonly direction: PolicyDirection;
   readonly namespace: string;
-  /** By name, sorted. */
+  /** Names of the rules, sorted. */
   readonly rules: readonly string[];
 }
 
 interface SharesInput {
-  /** All sets that addresses have, by every term in use. */
+  /** Sets of all addresses, by all terms in use. */
   readonly sets: Iterable<PeerSet>;
-  /** As many sets can be told apart. */
+  /** Maximum number of sets that can be distinguished. */
   readonly most: number;
   readonly claimantsOf: ClaimantsOf;
 }
 
-/** A term with the number of sets that its namespace asks for up to it. */
+/** Term with the number of sets that its namespace needs up to and including it. */
 interface Claim {
   readonly holding: TermHolding;
   readonly namespace: string;
   readonly demand: number;
 }
 
-/** Networks that the rules of one namespace distinguish, and how many it may whatever others do. */
+/**
+ * Number of networks that the rules of one namespace distinguish, and the number that it may distinguish regardless of other namespaces.
+ */
 export interface NetworkShare {
   readonly networks: number;
   readonly share: number;
 }
 
-/** The share of each namespace with blocks in its rules. With a rule for any pod each network may be two sets: the pods in it, and what else is in it. */
+/**
+ * Returns the share of each namespace with blocks in its rules. If a rule matches any pod, each network may be two sets: the pods in it,
+ * and its other addresses.
+ */
 export function networkShares(terms: Iterable<Term>, { most, claimantsOf }: Omit<SharesInput, 'sets'>): ReadonlyMap<string, NetworkShare> {
   const networks = new Map<string, number>();
   let setsOfNetwork = 1;
@@ -50,12 +55,13 @@ export function networkShares(terms: Iterable<Term>, { most, claimantsOf }: Omit
 }
 
 /**
- * Terms that have to be left out so that no more than `most` sets are left. Depends on the sets and their terms only, so that every agent of the node comes to the
- * same before and after a restart.
+ * Returns the terms to leave out so that at most `most` sets remain. The result depends only on the sets and their terms, so every agent of
+ * the node computes the same before and after a restart.
  *
- * Each namespace asks for its terms one after another, the cheapest first, and the one whose demand is lowest so far is served first: a namespace whose networks are
- * at most `most` divided by the number of namespaces is served whole, whatever others name. What the terms of one namespace cost is what their networks can divide,
- * or the sets they make by themselves if these are more.
+ * Each namespace requests its terms one after another, the cheapest first. The namespace with the lowest demand so far is served first: a
+ * namespace whose networks are at most `most` divided by the number of namespaces is served completely, whatever other namespaces name. The
+ * cost of the terms of one namespace is the number of sets into which their networks can divide, or the number of sets that they make alone
+ * if that is larger.
  */
 export function* termsBeyond({ sets, most, claimantsOf }: SharesInput): Steps<ReadonlySet<TermHolding>> {
   const all = [...sets];
@@ -86,25 +92,25 @@ function* servedInOrder(sets: readonly PeerSet[], claimantsOf: ClaimantsOf): Ste
   return [...first.values(), ...unclaimed].sort(byDemand).map(({ holding }) => holding);
 }
 
-/** Terms of one namespace, the cheapest first. */
+/** Returns the terms of one namespace, the cheapest first. */
 function* claimsOf(namespace: string, holdings: ReadonlySet<TermHolding>, sets: readonly PeerSet[]): Steps<readonly Claim[]> {
   const order = [...holdings].sort((a, b) => costOf(a.term) - costOf(b.term) || compareTexts(a.text, b.text));
   const alone = yield* countsByPrefix(sets, order);
   let networks = 0;
   return order.map((holding, at) => {
     networks += costOf(holding.term);
-    // Any pod: one term for all namespaces, first in each of them.
+    // "Any pod" is one term for all namespaces, and the first term of each of them.
     return { holding, namespace, demand: holding.term.is === 'any pod' ? 0 : Math.max(networks, alone[at] ?? 0) };
   });
 }
 
-/** As many sets as a term may divide: one for each network that it names. */
+/** Maximum number of sets that a term may divide: one for each network that it names. */
 function costOf(term: Term): number {
   if (term.is === 'any pod') return 0;
   return term.is === 'block' ? networksOf(term) : 1;
 }
 
-/** Networks that begin or end in a term. */
+/** Number of networks that begin or end in a term. */
 function networksOf({ blocks }: BlockTerm): number {
   return blocks.reduce((sum, { except }) => sum + 1 + except.length, 0);
 }
@@ -113,15 +119,18 @@ function byDemand(a: Claim, b: Claim): number {
   return a.demand - b.demand || compareTexts(a.namespace, b.namespace) || compareTexts(a.holding.text, b.holding.text);
 }
 
-/** The places of terms of a set, as far as the set has them: `last` is the last of these. */
+/** Node of a prefix tree over the sorted term positions of sets; `last` is the position of its last term. */
 interface PrefixNode {
   readonly last: number;
   readonly next: Map<number, PrefixNode>;
-  /** Where the longest-lasting set that begins so has its next term; infinite if one ends here. */
+  /** Largest position of the next term among the sets with this prefix; infinite if a set ends here. */
   until: number;
 }
 
-/** How many sets other than the empty one are left of `sets` by the first terms of an order: at each place, by the terms up to it. */
+/**
+ * Returns, for each position of an order, the number of distinct non-empty sets that remain of `sets` if only the terms up to this position
+ * are kept.
+ */
 function* countsByPrefix(sets: readonly PeerSet[], order: readonly TermHolding[]): Steps<readonly number[]> {
   const places = new Map(order.map((holding, at) => [holding, at]));
   const root: PrefixNode = { last: -1, next: new Map(), until: 0 };
@@ -141,7 +150,10 @@ function* countsByPrefix(sets: readonly PeerSet[], order: readonly TermHolding[]
   return yield* summed(nodes, order.length);
 }
 
-/** A node is a set by itself from the place of its last term to the last place at which a set that begins so still ends there. */
+/**
+ * Sums over positions. A node counts as one set from the position of its last term until the last position at which a set with this prefix
+ * still ends there.
+ */
 function* summed(nodes: readonly PrefixNode[], length: number): Steps<readonly number[]> {
   const changes = new Array<number>(length + 1).fill(0);
   let work = 0;

@@ -2,18 +2,18 @@ import type { Steps } from '../../../base/async/steps.ts';
 import { addressBits, type Cidr, type Family, type Ip } from '../../../base/net/ip.ts';
 import { byAddress } from './block-union.ts';
 
-/** That something begins or ends to hold in a network. What is said of a smaller network counts there. */
+/** Begin or end of a value within a network. A mark on a smaller network takes precedence there. */
 export interface PrefixMark<T> {
   readonly cidr: Cidr;
   readonly adds?: T;
   readonly removes?: T;
 }
 
-/** What holds where, for one family. */
+/** Values by network, for one family. */
 export interface PrefixSets<T> {
-  /** Networks in which something else holds than in the next larger one, or around all of them. */
+  /** Networks whose values differ from those of the next larger network, or from the empty set outside all of them. */
   readonly rows: readonly { readonly cidr: Cidr; readonly held: ReadonlySet<T> }[];
-  /** What holds at an address. */
+  /** Returns the values at an address. */
   heldAt(ip: Ip): ReadonlySet<T>;
 }
 
@@ -22,7 +22,7 @@ interface OpenNetwork<T> {
   readonly held: ReadonlySet<T>;
 }
 
-/** Marks to what holds in each network that is marked: networks are walked in the order of their addresses, larger ones first. */
+/** Computes the values of each marked network. Networks are walked in the order of their addresses, larger ones first. */
 export function* prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]): Steps<PrefixSets<T>> {
   const own = yield* sorted(
     marks.filter(({ cidr }) => cidr.family === family),
@@ -57,7 +57,7 @@ export function* prefixSets<T>(family: Family, marks: readonly PrefixMark<T>[]):
   return { rows, heldAt: (ip) => sets[lastAtMost(starts, ip.value)] ?? nothing };
 }
 
-/** Marks are as many as a policy may name: sorted in runs that are merged, a comparison or a short run at a time. */
+/** Merge sort that yields after each comparison or short run: a policy may name very many networks. */
 function* sorted<T>(all: readonly T[], compare: (a: T, b: T) => number): Steps<readonly T[]> {
   if (all.length <= shortRun) return all.toSorted(compare);
   const middle = all.length >> 1;
@@ -79,7 +79,7 @@ function* sorted<T>(all: readonly T[], compare: (a: T, b: T) => number): Steps<r
 
 const shortRun = 64;
 
-/** The same object if nothing changes. What is both added and removed at one network does not hold there. */
+/** Returns the same object if nothing changes. A value that is both added and removed at one network is absent there. */
 function changed<T>(around: ReadonlySet<T>, marks: readonly PrefixMark<T>[]): ReadonlySet<T> {
   const held = new Set(around);
   for (const { adds } of marks) if (adds !== undefined) held.add(adds);
@@ -91,7 +91,7 @@ function lastValueOf({ family, network, prefixLength }: Cidr): bigint {
   return network.value + (1n << BigInt(addressBits(family) - prefixLength)) - 1n;
 }
 
-/** Of several equal starts the last. @param starts ascending, the first is 0 */
+/** Returns the index of the last start that is at most `value`. @param starts ascending, the first is 0 */
 function lastAtMost(starts: readonly bigint[], value: bigint): number {
   let [low, high] = [0, starts.length - 1];
   while (low < high) {

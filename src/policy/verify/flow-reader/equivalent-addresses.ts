@@ -1,28 +1,31 @@
 import { addressWords, isFamilyWord, type WordMatch, type Words } from './packet-words.ts';
 import type { ReadFlow, TableIndex } from './table-index.ts';
 
-/** Flows of one table that look at the same bits of the peer's address. */
+/** Flows of one table that match the same bits of the peer's address. */
 interface AddressShape {
-  /** With the family of addresses, where they ask for one. */
+  /** Words that the flows match, including the address family if they match it. */
   readonly looks: readonly WordMatch[];
   readonly flows: Map<string, PeerFlow[]>;
 }
 
 interface PeerFlow {
   readonly priority: number;
-  /** The same for flows that ask the same of all but the peer's address and do the same, and for no others. */
+  /** Number of the flow's other conditions and actions: equal for equal ones only. */
   readonly content: number;
-  /** It asks for nothing but the peer's address: what is below it never sees that address. */
+  /** True if the flow matches nothing but the peer's address: flows below it never see this address. */
   readonly isWhole: boolean;
 }
 
-/** Which addresses fare alike as the other end, whatever the pod: those of which the same flows of each table, in the same order, may be met. */
+/**
+ * Classification of addresses that the flows treat alike as the other end of a connection, whatever the pod: the same flows of each table
+ * may match them, in the same order.
+ */
 export class Likeness {
   readonly #tables: (readonly AddressShape[])[] = [];
   readonly #contents = new Map<string, number>();
   readonly #place: 'src' | 'dst';
 
-  /** @param place where the peer's address stands in the packet */
+  /** Indexes the flows. @param place field of the peer's address in the packet */
   constructor(tables: Iterable<TableIndex>, place: 'src' | 'dst') {
     this.#place = place;
     for (const table of tables) {
@@ -31,7 +34,10 @@ export class Likeness {
     }
   }
 
-  /** @param words of a packet that has the address @returns equal texts for addresses of one family that fare alike */
+  /**
+   * Returns the text of an address's class. @param words words of a packet with the address @returns equal texts for addresses of one
+   * family that are treated alike
+   */
   of(words: Words): string {
     return this.#tables.map((shapes) => likenessIn(shapes, words)).join('|');
   }
@@ -67,7 +73,7 @@ function likenessIn(shapes: readonly AddressShape[], words: Words): string {
   );
   found.sort((a, b) => b.priority - a.priority || a.content - b.content);
   const last = found.find(({ isWhole }) => isWhole)?.priority ?? Number.NEGATIVE_INFINITY;
-  // Flows that look at no address stand between them by priority, so it counts which there is.
+  // Flows without an address match stand between these by priority, so the priorities are part of the text.
   return found
     .filter(({ priority }) => priority >= last)
     .map(({ priority, content }) => `${priority}:${content}`)

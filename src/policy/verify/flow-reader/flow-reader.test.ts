@@ -12,7 +12,7 @@ function held(text: string): HeldFlow {
   return { table, priority, cookie, match, instructions };
 }
 
-/** Class, identity and decision as the layout has them. */
+/** Class, identity and decision in the register layout. */
 const cls = (n: number): string => `0x${(n << 11).toString(16)}/0x3ff800`;
 const verdict = { allow: 'set_field:0x800/0x1c00->reg0', deny: 'set_field:0xc00/0x1c00->reg0' };
 
@@ -32,7 +32,7 @@ const common = [
   'table=90,priority=190,reg0=0xc00/0x1c00 actions=drop',
 ];
 
-/** The design's example: TCP 5432 from one pod, all from 10.0.0.0/8 but 10.9.0.0/16. */
+/** Example of the design document: TCP 5432 from one pod, everything from 10.0.0.0/8 except 10.9.0.0/16. */
 const database = [
   'table=36,priority=200,in_port=32784 actions=goto_table:56',
   `table=80,priority=200,reg1=32784 actions=set_field:${cls(5)}->reg13,goto_table:81`,
@@ -130,7 +130,7 @@ describe('the flows of policy on a bridge', () => {
   });
 });
 
-/** One packet through flows in order of priority, field by field: a table walk without an index. */
+/** Walks one packet through flows in order of priority, field by field, without an index. */
 function walkOne(flows: readonly HeldFlow[], fields: Readonly<Record<string, number>>, table = 80): 'allow' | 'deny' {
   if (table === 100) return 'allow';
   const state: Record<string, number> = { ...fields };
@@ -196,7 +196,7 @@ function randomFlows(rows: {
       return `table=87,priority=${300 + at},reg12=${decision},${protocol}${asked} actions=${at % 2 === 0 ? verdict.allow : verdict.deny},goto_table:90`;
     }),
   ];
-  // One flow for one match and priority, as a switch has it.
+  // One flow for each match and priority, as in OVS.
   const unique = new Map([...common, ...database.slice(0, 2), ...texts].map((text) => [text.split(' actions')[0], text]));
   return [...unique.values()].map(held);
 }

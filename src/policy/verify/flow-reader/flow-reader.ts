@@ -9,18 +9,18 @@ import { conditionOf, packetWords, type Words, writeMark } from './packet-words.
 import { type HeldFlow, type ReadFlow, readFlow, TableIndex } from './table-index.ts';
 import { Walk, type Walked } from './walk.ts';
 
-/** The first packet of a connection at one of its ends: a local pod's. */
+/** First packet of a connection at a local pod. */
 export interface BridgePacket {
   readonly direction: 'ingress' | 'egress';
   /** OpenFlow port of the local pod. */
   readonly ofPort: number;
-  /** The pod's own address. */
+  /** Address of the pod. */
   readonly own: Ip;
-  /** The other end's address, of the same family. */
+  /** Address of the other end, of the same family. */
   readonly peer: Ip;
-  /** By which way an ingress packet comes: another local pod, another node, this node, or the world through it. */
+  /** Origin of an ingress packet: another local pod, another node, this node, or an external client through this node. */
   readonly from?: 'pod' | 'tunnel' | 'gateway' | 'world';
-  /** To itself by a Service: the source is the virtual address, and the connection is marked. */
+  /** True if the pod connects to itself through a Service: the source is the virtual address, and the connection is marked. */
   readonly hairpin?: true;
 }
 
@@ -30,15 +30,15 @@ const directions = {
 } as const;
 
 /**
- * What the flows on a bridge do with the packets that policy decides about: an interpretation of their bytes, by the layout of the
- * pipeline and nothing else. It knows no policy and no compiler.
+ * Interprets the flows on a bridge for packets that policy decides about, by their bytes and the layout of the pipeline only. It knows
+ * neither policies nor the compiler.
  */
 export class PolicyBytes {
   readonly #walks: Readonly<Record<BridgePacket['direction'], Walk>>;
   readonly #likeness: Readonly<Record<BridgePacket['direction'], Likeness>>;
   readonly #problems: string[] = [];
 
-  /** @param flows of any tables; those that policy has nothing to do with are left out */
+  /** Reads the flows. @param flows flows of any tables; those outside the policy tables are skipped */
   constructor(flows: Iterable<HeldFlow>) {
     const byTable = new Map<number, TableIndex>();
     for (const held of flows) if (isOfPolicy(held.table)) this.#read(held, byTable);
@@ -53,17 +53,20 @@ export class PolicyBytes {
     this.#likeness = { egress: likeness('egress'), ingress: likeness('ingress') };
   }
 
-  /** What could not be read, and where two flows of one priority match one packet; grows as packets are asked about. */
+  /** Flows that could not be read, and pairs of flows with the same priority that match one packet; grows with calls of `decide`. */
   get problems(): readonly string[] {
     return this.#problems;
   }
 
-  /** All ports of all protocols. Packets that fare alike get the same `outcomes`. */
+  /** Returns the verdicts for all ports of all protocols. Packets that are treated alike get the same `outcomes`. */
   decide(packet: BridgePacket): Walked {
     return this.#walks[packet.direction].walk(wordsOf(packet));
   }
 
-  /** Equal for peers of one family that fare alike with every pod of this node, come by the same way. */
+  /**
+   * Returns the class of a peer: equal for peers of one family that the flows treat alike for every pod of this node, if they have the same
+   * origin.
+   */
   likenessOf(direction: BridgePacket['direction'], peer: Ip): string {
     return this.#likeness[direction].of(wordsOf({ direction, ofPort: 0, own: peer, peer }));
   }

@@ -4,15 +4,15 @@ import type { FieldName, Subfield } from '../../../openflow/match/fields.ts';
 import type { Match } from '../../../openflow/match/match.ts';
 import type { Lane, LaneProtocol } from './protocol-port-ranges.ts';
 
-/** A packet's fields, 32 bits each; protocol and port are not among them (`Lane`). */
+/** Fields of a packet, 32 bits each; protocol and port are kept separately (`Lane`). */
 export type Words = Uint32Array;
 
-/** Where each field lies. Addresses of IPv4 are the last of their four words. */
+/** First word of each field. IPv4 addresses use the last of four words. */
 const places = { in_port: 0, eth_type: 1, ip_frag: 2, ct_state: 3, ct_mark: 4, src: 5, dst: 9, reg: 13 } as const;
 export const wordCount = 29;
 
 const isWordOf = (start: number): ReadonlySet<number> => new Set([start, start + 1, start + 2, start + 3]);
-/** The words of each end's address. */
+/** Words of the address of each end. */
 export const addressWords = { src: isWordOf(places.src), dst: isWordOf(places.dst) } as const;
 
 export function isFamilyWord(word: number): boolean {
@@ -20,7 +20,7 @@ export function isFamilyWord(word: number): boolean {
 }
 
 const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
-/** IANA protocol numbers; `other` is shown by GRE. */
+/** IANA protocol numbers; GRE represents `other`. */
 const protocols: Readonly<Record<number, LaneProtocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP', 1: 'ICMP', 58: 'ICMP', 47: 'other' };
 const portFields = { tcp_dst: 'TCP', udp_dst: 'UDP', sctp_dst: 'SCTP' } as const;
 const simpleFields: ReadonlySet<string> = new Set(['in_port', 'eth_type', 'ip_frag', 'ct_state', 'ct_mark']);
@@ -31,13 +31,13 @@ export interface WordMatch {
   readonly mask: number;
 }
 
-/** What a flow looks at. `lane` is absent where it looks at no protocol. */
+/** Condition of a flow. `lane` is absent if the flow matches no protocol. */
 export interface FlowCondition {
   readonly words: readonly WordMatch[];
   readonly lane?: Lane;
 }
 
-/** @returns undefined if the match has a field, or a mask of ports, that this room cannot read */
+/** Reads a match. @returns undefined if it has a field, or a port mask, that this reader does not know */
 export function conditionOf(match: Match): FlowCondition | undefined {
   const words: WordMatch[] = [];
   let lane: Lane | undefined;
@@ -67,7 +67,7 @@ function laneOf(match: Match): Lane | undefined {
   if (asked.length > 1 || portFields[field] !== protocol || given === undefined) return undefined;
   const { value, mask } = typeof given === 'number' ? { value: given, mask: 0xffff } : given;
   const rest = ~mask & 0xffff;
-  // A range is a mask whose free bits are the lowest.
+  // A port range is a mask whose zero bits are the lowest ones.
   return (rest & (rest + 1)) === 0 ? { protocol, first: value & mask, last: (value & mask) | rest } : undefined;
 }
 
@@ -102,7 +102,7 @@ function wordOf(name: string): number | undefined {
   return register ? places.reg + Number(register[1]) : undefined;
 }
 
-/** The register that an action writes. @returns undefined for what is no register */
+/** Returns the word of a register that an action writes; undefined if the field is not a register. */
 export function registerWord(field: FieldName): number | undefined {
   return field.startsWith('reg') ? wordOf(field) : undefined;
 }
@@ -119,23 +119,23 @@ export function writeMark(words: Words, mark: Mark): void {
   write(words, places.reg + mark.reg, mark.value, mark.mask);
 }
 
-/** Whether the register has the mark's value. */
+/** Reports whether the register has the mark's value. */
 export function hasMark(words: Words, mark: Mark): boolean {
   return ((words[places.reg + mark.reg] ?? 0) & mark.mask) >>> 0 === mark.value;
 }
 
-/** ovs-fields(7) "ct_state": new, tracked. */
+/** Connection state new and tracked: ovs-fields(7) "ct_state". */
 const OPENING = 0x21;
 
 interface PacketFields {
   readonly inPort: number;
   readonly source: Ip;
   readonly destination: Ip;
-  /** Value of the connection's mark. */
+  /** Value of ct_mark. */
   readonly ctMark: number;
 }
 
-/** The first packet of a connection, before any register is loaded. */
+/** Makes the words of a connection's first packet, before any register is loaded. */
 export function packetWords({ inPort, source, destination, ctMark }: PacketFields): Words {
   const words = new Uint32Array(wordCount);
   words[places.in_port] = inPort;

@@ -1,18 +1,18 @@
-/** What has ports, and what has none: `other` stands for every protocol that is not named here. */
+/** Protocols with and without ports; `other` represents every protocol that is not listed. */
 const laneProtocols = ['TCP', 'UDP', 'SCTP', 'ICMP', 'other'] as const;
 export type LaneProtocol = (typeof laneProtocols)[number];
 
-/** Destination ports of a protocol, both ends included; 0 to 65,535 where the protocol has none. */
+/** Range of destination ports of a protocol, both ends included; 0 to 65,535 if the protocol has no ports. */
 export interface Lane {
   readonly protocol: LaneProtocol;
   readonly first: number;
   readonly last: number;
 }
 
-/** Every packet there can be. */
+/** Lanes of all possible packets. */
 export const allLanes: readonly Lane[] = laneProtocols.map((protocol) => ({ protocol, first: 0, last: 65_535 }));
 
-/** Divides lanes into what a flow's condition holds and the rest. Absent condition: all of it. */
+/** Divides lanes into the part that a flow's condition matches and the rest. Without a condition, everything matches. */
 export function divide(
   lanes: readonly Lane[],
   condition: Lane | undefined,

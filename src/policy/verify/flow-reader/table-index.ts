@@ -2,7 +2,7 @@ import type { Action } from '../../../openflow/actions/action.ts';
 import type { Instructions } from '../../../openflow/flows/instructions.ts';
 import { type FlowCondition, type WordMatch, type Words, wordCount } from './packet-words.ts';
 
-/** A flow as the switch has it: what a dump says of it. */
+/** Flow in OVS, as in a flow dump. */
 export interface HeldFlow {
   readonly table: number;
   readonly priority: number;
@@ -16,7 +16,7 @@ export interface ReadFlow {
   readonly condition: FlowCondition;
   readonly apply: readonly Action[];
   readonly gotoTable?: number;
-  /** It has instructions beside these two. */
+  /** True if the flow has instructions other than these two. */
   readonly hasMore: boolean;
 }
 
@@ -25,16 +25,16 @@ export function readFlow(held: HeldFlow, condition: FlowCondition, { apply = [],
   return gotoTable === undefined ? { held, condition, apply, hasMore } : { held, condition, apply, gotoTable, hasMore };
 }
 
-/** Flows that look at the same bits of the same words, by what they ask them to be. */
+/** Flows that match the same bits of the same words, by the values that they require. */
 interface LookupShape {
   readonly looks: readonly WordMatch[];
   readonly flows: Map<string, ReadFlow[]>;
 }
 
-/** Finds the flows of one table whose words a packet has; what they ask of protocol and port is not looked at. */
+/** Index of one table's flows by the words of a packet; conditions on protocol and port are not checked. */
 export class TableIndex {
   readonly #shapes = new Map<string, LookupShape>();
-  /** Every bit that some flow looks at. */
+  /** Bits that any flow matches. */
   readonly looksAt: Words = new Uint32Array(wordCount);
 
   add(flow: ReadFlow): void {
@@ -55,7 +55,7 @@ export class TableIndex {
     for (const { flows } of this.#shapes.values()) for (const sameKey of flows.values()) yield* sameKey;
   }
 
-  /** Highest priority first. */
+  /** Returns the flows that match the words, highest priority first. */
   candidates(words: Words): readonly ReadFlow[] {
     let found: ReadFlow[] | undefined;
     for (const { looks, flows } of this.#shapes.values()) {
@@ -69,7 +69,10 @@ export class TableIndex {
 
 const none: readonly ReadFlow[] = [];
 
-/** What of a packet is looked at, as a text: packets of equal texts fare alike. Two characters a word, for there are many packets. */
+/**
+ * Key of the given bits of a packet: packets with equal keys are treated alike. It has two characters a word, because there are many
+ * packets.
+ */
 export function keyOf(words: Words, looks: readonly Pick<WordMatch, 'word' | 'mask'>[]): string {
   let key = '';
   for (const { word, mask } of looks) {
@@ -79,7 +82,7 @@ export function keyOf(words: Words, looks: readonly Pick<WordMatch, 'word' | 'ma
   return key;
 }
 
-/** The words that a mask has bits of. */
+/** Returns the words in which a mask has bits. */
 export function looksOf(masks: Words): readonly Pick<WordMatch, 'word' | 'mask'>[] {
   return [...masks].map((mask, word) => ({ word, mask })).filter(({ mask }) => mask !== 0);
 }

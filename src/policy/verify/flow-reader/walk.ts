@@ -4,42 +4,45 @@ import { hasMark, maskOf, registerWord, type Words, wordCount, write } from './p
 import { allLanes, divide, type Lane } from './protocol-port-ranges.ts';
 import { type HeldFlow, keyOf, looksOf, type ReadFlow, type TableIndex } from './table-index.ts';
 
-/** What becomes of ports of one protocol. */
+/** Result for a range of ports of one protocol. */
 interface PortVerdict extends Lane {
-  /** `closed`: nobody has decided about the pod. `unreadable`: a flow on the way does what this room does not know. */
+  /**
+   * Verdict of the tables. `closed`: the pod is blocked pending policy. `unreadable`: a flow on the way has an action that the reader does
+   * not know.
+   */
   readonly verdict: 'allow' | 'deny' | 'closed' | 'unreadable';
-  /** What policy's rows said, where they were asked: in audit a packet passes that is denied. */
+  /** Verdict of policy's own rows, if they were visited: in audit mode a denied packet passes. */
   readonly decided: 'allow' | 'deny' | 'none';
-  /** Flows behind those that all ports have in common, the last one decided. */
+  /** Flows after those that all ports have in common; the last one decided. */
   readonly way: readonly HeldFlow[];
 }
 
 export interface Walked {
-  /** Flows that every port passes. */
+  /** Flows that all ports pass. */
   readonly way: readonly HeldFlow[];
   readonly outcomes: readonly PortVerdict[];
 }
 
 interface WalkLimits {
-  /** The entry table: what it drops for want of a flow is closed. */
+  /** Entry table: a packet that matches no flow of it is closed. */
   readonly from: number;
   readonly verdict: number;
-  /** A packet that comes here was let through. */
+  /** Table that a packet reaches if it is allowed. */
   readonly end: number;
 }
 
 const closedClass = reg.networkPolicyClass('closed');
 const noWay: readonly HeldFlow[] = [];
-/** Actions after which the packet is as before, for who asks for its verdict. */
+/** Actions that do not change the packet or its verdict. */
 const harmless: ReadonlySet<Action['kind']> = new Set(['controller', 'meter', 'note']);
 
-/** Takes all ports of all protocols through one direction's tables at once, and remembers how packets fared that are alike for them. */
+/** Walks all ports of all protocols through one direction's tables at once, and caches results for packets that are alike there. */
 export class Walk {
   readonly #tables: ReadonlyMap<number, TableIndex>;
   readonly #limits: WalkLimits;
   readonly #report: (problem: string) => void;
   readonly #known = new Map<number, Map<string, Walked>>();
-  /** Of each table and all behind it: what some flow looks at. */
+  /** Words that any flow of a table or of a later table matches. */
   readonly #looks: ReadonlyMap<number, ReturnType<typeof looksOf>>;
   readonly #told = new Set<string>();
 
@@ -50,7 +53,7 @@ export class Walk {
     this.#looks = looksFrom(tables, limits);
   }
 
-  /** Each packet is asked about once, so nothing is remembered of the entry table. */
+  /** Walks a packet. Each packet is walked once, so results of the entry table are not cached. */
   walk(words: Words): Walked {
     return this.#lookUp(this.#limits.from, words, allLanes);
   }
@@ -79,7 +82,7 @@ export class Walk {
     return { way: noWay, outcomes };
   }
 
-  /** The flows that win, each with its ports; without a flow what none matches. */
+  /** Returns the matching flows, each with its ports; an entry without a flow for ports that none matches. */
   #matches(table: number, words: Words, lanes: readonly Lane[]): readonly { readonly flow?: ReadFlow; readonly lanes: readonly Lane[] }[] {
     const won: { flow?: ReadFlow; lanes: readonly Lane[] }[] = [];
     let rest = lanes;
@@ -112,7 +115,7 @@ export class Walk {
     return { way: [...way, ...behind.way], outcomes: behind.outcomes };
   }
 
-  /** @returns false for an action that this room does not know */
+  /** Applies actions to the words. @returns false for an unknown action */
   #apply(actions: readonly Action[], words: Words, lanes: readonly Lane[], way: HeldFlow[]): boolean {
     return actions.every((action) => {
       if (harmless.has(action.kind)) return true;
@@ -134,7 +137,7 @@ export class Walk {
     });
   }
 
-  /** Another table is asked and comes back. */
+  /** Processes another table and returns to the current one. */
   #visit(table: number, words: Words, lanes: readonly Lane[], way: HeldFlow[]): boolean {
     const won = this.#matches(table, words, lanes);
     const [only] = won;
@@ -145,7 +148,7 @@ export class Walk {
     return !hasMore && gotoTable === undefined && apply.every(({ kind }) => kind !== 'resubmit') && this.#apply(apply, words, lanes, way);
   }
 
-  /** @param words as the last flow found them: it may clear what was decided */
+  /** Ends a walk. @param words words before the last flow, which may clear the verdict */
   #ended(verdict: PortVerdict['verdict'], words: Words, lanes: readonly Lane[]): readonly PortVerdict[] {
     const isClosed = verdict === 'deny' && hasMark(words, closedClass);
     const decided = decidedIn(words);
@@ -171,7 +174,7 @@ function decidedIn(words: Words): PortVerdict['decided'] {
   return hasMark(words, reg.verdict('deny')) ? 'deny' : 'none';
 }
 
-/** The verdict and the class are looked at by `Walk` itself. */
+/** Returns the words to compare from each table on. Verdict and class are included, because `Walk` itself reads them. */
 function looksFrom(
   tables: ReadonlyMap<number, TableIndex>,
   { from, verdict }: WalkLimits,

@@ -5,8 +5,8 @@ import { NetworkIndex } from './network-index.ts';
 const nobody: PolicyObjects = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
 
 /**
- * The objects that can matter to one question, so that the reference, which looks at all that it is given, is given few: by the API's text
- * a policy selects pods of its own namespace only, and an address is a pod's or a node's that says so.
+ * Selects the objects that matter to one question. The reference scans all objects that it is given, so it should be given few. By the
+ * API's definition a policy selects pods of its own namespace only, and an address belongs to pods and nodes that list it.
  */
 export class NarrowedObjects {
   readonly #podsByAddress = new Map<string, PodObject[]>();
@@ -28,7 +28,7 @@ export class NarrowedObjects {
       this.#policies.set(namespace, policies);
   }
 
-  /** For the question who has an address. */
+  /** Returns the objects that matter to the owner of an address. */
   forAddress(address: string): PolicyObjects {
     const ip = parseIp(address);
     const nodes = new Set([...(this.#nodesByAddress.get(ip.text) ?? []), ...this.#nodesByNetwork.holding(ip)]);
@@ -36,7 +36,7 @@ export class NarrowedObjects {
     return { ...nobody, pods: this.#podsByAddress.get(ip.text) ?? [], nodes: inOrder };
   }
 
-  /** For the question what policies of one namespace say of a pod of another, where it is known who both are. */
+  /** Returns the objects that matter to the policies of one namespace for a pod of another one, if both ends are known. */
   forPair(subjectNamespace: string, peerNamespace: string | undefined): PolicyObjects {
     const namespaces = peerNamespace === undefined ? [] : (this.#namespaces.get(peerNamespace) ?? []);
     return { ...nobody, namespaces, networkPolicies: this.policiesOf(subjectNamespace) };

@@ -1,6 +1,9 @@
 import { addressBits, type Cidr, type Ip } from '../../../base/net/ip.ts';
 
-/** Networks that hold an address, without a look at the others: there are few lengths of prefixes, and many networks. */
+/**
+ * Index of networks by prefix length: finds those that contain an address without scanning all, because there are few lengths and many
+ * networks.
+ */
 export class NetworkIndex<T> {
   readonly #byLength = new Map<string, { readonly shift: bigint; readonly networks: Map<bigint, Set<T>> }>();
 

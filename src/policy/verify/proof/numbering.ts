@@ -1,4 +1,4 @@
-/** Small numbers for texts: the same for the same text. */
+/** Numbers for texts: equal for equal texts. */
 export class Numbering {
   readonly #numbers = new Map<string, number>();
 

@@ -5,25 +5,26 @@ import type { whoHas } from '../reference/reference-verdict.ts';
 import { NetworkIndex } from './network-index.ts';
 import { Numbering } from './numbering.ts';
 
-/** An address and who has it. */
+/** Address and its owner. */
 export interface ProbedEnd {
   readonly ip: Ip;
   readonly party: ReturnType<typeof whoHas>;
 }
 
-/** Addresses that nothing tells apart: neither any policy nor any flow. */
+/** Addresses that neither policies nor flows distinguish. */
 export interface PeerGroup {
   readonly shown: ProbedEnd;
-  /** How many addresses it stands for, itself among them. */
+  /** Number of addresses in the group, including the one shown. */
   readonly size: number;
-  /** The same for groups that fare alike on the bridge, if they come by the same way. */
+  /** Number that is equal for groups that the flows treat alike, if they have the same origin. */
   readonly likeness: number;
 }
 
 /**
- * Divides addresses into groups of which one address shows what becomes of all: those of which every rule of `policies` must say the same by
- * the API's text, and which the same flows can match. A rule sees of a peer the networks that it names and hold the address, and of a pod
- * its namespace, the labels that some selector names, and its named ports. Pods of this node are each a group, for each is itself to itself.
+ * Divides addresses into groups, such that one address of a group represents all: every rule of `policies` must treat them alike by the
+ * API's definition, and the same flows can match them. A rule distinguishes peers by the networks that it names and that contain the
+ * address; for a pod also by its namespace, the labels that a selector names, and its named ports. Each pod of this node is a group of its
+ * own, because it may always reach itself.
  */
 export class PeerGroups {
   readonly #policies: PolicyObjects['networkPolicies'];
@@ -67,7 +68,7 @@ export class PeerGroups {
     if (party.is === 'pod') return this.#whichPod(party.pod);
     if (party.is !== 'node') return party.is;
     const { metadata, spec, status } = party.node;
-    // The gateway of a node, and what the world's packets have, are also what its other addresses are.
+    // The gateway address of a node, and the source address of forwarded external traffic, also count as the other addresses of the node.
     const networks = (spec.podCIDRs ?? []).map(parseCidr).filter(({ family }) => family === ip.family);
     const places = networks.map(({ network }) => ip.value - network.value).filter((at) => at === 0n || at === 1n);
     const others = new Set(status.addresses.filter(({ type }) => type.endsWith('IP')).map(({ address }) => this.#held(parseIp(address))));

@@ -5,7 +5,7 @@ import { Numbering } from './numbering.ts';
 import type { ProbedEnd } from './peer-groups.ts';
 import { namesPorts } from './probes.ts';
 
-/** What the policies of one namespace see of an address, whichever pod they are asked about. */
+/** Properties of an address that the policies of one namespace can distinguish, for any of its pods. */
 export class PeerSight {
   readonly #known: NarrowedObjects;
   readonly #namespace: string;
@@ -28,9 +28,9 @@ export class PeerSight {
   }
 
   /**
-   * @param isOwnNode whether the address is this node's
-   * @returns the same for addresses of which the reference must say the same, for any pod of the namespace that has none of them: those that the
-   *   same entries of `from` or `to` mean, and whose names of ports, if rules look at them, are the same
+   * Returns the class of an address. @param isOwnNode true if the address is this node's
+   * @returns equal numbers for addresses that the reference must treat alike for any pod of the namespace that has none of them: the same
+   * entries of `from` or `to` match them, and their named ports are the same if rules use such names
    */
   of({ ip, party }: ProbedEnd, isOwnNode: boolean): number {
     const objects = this.#known.forPair(this.#namespace, party.is === 'pod' ? party.pod.metadata.namespace : undefined);

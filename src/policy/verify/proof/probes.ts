@@ -3,12 +3,12 @@ import type { PolicyObjects, PolicyRuleObject } from '../reference/objects.ts';
 
 const portProtocols = ['TCP', 'UDP', 'SCTP'] as const;
 
-/** Somebody whom no policy can mean: an address of each family for documentation (RFC 5737, RFC 3849). */
+/** Addresses of external hosts: one documentation address of each family (RFC 5737, RFC 3849). */
 const strangers = ['198.51.100.77', '2001:db8:ffff::77'];
 
 /**
- * The addresses at which anything that policies say begins or ends: all pods' and nodes', and of each network that is named the first
- * and the last one in it and the two beside it. Canonical texts.
+ * Returns the addresses at which the effect of a policy can change: those of all pods and nodes, and the first and last address of each
+ * named network with the two adjacent ones. Canonical text.
  */
 export function probedAddresses({ pods, nodes, networkPolicies }: PolicyObjects, more: Iterable<string> = []): readonly string[] {
   const found = new Set<string>([...strangers, ...more]);
@@ -30,7 +30,7 @@ function blocksOf(rule: PolicyRuleObject) {
   return [...(rule.from ?? []), ...(rule.to ?? [])].flatMap(({ ipBlock }) => (ipBlock ? [ipBlock] : []));
 }
 
-/** With the second, which is the gateway's where the network is a node's. */
+/** Includes the second address, which is the gateway in the network of a node. */
 function edgesOf({ family, network, prefixLength }: Cidr): readonly string[] {
   const size = 1n << BigInt(addressBits(family) - prefixLength);
   const limit = 1n << BigInt(addressBits(family));
@@ -39,10 +39,12 @@ function edgesOf({ family, network, prefixLength }: Cidr): readonly string[] {
     .map((value) => ipFromValue(family, value).text);
 }
 
-/** Ports by protocol at which something begins, or has just ended; always 0. */
+/** Boundaries of port ranges by protocol: first ports of ranges, and ports after their ends; always includes 0. */
 export type PortBoundaries = Readonly<Record<string, readonly number[]>>;
 
-/** Where rules of these policies begin and end, and where they name ports, those of `destination` too: on it names are looked up. */
+/**
+ * Returns the boundaries of the rules' ports. If rules name ports, those of `destination` are included, because names are resolved there.
+ */
 export function portBoundaries(
   policies: PolicyObjects['networkPolicies'],
   destination: PolicyObjects['pods'][number] | undefined,

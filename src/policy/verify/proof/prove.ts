@@ -11,37 +11,40 @@ import { PeerSight } from './peer-visibility.ts';
 import { type PortBoundaries, portBoundaries, probedAddresses } from './probes.ts';
 import { withoutNetworks } from './without-networks.ts';
 
-/** A pod of this node whose flows are looked at. */
+/** Pod of this node whose flows are checked. */
 export interface ProvenPod {
   /** `namespace/name`. */
   readonly pod: string;
   readonly ofPort: number;
-  /** Its addresses, canonical. */
+  /** Addresses of the pod, canonical text. */
   readonly addresses: readonly string[];
-  /** What its flows are to do. Absent: `policies`. */
+  /** Expected effect of its flows. Default: `policies`. */
   readonly holds?: 'policies' | 'everything' | 'own node only';
 }
 
 interface ProofInput {
   readonly objects: PolicyObjects;
-  /** The node that the flows are of. */
+  /** Node that the flows belong to. */
   readonly nodeName: string;
-  /** What the node sends from and is reached at, beside what its Node says; and of that what it does not have. Absent: as its Node says. */
+  /**
+   * Addresses from which the node sends or at which it is reached: it may have more than its Node object lists, or fewer. Default: those of
+   * the Node object.
+   */
   readonly ownAddresses?: ReadonlySet<string>;
   readonly pods: readonly ProvenPod[];
   readonly bytes: Pick<PolicyBytes, 'decide' | 'likenessOf'>;
-  /** Rules whose networks the node reports as denied, `namespace/name spec.ingress[2]`. Absent: none. */
+  /** Rules whose networks the node reports as denied, `namespace/name spec.ingress[2]`. Default: none. */
   readonly leftOutRules?: ReadonlySet<string>;
-  /** In audit packets pass that are denied: what was decided counts. */
+  /** Mode of the node. In audit mode denied packets pass, so the decision of the rows is compared. */
   readonly mode: 'enforce' | 'audit';
 }
 
-/** Where the flows on the bridge do not do what the policies say. */
+/** Difference between the flows on the bridge and the policies. */
 export interface ProofDifference {
   readonly pod: string;
   readonly direction: BridgePacket['direction'];
   readonly peer: string;
-  /** How many more addresses are told apart from that one by nothing. */
+  /** Number of further addresses in the same group. */
   readonly morePeers: number;
   readonly protocol: string;
   readonly first: number;
@@ -50,21 +53,21 @@ export interface ProofDifference {
   readonly policies: 'allow' | 'deny';
   /** Policies that isolate the pod, or the rules that allow: `namespace/name spec.ingress[2]`. */
   readonly by: readonly string[];
-  /** Flows that decided, in the order of the packet's way. */
+  /** Flows that decided, in the order in which the packet passes them. */
   readonly flows: readonly HeldFlow[];
 }
 
 export interface ProofResult {
-  /** Local pod × direction × group of addresses × range of ports. */
+  /** Number of cells: local pod × direction × group of addresses × range of ports. */
   readonly cells: number;
   readonly allowed: number;
   readonly denied: number;
-  /** Of `denied`: those of pods that nobody has decided about. */
+  /** Part of `denied` that belongs to pods which are blocked pending policy. */
   readonly closed: number;
   readonly differences: readonly ProofDifference[];
-  /** There are more than are listed. */
+  /** Number of differences, including those not listed. */
   readonly differencesTotal: number;
-  /** Addresses that were looked at, and the most groups that a direction has of them. */
+  /** Number of addresses, and the larger number of groups of the two directions. */
   readonly addresses: number;
   readonly groups: number;
 }
@@ -74,8 +77,8 @@ type PeerParty = ProbedEnd['party'];
 type EndVerdict = NonNullable<ReturnType<typeof judge>['ingress']>;
 
 /**
- * Compares what the flows on a bridge do with what the policies say, in every case there is: each local pod × direction × address at which
- * anything begins or ends × range of ports; addresses that nothing tells apart count as one.
+ * Compares the flows on a bridge with the policies in every possible case: each local pod × direction × address at which an effect can
+ * change × range of ports. Addresses that nothing distinguishes count as one.
  *
  * Yields to the caller after each pod and direction; the generator's result is the proof.
  */
@@ -118,7 +121,7 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
 type ProvenDirection = BridgePacket['direction'];
 type Tally = { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] };
 
-/** By namespace, direction and place of the group. */
+/** Returns the classes of groups, by namespace and direction, in the order of the groups. */
 function sightsOf(
   { nodeName, ownAddresses }: ProofInput,
   objects: NarrowedObjects,
@@ -136,7 +139,10 @@ function sightsOf(
   };
 }
 
-/** What the bridge does with a group is asked once for those that fare alike on it, and compared once with those that policies see alike. */
+/**
+ * Compares the groups for one pod. The bridge is evaluated once for groups that its flows treat alike, and compared once for groups that
+ * the policies treat alike.
+ */
 function compare(
   input: ProofInput,
   subject: ProvenSubject,
@@ -185,15 +191,18 @@ function summaryOf(cells: Iterable<Cell>): Tallied {
 const directions = ['ingress', 'egress'] as const;
 const nothing = { cells: 0, allowed: 0, denied: 0, closed: 0, differencesTotal: 0 };
 
-/** A local pod with what is looked up for it. */
+/** Local pod with its lookup data. */
 interface ProvenSubject extends Omit<ProvenPod, 'addresses'> {
   readonly ends: readonly ProbedEnd[];
   readonly known: NarrowedObjects;
-  /** By the pod that answers, whose names of ports count. */
+  /** Port boundaries by the receiving pod, whose named ports count. */
   readonly boundaries: Map<unknown, PortBoundaries>;
 }
 
-/** The Node of this node says less than its interfaces have: what else it has is its own too. */
+/**
+ * Returns the owner of an address. The Node object of this node may list fewer addresses than its interfaces have; the others belong to the
+ * node too.
+ */
 function partyWith({ objects, nodeName, ownAddresses }: ProofInput, known: NarrowedObjects, address: string): PeerParty {
   const party = whoHas(known.forAddress(address), address);
   if (party.is === 'pod' || party.is === 'node' || !ownAddresses?.has(parseIp(address).text)) return party;
@@ -202,8 +211,8 @@ function partyWith({ objects, nodeName, ownAddresses }: ProofInput, known: Narro
 }
 
 /**
- * Whether packets with this source come to this node's pods. What the world's packets are given on their way to other nodes does not, nor
- * what the Node of this node says that it has, and no interface has.
+ * Reports whether packets with this source reach pods of this node. The source address given to external traffic forwarded to other nodes
+ * does not, nor do addresses of this node's Node object that no interface has.
  */
 function isSource({ nodeName, ownAddresses }: ProofInput, end: ProbedEnd): boolean {
   const { ip, party } = end;
@@ -223,11 +232,11 @@ interface Cell extends ProofDifference {
 interface AskedPacket {
   readonly packet: BridgePacket;
   readonly own: ProbedEnd;
-  /** The pod talks with itself. */
+  /** True if the pod connects to itself. */
   readonly isItself: boolean;
 }
 
-/** Undefined where the pod has no address of the family. */
+/** Returns the packet of a group; undefined if the pod has no address of the family. */
 function packetOf(
   { nodeName }: ProofInput,
   { ofPort, ends }: ProvenSubject,
@@ -272,7 +281,7 @@ function* cellsOf(
 type Question = (...of: Tail<Parameters<typeof judge>>) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy'> | undefined;
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 
-/** The reference, or what stands in its place for a pod that policies do not hold for. */
+/** Returns the reference, or its replacement for a pod to which policies do not apply. */
 function questionOf(
   { known, holds = 'policies' }: ProvenSubject,
   direction: ProvenDirection,
@@ -296,7 +305,7 @@ function boundariesFor({ pod, known, boundaries }: ProvenSubject, destination: P
   return found;
 }
 
-/** How a packet of the other end reaches the pod. */
+/** Returns how a packet of the other end reaches the pod. */
 function wayOf(party: PeerParty, nodeName: string): NonNullable<BridgePacket['from']> {
   if (party.is === 'pod') return party.pod.spec.nodeName === nodeName ? 'pod' : 'tunnel';
   if (party.is === 'node') return party.node.metadata.name === nodeName ? 'gateway' : 'tunnel';

@@ -1,10 +1,11 @@
 import type { NetworkPolicyObject, PolicyRuleObject } from '../reference/objects.ts';
 
-/** A peer that the API defines as no address. */
+/** Peer that matches no address by the API's definition. */
 const matchesNothing = {};
 
 /**
- * Policies without the networks of rules that a node reports as left out. A rule that has no other peer matches nothing: an empty list of peers would match everything.
+ * Removes the networks of rules that a node reports as left out. A rule without other peers gets one that matches nothing, because an empty
+ * list of peers would match everything.
  *
  * @param rules `namespace/name spec.ingress[2]`
  */

@@ -1,4 +1,6 @@
-/* Objects as the API server has checked them, as far as NetworkPolicy looks at them (networking.k8s.io/v1, core v1). `null` is an empty list. */
+/*
+ * Objects as validated by the API server, with the fields that NetworkPolicy uses (networking.k8s.io/v1, core v1). `null` is an empty list.
+ */
 
 export interface PolicyObjects {
   readonly namespaces: readonly NamespaceObject[];
@@ -44,7 +46,7 @@ export interface NetworkPolicyObject {
   };
 }
 
-/** `from` of ingress, `to` of egress. */
+/** Rule of a policy: `from` for ingress, `to` for egress. */
 export interface PolicyRuleObject {
   readonly from?: readonly PolicyPeerObject[] | null;
   readonly to?: readonly PolicyPeerObject[] | null;
@@ -59,7 +61,7 @@ export interface PolicyPeerObject {
 
 export interface PolicyPortObject {
   readonly protocol?: string;
-  /** A number, or the name of a port of a container. */
+  /** Port number, or the name of a container port. */
   readonly port?: number | string;
   readonly endPort?: number;
 }

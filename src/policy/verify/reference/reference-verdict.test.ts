@@ -11,7 +11,7 @@ import {
 import type { PolicyObjects } from './objects.ts';
 import { type JudgedConnection, judge } from './reference-verdict.ts';
 
-/** `db > world TCP/443` in each family in which both ends have an address. */
+/** Parses `db > world TCP/443` for each family in which both ends have an address. */
 function connectionsOf(probe: string): readonly JudgedConnection[] {
   const [, masqueraded, from = '', to = '', protocol = '', port] = /^(masqueraded )?(.*) > (.*) (\w+?)(?:\/(\d+))?$/.exec(probe) ?? [];
   const addresses = (name: string): readonly string[] => exampleAddresses[name] ?? [name];

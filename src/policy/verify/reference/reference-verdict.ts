@@ -1,37 +1,37 @@
 import { cidrAddress, cidrContains, cidrOf, parseCidr, parseIp } from '../../../base/net/ip.ts';
 import type * as api from './objects.ts';
 
-/** The packet that opens a connection, as policy sees it: the destination is the endpoint, if a Service was asked. */
+/** Packet that opens a connection. For a connection to a Service, the destination is the endpoint. */
 export interface JudgedConnection {
   /** Addresses, in any notation. */
   readonly from: string;
   readonly to: string;
-  /** `TCP`, `UDP` and `SCTP` have ports; anything else (`ICMP`, `GRE`, …) has none. */
+  /** Protocol. `TCP`, `UDP` and `SCTP` have ports; others (`ICMP`, `GRE`, …) have none. */
   readonly protocol: string;
   /** Destination port. */
   readonly port?: number;
-  /** The source address is the node's because the node's packet filter put it there: the sender is the world. */
+  /** True if nftables on the node masqueraded the source address, which is the node's: the sender is an external client. */
   readonly masqueraded?: boolean;
 }
 
 interface Judgement {
   readonly verdict: 'allow' | 'deny';
-  /** What the policies of the sending pod say; absent if the source is no pod. */
+  /** Result of the sending pod's policies; absent if the source is not a pod. */
   readonly egress?: EndJudgement;
-  /** What the policies of the receiving pod say; absent if the destination is no pod. */
+  /** Result of the receiving pod's policies; absent if the destination is not a pod. */
   readonly ingress?: EndJudgement;
 }
 
 interface EndJudgement {
   readonly verdict: 'allow' | 'deny';
   readonly why: 'itself' | 'own node' | 'not isolated' | 'a rule allows it' | 'no rule allows it';
-  /** `namespace/name` of those that isolate the pod in this direction. */
+  /** Policies that isolate the pod in this direction, `namespace/name`. */
   readonly isolatedBy: readonly string[];
-  /** Those that allow it: `namespace/name spec.ingress[2]`. */
+  /** Rules that allow the connection, `namespace/name spec.ingress[2]`. */
   readonly allowedBy: readonly string[];
 }
 
-/** Who has an address. `pod of nobody`: it lies in a pod network, and no pod and no node that is known has it. */
+/** Owner of an address. `pod of nobody`: the address is in a pod network, and no known pod or node has it. */
 type Party =
   | { readonly is: 'pod'; readonly pod: api.PodObject }
   | { readonly is: 'node'; readonly node: api.NodeObject }
@@ -42,16 +42,16 @@ interface End {
   readonly direction: 'ingress' | 'egress';
   readonly subject: api.PodObject;
   readonly peer: Party;
-  /** The other end's address. */
+  /** Address of the other end. */
   readonly address: string;
-  /** Who answers, on whom names of ports are looked up. */
+  /** Receiver of the connection, by which named ports are resolved. */
   readonly destination: Party;
 }
 
 /**
- * Whether NetworkPolicy lets a connection be opened, by the text of the API: slow, without an index, for comparison.
+ * Evaluates whether NetworkPolicy allows a connection, by the text of the API: slow and without an index, for comparison.
  *
- * @throws SeineError `INVALID_INPUT` if an address or a network is none
+ * @throws SeineError `INVALID_INPUT` for an invalid address or network
  */
 export function judge(
   objects: api.PolicyObjects,
@@ -90,7 +90,10 @@ function reasonOf(end: End, connection: JudgedConnection, isIsolated: boolean, i
   return isAllowed ? 'a rule allows it' : 'no rule allows it';
 }
 
-/** What the pod's own node makes reaches the pod: kubelet's probes, and pods of the host network there. */
+/**
+ * Reports whether the peer is the pod's own node, whose traffic always reaches the pod: probes of the kubelet, and pods with host network
+ * there.
+ */
 function isOwnNode({ subject, peer }: End, { masqueraded = false }: JudgedConnection): boolean {
   return peer.is === 'node' && peer.node.metadata.name === subject.spec.nodeName && !masqueraded;
 }
@@ -120,7 +123,7 @@ function allows(
   return peers.some((peer) => isPeer(objects, policy, peer, end) && portIs(peer));
 }
 
-/** Whether an entry of `from` or `to` means the other end. */
+/** Reports whether an entry of `from` or `to` matches the other end. */
 export function isPeer(
   objects: api.PolicyObjects,
   policy: api.NetworkPolicyObject,
@@ -137,11 +140,14 @@ export function isPeer(
   if (podSelector && !matches(podSelector, labels)) return false;
   if (!namespaceSelector) return namespace === policy.metadata.namespace;
   const known = objects.namespaces.find(({ metadata }) => metadata.name === namespace);
-  // Of a namespace that is not known no label is known, neither that it has one nor that it lacks one.
+  // No label of an unknown namespace is known, neither as present nor as absent.
   return known === undefined ? isEmpty(namespaceSelector) : matches(namespaceSelector, known.metadata.labels ?? {});
 }
 
-/** The packet's, and where that is the node's in the pod network, also those that the node has for others: a block of nodes means both. */
+/**
+ * Returns the addresses of the other end. If it is a node's address within the pod network, the node's other addresses are included: a
+ * block of node addresses means both.
+ */
 function addressesOf({ address, peer }: Pick<End, 'address' | 'peer'>): readonly string[] {
   const { family, text } = parseIp(address);
   if (peer.is !== 'node' || !gatewaysOf(peer.node).includes(text)) return [address];
@@ -164,12 +170,12 @@ function isPort(
   if (port.port === undefined) return true;
   const { port: asked = -1 } = connection;
   if (typeof port.port === 'number') return asked >= port.port && asked <= (port.endPort ?? port.port);
-  // A name is a pod's: a block of addresses has none.
+  // Named ports belong to pods; a block of addresses has none.
   if (direction === 'egress' && peer !== 'everybody' && peer.ipBlock) return false;
   return destination.is === 'pod' && namedPort(destination.pod, port.port, connection.protocol) === asked;
 }
 
-/** As a Service finds it: the first container with a port of that name and protocol, then the first sidecar. */
+/** Resolves a named port as a Service does: the first container with a port of that name and protocol, then the first sidecar. */
 function namedPort({ spec }: api.PodObject, name: string, protocol: string): number | undefined {
   const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
   const ports = [...spec.containers, ...sidecars].flatMap((container: api.ContainerObject) => container.ports ?? []);
@@ -192,7 +198,10 @@ function matches({ matchLabels = {}, matchExpressions = [] }: api.LabelSelectorO
   );
 }
 
-/** A pod that is alive and has a network of its own, else a node, else whoever may be in a pod network, else the world. */
+/**
+ * Returns the owner of an address: a running pod with a network of its own, else a node, else a possible pod in a pod network, else an
+ * external host.
+ */
 export function whoHas(objects: api.PolicyObjects, address: string): Party {
   const { text } = parseIp(address);
   const pod = podsWith(objects, text)[0];
@@ -204,7 +213,7 @@ export function whoHas(objects: api.PolicyObjects, address: string): Party {
   return { is: objects.nodes.some((each) => isInNetworkOf(each, text)) ? 'pod of nobody' : 'world' };
 }
 
-/** Two may say that they have it: it is whose node has the network, then the younger one's. */
+/** Returns the pods with an address. If there are several, the one whose node has the network comes first, then the younger one. */
 function podsWith({ pods, nodes }: api.PolicyObjects, address: string): readonly api.PodObject[] {
   const isAtHome = ({ spec }: api.PodObject): boolean =>
     nodes.some((node) => node.metadata.name === spec.nodeName && isInNetworkOf(node, address));
@@ -215,7 +224,10 @@ function podsWith({ pods, nodes }: api.PolicyObjects, address: string): readonly
     .toSorted((a, b) => (rank(a) === rank(b) ? (nameOf(a) < nameOf(b) ? -1 : 1) : rank(a) > rank(b) ? -1 : 1));
 }
 
-/** Of each pod network the first address, which the world's packets are given on their way to another node, and the gateway's. */
+/**
+ * Returns two addresses of each pod network: the first one, which is the source of external traffic forwarded to another node, and the
+ * gateway.
+ */
 function gatewaysOf({ spec }: api.NodeObject): readonly string[] {
   return (spec.podCIDRs ?? []).map(parseCidr).flatMap((cidr) => {
     const second = cidr.prefixLength < (cidr.family === 'ipv4' ? 32 : 128) ? [cidrAddress(cidr, 1n).text] : [];
@@ -227,7 +239,7 @@ function isInNetworkOf({ spec }: api.NodeObject, address: string): boolean {
   return (spec.podCIDRs ?? []).some((cidr) => cidrContains(parseCidr(cidr), parseIp(address)));
 }
 
-/** The other types are names. */
+/** Reports whether a node address is an IP address; other types are names. */
 function isAddress({ type }: { readonly type: string }): boolean {
   return type === 'InternalIP' || type === 'ExternalIP';
 }
