@@ -43,7 +43,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
   --pod-interface KIND  auto, standing or veth: what pods get; the agent's default if absent
-  --record          keep what e2e came to for docs/conformance.md, which \`npm run docs\` writes anew; of a part (--focus): which failures
+  --record          keep what e2e came to for docs/records/conformance.md, which \`npm run docs\` writes anew; of a part (--focus): which failures
                     did not come again
   --keep            leave the lab as it is after the tests, to be looked at
   -h, --help        this text
@@ -177,7 +177,9 @@ function report(set, families, file, failure) {
   const passed = results.filter(({ state }) => state === 'passed').length;
   const unexpected = surprises(results);
   const known = results.length - passed - unexpected.filter(({ state }) => state !== 'passed').length;
-  console.log(`${set}, ${families}: ${passed} passed, ${results.length - passed} failed, ${known} of these as docs/conformance.md says`);
+  console.log(
+    `${set}, ${families}: ${passed} passed, ${results.length - passed} failed, ${known} of these as docs/records/conformance.md says`,
+  );
   const isWithoutCause = failure !== undefined && (passed === 0 || passed === results.length);
   if (isWithoutCause) console.log(failure.message);
   for (const { name, state } of unexpected) if (state === 'passed') console.log(`! ${name}: passed, and was expected to fail`);

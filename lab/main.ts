@@ -43,7 +43,7 @@ Examples:
   seine-lab down
 
 Every command takes --dir, before the command that is run. exec exits with the status of its command; all others exit with 0, or
-with 1 and an error message. docs/lab.md describes the lab and its limits.`;
+with 1 and an error message. docs/contributing/lab.md describes the lab and its limits.`;
 
 /** Every command takes the folder of the lab, after the command's name. */
 function withDir(command: Command): Command {

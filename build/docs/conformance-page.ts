@@ -4,54 +4,68 @@ import { knownReason, type UpstreamTest } from '../kubernetes/upstream-report.mj
 
 const folder = join(import.meta.dirname, '..', '..', 'test', 'fixtures', 'conformance');
 
-/** `docs/conformance.md`, from the runs that are on record. */
+/** `docs/records/conformance.md`, from the recorded runs. */
 export function conformancePage(runs = recordedRuns(folder)): string {
   return [
-    '# Conformance',
+    '# Records: conformance',
     '',
-    'What became of every end-to-end test that Kubernetes has for the network (`[sig-network]`), on [a real Kubernetes](lab-kubernetes.md) with Seine as its network and its Service proxy.',
-    'Tests ran side by side, and none was tried twice. This page is generated from the reports that are kept in `test/fixtures/conformance`; `npm run test:kubernetes -- --only e2e --record` adds one of each order of the families and keeps the last three.',
+    'Results of the `[sig-network]` end-to-end tests of Kubernetes on [a real Kubernetes](../contributing/lab-kubernetes.md), with Seine as network and Service proxy. Tests run in parallel and are not retried.',
     '',
-    '## What was run',
+    newest(runs),
+    '',
+    'Generated from the reports in `test/fixtures/conformance`. `npm run test:kubernetes -- --only e2e --record` adds a report for each order of the IP families and keeps the last three.',
+    '',
+    '## Runs',
     '',
     runsTable(runs),
     '',
-    '## By group',
+    '## Groups',
     '',
-    'How many passed of those that ran.',
+    'Passed tests of those that ran.',
     '',
     groupsTable(runs),
     '',
-    '## What failed',
+    '## Failed tests',
     '',
     reasonsTable(runs, 'failed', failure),
     '',
-    '## What upstream left out by itself',
+    '## Tests that skipped themselves',
     '',
     reasonsTable(runs, 'skipped', ({ said }) => said ?? ''),
     '',
-    '## What was not asked for',
+    '## Tests not selected',
     '',
     leftOutTable(runs),
     '',
     '## In the code',
     '',
-    '- `build/kubernetes/upstream-tests.mjs`: which tests are asked for, and why others are not',
-    '- `build/kubernetes/upstream-report.mjs`: what is kept of a report',
+    '- `build/kubernetes/upstream-tests.mjs`: selected tests, and the reason for each other test',
+    '- `build/kubernetes/upstream-report.mjs`: the recorded part of a report',
     '- `build/docs/conformance-page.ts`: this page',
     '',
   ].join('\n');
+}
+
+/** Sentence about the newest recorded run: results of later releases are not recorded here. */
+function newest(runs: readonly RecordedRun[]): string {
+  const [release = '', date = ''] =
+    runs
+      .map((run) => [run.versions['Seine'] ?? '', run.date] as const)
+      .toSorted(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }))
+      .at(-1) ?? [];
+  const kind = release.localeCompare('0.21.0', 'en', { numeric: true }) < 0 ? ' Pods had veth pairs, the default until 0.20.0.' : '';
+  return `The newest recorded run is of release ${release} (${date}).${kind} Later releases have no recorded run on this page.`;
 }
 
 function failure(test: UpstreamTest): string {
   const { said = '', again } = test;
   const why = knownReason(test);
   if (why !== undefined) return why;
-  return again === undefined ? `not known: ${said}` : `passed in a later run (${again}), after: ${said}`;
+  return again === undefined ? `unknown: ${said}` : `passed in a later run (${again}), after: ${said}`;
 }
 
 const orderOf = ({ families }: RecordedRun): string => (families.startsWith('ipv4') ? 'IPv4 first' : 'IPv6 first');
-/** What a run is called, beside the others of its order. */
+/** Name of a run; a number tells it from others of its order. */
 function nameOf(runs: readonly RecordedRun[], run: RecordedRun): string {
   const sameOrder = runs.filter((other) => orderOf(other) === orderOf(run));
   return sameOrder.length === 1 ? orderOf(run) : `${orderOf(run)}, ${sameOrder.indexOf(run) + 1}`;
@@ -78,8 +92,8 @@ function runsTable(runs: readonly RecordedRun[]): string {
       ['passed', ...runs.map((run) => count(run, 'passed'))],
       ['of these, conformance tests', ...runs.map(conformance)],
       ['failed', ...runs.map((run) => count(run, 'failed'))],
-      ['left out by upstream', ...runs.map((run) => count(run, 'skipped'))],
-      ['not asked for', ...runs.map((run) => count(run, 'left out'))],
+      ['skipped by themselves', ...runs.map((run) => count(run, 'skipped'))],
+      ['not selected', ...runs.map((run) => count(run, 'left out'))],
     ],
   );
 }
@@ -94,7 +108,7 @@ function groupsTable(runs: readonly RecordedRun[]): string {
   return table(['Group', ...namesOf(runs)], rows);
 }
 
-/** One line a test; a test of which all runs say the same has one line. */
+/** One line per test and reason. */
 function reasonsTable(runs: readonly RecordedRun[], state: UpstreamTest['state'], why: (test: UpstreamTest) => string): string {
   const lines = new Map<string, { readonly test: string; readonly reason: string; readonly names: string[] }>();
   for (const run of runs)
@@ -104,7 +118,7 @@ function reasonsTable(runs: readonly RecordedRun[], state: UpstreamTest['state']
       lines.set(key, lines.get(key) ?? line);
       lines.get(key)?.names.push(nameOf(runs, run));
     }
-  if (lines.size === 0) return 'Nothing.';
+  if (lines.size === 0) return 'None.';
   const rows = [...lines.values()].map(({ test, reason, names }) => [
     test,
     names.length === runs.length ? 'every' : names.join('; '),
@@ -117,7 +131,7 @@ function leftOutTable(runs: readonly RecordedRun[]): string {
   const reasons = new Map<string, Set<string>>();
   for (const { group, name, said = '' } of runs.flatMap(({ tests }) => tests.filter(({ state }) => state === 'left out')))
     reasons.set(said, (reasons.get(said) ?? new Set()).add(`${group} ${name}`));
-  if (reasons.size === 0) return 'Nothing.';
+  if (reasons.size === 0) return 'None.';
   const rows = [...reasons].map(([reason, tests]) => [reason, String(tests.size), [...tests].join('; ')]);
   return table(['Why', 'Tests', 'Which'], rows);
 }

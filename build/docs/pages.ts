@@ -61,7 +61,7 @@ export function generatedPages(): Page[] {
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
     page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
     page(join(root, 'docs', 'design', 'pipeline.md'), pipelinePage()),
-    page(join(root, 'docs', 'conformance.md'), conformancePage()),
+    page(join(root, 'docs', 'records', 'conformance.md'), conformancePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'areas', areasPicture())),
   ];

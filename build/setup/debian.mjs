@@ -5,7 +5,7 @@ import { cache } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
 /**
- * The project's Debian packages, and their use. docs/dependencies.md gives the reason and maintainer of each; a test holds the
+ * The project's Debian packages, and their use. docs/contributing/dependencies.md gives the reason and maintainer of each; a test holds the
  * two lists together.
  */
 export const packages = {

@@ -60,7 +60,7 @@ export function howToGoOn(plan: LabPlan, labCommand: string, podIp: string): str
     `  ${labCommand} node exec node-1 -- seinectl status`,
     `  ${labCommand} node exec node-1 -- seinectl check`,
     `  ${labCommand} node exec node-1 -- seinectl explain service demo/web --from demo/client-1`,
-    '  less docs/lab.md',
+    '  less docs/contributing/lab.md',
     'Remove it all:',
     `  ${labCommand} down`,
   ].join('\n');

@@ -35,7 +35,7 @@ const muted = [
   'info',
 ] as const;
 
-/** Written by hand: what an agent may forget. The steps that caught them are in docs/reliability.md. */
+/** Written by hand: what an agent may forget. The steps that caught them are in docs/records/chaos.md. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'event-ignored': {
     what: 'a watch’s DELETED events are ignored',

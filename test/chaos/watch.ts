@@ -19,7 +19,7 @@ export interface Course {
   readonly done: readonly Done[];
 }
 
-/** Lanes between pods of the tried node: with links that come and go the userspace data path loses packets to other nodes (docs/reliability.md). */
+/** Lanes between pods of the tried node: with links that come and go the userspace data path loses packets to other nodes (docs/records/faults.md). */
 const onTheNode = / near /;
 /** Of a Service: its connections may be given another endpoint, once the switch has forgotten them. */
 const toService = / (?:service|sticky) /;

@@ -5,12 +5,12 @@ import { everyKind } from '../chaos/steps/all.ts';
 import { alertRules } from '../support/observability.ts';
 
 /*
- * `docs/reliability.md` tells of each alert that ships what made it true, and false again, on a real node.
+ * `docs/records/chaos.md` names for each shipped alert the fault that raised and cleared it on a real node.
  */
 
 const root = join(import.meta.dirname, '..', '..');
 const shipped = alertRules().map(({ alert }) => alert);
-const rows = seenAlerts(readFileSync(join(root, 'docs', 'reliability.md'), 'utf8'));
+const rows = seenAlerts(readFileSync(join(root, 'docs', 'records', 'chaos.md'), 'utf8'));
 
 interface Row {
   readonly alert: string;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '..', '..');
-const page = readFileSync(join(root, 'docs', 'dependencies.md'), 'utf8');
+const page = readFileSync(join(root, 'docs', 'contributing', 'dependencies.md'), 'utf8');
 
 /** Names in backquotes at the start of a table row, in the section with this heading. */
 function listed(heading: string): string[] {

@@ -23,6 +23,7 @@ const walks = [
   { page: 'life-of-a-pod', name: 'add' },
   { page: 'life-of-a-pod', name: 'add with a veth pair' },
   { page: 'life-of-a-service-change', name: 'endpoint change' },
+  { page: 'ovs-restart', name: 'ovs restart' },
   { page: 'life-of-a-policy-change', name: 'policy change', stopsMost: 25, entriesMost: 2 },
 ] as const;
 

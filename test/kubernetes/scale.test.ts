@@ -20,7 +20,7 @@ import { type ManyObjects, makeNamespaces, makeNodesAndPods } from './many-objec
 
 /*
  * What a large cluster costs one agent, and what its agents cost an API server, of a real Kubernetes that has a thousand nodes and twenty thousand pods as objects alone.
- * It says figures, which are for docs/performance.md, and asserts only that everything is known.
+ * It says figures, which are for docs/records/performance, and asserts only that everything is known.
  */
 
 const dir = labFolderOf('scale');

@@ -14,7 +14,7 @@ import { configureAgents, RealKubeProxy } from './real-kube-proxy.ts';
 
 /*
  * How long things take where nothing is imitated: a pod of a real kubelet and containerd, beside the reference plugins in the same containerd, in turn; and
- * Services, beside a real kube-proxy on the same node, in turn. It says figures, which are for docs/performance.md, and asserts only that all came about.
+ * Services, beside a real kube-proxy on the same node, in turn. It says figures, which are for docs/records/performance, and asserts only that all came about.
  */
 
 const dir = labFolderOf('timings');

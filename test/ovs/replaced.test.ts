@@ -22,7 +22,7 @@ import { setUrgency, urgent } from '../support/urgency.ts';
 const execute = promisify(execFile);
 const hertz = slowness === 1 ? 100 : 5;
 const patienceMs = 60_000 * slowness;
-/** From the moment the new switch answers; docs/reliability.md has 3.6 s for one that was gone for 3 s. */
+/** From the moment the new switch answers; docs/records/faults.md has 3.6 s for one that was gone for 3 s. */
 const backWithinMs = 5_000 * slowness;
 const probeEveryMs = 100;
 /** A busy machine is late now and then, a switch that loses its flows always. */

@@ -43,7 +43,7 @@ export const nothingLost: FaultLimits = { udpLost: 0, connectsFailed: 0, broken:
 
 /**
  * Where interfaces come and go. With every change of a link `ovs-vswitchd` forgets its routes and reads them again; what the
- * userspace data path looks at in between has no way to other nodes, nor a tunnel to come from (docs/reliability.md).
+ * userspace data path looks at in between has no way to other nodes, nor a tunnel to come from (docs/records/faults.md).
  */
 export const nothingLostOnTheNode: FaultLimits = { udpLostOnTheNode: 0, connectsFailed: 0, broken: 0 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * `npm run test:reliability`: what happens to a node, one thing after another, under 100 Hz of traffic, and what it costs.
- * The table of docs/reliability.md is what this prints with `--write`.
+ * The table of docs/records/faults.md is the output with `--write`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [
   --seed    for the random moments; a new one without it, which is printed
   --hz      datagrams, new connections and messages a second on each lane; 100
   --datapath netdev or system: in userspace, or the kernel's, which must have Open vSwitch; netdev
-  --write   put the table into docs/reliability.md
+  --write   write the table to docs/records/faults.md
   --json    rows as JSON, as the last line
   --list    only say which faults there are
 `;
@@ -110,7 +110,7 @@ function randomFrom(seed: number): () => number {
 }
 
 function writeTable(rows: readonly FaultRow[], command: string): void {
-  const file = join(import.meta.dirname, '..', '..', 'docs', 'reliability.md');
+  const file = join(import.meta.dirname, '..', '..', 'docs', 'records', 'faults.md');
   const [begin, end] = ['<!-- table: begin -->', '<!-- table: end -->'];
   const text = readFileSync(file, 'utf8');
   const [from, to] = [text.indexOf(begin), text.indexOf(end)];
