@@ -15,23 +15,26 @@ import type { Lease, LeaseRequest } from '../ipam/lease.ts';
 import { podMac } from '../ipam/pod-mac.ts';
 import type { StageTimes } from './stages.ts';
 
-/** How long a plugin may take to take back an address that no pod got (ms). */
+/** Time limit for a plugin to release an address that no pod got (ms). */
 const TAKE_BACK_MS = 30_000;
 
-/** The call on whose behalf addresses are given back: it has the configuration a delegated plugin needs. */
+/** Call for which addresses are released; it has the configuration that a delegated plugin needs. */
 export interface Caller {
   readonly request: AddRequest | CheckRequest | DelRequest | GcRequest;
   readonly wire: WireRequest;
   readonly stages: StageTimes;
 }
 
-/** An ADD, with what was claimed for it. */
+/** ADD call with the host ports that were claimed for it. */
 interface AddressCaller extends Caller {
   readonly request: AddRequest;
   readonly hostPorts: readonly HostPort[];
 }
 
-/** Addresses for pods: from our own IPAM, or from the plugin that the configuration names, with our IPAM keeping the record. */
+/**
+ * Addresses for pods: from the agent's IPAM, or from the plugin that the configuration names. The agent's IPAM keeps the record in both
+ * cases.
+ */
 export class AttachmentAddresses {
   readonly #ipam: Ipam;
   readonly #delegated: DelegatedIpam;
@@ -41,7 +44,7 @@ export class AttachmentAddresses {
     this.#delegated = delegated;
   }
 
-  /** @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
+  /** Obtains a lease. @throws CniError 4, 7, 11, 101 or 105; then nothing is leased */
   async obtain(caller: AddressCaller, signal: AbortSignal): Promise<WrittenLease> {
     const { attachment, netns, pod, requestedIps, requestedMac, ipamType, egress, ingress, limits } = caller.request;
     try {
@@ -65,10 +68,9 @@ export class AttachmentAddresses {
   }
 
   /**
-   * The attachment is down: its addresses are free. A delegated plugin is asked even if we know nothing of a lease, as it
-   * may.
+   * Releases the addresses of a detached attachment. A delegated plugin is called even if no lease is known, because it may have one.
    *
-   * @throws CniError 105; the lease stays then, for the next try
+   * @throws CniError 105; the lease stays then, for the next attempt
    */
   async giveBack(key: AttachmentKey, caller: Caller, signal: AbortSignal): Promise<void> {
     const ipamType = this.#ipam.leaseOf(key)?.ipamType ?? caller.request.ipamType;
@@ -76,12 +78,12 @@ export class AttachmentAddresses {
     this.#ipam.release(key);
   }
 
-  /** @throws CniError 105 if the delegated plugin finds something amiss */
+  /** Checks a lease. @throws CniError 105 if the delegated plugin reports a problem */
   async check(lease: Lease, caller: Caller, signal: AbortSignal): Promise<void> {
     if (lease.ipamType !== undefined) await this.#delegated.check(delegatedCall(lease, lease.ipamType, caller), signal);
   }
 
-  /** @throws CniError 50 if the delegated plugin has no address to give, in its own words */
+  /** Checks that addresses are available. @throws CniError 50 if the delegated plugin has no free address, with the plugin's message */
   async status(request: StatusRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
     if (request.ipamType === undefined) return;
     try {
@@ -92,7 +94,7 @@ export class AttachmentAddresses {
     }
   }
 
-  /** Lets the delegated plugin do away with what the list of the runtime lacks. @throws CniError 105 */
+  /** Makes the delegated plugin release what the runtime's list does not contain. @throws CniError 105 */
   async collectGarbage(request: GcRequest, wire: WireRequest, signal: AbortSignal): Promise<void> {
     if (request.ipamType !== undefined) await this.#delegated.gc(networkCall(request.ipamType, request, wire), signal);
   }
@@ -120,14 +122,14 @@ export class AttachmentAddresses {
       });
     } catch (thrown) {
       this.#ipam.release(wanted);
-      // A plugin that failed by itself has taken back what it did; one that was stopped or whose answer is of no use has not.
+      // A plugin that failed by itself has undone its work. One that was killed, or whose result cannot be used, has not.
       await this.#delegated.del(call, AbortSignal.timeout(TAKE_BACK_MS)).catch(() => undefined);
       throw thrown;
     }
   }
 }
 
-/** @throws CniError 4 or 7 that names field and value */
+/** Parses a requested address. @throws CniError 4 or 7 that names field and value */
 function parsed<T>({ text, field }: RequestedIp, parse: (text: string) => T): T {
   try {
     return parse(text);
@@ -137,7 +139,7 @@ function parsed<T>({ text, field }: RequestedIp, parse: (text: string) => T): T 
   }
 }
 
-/** Our IPAM does not know which field asked for what it cannot give. */
+/** Adds the field to an error: the IPAM does not know which field requested the address. */
 function withField(thrown: unknown, { requestedIps, requestedMac }: AddRequest): unknown {
   if (!(thrown instanceof SeineError)) return thrown;
   const { asked, ip } = thrown.context;
@@ -148,7 +150,7 @@ function withField(thrown: unknown, { requestedIps, requestedMac }: AddRequest):
   return new SeineError(thrown.code, message, { context: thrown.context, cause: thrown });
 }
 
-/** DEL's namespace may be gone, and GC has none: a plugin that only lends addresses does not look at it. */
+/** Makes the call of a delegated plugin. The namespace of a DEL may be gone, and GC has none; an IPAM plugin does not use it. */
 function delegatedCall(key: AttachmentKey, ipamType: string, { request, wire }: Caller): DelegatedCall {
   const { network, containerId, ifName } = key;
   return {

@@ -37,7 +37,7 @@ function attachmentsWith(ipam: Ipam): Attachments {
   return new Attachments({ hostPortCheck: () => openHostPort, ipam, network, deletions, log: silentLog, addresses });
 }
 
-/** A disk whose syncs wait for a word, after the first file was written. */
+/** Journal store whose syncs wait for `end`, after the first file was written. */
 async function slowDisk(): Promise<{ readonly ipam: Ipam; readonly end: (outcome: 'synced' | Error) => void }> {
   const store = new MemoryJournalStore();
   const pools = ['10.1.0.0/24'].map(poolOf);

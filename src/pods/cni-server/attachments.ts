@@ -16,7 +16,7 @@ import { KeyedQueue } from './queue.ts';
 import { differencesFromResult } from './result.ts';
 import { StageTimes } from './stages.ts';
 
-/** For what goes on after the plugin has gone: taking back, and DELs. */
+/** Time limit for work that continues after the plugin has disconnected: undo, and DELs (ms). */
 const cleanupMs = 30_000;
 
 export interface AttachmentPorts {
@@ -32,7 +32,7 @@ interface AddCaller extends Caller {
   readonly request: AddRequest;
 }
 
-/** Makes and removes attachments: addresses and interface together. One container's calls run one after another. */
+/** Makes and removes attachments: addresses and interface together. Calls for one container run one after another. */
 export class Attachments {
   readonly #ports: AttachmentPorts;
   readonly #queue = new KeyedQueue();
@@ -48,7 +48,8 @@ export class Attachments {
   }
 
   /**
-   * All or nothing: whatever fails, or if `signal` comes before bridge and kernel have acknowledged, nothing is left.
+   * Makes an attachment, all or nothing: after a failure, or if `signal` aborts before bridge and kernel have acknowledged, nothing is
+   * left.
    *
    * @throws CniError
    */
@@ -56,30 +57,30 @@ export class Attachments {
     return await this.#inTurn(caller.request.attachment, caller, () => this.#addAlone(caller, signal), signal);
   }
 
-  /** An unknown attachment is fine. @throws CniError 102 or 105; then it can be tried again */
+  /** Removes an attachment; an unknown one is not an error. @throws CniError 102 or 105; the call can then be repeated */
   async remove(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
     const { attachment } = caller.request;
     await this.#inTurn(attachment, caller, () => this.#removeAlone(attachment, caller), signal);
   }
 
-  /** Does a recorded DEL, unless it was done meanwhile. */
+  /** Processes a recorded DEL, unless that was done meanwhile. */
   async settle(caller: Caller & { readonly request: DelRequest }, signal: AbortSignal): Promise<void> {
     const { attachment } = caller.request;
     await this.#inTurn(attachment, caller, () => this.#settleAlone(attachment, caller), signal);
   }
 
-  /** Removes what this lease stands for, unless the attachment has another by now. */
+  /** Removes the attachment of this lease, unless it has another lease by now. */
   async takeBack(lease: Lease, caller: Caller, signal: AbortSignal): Promise<void> {
     await this.#inTurn(lease, caller, () => this.#takeBackAlone(lease, caller), signal);
   }
 
-  /** As `takeBack`, for a pod of which no call will come. The lease is our own IPAM's. */
+  /** Like `takeBack`, but for a pod without a call. The lease must be one of the agent's IPAM. */
   async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
     const caller = { stages: new StageTimes() };
     await this.#inTurn(lease, caller, () => this.#abandonAlone(lease, caller), signal);
   }
 
-  /** @returns what differs, a sentence each. @throws CniError 3 for an unknown attachment */
+  /** Checks an attachment. @returns differences, one sentence each. @throws CniError 3 for an unknown attachment */
   async check(caller: Caller & { readonly request: CheckRequest }, signal: AbortSignal): Promise<readonly string[]> {
     return await this.#inTurn(caller.request.attachment, caller, () => this.#checkAlone(caller, signal), signal);
   }
@@ -121,9 +122,9 @@ export class Attachments {
   }
 
   /**
-   * Attaches while the lease is on its way to the disk. The kernel has the lease already: should the agent die, the next one finds what was begun
-   * by it, as always. Should the machine die, the pod's end of everything dies with it, and nobody was told of the address: no process of the pod
-   * has run, and what is announced is heard by this node's own pods.
+   * Attaches the pod while the lease is being written to disk. The kernel already has the lease: if the agent dies, the next one finds the
+   * unfinished attachment by it. If the host dies, the pod's interface is gone too, and the address was not reported to anyone: no process
+   * of the pod has run, and announcements reach only pods of this node.
    *
    * @throws CniError 102, or 101 if the lease cannot be made durable; then nothing is attached
    */
@@ -146,7 +147,7 @@ export class Attachments {
     }
   }
 
-  /** Of two that ask for one host port, the first has it. */
+  /** Leases addresses and host ports. If two calls request the same host port, the first one gets it. */
   async #leaseFor(caller: AddCaller, signal: AbortSignal): Promise<WrittenLease> {
     const claim = this.#hostPorts.claim(caller.request);
     const { hostPorts } = claim;
@@ -158,12 +159,12 @@ export class Attachments {
   }
 
   /**
-   * What an ADD finds that is for something with a lease.
+   * Handles an ADD for an attachment that has a lease.
    *
-   * - Never acknowledged: that ADD was cut short by a crash of the agent; this one does it anew.
-   * - Acknowledged, and the plugin lost its connection before the answer: it asks again for what may be done already, and gets
-   *   the same answer if all of it is there.
-   * - Acknowledged otherwise: the runtime has called ADD twice, which CNI forbids. Refused, and nothing is touched.
+   * - Not acknowledged: the previous ADD was interrupted by a crash of the agent; this ADD repeats it.
+   * - Acknowledged, and the plugin lost its connection before the reply: it repeats a request that may be done, and gets the same reply if
+   * everything is present.
+   * - Acknowledged otherwise: the runtime has called ADD twice, which CNI forbids. The call is refused, and nothing is changed.
    */
   async #alreadyDone(existing: Lease, caller: AddCaller, signal: AbortSignal): Promise<AttachedLease | undefined> {
     const { attached } = existing;
@@ -178,7 +179,7 @@ export class Attachments {
     return differences.length === 0 ? { ...existing, attached } : undefined;
   }
 
-  /** Once begun it is finished even if the plugin goes away: half a DEL is worth nothing. */
+  /** Removes an attachment. A removal that has begun is finished even if the plugin disconnects, because half a DEL is of no use. */
   async #removeAlone(key: AttachmentKey, caller: Caller): Promise<void> {
     await this.#detach(key, caller, (signal) => this.#ports.addresses.giveBack(key, caller, signal));
   }
@@ -204,7 +205,7 @@ export class Attachments {
     if (this.#ports.ipam.leaseOf(lease)?.serial === lease.serial) await this.#removeAlone(lease, caller);
   }
 
-  /** After a failed attach, which leaves nothing behind. The failure that counts is the attach's. */
+  /** Releases addresses after a failed attach, which leaves nothing behind. Only the error of the attach is reported. */
   async #giveBackQuietly(lease: Lease, caller: Caller): Promise<void> {
     try {
       await this.#ports.addresses.giveBack(lease, caller, AbortSignal.timeout(cleanupMs));

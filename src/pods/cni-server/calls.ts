@@ -26,31 +26,31 @@ import { assertTrustedNetnsPath } from './netns-path.ts';
 import { resultOf } from './result.ts';
 import { type StageName, StageTimes } from './stages.ts';
 
-/** An undo waits for its turn among the container's calls, but not for ever. */
+/** Time limit for an undo to get its turn among the container's calls (ms). */
 const undoMs = 60_000;
-/** A node that was drained without an agent has a DEL of each pod. */
+/** Number of recorded DELs processed in parallel. A node that was drained without an agent has a DEL for each pod. */
 const settledAtOnce = 16;
-/** What has not been checked when it is logged is cut (characters). */
+/** Maximum length of unverified input in the log (characters). */
 const LOGGED_LENGTH_MAX = 100;
 
 interface CallPorts extends Omit<AttachmentPorts, 'addresses'> {
   readonly delegatedIpam: DelegatedIpam;
-  /** Whether STATUS fails when no address is left. */
+  /** True if STATUS fails when no address is left. */
   readonly reportPoolExhausted: boolean;
   readonly pods: PodLookup | undefined;
-  /** Shares the loop between the long jobs of the process. */
+  /** Shares the event loop between the long jobs of the process. */
   readonly turns?: LoopTurns | undefined;
   readonly onCall?: ((call: ServedCall) => void) | undefined;
-  /** Whether the plugin is to make the namespace of standing ports. */
+  /** Reports whether the plugin must make the namespace of pre-plugged ports. */
   readonly pinPorts?: (() => boolean) | undefined;
 }
 
 export interface ServedCall {
   readonly command: string;
-  /** 0 or the CNI code of the failure. */
+  /** CNI error code, or 0. */
   readonly code: number;
   readonly tookMs: number;
-  /** Milliseconds; stages the call did not come to are missing. */
+  /** Durations (ms); stages that the call did not reach are missing. */
   readonly stages: readonly (readonly [StageName, number])[];
 }
 
@@ -58,18 +58,18 @@ type CallContext = Omit<Caller, 'request'>;
 
 interface CallReply {
   readonly reply: WireReply;
-  /** To be called if the answer cannot be delivered: no runtime would know of the pod then. */
+  /** Undoes the call. Called if the reply cannot be delivered, because the runtime then does not know of the pod. */
   readonly undo?: () => Promise<void>;
 }
 
 interface CallOutcome extends CallReply {
   readonly command: string;
-  /** The CNI code of a failure, 0 otherwise; for metrics. */
+  /** CNI error code, or 0; for metrics. */
   readonly code: number;
   readonly stages: StageTimes;
 }
 
-/** The CNI commands. */
+/** The commands of CNI. */
 export class CniCalls {
   readonly #ports: CallPorts;
   readonly #addresses: AttachmentAddresses;
@@ -82,20 +82,23 @@ export class CniCalls {
     this.#attachments = new Attachments({ ...ports, addresses: this.#addresses });
   }
 
-  /** Answers a plugin, before long jobs of the process go on. Never throws. @param signal the plugin has gone, or its deadline has come */
+  /**
+   * Answers a plugin before long jobs of the process continue. Never throws. @param signal aborts when the plugin disconnects or its
+   * deadline passes
+   */
   async answer(wire: WireRequest, signal: AbortSignal): Promise<CallReply> {
     const { turns, pinPorts } = this.#ports;
     const startedMs = performance.now();
     const handled = this.handle(wire, signal);
     const outcome = await (turns?.during(handled) ?? handled);
     const tookMs = performance.now() - startedMs;
-    setImmediate(() => this.#note(wire, outcome, tookMs)); // the answer goes first
+    setImmediate(() => this.#note(wire, outcome, tookMs)); // the reply is sent first
     const { reply, undo } = outcome;
     const pin = pinPorts?.() === true ? { pinPorts: true } : {};
     return { reply: { ...reply, ...pin }, ...(undo ? { undo } : {}) };
   }
 
-  /** Never throws. @param signal the plugin has gone, or its deadline has come */
+  /** Handles a request. Never throws. @param signal aborts when the plugin disconnects or its deadline passes */
   async handle(wire: WireRequest, signal: AbortSignal): Promise<CallOutcome> {
     let version: CniVersion = newestVersion;
     let command = wire.env.CNI_COMMAND ?? '';
@@ -120,8 +123,8 @@ export class CniCalls {
   }
 
   /**
-   * Does the DELs that were written down. One that fails stays written down, and the others are done all the same. No ADD is
-   * served before the first time is over: addresses and interfaces of pods that are gone may be what it needs.
+   * Processes recorded DELs. A DEL that fails stays recorded, and the others are processed anyway. No ADD is served before the first call
+   * has finished: it may need the addresses and interfaces of deleted pods.
    */
   async settleDeletions(signal: AbortSignal): Promise<void> {
     const left = (await this.#ports.deletions.list()).values();
@@ -132,7 +135,7 @@ export class CniCalls {
     if (!signal.aborted) this.#drained.abort();
   }
 
-  /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */
+  /** Does the work of a DEL for a deleted pod whose DEL has not arrived. @throws CniError 102; the call can then be repeated */
   async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
     await this.#attachments.abandon(lease, signal);
   }
@@ -201,7 +204,10 @@ export class CniCalls {
     if (full) throw new CniError(cniCodes.notAvailable, `no address is left in ${full.cidr}`, `${full.allocated} of ${full.size} are lent`);
   }
 
-  /** Goes on after a failure and reports them together. An ADD under way is younger than the runtime's list and is left alone. */
+  /**
+   * Removes stale attachments, continues after failures and reports them together. An ADD in progress is newer than the runtime's list and
+   * is not affected.
+   */
   async #collectGarbage(request: GcRequest, context: CallContext, signal: AbortSignal): Promise<void> {
     await context.stages.measure('ready', this.#ready(signal));
     this.#ports.ipam.keepValid(request.network, request.validAttachments);
@@ -228,7 +234,7 @@ export class CniCalls {
     );
   }
 
-  /** @throws CniError 11 also if DELs that were written down are not done by then */
+  /** Waits until ADDs can be served. @throws CniError 11, also if recorded DELs are not processed by then */
   async #readyForAdd(signal: AbortSignal): Promise<void> {
     await this.#ready(signal);
     const drained = this.#drained.signal;
@@ -240,14 +246,14 @@ export class CniCalls {
     }
   }
 
-  /** A node is NotReady for each STATUS that fails, and an agent that starts is mostly ready in a moment: that is waited for. */
+  /** Waits for a starting agent, which is usually ready in a moment: each STATUS that fails makes the node NotReady. */
   async #readyOrNot(signal: AbortSignal): Promise<ReadyState> {
     const { network } = this.#ports;
     if (network.ready().state === 'starting') await abortable(network.whenReady(signal), signal).catch(() => undefined);
     return network.ready();
   }
 
-  /** @throws CniError 11 with the reason if the data plane is not ready by then */
+  /** Waits until the data plane is ready. @throws CniError 11 with the reason if it is not ready by then */
   async #ready(signal: AbortSignal): Promise<void> {
     const { network } = this.#ports;
     if (network.ready().state === 'ready') return;
@@ -259,7 +265,10 @@ export class CniCalls {
     }
   }
 
-  /** A runtime tries again and again, each time with a new container: of one pod, it is told once, and then at growing intervals. */
+  /**
+   * Logs a failure. A runtime retries repeatedly, each time with a new container: for one pod, the failure is logged once and then at
+   * growing intervals.
+   */
   #logFailure(command: string, wire: WireRequest, error: CniError, thrown: unknown): void {
     const { env, attempt } = wire;
     const { code, message: cause, details } = error;
@@ -271,7 +280,7 @@ export class CniCalls {
   }
 }
 
-/** `ADD of NAMESPACE/NAME`, or of a container where the runtime does not say whose it is. */
+/** Key of a failing call: `ADD of NAMESPACE/NAME`, or the container if the runtime does not name the pod. */
 function callKey(command: string, { env }: WireRequest): string {
   const named = (key: string): string | undefined => new RegExp(`(?:^|;)${key}=([^;]{1,253})`).exec(env.CNI_ARGS ?? '')?.[1];
   const [namespace, name] = [named('K8S_POD_NAMESPACE'), named('K8S_POD_NAME')];

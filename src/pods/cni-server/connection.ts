@@ -13,16 +13,16 @@ interface RevocableReply {
   readonly undo?: () => Promise<void>;
 }
 
-/** What makes the answers. */
+/** Handler that makes the replies. */
 interface Answering {
   answer(request: WireRequest, signal: AbortSignal): Promise<RevocableReply>;
 }
 
 /**
- * Serves one connection: one frame in, one frame out. The limit closes it if the request or the reading of the reply takes too long. While the answer is being made, the plugin's end closing or its deadline
- * passing aborts the signal.
+ * Serves one connection: one frame in, one frame out. `limit` closes it if sending the request or reading the reply takes too long. While
+ * the reply is being made, `signal` aborts when the plugin closes its end or its deadline passes.
  *
- * @returns once the answer is delivered or taken back
+ * @returns once the reply is delivered or undone
  */
 export async function serveConnection(socket: Socket, calls: Answering, limit: Pick<ConnectionLimit, 'requested'>): Promise<void> {
   const gone = new AbortController();
@@ -40,7 +40,7 @@ export async function serveConnection(socket: Socket, calls: Answering, limit: P
     const delivered = !socket.destroyed && socket.writable && (await deliver(socket, encodeReply(reply)));
     if (!delivered) await undo?.();
   } finally {
-    isServed = true; // from here on every plugin goes
+    isServed = true; // from here on a closed connection is normal
     socket.destroy();
   }
 }
@@ -62,7 +62,10 @@ async function decodeAndAnswer(frame: Buffer, calls: Answering, gone: AbortContr
   }
 }
 
-/** @throws SeineError `PROTOCOL` for a frame that is too large or followed by more; `CANCELLED` if the connection ends before, by either end */
+/**
+ * Reads one frame. @throws SeineError `PROTOCOL` for a frame that is too large or followed by more data; `CANCELLED` if either end closes
+ * the connection before
+ */
 function readFrame(socket: Socket, gone: AbortSignal): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -83,7 +86,7 @@ function readFrame(socket: Socket, gone: AbortSignal): Promise<Buffer> {
   });
 }
 
-/** False if the peer was gone before the kernel had taken all of it. */
+/** Sends the reply; returns false if the peer disconnected before the kernel had taken all of it. */
 function deliver(socket: Socket, text: string): Promise<boolean> {
   const body = Buffer.from(text);
   const header = Buffer.alloc(headerBytes);

@@ -8,7 +8,7 @@ import { type DelRequest, parseCniRequest } from '../../cni/request.ts';
 import { decodeRequest, requestBytesMax, type WireRequest } from '../../cni/wire.ts';
 import type { AttachmentKey } from '../ipam/attachment.ts';
 
-/** No plugin takes this long to write a file: runtimes give it two minutes at most. */
+/** Age from which a draft file is stale (ms): runtimes give a plugin at most two minutes. */
 const draftAgeMs = 10 * 60_000;
 
 export interface RecordedDeletion {
@@ -16,7 +16,7 @@ export interface RecordedDeletion {
   readonly wire: WireRequest;
 }
 
-/** The DELs that plugins wrote down while no agent answered; see `cni/deletions.ts`. */
+/** DELs that plugins recorded while no agent answered; see `cni/deletions.ts`. */
 export class RecordedDeletions {
   readonly #folder: string;
   readonly #log: Log;
@@ -26,12 +26,12 @@ export class RecordedDeletions {
     this.#log = log;
   }
 
-  /** Whether one is recorded for this attachment. On the way of every ADD, so it does not leave the thread. */
+  /** Reports whether a DEL is recorded for this attachment. Synchronous, because every ADD calls it. */
   has(key: AttachmentKey): boolean {
     return existsSync(join(this.#folder, fileNameOf(key)));
   }
 
-  /** What is recorded, in no particular order; empty if the folder is missing. What makes no sense is reported and removed. */
+  /** Reads the recorded DELs, in no particular order; empty if the folder is missing. Invalid files are logged and removed. */
   async list(): Promise<readonly RecordedDeletion[]> {
     const found: RecordedDeletion[] = [];
     for (const name of (await this.#names()).slice(0, deletionFilesMax)) {
@@ -56,7 +56,7 @@ export class RecordedDeletions {
     }
   }
 
-  /** A plugin that was killed has left it half-written; it counts against what the folder may hold. */
+  /** Removes a half-written file of a plugin that was killed; it counts against the limit of the folder. */
   async #clearDraft(name: string): Promise<void> {
     const path = join(this.#folder, name);
     try {
@@ -73,7 +73,7 @@ export class RecordedDeletions {
     try {
       text = (await stat(path)).size > requestBytesMax ? '' : await readFile(path, 'utf8');
     } catch (thrown) {
-      // Absent: done by a DEL or ADD that came meanwhile.
+      // Absent: a DEL or ADD has processed it meanwhile.
       if (!isAbsent(thrown))
         this.#log.failing(`recorded DEL ${name}`, 'a recorded DEL cannot be read; it stays for the next time', { cause: String(thrown) });
       return undefined;

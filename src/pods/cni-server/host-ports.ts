@@ -6,14 +6,17 @@ import { type HostPort, type HostPortCheck, hostPortText, overlap, rejectionText
 import type { AttachmentKey, PodAddress } from '../ipam/attachment.ts';
 import { attachmentId, type Lease, podName } from '../ipam/lease.ts';
 
-/** What a pod that is being attached has claimed. */
+/** Host ports claimed by a pod that is being attached. */
 interface HostPortClaim {
   readonly hostPorts: readonly HostPort[];
-  /** From now on its lease speaks, or nothing does. */
+  /** Ends the claim: from now on the pod's lease counts, if there is one. */
   end(): void;
 }
 
-/** Lends ports of the node to one attachment each. What is lent is in the leases; between the claim and the lease it is here. */
+/**
+ * Allocates host ports, each to one attachment. Allocated ports are stored in the leases; this class has only those between the claim and
+ * the lease.
+ */
 export class HostPortClaims {
   readonly #leases: () => readonly Lease[];
   readonly #check: HostPortCheck;
@@ -24,7 +27,7 @@ export class HostPortClaims {
     this.#check = check;
   }
 
-  /** @throws CniError 7 that names field, value and whose it is */
+  /** Claims the host ports of an attachment. @throws CniError 7 that names field, value and owner */
   claim(wanted: {
     readonly attachment: AttachmentKey;
     readonly pod?: Lease['pod'];
@@ -57,7 +60,7 @@ export class HostPortClaims {
     return { hostPorts, end: () => void this.#claimed.delete(id) };
   }
 
-  /** By transport and port, of others. */
+  /** Returns host ports of others by transport and port. */
   #taken(): Map<string, readonly { readonly hostPort: HostPort; readonly whose: string | undefined }[]> {
     const leased = this.#leases().filter(({ state }) => state === 'allocated');
     const taken = new Map<string, { readonly hostPort: HostPort; readonly whose: string | undefined }[]>();
@@ -71,7 +74,7 @@ export class HostPortClaims {
   }
 }
 
-/** A pod without an address of that family is not reached there. @throws CniError 7 */
+/** Checks that the pod has an address of the family of each host port; otherwise it could not be reached there. @throws CniError 7 */
 export function assertReached(hostPorts: readonly HostPort[], addresses: readonly PodAddress[]): void {
   for (const each of hostPorts) {
     const { hostIp } = each;

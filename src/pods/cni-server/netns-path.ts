@@ -3,16 +3,18 @@ import { CniError, cniCodes } from '../../cni/errors.ts';
 import { show } from '../../cni/json.ts';
 
 const rootUid = 0;
-/** Of /proc only a process's own namespace; `root`, `cwd` and `fd` lead into what a container controls. */
+/**
+ * Path of a process's namespace. Under /proc only this is allowed; `root`, `cwd` and `fd` lead into file systems that a container controls.
+ */
 const ofProcess = /^\/proc\/(self|thread-self|\d+)(\/task\/\d+)?\/ns\/net$/;
 
 /**
- * Refuses a path to a namespace that another user than root could have bent: with `..` in it, through a file system that a
- * container sees, by another user's link, or with a link at its end. A link of root's on the way is fine: `/var/run` is one.
- * What is there at all, and whether it is a network namespace, shows when it is opened.
+ * Refuses a namespace path that a user other than root could redirect: with `..`, through a file system visible to a container, through a
+ * symbolic link of another user, or with a link as its last part. Links owned by root are allowed on the way: `/var/run` is one. Whether
+ * the path exists and is a network namespace is found when it is opened.
  *
- * @param path absolute
- * @param trusted whose links are followed
+ * @param path absolute path
+ * @param trusted user whose links are followed
  * @throws CniError 4
  */
 export function assertTrustedNetnsPath(path: string, trusted = rootUid): void {

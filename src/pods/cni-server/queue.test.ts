@@ -3,7 +3,7 @@ import { KeyedQueue } from './queue.ts';
 
 const never = new AbortController().signal;
 
-/** Work that notes its beginning and ends when it is told to. */
+/** Work that logs its start and ends after `open`. */
 function gated(name: string, log: string[]): { work: () => Promise<void>; open: () => void } {
   let open = () => {};
   const gate = new Promise<void>((resolve) => (open = resolve));

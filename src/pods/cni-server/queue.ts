@@ -1,7 +1,7 @@
 import { abortable } from '../../base/async/abortable.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** A runtime that has more calls for one container under way than this is repeating itself. */
+/** Maximum number of waiting calls for one key. A runtime with more calls for one container is repeating itself. */
 const waitingMax = 32;
 
 interface KeyQueue {
@@ -9,7 +9,7 @@ interface KeyQueue {
   readonly length: number;
 }
 
-/** Work with equal keys one after another, in the order it came; with different keys side by side. */
+/** Queue that runs work with equal keys one after another, in order of arrival, and work with different keys concurrently. */
 export class KeyedQueue {
   readonly #lines = new Map<string, KeyQueue>();
 
@@ -20,14 +20,14 @@ export class KeyedQueue {
   /**
    * Waits for the turn of `key`.
    *
-   * @returns what ends it; to be called once, whatever becomes of the work
-   * @throws SeineError `CANCELLED` if `signal` comes before the turn does, `UNAVAILABLE` if too many wait
+   * @returns function that ends the turn; to be called once, whatever the result of the work
+   * @throws SeineError `CANCELLED` if `signal` aborts before the turn, `UNAVAILABLE` if too many calls wait
    */
   async turn(key: string, signal: AbortSignal): Promise<() => void> {
     const before = this.#lines.get(key);
     if (before && before.length >= waitingMax) throw new SeineError('UNAVAILABLE', `${before.length} calls for ${key} are waiting`);
     const { promise: mine, resolve: finish } = Promise.withResolvers<void>();
-    // A later call waits for those before this one as well, so that giving up does not let it overtake.
+    // A later call waits for all calls before this one too, so that it does not overtake them if this one is cancelled.
     const tail = before ? before.tail.then(() => mine) : mine;
     this.#lines.set(key, { tail, length: (before?.length ?? 0) + 1 });
     const end = (): void => {

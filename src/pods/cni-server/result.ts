@@ -7,8 +7,8 @@ import type { Lease } from '../ipam/lease.ts';
 const noResult: CniResult = { interfaces: [], ips: [], routes: [], dns: {} };
 
 /**
- * What ADD prints: the host's end, the container's, its addresses and default routes, added to what plugins before us in the
- * chain have done.
+ * Makes the result of ADD: host interface, container interface, its addresses and default routes, added to the result of previous plugins
+ * in the chain.
  */
 export function resultOf(lease: Lease, attached: AttachedPod, dns: CniDns, previous: CniResult = noResult): CniResult {
   const { hostIfName, hostMac, mtu } = attached;
@@ -52,13 +52,13 @@ function routesOf({ addresses, routes = [] }: Lease, { routeTables = {} }: Attac
 }
 
 /**
- * Where the result the runtime remembers is not what we lent, one sentence each. Later plugins of the chain may have added
- * interfaces, addresses and routes; what is ours must still be there.
+ * Returns the differences between the runtime's stored result and the lease, one sentence each. Later plugins of the chain may have added
+ * interfaces, addresses and routes; ours must still be present.
  */
 export function differencesFromResult(lease: Lease, { prevResult }: CheckRequest): readonly string[] {
   const differences: string[] = [];
   const own = prevResult.interfaces.find(({ name, sandbox }) => name === lease.ifName && (sandbox ?? '') !== '');
-  // Results before 0.3.0 have no interfaces at all.
+  // Results before version 0.3.0 have no interfaces at all.
   if (prevResult.interfaces.length > 0 && !own) differences.push(`prevResult has no interface ${lease.ifName} in a sandbox`);
   if (own?.mac !== undefined && own.mac.toLowerCase() !== lease.mac)
     differences.push(`prevResult says MAC ${JSON.stringify(own.mac)} for ${lease.ifName}, it was attached with ${lease.mac}`);
@@ -68,7 +68,7 @@ export function differencesFromResult(lease: Lease, { prevResult }: CheckRequest
   return differences;
 }
 
-/** The canonical text of an `address/length`; the text itself if it is none. */
+/** Returns the canonical text of an address in `address/length`, or the text itself if it is not an address. */
 function canonical(address: string): string {
   const [text = ''] = address.split('/');
   return isIp(text) ? parseIp(text).text : address;

@@ -18,39 +18,39 @@ import type { PodNetwork } from './pod-network.ts';
 
 export interface CniServerOptions {
   readonly socketPath: string;
-  /** Where plugins record DELs that found no agent. */
+  /** Directory in which plugins record DELs if no agent answers. */
   readonly stateDir: string;
   readonly ipam: Ipam;
   readonly network: PodNetwork;
-  /** Whether the pods that are to be attached exist; left out, that is not checked. */
+  /** Lookup of pods that are to be attached; if absent, their existence is not checked. */
   readonly pods?: PodLookup;
-  /** SO_PEERCRED of a connected unix socket. */
+  /** Returns SO_PEERCRED of a connected unix socket. */
   readonly peerCredentials: (fd: number) => { readonly pid: number; readonly uid: number };
-  /** Whether STATUS fails when no address is left; newer runtimes make the node NotReady then. True if left out. */
+  /** True if STATUS fails when no address is left; newer runtimes then make the node NotReady. Default: true. */
   readonly reportPoolExhausted?: boolean;
-  /** Other IPAM plugins; left out, their programs are run as libcni does. */
+  /** Runner of other IPAM plugins. Default: runs their programs as libcni does. */
   readonly delegatedIpam?: DelegatedIpam;
-  /** Who besides pods has ports of the node; left out: nobody. */
+  /** Check for other owners of host ports. Default: there are none. */
   readonly hostPortCheck?: HostPortCheck;
   readonly log: Log;
-  /** Shares the loop between the long jobs of the process; left out: there are none. */
+  /** Shares the event loop between the long jobs of the process; absent if there are none. */
   readonly turns?: LoopTurns;
-  /** Whether the plugin is to make the namespace of standing ports; left out: never. */
+  /** Reports whether the plugin must make the namespace of pre-plugged ports. Default: never. */
   readonly pinPorts?: () => boolean;
-  /** For metrics: every call that was served. */
+  /** Called with every served call, for metrics. */
   readonly onCall?: (call: ServedCall) => void;
 }
 
-/** Plugins that are served at a time. While all of these wait for the agent, further ones are refused and try again. */
+/** Maximum number of plugins served concurrently. While all of them wait for the agent, further ones are refused and retry. */
 const connectionsMax = 1024;
-/** The kernel's queue of connections not yet accepted; a burst of pods must not be refused. */
+/** Kernel queue of connections that are not accepted yet; a burst of pods must not be refused. */
 const backlog = 512;
-/** Recorded DELs are rare: an agent looks when it becomes ready, and then every so often for those recorded while it hung. */
+/** Period of the check for recorded DELs (ms). They are rare: some exist when the agent becomes ready, others if it hung meanwhile. */
 const deletionsIntervalMs = 10_000;
-/** ADDs wait for the first look. */
+/** Retry period of the first check (ms), for which ADDs wait. */
 const deletionsRetryMs = 500;
 
-/** The agent's end of the plugin's socket. */
+/** Server side of the plugin's socket. */
 export class CniServer {
   readonly #options: CniServerOptions;
   readonly #calls: CniCalls;
@@ -61,9 +61,10 @@ export class CniServer {
   #deletions: Promise<void> = Promise.resolve();
 
   /**
-   * Listens on a socket 0600 in a folder 0700, made if need be. A socket that an agent left behind when it died is replaced.
+   * Listens on a socket with mode 0600 in a directory with mode 0700, which is made if necessary. A socket left by a dead agent is
+   * replaced.
    *
-   * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system does not let us
+   * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system does not permit it
    */
   static async start(options: CniServerOptions): Promise<CniServer> {
     const server = new CniServer(options);
@@ -82,12 +83,12 @@ export class CniServer {
     this.#calls = new CniCalls({ ipam, network, log, ...ours, reportPoolExhausted, pods, turns, onCall, pinPorts });
   }
 
-  /** What a DEL would do, for a pod that is gone and whose DEL has not come. @throws CniError 102; then it can be tried again */
+  /** Does the work of a DEL for a deleted pod whose DEL has not arrived. @throws CniError 102; the call can then be repeated */
   async abandon(lease: Lease, signal: AbortSignal): Promise<void> {
     await this.#calls.abandon(lease, signal);
   }
 
-  /** Stops listening and lets go of every plugin; what they were waiting for is taken back, and they try again with the next agent. */
+  /** Stops listening and disconnects every plugin. Calls in progress are undone, and the plugins retry with the next agent. */
   async close(): Promise<void> {
     this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
     const closed = this.#socket?.close();
@@ -96,7 +97,7 @@ export class CniServer {
     await Promise.all([...this.#serving, this.#deletions]);
   }
 
-  /** Calls that are served go on when the socket is made anew. */
+  /** Listens. Calls in progress continue if the socket is recreated. */
   async #listen(): Promise<WatchedUnixSocket> {
     const { socketPath: path, log } = this.#options;
     const make = (): Server => createServer((socket) => this.#accept(socket));

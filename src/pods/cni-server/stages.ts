@@ -1,10 +1,10 @@
 /**
- * Where the time of one call goes: `ready` (waiting for the data plane), `turn` (for other calls of the container), `addresses`
- * (IPAM), `wiring` (the data plane), `disk` (what the lease's way to the disk took longer than that).
+ * Stage of a call: `ready` (waiting for the data plane), `turn` (waiting for other calls of the container), `addresses` (IPAM), `wiring`
+ * (data plane), `disk` (remaining time until the lease is on disk).
  */
 export type StageName = 'ready' | 'turn' | 'addresses' | 'wiring' | 'disk';
 
-/** Milliseconds by stage; a stage that was gone through twice has the sum. */
+/** Durations by stage (ms); a stage that occurs twice has the sum. */
 export class StageTimes {
   readonly #ms = new Map<StageName, number>();
 

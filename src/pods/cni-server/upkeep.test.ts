@@ -5,7 +5,7 @@ import { CniBench, codeOf, type PluginRun, replyOn } from '../../../test/support
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { CniError, cniCodes } from '../../cni/errors.ts';
 
-/** Waits for what comes soon, and long enough for a busy machine. */
+/** Waits for a condition, long enough for a busy host. */
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
 let bench: CniBench;
@@ -143,7 +143,7 @@ describe('GC', () => {
     const key = { network: 'seine', containerId: 'a', ifName: 'eth0' };
     const reclaim = () => bench.ipam.reclaim(new AbortController().signal, 'urgent');
     await bench.call('ADD', 'a');
-    bench.ipam.release(key); // as when its interface is not found after a restart
+    bench.ipam.release(key); // as if its interface was not found after a restart
     expect(await gc('a')).toMatchObject({ exit: 0 });
     expect(await reclaim()).toBe(0);
     await bench.call('DEL', 'a');

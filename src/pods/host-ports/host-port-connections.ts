@@ -5,26 +5,26 @@ import { Batch } from '../../netlink/message.ts';
 import { listAddresses } from '../../netlink/routing/addresses.ts';
 import { NetlinkSocket } from '../../netlink/socket.ts';
 
-/** Numbers of IP protocols. */
+/** IP protocol numbers. */
 const ipProtocols = { tcp: 6, udp: 17, sctp: 132 } as const;
-/** Of those whose connections have no end, the number of the IP protocol: an entry of the tracker lives as long as its client sends. */
+/** IP protocol numbers of transports whose connections have no end: their conntrack entry lives as long as the client sends. */
 const endless = { udp: 17, sctp: 132 } as const;
 
-/** Whether a host port has come to a pod, or gone from it. */
+/** Change of a host port: added to a pod, or removed from it. */
 export type HostPortChange = 'came' | 'went';
 
-/** A pod's addresses and host ports. */
+/** Addresses and host ports of a pod. */
 export interface HostPortsOfPod {
   readonly addresses: readonly Ip[];
   readonly hostPorts: readonly HostPort[];
 }
 
-/** The node's tracker of connections, as far as it leads to host ports. */
+/** Conntrack entries of the node that belong to host ports. */
 export class HostPortConnections {
   readonly #routes: NetlinkSocket;
   readonly #tracker: NetlinkSocket;
 
-  /** @param routes of protocol `route`, in the node's namespace; its owner closes it */
+  /** Opens a socket to conntrack. @param routes socket of protocol `route` in the node's namespace; its owner closes it */
   constructor(routes: NetlinkSocket) {
     this.#routes = routes;
     this.#tracker = NetlinkSocket.open({ protocol: 'netfilter' });
@@ -35,10 +35,11 @@ export class HostPortConnections {
   }
 
   /**
-   * Forgets what was decided before the change: a client that goes on sending from one port would reach the old pod, or none, for ever.
+   * Deletes entries from before the change: a client that continues to send from one port would otherwise reach the previous pod, or none,
+   * forever.
    *
-   * @returns how many were forgotten
-   * @throws SeineError if the tracker cannot be read
+   * @returns number of deleted entries
+   * @throws SeineError if conntrack cannot be read
    */
   forget({ addresses, hostPorts }: HostPortsOfPod, change: HostPortChange): number {
     const batch = new Batch();
@@ -55,12 +56,12 @@ export class HostPortConnections {
   }
 
   /**
-   * Forgets connections of any protocol that were translated to the pod at an address that the node does not have now, and those to ports that the pod
-   * has lost: the tracker would translate them for ever.
+   * Deletes entries of any protocol that were translated to the pod at an address that the node no longer has, or at a port that the pod
+   * has lost: conntrack would otherwise translate them forever.
    *
-   * @param lost host ports that are not served any more
-   * @returns how many were forgotten
-   * @throws SeineError if the tracker cannot be read
+   * @param lost host ports that are no longer served
+   * @returns number of deleted entries
+   * @throws SeineError if conntrack cannot be read
    */
   forgetUntranslated({ addresses, hostPorts }: HostPortsOfPod, lost: readonly HostPort[]): number {
     const batch = new Batch();
@@ -95,7 +96,7 @@ interface TranslatedHostPort {
   readonly isLost: boolean;
 }
 
-/** A connection to the pod by this host port that would not be translated today. Exported for its test. */
+/** Reports whether a connection to the pod through this host port would no longer be translated. Exported for its test. */
 export function isUntranslated({ zone, original, reply }: TrackedConnection, { each, ip, isOwn, isLost }: TranslatedHostPort): boolean {
   if (zone !== 0 || original.dstPort !== each.hostPort || original.dst.text === ip.text) return false;
   const isPods = reply.src.text === ip.text && reply.srcPort === each.containerPort;
@@ -109,13 +110,13 @@ interface ChangedHostPort {
   readonly isOwn: (ip: Ip) => boolean;
 }
 
-/** Exported for its test. */
+/** Reports whether a connection must be deleted after the change. Exported for its test. */
 export function isStale({ zone, original, reply }: TrackedConnection, { each, ip, change, isOwn }: ChangedHostPort): boolean {
   const place = placeOf(each, ip.family);
   if (zone !== 0 || place === undefined || original.dstPort !== each.hostPort) return false;
   const isAsked = place === 'everywhere' || original.dst.text === place.text;
   if (!isAsked) return false;
   const leadsToPod = reply.src.text === ip.text && reply.srcPort === each.containerPort;
-  // At an address that is not the node's, connections are of others: what came is not translated there.
+  // At an address that is not the node's, connections belong to others: nftables does not translate them.
   return change === 'came' ? !leadsToPod && isOwn(original.dst) : leadsToPod && (place !== 'everywhere' || isOwn(original.dst));
 }

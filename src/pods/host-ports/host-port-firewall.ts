@@ -3,7 +3,7 @@ import { type HostPort, placeOf } from '../../dataplane/compile/host-port.ts';
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 import { nftText } from '../../netlink/nftables/nft-elements.ts';
 
-/** Table of the node's packet filter that leads host ports to pods. */
+/** Table of nftables that translates host ports to pods. */
 export const hostPortsTable = 'seine-host-ports';
 
 const sets = {
@@ -12,9 +12,12 @@ const sets = {
 } as const satisfies Readonly<Record<Family, object>>;
 const words = { ipv4: { ip: 'ip', type: 'ipv4_addr' }, ipv6: { ip: 'ip6', type: 'ipv6_addr' } } as const;
 
-/** Behind node ports of Services, ours and kube-proxy's (-100): a packet is translated by the first chain that has a rule for it. */
+/**
+ * Priority after that of node ports of Services, Seine's and those of kube-proxy (-100): a packet is translated by the first chain with a
+ * rule for it.
+ */
 const PRIORITY = -95;
-/** Before what masquerades by other rules: it gets the gateway's address here, and no other there. */
+/** Priority before masquerading by other rules: packets to the own host port get the gateway's address here, and no other one there. */
 const SELF_PRIORITY = 90;
 
 interface HostPortFirewallOptions {
@@ -23,15 +26,15 @@ interface HostPortFirewallOptions {
 }
 
 /**
- * The table that translates what comes for a host port of the node to the pod and its port. Which is a matter of elements, each wanted by
- * its pod, so that the rules never change.
+ * Returns the table that translates packets to a host port of the node to the pod and its port. The host ports are elements, each owned by
+ * its pod, so the rules never change.
  *
- * Translation is for an address that the node has when the packet comes, also where a host port names one: a pod's author writes that address, and
- * any other is somebody else's. At an address in `kept`, a process of the node has the port.
+ * A packet is translated only if the node has its destination address at that moment, even if a host port names an address: the pod's
+ * author chooses that address, and it could belong to another host. At an address in `kept`, a process of the node has the port.
  *
- * The client keeps its address, and policy sees it and the container's port. A pod that asks for its own host port would be answered by
- * itself past the translation back: it gets the gateway's address. What the node sends from its loopback gets that by the node's own
- * table; for that the gateway routes loopback addresses, so none may come in by it.
+ * The client address is preserved, and policy sees it with the container's port. If a pod connects to its own host port, its reply would
+ * bypass the reverse translation, so the packet gets the gateway's address. Packets from the node's loopback get it from the node's own
+ * table; for this the gateway routes loopback addresses, so packets to them must not arrive through it.
  */
 export function hostPortFirewall({ families, gateway }: HostPortFirewallOptions): string {
   const translate = families.flatMap((family) => {
@@ -70,17 +73,17 @@ function declarations(family: Family): readonly string[] {
   ];
 }
 
-/** Whether it is an element that pods want, and nobody else. */
+/** Reports whether an element belongs to a pod's host port. */
 export function isHostPort(key: FirewallKey): boolean {
   return key.startsWith(`element/${hostPortsTable}/`);
 }
 
-/** A host port, and the addresses that it leaves to processes of the node. */
+/** Host port, and the addresses at which a process of the node has the port. */
 interface ServedHostPort extends HostPort {
   readonly kept?: readonly Ip[];
 }
 
-/** The elements of one pod: a host port leads to its address of each family that the host port is in. Pure. */
+/** Returns the elements of one pod: each host port maps to the pod's address of each family of the host port. Pure. */
 export function hostPortElements(addresses: readonly Ip[], hostPorts: readonly ServedHostPort[]): ReadonlyMap<FirewallKey, string> {
   return new Map(
     addresses.flatMap((ip) => {

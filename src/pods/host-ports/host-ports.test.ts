@@ -47,7 +47,9 @@ const hostPorts: fc.Arbitrary<HostPort> = fc
   })
   .map(({ hostIp, ...rest }) => ({ ...rest, ...(hostIp ? { hostIp } : {}) }));
 
-/** To which host ports a packet for the node's address, transport and port may be led: worked out apart from the elements. */
+/**
+ * Returns the host ports to which a packet for this address, transport and port may be translated, computed independently of the elements.
+ */
 function ledBy(all: readonly HostPort[], ip: Ip, transport: string, port: number): readonly HostPort[] {
   return all.filter(({ hostIp, ...each }) => {
     if (each.transport !== transport || each.hostPort !== port) return false;

@@ -20,7 +20,7 @@ import type { PluginLeftovers } from './plugin-leftovers.ts';
 
 const tableOwner = ownerOf('node', 'host-ports');
 
-/** What of an attachment is looked at. */
+/** Properties of an attachment that are read here. */
 interface PodWithHostPorts {
   readonly network: string;
   readonly containerId: string;
@@ -29,7 +29,7 @@ interface PodWithHostPorts {
   readonly pod?: { readonly namespace: string; readonly name: string } | undefined;
 }
 
-/** A pod's host ports as they are served. */
+/** Host ports of a pod as they are served. */
 interface Served {
   readonly pod: PodWithHostPorts;
   readonly states: readonly (readonly [HostPort, HostPortState])[];
@@ -47,29 +47,29 @@ interface HostPortsOptions {
   readonly environment: () => NodeEnvironment;
   readonly connections: Pick<HostPortConnections, 'forget' | 'forgetUntranslated'>;
   readonly leftovers: Pick<PluginLeftovers, 'remove'>;
-  /** Whether host ports are asked for at the node's loopback is otherwise than before. */
+  /** Called when the use of host ports at the node's loopback begins or ends. */
   readonly loopbackChanged: (usesLoopback: boolean) => void;
   readonly log: Log;
-  /** The agent's. */
+  /** Aborts when the agent ends. */
   readonly signal: AbortSignal;
 }
 
-/** Host ports of this node's pods, as what its packet filter is wanted to hold. Which pod has which is remembered with its addresses. */
+/** Host ports of this node's pods, as desired elements of nftables. The lease of each pod has its host ports. */
 export class HostPorts {
   readonly #options: HostPortsOptions;
-  /** Pods that the node's own programs may ask at 127.0.0.1. */
+  /** Pods with a host port that processes of the node can reach at 127.0.0.1. */
   readonly #atLoopback = new Set<Owner>();
   readonly #served = new Map<Owner, Served>();
   #check: HostPortCheck = () => openHostPort;
   #report: (sentences: readonly string[]) => void = () => undefined;
-  /** The packet filter must have come this far before an address that was given up may be another pod's. */
+  /** Revision that nftables must have reached before an address that was released may be allocated again. */
   #lastForgotten = -1;
 
   constructor(options: HostPortsOptions) {
     this.#options = options;
   }
 
-  /** Wants what does not depend on any pod; to be called again when the node's families have changed. */
+  /** Sets the desired state that does not depend on pods; to be called again when the node's address families have changed. */
   want(): void {
     const { nodeState, environment } = this.#options;
     const { gateway } = environment();
@@ -77,18 +77,18 @@ export class HostPorts {
     nodeState.wantElements(tableOwner, new Map([[`table/${hostPortsTable}` as const, body]]));
   }
 
-  /** Takes the check of host ports, once the node knows what else has ports and addresses. */
+  /** Sets the check of host ports, once the other ports and addresses of the node are known. */
   use(check: HostPortCheck): void {
     this.#check = check;
   }
 
-  /** Takes a listener to the problems of host ports, and calls it at once. */
+  /** Sets the listener for problems of host ports, and calls it at once. */
   report(listener: (sentences: readonly string[]) => void): void {
     this.#report = listener;
     listener(this.problems());
   }
 
-  /** Compares all host ports with what the node and the cluster are now. */
+  /** Compares all host ports with the current state of the node and the cluster. */
   compare(): void {
     for (const [owner, { pod }] of this.#served) {
       this.#want(owner, pod);
@@ -97,17 +97,17 @@ export class HostPorts {
     this.#report(this.problems());
   }
 
-  /** A sentence for each host port that is not served as its pod asks. */
+  /** Descriptions of host ports that are not served as their pod requests, one sentence each. */
   problems(): readonly string[] {
     return [...this.#served.values()].flatMap(({ pod, states }) => states.flatMap(([each, state]) => problemOf(pod, each, state) ?? []));
   }
 
-  /** Whether the gateway has to route loopback addresses. */
+  /** Reports whether the gateway must route loopback addresses. */
   get usesLoopback(): boolean {
     return this.#atLoopback.size > 0;
   }
 
-  /** Resolves once the packet filter leads them to the pod. @throws SeineError `REFUSED` if it does not take them, `CANCELLED` */
+  /** Resolves once nftables translates them to the pod. @throws SeineError `REFUSED` if nftables does not accept them, `CANCELLED` */
   async attach(owner: Owner, pod: PodWithHostPorts, signal: AbortSignal): Promise<void> {
     const revision = this.#want(owner, pod);
     if (revision === undefined) return;
@@ -116,7 +116,7 @@ export class HostPorts {
     this.#report(this.problems());
   }
 
-  /** Takes over what the pod has. */
+  /** Adopts the host ports of a running pod. */
   adopt(owner: Owner, pod: PodWithHostPorts): void {
     this.#want(owner, pod);
   }
@@ -135,12 +135,12 @@ export class HostPorts {
     );
   }
 
-  /** Whether nothing leads to pods any more that are gone. */
+  /** Reports whether no element for a removed pod is left. */
   get isClear(): boolean {
     return this.#options.nodeState.reconcilers.firewall.realizedRevision >= this.#lastForgotten;
   }
 
-  /** What the packet filter lacks of a pod's host ports, or holds otherwise; a sentence for each. */
+  /** Returns differences of a pod's elements in nftables, one sentence each. */
   differences(owner: Owner): readonly string[] {
     const { firewall, reconcilers } = this.#options.nodeState;
     const held = reconcilers.firewall.actual();
@@ -154,7 +154,7 @@ export class HostPorts {
       );
   }
 
-  /** @returns undefined if the pod has none */
+  /** Updates the desired elements of a pod. @returns the revision; undefined if the pod has no host ports */
   #want(owner: Owner, pod: PodWithHostPorts): number | undefined {
     const { addresses, hostPorts = [] } = pod;
     if (hostPorts.length === 0) return undefined;
@@ -173,7 +173,7 @@ export class HostPorts {
     return revision;
   }
 
-  /** Of a pod that came while other plugins saw to host ports and bandwidth. */
+  /** Removes what other plugins made for a pod that was attached while they were in the configuration. */
   #removeLeftovers({ network, containerId }: PodWithHostPorts): void {
     const { leftovers, log } = this.#options;
     try {

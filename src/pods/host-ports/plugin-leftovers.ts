@@ -5,40 +5,40 @@ import { Batch } from '../../netlink/message.ts';
 import { Nftables, type NftFamily, nftName, objectsIn } from '../../netlink/nftables/nftables.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 
-/** The chain from which `portmap` leads to those of its containers, in the table that iptables keeps in nftables. */
+/** Chain from which `portmap` jumps to those of its containers, in the table that iptables-nft keeps. */
 const hostPortChain = 'CNI-HOSTPORT-DNAT';
 const families: readonly NftFamily[] = ['ip', 'ip6'];
 
-/** Whose attachment it was. */
+/** Container and network of an attachment. */
 interface ContainerOfNetwork {
   readonly network: string;
   readonly containerId: string;
 }
 
 interface LeftoverOptions {
-  /** Of protocol `route`, in the node's namespace. */
+  /** Socket of protocol `route`, in the node's namespace. */
   readonly socket: NetlinkSocket;
-  /** Left out: the caller's own namespace. */
+  /** Opens nftables. Default: in the caller's own namespace. */
   readonly open?: () => Nftables;
 }
 
 /**
- * What the plugins `portmap` and `bandwidth` have made for a container, by the names that they compute. Runtimes DEL by the list of the day: of
- * pods that came while these were in it, nobody else takes it away.
+ * Objects that the plugins `portmap` and `bandwidth` made for a container, found by their computed names. Runtimes call DEL with the
+ * current plugin list, so for pods attached while these plugins were in it, nothing else removes the objects.
  *
- * Names: `CNI-DN-` or `bwp` and SHA-512 of network and container ID, cut to 28 and 15 characters (containernetworking/plugins,
+ * Names: `CNI-DN-` or `bwp`, and SHA-512 of network and container ID, truncated to 28 and 15 characters (containernetworking/plugins,
  * `pkg/utils/utils.go`).
  */
 export class PluginLeftovers {
   readonly #options: LeftoverOptions;
-  /** Whether `portmap` has ever been at work here since the machine started: its own chain stays for ever. */
+  /** True if `portmap` has been used since boot, because its own chain stays; undefined if unknown. */
   #hasHostPorts: boolean | undefined;
 
   constructor(options: LeftoverOptions) {
     this.#options = options;
   }
 
-  /** @returns what was removed, by name. @throws SeineError */
+  /** Removes the objects of a container. @returns their names. @throws SeineError */
   remove(container: ContainerOfNetwork): readonly string[] {
     return [...this.#removeChains(container), ...this.#removeInterface(container)];
   }
@@ -58,7 +58,7 @@ export class PluginLeftovers {
     }
   }
 
-  /** What a container sends was led through it. */
+  /** Removes the IFB interface through which the traffic of the container was shaped. */
   #removeInterface(container: ContainerOfNetwork): readonly string[] {
     const { socket } = this.#options;
     const name = hashedName('bwp', 15, container);
@@ -76,7 +76,7 @@ interface JumpRule {
   readonly target: string;
 }
 
-/** The jumps of `portmap`'s chain; undefined if there is none. */
+/** Returns the jumps of `portmap`'s chain; undefined if there is no such chain. */
 function rulesOf(nftables: Nftables, family: NftFamily): readonly JumpRule[] | undefined {
   try {
     return objectsIn(nftables.run(`list chain ${family} nat ${hostPortChain}`)).flatMap(jumpOf);

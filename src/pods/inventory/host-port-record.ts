@@ -1,7 +1,7 @@
 import { parseIp } from '../../base/net/ip.ts';
 import type { HostPort } from '../../dataplane/compile/host-port.ts';
 
-/** `tcp 8080 80` or `tcp 8080 80 192.0.2.1`, with commas between: host ports in the `external_ids` of a pod's port. */
+/** Formats host ports for `external_ids` of a pod's port: `tcp 8080 80` or `tcp 8080 80 192.0.2.1`, separated by commas. */
 export function hostPortsText(hostPorts: readonly HostPort[]): string {
   return hostPorts
     .map(({ transport, hostPort, containerPort, hostIp }) =>
@@ -10,7 +10,7 @@ export function hostPortsText(hostPorts: readonly HostPort[]): string {
     .join(',');
 }
 
-/** What is none counts for nothing: a pod without a host port is better than no pod. */
+/** Parses host ports and skips invalid ones: a pod without a host port is better than no pod. */
 export function hostPortsIn(text: string | undefined): readonly HostPort[] {
   return (text ?? '').split(',').flatMap((each): readonly HostPort[] => {
     const [transport, ...rest] = each.split(' ');
@@ -22,7 +22,7 @@ export function hostPortsIn(text: string | undefined): readonly HostPort[] {
       const found: HostPort = { transport, hostPort, containerPort, ...(address === undefined ? {} : { hostIp: parseIp(address) }) };
       return [found];
     } catch {
-      return []; // no address
+      return []; // not an address
     }
   });
 }

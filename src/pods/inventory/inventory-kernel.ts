@@ -15,10 +15,10 @@ import type { PodAddress } from '../ipam/attachment.ts';
 import type { Pool } from '../ipam/lease.ts';
 import { hostInterfaceName, parseHostInterfaceAlias } from '../network/attachment-names.ts';
 
-/** More namespaces than any node has pods. */
+/** Maximum number of namespaces that are read; larger than the number of pods on any node. */
 const NAMESPACES_MAX = 10_000;
 
-/** An interface inside a namespace, and what the kernel says of it. */
+/** Interface inside a namespace, with its addresses. */
 interface InnerEnd {
   readonly path: string;
   readonly link: Link;
@@ -26,18 +26,20 @@ interface InnerEnd {
 }
 
 /**
- * What the kernel alone knows of pods: the node's end of an interface says whose it is, the other end has the addresses. Looked
- * for in named namespaces only, where containerd and CRI-O put them.
+ * Pods known to the kernel only: the alias of the host interface names the pod, the other end has the addresses. Searches named namespaces
+ * only, where containerd and CRI-O create them.
  */
 export class KernelInventory {
-  /** By the number that the node knows their namespace by, and their own number there. */
+  /** Interfaces by the node's id of their namespace and their index there. */
   readonly #ends: ReadonlyMap<string, InnerEnd>;
 
   private constructor(ends: ReadonlyMap<string, InnerEnd>) {
     this.#ends = ends;
   }
 
-  /** Looks into every namespace that has a name: about a millisecond for each. @param host a socket of the node @param ports that of far ends */
+  /**
+   * Reads every named namespace, which takes about a millisecond each. @param host socket of the node @param ports namespace of far ends
+   */
   static async look(host: NetlinkSocket, ports: PortsNamespace | undefined): Promise<KernelInventory> {
     const ends = new Map<string, InnerEnd>();
     for (const name of namespaceNames()) {
@@ -48,9 +50,9 @@ export class KernelInventory {
   }
 
   /**
-   * The lease of the pod whose interface this is; a standing port's has the alias of its far end.
+   * Makes the lease of the pod with this interface; a pre-plugged port has the alias of its far end.
    *
-   * @returns undefined if the alias is not ours, or if the pod's addresses come from elsewhere than `pools`
+   * @returns undefined if the alias is not ours, or if the pod's addresses are not from `pools`
    */
   leaseOf(host: Link, pools: readonly Pool[]): Omit<AttachedLease, 'serial' | 'state'> | undefined {
     const said = parseHostInterfaceAlias(host.alias);
@@ -58,7 +60,7 @@ export class KernelInventory {
     const end = this.#ends.get(keyOf(isStanding ? 'far' : host.peerNamespaceId, host.peerIndex));
     if (!said || !end || !host.mac || !end.link.mac) return undefined;
     const key = { network: said.network, containerId: said.containerId, ifName: end.link.name };
-    // The name has a hash of network, container and interface: an alias alone is no proof.
+    // The name contains a hash of network, container and interface; an alias alone is not proof.
     if (!isStanding && hostInterfaceName(key, said.pod) !== host.name) return undefined;
     const addresses = end.addresses.flatMap(({ ip, prefixLength }) => {
       const pool = pools.find(({ cidr }) => cidrContains(cidr, ip));
@@ -70,12 +72,15 @@ export class KernelInventory {
   }
 }
 
-/** @param namespaceId `far`: the index is of a far end */
+/** Key of an interface. @param namespaceId `far` if the index is that of a far end */
 function keyOf(namespaceId: number | 'far' | undefined, index: number | undefined): string {
   return `${namespaceId} ${index}`;
 }
 
-/** A namespace that goes while we look, or is none, has no pod; neither has one to which no link of the node leads. */
+/**
+ * Returns the interfaces in a namespace. A path that disappears or is not a namespace has no pod; neither has a namespace without a link to
+ * the node.
+ */
 function endsIn(path: string, host: NetlinkSocket, ports: PortsNamespace | undefined): readonly (readonly [string, InnerEnd])[] {
   let namespace: NetworkNamespace;
   try {
@@ -105,6 +110,6 @@ function namespaceNames(): readonly string[] {
   try {
     return readdirSync(namedNamespaces).slice(0, NAMESPACES_MAX);
   } catch {
-    return []; // none was made yet
+    return []; // no namespace has been made yet
   }
 }

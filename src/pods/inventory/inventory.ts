@@ -21,7 +21,7 @@ interface InventorySources {
   readonly pools: readonly Pool[];
   readonly database: SwitchDatabase;
   readonly host: Pick<HostLinks, 'socket'>;
-  /** The namespace of standing ports' far ends. */
+  /** Namespace of the far ends of pre-plugged ports. */
   readonly farEnds: Pick<PortsMount, 'current'>;
   readonly standing: Pick<StandingPorts, 'adoptIdle' | 'isKnown'>;
   readonly network: Pick<NodePodNetwork, 'adopt'>;
@@ -30,30 +30,31 @@ interface InventorySources {
 
 interface Inventory {
   readonly adopted: number;
-  /** Of those, pods that the journal did not know. */
+  /** Number of adopted pods that the journal did not have. */
   readonly recovered: number;
   readonly released: number;
-  /** Interfaces that no pod has: they go once removals are allowed. */
+  /** Number of interfaces without a pod; they are removed once removals are allowed. */
   readonly removedLinks: number;
 }
 
-/** The node's ends of pods' pairs. Of a standing port that a pod has, with alias and promiscuity of its far end: these are the pod's. */
+/** Host interfaces of pods. A pre-plugged port of a pod has the alias and promiscuity of its far end, which belong to the pod. */
 type Links = ReadonlyMap<string, Link>;
 
 /**
- * Finds the pods of this node again after a restart of the agent: the IPAM journal says which there are, the switch's database
- * which ports they had, the kernel which interfaces are there. The journal comes first; where it knows nothing of an attachment
- * at all, neither as given nor as given up, it was lost, and the switch's database speaks.
+ * Finds the pods of this node after a restart of the agent, from the IPAM journal (pods), OVSDB (their ports) and the kernel (their
+ * interfaces). The journal takes precedence. If it has no record of an attachment at all, neither of a lease nor of its release, the record
+ * was lost, and OVSDB counts.
  *
- * - A lease with `attached` whose interface is there is a pod: taken over as it is.
- * - A lease with `attached` without interface: the pod is gone, by a reboot or by its own hand; its addresses are given up. Unless
- *   its namespace is there still: then the interface of a running pod was deleted.
- * - A lease without `attached` is an ADD that was cut short: the runtime will ask again, so nothing of it is kept.
- * - A port of ours whose interface is there and of which the journal has never heard is a pod: its lease is written anew.
- * - An interface of ours of which neither has heard, and whose other end the kernel finds in a namespace, is a pod: the same.
- * - An interface of ours that is none of these is what is left of a DEL or an ADD that was cut short.
+ * - A lease with `attached` whose interface exists is a pod; it is adopted unchanged.
+ * - A lease with `attached` without an interface: the pod is gone, because the host rebooted or the pod ended, and its addresses are
+ * released. But if its namespace still exists, the interface of a running pod was deleted.
+ * - A lease without `attached` is an interrupted ADD: the runtime will repeat it, so nothing of it is kept.
+ * - A port of ours whose interface exists and that the journal does not know is a pod; its lease is written again.
+ * - An interface of ours that neither knows, and whose other end the kernel finds in a namespace, is a pod; its lease is written again too.
+ * - Any other interface of ours is left from an interrupted DEL or ADD.
  *
- * Interfaces, ports and flows without an owner go by themselves once removals are allowed, and the interface of a pod that has none is made anew.
+ * Interfaces, ports and flows without an owner are removed once removals are allowed, and the interface of a pod that has none is
+ * recreated.
  */
 export async function takeInventory(sources: InventorySources): Promise<Inventory> {
   const { ipam, standing, log } = sources;
@@ -79,7 +80,10 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
   return { adopted: pods.length, recovered, released: gone.length, removedLinks: orphans.length };
 }
 
-/** Of standing ports, those that no pod has are apart. Where their far ends are not to be seen, nothing more is known of any. */
+/**
+ * Reads the interfaces. Pre-plugged ports without a pod are listed separately. If their far ends cannot be read, nothing more is known of
+ * them.
+ */
 function readLinks({ host, farEnds: { current } }: InventorySources): { readonly links: Links; readonly idle: readonly string[] } {
   const fars = new Map(current && listLinks(current.socket, { kind: 'veth' }).map((far) => [far.name, far]));
   const links = new Map<string, Link>();
@@ -94,12 +98,15 @@ function readLinks({ host, farEnds: { current } }: InventorySources): { readonly
   return { links, idle };
 }
 
-/** A standing port may be another pod's by now. An alias without a slash is none of ours, and says nothing of that. */
+/**
+ * Reports whether an interface still belongs to a lease: a pre-plugged port may belong to another pod by now. An alias without a slash is
+ * not ours and does not count.
+ */
 function isItsOwn(lease: AttachmentKey & Pick<Lease, 'pod'>, { name, alias }: Link): boolean {
   return !standingPortPattern.test(name) || alias?.includes('/') !== true || alias === hostInterfaceAlias(lease, lease.pod);
 }
 
-/** Writes leases for pods that the journal has lost. */
+/** Writes leases for pods that the journal has lost, from OVSDB. */
 async function recoverLeases({ ipam, pools, database, log }: InventorySources, links: Links): Promise<number> {
   const known = new Set(ipam.leases().map(attachmentId));
   let count = 0;
@@ -122,7 +129,7 @@ async function recoverLeases({ ipam, pools, database, log }: InventorySources, l
   return count;
 }
 
-/** Writes leases for pods that journal and database have lost. */
+/** Writes leases for pods that journal and OVSDB have lost, from the kernel. */
 async function recoverFromKernel({ ipam, pools, host, farEnds, log }: InventorySources, links: Links): Promise<number> {
   const known = new Set(ipam.leases().map((lease) => lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod)));
   const unknown = [...links.values()].filter((link) => isPodInterface(link) && !known.has(link.name));
@@ -150,7 +157,10 @@ function isPod(lease: Lease, { links, rebooted }: { readonly links: Links; reado
   return link ? isItsOwn(lease, link) && !isForsaken(lease, link) : !rebooted && isRunning(lease);
 }
 
-/** A standing port stays when a pod's namespace goes, and with that all that stood on it. Of the path of a process nothing can be said. */
+/**
+ * Reports whether the pod of a pre-plugged port is gone. The port stays when the pod's namespace, and with it the pod's interface, is gone.
+ * A path under /proc is no evidence.
+ */
 function isForsaken({ netns }: Lease, { name, alias, promiscuity }: Link): boolean {
   return standingPortPattern.test(name) && alias !== undefined && promiscuity === 0 && !isOfProcess(netns) && !isNamespace(netns);
 }
@@ -159,7 +169,7 @@ function isRunning({ netns, ipamType }: Lease): boolean {
   return ipamType === undefined && !isOfProcess(netns) && isNamespace(netns);
 }
 
-/** Such a path is none to rely on: it may be another process's by now. */
+/** Reports whether a path is that of a process. Such a path is not reliable: it may belong to another process by now. */
 function isOfProcess(netns: string): boolean {
   return netns.startsWith('/proc/');
 }
@@ -173,7 +183,10 @@ function isNamespace(path: string): boolean {
   }
 }
 
-/** Those whose number the database knows go first, so that no other pod is lent it; before them those whose name has it. */
+/**
+ * Adopts the pods. Those with a port number in their name come first, then those with a number in OVSDB, so that the numbers are not
+ * allocated to other pods.
+ */
 function adopt({ database, network }: InventorySources, pods: readonly AttachedLease[]): void {
   let numbered = pods.map((pod) => ({ pod, ofPort: database.tables.Interface.find('name', pod.attached.hostIfName)?.ofport_request }));
   const isStanding = (pod: AttachedLease): boolean => standingPortPattern.test(pod.attached.hostIfName);

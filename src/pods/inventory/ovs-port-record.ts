@@ -8,7 +8,7 @@ import type { PodAddress, PodAttachment } from '../ipam/attachment.ts';
 import type { Pool } from '../ipam/lease.ts';
 import { hostPortsIn, hostPortsText } from './host-port-record.ts';
 
-/** A pod's port on the bridge; its `external_ids` say all that is needed to know the pod again if the journal is lost. */
+/** Makes a pod's port on the bridge. Its `external_ids` have all that is needed to identify the pod if the journal is lost. */
 export function portOfPod(want: PodAttachment, name: string, ofPort: number): WantedPort {
   const externalIds = {
     'container-id': want.containerId,
@@ -27,10 +27,10 @@ export function portOfPod(want: PodAttachment, name: string, ofPort: number): Wa
 }
 
 /**
- * The lease of the pod that `portOfPod` described.
+ * Makes the lease of the pod that `portOfPod` described.
  *
- * @returns undefined if that is no pod's port, or one whose addresses come from elsewhere than `pools`
- * @throws SeineError `INVALID_INPUT` if what stands there is no address
+ * @returns undefined if the port does not belong to a pod, or its addresses are not from `pools`
+ * @throws SeineError `INVALID_INPUT` if an address is invalid
  */
 export function leaseFromPort(
   ids: ReadonlyMap<string, string>,
@@ -64,7 +64,7 @@ function limitsIn(ids: ReadonlyMap<string, string>): Pick<PodAttachment, LimitDi
   };
 }
 
-/** What is no number of bits counts for nothing: a pod without its limit is better than no pod. */
+/** Parses a limit and ignores invalid numbers: a pod without its limit is better than no pod. */
 function limitIn(ids: ReadonlyMap<string, string>, direction: LimitDirection): RateLimit | undefined {
   const [rate = 0, burst = 0] = ['rate', 'burst'].map((key) => {
     const text = ids.get(`${direction}-${key}`) ?? '';

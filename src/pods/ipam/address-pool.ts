@@ -2,23 +2,25 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { addressBits, cidrAddress, cidrContains, type Ip } from '../../base/net/ip.ts';
 import type { Pool } from './lease.ts';
 
-/** Of a larger pool only the first 2^32 addresses are lent, so that an offset is a plain number; any address may be asked for by name. */
+/**
+ * Maximum number of allocatable addresses of a pool, so that an offset is a plain number. Addresses beyond it can be requested explicitly.
+ */
 const offsetsMax = 2 ** 32;
 
 type ClaimResult = 'claimed' | 'taken' | 'reserved' | 'outside';
 
-/** The addresses of one family: which are taken, and which comes next. */
+/** Addresses of one family: those in use, and the next one to allocate. */
 export class AddressPool {
   readonly pool: Pool;
-  /** How many can be lent. */
+  /** Number of addresses that can be allocated. */
   readonly size: number;
-  /** Canonical texts. */
+  /** Addresses in use, canonical text. */
   readonly #taken = new Set<string>();
   readonly #reserved: ReadonlySet<string>;
   readonly #offsets: number;
   #cursor = 0;
 
-  /** @throws SeineError `INVALID_INPUT` if the range has no room for a pod, or the gateway is not in it */
+  /** Creates a pool. @throws SeineError `INVALID_INPUT` if the range has no room for a pod, or the gateway is not in it */
   constructor(pool: Pool) {
     const { cidr, gateway } = pool;
     const hostBits = addressBits(cidr.family) - cidr.prefixLength;
@@ -35,11 +37,11 @@ export class AddressPool {
   }
 
   /**
-   * The next free address, searching on from the last one given: a freed address comes back as late as possible, so
-   * that neighbour tables, conntrack and clients have forgotten its last owner. Undefined if all are taken.
+   * Returns the next free address after the last one allocated, or undefined if all are in use. A released address is thus reused as late
+   * as possible, so that neighbour tables, conntrack and clients have forgotten its previous owner.
    */
   take(): Ip | undefined {
-    // Each step that does not return passes a taken or a reserved address, so this ends after at most as many steps as there are of those.
+    // Each step that does not return skips a used or reserved address, so the loop ends after at most as many steps as there are of those.
     const steps = Math.min(this.#offsets, this.#taken.size + this.#reserved.size + 1);
     for (let step = 0; step < steps; step++) {
       this.#cursor = (this.#cursor + 1) % this.#offsets;
@@ -49,7 +51,7 @@ export class AddressPool {
     return undefined;
   }
 
-  /** Takes a certain address. */
+  /** Takes the given address. */
   claim(ip: Ip): ClaimResult {
     if (!cidrContains(this.pool.cidr, ip)) return 'outside';
     if (this.#reserved.has(ip.text)) return 'reserved';
@@ -58,18 +60,18 @@ export class AddressPool {
     return 'claimed';
   }
 
-  /** Lets the search go on after `ip`. */
+  /** Continues the search after `ip`. */
   moveCursor(ip: Ip): void {
     const offset = ip.value - this.pool.cidr.network.value;
     if (cidrContains(this.pool.cidr, ip) && offset < BigInt(this.#offsets)) this.#cursor = Number(offset);
   }
 
-  /** Where the search stands: the address given last, or the network's own before the first. */
+  /** Position of the search: the address allocated last, or that of the network before the first. */
   get cursor(): Ip {
     return cidrAddress(this.pool.cidr, BigInt(this.#cursor));
   }
 
-  /** Keeps an address that is in use already, wherever it came from; nothing to do if it is of no concern to this pool. */
+  /** Marks an address as used, whatever its origin; does nothing for addresses outside the pool. */
   occupy(ip: Ip): void {
     if (cidrContains(this.pool.cidr, ip) && !this.#reserved.has(ip.text)) this.#taken.add(ip.text);
   }
@@ -80,8 +82,8 @@ export class AddressPool {
 }
 
 /**
- * The gateway; in IPv4 the network and broadcast addresses; in IPv6 the subnet-router anycast address, which is the network's
- * own (RFC 4291, 2.6.1).
+ * Returns the gateway; in IPv4 also the network and broadcast addresses; in IPv6 the subnet-router anycast address, which is that of the
+ * network (RFC 4291, 2.6.1).
  */
 function reservedAddresses({ cidr, gateway }: Pool, hostBits: number): Ip[] {
   const last = cidr.family === 'ipv4' ? [cidrAddress(cidr, (1n << BigInt(hostBits)) - 1n)] : [];

@@ -1,7 +1,7 @@
 import type { AttachedPod } from './attachment.ts';
 import type { Lease } from './lease.ts';
 
-/** The lease of a pod that the data plane has served. */
+/** Lease of a pod whose attachment the data plane has acknowledged. */
 export type AttachedLease = Lease & { readonly attached: AttachedPod };
 
 export function isAttached(lease: Lease): lease is AttachedLease {

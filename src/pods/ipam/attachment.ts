@@ -3,7 +3,7 @@ import type { Mac } from '../../base/net/mac.ts';
 import type { RateLimit } from '../../dataplane/compile/compile-pod.ts';
 import type { HostPort } from '../../dataplane/compile/host-port.ts';
 
-/** What makes one attachment different from every other: CNI's (network name, container ID, interface name). */
+/** Identity of an attachment: CNI's network name, container ID and interface name. */
 export interface AttachmentKey {
   readonly network: string;
   readonly containerId: string;
@@ -11,56 +11,59 @@ export interface AttachmentKey {
   readonly ifName: string;
 }
 
-/** Who the container belongs to, as kubelet said in CNI_ARGS. Absent for podman, `ctr` and other runtimes without Kubernetes. */
+/** Pod that the container belongs to, as kubelet reports it in CNI_ARGS. Absent for podman, `ctr` and other runtimes without Kubernetes. */
 export interface PodIdentity {
   readonly namespace: string;
   readonly name: string;
-  /** Empty if the runtime did not say. */
+  /** UID of the pod; empty if the runtime did not report it. */
   readonly uid: string;
 }
 
-/** One address of a pod. `gateway` is the next hop of its default route in that family. */
+/** Address of a pod. `gateway` is the next hop of its default route in that family. */
 export interface PodAddress {
   readonly ip: Ip;
   readonly prefixLength: number;
   readonly gateway: Ip;
 }
 
-/** A route besides the default ones. Without gateway the destination is on the link. */
+/** Route besides the default ones. Without a gateway the destination is on the link. */
 export interface PodRoute {
   readonly destination: Cidr;
   readonly gateway?: Ip;
 }
 
-/** Everything needed to wire one pod. At most one address per family. */
+/** Everything needed to attach one pod. At most one address per family. */
 export interface PodAttachment extends AttachmentKey {
-  /** Path of the network namespace exactly as the runtime gave it. */
+  /** Path of the network namespace as given by the runtime. */
   readonly netns: string;
   readonly pod?: PodIdentity;
   readonly addresses: readonly PodAddress[];
-  /** From another IPAM plugin; ours gives none. */
+  /** Routes from another IPAM plugin; the agent's IPAM has none. */
   readonly routes?: readonly PodRoute[];
   readonly mac: Mac;
-  /** What it may send. */
+  /** Limit of what the pod sends. */
   readonly egress?: RateLimit;
-  /** What it may receive. */
+  /** Limit of what the pod receives. */
   readonly ingress?: RateLimit;
-  /** Present if the switch limits both directions, on either data path; absent: a plugin behind ours does, but for what it sends on the userspace one. */
+  /**
+   * Present if OVS limits both directions, on either data path. If absent, a chained plugin does, except for traffic that the pod sends on
+   * the userspace data path.
+   */
   readonly limits?: 'both';
-  /** Ports of the node that lead to it; absent: none. */
+  /** Host ports that are translated to the pod; absent if there are none. */
   readonly hostPorts?: readonly HostPort[];
 }
 
-/** What became of it, as the runtime is told. */
+/** Result of attaching a pod, as reported to the runtime. */
 export interface AttachedPod {
   readonly hostIfName: string;
   readonly hostMac: Mac;
   readonly mtu: number;
-  /** The namespace itself, whose path may be given to another (`namespaceCookie`). Absent from what an older agent or the switch's database remembers. */
+  /** Cookie of the namespace, because its path may be reused (`namespaceCookie`). Absent from records of an older agent or of OVSDB. */
   readonly netnsCookie?: string;
   /**
-   * By family, the routing table in the pod that has this interface's routes, for packets from its addresses. Absent where the
-   * pod had no default route before: the main table has them then.
+   * Routing tables in the pod by family, with this interface's routes for packets from its addresses. Absent if the pod had no default
+   * route before: then the main table has them.
    */
   readonly routeTables?: Readonly<Partial<Record<Family, number>>>;
 }

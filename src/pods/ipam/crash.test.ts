@@ -14,7 +14,7 @@ type Operation =
   | { readonly op: 'del' | 'vanish'; readonly id: number }
   | { readonly op: 'reclaim' | 'restart' };
 
-/** Where in an ADD the agent dies, and the machine does not. */
+/** Point of an ADD at which the agent dies while the host continues. */
 type KilledAt = 'handedOver' | 'linked' | 'durable';
 
 const id = fc.integer({ min: 0, max: 7 });
@@ -31,11 +31,11 @@ const fate: fc.Arbitrary<WriteOutcome> = fc.oneof(
   { weight: 2, arbitrary: fc.constant('crash' as const) },
 );
 
-/** A node: the IPAM on its disk, and the interfaces that really are there, by address. */
+/** Node: the IPAM with its disk, and the existing interfaces by address. */
 class Node {
-  /** Address → pod. An interface outlives its DEL for a while, as in the kernel. */
+  /** Pods by address. An interface outlives its DEL for a while, as in the kernel. */
   readonly interfaces = new Map<string, string>();
-  /** What ADD has answered with and no DEL has taken back. */
+  /** Leases that ADD returned and no DEL has released. */
   readonly served = new Map<number, Lease>();
   readonly #fates: WriteOutcome[];
   readonly #cuts: number[];
@@ -74,14 +74,14 @@ class Node {
         break;
       case 'restart':
         await this.#here().close();
-        if (!this.#store.dead) await this.boot(); // the machine may have died in what was written last
+        if (!this.#store.dead) await this.boot(); // the host may have died during the last write
         break;
     }
     if (this.#store.dead) await this.#reboot();
     this.#checkNoTwo();
   }
 
-  /** As the agent does it: the interface is made while the lease is on its way to the disk, and the answer waits for both. */
+  /** Works as in the agent: the interface is made while the lease is being written to disk, and the reply waits for both. */
   async #add({ id: number, attachFails, killed: killedAt }: Extract<Operation, { op: 'add' }>): Promise<void> {
     const ipam = this.#here();
     const leftover = ipam.leaseOf(keyOf(number));
@@ -109,20 +109,20 @@ class Node {
     this.served.set(number, lease);
   }
 
-  /** The machine died, and every interface with it. */
+  /** Reboots the host; every interface is gone. */
   async #reboot(): Promise<void> {
     this.interfaces.clear();
     await this.boot();
   }
 
-  /** The next agent finds what the kernel was given. */
+  /** Kills the agent; the next one finds what the kernel has. */
   async #kill(): Promise<void> {
-    if (this.#store.dead) return; // the machine was first
+    if (this.#store.dead) return; // the host died first
     this.#store = this.#newStore(Uint8Array.from(this.#store.content));
     await this.boot();
   }
 
-  /** Whatever was durable when ADD answered is there after any crash, unchanged. */
+  /** Checks that everything durable at the reply of an ADD exists unchanged after any crash. */
   #checkServed(): void {
     for (const [number, lease] of this.served) {
       const found = this.#here().leaseOf(keyOf(number));

@@ -9,47 +9,50 @@ import { type CniDns, type CniIp, type CniResult, type CniRoute, parseResult } f
 import type { CniCommand, CniVersion } from '../../cni/versions.ts';
 import type { AttachmentKey, PodAddress, PodRoute } from './attachment.ts';
 
-/** What every call to the plugin that `ipam.type` names has, in the words of the call we got ourselves. */
+/** Parameters of every call to the plugin of `ipam.type`, taken from the agent's own call. */
 export interface DelegatedNetworkCall {
   readonly ipamType: string;
   readonly cniVersion: CniVersion;
-  /** Absolute, in the order to look. */
+  /** Absolute paths, in search order. */
   readonly pluginFolders: readonly string[];
-  /** The network configuration as it came. */
+  /** Network configuration, unchanged. */
   readonly conf: string;
 }
 
-/** A call about one attachment. */
+/** Call for one attachment. */
 export interface DelegatedCall extends DelegatedNetworkCall, AttachmentKey {
   readonly netns: string;
   readonly args: string;
 }
 
-/** What another plugin gives a pod. */
+/** Result of another plugin for a pod. */
 interface DelegatedAnswer {
   readonly addresses: readonly PodAddress[];
-  /** Other than the default routes, which every pod has. */
+  /** Routes other than the default ones, which every pod has. */
   readonly routes: readonly PodRoute[];
   readonly dns: CniDns;
 }
 
-/** Addresses from another IPAM plugin. */
+/** Client of another IPAM plugin. */
 export interface DelegatedIpam {
   /**
-   * All of these throw CniError 105, 7 if there is no such plugin; SeineError `CANCELLED`. After a failed `add` the plugin may
-   * have lent something.
+   * Requests addresses. All methods throw CniError 105, or 7 if there is no such plugin; SeineError `CANCELLED`. After a failed `add` the
+   * plugin may have allocated something.
    */
   add(call: DelegatedCall, signal: AbortSignal): Promise<DelegatedAnswer>;
   del(call: DelegatedCall, signal: AbortSignal): Promise<void>;
   check(call: DelegatedCall, signal: AbortSignal): Promise<void>;
   status(call: DelegatedNetworkCall, signal: AbortSignal): Promise<void>;
-  /** The configuration has the list of valid attachments in it. */
+  /** Runs GC. The configuration contains the list of valid attachments. */
   gc(call: DelegatedNetworkCall, signal: AbortSignal): Promise<void>;
 }
 
 const outputBytesMax = 1024 * 1024;
 
-/** Runs the plugin's program, as libcni does (CNI SPEC 1.1.0, "Plugin Delegation"). Only for networks that ask for it: our own IPAM starts nothing. */
+/**
+ * Runs the plugin's program like libcni (CNI SPEC 1.1.0, "Plugin Delegation"). Used only for networks that configure it: the agent's IPAM
+ * starts no process.
+ */
 export const delegatedIpam: DelegatedIpam = {
   add: async (call, signal) => answerOf(parsePluginResult(await runFor('ADD', call, signal), call), call.ipamType),
   del: async (call, signal) => void (await runFor('DEL', call, signal)),
@@ -85,7 +88,7 @@ function findPlugin({ ipamType, pluginFolders }: DelegatedNetworkCall): string {
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      // a file that cannot be executed is not the plugin: go on looking
+      // a file that is not executable is not the plugin: continue the search
     }
   }
   throw new CniError(
@@ -102,7 +105,7 @@ function execute(program: string, env: NodeJS.ProcessEnv, stdin: string, signal:
     let length = 0;
     const kill = (): void => {
       child.kill('SIGKILL');
-      child.stdout.destroy(); // a child of its own may hold the other end for as long as it likes
+      child.stdout.destroy(); // a child process of the plugin may keep the other end open indefinitely
     };
     signal.addEventListener('abort', kill, { once: true });
     child.stdout.on('data', (chunk: Buffer) => {
@@ -143,7 +146,10 @@ function parsePluginResult(stdout: string, { ipamType, cniVersion }: DelegatedCa
   }
 }
 
-/** @throws CniError 105 for a result we cannot wire: no address, more than one of a family, none to route by, or a route that is none */
+/**
+ * Converts a result. @throws CniError 105 for a result that cannot be used: no address, more than one of a family, no gateway, or an
+ * invalid route
+ */
 function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
   const refuse = (why: string) => new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${ipamType}: ${why}`);
   const addresses = result.ips.map((entry) => addressOf(entry, result, refuse));

@@ -33,7 +33,7 @@ async function open({
   return { ipam, store };
 }
 
-/** Leases, and waits until that is durable. */
+/** Allocates a lease, and waits until it is durable. */
 async function lend(ipam: Ipam, wanted: LeaseRequest, signal: AbortSignal): Promise<Lease> {
   const { lease, durable } = await ipam.allocate(wanted, signal);
   await durable;
@@ -77,7 +77,7 @@ describe('IPAM', () => {
       await new Promise<void>((resolve) => (go = resolve));
       await replace(bytes);
     };
-    fate = 'failed'; // only a replacement will do
+    fate = 'failed'; // only a replacement can succeed
     const allocating = lend(ipam, request('c'), never);
     await new Promise((resolve) => setImmediate(resolve));
     ipam.confirm(request('a'), attached);

@@ -15,23 +15,23 @@ import { Quarantine, type QuarantineOptions } from './quarantine.ts';
 
 interface IpamOptions extends QuarantineOptions {
   readonly store: JournalStore;
-  /** At most one for each family. */
+  /** Pools, at most one for each family. */
   readonly pools: readonly Pool[];
-  /** The kernel's boot ID, to tell an agent's restart from the machine's. */
+  /** Boot ID of the kernel, which distinguishes a restart of the agent from a reboot. */
   readonly bootId: string;
 }
 
-/** A lease, which may be used but not be told of before it is durable. */
+/** Lease that may be used before it is durable, but not reported. */
 export interface WrittenLease extends Written {
   readonly lease: Lease;
 }
 
 /**
- * Lends addresses to pods, and remembers it on disk before anybody is told of one.
+ * Allocates addresses to pods, and records each on disk before it is reported.
  *
- * Whatever fails, an address is never lent twice: what cannot be made durable is refused, and what was given back stays in
- * quarantine until it is proven to be gone. Leaks are possible after a crash, duplicates are not; leaks end with `release` for
- * every lease whose pod is gone, which is for the owner of the inventory to decide.
+ * An address is never allocated twice, whatever fails: a lease that cannot be made durable is refused, and a released address stays in
+ * quarantine until its absence is proven. Leaks are possible after a crash, duplicates are not. Leaks end with `release` for every lease
+ * whose pod is gone, which the owner of the inventory decides.
  */
 export class Ipam {
   readonly #options: IpamOptions;
@@ -39,13 +39,13 @@ export class Ipam {
   readonly #table = new LeaseTable();
   readonly #quarantine: Quarantine;
   #pools: readonly AddressPool[];
-  /** Serials of adopted leases of which the disk is not known to hold a record. */
+  /** Serials of adopted leases whose record may not be on disk. */
   readonly #unwritten = new Set<number>();
   #rebooted = false;
   #damaged = 0;
 
   /**
-   * Reads the journal. A disk that cannot be written does not stop it: what is leased stays known, and new leases are refused.
+   * Reads the journal. A disk that cannot be written is not an error here: existing leases stay known, and new leases are refused.
    *
    * @throws SeineError `INVALID_INPUT` for pools without room and for a journal of a newer format
    */
@@ -62,46 +62,48 @@ export class Ipam {
     this.#quarantine = new Quarantine(options, this.#table, (lease) => this.#forget(lease));
   }
 
-  /** True if the machine was started anew since the journal was written: every namespace, link and flow of then is gone. */
+  /** True if the host has booted since the journal was written: all namespaces, links and flows of that time are gone. */
   get rebooted(): boolean {
     return this.#rebooted;
   }
 
-  /** How many records of the journal could not be read: leases may be missing, and must be found by looking at the node. */
+  /** Number of records of the journal that could not be read: leases may be missing, and must be found by inspecting the node. */
   get damaged(): number {
     return this.#damaged;
   }
 
-  /** Why new leases are refused at present; undefined if they are not. */
+  /** Reason why new leases are refused at present; undefined if they are not. */
   get failure(): SeineError | undefined {
     return this.#journal.failure;
   }
 
   /**
-   * Writes the journal again if that failed, or if it was taken away. To be called from time to time: with `failure`, no other caller
+   * Writes the journal again if a write failed or the file was removed. To be called periodically: while `failure` is set, no other caller
    * may try. Never fails.
    */
   async retryJournal(): Promise<void> {
-    if (!this.#journal.isInPlace) await this.#journal.rewrite().catch(() => undefined); // it is in `failure`
+    if (!this.#journal.isInPlace) await this.#journal.rewrite().catch(() => undefined); // `failure` has it
   }
 
   /**
-   * Reads the journal back, and writes it again if the next agent would not find there what this one has in memory. What cannot be written is
-   * in `failure`.
+   * Reads the journal back, and writes it again if it differs from the state in memory. If it cannot be written, `failure` has the error.
    *
-   * @returns why it had to be written again; undefined if it had not
+   * @returns reason for writing it again; undefined if that was not needed
    * @throws SeineError `UNAVAILABLE` if it cannot be compared now
    */
   checkJournal(): Promise<string | undefined> {
     return this.#journal.check();
   }
 
-  /** The allocated lease of an attachment. */
+  /** Returns the allocated lease of an attachment. */
   leaseOf(key: AttachmentKey): Lease | undefined {
     return this.#table.allocated(key);
   }
 
-  /** Every lease, in the order they were given: with `attached` it is a pod that was served, in any state it may still be around. */
+  /**
+   * Returns all leases in the order of their allocation. A lease with `attached` is a pod that was served and may still exist, in any
+   * state.
+   */
   leases(): readonly Lease[] {
     return this.#table.all();
   }
@@ -119,25 +121,26 @@ export class Ipam {
     });
   }
 
-  /** The pool that has no address to give, not even after a look at those in quarantine; undefined if all have. */
+  /** Returns the pool without a free address after addresses in quarantine were checked; undefined if all pools have one. */
   async exhausted(signal: AbortSignal): Promise<PoolUsage | undefined> {
     const full = () => this.usage().find(({ size, allocated, quarantined }) => allocated + quarantined >= size);
     if (full()) await this.reclaim(signal, 'urgent');
     return full();
   }
 
-  /** From now on new leases come from these; leases from others stay as they are until they are released. */
+  /** Sets the pools of new leases. Leases from other pools stay until they are released. */
   setPools(pools: readonly Pool[]): void {
     this.#pools = poolsOf(pools);
     for (const lease of this.leases()) this.#occupy(lease);
   }
 
   /**
-   * Leases an address of every family. The lease survives the death of this process when this resolves, so that it may be used; the machine's
-   * once it is `durable`, before which nobody may be told of it. What dies with the machine before that, is whatever had the address.
+   * Leases an address of every family. When this resolves, the lease survives the death of this process and may be used. Once it is
+   * `durable`, it survives a crash of the host; it must not be reported before. If the host crashes earlier, everything that used the
+   * address is gone too.
    *
-   * @throws SeineError `INVALID_INPUT` for an address that cannot be asked for, `REFUSED` if there is none left, the wanted one is
-   *   in use or the attachment has a lease, `UNAVAILABLE` if it cannot be written, `CANCELLED`. Nothing is leased then.
+   * @throws SeineError `INVALID_INPUT` for an address that cannot be requested, `REFUSED` if none is left, the requested one is in use or
+   * the attachment has a lease, `UNAVAILABLE` if it cannot be written, `CANCELLED`. Nothing is leased then.
    */
   async allocate(request: LeaseRequest, signal: AbortSignal): Promise<WrittenLease> {
     throwIfAborted(signal);
@@ -154,8 +157,8 @@ export class Ipam {
   }
 
   /**
-   * Remembers that the data plane serves the pod. Not durable: if it is lost with the machine, so is the pod. But a crash of the
-   * agent must not make an acknowledged pod look like a half-made one: see `acknowledge`.
+   * Records that the data plane serves the pod. Not durable: if the record is lost in a crash of the host, so is the pod. But after a crash
+   * of the agent an acknowledged pod must not appear unfinished: see `acknowledge`.
    */
   confirm(key: AttachmentKey, attached: AttachedPod): void {
     const lease = this.#need(key);
@@ -163,15 +166,15 @@ export class Ipam {
     this.#journal.keep({ op: 'attached', serial: lease.serial, attached });
   }
 
-  /** `confirm`, and waits until that survives the death of this process. Then the pod may be called attached. */
+  /** Calls `confirm`, and waits until the record survives the death of this process. Then the pod may be reported as attached. */
   async acknowledge(key: AttachmentKey, attached: AttachedPod): Promise<void> {
     this.confirm(key, attached);
     await this.handedOver();
   }
 
   /**
-   * Takes the addresses back, into quarantine if they are ours; an attachment without a lease is fine. Never fails: if the disk does not take it,
-   * the lease is found again after a restart and released by the inventory.
+   * Releases the addresses, into quarantine if they are from the agent's pools; an attachment without a lease is not an error. Never fails:
+   * if the record cannot be written, the inventory finds and releases the lease after a restart.
    */
   release(key: AttachmentKey): void {
     this.#quarantine.deleted(key);
@@ -186,28 +189,28 @@ export class Ipam {
   }
 
   /**
-   * Takes note of what the runtime says is attached to a network. Whatever of it is in quarantine stays there: what the node has
-   * lost may be alive for all that the runtime knows.
+   * Records which attachments of a network the runtime considers valid. Their leases in quarantine stay there: a pod that the node has lost
+   * may still exist for the runtime.
    */
   keepValid(network: string, attachments: readonly Omit<AttachmentKey, 'network'>[]): void {
     this.#quarantine.keepValid(network, attachments);
   }
 
   /**
-   * Frees the addresses in quarantine that are proven to be gone, and says how many leases that were. To be called from time to
-   * time; it is also called when a pool is exhausted.
+   * Frees addresses in quarantine whose absence is proven. To be called periodically; it is also called when a pool is exhausted.
    *
-   * @param need `urgent` if there is no other address: then it is enough that nothing on this node has it
+   * @param need `urgent` if there is no other address: then it suffices that nothing on this node has it
+   * @returns number of leases freed
    */
   reclaim(signal: AbortSignal, need: 'none' | 'urgent' = 'none'): Promise<number> {
     return this.#quarantine.reclaim(signal, need);
   }
 
   /**
-   * Records an attachment whose addresses were not lent by us: found on the node but not in the journal, as after the journal was
-   * lost, or lent by another plugin. Durable when this resolves.
+   * Records an attachment whose addresses were not allocated here: found on the node but not in the journal, for example after the journal
+   * was lost, or allocated by another plugin. Durable when this resolves.
    *
-   * @throws SeineError `REFUSED` if one of its addresses is leased to another, `UNAVAILABLE`
+   * @throws SeineError `REFUSED` if one of its addresses is leased to another attachment, `UNAVAILABLE`
    */
   async adopt(found: Omit<Lease, 'serial' | 'state'>): Promise<Lease> {
     const known = this.leaseOf(found);
@@ -230,12 +233,12 @@ export class Ipam {
     return lease;
   }
 
-  /** Resolves once what was confirmed and released so far survives the death of this process, or cannot be written at all. */
+  /** Resolves once all confirmations and releases so far survive the death of this process, or cannot be written at all. */
   async handedOver(): Promise<void> {
     await this.#journal.handedOver();
   }
 
-  /** Waits for writes under way. */
+  /** Waits for writes in progress. */
   async close(): Promise<void> {
     await this.#journal.close();
   }
@@ -262,7 +265,7 @@ export class Ipam {
 
   #replay(record: JournalRecord): void {
     if (record.op === 'open') for (const cursor of record.cursors) this.#moveCursors(parseIp(cursor));
-    // Leases up to the serial of `open` were there when the file was begun, and the cursors with them.
+    // Leases up to the serial of `open` existed when the file was begun, and the cursors include them.
     if (record.op === 'lease' && record.lease.serial > this.#table.lastSerial)
       for (const { ip } of record.lease.addresses) this.#moveCursors(ip);
     this.#table.replay(record);
@@ -274,7 +277,10 @@ export class Ipam {
     return [open, ...this.leases().map((lease) => ({ op: 'lease', lease }) as const)];
   }
 
-  /** Picks addresses and keeps them, in one turn of the event loop: no two requests can pick the same. Undefined if a pool is exhausted. */
+  /**
+   * Picks and reserves addresses in one turn of the event loop, so no two requests can pick the same. Returns undefined if a pool is
+   * exhausted.
+   */
   #reserve(request: LeaseRequest): Lease | undefined {
     const mac = this.#macFor(request);
     const addresses: PodAddress[] = [];
@@ -349,7 +355,7 @@ export class Ipam {
   }
 }
 
-/** What a lease remembers of a request beside addresses. */
+/** Returns the parts of a request, other than addresses, that the lease stores. */
 function askedBesides({ pod, egress, ingress, limits, hostPorts }: LeaseRequest): Partial<Lease> {
   return {
     ...(pod ? { pod } : {}),

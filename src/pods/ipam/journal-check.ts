@@ -6,10 +6,10 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Ipam } from './ipam.ts';
 
 const EVERY_MS = 15_000;
-/** A rewrite needs as much as the journal has, some hundred kilobytes. */
+/** Free space that a rewrite may need (bytes); a journal has a few hundred kilobytes. */
 const ROOM_BYTES = 1024 * 1024;
 
-/** Whether the next agent would find all leases: the journal is ours, leads to what is in memory, and can be written. */
+/** Check whether the next agent would find all leases: the journal is ours, matches the state in memory, and can be written. */
 export function journalLook(ipam: Pick<Ipam, 'checkJournal'>, path: string): Look {
   return {
     name: 'journal',
@@ -26,7 +26,7 @@ export function journalLook(ipam: Pick<Ipam, 'checkJournal'>, path: string): Loo
   };
 }
 
-/** What would keep the next write from succeeding; undefined if nothing is known. */
+/** Returns an obstacle to the next write; undefined if none is known. */
 async function obstacleTo(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.W_OK);

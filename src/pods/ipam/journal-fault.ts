@@ -3,9 +3,9 @@ import { decodeJournal, encodeRecord, type JournalRecord } from './journal-recor
 import { LeaseTable } from './lease-table.ts';
 
 /**
- * Why the next agent would not find in `bytes` what `snapshot` has; undefined if it would.
+ * Returns how `bytes` differ from `snapshot`; undefined if they result in the same leases.
  *
- * @param snapshot all records that make the present state, `open` first
+ * @param snapshot all records of the present state, `open` first
  */
 export function journalFault(bytes: Uint8Array, snapshot: readonly JournalRecord[]): string | undefined {
   try {
@@ -17,7 +17,7 @@ export function journalFault(bytes: Uint8Array, snapshot: readonly JournalRecord
   }
 }
 
-/** What the records lead to, as text. */
+/** Text of the leases that result from the records. */
 function leasesOf(records: readonly JournalRecord[]): string {
   const table = new LeaseTable();
   for (const record of records) table.replay(record);

@@ -13,14 +13,14 @@ import type { Lease } from './lease.ts';
  *
  *   crc32 of the JSON, 8 hexadecimal digits | space | JSON | newline
  *
- * The first record is `open` and carries the version of the format. Records of one file apply in order. A crash in the middle
- * of a write leaves a last line without newline or with a wrong checksum: it is dropped: no caller was told that it is durable.
+ * The first record is `open` and has the version of the format. Records of one file apply in order. A crash during a write leaves a last
+ * line without a newline or with a wrong checksum; it is dropped, because it was not reported as durable.
  */
 
 const formatVersion = 1;
 
 export type JournalRecord =
-  /** Begins a file. `serial` is the last one given; `boot` the kernel's boot ID when the file was begun. */
+  /** First record of a file. `serial` is the last one allocated; `boot` is the kernel's boot ID when the file was begun. */
   | { readonly op: 'open'; readonly boot: string; readonly serial: number; readonly cursors: readonly string[] }
   | { readonly op: 'lease'; readonly lease: Lease }
   | { readonly op: 'attached'; readonly serial: number; readonly attached: AttachedPod }
@@ -45,18 +45,18 @@ function plain(record: JournalRecord): object {
   };
 }
 
-/** What is left of records that were not synced when the machine died, and of the line break that guards what follows them. */
+/** Rest of records that were not synced when the host crashed, and of the line break before the records that follow. */
 const neverSynced = /^\0*$/;
 
 interface DecodedJournal {
   readonly records: readonly JournalRecord[];
-  /** The file ends in the middle of a record, as after a crash. */
+  /** True if the file ends in the middle of a record, as after a crash. */
   readonly torn: boolean;
-  /** Lines in the middle that are not what was written. More than 0 means the disk or another program has changed the file. */
+  /** Number of corrupt lines before the last one. If it is not 0, the disk or another program has changed the file. */
   readonly damaged: number;
 }
 
-/** @throws SeineError `INVALID_INPUT` for a file of a newer format: an older agent must not guess at it */
+/** Decodes a journal. @throws SeineError `INVALID_INPUT` for a file of a newer format, which an older agent must not guess at */
 export function decodeJournal(text: string): DecodedJournal {
   const lines = text.split('\n');
   const tail = lines.pop() ?? '';
@@ -70,7 +70,7 @@ export function decodeJournal(text: string): DecodedJournal {
     if (record === undefined) damaged++;
     else records.push(record);
   }
-  // A torn block may end in a newline of older content: a bad last line is a torn one.
+  // A torn block may end in a newline of older content, so a corrupt last line counts as torn.
   return { records, torn: tail !== '' || lastIsBad, damaged: damaged - (lastIsBad ? 1 : 0) };
 }
 
@@ -81,11 +81,11 @@ function decodeLine(line: string): JournalRecord | undefined {
     return recordOf(JSON.parse(json) as RawRecord);
   } catch (thrown) {
     if (thrown instanceof SeineError && thrown.context['newerFormat'] === true) throw thrown;
-    return undefined; // its checksum is right but its content is not ours: counted as damaged by the caller
+    return undefined; // the checksum is right but the content is unknown; the caller counts it as damaged
   }
 }
 
-/** What `JSON.parse` gives for a line that passed its checksum, so written by us or by another release of ours. */
+/** Parsed JSON of a line with a correct checksum, so it was written by some release of Seine. */
 interface RawRecord {
   readonly op: string;
   readonly v?: number;

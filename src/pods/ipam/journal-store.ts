@@ -6,51 +6,51 @@ import { journalFileName } from '../../cni/served-boot.ts';
 import { tryLock } from '../../netlink/sys.ts';
 import { decodeJournal } from './journal-records.ts';
 
-/** Where the journal's bytes live. Durable means: there after a crash of the machine. */
+/** Storage of the journal. Durable means that data survive a crash of the host. */
 export interface JournalStore {
-  /** Everything there is; empty before the first `replace`. */
+  /** Returns the whole content; empty before the first `replace`. */
   load(): Promise<Uint8Array>;
   /**
-   * At once, and there after a crash of this process, but until `sync` perhaps not of the machine: then there may be zeros in their place.
-   * After it throws some, all or none of the bytes may be there, and only `replace` may follow.
+   * Appends at once. The bytes survive a crash of this process, but a crash of the host only after `sync`: before, there may be zeros in
+   * their place. After an error, any part of the bytes may be stored, and only `replace` may follow.
    */
   append(bytes: Uint8Array): void;
-  /** All that was appended before the call is durable once this resolves. After a rejection only `replace` may follow. */
+  /** Makes all bytes appended before the call durable. After a rejection only `replace` may follow. */
   sync(): Promise<void>;
-  /** The whole content at once, atomically: after a crash there is the old or the new. Durable once resolved. */
+  /** Replaces the whole content atomically: after a crash there is the old or the new content. Durable once resolved. */
   replace(bytes: Uint8Array): Promise<void>;
   /**
-   * Whether what was written is where the next agent will look, and no other agent's. If it is not, it was taken away, and
-   * only `replace` brings it back.
+   * Reports whether the data are where the next agent will read them, and no other agent has them. If not, the file was removed or
+   * replaced, and only `replace` helps.
    */
   isInPlace(): boolean;
   close(): Promise<void>;
 }
 
-/** The journal of an agent that keeps its state there. */
+/** Returns the path of the journal in a state directory. */
 export function journalIn(stateDir: string): string {
   return join(stateDir, journalFileName);
 }
 
-/** A node's journal is some hundred kilobytes; this is a guard against reading something else. */
+/** Maximum size of a journal (bytes). A real one has a few hundred kilobytes; this guards against reading another file. */
 const bytesMax = 64 * 1024 * 1024;
 
-/** So often the lock file may be taken away in the moment between opening and locking it. */
+/** Number of attempts if the lock file is removed between opening and locking it. */
 const lockAttempts = 8;
 
-/** A file that is open, and which it is: another may have its name meanwhile. */
+/** Open file and its identity, because its name may be that of another file meanwhile. */
 interface OpenFile {
   readonly handle: FileHandle;
   readonly identity: string;
 }
 
 /**
- * A file 0600 in a folder 0700, with a lock file beside it: two agents on one journal would lend the same addresses. The lock is
- * the kernel's and ends with the process.
+ * File with mode 0600 in a directory with mode 0700, with a lock file next to it: two agents with one journal would allocate the same
+ * addresses. The lock is the kernel's and ends with the process.
  *
- * The folder may be removed, or the lock alone. A lock on a file without a name keeps no agent out, so it counts for nothing: the next
- * write takes the one that has the name now, or is refused because another agent was there first. Who looks after a write that both are
- * still in place knows that no agent can have read the journal without it.
+ * The directory may be removed, or the lock file alone. A lock on a file without a name keeps no agent out, so it does not count: the next
+ * write locks the file that has the name now, or is refused because another agent has locked it. A writer that checks after a write that
+ * both files are still in place knows that no other agent has read the journal without that write.
  */
 export class FileJournalStore implements JournalStore {
   readonly #path: string;
@@ -61,18 +61,18 @@ export class FileJournalStore implements JournalStore {
     this.#path = path;
   }
 
-  /** @throws SeineError `REFUSED` if another process has the journal */
+  /** Locks and reads the journal. @throws SeineError `REFUSED` if another process has it */
   async load(): Promise<Uint8Array> {
     try {
       await this.#takeLock();
     } catch (thrown) {
       if (thrown instanceof SeineError) throw thrown;
-      // A disk that cannot be written: what is leased is read all the same, and the first write tries for the lock again.
+      // The disk cannot be written: the leases are read anyway, and the first write tries to get the lock again.
     }
     return await readJournal(this.#path);
   }
 
-  /** Such a write takes microseconds and is not worth a trip to the thread pool. */
+  /** Appends synchronously: such a write takes microseconds and is not worth the thread pool. */
   append(bytes: Uint8Array): void {
     if (writeSync(this.#begun.handle.fd, bytes) < bytes.length)
       throw new SeineError('UNAVAILABLE', `${this.#path} took a part of a record`);
@@ -106,7 +106,7 @@ export class FileJournalStore implements JournalStore {
     try {
       return this.#file?.identity === identityAt(this.#path) && this.#holdsLock();
     } catch {
-      return false; // the disk does not say; the next write will
+      return false; // unknown because of a disk error; the next write will report it
     }
   }
 
@@ -130,7 +130,7 @@ export class FileJournalStore implements JournalStore {
     await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
   }
 
-  /** @throws SeineError `REFUSED` if another process has the journal, `UNAVAILABLE` */
+  /** Takes the lock. @throws SeineError `REFUSED` if another process has the journal, `UNAVAILABLE` */
   async #takeLock(): Promise<void> {
     if (this.#holdsLock()) return;
     await this.#releaseLock();
@@ -143,7 +143,7 @@ export class FileJournalStore implements JournalStore {
       }
       this.#lock = { handle, identity: identityOf(fstatSync(handle.fd)) };
       if (this.#holdsLock()) return;
-      await this.#releaseLock(); // it was removed meanwhile, and another agent may have made and locked the next
+      await this.#releaseLock(); // it was removed meanwhile, and another agent may have made and locked the next one
     }
     throw new SeineError('UNAVAILABLE', `${this.#lockPath} is removed whenever it is made`);
   }
@@ -163,13 +163,13 @@ export class FileJournalStore implements JournalStore {
   }
 }
 
-/** Undefined if there is none. @throws what the system says of a disk that cannot be read */
+/** Returns the identity of a file; undefined if it does not exist. @throws the system's error for an unreadable disk */
 function identityAt(path: string): string | undefined {
   const present = statSync(path, { throwIfNoEntry: false });
   return present && identityOf(present);
 }
 
-/** Everything that is in the file; empty if there is none. @throws SeineError `INVALID_INPUT` for a file that can be no journal */
+/** Reads the whole file; empty if it does not exist. @throws SeineError `INVALID_INPUT` for a file that cannot be a journal */
 async function readJournal(path: string): Promise<Uint8Array> {
   try {
     const { size } = await stat(path);
@@ -182,7 +182,8 @@ async function readJournal(path: string): Promise<Uint8Array> {
 }
 
 /**
- * Looks whether this agent can read the journal, and takes no lock: another agent may still have it. For before anything is changed.
+ * Checks that this agent can read the journal, without taking the lock: another agent may still have it. To be called before anything is
+ * changed.
  *
  * @throws SeineError `INVALID_INPUT` for a journal of a newer format
  */
@@ -198,7 +199,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
 }
 
-/** Makes a rename durable (fsync(2): the entry of a file in its folder is synced by the folder's own fsync). */
+/** Makes a rename durable (fsync(2): a directory entry is synced by fsync of the directory). */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   try {

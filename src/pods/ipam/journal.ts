@@ -3,10 +3,10 @@ import { journalFault } from './journal-fault.ts';
 import { encodeRecord, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
 
-/** Rewritten when what was appended exceeds this and four times the last rewrite. */
+/** Minimum of appended bytes for a rewrite; the other condition is four times the last rewrite. */
 const compactionBytesMin = 256 * 1024;
 
-/** How often a file that was written to meanwhile is read again. */
+/** Number of attempts to read a file that is being written. */
 const READ_ATTEMPTS = 10;
 
 interface Waiter {
@@ -14,56 +14,58 @@ interface Waiter {
   readonly reject: (cause: unknown) => void;
 }
 
-/** Of a record that was written. */
+/** Result of writing a record. */
 export interface Written {
-  /** Resolves once it is there after the death of the machine. Rejects with `UNAVAILABLE` if that cannot be; it may be in the file all the same. */
+  /**
+   * Resolves once the record survives a crash of the host. Rejects with `UNAVAILABLE` if that fails; the record may be in the file anyway.
+   */
   readonly durable: Promise<void>;
 }
 
 /**
- * Makes records durable, many at a time: each is given to the kernel at once, where it survives this process; one sync of the disk is under
- * way at a time, and all that arrive meanwhile share the next, so that sixty-four concurrent ADDs share a few.
+ * Makes records durable, many at a time. Each record is written to the kernel at once, where it survives this process. One sync of the disk
+ * runs at a time, and all records that arrive meanwhile share the next one, so that sixty-four concurrent ADDs need only a few.
  *
- * After a failed write or sync it is not known what the file holds. The next one is then a full rewrite from memory, which also drops
- * whatever a failed one left behind; so a full disk or a read-only file system heals by itself once it can be written again.
+ * After a failed write or sync the content of the file is unknown. The next write is then a full rewrite from memory, which also removes
+ * anything left by the failed one. A full disk or a read-only file system thus recovers by itself once it can be written again.
  */
 export class Journal {
   readonly #store: JournalStore;
   readonly #snapshot: () => readonly JournalRecord[];
-  /** What came while the file was being replaced: it is to be appended to the new one. */
+  /** Records that arrived during a replacement, to be appended to the new file. */
   #lines: string[] = [];
   #waiters: Waiter[] = [];
   #draining: Promise<void> | undefined;
-  /** The file cannot be appended to: it was never begun, or a write failed. */
+  /** True if the file cannot be appended to: it was never begun, or a write failed. */
   #rewrite = true;
-  /** The file is being replaced: what is appended to it now is lost. */
+  /** True while the file is being replaced: what is appended to it now is lost. */
   #replacing = false;
   #appended = 0;
   #compactAt = compactionBytesMin;
   #failure: SeineError | undefined;
-  /** Counts records and rewrites. */
+  /** Number of records and rewrites. */
   #written = 0;
 
-  /** @param snapshot all records that make the present state, `open` first. Called before a rewrite. */
+  /** Creates a journal. @param snapshot returns all records of the present state, `open` first; called before a rewrite */
   constructor(store: JournalStore, snapshot: () => readonly JournalRecord[]) {
     this.#store = store;
     this.#snapshot = snapshot;
   }
 
-  /** Why the last write failed; undefined if it did not. */
+  /** Error of the last write; undefined if it succeeded. */
   get failure(): SeineError | undefined {
     return this.#failure;
   }
 
   /**
-   * Resolves once the record survives the death of this process, which is at once as long as the disk can be written. The caller's state must
-   * hold the record already.
+   * Resolves once the record survives the death of this process, which is at once as long as the disk can be written. The caller's state
+   * must contain the record already.
    *
-   * @throws SeineError `UNAVAILABLE` if it cannot be written; it may be in the file all the same until the next rewrite
+   * @throws SeineError `UNAVAILABLE` if it cannot be written; it may be in the file anyway until the next rewrite
    */
   async write(record: JournalRecord): Promise<Written> {
     const durable = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
-    durable.catch(() => undefined); // whoever waits is told
+    durable.catch(() => undefined); // callers that wait get the rejection
     this.keep(record);
     this.#begin();
     if (this.#rewrite || this.#replacing) await durable;
@@ -71,8 +73,8 @@ export class Journal {
   }
 
   /**
-   * Begins at once and does not wait: once `handedOver` resolves, the record survives the death of this process. It need not survive the
-   * machine's. A failure is not lost: the next rewrite has the state the record led to.
+   * Writes a record without waiting: once `handedOver` resolves, it survives the death of this process, but not necessarily a crash of the
+   * host. A failure loses nothing: the next rewrite has the resulting state.
    */
   keep(record: JournalRecord): void {
     this.#written++;
@@ -81,17 +83,17 @@ export class Journal {
     else if (this.#rewrite || !this.#append(line)) this.#begin();
   }
 
-  /** Resolves once everything `keep` was given is out of this process, or cannot be written. */
+  /** Resolves once all records of `keep` have left this process, or cannot be written. */
   async handedOver(): Promise<void> {
     if (this.#rewrite || this.#replacing) await this.#draining;
   }
 
-  /** Whether the next agent would find what was written. */
+  /** Reports whether the next agent would find what was written. */
   get isInPlace(): boolean {
     return this.#failure === undefined && this.#store.isInPlace();
   }
 
-  /** Tries to bring the file in line with the state. @throws SeineError `UNAVAILABLE` */
+  /** Tries to write the file from the present state. @throws SeineError `UNAVAILABLE` */
   async rewrite(): Promise<void> {
     this.#rewrite = true;
     this.#written++;
@@ -101,20 +103,19 @@ export class Journal {
   }
 
   /**
-   * Reads the file back, and writes it again if the next agent would not find there what this one has in memory. What cannot be written is
-   * in `failure`.
+   * Reads the file back, and writes it again if it differs from the state in memory. If it cannot be written, `failure` has the error.
    *
-   * @returns why it had to be written again; undefined if it had not, or cannot be
+   * @returns reason for writing it again; undefined if that was not needed, or failed
    * @throws SeineError `UNAVAILABLE` if it cannot be compared now
    */
   async check(): Promise<string | undefined> {
     const fault = this.isInPlace ? await this.#faultOfFile() : 'it was gone, or another file';
     if (fault === undefined) return undefined;
-    await this.rewrite().catch(() => undefined); // it is in `failure`
+    await this.rewrite().catch(() => undefined); // `failure` has it
     return this.#failure === undefined ? fault : undefined;
   }
 
-  /** Only what is read while nothing is being written must lead to the state of that moment. */
+  /** Compares the file with the state. Only a file read while nothing is being written must match it. */
   async #faultOfFile(): Promise<string | undefined> {
     for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
       await this.#draining;
@@ -125,7 +126,7 @@ export class Journal {
     throw new SeineError('UNAVAILABLE', 'the IPAM journal is written to without a pause');
   }
 
-  /** Waits for writes under way; then no more may come. */
+  /** Waits for writes in progress; no further ones are allowed. */
   async close(): Promise<void> {
     await this.#draining;
     await this.#store.close();
@@ -136,7 +137,7 @@ export class Journal {
   }
 
   async #drain(): Promise<void> {
-    // A turn of the microtask queue, so that calls of the same tick share one sync.
+    // Waits for one microtask, so that calls of the same tick share one sync.
     await Promise.resolve();
     let failed: boolean;
     do {
@@ -156,7 +157,7 @@ export class Journal {
     this.#draining = undefined;
   }
 
-  /** Makes durable what was written so far. What went to a file that was replaced or removed is written again, all of it, to the present one. */
+  /** Makes all written records durable. If the file was replaced or removed, the whole state is written to the present one. */
   async #settle(): Promise<void> {
     const lines = this.#lines.splice(0).join('');
     if (!this.#rewrite && this.#appended <= this.#compactAt && (lines === '' || this.#append(lines))) return await this.#store.sync();
@@ -172,7 +173,7 @@ export class Journal {
     this.#compactAt = Math.max(compactionBytesMin, 4 * bytes.length);
   }
 
-  /** @returns whether the next agent will find it, should this process die now; if not, only a rewrite helps */
+  /** Appends lines. @returns true if the next agent would find them if this process died now; if false, only a rewrite helps */
   #append(lines: string): boolean {
     try {
       const bytes = Buffer.from(lines);

@@ -1,7 +1,10 @@
 import { type Cidr, cidrOf } from '../../base/net/ip.ts';
 import type { Lease } from './lease.ts';
 
-/** Networks of every pod that the node has, or whose addresses may still be in use. Another IPAM plugin's are not ours to route. */
+/**
+ * Returns the networks of all pods of the node, and of addresses that may still be in use. Networks of another IPAM plugin are not routed
+ * here.
+ */
 export function leasedNetworks(leases: readonly Lease[]): readonly Cidr[] {
   const cidrs = new Map<string, Cidr>();
   for (const { addresses, ipamType } of leases) {

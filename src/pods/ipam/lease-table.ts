@@ -3,11 +3,11 @@ import type { AttachmentKey } from './attachment.ts';
 import type { JournalRecord } from './journal-records.ts';
 import { attachmentId, type Lease } from './lease.ts';
 
-/** The leases, found by serial, by attachment and by MAC. Of one attachment at most one is allocated. */
+/** Leases by serial, by attachment and by MAC. An attachment has at most one allocated lease. */
 export class LeaseTable {
   readonly #bySerial = new Map<number, Lease>();
   readonly #allocated = new Map<string, Lease>();
-  /** MACs of allocated leases. A quarantined one's may be used again: the same container keeps its MAC. */
+  /** MACs of allocated leases. The MAC of a quarantined lease may be used again: the same container keeps its MAC. */
   readonly #macs = new Set<Mac>();
   #lastSerial = 0;
 
@@ -19,12 +19,12 @@ export class LeaseTable {
     return ++this.#lastSerial;
   }
 
-  /** No serial up to this one is given again. */
+  /** Ensures that no serial up to this one is allocated again. */
   skipTo(serial: number): void {
     this.#lastSerial = Math.max(this.#lastSerial, serial);
   }
 
-  /** Oldest first. */
+  /** All leases, the oldest first. */
   all(): readonly Lease[] {
     return [...this.#bySerial.values()];
   }
@@ -41,7 +41,7 @@ export class LeaseTable {
     return this.#macs.has(mac);
   }
 
-  /** Applies what a journal holds; its records come in order. */
+  /** Applies a record of a journal; records must arrive in order. */
   replay(record: JournalRecord): void {
     switch (record.op) {
       case 'open':
@@ -63,8 +63,8 @@ export class LeaseTable {
   }
 
   /**
-   * Adds a lease, or changes the one with its serial, which keeps its place. One that the attachment had before is quarantined:
-   * it was given back, or there were no other, and the record of that was lost with the machine.
+   * Adds a lease, or changes the one with its serial, which keeps its position. A previous lease of the attachment is quarantined: it must
+   * have been released, and the record of that was lost in a crash of the host.
    */
   put(lease: Lease): void {
     this.#unlink(lease.serial);
@@ -77,7 +77,7 @@ export class LeaseTable {
     this.#macs.add(lease.mac);
   }
 
-  /** Changes the lease with that serial; none is fine. */
+  /** Changes the lease with this serial; does nothing if there is none. */
   update(serial: number, change: Pick<Lease, 'state'> | Pick<Required<Lease>, 'attached'>): void {
     const lease = this.#bySerial.get(serial);
     if (lease) this.put({ ...lease, ...change });

@@ -7,19 +7,19 @@ import type { HostPort } from '../../dataplane/compile/host-port.ts';
 import type { AttachedPod, AttachmentKey, PodAddress, PodIdentity, PodRoute } from './attachment.ts';
 
 /**
- * The life of an address: free → `allocated` → `quarantined` → free.
+ * State of an address: free → `allocated` → `quarantined` → free.
  *
- * `allocated` is durable before anybody uses the address. `quarantined` means that its owner has given it up, but that the
- * address may still be on an interface, in a flow or in a neighbour table: it becomes free only with proof of absence.
+ * `allocated` is durable before the address is used. `quarantined` means that its owner has released it, but that it may still be on an
+ * interface, in a flow or in a neighbour table: it becomes free only with proof of absence.
  */
 type LeaseState = 'allocated' | 'quarantined';
 
-/** The addresses and the MAC of one attachment, and all that is needed to find the pod again after a restart. */
+/** Addresses and MAC of one attachment, and all that is needed to find the pod after a restart. */
 export interface Lease extends AttachmentKey {
-  /** Grows with every lease ever given; a key may be leased again while an older lease of it is still in quarantine. */
+  /** Serial number, which grows with every lease. An attachment may get a new lease while an older one is still in quarantine. */
   readonly serial: number;
   readonly state: LeaseState;
-  /** One for each family, IPv4 first. */
+  /** Addresses, one for each family, IPv4 first. */
   readonly addresses: readonly PodAddress[];
   readonly mac: Mac;
   readonly netns: string;
@@ -28,26 +28,29 @@ export interface Lease extends AttachmentKey {
   readonly ingress?: RateLimit;
   readonly limits?: 'both';
   readonly hostPorts?: readonly HostPort[];
-  /** The plugin that lent the addresses, if it was not us: we keep the record only, and it decides when they are free. */
+  /**
+   * Other plugin that allocated the addresses; absent if the agent did. Then the lease is only a record, and the plugin decides when they
+   * are free.
+   */
   readonly ipamType?: string;
-  /** What that plugin gave besides. */
+  /** Other parts of that plugin's result. */
   readonly routes?: readonly PodRoute[];
   readonly dns?: CniDns;
-  /** Present once the data plane has acknowledged the pod; a lease without it is an ADD that has not ended, or was cut short. */
+  /** Present once the data plane has acknowledged the pod. A lease without it is an ADD in progress, or one that was interrupted. */
   readonly attached?: AttachedPod;
 }
 
-/** A range addresses are lent from: the node's pod CIDR of one family. */
+/** Range of addresses to allocate: the node's pod CIDR of one family. */
 export interface Pool {
   readonly cidr: Cidr;
-  /** Never lent. */
+  /** Gateway, which is never allocated. */
   readonly gateway: Ip;
 }
 
 export interface LeaseRequest extends AttachmentKey {
   readonly netns: string;
   readonly pod?: PodIdentity;
-  /** Addresses the runtime asks for, at most one of a family; a family that is not named gets the next free one. */
+  /** Addresses that the runtime requests, at most one of a family. Other families get the next free address. */
   readonly addresses: readonly Ip[];
   readonly mac?: Mac;
   readonly egress?: RateLimit;
@@ -58,23 +61,23 @@ export interface LeaseRequest extends AttachmentKey {
 
 export interface PoolUsage {
   readonly cidr: string;
-  /** Addresses that can be lent at all. */
+  /** Number of addresses that can be allocated. */
   readonly size: number;
   readonly allocated: number;
   readonly quarantined: number;
 }
 
-/** A string that is equal exactly when the keys are; none of the three parts may contain a slash (CNI forbids it). */
+/** Text that identifies a key. None of the three parts may contain a slash (CNI forbids it). */
 export function attachmentId(key: AttachmentKey): string {
   return `${key.network}/${key.containerId}/${key.ifName}`;
 }
 
-/** `NAMESPACE/NAME`, or the container's ID where the runtime names no pod. */
+/** Returns `NAMESPACE/NAME`, or the container's ID if the runtime names no pod. */
 export function podName({ pod, containerId }: Pick<Lease, 'pod' | 'containerId'>): string {
   return pod ? `${pod.namespace}/${pod.name}` : containerId;
 }
 
-/** @throws SeineError `CANCELLED` if who asked for a lease has given up */
+/** Checks that the caller still waits for the lease. @throws SeineError `CANCELLED` otherwise */
 export function throwIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw SeineError.from(signal.reason, 'lease of an address');
 }

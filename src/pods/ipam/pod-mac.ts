@@ -4,12 +4,12 @@ import { type Mac, macFromBytes, macToBytes } from '../../base/net/mac.ts';
 import type { AttachmentKey } from './attachment.ts';
 import { attachmentId } from './lease.ts';
 
-/** Of 2^46 addresses: more than a few tries would mean that `isTaken` is wrong. */
+/** Maximum number of attempts. With 2^46 addresses, more than a few would mean that `isTaken` is wrong. */
 const triesMax = 64;
 
 /**
- * The MAC of a pod: locally administered unicast, from a hash of who it is, so that the same attachment has the same MAC after
- * any restart. It does not depend on the address, which may change hands while the kernel of a neighbour still remembers it.
+ * Computes the MAC of a pod: locally administered unicast, from a hash of its identity, so that an attachment has the same MAC after any
+ * restart. It does not depend on the address, which may belong to another pod while a neighbour's kernel still has the old entry.
  */
 export function podMac(key: AttachmentKey, isTaken: (mac: Mac) => boolean): Mac {
   for (let attempt = 0; attempt < triesMax; attempt++) {
@@ -24,7 +24,7 @@ export function podMac(key: AttachmentKey, isTaken: (mac: Mac) => boolean): Mac 
   throw new SeineError('INVARIANT', `no free MAC for ${attachmentId(key)} in ${triesMax} tries`);
 }
 
-/** Group addresses (the lowest bit of the first octet) cannot be an interface's own; neither can all zeros. */
+/** Reports whether an interface can have this MAC: not a group address (lowest bit of the first byte) and not all zeros. */
 export function isUnicastMac(mac: Mac): boolean {
   const bytes = macToBytes(mac);
   return ((bytes[0] ?? 1) & 1) === 0 && bytes.some((octet) => octet !== 0);

@@ -2,7 +2,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { AddressPool } from './address-pool.ts';
 import type { LeaseRequest, Pool } from './lease.ts';
 
-/** IPv4 first. @throws SeineError `INVALID_INPUT` for two pools of one family, and for one without room */
+/** Makes the pools, IPv4 first. @throws SeineError `INVALID_INPUT` for two pools of one family, and for one without room */
 export function poolsOf(pools: readonly Pool[]): readonly AddressPool[] {
   const families = new Set(pools.map(({ cidr }) => cidr.family));
   if (families.size !== pools.length) throw new SeineError('INVALID_INPUT', 'more than one pod CIDR of one family');
@@ -10,9 +10,9 @@ export function poolsOf(pools: readonly Pool[]): readonly AddressPool[] {
 }
 
 /**
- * The pools to take an address from, each.
+ * Returns the pools from which a request needs an address.
  *
- * @throws SeineError `REFUSED` if there is none at all; `INVALID_INPUT`, with `asked` and `ip`, if what is asked for cannot be
+ * @throws SeineError `REFUSED` if there is no pool; `INVALID_INPUT`, with `asked` and `ip`, if a requested address is not possible
  */
 export function poolsFor({ addresses }: LeaseRequest, pools: readonly AddressPool[]): readonly AddressPool[] {
   if (pools.length === 0) throw new SeineError('REFUSED', 'the node has no pod CIDR yet');

@@ -8,16 +8,16 @@ import type { LeaseTable } from './lease-table.ts';
 
 export interface QuarantineOptions {
   /**
-   * True only with proof: no interface, port or flow of this node has the lease's addresses. False if that is not known. Asked
+   * Returns true only with proof that no interface, port or flow of this node has the lease's addresses; false if that is unknown. Called
    * for quarantined leases only.
    */
   readonly isAbsent: (lease: Lease, signal: AbortSignal) => Promise<boolean>;
   /**
-   * True if packets may still be sent to the lease's addresses because the cluster believes them to be in use. Asked after
-   * `isAbsent`, and overruled when an address is needed and there is no other.
+   * Reports whether packets may still be sent to the lease's addresses because the cluster considers them in use. Checked after `isAbsent`,
+   * and ignored if an address is needed and there is no other.
    */
   readonly isClaimedByApi?: (lease: Lease) => boolean;
-  /** How long who needs an address in quarantine waits for the proof: the kernel lets go of an interface after some 20 ms. 2 s if left out. */
+  /** Maximum wait of a request for the proof of absence (ms): the kernel releases an interface after about 20 ms. Default: 2 s. */
   readonly quarantinePatienceMs?: number;
   readonly log: Log;
 }
@@ -25,46 +25,46 @@ export interface QuarantineOptions {
 const QUARANTINE_PATIENCE_MS = 2_000;
 const QUARANTINE_LOOK_EVERY_MS = 20;
 
-/** Leases that were given back, until it is proven that nothing has their addresses any more. */
+/** Released leases whose absence is not proven yet. */
 export class Quarantine {
   readonly #options: QuarantineOptions;
   readonly #table: LeaseTable;
   readonly #free: (lease: Lease) => void;
-  /** What the runtime has said is attached, by network, less what it has deleted since. */
+  /** Attachments that the runtime considers valid, by network, without those that it has deleted since. */
   readonly #valid = new Map<string, Set<string>>();
 
-  /** @param free called with each lease that is proven to be gone: its addresses may be lent again */
+  /** Creates a quarantine. @param free called with each lease whose absence is proven: its addresses may be allocated again */
   constructor(options: QuarantineOptions, table: LeaseTable, free: (lease: Lease) => void) {
     this.#options = options;
     this.#table = table;
     this.#free = free;
   }
 
-  /** Of this network the runtime has these. */
+  /** Sets the attachments of a network that the runtime considers valid. */
   keepValid(network: string, attachments: readonly Omit<AttachmentKey, 'network'>[]): void {
     this.#valid.set(network, new Set(attachments.map((attachment) => attachmentId({ network, ...attachment }))));
   }
 
-  /** The runtime has deleted it. */
+  /** Notes that the runtime has deleted an attachment. */
   deleted(key: AttachmentKey): void {
     this.#valid.get(key.network)?.delete(attachmentId(key));
   }
 
-  /** Whether one of these addresses is in it. */
+  /** Reports whether one of these addresses is in quarantine. */
   holds(wanted: readonly Ip[]): boolean {
     if (wanted.length === 0) return false;
     const texts = new Set(wanted.map(({ text }) => text));
     return this.#table.all().some(({ state, addresses }) => state === 'quarantined' && addresses.some(({ ip }) => texts.has(ip.text)));
   }
 
-  /** Frees what is proven to be gone, and says how many leases that were. @param need as of `Ipam.reclaim` */
+  /** Frees leases whose absence is proven. @param need as for `Ipam.reclaim` @returns number of leases freed */
   async reclaim(signal: AbortSignal, need: 'none' | 'urgent'): Promise<number> {
     let count = 0;
     for (const lease of this.#table.all().filter(({ state }) => state === 'quarantined')) {
       if (signal.aborted) break;
       if (this.#valid.get(lease.network)?.has(attachmentId(lease)) === true) continue;
       const absent = await this.#isAbsent(lease, signal);
-      if (!absent || !this.#table.has(lease.serial)) continue; // the other reclaim that was under way has freed it
+      if (!absent || !this.#table.has(lease.serial)) continue; // a concurrent reclaim has freed it
       if (need === 'none' && this.#options.isClaimedByApi?.(lease) === true) continue;
       this.#free(lease);
       count++;
@@ -72,7 +72,7 @@ export class Quarantine {
     return count;
   }
 
-  /** Frees what is in it until `enough`, while that may help. @throws SeineError `CANCELLED` if `signal` aborts first */
+  /** Frees leases until `enough` returns true or waiting cannot help. @throws SeineError `CANCELLED` if `signal` aborts first */
   async reclaimUntil(enough: () => boolean, signal: AbortSignal): Promise<void> {
     const untilMs = performance.now() + (this.#options.quarantinePatienceMs ?? QUARANTINE_PATIENCE_MS);
     while (!enough()) {
@@ -85,7 +85,7 @@ export class Quarantine {
     }
   }
 
-  /** A failure to find out is no proof. */
+  /** Checks for absence; an error counts as no proof. */
   async #isAbsent(lease: Lease, signal: AbortSignal): Promise<boolean> {
     try {
       return await this.#options.isAbsent(lease, signal);

@@ -4,14 +4,14 @@ import type { Mac } from '../../base/net/mac.ts';
 import type { FrameInjector } from '../../dataplane/packet-io/packet-out.ts';
 import { announcement } from '../../netlink/packets/announce.ts';
 
-/** So long after the first of pods that come together neighbours begin to be told of them, at the latest (ms). */
+/** Maximum delay of announcements after the first of several pods attached together (ms). */
 const PATIENCE_MS = 500;
-/** So many at a time, so that flows of a pod that comes meanwhile wait some milliseconds for them. */
+/** Number of announcements sent together, so that flows of a new pod wait only a few milliseconds for them. */
 const AT_ONCE = 8;
-/** Between these (ms). */
+/** Pause between these batches (ms). */
 const PAUSE_MS = 10;
 
-/** Who has which addresses at which port, as far as it still is so when neighbours are told. */
+/** Addresses of a pod at a port, if `isCurrent` still returns true when they are announced. */
 interface Announced {
   readonly ofPort: number;
   readonly mac: Mac;
@@ -20,12 +20,12 @@ interface Announced {
 }
 
 interface AnnouncementsOptions {
-  /** The agent's. */
+  /** Aborts when the agent ends. */
   readonly shutdown: AbortSignal;
-  /** Sends frames as if they came from a port. Not waited for. */
+  /** Sends frames as if they came from a port. Not awaited. */
   readonly frames: Pick<FrameInjector, 'inject'>;
   readonly attaching: {
-    /** Whether pods are being attached, of which the one that is announced is none any more. */
+    /** True if pods are being attached, not counting the one that is announced. */
     readonly isCrowded: boolean;
     /** Resolves once no pod was attached for a moment, or after `patienceMs`. Never rejects. */
     quiet(patienceMs: number): Promise<void>;
@@ -33,8 +33,9 @@ interface AnnouncementsOptions {
 }
 
 /**
- * Tells neighbours who has an address now. Each announcement goes to all ports of the bridge, so for pods that come together ovs-vswitchd sends as many frames as
- * their number squared: they get their answers first. One alone is announced at once.
+ * Announces addresses of new pods to neighbours. Each announcement goes to all ports of the bridge, so for pods attached together
+ * ovs-vswitchd sends a number of frames that is quadratic in their number; their ADDs are answered first. A single pod is announced at
+ * once.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;

@@ -4,11 +4,11 @@ import { standingPortPattern } from '../../dataplane/targets/links/pre-plugged-l
 import type { AttachmentKey, PodIdentity } from '../ipam/attachment.ts';
 import { attachmentId } from '../ipam/lease.ts';
 
-/** The kernel takes 15 characters: seven for people, seven for uniqueness. */
+/** Length of the readable part of an interface name. The kernel allows 15 characters: seven for readers, a dash, seven for uniqueness. */
 const PREFIX_LENGTH = 7;
 const HASH_LENGTH = 7;
 
-/** The host end of a pod's veth: computed, so that a restarted agent, a DEL and a person find it again. */
+/** Returns the name of a pod's host interface. It is computed, so that a restarted agent, a DEL and an operator can find it. */
 export function hostInterfaceName(key: AttachmentKey, pod: PodIdentity | undefined): string {
   const prefix =
     (pod?.name ?? 'pod')
@@ -19,10 +19,13 @@ export function hostInterfaceName(key: AttachmentKey, pod: PodIdentity | undefin
   return `${prefix}-${hash}`;
 }
 
-/** What `hostInterfaceName` returns looks like this. */
+/** Pattern of names that `hostInterfaceName` returns. */
 export const hostInterfacePattern = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 
-/** Whether an interface is the node's end of a pod's pair, which an agent has made: its alias, or that of a standing port's far end, has a slash. */
+/**
+ * Reports whether an interface is the host end of a pod's pair, made by an agent: its alias, or that of a pre-plugged port's far end,
+ * contains a slash.
+ */
 export function isPodInterface({ name, alias }: { readonly name: string; readonly alias?: string | undefined }): boolean {
   return (hostInterfacePattern.test(name) || standingPortPattern.test(name)) && alias?.includes('/') === true;
 }
@@ -31,17 +34,17 @@ export function podOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owne
   return ownerOf('pod', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);
 }
 
-/** Of its flows in the entry tables: who the attachment is to policy. */
+/** Owner of the attachment's flows in the entry tables, by which policy identifies it. */
 export function subjectOwner(key: AttachmentKey, pod: PodIdentity | undefined): Owner {
   return ownerOf('subject', pod?.namespace ?? '-', pod?.name ?? '-', `${key.ifName}@${key.containerId}`);
 }
 
-/** The kernel takes no more (`IFALIASZ` of linux/if.h, less the NUL). */
+/** Maximum length of an alias in the kernel (`IFALIASZ` of linux/if.h, without the NUL). */
 const ALIAS_BYTES_MAX = 255;
 
 /**
- * What `ip link` shows at the host end: for people whose it is, and after that what is needed to know the pod again if everything
- * else is lost, as far as there is room.
+ * Returns the alias of a host interface, as shown by `ip link`: the pod, then, if there is room, the data needed to identify the pod if
+ * everything else is lost.
  */
 export function hostInterfaceAlias({ network, containerId }: AttachmentKey, pod: PodIdentity | undefined): string {
   const whose = pod ? `${pod.namespace}/${pod.name}` : '-/-';
@@ -49,7 +52,7 @@ export function hostInterfaceAlias({ network, containerId }: AttachmentKey, pod:
   return Buffer.byteLength(whole) <= ALIAS_BYTES_MAX ? whole : whose.slice(0, ALIAS_BYTES_MAX);
 }
 
-/** @returns undefined if that is no alias of ours, or one that had no room for everything */
+/** Parses an alias. @returns undefined if it is not ours, or had no room for all parts */
 export function parseHostInterfaceAlias(
   alias: string | undefined,
 ): { readonly network: string; readonly containerId: string; readonly pod?: PodIdentity } | undefined {

@@ -15,7 +15,7 @@ import type { FlowCheck } from './pod-check.ts';
 
 const ALL_BITS = 0xffff_ffff_ffff_ffffn;
 
-/** Compares an owner's flows, and the meter they may use, with what the switch holds now. */
+/** Compares an owner's desired flows, and its meter, with those in OVS. */
 export function flowCheck(
   nodeState: Pick<NodeState, 'bridge'>,
   connection: Pick<OpenFlowConnection, 'dumpFlows' | 'dumpMeters'>,

@@ -4,14 +4,14 @@ import type { PodAttachment } from '../ipam/attachment.ts';
 import { attachmentId } from '../ipam/lease.ts';
 
 interface InterfaceRemoval {
-  /** Of the attachment. */
+  /** Id of the attachment. */
   readonly id: string;
   readonly netns: string;
   readonly ifName: string;
   readonly done: Promise<void>;
 }
 
-/** Pairs that the kernel is still taking down. It takes 16 ms for a veth; only an ADD of the same interface has to wait for it. */
+/** Pairs that the kernel is still removing. A veth takes about 16 ms; only an ADD of the same interface has to wait. */
 export class InterfaceRemovals {
   readonly #links: Pick<LinksTarget, 'releaseNow'>;
   readonly #underWay = new Map<string, InterfaceRemoval>();
@@ -24,7 +24,7 @@ export class InterfaceRemovals {
     return this.#underWay.size === 0;
   }
 
-  /** @param removal rejected if the agent stops @returns resolves once it is gone, or cannot be removed */
+  /** Adds a removal. @param removal rejects if the agent stops @returns resolves once the pair is gone, or cannot be removed */
   add(hostIfName: string, want: PodAttachment, removal: Promise<void>): Promise<void> {
     const { netns, ifName } = want;
     const done = removal
@@ -36,13 +36,13 @@ export class InterfaceRemovals {
     return done;
   }
 
-  /** Whether a pair of this name, or of the attachment with this ID, is being taken down. */
+  /** Reports whether a pair with this name, or of the attachment with this id, is being removed. */
   isUnderWay(hostIfName: string, id: string): boolean {
     for (const [name, removal] of this.#underWay) if (name === hostIfName || removal.id === id) return true;
     return false;
   }
 
-  /** Waits for those of this name and of the pod's interface, and has them removed at once. */
+  /** Waits for removals of this name and of the pod's interface, and requests them at once. */
   async untilOver(hostIfName: string, want: PodAttachment, signal: AbortSignal): Promise<void> {
     const blockingRemovals = [...this.#underWay].filter(
       ([name, { netns, ifName }]) => name === hostIfName || (netns === want.netns && ifName === want.ifName),

@@ -29,7 +29,7 @@ const down = async (): Promise<undefined> => {
   throw new SeineError('UNAVAILABLE', 'connection refused');
 };
 
-/** What the watch shows, what the API server answers, and how often it was asked. */
+/** Pods of the watch, the reply of the API server, and the number of its requests. */
 function scene(watched: readonly Pod[], server: () => Promise<Pod | undefined>) {
   const replica = new ReplicaStore<Pod>();
   let version = 0;
@@ -112,7 +112,7 @@ it('stops with its caller', async () => {
 it('knows which addresses are spoken for', () => {
   const lease = (ip: string) => ({ addresses: [{ ip: parseIp(ip), prefixLength: 24, gateway: parseIp('10.0.0.1') }] });
   const { pods, show, replica } = scene([], down);
-  expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(true); // nothing is known yet
+  expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(true); // not synced yet
   replica.markSynced();
   expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(false);
   show(podWith({ podIps: ['10.0.0.5'], phase: 'Running' }), podWith({ name: 'host', podIps: ['10.0.0.6'], hostNetwork: true }));
@@ -135,7 +135,7 @@ it('says of a pod whether it lives or is gone, and nothing of what is not the AP
     'unknown',
     'unknown',
   ]);
-  expect(await pods.isGoneNow(named('web', 'u-1'), never)).toBe(false); // no answer
+  expect(await pods.isGoneNow(named('web', 'u-1'), never)).toBe(false); // no reply
   expect(await scene([], async () => undefined).pods.isGoneNow(named('web', 'u-1'), never)).toBe(true);
 });
 

@@ -8,42 +8,42 @@ import type { PodIdentity } from '../ipam/attachment.ts';
 import type { Lease } from '../ipam/lease.ts';
 
 interface NodePodsOptions {
-  /** The Pods of this node. */
+  /** Pods of this node. */
   readonly replica: Replica<Pod>;
-  /** Asks the API server itself. Undefined if there is none of that name. @throws SeineError if it does not answer */
+  /** Requests a Pod from the API server; undefined if there is none of that name. @throws SeineError if the API server does not answer */
   readonly fetch: (namespace: string, name: string, signal: AbortSignal) => Promise<Pod | undefined>;
-  /** How long a watch that is behind is waited for (ms). */
+  /** Maximum wait for the watch to catch up (ms). */
   readonly watchPatienceMs?: number;
-  /** How long the API server may take to answer (ms). */
+  /** Maximum wait for the API server's reply (ms). */
   readonly fetchPatienceMs?: number;
 }
 
-/** A watch is some milliseconds behind; kubelet's and ours race. */
+/** Default wait for the watch (ms). It is a few milliseconds late, because kubelet's watch and ours are independent. */
 const WATCH_PATIENCE_MS = 300;
 const FETCH_PATIENCE_MS = 1_500;
-/** Pods that are remembered besides those of the watch; it is behind by a moment only. */
+/** Maximum number of pods stored besides those of the watch, which catches up in a moment. */
 const ASKED_MAX = 64;
-/** kubelet names a static pod by a hash of its file (MD5); the API server gives UIDs with dashes. */
+/** Pattern of a static pod's UID: kubelet uses a hash of its file (MD5), while the API server uses UIDs with dashes. */
 const staticUid = /^[0-9a-f]{32}$/;
 
 /**
- * What the API server says of a pod:
+ * State of a pod in the API server:
  *
- * - `living`   it has it, and the pod has not ended
- * - `gone`     it has no such pod, or one of that name that is another, or the pod has ended
- * - `unknown`  nothing that counts: the pod is none of the API server's
+ * - `living`   it exists and has not ended
+ * - `gone`     it does not exist, another pod has its name, or it has ended
+ * - `unknown`  not known: the pod is not managed by the API server
  */
 export type PodWord = 'living' | 'gone' | 'unknown';
 
-/** For the CNI server. */
+/** Pod lookup for the CNI server. */
 export type PodLookup = Pick<NodePods, 'expect'>;
 
-/** What the API server says of the pods of this node: whether a pod that is to be attached exists, and which addresses are spoken for. */
+/** Pods of this node in the API server: whether a pod that is to be attached exists, and which addresses are in use. */
 export class NodePods {
   readonly #options: NodePodsOptions;
-  /** What the watch did not show when it was asked for, the oldest first. */
+  /** Pods fetched because the watch did not have them yet, the oldest first. */
   readonly #asked = new Map<string, Pod>();
-  /** Addresses of pods that have not ended; made when it is asked for. */
+  /** Addresses of pods that have not ended; computed on demand. */
   #addresses: ReadonlySet<string> | undefined;
 
   constructor(options: NodePodsOptions) {
@@ -52,11 +52,11 @@ export class NodePods {
   }
 
   /**
-   * Whether this pod is one the cluster knows. A runtime that does not say the UID is not asked for more; a static pod is known
-   * by the file it comes from, also before kubelet has made its mirror; and where the API server does not answer, kubelet's word
-   * counts: pods start without it.
+   * Checks that the cluster has this pod. If the runtime does not report the UID, nothing is checked. A static pod is accepted by the hash
+   * of its file, also before kubelet has created its mirror. If the API server does not answer, the pod is accepted: pods must start
+   * without it.
    *
-   * @throws CniError 107 if the API server has another pod of that name or none, CANCELLED if `signal` comes first
+   * @throws CniError 107 if the API server has no pod or another pod of that name, CANCELLED if `signal` aborts first
    */
   async expect(pod: PodIdentity, signal: AbortSignal): Promise<void> {
     if (pod.uid === '' || (await this.#isWatched(pod, signal))) return;
@@ -70,7 +70,7 @@ export class NodePods {
     throw new CniError(cniCodes.unknownPod, `CNI_ARGS: ${uid}: the API server has no pod ${name}`);
   }
 
-  /** What is known of a pod of this node, by the watch or by what was asked when it began. Undefined: nothing of this very pod. */
+  /** Returns the data of a pod of this node, from the watch or fetched at its start; undefined if this very pod is not known. */
   known(pod: PodIdentity): Pod | undefined {
     const key = objectKey(pod.namespace, pod.name);
     const isIt = (found: Pod | undefined): found is Pod =>
@@ -78,7 +78,7 @@ export class NodePods {
     return [this.#options.replica.get(key), this.#asked.get(key)].find(isIt);
   }
 
-  /** True if a pod that has not ended is believed to have one of the addresses, or if no list of pods has come yet. */
+  /** Reports whether a pod that has not ended may have one of the addresses; also true if no list of pods has arrived yet. */
   isClaimedByApi({ addresses }: Pick<Lease, 'addresses'>): boolean {
     const { replica } = this.#options;
     if (!replica.synced && replica.size === 0) return true;
@@ -86,20 +86,23 @@ export class NodePods {
     return addresses.some(({ ip }) => claimed.has(ip.text));
   }
 
-  /** As the copy has it, which may be behind. */
+  /** Returns the state of a pod from the local copy, which may be outdated. */
   wordOf(pod: PodIdentity | undefined): PodWord {
-    // A static pod is kubelet's own; its mirror may be deleted and come again while it runs.
+    // A static pod belongs to kubelet; its mirror may be deleted and created again while it runs.
     if (pod === undefined || staticUid.test(pod.uid)) return 'unknown';
     return wordFor(this.#options.replica.get(objectKey(pod.namespace, pod.name)), pod);
   }
 
-  /** As the API server has it now. False if it does not answer. @throws SeineError `CANCELLED`, `INVARIANT` */
+  /**
+   * Requests the current state from the API server and reports whether the pod is gone; false if there is no reply. @throws SeineError
+   * `CANCELLED`, `INVARIANT`
+   */
   async isGoneNow(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
     const found = await this.#fetched(pod, signal);
     return found !== 'no answer' && wordFor(found, pod) === 'gone';
   }
 
-  /** Waits a little for the watch to show it. */
+  /** Waits a short time for the watch to have the pod. */
   async #isWatched(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
     const { replica, watchPatienceMs = WATCH_PATIENCE_MS } = this.#options;
     const isThere = (): boolean => {
@@ -145,7 +148,7 @@ export class NodePods {
   }
 }
 
-/** Where the runtime does not say the UID, any pod of that name will do. */
+/** Returns the state of a pod. If the runtime does not report the UID, any pod of that name counts. */
 function wordFor(known: Pod | undefined, pod: PodIdentity): PodWord {
   if (known?.configHash !== undefined) return 'unknown';
   if (known === undefined || hasEnded(known)) return 'gone';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { podOfPorts } from '../../dataplane/pipeline/well-known.ts';
 import { OfPortPool } from './of-port-pool.ts';
 
-/** A pod after another: each is gone before the next comes. */
+/** Allocates for one pod after another, each gone before the next one starts. */
 async function lendInTurn(pool: OfPortPool, pods: number): Promise<readonly number[]> {
   const numbers: number[] = [];
   for (let pod = 0; pod < pods; pod++) {

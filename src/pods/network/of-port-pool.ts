@@ -2,24 +2,24 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { podOfPorts } from '../../dataplane/pipeline/well-known.ts';
 
 /**
- * So many other numbers are lent before one that was given back is lent again. Open vSwitch keeps something of each number that it has ever had on a bridge, 130 octets in
- * 3.1: with all numbers in turn it would grow by 4 MiB while as many pods come and go.
+ * Number of other allocations before a released number is allocated again. Open vSwitch keeps data for each number ever used on a bridge,
+ * 130 bytes in 3.1: if all numbers were used in turn, it would grow by 4 MiB as that many pods are created and deleted.
  */
 const RESTING = 1_024;
 
 const size = podOfPorts.last - podOfPorts.first + 1;
 
 /**
- * Lends OpenFlow ports to pods. A number that was given back rests first, so that nothing that still names it meets a new pod; then it is lent rather than one that nobody
- * had yet.
+ * Allocates OpenFlow port numbers to pods. A released number is quarantined first, so that a stale reference to it does not meet a new pod;
+ * after that it is preferred to an unused number.
  */
 export class OfPortPool {
   readonly #lent = new Map<number, string>();
-  /** Given back, the longest ago first. */
+  /** Released numbers, the oldest first. */
   readonly #resting = new Set<number>();
   #next: number = podOfPorts.first;
 
-  /** @throws SeineError `REFUSED` if all are lent */
+  /** Allocates a number. @throws SeineError `REFUSED` if all are in use */
   lend(borrower: string): number {
     const [rested] = this.#resting;
     const number = this.#resting.size >= RESTING ? rested : (this.#unused() ?? rested);
@@ -29,7 +29,7 @@ export class OfPortPool {
     return number;
   }
 
-  /** The next that is neither lent nor resting. */
+  /** Returns the next number that is neither allocated nor quarantined. */
   #unused(): number | undefined {
     if (this.#lent.size + this.#resting.size >= size) return undefined;
     let candidate = this.#next;
@@ -38,7 +38,7 @@ export class OfPortPool {
     return candidate;
   }
 
-  /** The number `borrower` had before a restart, if it can have it again; else another. */
+  /** Allocates the number that `borrower` had before a restart if it is free, else another one. */
   lendAgain(borrower: string, ofPort: number | undefined): number {
     if (ofPort === undefined || ofPort < podOfPorts.first || ofPort > podOfPorts.last || this.#lent.has(ofPort)) return this.lend(borrower);
     this.#resting.delete(ofPort);
@@ -48,10 +48,10 @@ export class OfPortPool {
   }
 
   /**
-   * Lends the number again once all of this is acknowledged: that the port is gone, and that every flow is that names it. The next pod
-   * must inherit nothing of the last one, least of all what that was allowed. A number of which this is not known stays lent.
+   * Releases the number once all of `gone` are fulfilled: the port is removed, and every flow with the number. The next pod must inherit
+   * nothing of the previous one, least of all its permissions. If this is not known, the number stays allocated.
    *
-   * @param gone rejected where the waiting was given up
+   * @param gone promises that reject if the wait was cancelled
    */
   giveBackAfter(ofPort: number, gone: readonly Promise<void>[]): void {
     void Promise.all(gone).then(

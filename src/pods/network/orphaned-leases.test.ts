@@ -20,13 +20,13 @@ function leaseOf(serial: number, pod?: PodIdentity, more: Partial<AttachedLease>
   return pod ? { ...lease, pod } : lease;
 }
 
-/** A node with one pod, of which everything is as it should be until a test says otherwise. */
+/** Node with one pod in a correct state until a test changes it. */
 function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1' })) {
   const world = {
     nowMs: 0,
     inStep: true,
     word: 'living' as PodWord,
-    /** As the API server says when it is asked. */
+    /** Current reply of the API server. */
     goneNow: true,
     sandbox: true,
     fails: 0,

@@ -5,55 +5,55 @@ import type { PodIdentity } from '../ipam/attachment.ts';
 import { type Lease, podName } from '../ipam/lease.ts';
 import type { NodePods } from './node-pods.ts';
 
-/** How often leases are compared with the Pods of the node (ms). */
+/** Period of the comparison of leases with the Pods of the node (ms). */
 export const goneLookEveryMs = 5_000;
 /**
- * How long a pod must be gone from the API server, and its namespace and interface from the node, before its DEL is waited for no longer
- * (ms). Runtimes send it within seconds; one that comes later finds nothing to do.
+ * Time for which a pod must be gone from the API server, and its namespace and interface from the node, before its addresses are released
+ * without a DEL (ms). Runtimes send the DEL within seconds; a later one finds nothing to do.
  */
 const SAFE_MS = 30_000;
-/** After how long a pod is told of that the API server does not have and that lives on (ms): kubelet ends such a pod by itself. */
+/** Time after which a running pod that the API server does not have is reported (ms): kubelet normally ends such a pod itself. */
 const LIVING_TOLD_MS = 60_000;
 
 interface GonePodsOptions {
   readonly leases: () => readonly Lease[];
   readonly pods: Pick<NodePods, 'wordOf' | 'isGoneNow'>;
-  /** Whether what is known of Pods is in step with the API server. */
+  /** Reports whether the local copy of Pods is synced with the API server. */
   readonly isInStep: () => boolean;
-  /** Whether anything of the pod's sandbox is left on the node: its namespace, or the node's end of its interface. */
+  /** Reports whether anything of the pod's sandbox is left on the node: its namespace, or its host interface. */
   readonly hasSandbox: (lease: AttachedLease) => boolean;
-  /** Does what a DEL would do. */
+  /** Does the work of a DEL. */
   readonly abandon: (lease: Lease, signal: AbortSignal) => Promise<void>;
   readonly log: Log;
   readonly nowMs?: () => number;
 }
 
-/** A pod that has a lease, and that the API server does not have. */
+/** Pod with a lease that the API server does not have. */
 interface Suspect {
   readonly lease: AttachedLease;
-  /** When that was first seen, without a break. */
+  /** Time since which this was seen without interruption. */
   readonly sinceMs: number;
-  /** Since when nothing of its sandbox was there either; undefined while something is. */
+  /** Time since which its sandbox is gone too; undefined while any part of it exists. */
   readonly emptySinceMs: number | undefined;
 }
 
-/** For the status: a pod whose addresses are kept although the API server does not have it. */
+/** Pod whose addresses are kept although the API server does not have it, for the status. */
 interface KeptPod {
   readonly pod: string;
   readonly why: string;
 }
 
 /**
- * Finds leases whose pod is gone and whose DEL never came: a runtime that lost its own data, a container that was removed by hand. Certain
- * is only what API server and kernel say alike, for a time, and the API server once more when asked: then what a DEL would do is done.
+ * Finds leases whose pod is gone and whose DEL never arrived, because the runtime lost its data or a container was removed manually. A
+ * lease is released only if API server and kernel agree for some time and a final request to the API server confirms it.
  *
- * Never touched: pods of no cluster (podman, `ctr`), static pods, and addresses that another plugin has lent, which needs a DEL's
- * configuration to take them back.
+ * Never released: pods outside a cluster (podman, `ctr`), static pods, and addresses of another plugin, which needs the configuration of a
+ * DEL to release them.
  */
 export class GonePods {
   readonly #options: GonePodsOptions;
   readonly #nowMs: () => number;
-  /** By serial. */
+  /** Suspects by serial of their lease. */
   #suspects = new Map<number, Suspect>();
   #released = 0;
 
@@ -62,7 +62,7 @@ export class GonePods {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** Pods whose DEL was done without being asked for. */
+  /** Number of pods released without a DEL. */
   get released(): number {
     return this.#released;
   }
@@ -76,7 +76,7 @@ export class GonePods {
     });
   }
 
-  /** Compares once, and releases what is certain. A pod that cannot be released stays and is tried again; the others are not kept waiting. */
+  /** Compares once, and releases confirmed leases. If a release fails, it is tried again later; the others are not delayed. */
   async look(signal: AbortSignal): Promise<void> {
     this.#suspects = this.#options.isInStep() ? this.#compare() : new Map();
     for (const { lease, emptySinceMs } of this.#suspects.values()) {
@@ -102,7 +102,7 @@ export class GonePods {
     return suspects;
   }
 
-  /** The API server is asked itself: the copy may have missed the pod's coming. */
+  /** Releases a lease after a request to the API server itself, because the local copy may have missed the creation of the pod. */
   async #release(lease: AttachedLease, signal: AbortSignal): Promise<void> {
     const { pods, hasSandbox, isInStep, abandon, log } = this.#options;
     const pod: PodIdentity | undefined = lease.pod;

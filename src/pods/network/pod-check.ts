@@ -7,26 +7,26 @@ import { type PodInterfaceSetUp, readPodSetUp } from '../../netlink/pod-interfac
 import { mainTable } from '../../netlink/routing/routes.ts';
 import type { AttachedPod, PodAttachment } from '../ipam/attachment.ts';
 
-/** Asks the switch which of an owner's flows and meters are missing or changed; a sentence for each. */
+/** Compares an owner's flows and meters with OVS; returns a sentence for each that is missing or changed. */
 export type FlowCheck = (owner: Owner, signal: AbortSignal) => Promise<readonly string[]>;
 
 interface PodToCheck {
   readonly want: PodAttachment;
   readonly attached: AttachedPod;
-  /** The host end, if it is there. */
+  /** Host interface, if it exists. */
   readonly link: Link | undefined;
   readonly known: { readonly owner: Owner; readonly ofPort: number } | undefined;
   readonly ports: PortWatch;
   readonly flowCheck: FlowCheck;
 }
 
-/** One sentence for each thing that is not as it was made. What later plugins of a chain may change is not looked at. */
+/** Returns one sentence for each difference from the original setup. Settings that later plugins of a chain may change are not checked. */
 export async function describeDifferences(pod: PodToCheck, signal: AbortSignal): Promise<readonly string[]> {
   const { want, attached, link, known } = pod;
   if (!known) return [`container ${want.containerId} is not attached to network ${want.network}`];
-  // The switch looks for its flows while we look into the pod.
+  // OVS dumps the flows while the pod is read.
   const flows = pod.flowCheck(known.owner, signal);
-  flows.catch(() => undefined); // looked at below
+  flows.catch(() => undefined); // awaited below
   const differences = [...hostDifferences(attached, link), ...podDifferences(want, attached), ...portDifferences(pod, known.ofPort)];
   return [...differences, ...(await flows)];
 }
@@ -69,7 +69,7 @@ function podDifferences(want: PodAttachment, attached: AttachedPod): string[] {
   ];
 }
 
-/** Of no other is anything looked at: each is two lists of the kernel. */
+/** Families to check. Others are skipped, because each needs two dumps of the kernel. */
 function familiesOf({ addresses, routes = [] }: PodAttachment): ReadonlySet<Family> {
   return new Set([...addresses.map(({ ip }) => ip.family), ...routes.map(({ destination }) => destination.family)]);
 }

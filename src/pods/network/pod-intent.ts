@@ -1,18 +1,19 @@
 import type { PodIntent, RateLimit } from '../../dataplane/compile/compile-pod.ts';
 import type { PodAttachment } from '../ipam/attachment.ts';
 
-/** Octets of the largest packet that the kernel makes of several, and hands on as one: more than a bucket holds would never pass. */
+/** Size of the largest packet that the kernel forms by segmentation offload (bytes): a packet larger than the bucket would never pass. */
 const JOINED_BYTES_MAX = 65_536 + 14;
 
-/** The switch's side of an attachment. */
+/** Port of an attachment in OVS. */
 interface PodPort {
   readonly ofPort: number;
   readonly datapathType: 'system' | 'netdev';
 }
 
 /**
- * What a pod's flows are compiled from. Where a chained `bandwidth` plugin limits a direction, a second limit of the same rate would only drop
- * more: it does both on the kernel's data path, and what a pod receives on the userspace one.
+ * Returns the intent from which a pod's flows are compiled. If a chained `bandwidth` plugin limits a direction, a second limit of the same
+ * rate would only drop more packets. The plugin limits both directions on the kernel data path, and what a pod receives on the userspace
+ * one.
  */
 export function podIntent(
   { mac, addresses, egress, ingress, limits }: Pick<PodAttachment, 'mac' | 'addresses' | 'egress' | 'ingress' | 'limits'>,

@@ -5,14 +5,17 @@ import { hostInterfaceAlias } from './attachment-names.ts';
 
 interface LinkSettings {
   readonly hostIfName: string;
-  /** Bytes of an IP packet. */
+  /** MTU: size of an IP packet (bytes). */
   readonly mtu: number;
-  /** On the userspace data path the node's end stays a part of the node's own stack, and no driver fills in checksums. */
+  /**
+   * Type of the data path. On the userspace one the host interface stays part of the node's network stack, and no driver computes
+   * checksums.
+   */
   readonly datapathType: 'system' | 'netdev';
   readonly disableTxChecksumOffload: boolean;
 }
 
-/** What pairs of pods and of standing ports have alike. */
+/** Returns the common settings of pods' pairs and pre-plugged ports. */
 export function pairSettings({
   mtu,
   ovsDatapathType,
@@ -26,7 +29,7 @@ export function pairSettings({
   return { mtu, hostEnd: userspace ? 'layer2Only' : 'plain', checksumOffload: userspace || disableTXChecksumOffload ? 'off' : 'keep' };
 }
 
-/** @param told of a pod that was attached before */
+/** Returns the desired link of a pod. @param told result of the previous attach, if the pod was attached before */
 export function podLink(want: PodAttachment, settings: LinkSettings, told: AttachedPod | undefined): PodLink {
   const { hostIfName, mtu, datapathType, disableTxChecksumOffload } = settings;
   return {
@@ -43,7 +46,7 @@ export function podLink(want: PodAttachment, settings: LinkSettings, told: Attac
   };
 }
 
-/** What the runtime is told, and is remembered. @param told before, if the pod was attached */
+/** Returns the result for the runtime, which is also stored. @param told previous result, if the pod was attached before */
 export function attachedPod(
   hostIfName: string,
   { mac, mtu }: Pick<PodAttachment, 'mac'> & { readonly mtu: number },

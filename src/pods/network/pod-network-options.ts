@@ -16,48 +16,53 @@ export interface PodNetworkOptions {
   readonly nodeState: NodeState;
   readonly ports: PortWatch;
   readonly links: Pick<LinksTarget, 'madeOf' | 'onMade' | 'removed' | 'releaseNow' | 'expectNew'>;
-  /** Numbers of ports on the bridge, shared with `standing`. */
+  /** OpenFlow port numbers, shared with `standing`. */
   readonly ofPorts: OfPortPool;
   readonly standing: StandingPorts;
-  /** A socket in the node's namespace. */
+  /** Socket in the node's namespace. */
   readonly socket: NetlinkSocket;
   readonly readiness: Readiness;
   readonly flowCheck: FlowCheck;
   readonly policy: PodPolicy;
   readonly hostPorts: PodHostPorts;
-  /** On the userspace data path the host end stays a part of the node's own stack, and no driver fills in checksums. */
+  /**
+   * Type of the data path. On the userspace one the host interface stays part of the node's network stack, and no driver computes
+   * checksums.
+   */
   readonly datapathType: 'system' | 'netdev';
-  /** Pods fill in checksums themselves also where the data path could. */
+  /** True if pods compute checksums themselves even if the data path could. */
   readonly disableTxChecksumOffload?: boolean;
-  /** Bytes of an IP packet; asked at each ADD. */
+  /** Returns the MTU: size of an IP packet (bytes). Called at each ADD. */
   readonly mtu: () => number;
-  /** Sends frames as if they came from a port, so that neighbours learn who has an address now. Not waited for. */
+  /** Sends frames as if they came from a port, so that neighbours learn the new owner of an address. Not awaited. */
   readonly frames: Pick<FrameInjector, 'inject'>;
-  /** What an attached pod has is otherwise than it was told: its interface was made anew, or has another MTU. */
+  /** Called when the properties of an attached pod change after they were reported: its interface was recreated, or has another MTU. */
   readonly changed: (key: AttachmentKey, attached: AttachedPod) => void;
-  /** The agent's. */
+  /** Aborts when the agent ends. */
   readonly shutdown: AbortSignal;
-  /** For metrics: what an ADD spent its time on. `flows`, `interface` and `port` overlap. */
+  /** Reports the stages of an ADD, for metrics. `flows`, `interface` and `port` overlap. */
   readonly onStage?: (stage: PodStage, tookMs: number) => void;
   readonly log: Log;
 }
 
-/** Polices attachments: their flows in the entry tables, without which they neither send nor receive. */
+/** Applies policies to attachments: installs their flows in the entry tables, without which they neither send nor receive. */
 export interface PodPolicy {
-  /** Wants them before it returns, as far as policy is known, and resolves once they are acknowledged. @throws SeineError */
+  /**
+   * Makes the flows desired state before it returns, as far as policy is known, and resolves once they are acknowledged. @throws SeineError
+   */
   attach(subject: AttachedSubject, signal: AbortSignal): Promise<void>;
   adopt(subject: AttachedSubject): void;
-  /** @returns what the bridge is without them */
+  /** Removes them. @returns the revision of the bridge without them */
   detach(owner: Owner): Pick<Revisions, 'bridge'>;
 }
 
-/** Leads ports of the node to attachments that ask for some. */
+/** Translates host ports to the attachments that request them. */
 interface PodHostPorts {
-  /** Wants them before it returns, and resolves once the packet filter has them. @throws SeineError */
+  /** Makes the elements desired state before it returns, and resolves once nftables has them. @throws SeineError */
   attach(owner: Owner, want: PodAttachment, signal: AbortSignal): Promise<void>;
   adopt(owner: Owner, want: PodAttachment): void;
   detach(owner: Owner, want: PodAttachment): void;
-  /** Whether nothing leads to pods any more that are gone. */
+  /** True if no element for a removed pod is left. */
   readonly isClear: boolean;
   differences(owner: Owner): readonly string[];
 }

@@ -23,36 +23,36 @@ import { podIntent } from './pod-intent.ts';
 import { attachedPod, podLink } from './pod-link.ts';
 import type { AttachedSubject, PodNetworkOptions } from './pod-network-options.ts';
 
-/** What a pod has on this node. */
+/** Objects of a pod on this node. */
 interface Attached {
   readonly owner: Owner;
   readonly hostIfName: string;
   readonly ofPort: number;
-  /** `standing`: a port that stays when the pod goes. */
+  /** Kind of port. `standing`: a pre-plugged port, which stays when the pod is deleted. */
   readonly port: 'standing' | 'own';
   readonly want: PodAttachment;
-  /** What the runtime was told; undefined while the pod is being attached. */
+  /** Result reported to the runtime; undefined while the pod is being attached. */
   told: AttachedPod | undefined;
 }
 
-/** How long a DEL waits for the switch to say that flows and port are gone, before it leaves that to the reconciler (ms). */
+/** Maximum wait of a DEL for OVS to confirm the removal of flows and port (ms); after that it is left to the reconciler. */
 const DETACH_PATIENCE_MS = 5_000;
 
 /**
- * Pods' flows, interfaces and ports: wanted, and waited for.
+ * Makes pods' flows, interfaces and ports desired state, and waits for them.
  *
- * Removal goes backwards: first flows and port, then the pair.
+ * Removal runs in reverse order: first flows and port, then the pair.
  */
 export class NodePodNetwork implements PodNetwork {
   readonly #options: PodNetworkOptions;
   readonly #announcements: Announcements;
   readonly #attached = new Map<string, Attached>();
-  /** Interfaces that attached pods have, with their addresses: whatever had their names before is gone. */
+  /** Addresses of attached pods by interface name: a previous interface of the same name is gone. */
   readonly #inUse = new Map<string, readonly PodAddress[]>();
   readonly #removals: InterfaceRemovals;
-  /** The bridge must have come this far before an address that was given up may be another pod's. */
+  /** Revision that the bridge must have reached before an address that was released may be allocated again. */
   #lastForgotten = -1;
-  /** Whether ports and flows may be there of pods that an earlier agent began to attach or to remove. */
+  /** `perhaps` while there may be ports and flows of pods that a previous agent began to attach or to remove. */
   #orphans: 'perhaps' | 'none' = 'perhaps';
 
   constructor(options: PodNetworkOptions) {
@@ -63,8 +63,8 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   /**
-   * Flows are wanted first: the switch works on them while the kernel makes the interface. They may be there a little behind it, as they share a bundle with
-   * those of other pods: until then the switch drops what comes from the port.
+   * Attaches a pod. Its flows become desired state first: OVS installs them while the kernel makes the interface. They may become active
+   * slightly later than the interface, because they share a bundle with those of other pods; until then OVS drops packets from the port.
    */
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
     const ended = this.#options.standing.adding();
@@ -85,13 +85,13 @@ export class NodePodNetwork implements PodNetwork {
     this.#options.links.expectNew(attached.hostIfName);
     try {
       await this.#realize(attached, signal);
-      setImmediate(() => this.#tellOthers(attached)); // the answer goes first
+      setImmediate(() => this.#tellOthers(attached)); // the reply is sent first
       return (attached.told = this.#toldOf(attached));
     } catch (thrown) {
       const error = SeineError.from(thrown, `attach ${id}`);
       const isPortsFault = error.context['conflict'] === 'port';
       await this.#rollBack(attached, isPortsFault ? 'never' : 'again');
-      // It goes, so the next one is another.
+      // The port is dropped, so the next one is another.
       if (isPortsFault && !signal.aborted) return await this.#attach(want, signal);
       throw blameVariable(error);
     }
@@ -126,9 +126,9 @@ export class NodePodNetwork implements PodNetwork {
   }
 
   /**
-   * Takes over a pod that was attached before this process began: wants for it what it has.
+   * Adopts a pod that was attached before this process started: its present state becomes desired state.
    *
-   * @param ofPort the number its port had, if the switch's database still knows
+   * @param ofPort number of its port, if OVSDB still has it
    */
   adopt(lease: AttachedLease, ofPort: number | undefined): void {
     const id = attachmentId(lease);
@@ -148,7 +148,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#wantLink(adopted);
   }
 
-  /** Running pods follow the MTU of the transport: packets too large for the tunnel would be dropped without an error. */
+  /** Applies the MTU of the node to running pods: packets too large for the tunnel would be dropped without an error. */
   resize(): void {
     const mtu = this.#options.mtu();
     this.#options.standing.resize();
@@ -169,7 +169,7 @@ export class NodePodNetwork implements PodNetwork {
     }
   }
 
-  /** True once nothing on this node has the addresses of a pod that is no longer attached. */
+  /** Returns true once nothing on this node has the addresses of a pod that is no longer attached. */
   isAbsent(lease: Lease): boolean {
     const hostIfName = lease.attached?.hostIfName ?? hostInterfaceName(lease, lease.pod);
     if (this.#orphans === 'perhaps') return false;
@@ -179,12 +179,12 @@ export class NodePodNetwork implements PodNetwork {
     if (nodeState.reconcilers.bridge.realizedRevision < this.#lastForgotten) return false;
     const currentHolders = this.#inUse.get(hostIfName);
     if (currentHolders) return !lease.addresses.some(({ ip }) => currentHolders.some((holder) => holder.ip.text === ip.text));
-    // A standing port stays: that no pod has it, and nothing is left of one, proves as much.
+    // A pre-plugged port stays: the proof is that no pod has it, and nothing of a pod is left.
     if (standingPortPattern.test(hostIfName) && standing.isKnown(hostIfName)) return !standing.isUsed(hostIfName);
     return !ports.isKnown(hostIfName) && getLink(socket, hostIfName) === undefined;
   }
 
-  /** To be called once interfaces, ports and flows of no pod are known to be gone. */
+  /** Notes that interfaces, ports and flows without a pod are gone. */
   orphansRemoved(): void {
     this.#orphans = 'none';
   }
@@ -193,24 +193,24 @@ export class NodePodNetwork implements PodNetwork {
     return this.#attached.size;
   }
 
-  /** Under which owner a pod's part is wanted, and what it is compiled from. */
+  /** Returns the owner of a pod's desired state, and the intent from which it is compiled. */
   inputOf(lease: Lease): { readonly owner: Owner; readonly intent: PodIntent } | undefined {
     const attached = this.#attached.get(attachmentId(lease));
     const { datapathType } = this.#options;
     return attached && { owner: attached.owner, intent: podIntent(lease, { ofPort: attached.ofPort, datapathType }) };
   }
 
-  /** The node's MTU may change meanwhile. */
+  /** Realizes a pod; the node's MTU may change meanwhile. */
   async #realize(attached: Attached, signal: AbortSignal): Promise<void> {
     const { owner, hostIfName, want } = attached;
     const { nodeState, ports, onStage = () => {} } = this.#options;
     const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
     const port = attached.port === 'own' ? { port: portOfPod(want, hostIfName, attached.ofPort) } : {};
     const pod = { wanted: this.#flowsOf(want, attached), link: this.#linkOf(attached), ...port };
-    // In the same bundle, where its policies are known.
+    // In the same bundle, if its policies are known.
     const policed = this.#options.policy.attach(subjectOf(attached), signal);
     const ported = this.#options.hostPorts.attach(owner, want, signal);
-    for (const work of [policed, ported]) work.catch(() => undefined); // looked at below, unless something else fails first
+    for (const work of [policed, ported]) work.catch(() => undefined); // awaited below, unless something else fails first
     await nodeState.realizePod(owner, pod, { plugged: (port, until) => plugged(port.name, port.ofPort, until), onStage }, signal);
     await Promise.all([policed, ported]);
     this.#inUse.set(hostIfName, want.addresses);
@@ -218,7 +218,7 @@ export class NodePodNetwork implements PodNetwork {
     await nodeState.reconcilers.links.realizedFor(owner, this.#wantLink({ ...attached, told: this.#toldOf(attached) }), signal);
   }
 
-  /** @returns the revision of links that has it */
+  /** Makes the link desired state. @returns the revision of links that contains it */
   #wantLink(attached: Attached): number {
     const { want, hostIfName, ofPort, owner, port } = attached;
     const { nodeState } = this.#options;
@@ -237,7 +237,7 @@ export class NodePodNetwork implements PodNetwork {
     return attachedPod(hostIfName, { ...want, mtu }, this.#options.links.madeOf(hostIfName), told);
   }
 
-  /** A pair that was there before was made anew. */
+  /** Handles the recreation of a pair that existed before. */
   #made(hostIfName: string): void {
     const attached = [...this.#attached.values()].find((each) => each.hostIfName === hostIfName);
     if (attached?.told === undefined) return;
@@ -252,11 +252,11 @@ export class NodePodNetwork implements PodNetwork {
     const plugged = () => ports.whenPlugged(hostIfName, ofPort, shutdown);
     nodeState.linkedPorts.plugged(hostIfName, plugged, shutdown).then(
       () => this.#announce(attached),
-      () => undefined, // wanted: if it is refused, the reconciler reports it
+      () => undefined, // desired state: if it is refused, the reconciler reports it
     );
   }
 
-  /** @returns whether it is attached still */
+  /** Reports the properties of a pod. @returns whether it is still attached */
   #tell(attached: Attached): boolean {
     if (!this.#isCurrent(attached)) return false;
     attached.told = this.#toldOf(attached);
@@ -264,7 +264,10 @@ export class NodePodNetwork implements PodNetwork {
     return true;
   }
 
-  /** Neighbours, and the switch's database: the journal knows the pod, and the alias of the far end does, so that no answer waits for the third to know. */
+  /**
+   * Updates neighbours and OVSDB after the reply: journal and alias of the far end already identify the pod, so the reply does not wait for
+   * OVSDB.
+   */
   #tellOthers(attached: Attached): void {
     if (!this.#isCurrent(attached)) return;
     if (attached.port === 'standing') this.#describe(attached);
@@ -292,25 +295,26 @@ export class NodePodNetwork implements PodNetwork {
     return intent.egress || intent.ingress ? compilePod(intent) : { pattern: podPattern, place: intent };
   }
 
-  /** Also after the caller has given up: what was begun is taken back. */
+  /** Undoes an attach, also after the caller has disconnected. */
   async #rollBack(attached: Attached, use: 'again' | 'never'): Promise<void> {
     const patience = AbortSignal.timeout(DETACH_PATIENCE_MS);
     const gone = await this.#unplug(attached, patience);
     const removal = this.#startRemoval(attached, gone, use);
     this.#options.links.releaseNow(attached.hostIfName);
-    await abortable(removal, patience).catch(() => undefined); // it goes on
+    await abortable(removal, patience).catch(() => undefined); // it continues
   }
 
   /**
-   * Flows and port have no owner any more, so they go: once the database has taken that, a crash of the agent cannot bring them
-   * back, and that is all a runtime waits for. ovs-vswitchd takes 10 ms to let go of a port; number and addresses are lent
-   * again only after it has said so.
+   * Unplugs a pod. Flows and port lose their owner and are removed: once OVSDB has the change, a crash of the agent cannot restore them,
+   * and the runtime waits for nothing else. ovs-vswitchd takes about 10 ms to release a port; number and addresses are allocated again only
+   * after it has confirmed that.
    *
-   * Of a standing port the database forgets only whose it was, and nothing waits for that: after a crash the journal, which has the lease as given
-   * up before the runtime is answered, tells the next agent that the port is none of this pod's, and the alias of its far end that it is not idle.
+   * For a pre-plugged port, OVSDB only drops the owner, and nothing waits for that. After a crash, the next agent learns from the journal,
+   * which has the lease as released before the runtime gets its reply, that the port does not belong to this pod, and from the alias of its
+   * far end that it is not idle.
    *
-   * @param signal ends the waiting, not the removal
-   * @returns what must be over before another pod may have the port
+   * @param signal ends the wait, not the removal
+   * @returns promises that must be fulfilled before another pod may use the port
    */
   async #unplug({ want, owner, hostIfName, ofPort, port: kind }: Attached, signal: AbortSignal): Promise<readonly Promise<void>[]> {
     const { nodeState: datapath, log } = this.#options;
@@ -318,7 +322,7 @@ export class NodePodNetwork implements PodNetwork {
     this.#inUse.delete(hostIfName);
     datapath.forget(owner);
     this.#options.hostPorts.detach(owner, want);
-    // Policy's flows by this number too: the next pod must not be the last one to policy.
+    // Flows of policy with this number must be removed too, so that policy does not mistake the next pod for this one.
     const flows = this.#options.policy.detach(subjectOwner(want, want.pod));
     this.#lastForgotten = flows.bridge;
     const { shutdown: life, standing } = this.#options;
@@ -335,7 +339,7 @@ export class NodePodNetwork implements PodNetwork {
     return gone;
   }
 
-  /** @returns resolves once the interface is gone, or cannot be removed */
+  /** Starts the removal of the interface. @returns resolves once the interface is gone, or cannot be removed */
   #startRemoval(
     { owner, hostIfName, port, want }: Attached,
     gone: readonly Promise<void>[],

@@ -1,10 +1,10 @@
 import type { InsidePod } from '../../dataplane/targets/links/links-target.ts';
 import { parseHostInterfaceAlias } from './attachment-names.ts';
 
-/** So many are named. */
+/** Maximum number of pods that are named. */
 const NAMED_MAX = 20;
 
-/** What was found changed inside pods, a sentence for each pod. */
+/** Returns descriptions of changes found inside pods, one sentence for each pod. */
 export function podWarnings(inside: ReadonlyMap<string, InsidePod>, repairPods: boolean): readonly string[] {
   const why = repairPods ? '' : '; repairPods is false, so that it stays';
   const named = [...inside.values()].slice(0, NAMED_MAX).map((pod) => `in pod ${nameOf(pod)}: ${pod.differs.join(', ')}${why}`);
@@ -12,7 +12,7 @@ export function podWarnings(inside: ReadonlyMap<string, InsidePod>, repairPods: 
   return more > 0 ? [...named, `in ${more} more pods something is otherwise than it was made${why}`] : named;
 }
 
-/** `namespace/name`, or the container where a runtime without Kubernetes made it. */
+/** Returns `namespace/name`, or the container if a runtime without Kubernetes made it. */
 function nameOf({ link: { alias, hostName } }: InsidePod): string {
   const [whose = hostName] = alias.split(' ');
   return whose === '-/-' ? (parseHostInterfaceAlias(alias)?.containerId ?? hostName) : whose;

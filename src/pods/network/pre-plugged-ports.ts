@@ -15,21 +15,24 @@ import { hasMacvlan } from '../../netlink/pod-interfaces/pre-plugged-port.ts';
 import type { PodAttachment, PodIdentity } from '../ipam/attachment.ts';
 import type { OfPortPool } from './of-port-pool.ts';
 
-/** So many ports are kept free: an eighth of those in use, and as many as pods once came at a time, but not fewer or more than this. */
+/**
+ * Minimum number of free ports. The target is an eighth of those in use, and as many as pods were attached together before, within these
+ * bounds.
+ */
 const FREE_MIN = 8;
 const FREE_MAX = 64;
-/** Ports that are made together: ovs-vswitchd makes few passes for them, and a pod that comes meanwhile waits some 40 ms. */
+/** Number of ports made together: ovs-vswitchd needs few passes for them, and a pod attached meanwhile waits about 40 ms. */
 const MADE_AT_ONCE = 16;
-/** Pods that come within this of each other come at a time: ports are made once so long no pod was attached (ms). */
+/** Pods attached within this time count as together; ports are made once no pod was attached for this time (ms). */
 const QUIET_MS = 100;
-/** How long ports, and what the database is told, wait for that (ms). */
+/** Maximum delay of making ports, and of updates of OVSDB, for that (ms). */
 const PATIENCE_MS = 1_000;
-/** How often the namespace is looked for, or ports are tried again (ms). */
+/** Period of the search for the namespace, and of retries (ms). */
 const LOOK_EVERY_MS = 1_000;
 
 type PodInterfaceKind = 'auto' | 'standing' | 'veth';
 
-/** Why a pod got a veth pair although standing ports are wanted. */
+/** Reason why a pod got a veth pair although pre-plugged ports are enabled. */
 type FallbackReason = 'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree' | 'otherBandwidth';
 
 interface StandingPort {
@@ -44,35 +47,35 @@ interface StandingPortsOptions {
   readonly ports: PortWatch;
   readonly links: Pick<LinksTarget, 'removed' | 'isIdle'>;
   readonly ofPorts: OfPortPool;
-  /** Whether another plugin of the chain will look for a veth pair of this pod. Asked if `kind` is `auto`. */
+  /** Reports whether another plugin of the chain needs a veth pair for this pod. Called if `kind` is `auto`. */
   readonly needsVeth: (pod: PodIdentity | undefined) => boolean;
-  /** As of pods' pairs. */
+  /** Returns the settings, which are those of pods' pairs. */
   readonly pair: () => Pick<StandingPair, 'mtu' | 'hostEnd' | 'checksumOffload'>;
-  /** The agent's. */
+  /** Aborts when the agent ends. */
   readonly shutdown: AbortSignal;
   readonly log: Log;
 }
 
 /**
- * Ports that stay plugged in, so that a pod that comes makes ovs-vswitchd look at nothing (docs/adr/0058). Each is free, a pod's, or on its way
- * from one to the other; what is not well is removed, and another made.
+ * Ports that stay plugged in, so that a new pod causes no reconfiguration in ovs-vswitchd (docs/adr/0058). Each is free, used by a pod, or
+ * changing from one to the other. A faulty port is removed, and another one is made.
  */
 export class StandingPorts {
   readonly #options: StandingPortsOptions;
-  /** Next-fit: what was given back last is lent last. */
+  /** Free ports. The port released last is used last. */
   readonly #free = new Map<string, StandingPort>();
-  /** A pod's, or with what is left of one. */
+  /** Ports of pods, or with remains of one. */
   readonly #used = new Map<string, StandingPort>();
   readonly #coming = new Map<string, StandingPort>();
-  /** What the switch's database is to be told of ports, once no pod is being attached. */
+  /** Descriptions to be written to OVSDB once no pod is being attached. */
   readonly #untold = new Map<string, WantedPort['externalIds']>();
   readonly #fallbacks = new Map<FallbackReason, number>();
   readonly #bell = new Doorbell();
   #macvlan: boolean | undefined;
-  /** On their way from a pod to the next one. */
+  /** Number of ports being returned by pods. */
   #returning = 0;
   #adding = 0;
-  /** Pods that came at a time, and the most of them since this process began. */
+  /** Number of pods attached together, and its maximum since this process started. */
   #burst = 0;
   #burstMost = 0;
   #lastAddedMs = -Infinity;
@@ -85,23 +88,26 @@ export class StandingPorts {
     return { free: this.#free.size, used: this.#used.size, coming: this.#coming.size };
   }
 
-  /** Why the next pod gets a veth pair, as far as that does not depend on the pod; `off` where pairs are wanted. Undefined if it gets a port. */
+  /**
+   * Reason why the next pod gets a veth pair, if it does not depend on the pod; `off` if veth pairs are configured; undefined if it gets a
+   * port.
+   */
   get obstacle(): 'off' | Exclude<FallbackReason, 'otherBandwidth'> | undefined {
     if (!this.#isOn) return 'off';
     return this.#unavailable() ?? (this.#free.size === 0 ? 'noneFree' : undefined);
   }
 
-  /** Since this process began. */
+  /** Numbers of fallbacks since this process started. */
   get fallbacks(): ReadonlyMap<FallbackReason, number> {
     return this.#fallbacks;
   }
 
-  /** Whether the plugin is to make the namespace, which only it can. */
+  /** Reports whether the plugin must make the namespace, which only the plugin can do. */
   get wantsNamespace(): boolean {
     return this.#isOn && this.#options.mount.current === undefined;
   }
 
-  /** A pod is being attached until the function that is returned is called. */
+  /** Notes that a pod is being attached, until the returned function is called. */
   adding(): () => void {
     if (this.#quietInMs === 0) this.#burst = 0;
     this.#adding++;
@@ -109,21 +115,21 @@ export class StandingPorts {
     return () => {
       this.#adding--;
       this.#lastAddedMs = performance.now();
-      setImmediate(() => this.#bell.ring()); // its answer goes first
+      setImmediate(() => this.#bell.ring()); // its reply is sent first
     };
   }
 
-  /** Whether pods are being attached. */
+  /** Reports whether pods are being attached. */
   get isCrowded(): boolean {
     return this.#adding > 0;
   }
 
-  /** Resolves once no pod is being attached, and none was just before, but after `patienceMs` at the latest, or when the agent stops. */
+  /** Resolves once no pod is being attached and none was just before, at the latest after `patienceMs` or when the agent stops. */
   async quiet(patienceMs: number): Promise<void> {
     await this.#quiet(this.#options.shutdown, patienceMs);
   }
 
-  /** A port for a pod; undefined if it is to have a veth pair. */
+  /** Takes a port for a pod; undefined if the pod must have a veth pair. */
   take({ pod, limits }: Pick<PodAttachment, 'pod' | 'limits'>): StandingPort | undefined {
     const { kind, needsVeth } = this.#options;
     if (!this.#isOn) return undefined;
@@ -141,22 +147,22 @@ export class StandingPorts {
     return this.#fallBack('noneFree');
   }
 
-  /** The switch's database says soon whose a port is: it is told of many together, and no pod that is being attached waits for it. */
+  /** Writes the owner of a port to OVSDB later, for many ports together, so that no pod being attached waits for it. */
   describe(name: string, externalIds: WantedPort['externalIds']): void {
     if (this.#untold.size === 0) void this.#tell();
     this.#untold.set(name, externalIds);
   }
 
-  /** The switch's database says that a port is nobody's. @returns the revision of the switch that has it */
+  /** Removes the owner of a port from OVSDB. @returns the revision that contains this */
   disown(name: string): number {
     this.#untold.delete(name);
     return this.#options.nodeState.linkedPorts.describe(name, {});
   }
 
   /**
-   * A pod has no more use for its port. It is lent again once nothing of the pod is left: its interface, its flows, and its name in the database.
+   * Releases the port of a pod. It is used again once nothing of the pod is left: its interface, its flows, and its name in OVSDB.
    *
-   * @param gone rejected where the waiting was given up
+   * @param gone promises that reject if the wait was cancelled
    * @returns resolves once the pod's interface is gone, or cannot be removed
    */
   giveBack(name: string, pod: Owner, gone: readonly Promise<void>[], use: 'again' | 'never'): Promise<void> {
@@ -176,7 +182,7 @@ export class StandingPorts {
     return done;
   }
 
-  /** A pod that was attached before this process began has it. @returns the number of the port */
+  /** Adopts the port of a pod that was attached before this process started. @returns the number of the port */
   adoptUsed(name: string, externalIds: WantedPort['externalIds']): number {
     const { nodeState, ofPorts } = this.#options;
     const port = { name, ofPort: ofPorts.lendAgain(name, numberOf(name)) };
@@ -185,7 +191,7 @@ export class StandingPorts {
     return port.ofPort;
   }
 
-  /** Ports that no pod has, from before this process began. Those that are not wanted any more go. */
+  /** Adopts ports without a pod from before this process started. Ports that are no longer needed are removed. */
   adoptIdle(names: readonly string[]): void {
     if (!this.#isOn) return;
     for (const name of names) {
@@ -198,18 +204,18 @@ export class StandingPorts {
     return this.#used.has(name) || this.#free.has(name) || this.#coming.has(name);
   }
 
-  /** Whether a pod has it, or what is left of one. */
+  /** Reports whether a pod has the port, or remains of one are on it. */
   isUsed(name: string): boolean {
     return this.#used.has(name);
   }
 
-  /** Ports that no pod has follow the MTU of the node. */
+  /** Applies the MTU of the node to ports without a pod. */
   resize(): void {
     const { nodeState } = this.#options;
     for (const { name } of [...this.#free.values(), ...this.#coming.values()]) nodeState.wantPair(ownerOfPort(name), this.#pairOf(name));
   }
 
-  /** Keeps ports free until `signal`. */
+  /** Keeps ports free until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#isOn) return;
     while (!signal.aborted) {
@@ -223,22 +229,25 @@ export class StandingPorts {
     return this.#options.kind !== 'veth';
   }
 
-  /** How many are to be free. */
+  /** Target number of free ports. */
   get #kept(): number {
     return Math.ceil(Math.min(FREE_MAX, Math.max(FREE_MIN, this.#used.size / 8, this.#burstMost)));
   }
 
-  /** What comes back from pods need not be made. */
+  /** Number of ports to make, not counting those being returned. */
   get #lacking(): number {
     return this.#kept - this.#free.size - this.#coming.size - this.#returning;
   }
 
-  /** One port made for each pod that comes would disturb the next one as much as a port of its own. */
+  /** True if many ports are lacking. Making one port for each new pod would disturb the next one as much as a port of its own. */
   get #isLow(): boolean {
     return this.#lacking * 2 >= this.#kept;
   }
 
-  /** How long until no pod is being attached, and none was just before, if none comes meanwhile (ms); `Infinity` while one is. */
+  /**
+   * Time until no pod is being attached and none was just before, if no other starts meanwhile (ms); `Infinity` while one is being
+   * attached.
+   */
   get #quietInMs(): number {
     return this.#adding > 0 ? Infinity : Math.max(0, this.#lastAddedMs + QUIET_MS - performance.now());
   }
@@ -256,7 +265,7 @@ export class StandingPorts {
     return undefined;
   }
 
-  /** In batches, between which pods that came have their turn. One that fails is tried again by the next look. */
+  /** Makes ports in batches, with turns for waiting pods in between. After a failure the next check tries again. */
   async #refill(signal: AbortSignal): Promise<void> {
     while (this.#lacking > 0 && !signal.aborted) {
       await this.#quiet(signal);
@@ -266,14 +275,14 @@ export class StandingPorts {
     }
   }
 
-  /** Not in `run`, which may wait for ovs-vswitchd. */
+  /** Writes descriptions outside of `run`, which may wait for ovs-vswitchd. */
   async #tell(): Promise<void> {
     await this.#quiet(this.#options.shutdown);
     for (const [name, externalIds] of this.#untold) this.#options.nodeState.linkedPorts.describe(name, externalIds);
     this.#untold.clear();
   }
 
-  /** Waits until no pod is being attached, but not for ever: what makes ovs-vswitchd go over its ports would make pods wait. */
+  /** Waits until no pod is being attached, with a limit: changes that make ovs-vswitchd process its ports would delay pods. */
   async #quiet(signal: AbortSignal, patienceMs = PATIENCE_MS): Promise<void> {
     const patience = within(signal, patienceMs);
     for (let ms = this.#quietInMs; ms > 0 && !patience.aborted; ms = this.#quietInMs) await idle(Math.min(ms, QUIET_MS), patience);
@@ -289,7 +298,7 @@ export class StandingPorts {
     }
   }
 
-  /** @param when as of `LinkedPorts` @returns whether it is free now */
+  /** Makes a port desired state. @param when as for `LinkedPorts` @returns whether it is free now */
   async #want(port: StandingPort, when: 'now' | 'later'): Promise<boolean> {
     const { nodeState, ports, shutdown, log } = this.#options;
     const owner = ownerOfPort(port.name);
@@ -321,13 +330,13 @@ export class StandingPorts {
     const isWell = use === 'again' && this.#isOn && this.#options.links.isIdle(this.#pairOf(port.name));
     if (isWell && this.#free.size < FREE_MAX) {
       this.#free.set(port.name, port);
-      // The MTU may have changed while it was on its way back.
+      // The MTU may have changed while it was being returned.
       this.#options.nodeState.wantPair(ownerOfPort(port.name), this.#pairOf(port.name));
     } else this.#drop(port);
     this.#bell.ring();
   }
 
-  /** The pair goes, and with it whatever stands on it, in whatever namespace that is. */
+  /** Removes the pair, and with it any interface on top of it, in whatever namespace. */
   #drop({ name, ofPort }: StandingPort): void {
     const { nodeState, ofPorts, shutdown } = this.#options;
     const owner = ownerOfPort(name);

@@ -6,13 +6,13 @@ import { NetlinkSocket } from '../../netlink/socket.ts';
 import type { AttachedLease } from '../ipam/attached-lease.ts';
 
 /**
- * Whether anything of a pod's sandbox is left: the node's end of its interface, which goes with the namespace of the other, or the
- * namespace at its path. True if that cannot be found out.
+ * Reports whether anything of a pod's sandbox is left: the host interface, which is removed with the namespace of the other end, or the
+ * namespace at its path. True if that is unknown.
  *
- * @param host a socket of the node
+ * @param host socket of the node
  */
 export function hasSandbox(host: NetlinkSocket, { netns, attached }: Pick<AttachedLease, 'netns' | 'attached'>): boolean {
-  // A standing port stays when its pod goes.
+  // A pre-plugged port stays when its pod is deleted.
   if (!standingPortPattern.test(attached.hostIfName) && getLink(host, attached.hostIfName) !== undefined) return true;
   let namespace: NetworkNamespace;
   try {
@@ -27,7 +27,7 @@ export function hasSandbox(host: NetlinkSocket, { netns, attached }: Pick<Attach
   }
 }
 
-/** Another namespace may have the path by now, and with it even the inode. */
+/** Cookie of a namespace. Another namespace may have the path by now, and even the inode. */
 function cookieOf(namespace: NetworkNamespace): string | undefined {
   const inside = NetlinkSocket.open({ namespace });
   try {

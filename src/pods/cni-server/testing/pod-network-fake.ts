@@ -5,22 +5,22 @@ import type { AttachedPod, AttachmentKey, PodAttachment } from '../../ipam/attac
 import { attachmentId } from '../../ipam/lease.ts';
 import type { PodNetwork } from '../pod-network.ts';
 
-/** A data plane in memory that keeps the port's promises, for tests. Faults are switched on from outside. */
+/** Data plane in memory with the guarantees of `PodNetwork`, for tests. Faults are injected from outside. */
 export class FakePodNetwork implements PodNetwork {
-  /** What is wired at this moment, by `attachmentId`. */
+  /** Pods attached at this moment, by `attachmentId`. */
   readonly wired = new Map<string, PodAttachment>();
-  /** Namespaces that exist; empty means that every path is one. */
+  /** Existing namespaces; if empty, every path is one. */
   readonly namespaces = new Set<string>();
-  /** Each attach or detach waits for this. */
+  /** Promise for which each attach and detach waits. */
   gate: Promise<void> = Promise.resolve();
   failAttach: SeineError | undefined;
   failDetach: SeineError | undefined;
-  /** What the next checks find. */
+  /** Result of the next checks. */
   differences: readonly string[] = [];
   state: ReadyState = { state: 'ready' };
   readonly #active = new Set<string>();
   readonly #waiting = new Set<() => void>();
-  /** The largest number of containers that were being worked on at the same time. */
+  /** Maximum number of containers in work at the same time. */
   mostAtOnce = 0;
 
   async attach(want: PodAttachment, signal: AbortSignal): Promise<AttachedPod> {
@@ -69,7 +69,7 @@ export class FakePodNetwork implements PodNetwork {
     }
   }
 
-  /** Whether somebody waits for readiness. */
+  /** Reports whether a caller waits for readiness. */
   get isAwaited(): boolean {
     return this.#waiting.size > 0;
   }
@@ -84,7 +84,7 @@ export class FakePodNetwork implements PodNetwork {
     return this.namespaces.size === 0 || this.namespaces.has(netns);
   }
 
-  /** The server promises never to call twice for one container; a call that does is a bug, not a wait. */
+  /** Runs work exclusively. The server guarantees never to call twice for one container, so a concurrent call is a bug. */
   async #exclusively<T>({ containerId }: AttachmentKey, work: () => Promise<T>): Promise<T> {
     if (this.#active.has(containerId)) throw new SeineError('INVARIANT', `two calls for ${containerId} at a time`);
     this.#active.add(containerId);

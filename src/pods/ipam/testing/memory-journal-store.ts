@@ -1,6 +1,6 @@
 import type { JournalStore } from '../journal-store.ts';
 
-/** What happens to one write: it is done, it fails (the disk is full), or the machine dies in it. */
+/** Result of one write: it succeeds, it fails (disk full), or the host crashes during it. */
 export type WriteOutcome = 'done' | 'failed' | 'crash';
 
 export type WriteStep = 'append' | 'sync' | 'replace';
@@ -10,19 +10,19 @@ export class SimulatedCrash extends Error {
 }
 
 /**
- * A journal store in memory for tests. It keeps the port's promises and no more: a failed or interrupted append leaves any part
- * of its bytes, what was not synced may turn into zeros with the machine's death, an interrupted replace leaves the old or the new content,
- * and after a crash nothing works any more.
+ * Journal store in memory for tests, with exactly the guarantees of `JournalStore`: a failed or interrupted append leaves any part of its
+ * bytes, unsynced bytes may turn into zeros in a crash of the host, an interrupted replace leaves the old or the new content, and after a
+ * crash every call fails.
  */
 export class MemoryJournalStore implements JournalStore {
   content: Uint8Array;
   syncs = 0;
   replaces = 0;
   #dead = false;
-  /** Where the machine's death may leave zeros. */
+  /** Ranges that a crash of the host may set to zeros. */
   #unsynced: (readonly [from: number, to: number])[] = [];
   readonly #fate: (step: WriteStep) => WriteOutcome;
-  /** A number from 0 up to, but not including, its argument. */
+  /** Returns a number from 0 up to, but not including, its argument. */
   readonly #pick: (below: number) => number;
 
   constructor(
