@@ -7,6 +7,7 @@ import { manifestParts, manifestText, uninstallParts } from '../manifests/manife
 import { defaultOptions } from '../manifests/options.ts';
 import { dashboardJson } from '../observability/dashboard.ts';
 import { areasPicture } from './areas-picture.ts';
+import { configurationTables, switchesList } from './configuration-tables.ts';
 import { conformancePage } from './conformance-page.ts';
 import { dataPathsTable } from './datapaths-page.ts';
 import { heldStatesTable } from './held-states-table.ts';
@@ -14,7 +15,6 @@ import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } fro
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 
-import { switchesTable } from './switches-table.ts';
 import { pinnedTable, releasesTable } from './versions-blocks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -49,13 +49,17 @@ export function generatedPages(): Page[] {
     (text, [name, table]) => withBlock(text, name, table()),
     readFileSync(install, 'utf8'),
   );
+  const configurationPage = Object.entries({ ...configurationTables(), switches: switchesList() }).reduce(
+    (text, [name, block]) => withBlock(text, name, block),
+    readFileSync(configuration, 'utf8'),
+  );
   return [
     page(install, installPage),
     page(operations, withBlock(withProblems, 'kernel settings', kernelSettingsTable())),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     ...Object.entries(chartFiles()).map(([path, text]) => page(join(root, 'build', 'helm', 'seine', path), text)),
-    page(configuration, withBlock(readFileSync(configuration, 'utf8'), 'switches', switchesTable())),
+    page(configuration, configurationPage),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),

@@ -19,7 +19,7 @@ export const leftOut = [
 export const expectedFailures = [
   {
     pattern: 'LocalhostNodePorts',
-    why: 'node ports are served at the addresses of the node, not at 127.0.0.1 and ::1 ([why](../services.md#where-a-connection-is-caught)): from ::1 Linux lets nothing leave the node, and Seine has no relay that listens there; at 127.0.0.1 they could be served as host ports are, for IPv4 alone, and are not',
+    why: 'node ports are served at the addresses of the node, not at 127.0.0.1 and ::1 ([why](../services.md#how-traffic-reaches-a-service)): from ::1 Linux lets nothing leave the node, and Seine has no relay that listens there; at 127.0.0.1 they could be served as host ports are, for IPv4 alone, and are not',
   },
   {
     pattern: 'implement NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes',

@@ -18,7 +18,7 @@ export const problemKinds = {
   'policy.suspended': 'policies do nothing to some pods for a while; `about` is the pod, the namespace, or the node',
   'policy.opened': 'flows put by hand open a pod, whatever policies say, until their time is over',
   'policy.numbers':
-    'numbers for policies have run out: less is allowed than they say; the namespace, its rules and its share are named ([policy](network-policy.md#more-networks-than-numbers)). Combine networks with the same ports into one rule',
+    'numbers for policies have run out: less is allowed than they say; the namespace, its rules and its share are named ([policy](network-policy.md#limits)). Combine networks with the same ports into one rule',
   'policy.associations':
     'a sender has used up its share of SCTP associations (userspace data path): answers to further ones are denied where policies isolate an end; `about` is its address',
   addresses: 'a pod CIDR is nearly used up',

@@ -15,15 +15,11 @@ function rowsOf(page: string): Map<string, string> {
   );
 }
 
-/** In docs/services.md, as docs/configuration.md says. */
-const proxyPart = read('services.md').split('## Configuration')[1]?.split('\n## ')[0] ?? '';
 const keys = configKeys();
-// The table of switches tells of some of them once more.
-const listed = rowsOf(read('configuration.md').replace(/^## Switches\n[\s\S]*?(?=^## )/m, ''));
+const listed = rowsOf(read('configuration.md'));
 
 it('lists every key of the agent, and no other', () => {
-  const ofProxy = [...rowsOf(proxyPart).keys()].filter((key) => key !== 'kubeAPIServerOverride').map((key) => `proxy.${key}`);
-  expect([...listed.keys(), ...ofProxy].filter((key) => key !== 'proxy').toSorted()).toEqual([...keys].toSorted());
+  expect([...listed.keys()].toSorted()).toEqual([...keys].toSorted());
 });
 
 it('gives each key the default that it has', () => {
@@ -36,10 +32,4 @@ it('gives each key the default that it has', () => {
     return typeof value === 'object' || value === undefined ? usual.startsWith('`') : usual !== (value === '' ? 'empty' : `\`${value}\``);
   });
   expect(wrong).toEqual([]);
-});
-
-it('has examples that the agent takes', () => {
-  const examples = Array.from(proxyPart.matchAll(/```yaml\n([^`]+)```/g), ([, text = '']) => text);
-  expect(examples).toHaveLength(1);
-  for (const text of examples) expect(parseConfig(text, {}).proxy.proxyAll).toBe(true);
 });

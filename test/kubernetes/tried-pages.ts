@@ -26,7 +26,13 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/upgrade.md': { Pools: 'pages' },
   'docs/uninstall.md': { Uninstalling: 'install' },
   'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
-  'docs/network-policy.md': { 'How to see it': 'pages', 'Break-glass': 'pages', 'What was denied': 'pages' },
+  'docs/network-policy.md': {
+    'Audit policies before enforcing them': 'pages',
+    'Inspect policies': 'pages',
+    'Log denied traffic': 'pages',
+    'Suspend policies': 'pages',
+  },
+  'docs/host-ports-and-bandwidth.md': { 'Check host ports': 'pages', 'Bandwidth limits': 'pages' },
   'docs/troubleshooting.md': {
     Troubleshooting: 'pages',
     'No container of the agent runs': 'pages',

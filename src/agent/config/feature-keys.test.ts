@@ -19,7 +19,7 @@ it('says what is not the default, and what that is', () => {
 });
 
 it('has a default for each, and each once', () => {
-  expect(switches.filter(({ key }) => !configKeys().includes(key) || switchDefault(key) === '')).toEqual([]);
-  expect(new Set(switches.map(({ key }) => key)).size).toBe(switches.length);
+  expect(switches.filter((key) => !configKeys().includes(key) || switchDefault(key) === '')).toEqual([]);
+  expect(new Set(switches).size).toBe(switches.length);
   expect(() => switchDefault('proxy')).toThrow('proxy is no switch');
 });
