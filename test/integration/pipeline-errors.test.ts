@@ -8,7 +8,7 @@ import { echoReply, echoRequest } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, port, services } from '../support/cluster-plan.ts';
 import { encodeError, encodeFrame, encodeGeneve } from '../support/frame.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
-import { patienceMs } from '../support/test-cluster.ts';
+import { datapath, patienceMs } from '../support/test-cluster.ts';
 
 /**
  * ICMP errors made by hand. Pods `a` and `b` are neighbours, `c` is on the other node. An error that reaches its receiver although no
@@ -20,6 +20,11 @@ beforeAll(async () => {
   tapped = await TappedCluster.start();
   // The first packets of a tunnel may be lost on the userspace data path.
   for (const family of families) tapped.cluster.exec('c', 'ping', '-q', '-c', '3', '-i', '0.2', '-W', '2', addressOf('a', family).text);
+  // The kernel of a pod answers nothing: of a connection whose only answer is a reset, the kernel's tracker keeps nothing.
+  const silence =
+    'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; add rule inet silent in meta l4proto { tcp, udp, sctp } drop';
+  const echoes = 'add rule inet silent in icmp type echo-request drop; add rule inet silent in icmpv6 type echo-request drop';
+  for (const pod of ['a', 'b', 'c']) tapped.cluster.exec(pod, 'nft', `${silence}; ${echoes}`);
 }, patienceMs);
 afterAll(() => tapped.stop());
 
@@ -46,7 +51,8 @@ function link(from: string, to: string): Pick<Packet, 'ethSrc' | 'ethDst'> {
 
 type Wire = keyof TappedCluster['wires'];
 type Kind = 'udp' | 'tcp' | 'icmp' | 'sctp';
-const kinds: readonly Kind[] = ['udp', 'tcp', 'icmp', 'sctp'];
+/** The kernel's tracker compares checksums of SCTP, which these frames do not have. */
+const kinds: readonly Kind[] = ['udp', 'tcp', 'icmp', ...(datapath === 'system' ? [] : (['sctp'] as const))];
 let serial = 20_000;
 
 /** A connection that nobody had before. */
@@ -126,7 +132,9 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
       tapped.wires.b.send(encodeFrame(back));
       await settled(family);
       await arrives(family, 'b', 'a', there);
-      await arrives(family, 'a', 'b', back);
+      // On the kernel's data path the switch does not learn who opened the connection that an error of the opening side is about.
+      if (datapath === 'system') expect(await error(family, 'a', 'b', back)).toEqual([]);
+      else await arrives(family, 'a', 'b', back);
     });
   });
 

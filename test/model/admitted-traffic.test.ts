@@ -103,7 +103,8 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
     [
       'bars nothing that it translates',
       {
-        flows: whole.flows.map((flow) => ({ ...flow, steps: flow.steps.map(unbarred) })),
+        // Members of flows that come from a pattern are no own properties of theirs.
+        flows: whole.flows.map(({ table, priority, match, steps }) => ({ table, priority, match, steps: steps.map(unbarred) })),
         groups: whole.groups.map((group) => ({
           ...group,
           buckets: group.buckets.map((bucket) => ({ ...bucket, steps: bucket.steps.map(unbarred) })),

@@ -12,6 +12,8 @@ export interface Tracking {
   readonly remark: (mark: number) => number;
   /** What an earlier `ct()` said of this packet. */
   readonly before: Remembered | undefined;
+  /** Whether the packet continues in another table: a data path may process another packet before it does. */
+  readonly recirculates: boolean;
 }
 
 /** A packet remembers the connection it was found to be of; a second `ct()` in that zone does not look it up again. */
@@ -27,6 +29,8 @@ export interface Tracked {
   readonly state: ReadonlySet<CtState>;
   readonly mark: number;
   readonly remembered?: Remembered;
+  /** The switch does not see the original tuple of its connection. */
+  readonly hidesTuple?: boolean;
 }
 
 export interface Tracker {
@@ -40,6 +44,10 @@ export interface Connection {
   readonly reply: Tuple;
   replied: boolean;
   mark: number;
+  /** The marks that packets of this batch left behind where another packet may come between. */
+  marksOfBatch: Set<number>;
+  /** A packet has written the mark and goes on without a recirculation: no other packet comes before its next action. */
+  isBetweenActions: boolean;
 }
 
 /** The userspace data path's tracker sees no ports of SCTP. Source: lib/conntrack.c `extract_l4`. */
@@ -70,47 +78,86 @@ export class ConnectionTracker implements Tracker {
    * `dp_execute_cb`, which runs OVS_ACTION_ATTR_CT for a whole batch.
    */
   startPacket(batch: 'new' | 'same'): void {
-    if (batch === 'new') this.#beforeBatch = new Map(this.#connections);
+    if (batch === 'new') {
+      this.#beforeBatch = new Map(this.#connections);
+      for (const { connection } of this.#connections.values()) connection.marksOfBatch.clear();
+    }
     this.#batch = batch;
   }
 
-  track(packet: Packet, _mark: number, { zone, commit, nat, remark, before }: Tracking): Tracked {
-    if (packet.quotes) return this.#related(packet, packet.quotes, { zone, commit, nat, remark, before });
+  track(packet: Packet, mark: number, tracking: Tracking): Tracked {
+    const { zone, commit, nat, remark, before } = tracking;
+    if (packet.quotes) return this.#related(packet, packet.quotes, tracking);
     if (before?.zone === zone) {
       if (nat?.kind === 'dst') refuseToBar(before.connection.mark, remark(before.connection.mark));
-      return this.#seen(packet, before, { commit, nat, remark });
+      return this.#seen(packet, before, tracking, mark);
     }
     const tuple = seenBy(this.#of, packet);
     if (!tuple) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const connections = commit || this.#batch === 'new' ? this.#connections : this.#beforeBatch;
     const found = connections.get(`${zone} ${tupleKey(tuple)}`);
-    if (found) return this.#seen(packet, found, { commit, nat, remark });
+    // It was looked up before, and not found: the kernel finds it now by itself.
+    if (found) return this.#seen(packet, found, tracking, commit && this.#batch === 'same' ? mark : undefined);
     if (!mayOpen(packet)) return { packet, state: new Set(['trk', 'inv']), mark: 0 };
     const fresh = new Set<CtState>(['trk', 'new']);
     if (!commit) return { packet, state: fresh, mark: 0 };
     const delivered = translated(tuple, nat);
     if (nat) refuseFatal(tuple, delivered, nat);
-    const connection: Connection = { original: tuple, reply: reversed(delivered), replied: false, mark: remark(0) };
+    const connection: Connection = {
+      original: tuple,
+      reply: reversed(delivered),
+      replied: false,
+      mark: remark(0),
+      marksOfBatch: new Set(),
+      isBetweenActions: false,
+    };
+    if (tracking.recirculates) connection.marksOfBatch.add(connection.mark);
     this.#connections.set(`${zone} ${tupleKey(tuple)}`, { zone, connection, reply: false });
     this.#connections.set(`${zone} ${tupleKey(connection.reply)}`, { zone, connection, reply: true });
+    if (nat?.kind === 'dst') fresh.add('dnat');
     return { packet: this.#sentOn(packet, delivered), state: fresh, mark: connection.mark, remembered: { zone, connection, reply: false } };
   }
 
-  #seen(packet: Packet, remembered: Remembered, { commit, nat, remark }: Pick<Tracking, 'commit' | 'nat' | 'remark'>): Tracked {
+  /** @param carried mark of a packet whose connection the kernel does not look up again; absent if it does */
+  #seen(packet: Packet, remembered: Remembered, { commit, nat, remark, recirculates }: Tracking, carried?: number): Tracked {
     const { connection, reply } = remembered;
     if (reply) connection.replied = true;
-    if (commit) connection.mark = remark(connection.mark);
+    const mark = this.#committed(connection, { commit, remark, recirculates }, carried);
     const state = new Set<CtState>(['trk', connection.replied ? 'est' : 'new']);
     if (reply) state.add('rpl');
+    if (nat?.kind === 'dst') state.add('dnat');
     const towards = reversed(reply ? connection.original : connection.reply);
     const refused = this.#of === 'kernel' && nat?.kind === 'restore' && !connection.replied;
     const onTheWay = nat && !refused ? this.#sentOn(packet, towards) : packet;
-    return { packet: onTheWay, state, mark: connection.mark, remembered };
+    return { packet: onTheWay, state, mark, remembered };
+  }
+
+  /**
+   * The mark that the packet has afterwards. The kernel gives a packet the mark of its connection when it looks the connection up, and when a commit of
+   * the packet changes that mark; a commit that finds the mark as it writes it leaves the packet's. Packets of a batch take turns at
+   * each recirculation, so one may find what the other wrote there. Source: Linux 6.1 net/openvswitch/conntrack.c `__ovs_ct_lookup`, `ovs_ct_set_mark`.
+   */
+  #committed(
+    connection: Connection,
+    { commit, remark, recirculates }: Pick<Tracking, 'commit' | 'remark' | 'recirculates'>,
+    carried?: number,
+  ): number {
+    if (!commit) return this.#of === 'kernel' && carried !== undefined ? carried : connection.mark;
+    const isAlone = this.#of === 'userspace' || this.#batch === 'new' || connection.isBetweenActions;
+    const isLeft = !isAlone && [...connection.marksOfBatch].some((mark) => remark(mark) === mark);
+    connection.isBetweenActions = !recirculates;
+    if (isLeft && carried !== undefined) return carried;
+    connection.mark = remark(connection.mark);
+    if (recirculates) connection.marksOfBatch.add(connection.mark);
+    return connection.mark;
   }
 
   /**
    * An ICMP error belongs to the connection of what it quotes. On the kernel's data path one of the opening side is translated only by an
    * action that commits. Source: lib/conntrack.c `extract_l4_icmp`; Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
+   *
+   * Of such an error the kernel reports `rel` alone, and Open vSwitch reads the original tuple only of packets that are new, established or replies.
+   * Source: lib/packets.h `pkt_metadata_from_flow`, lib/flow.h `is_ct_valid`.
    */
   #related(packet: Packet, quotes: Tuple, { zone, commit, nat, remark }: Tracking): Tracked {
     const found = this.#connections.get(`${zone} ${tupleKey(reversed(quotes))}`);
@@ -122,7 +169,7 @@ export class ConnectionTracker implements Tracker {
     const [before, after] = [reversed(quotes), reversed(reply ? connection.original : connection.reply)];
     const refused = this.#of === 'kernel' && nat?.kind === 'restore' && !reply && !commit;
     const onTheWay = nat && !refused ? damaged(this.#of, packet, withQuoted(packet, before, after)) : packet;
-    return { packet: onTheWay, state, mark: connection.mark, remembered: found };
+    return { packet: onTheWay, state, mark: connection.mark, remembered: found, hidesTuple: this.#of === 'kernel' && !reply };
   }
 
   /** What it does not see it does not change. */

@@ -15,9 +15,9 @@ export class Oracle {
   readonly #bridge: Bridge;
   readonly #scene: Scene;
 
-  constructor(scene: Scene, bridge: Bridge) {
+  constructor(scene: Scene, bridge: Bridge, datapath: 'userspace' | 'kernel' = 'userspace') {
     this.#scene = scene;
-    this.#reference = new Reference(scene);
+    this.#reference = new Reference(scene, datapath);
     this.#bridge = bridge;
   }
 
@@ -98,8 +98,9 @@ export function modelOracle(scene: Scene, { datapath, choices = [0], compiled = 
   const choose = ({ buckets }: Group) => (choices[turn++ % choices.length] ?? 0) % buckets.length;
   const tracker = new ConnectionTracker(datapath);
   const model = new SwitchModel({ ...compiled, tracker, choose, tunnelPort: scene.node.tunnel.ofPort });
-  return new Oracle(scene, ({ inPort, packet, inSameBatch }) => {
+  const bridge: Bridge = ({ inPort, packet, inSameBatch }) => {
     tracker.startPacket(inSameBatch ? 'same' : 'new');
     return model.receive(inPort, packet).outputs;
-  });
+  };
+  return new Oracle(scene, bridge, datapath);
 }

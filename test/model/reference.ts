@@ -62,16 +62,18 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  * 7. No client has an address of a Service or a virtual one, nor the one that it asks; and an endpoint that is asked by its own address
  *    and port gets the packet as it is.
  * 8. An ICMP error reaches who sent what it is about, and quotes it as that one knows it. It passes from an end of the connection, from the node of
- *    an end, and from the gateway.
+ *    an end, and from the gateway. On the kernel's data path an error of the opening side passes from nodes and from the gateway alone.
  */
 export class Reference {
   readonly #scene: Scene;
+  readonly #datapath: 'userspace' | 'kernel';
   readonly #connections = new Map<string, { readonly connection: Connection; readonly reply: boolean }>();
   /** Which endpoint a client has at an address. */
   readonly #stays = new Map<string, string>();
 
-  constructor(scene: Scene) {
+  constructor(scene: Scene, datapath: 'userspace' | 'kernel') {
     this.#scene = scene;
+    this.#datapath = datapath;
   }
 
   /** Every allowed outcome of this packet; the actual one goes to `settle`. */
@@ -165,7 +167,7 @@ export class Reference {
 
   #error(arrival: Arrival, quotes: Tuple): readonly PacketOutcome[] {
     const known = this.#connections.get(tupleKey(reversed(quotes)));
-    if (!known || !same(arrival.packet.ipDst, quotes.src) || !this.#mayReport(arrival, known.connection)) return dropped;
+    if (!known || !same(arrival.packet.ipDst, quotes.src) || !this.#mayReport(arrival, known)) return dropped;
     const { connection, reply } = known;
     const { asked, given } = connection;
     const [before, after] = reply ? [reversed(given), reversed(asked)] : [asked, given];
@@ -174,17 +176,23 @@ export class Reference {
     return [{ outputs: this.#deliver(arrival, asItself, reply, withQuoted(arrival.packet, before, after)).outputs }];
   }
 
-  #mayReport({ from, inPort, packet }: Arrival, { asked, given, service }: Connection): boolean {
+  #mayReport(
+    { from, inPort, packet }: Arrival,
+    { connection, reply }: { readonly connection: Connection; readonly reply: boolean },
+  ): boolean {
     if (from === 'gateway') return true;
+    const { asked, given, service } = connection;
+    const isCompared = reply || this.#datapath === 'userspace';
     const ends = [asked.src, asked.dst, ...(service ? [given.dst] : [])];
     if (from === 'pod')
-      return this.#scene.pods.some(({ ofPort, addresses }) => ofPort === inPort && ends.some((end) => has(addresses, end)));
+      return isCompared && this.#scene.pods.some(({ ofPort, addresses }) => ofPort === inPort && ends.some((end) => has(addresses, end)));
     const networks = this.#reachablePeers()
       .filter(({ transport }) => has(transport, packet.tunSrc))
       .flatMap(({ podCidrs }) => podCidrs);
     const isNode = networks.some((cidr) => same(packet.ipSrc, cidrAddress(cidr, 1n)));
     const isRemote = service && this.#place(given.dst)?.kind === 'tunnel';
-    return isNode || isRemote || networks.some((cidr) => cidrContains(cidr, asked.src) || cidrContains(cidr, asked.dst));
+    if (isNode) return true;
+    return isCompared && (isRemote || networks.some((cidr) => cidrContains(cidr, asked.src) || cidrContains(cidr, asked.dst)));
   }
 
   #routed(arrival: Arrival): readonly PacketOutcome[] {

@@ -63,6 +63,8 @@ interface Travel {
   remembered?: Remembered | undefined;
   /** How the connection's first packet was, once tracked. */
   original?: Tuple | undefined;
+  /** The packet is of a connection whose original tuple the switch does not see. */
+  hidesTuple?: boolean;
 }
 
 /** Resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
@@ -166,6 +168,8 @@ export class SwitchModel {
         this.#choose(step.group, travel, walk);
         break;
       case 'resubmit':
+        // Open vSwitch does nothing then.
+        if (step.by === 'originalTuple' && travel.hidesTuple) return 'goes on';
         return this.#visit(step.table, travel, walk, step.by === 'originalTuple' ? asOpened(travel) : travel);
       case 'goto':
         return this.#visit(step.table, travel, walk);
@@ -241,12 +245,15 @@ export class SwitchModel {
   /** The tracked packet goes on in the next table by itself, if there is one; the rest of the actions see an untracked one. */
   #recirculate({ zone, commit, nat, exec, next }: CtStep, travel: Travel, walk: MutableWalk): void {
     const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
-    const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, { zone, commit, nat, remark, before: travel.remembered });
-    const { packet, state: ctState, mark: ctMark, remembered } = tracked;
+    const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, {
+      ...{ zone, commit, nat, remark, before: travel.remembered },
+      recirculates: next !== undefined,
+    });
+    const { packet, state: ctState, mark: ctMark, remembered, hidesTuple = false } = tracked;
     const to = tupleOf(packet);
     if (commit && nat?.kind === 'dst' && to) walk.translations.push(to);
     const original = remembered?.connection.original ?? tupleOf(travel.packet);
-    if (next) this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original }, walk);
+    if (next) this.#visit(next, { ...travel, regs: [...travel.regs], packet, ctState, ctMark, remembered, original, hidesTuple }, walk);
     else travel.packet = packet;
     travel.ctState = new Set();
     travel.ctMark = 0;

@@ -15,27 +15,34 @@ import { familiesOf, type NodeEnvironment } from './environment.ts';
  */
 export const errorState = { new: '-', rel: '+', trk: '+' } as const;
 
-/** Flows of table `state` for ICMP errors. */
-export function toErrorEnds(...first: readonly Step[]): readonly Step[] {
-  return [...first, load(reg.verdict('standing')), resubmitAsOpened('errorEnds')];
+/**
+ * ICMP errors in table `state`. Those from the gateway pass: routers outside send them, and the tracker knows their connection. So do those of another node
+ * itself, which is a hop. Neither needs the original tuple. The others are compared with it.
+ *
+ * Of an error of the opening side the kernel's tracker reports `rel` alone, and Open vSwitch has the original tuple only of packets that are new,
+ * established or replies (lib/packets.h `pkt_metadata_from_flow`, lib/flow.h `is_ct_valid`): on that data path the lookup does nothing, and the error is
+ * dropped. So a pod's own error about an answer to it does not arrive there (`docs/limits.md`).
+ */
+export function errorsOfState(first: readonly Step[]) {
+  const standing = [...first, load(reg.verdict('standing'))];
+  const ofRouters: readonly (readonly Mark[])[] = [[reg.source('gateway')], [reg.source('tunnel'), reg.sentBy('node')]];
+  return {
+    ofRouters: ofRouters.map((regs) => ({ regs, steps: [...standing, goto('egressEntry')] })),
+    others: [...standing, resubmitAsOpened('errorEnds')],
+  };
 }
 
 function passes(match: Match): Flow {
   return { table: 'errorEnds', priority: priority.normal, match, steps: [goto('egressEntry')] };
 }
 
-/**
- * Errors from the gateway pass: routers outside send them, and the tracker knows their connection. So do those of a node itself, which is
- * a hop, and those of the endpoint on another node, whose own node compared it with the connection. Pure.
- */
+/** Errors of the endpoint on another node, whose own node compared it with the connection. Pure. */
 export function errorsOfOthers(environment: NodeEnvironment): readonly Flow[] {
-  const fromTunnel = reg.source('tunnel');
-  const remote = [ctMark.service('yes'), ctMark.receiver(environment.tunnel.ofPort)];
-  return familiesOf(environment).flatMap((payload) => [
-    passes({ payload, regs: [reg.source('gateway')] }),
-    { ...passes({ payload, regs: [fromTunnel, reg.sentBy('node')] }), priority: priority.high },
-    { ...passes({ payload, ctMarks: remote, regs: [fromTunnel] }), priority: priority.higher },
-  ]);
+  const ctMarks = [ctMark.service('yes'), ctMark.receiver(environment.tunnel.ofPort)];
+  return familiesOf(environment).map((payload) => ({
+    ...passes({ payload, ctMarks, regs: [reg.source('tunnel')] }),
+    priority: priority.higher,
+  }));
 }
 
 /** Errors of a local pod. Pure. */

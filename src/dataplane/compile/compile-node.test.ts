@@ -29,6 +29,11 @@ function dump(environment: NodeEnvironment, ...names: readonly PipelineTableName
     .map((flow) => formatFlow(flow).replace(/^table=/, ''));
 }
 
+/** Two actions of `shownCommit`, which write these marks. */
+const shown = (table: string, zone: number, marks = ''): string =>
+  `ct(commit,zone=${zone},exec(${marks === '' ? '' : `${marks},`}set_field:0x1000000/0x1000000->ct_mark)),` +
+  `ct(commit,table=${table},zone=${zone},exec(set_field:0x0/0x1000000->ct_mark))`;
+
 describe('a node of IPv4', () => {
   it('classifies packets by source, and counts tunnel packets of unknown peers', () => {
     expect(dump(ipv4, 'classify')).toEqual([
@@ -73,13 +78,17 @@ describe('a node of IPv4', () => {
       'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
       'state,priority=210,ct_state=-new-rel+rpl+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
+      'state,priority=210,reg0=0x2/0xf,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x1/0xf,reg0=0x20000000/0x20000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=-new-rpl-rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x0/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x0/0x100000->reg0,goto_table:serviceEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x80/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
       'state,priority=210,ct_state=-new-rel+rpl+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
+      'state,priority=210,reg0=0x2/0xf,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x1/0xf,reg0=0x20000000/0x20000000,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=-new-rpl-rel+trk-inv,ct_mark=0x0/0x10,ip actions=goto_table:egressEntry',
+      'state,priority=205,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
+      'state,priority=205,ct_state=-new+rel+trk-inv,ct_mark=0x0/0x10,ip actions=set_field:0x400/0x1c00->reg0,resubmit(,errorEnds,ct)',
       'state,priority=100,ct_state=+new+trk,ip actions=set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=169.254.0.252/31 actions=drop',
       'serviceEntry,priority=220,reg0=0x2/0xf,ip,nw_src=10.96.0.0/16 actions=drop',
@@ -145,9 +154,9 @@ describe('a node of IPv4', () => {
       'snatMark,priority=200,ct_state=-inv+trk,ct_mark=0x20/0x20,ct_mark=0x80/0x80,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x0/0x80->ct_mark))',
       'snatMark,priority=200,reg0=0x2/0xf,reg0=0x20/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
+        `actions=${shown('snat', 65520, 'set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark')}`,
       'snatMark,priority=200,reg4=0xc00000/0x1c00000,reg0=0x10/0xf0,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x800000/0xffff00->ct_mark,set_field:0x0/0x80->ct_mark))',
+        `actions=${shown('snat', 65520, 'set_field:0x20/0x20->ct_mark,set_field:0x800000/0xffff00->ct_mark,set_field:0x0/0x80->ct_mark')}`,
       'snat,priority=200,ct_state=+new+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
         'exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))',
       'snat,priority=200,ct_state=-new-rpl-inv+trk,ct_mark=0x20/0x20,ct_mark=0x40/0x40,ip actions=ct(commit,table=switch,zone=65521,nat(src=169.254.0.253),' +
@@ -162,12 +171,19 @@ describe('a node of IPv4', () => {
 
   it('tries twice more to translate what found no free tuple, and then gives up', () => {
     const failed = (tries: string) =>
-      `egressEntry,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new+trk,ct_mark=0x0/0x10,ip`;
-    expect(dump(ipv4, 'egressEntry').slice(0, 4)).toEqual([
+      `egressEntry,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new-dnat+trk,ct_mark=0x0/0x10,ip`;
+    expect(dump(ipv4, 'egressEntry').filter((flow) => flow.includes('-dnat'))).toEqual([
       `${failed('0x0')} actions=set_field:0x4000000/0xc000000->reg4,resubmit(,sourceRanges)`,
       `${failed('0x4000000')} actions=set_field:0x8000000/0xc000000->reg4,resubmit(,sourceRanges)`,
       `${failed('0x8000000').replace(',ct_state', ',reg0=0x0/0xc0000,ct_state')} actions=controller(userdata=06)`,
       `${failed('0x8000000').replace('250', '240')} actions=drop`,
+    ]);
+  });
+
+  it('has a packet that is translated and shows no mark commit again, once', () => {
+    expect(dump(ipv4, 'egressEntry').filter((flow) => flow.includes('+dnat'))).toEqual([
+      'egressEntry,priority=250,reg4=0x20000/0x70000,reg4=0x0/0xc000000,ct_state=+new+dnat+trk,ct_mark=0x0/0x10,ip ' +
+        `actions=set_field:0x4000000/0xc000000->reg4,${shown('egressEntry', 65520)}`,
     ]);
   });
 

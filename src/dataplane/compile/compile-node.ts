@@ -9,7 +9,7 @@ import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/w
 import { announcing } from './compile-announcements.ts';
 import { associations } from './compile-associations.ts';
 import { entriesOfOthers } from './compile-entry.ts';
-import { errorState, errorsOfOthers, toErrorEnds, translationOfErrors } from './compile-errors.ts';
+import { errorState, errorsOfOthers, errorsOfState, translationOfErrors } from './compile-errors.ts';
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
@@ -208,10 +208,12 @@ const answers: readonly NonNullable<Match['ctState']>[] = [{ new: '-', rpl: '+',
  */
 function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
   const entry = goto('egressEntry');
+  const errors = errorsOfState(first);
   const of = (ctState: NonNullable<Match['ctState']>): Match => ({ ctState: { ...ctState, inv: '-' }, ctMarks: [service] });
   return [
     flow(priority.high, of({ new: '-', rel: '-', rpl: '+', trk: '+' }), ...first, load(reg.verdict('standing')), entry),
-    flow(priority.high, of(errorState), ...toErrorEnds(...first)),
+    ...errors.ofRouters.map(({ regs, steps }) => flow(priority.high, { ...of(errorState), regs }, ...steps)),
+    flow(priority.above, of(errorState), ...errors.others),
     flow(priority.high, of(openingSide), ...first, entry),
   ];
 }

@@ -27,7 +27,8 @@ describe('a pod of IPv4', () => {
       'errorEnds,priority=210,in_port=32784,ip,nw_dst=10.10.0.5 actions=goto_table:egressEntry',
       'errorEnds,priority=220,in_port=32784,ct_mark=0x10/0x10,ct_mark=0x801000/0xffff00,ip actions=goto_table:egressEntry',
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_src=10.10.0.5,nw_dst=10.10.0.5 ' +
-        'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
+        'actions=ct(commit,zone=65520,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark,' +
+        'set_field:0x1000000/0x1000000->ct_mark)),ct(commit,table=snat,zone=65520,exec(set_field:0x0/0x1000000->ct_mark))',
       'switch,priority=200,dl_dst=0e:aa:00:00:00:05 actions=set_field:0x8010->reg1,set_field:0x30/0xf0->reg0,goto_table:ingressEntry',
     ]);
   });
@@ -103,7 +104,8 @@ describe('a pod of IPv6', () => {
     expect([...dump(ipv6, 'route'), ...dump(ipv6, 'snatMark')]).toEqual([
       'route,priority=230,ipv6,ipv6_dst=fd00:10::5 actions=set_field:0e:aa:00:00:00:05->eth_dst,set_field:0x30/0xf0->reg0,goto_table:ttl',
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ipv6,ipv6_src=fd00:10::5,ipv6_dst=fd00:10::5 ' +
-        'actions=ct(commit,table=snat,zone=65510,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark))',
+        'actions=ct(commit,zone=65510,exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark,set_field:0x0/0x80->ct_mark,' +
+        'set_field:0x1000000/0x1000000->ct_mark)),ct(commit,table=snat,zone=65510,exec(set_field:0x0/0x1000000->ct_mark))',
     ]);
   });
 });

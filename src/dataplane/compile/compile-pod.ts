@@ -9,6 +9,7 @@ import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
 import { errorsOfPod } from './compile-errors.ts';
 import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
+import { shownCommit } from './shown-commit.ts';
 
 /** A pod's interface on this node. */
 export interface PodIntent extends PodPlace {
@@ -94,19 +95,15 @@ function hairpin(ip: Ip): Flow {
       ctState: { new: '+', trk: '+' },
       ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
     },
-    steps: [
-      {
-        do: 'ct',
-        zone: zones[ip.family].main,
-        commit: true,
-        next: 'snat',
-        exec: [
-          { do: 'mark', mark: ctMark.snat('yes') },
-          { do: 'mark', mark: ctMark.hairpin('yes') },
-          { do: 'mark', mark: ctMark.barred('no') },
-        ],
-      },
-    ],
+    steps: shownCommit({
+      zone: zones[ip.family].main,
+      next: 'snat',
+      exec: [
+        { do: 'mark', mark: ctMark.snat('yes') },
+        { do: 'mark', mark: ctMark.hairpin('yes') },
+        { do: 'mark', mark: ctMark.barred('no') },
+      ],
+    }),
   };
 }
 

@@ -5,6 +5,7 @@ import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
+import { shownCommit } from './shown-commit.ts';
 
 /** What Services need on every node, independent of the Services themselves. Pure. */
 export function compileServicePath(environment: NodeEnvironment): readonly Flow[] {
@@ -14,6 +15,7 @@ export function compileServicePath(environment: NodeEnvironment): readonly Flow[
     ...undecided(family),
     recordFragmentEndpoint(family),
     ...untranslated(family),
+    ...withoutMark(family),
     ...answers(family, environment),
     ...sourceTranslation(family, environment),
   ]);
@@ -78,6 +80,21 @@ function notSources(environment: NodeEnvironment): readonly Cidr[] {
 }
 
 /**
+ * A packet that is translated and has no mark: on the kernel's data path the second of two that a new socket sent at once (`shownCommit`). Once is
+ * enough.
+ */
+function withoutMark(family: Family): Flow[] {
+  const steps = shownCommit({ zone: zones[family].main, next: 'egressEntry', exec: [] });
+  const match: Match = {
+    payload: family,
+    ctState: { new: '+', dnat: '+', trk: '+' },
+    ctMarks: [ctMark.service('no')],
+    regs: [reg.serviceState('chosen'), reg.tries('none')],
+  };
+  return [{ table: 'egressEntry', priority: priority.guard, match, steps: [load(reg.tries('one')), ...steps] }];
+}
+
+/**
  * The tracker found no free tuple: what was to be translated is new still, and has no mark. On the userspace data path of Open vSwitch
  * 3.1 a client's former translations stand in the way until they are swept, and every try draws other ports at random. So it is tried
  * twice more, for which the data path has room; then the agent sends the packet once more. If that does not help it ends: untranslated
@@ -89,7 +106,7 @@ function untranslated(family: Family): Flow[] {
     priority: level,
     match: {
       payload: family,
-      ctState: { new: '+', trk: '+' },
+      ctState: { new: '+', dnat: '-', trk: '+' },
       ctMarks: [ctMark.service('no')],
       regs: [reg.serviceState('chosen'), ...regs],
     },
@@ -179,7 +196,7 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     priority: priority.normal,
     match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs },
     // No ingress policy of another pod follows: it leaves by the tunnel, or goes back to the node.
-    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(...marks, ctMark.barred('no')) }],
+    steps: shownCommit({ zone: main, next: 'snat', exec: written(...marks, ctMark.barred('no')) }),
   });
   // All of the side that opened it, by one action: the zone may have lost what the first packet left there, or never have had it. After a restart of
   // the switch a connection begins with a packet from its midst, which the userspace tracker calls known as soon as it is committed for the second time.

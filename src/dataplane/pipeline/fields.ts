@@ -163,6 +163,12 @@ export const ctMarkFields = {
     bits: [8, 23],
     doc: 'The port that the packet left by which let the connection in: that of the local pod, or the tunnel. 0: an earlier release committed it.',
   },
+  touched: {
+    reg: 0,
+    bits: [24, 24],
+    doc: 'Set and cleared again by one packet, so that a commit changes the mark.',
+    values: { no: 0, yes: 1 },
+  },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
 export const ctMark = layoutFields(ctMarkFields);
