@@ -80,6 +80,21 @@ it.each(lists)('the plugin accepts the CNI list of $page', ({ text }) => {
   for (const each of chain.plugins) expect(() => parseAddConf(each as JsonObject)).not.toThrow();
 });
 
+it('the plugin ignores and refuses the keys that cni.md names', () => {
+  const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'cni.md'), 'utf8');
+  const section = page.split('### Unsupported keys')[1]?.split('\n## ')[0] ?? '';
+  const keysOf = (answer: string): readonly string[] =>
+    section.split('\n').flatMap((line) => (line.includes(answer) ? Array.from(line.matchAll(/`([\w.]+)`/g), ([, key = '']) => key) : []));
+  const confWith = (key: string): JsonObject =>
+    key.split('.').reduceRight<JsonObject>((value, part) => ({ [part]: value }), { any: 'value' });
+  const ignored = keysOf('ignored without a message');
+  expect(ignored).toHaveLength(4);
+  for (const key of ignored) expect([key, parseAddConf(confWith(key))]).toEqual([key, parseAddConf({})]);
+  const refused = keysOf('ADD fails with code 2');
+  expect(refused).toHaveLength(3);
+  for (const key of refused) expect(() => parseAddConf(confWith(key)), key).toThrow('is not supported');
+});
+
 it('has examples of each kind', () => {
   expect([objects.length >= 9, settings.length >= 2, lists.length >= 3]).toEqual([true, true, true]);
 });
