@@ -32,6 +32,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
     'Log denied traffic': 'pages',
     'Suspend policies': 'pages',
   },
+  'docs/services.md': { 'Inspect a Service': 'pages' },
   'docs/host-ports-and-bandwidth.md': { 'Check host ports': 'pages', 'Bandwidth limits': 'pages' },
   'docs/troubleshooting.md': {
     Troubleshooting: 'pages',
