@@ -1,17 +1,17 @@
 /**
- * How one thing was found:
+ * State of a finding:
  *
- * - `ok`       as it should be
- * - `warning`  works, and may not for long, or not for all clients
- * - `problem`  packets or pods are lost by it
- * - `unknown`  it could not be looked at, or not in time
+ * - `ok`       in order
+ * - `warning`  works, but perhaps not for long, or not for all clients
+ * - `problem`  packets or pods are lost
+ * - `unknown`  could not be checked, or not in time
  */
 const findingStates = ['ok', 'warning', 'problem', 'unknown'] as const;
 export type FindingState = (typeof findingStates)[number];
 
 /**
- * Everything that a finding can be about, with how it is looked at. Names are stable, for scripts; one without a part behind a dot
- * says that the whole could not be looked at.
+ * Subjects of findings, with a description of each check. Names are stable, for scripts; a name without a part after a dot means that the
+ * whole subject could not be checked.
  */
 export const checkNames = {
   agent: 'whether an agent answers on its socket',
@@ -61,21 +61,21 @@ export const checkNames = {
 } as const;
 export type CheckName = keyof typeof checkNames;
 
-/** The finding of one check, for people. */
+/** Finding of one check, for operators. */
 export interface Finding {
   readonly check: CheckName;
   readonly state: FindingState;
-  /** The state found, and what is wrong with it. */
+  /** State that was found, and the fault. */
   readonly what: string;
-  /** The effect on traffic and pods; absent if `ok`. */
+  /** Effect on traffic and pods; absent if `ok`. */
   readonly effect?: string;
-  /** The remedy, one command where one suffices. */
+  /** Remedy, as one command if possible. */
   readonly mend?: string;
 }
 
 /**
- * What `POST /v1/check` answers: one of these as JSON on each line, as soon as it is known. The plan comes first; an answer that
- * broke off has no end.
+ * Line of the reply to `POST /v1/check`: one JSON object per line, sent as soon as it is known. The plan comes first; a reply that was
+ * interrupted has no `end`.
  */
 export type CheckEvent =
   | { readonly kind: 'plan'; readonly node: string; readonly facts: AgentFacts; readonly checks: readonly CheckName[] }
@@ -83,9 +83,9 @@ export type CheckEvent =
   | { readonly kind: 'finding'; readonly finding: Finding }
   | { readonly kind: 'end' };
 
-/** What the other half of the check, on the node's files, has to know of the agent. */
+/** Facts about the agent for the second half of the check, on the node's files. */
 export interface AgentFacts {
   readonly version: string;
-  /** Where the plugin reaches it. */
+  /** Path of the socket on which the plugin reaches the agent. */
   readonly cniSocket: string;
 }

@@ -1,4 +1,4 @@
-/** Where an agent has things unless it is told otherwise. */
+/** Default paths and names of an agent. */
 export const defaultPaths = {
   configFile: '/etc/seine/agent.yaml',
   stateDir: '/var/lib/seine',

@@ -1,64 +1,64 @@
-/** Of which pods what policies deny is logged. */
+/** Pods whose denied packets are logged. */
 export interface DeniedLogView {
-  /** As configured. `annotated`: of pods with the annotation `seine.dev/log: denied`, or in a namespace with it. */
+  /** Configured setting. `annotated`: pods with the annotation `seine.dev/log: denied`, or in a namespace with it. */
   readonly setting: 'off' | 'annotated' | 'all';
-  /** What operators want to see for a while. */
+  /** Requests of operators, which end by themselves. */
   readonly requests: readonly LogRequestView[];
 }
 
-/** Without `namespace`: all pods of this node. Without `pod`: all of the namespace. */
+/** Request of an operator. Without `namespace`: all pods of this node. Without `pod`: all pods of the namespace. */
 interface LogRequestView {
   readonly namespace?: string;
   readonly pod?: string;
   readonly secondsLeft: number;
 }
 
-/** What a packet was, and whose. Names are printable ASCII. */
+/** Description of a denied packet. Names are printable ASCII. */
 export interface DenialView {
-  /** `would deny`: it passed, for policies are audited on this node. */
+  /** Verdict. `would deny`: the packet passed, because policies are only audited on this node. */
   readonly verdict: 'denied' | 'would deny';
   readonly direction: 'ingress' | 'egress';
-  /** That isolate the pod, `namespace/name`; the first of them. */
+  /** Policies that isolate the pod, `namespace/name`; only the first ones. */
   readonly policies: readonly string[];
   readonly why: string;
-  /** `namespace/name`, of this node. */
+  /** Pod of this node, `namespace/name`. */
   readonly pod: string;
   readonly podAddress: string;
-  /** `namespace/name` of a pod, `node NAME`, or the address. */
+  /** Other end: `namespace/name` of a pod, `node NAME`, or the address. */
   readonly peer: string;
   readonly peerAddress: string;
-  /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or its number. */
+  /** Protocol: `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or its number. */
   readonly protocol: string;
-  /** Of who was asked; absent where the protocol has none. */
+  /** Destination port; absent if the protocol has none. */
   readonly port?: number;
   readonly icmpType?: number;
 }
 
 export interface DeniedPairView extends DenialView {
-  /** That the switch showed to the agent: of each pod some twenty a second, and not more. */
+  /** Number of packets that OVS sent to the agent: at most about twenty a second for each pod. */
   readonly packets: number;
 }
 
-/** Connections that were let in once, alike but for the port of who asks. */
+/** Connections that were admitted before and differ only in their source port. */
 export interface DeniedConnectionsView extends DenialView {
   readonly connections: number;
 }
 
-/** What policies denied while somebody looked, or would have. */
+/** Traffic that policies denied, or would have denied, during an observation. */
 export interface WouldDenyView {
   readonly mode: 'enforce' | 'audit' | 'off';
   readonly seconds: number;
-  /** Most packets first. */
+  /** Pairs, sorted by number of packets, the highest first. */
   readonly pairs: readonly DeniedPairView[];
-  /** Packets of pairs that are not listed. */
+  /** Number of packets of pairs that are not listed. */
   readonly morePackets: number;
   /**
-   * Connections that live, whether they carry anything or not, and that policies deny as they are at the end; most first. Absent: the tracker
-   * cannot be listed, as that of the userspace data path.
+   * Open connections, active or idle, that the policies deny at the end of the observation, sorted by number. Absent if conntrack cannot be
+   * listed, as on the userspace data path.
    */
   readonly living?: readonly DeniedConnectionsView[];
-  /** Living connections that are not listed. */
+  /** Number of open connections that are not listed. */
   readonly moreLiving?: number;
-  /** All that the switch counted, as text; absent if it could not be asked. */
+  /** Total number of packets counted by OVS, as text; absent if OVS could not be queried. */
   readonly counted?: { readonly ingress: string; readonly egress: string };
 }

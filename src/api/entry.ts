@@ -1,17 +1,17 @@
 import type { Failure } from './failure.ts';
 
-/** The parts of a node that are kept as wanted. */
+/** Targets: the parts of a node whose state is reconciled. */
 const partNames = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'] as const;
 export type PartName = (typeof partNames)[number];
 
 /**
- * How an entry of the node is, against what is wanted:
+ * State of an entry compared with the desired state:
  *
- * - `ok`       there, and as wanted
- * - `missing`  wanted, not there
- * - `changed`  there, but otherwise than wanted
- * - `extra`    there, and not wanted
- * - `learned`  learned by the switch itself; not wanted, and left alone
+ * - `ok`       present and in sync
+ * - `missing`  desired, but not present
+ * - `changed`  present, but different from the desired entry
+ * - `extra`    present, but not desired
+ * - `learned`  learned by OVS itself; not desired, and not removed
  */
 const entryStates = ['ok', 'missing', 'changed', 'extra', 'learned'] as const;
 export type EntryState = (typeof entryStates)[number];
@@ -31,18 +31,18 @@ export type EntryKind =
   | 'setting'
   | 'interface';
 
-/** One thing the node holds or should hold. */
+/** Entry that the node has or should have. */
 export interface Entry {
   readonly kind: EntryKind;
-  /** Unique within its kind. */
+  /** Name, unique within its kind. */
   readonly name: string;
   readonly state: EntryState;
-  /** All owners that want it. Of an entry that is not wanted: the owner that its cookie names, if any. */
+  /** Owners that want the entry. For an entry that is not desired: the owner that its cookie names, if any. */
   readonly owners: readonly string[];
-  /** In the words of the tool that shows such things: ovs-ofctl, ip. Null if it is not wanted, or is not there. */
+  /** Entry in the notation of the tool for it (ovs-ofctl, ip); null if it is not desired, or not present. */
   readonly wanted: string | null;
   readonly actual: string | null;
-  /** Why it is not as wanted, where that is known. */
+  /** Reason why it is not in sync, if known. */
   readonly error?: Failure;
 }
 
@@ -50,7 +50,7 @@ export interface FlowEntry extends Entry {
   readonly kind: 'flow';
   readonly table: string;
   readonly priority: number;
-  /** Null if it is not there. */
+  /** Packet count; null if the flow is not present. */
   readonly packets: string | null;
   readonly bytes: string | null;
   readonly ageSeconds: number | null;
@@ -60,11 +60,11 @@ export interface PortEntry extends Entry {
   readonly kind: 'bridge' | 'port';
   readonly type: string;
   readonly wantedOfPort: number | null;
-  /** What ovs-vswitchd gave it; null if it has none. */
+  /** Port number assigned by ovs-vswitchd; null if it has none. */
   readonly ofPort: number | null;
 }
 
-/** A list that came whole. */
+/** Complete list. */
 export interface Items<T> {
   readonly items: readonly T[];
 }

@@ -1,6 +1,6 @@
-/** Something that went wrong and may have come right since; what is shown beside it says whether it has. */
+/** Failure that may have been resolved since; other members show whether it has. */
 export interface Failure {
   readonly message: string;
-  /** Seconds since; absent if the time is not known. */
+  /** Seconds since the failure; absent if the time is not known. */
   readonly ageSeconds?: number;
 }

@@ -1,31 +1,31 @@
 import type { EntryState } from './entry.ts';
 import type { Failure } from './failure.ts';
 
-/** How much of what an object needs is there: of the bridge (flows and groups) and of the node's own stack. */
+/** Number of required entries that are present: on the bridge (flows and groups), or in the node's network stack. */
 export interface Share {
   readonly wanted: number;
-  /** There, and as wanted. */
+  /** Number of entries that are present and in sync. */
   readonly held: number;
-  /** There, and otherwise. */
+  /** Number of entries that are present but different. */
   readonly changed: number;
 }
 
-/** A pod, node or Service, with what the node holds for it. */
+/** Pod, node or Service, with the node's entries for it. */
 export interface ObjectView {
   readonly name: string;
-  /** `ok`, or the worst that holds for something of it. */
+  /** Worst state of its entries, or `ok`. */
   readonly state: Extract<EntryState, 'ok' | 'missing' | 'changed'> | 'idle';
   readonly owners: readonly string[];
   readonly flows: Share;
   readonly host: Share;
-  /** What is not as it should be, a sentence each. */
+  /** Differences from the desired state, one sentence each. */
   readonly differences: readonly string[];
   readonly error?: Failure;
 }
 
 export interface PodView extends ObjectView {
   readonly containerId: string;
-  /** Inside the pod. */
+  /** Name of the interface inside the pod. */
   readonly interface: string;
   readonly hostInterface: string;
   readonly addresses: readonly string[];
@@ -35,11 +35,14 @@ export interface PodView extends ObjectView {
   readonly ofPort: number | null;
   readonly link: 'up' | 'down' | 'missing';
   readonly mtu: number | null;
-  /** What the bridge lets it send (bits a second, bits); null without limit, and where a chained `bandwidth` plugin sees to it. */
+  /**
+   * Limit of what it may send through the bridge (bits a second, bits); null without a limit, or if a chained `bandwidth` plugin applies
+   * it.
+   */
   readonly egress: { readonly rate: number; readonly burst: number } | null;
-  /** What it lets it receive, likewise. */
+  /** Limit of what it may receive, in the same units; null under the same conditions. */
   readonly ingress: { readonly rate: number; readonly burst: number } | null;
-  /** Ports of the node that lead to it, `8080/tcp to 80`, with the address where it is at one alone. */
+  /** Host ports that are translated to it, such as `8080/tcp to 80`, with the address if it is limited to one. */
   readonly hostPorts: readonly string[];
 }
 
@@ -52,63 +55,63 @@ export interface NodeView extends ObjectView {
 export interface ServiceView extends ObjectView {
   readonly type: string;
   readonly clusterIps: readonly string[];
-  /** Where it is served, each once: addresses, and `node port 30080`. */
+  /** Addresses at which it is served, each once, including `node port 30080`. */
   readonly addresses: readonly string[];
-  /** `80/TCP`, or `http:80/TCP` for a named port. */
+  /** Ports, such as `80/TCP`, or `http:80/TCP` for a named port. */
   readonly ports: readonly string[];
-  /** Endpoints that connections are spread over, over all ports and addresses. */
+  /** Number of endpoints that receive connections, over all ports and addresses. */
   readonly endpoints: number;
-  /** Endpoints that are named and get no connections from here, counted over ports and families, and why. */
+  /** Numbers of endpoints that receive no connections from this node, counted over ports and families, with the reason. */
   readonly unused: readonly { readonly why: string; readonly count: number }[];
-  /** Numbers of its groups on the bridge. */
+  /** Ids of its groups on the bridge. */
   readonly groups: readonly number[];
-  /** When something of it was last changed on the bridge (RFC 3339); null: not since the agent began to serve it. */
+  /** Time of the last change on the bridge (RFC 3339); null if there was none since the agent began to serve it. */
   readonly lastChange: string | null;
-  /** How long that took, from the news to the switch’s acknowledgement; null while it is not acknowledged. */
+  /** Duration of the last change, from the event to the acknowledgement by OVS (ms); null while it is not acknowledged. */
   readonly programmedMs: number | null;
-  /** What of the Service is not served as specified, or why nothing is. */
+  /** Parts of the Service that are not served as specified, or the reason why none is. */
   readonly notServed: readonly string[];
 }
 
-/** What clients of a Service get on this node, and why. */
+/** Behaviour of a Service for clients on this node, with reasons. */
 export interface ServiceExplanation {
   readonly name: string;
   readonly lines: readonly string[];
 }
 
-/** A pod's flows in one table. */
+/** Flows of a pod in one table. */
 export interface PodFlows {
   readonly table: string;
   readonly wanted: number;
   readonly held: number;
 }
 
-/** A port of a Service that names the pod as endpoint. */
+/** Port of a Service that has the pod as an endpoint. */
 export interface PodService {
   /** `namespace/name`. */
   readonly service: string;
   readonly port: string;
-  /** Where clients of this node ask. */
+  /** Addresses that clients on this node use. */
   readonly addresses: readonly string[];
-  /** Why no client of this node is sent to it; absent if some are. */
+  /** Reason why no client on this node is forwarded to it; absent if some are. */
   readonly why?: string;
 }
 
 export interface PodRepair {
-  /** RFC 3339. */
+  /** Time (RFC 3339). */
   readonly at: string;
-  /** What of the node: a part of it, or `interface`. */
+  /** Repaired part: a target of the node, or `interface`. */
   readonly what: string;
-  /** Null where too much was repaired at once to count by owner. */
+  /** Number of entries; null if too much was repaired at once to count by owner. */
   readonly entries: number | null;
 }
 
-/** What the network of a pod is, and what is wrong with it. */
+/** Network of a pod, with its problems. */
 export interface PodExplanation {
   readonly name: string;
   readonly state: 'ok' | 'wrong';
   readonly lines: readonly string[];
-  /** A sentence each, without the full stop. */
+  /** Problems, one sentence each, without the full stop. */
   readonly problems: readonly string[];
   readonly attachments: readonly (PodView & {
     readonly gateways: readonly string[];

@@ -1,10 +1,10 @@
 /**
- * One line of `GET /v1/policy/evidence`: all that it takes to prove, outside the agent, that the bridge does what the policies say. `node`
- * comes first; `end` says that nothing is missing, `failed` that something is, and why.
+ * Line of `GET /v1/policy/evidence`: all data needed to prove outside the agent that the bridge does what the policies say. `node` comes
+ * first; `end` means that the data are complete, `failed` that they are not, with the reason.
  */
 export type PolicyEvidence =
   | EvidenceNode
-  | { readonly kind: 'object'; readonly of: EvidenceList /** As the API server has it. */; readonly object: unknown }
+  | { readonly kind: 'object'; readonly of: EvidenceList /** Object as in the API server. */; readonly object: unknown }
   | EvidenceFlow
   | { readonly kind: 'failed'; readonly message: string }
   | {
@@ -13,44 +13,44 @@ export type PolicyEvidence =
       readonly fullAssociationShares?: readonly string[];
     };
 
-/** The member of an object of the API by which lists of it are told. */
+/** Kind of an API object, by the name of its list. */
 type EvidenceList = 'namespaces' | 'pods' | 'nodes' | 'networkPolicies';
 
 export interface EvidenceNode {
   readonly kind: 'node';
   readonly name: string;
   readonly mode: 'enforce' | 'audit' | 'off';
-  /** Addresses that this node itself sends from and is reached at. Canonical text. */
+  /** Addresses from which this node itself sends, and at which it is reached. Canonical text. */
   readonly ownAddresses: readonly string[];
-  /** Rules, `namespace/name spec.ingress[2]`, whose networks are denied for want of numbers: a problem that the node reports. */
+  /** Rules, `namespace/name spec.ingress[2]`, whose networks are denied because numbers are short: a problem that the node reports. */
   readonly leftOutRules?: readonly string[];
   readonly pods: readonly EvidencePod[];
 }
 
-/** An attachment of this node. */
+/** Attachment of this node. */
 export interface EvidencePod {
   /** `namespace/name`. */
   readonly name: string;
-  /** Canonical. */
+  /** Canonical text. */
   readonly addresses: readonly string[];
-  /** Absent where what holds for it is not decided since the agent began. */
+  /** OpenFlow port; absent if the policies of the pod have not been determined since the agent started. */
   readonly ofPort?: number;
-  /** What its flows are to do: as the policies say, let everything pass, or let it talk with its own node only. */
+  /** Expected effect of its flows: that of the policies, everything passes, or only traffic with its own node passes. */
   readonly holds: 'policies' | 'everything' | 'own node only';
-  /** Why not as the policies say. */
+  /** Reason if it is not that of the policies. */
   readonly why?: string;
 }
 
-/** A flow of the tables of policy, as the switch has it. */
+/** Flow of a policy table, as in OVS. */
 export interface EvidenceFlow {
   readonly kind: 'flow';
   readonly table: number;
   readonly priority: number;
-  /** Hexadecimal, without `0x`. */
+  /** Cookie in hexadecimal, without `0x`. */
   readonly cookie: string;
   /** Base64 of `ofp_match`, and of the instructions as they follow it in OpenFlow 1.5. */
   readonly match: string;
   readonly instructions: string;
-  /** Who wants it, by its cookie. */
+  /** Owner of the flow, by its cookie. */
   readonly owner?: string;
 }

@@ -1,7 +1,7 @@
 import type { PartName } from './entry.ts';
 import type { Failure } from './failure.ts';
 
-/** Everything that can be wrong, with what it means. Names are stable, for scripts. */
+/** Kinds of problems, with their meaning. Names are stable, for scripts. */
 export const problemKinds = {
   'agent.ready': 'no pods are served now; `about` is the state',
   'agent.repair': 'repair is paused: foreign changes stay',
@@ -31,59 +31,63 @@ export const problemKinds = {
 } as const;
 type ProblemKind = keyof typeof problemKinds;
 
-/** Something that an operator should do something about, unless it ends by itself. Gone from the list once it is. */
+/** Problem that needs an operator, unless it ends by itself. It is removed from the list once it has ended. */
 export interface Problem {
   readonly kind: ProblemKind;
-  /** The part, connection, resource, owner, object, file or setting; with the kind it names the problem. */
+  /** Target, connection, resource, owner, object, file or setting; together with the kind it identifies the problem. */
   readonly about: string;
-  /** The part of the node, where it is of one. */
+  /** Target of the node, if the problem concerns one. */
   readonly part?: PartName;
-  /** A sentence. Wording changes between releases. */
+  /** Description in one sentence. The wording changes between releases. */
   readonly message: string;
-  /** Seconds since the agent first saw it, without a break. */
+  /** Seconds since the agent first found it, without interruption. */
   readonly ageSeconds: number;
-  /** What to do, one command where one suffices; absent if it is not known. */
+  /** Remedy, as one command if possible; absent if it is not known. */
   readonly mend?: string;
 }
 
-/** A problem as it is found; since when it is there, the agent notes. */
+/** Problem as found by a check; the agent adds the time. */
 export type FoundProblem = Omit<Problem, 'ageSeconds'>;
 
 /**
- * - `fresh`    the last look is younger than a round of it
+ * Freshness of a check:
+ *
+ * - `fresh`    the last check is within its deadline
  * - `overdue`  it is older
- * - `not yet`  nothing was looked at since the agent began, or since the switch was replaced
+ * - `not yet`  nothing was checked since the agent started, or since OVS was replaced
  */
 const lookStates = ['fresh', 'overdue', 'not yet'] as const;
 type LookFreshness = (typeof lookStates)[number];
 
-/** A look at everything of one kind, whether or not events said anything. */
+/** Periodic check of everything of one kind, independent of events. */
 export interface LookStatus {
-  /** A part of the node, or another state that is looked at. */
+  /** Name of a target of the node, or of other state that is checked. */
   readonly name: string;
   readonly state: LookFreshness;
-  /** Since the last finished look began; null before the first. */
+  /** Seconds since the last finished check began; null before the first. */
   readonly ageSeconds: number | null;
-  /** From the end of a look to the beginning of the next. */
+  /** Interval from the end of a check to the beginning of the next one. */
   readonly everySeconds: number;
-  /** A round of it: a look that is older is overdue. */
+  /** Deadline: an older check is overdue. */
   readonly roundSeconds: number;
   readonly tookMs: number | null;
-  /** What it has put right since the agent began, where it is not a part of the node. */
+  /** Number of repairs since the agent started; absent for targets of the node. */
   readonly repaired?: number;
-  /** Why the last one could not be finished, if it could not. */
+  /** Reason why the last check could not be finished, if so. */
   readonly lastError?: Failure;
 }
 
 /**
- * - `no problems`        none is known, and everything was looked at within its last round
+ * Overall verdict:
+ *
+ * - `no problems`        no problem is known, and every check is within its deadline
  * - `problems`           see `problems`
- * - `not all looked at`  none is known, but a look is missing or overdue
+ * - `not all looked at`  no problem is known, but a check is missing or overdue
  */
 const verdicts = ['no problems', 'problems', 'not all looked at'] as const;
 type HealthVerdict = (typeof verdicts)[number];
 
-/** All that is wrong, worst first, and how old the answer is. */
+/** All problems, the worst first, and the age of the checks. */
 export interface HealthReport {
   readonly problems: readonly Problem[];
   readonly looks: readonly LookStatus[];

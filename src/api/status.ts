@@ -3,74 +3,74 @@ import type { Failure } from './failure.ts';
 import type { SuspensionView } from './policy.ts';
 import type { HealthReport } from './problem.ts';
 
-/** A resource of the Kubernetes API that the agent follows. */
+/** Resource of the Kubernetes API that the agent watches. */
 export interface SourceStatus {
   readonly kind: string;
-  /** Confirmed by the API server since the agent began. Until then its objects may be what an earlier agent stored. */
+  /** True if the API server has confirmed it since the agent started. Until then its objects may be those stored by a previous agent. */
   readonly synced: boolean;
   /**
-   * How far its objects can be relied upon: as the API server has them now, or why not. `refused`: we may not read it; `gone`: the API
-   * server has no such resource; `behind`: the API server has not come as far as what was seen before; `failing`: no answer.
-   * Agents up to 0.2.0 do not say it.
+   * Reliability of its objects: in sync with the API server, or the reason why not. `refused`: the agent may not read it; `gone`: the API
+   * server has no such resource; `behind`: the API server has an older state than was seen before; `failing`: no reply. Absent from agents
+   * up to 0.2.0.
    */
   readonly state?: 'in step' | 'not confirmed' | 'held' | 'refused' | 'gone' | 'behind' | 'failing';
-  /** What it is busy with, in its own words. */
+  /** Current activity, in words. */
   readonly doing: string;
   readonly objects: number;
-  /** A list lacked so many objects that nothing is removed until a second one agrees. */
+  /** Numbers of objects if a list lacked so many that their removal is delayed until a second list confirms it. */
   readonly held?: { readonly known: number; readonly missing: number };
-  /** Failures in a row. */
+  /** Number of failures in a row. */
   readonly failures: number;
   readonly lastError?: Failure;
-  /** Objects that make no sense to us, with what is wrong; the first of them. */
+  /** Objects that cannot be read, with the reason; only the first ones. */
   readonly invalid: readonly { readonly name: string; readonly message: string }[];
 }
 
-/** A connection the agent keeps up. */
+/** Connection that the agent keeps open. */
 export interface ConnectionStatus {
   readonly name: 'ovsdb' | 'openflow' | 'packetIn';
   readonly up: boolean;
-  /** Times it came up since the agent began. */
+  /** Number of times it was established since the agent started. */
   readonly connects: number;
   readonly counters: Readonly<Record<string, number>>;
   readonly lastError?: Failure;
 }
 
-/** An owner whose wish a target does not take. */
+/** Owner whose desired state a target refuses. */
 interface RefusedOwner {
   readonly owner: string;
   readonly error: Failure;
 }
 
-/** An object of the API that is served in part or not at all: what it says, a node must not do. */
+/** API object that is not served or only in part, because a node must not do what it specifies. */
 interface ObjectedObject {
   readonly kind: string;
-  /** `namespace/name`, or `name`. */
+  /** Name: `namespace/name`, or `name`. */
   readonly name: string;
   readonly reasons: readonly string[];
 }
 
-/** One part of the node and how far it is what is wanted. */
+/** Target of the node, and its progress towards the desired state. */
 export interface PartStatus {
   readonly part: PartName;
-  /** Entries. */
+  /** Number of desired entries. */
   readonly wanted: number;
-  /** As far as the agent knows; null while it must look again. */
+  /** Number of entries in sync, as far as the agent knows; null while it must check again. */
   readonly held: number | null;
-  /** Every change of a wish counts one. */
+  /** Revision of the desired state, incremented by every change. */
   readonly revision: number;
   readonly realizedRevision: number;
   /** Entries repaired since the agent started, after foreign changes or a restart of Open vSwitch. */
   readonly drift: number;
-  /** The first of them. */
+  /** Owners whose desired state is refused; only the first ones. */
   readonly refused: readonly RefusedOwner[];
-  /** All of them. Agents up to 0.2.0 do not say it, nor the two below. */
+  /** Number of all such owners. Absent, like the two members below, from agents up to 0.2.0. */
   readonly refusedCount?: number;
-  /** Entries that another program changed, found and not repaired yet. */
+  /** Number of entries changed by another program that were found and not repaired yet. */
   readonly repairing?: number;
-  /** How long something that is wanted is not there yet; absent if all is. */
+  /** Seconds for which a desired entry has been missing; absent if all are present. */
   readonly behindSeconds?: number;
-  /** Entries that another program keeps changing, repaired with back-off. */
+  /** Number of entries that another program keeps changing; they are repaired with back-off. */
   readonly contested: number;
   readonly lastError?: Failure;
 }
@@ -79,39 +79,39 @@ export interface PoolStatus {
   readonly cidr: string;
   readonly size: number;
   readonly allocated: number;
-  /** Given up by their pods, and not yet proven to be gone. */
+  /** Number of addresses released by their pods whose absence is not proven yet. */
   readonly quarantined: number;
 }
 
-/** What NetworkPolicies do on this node. */
+/** Effect of NetworkPolicies on this node. */
 export interface NetworkPolicyStatus {
-  /** Agents up to 0.3.0 enforce none, and say nothing of pods. */
+  /** Agents up to 0.3.0 do not enforce policies, and do not report pods. */
   readonly enforcement: 'enforced' | 'not enforced';
-  /** Of this node; absent if it is not known yet. */
+  /** Mode of this node; absent if it is not known yet. */
   readonly mode?: 'enforce' | 'audit' | 'off';
-  /** Of the cluster. */
+  /** Number of policies in the cluster. */
   readonly objects: number;
-  /** Those that isolate pods of this node. */
+  /** Number of policies that isolate pods of this node. */
   readonly selecting?: number;
-  /** Pods of this node: that policies isolate, and that are closed, with why. */
+  /** Number of pods of this node that policies isolate, and the closed pods with the reason. */
   readonly isolatedPods?: number;
   readonly closedPods?: readonly ClosedPod[];
-  /** Policies that do nothing to some pods for a while. */
+  /** Suspensions of policies for some pods. */
   readonly suspensions?: readonly SuspensionView[];
-  /** Pods that flows put by hand open; a port that is no pod's is named by its number. */
+  /** Pods opened by flows that an operator added; a port that does not belong to a pod is named by its number. */
   readonly openedByHand?: readonly { readonly pod: string; readonly secondsLeft: number }[];
-  /** What is denied that policies allow because numbers for it have run out, in words. */
+  /** Descriptions of traffic that is denied although policies allow it, because numbers have run out. */
   readonly shortages?: readonly string[];
 }
 
-/** A pod to which nothing but its own node may talk. */
+/** Pod that may communicate with its own node only. */
 interface ClosedPod {
   /** `namespace/name`. */
   readonly pod: string;
   readonly why: string;
 }
 
-/** Of its health agents up to 0.2.0 say nothing. */
+/** Status of the agent. Agents up to 0.2.0 do not report its health. */
 export interface AgentStatus extends Partial<HealthReport> {
   readonly node: string;
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
@@ -120,9 +120,9 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly uptimeSeconds: number;
   readonly readiness: { readonly state: 'ready' | 'starting' | 'impaired'; readonly reason?: string };
   readonly bridge: { readonly name: string; readonly dataPath: 'system' | 'netdev' };
-  /** What the data path can do, by the name of each feature: yes or no, a number, or null for what it does not say; absent until it was looked at. */
+  /** Capabilities of the data path by feature: boolean, number, or null if it does not report them; absent before the first check. */
   readonly dataPath?: Readonly<Record<string, boolean | number | null>>;
-  /** Null until the node is known. */
+  /** Network of the node; null until it is known. */
   readonly network: {
     readonly mode: string;
     readonly tunnel: string;
@@ -136,25 +136,25 @@ export interface AgentStatus extends Partial<HealthReport> {
   readonly pods: { readonly attached: number; readonly pools: readonly PoolStatus[]; readonly journalError?: Failure };
   readonly peers: number;
   readonly services: number;
-  /** What this version does for Services. */
+  /** Handling of Services in this version. */
   readonly proxy: {
     readonly proxyAll: string;
-    /** What load balancers are told at kube-proxy's health address, or why nothing. Agents up to 0.5.0 tell nothing. */
+    /** Reply to load balancers at kube-proxy's health address, or the reason why there is none. Absent from agents up to 0.5.0. */
     readonly healthz?: string;
   };
-  /** The plugins that the container runtime calls, in order; those that others have added to our list, e.g. a service mesh. Absent if not known. */
+  /** Plugins that the container runtime calls, in order, and those added by others, such as a service mesh. Absent if not known. */
   readonly cni?: { readonly chain: readonly string[]; readonly added: readonly string[] };
   readonly networkPolicy: NetworkPolicyStatus;
   readonly sources: readonly SourceStatus[];
-  /** The first of them, and how many there are. */
+  /** Number of such objects, and the first ones. */
   readonly objections: { readonly count: number; readonly first: readonly ObjectedObject[] };
   readonly connections: readonly ConnectionStatus[];
   readonly parts: readonly PartStatus[];
   readonly eventLoop: { readonly lagMsMax: number };
-  /** How long repair is paused still; absent if it is not. */
+  /** Remaining time for which repair is paused; absent if it is not. */
   readonly repair?: { readonly pausedForSeconds: number };
-  /** What of the configuration changes packets or the node and is not the default, e.g. `policy.mode=audit (default enforce)`. */
+  /** Settings that affect packets or the node and differ from the default, such as `policy.mode=audit (default enforce)`. */
   readonly switches?: readonly string[];
-  /** What is wrong with the node itself, in words for people; each is a problem of kind `node`, too. */
+  /** Faults of the node itself, in words; each is also a problem of kind `node`. */
   readonly warnings?: readonly string[];
 }

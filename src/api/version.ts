@@ -1,2 +1,5 @@
-/** Of agent and seinectl alike. The same as in package.json, which a program that is one bundled file does not have; a test holds it. */
+/**
+ * Version of agent and seinectl. It repeats that of package.json, which a program bundled into one file does not have; a test compares the
+ * two.
+ */
 export const seineVersion = '0.22.0';

@@ -1,24 +1,25 @@
-/** What a busy machine may add to a look and to the wait before it (ms). */
+/** Margin for a busy host, added to the duration of a check and to the wait before it (ms). */
 const GRACE_MS = 2_000;
 
-/** How a look is going. */
+/** Timing of a periodic check. */
 export interface LookRecord {
   readonly name: string;
-  /** From the end of a look to the beginning of the next (ms). */
+  /** Interval from the end of a check to the beginning of the next one (ms). */
   readonly everyMs: number;
-  /** The last one that was finished; undefined if none counts. */
+  /** Last finished check; undefined if none counts. */
   readonly last: { readonly ageMs: number; readonly tookMs: number } | undefined;
 }
 
 /**
- * A round of a look (ms): its rest, what two looks take, and two seconds. A look that is due and takes no longer than the last one is
- * finished within it: the age counts from the beginning, as what is changed behind the look's back is seen by the next one only.
+ * Returns the deadline of a check (ms): its interval, twice its duration, and two seconds. A check that is on time and takes no longer than
+ * the last one is finished within it. The age counts from the beginning of a check, because a change after that is seen only by the next
+ * one.
  */
 export function roundMs({ everyMs, last }: Pick<LookRecord, 'everyMs' | 'last'>): number {
   return everyMs + 2 * (last?.tookMs ?? 0) + GRACE_MS;
 }
 
-/** Whether everything was looked at within its last round. */
+/** Reports whether the last check is within its deadline. */
 export function freshnessOf(record: LookRecord): 'fresh' | 'overdue' | 'not yet' {
   if (record.last === undefined) return 'not yet';
   return record.last.ageMs <= roundMs(record) ? 'fresh' : 'overdue';

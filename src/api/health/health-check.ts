@@ -1,23 +1,23 @@
 import type { FoundProblem } from '../problem.ts';
 
-/** What a look found. */
+/** Result of a check. */
 export interface LookResult {
-  /** All that is wrong now, also what was wrong at the last look. */
+  /** All current problems, including those of the last check. */
   readonly problems: readonly FoundProblem[];
-  /** What was wrong and is not any more, as this look mended it: a sentence each. */
+  /** Repairs made by this check, one sentence each. */
   readonly repaired?: readonly string[];
 }
 
-/** A look at everything of one kind, to be taken from time to time whether or not events said anything. */
+/** Check of everything of one kind, to be run periodically, independent of events. */
 export interface Look {
-  /** Unique, short; in status, metrics and log. */
+  /** Unique short name, for status, metrics and log. */
   readonly name: string;
-  /** From the end of a look to the beginning of the next (ms). */
+  /** Interval from the end of a check to the beginning of the next one (ms). */
   readonly everyMs: number;
   /**
-   * Looks, and mends what it may.
+   * Checks, and repairs what it may.
    *
-   * @throws SeineError if it cannot look: what the last look found stands until the next
+   * @throws SeineError if the check is not possible: the result of the last check stands until the next one
    */
   look(signal: AbortSignal): Promise<LookResult>;
 }

@@ -13,7 +13,7 @@ let stop = new AbortController();
 let looks = new Looks({ log: silentLog, nowMs: () => nowMs });
 let running: Promise<void> | undefined;
 
-/** Answers what the test has put in line, and waits for more. */
+/** Check that returns the queued results, and waits for more. */
 const look: Look = {
   name: 'x',
   everyMs: 0,

@@ -6,14 +6,14 @@ import type { FoundProblem } from '../problem.ts';
 import type { LookRecord } from './check-deadline.ts';
 import type { Look } from './health-check.ts';
 
-/** How long a look may take (ms). */
+/** Time limit of a check (ms). */
 const PATIENCE_MS = 30_000;
-/** Failures in a row from which they are a problem: one may be a moment when something is replaced. */
+/** Number of failures in a row from which they are a problem; a single one may be due to a replacement in progress. */
 const FAILURES_TOLD = 2;
 
 interface LooksOptions {
   readonly log: Log;
-  /** Milliseconds, from any fixed moment; never goes back. */
+  /** Returns monotonic milliseconds. */
   readonly nowMs?: () => number;
 }
 
@@ -26,13 +26,13 @@ interface LookCourse {
   lastError: SeineError | undefined;
 }
 
-/** A look as it is going, with what it has mended since the agent began. */
+/** Timing of a check, with the number of its repairs since the agent started. */
 export interface LookCourseRecord extends LookRecord {
   readonly repaired: number;
   readonly lastError: SeineError | undefined;
 }
 
-/** Takes looks, each at its own pace, and knows what they found. */
+/** Runs periodic checks, each with its own interval, and stores their results. */
 export class Looks {
   readonly #log: Log;
   readonly #nowMs: () => number;
@@ -43,7 +43,7 @@ export class Looks {
     this.#nowMs = nowMs;
   }
 
-  /** Takes this look at once, and then from time to time until `signal`. @throws SeineError `INVARIANT` */
+  /** Runs this check at once, and then periodically until `signal` aborts. @throws SeineError `INVARIANT` */
   async follow(look: Look, signal: AbortSignal): Promise<void> {
     const course: LookCourse = { look, last: undefined, problems: [], repaired: 0, failures: 0, lastError: undefined };
     this.#courses.push(course);
@@ -64,7 +64,7 @@ export class Looks {
     }));
   }
 
-  /** What the last looks found wrong. */
+  /** Problems found by the last checks. */
   problems(): readonly FoundProblem[] {
     return this.#courses.flatMap((course) => [...course.problems, ...notLooked(course)]);
   }

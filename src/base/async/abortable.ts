@@ -1,10 +1,9 @@
 import { SeineError } from '../errors/seine-error.ts';
 
 /**
- * Waits for `work`, but not longer than until `signal`. The work itself goes on; its outcome is then ignored, a failure
- * included.
+ * Waits for `work`, at most until `signal` aborts. The work itself continues; its outcome, including an error, is then ignored.
  *
- * @throws SeineError `CANCELLED` if `signal` comes first, otherwise what `work` throws
+ * @throws SeineError `CANCELLED` if `signal` aborts first, otherwise the error of `work`
  */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let onAbort: (() => void) | undefined;

@@ -11,7 +11,7 @@ afterEach(() => {
 
 interface TestListener {
   readonly limit: ConnectionLimit;
-  /** A connection that has sent these bytes, and that the listener has accepted. */
+  /** Opens a connection, sends these bytes, and waits until the listener has accepted it. */
   client(bytes?: string): Promise<TestClient>;
 }
 
@@ -62,8 +62,8 @@ it.each([
   const beganMs = performance.now();
   const { isClosed } = await client(bytes);
   await expect.poll(isClosed, { interval: 10 }).toBe(true);
-  expect(performance.now() - beganMs).toBeGreaterThan(1_000); // a connection between two requests is kept for a moment
-  expect(performance.now() - beganMs).toBeLessThan(2_500); // 2 s, and what a busy machine adds
+  expect(performance.now() - beganMs).toBeGreaterThan(1_000); // a connection between two requests stays open for a moment
+  expect(performance.now() - beganMs).toBeLessThan(2_500); // 2 s, with a margin for a busy host
   expect(limit.size).toBe(0);
 });
 

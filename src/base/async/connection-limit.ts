@@ -1,42 +1,45 @@
 import type { Socket } from 'node:net';
 
 interface ConnectionLimitOptions {
-  /** Connections at a time. At this number a new connection closes the oldest one that waits for its client. */
+  /** Maximum number of connections. At this number a new connection closes the oldest one that waits for its client. */
   readonly most: number;
-  /** How long a connection may be without a complete request, from its start or from its last answer (ms). */
+  /** Time for which a connection may have no complete request, from its start or from its last reply (ms). */
   readonly requestMs?: number;
-  /** How long in all an answer may wait for a client that does not read it (ms). */
+  /** Total time for which a reply may wait for a client that does not read it (ms). */
   readonly answerMs?: number;
 }
 
-/** Requests are complete within this time, or the connection is closed within 2 s: the difference is for the interval between checks (ms). */
+/**
+ * Default of `requestMs`. Connections without a complete request are closed within 2 s: the difference is for the interval between checks
+ * (ms).
+ */
 const REQUEST_MS = 1_500;
 const ANSWER_MS = 30_000;
 
-/** The side that a request waits for: the agent, or the client that reads the answer. */
+/** The side that a request waits for: the agent, or the client that reads the reply. */
 type RequestState = () => 'agent' | 'client';
 
 interface OpenConnection {
-  /** Requests that were received whole and whose answers the client has not taken whole. */
+  /** Requests that were received completely and whose replies the client has not read completely. */
   readonly requests: Set<RequestState>;
   /** Time without a complete request (ms). */
   idleMs: number;
-  /** Time for which the present answer has waited for the client (ms). */
+  /** Time for which the present reply has waited for the client (ms). */
   unreadMs: number;
 }
 
 /**
- * The connections of one listener. A client cannot occupy it: a connection is closed when it has no complete request in time or does not
- * read its answer in time, and at the limit the oldest such connection is closed in favour of the newest.
+ * The connections of one listener. A client cannot occupy it: a connection is closed if it has no complete request in time or does not read
+ * its reply in time, and at the limit the oldest such connection is closed in favour of the newest.
  *
- * Time is counted in intervals of the check, not by the clock: a pause of the process does not close connections whose requests are in
- * the kernel's buffers.
+ * Time is counted in intervals of the check, not by the clock: a pause of the process does not close connections whose requests are in the
+ * kernel's buffers.
  */
 export class ConnectionLimit {
   readonly #most: number;
   readonly #requestMs: number;
   readonly #answerMs: number;
-  /** Oldest first. */
+  /** Connections, the oldest first. */
   readonly #open = new Map<Socket, OpenConnection>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -50,7 +53,7 @@ export class ConnectionLimit {
     return this.#open.size;
   }
 
-  /** Takes a new connection, and makes room for it. @returns false if every other one waits for the agent: then the new one is closed */
+  /** Accepts a new connection, and makes room for it. @returns false if all others wait for the agent: then the new one is closed */
   admit(socket: Socket): boolean {
     if (this.#open.size >= this.#most && !this.#closeOldest()) {
       socket.destroy();
@@ -63,7 +66,7 @@ export class ConnectionLimit {
     return true;
   }
 
-  /** Records a complete request. @returns a function to call when its answer is taken */
+  /** Records a complete request. @returns function to call when its reply has been read */
   requested(socket: Socket, state: RequestState): () => void {
     const connection = this.#open.get(socket);
     connection?.requests.add(state);
@@ -74,7 +77,7 @@ export class ConnectionLimit {
     };
   }
 
-  /** Closes the oldest connection whose client does not read its answer. @returns whether there was one */
+  /** Closes the oldest connection whose client does not read its reply. @returns whether there was one */
   closeSlowReader(): boolean {
     return this.#closeFirst((connection) => connection.requests.size > 0 && waitsForClient(connection));
   }
@@ -109,7 +112,7 @@ export class ConnectionLimit {
     }
   }
 
-  /** Its descriptor is closed now; its event comes later. */
+  /** Closes the descriptor at once; the `close` event follows later. */
   #close(socket: Socket): void {
     this.#forget(socket);
     socket.destroy();

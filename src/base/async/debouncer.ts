@@ -1,11 +1,14 @@
 interface DebounceTimes {
-  /** The quiet interval before a call. */
+  /** Quiet interval before a call (ms). */
   readonly waitMs: number;
-  /** The shortest interval between two calls; read at every ring. */
+  /** Returns the shortest interval between two calls (ms); called at every ring. */
   readonly restMs: () => number;
 }
 
-/** Calls back once after the last of many rings, but not later than ten times the wait after the first, unless it has to pause. */
+/**
+ * Calls back once after the last of many rings, at the latest ten times the wait after the first one, unless the shortest interval requires
+ * a later call.
+ */
 export class Debouncer {
   readonly #times: DebounceTimes;
   readonly #callback: () => void;

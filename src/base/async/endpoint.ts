@@ -2,23 +2,25 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Where a stream peer listens, as Open vSwitch writes it: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`, IPv6 hosts in brackets. */
+/**
+ * Address of a stream peer in the notation of Open vSwitch: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`, with IPv6 hosts in brackets.
+ */
 export type SocketEndpoint =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'tcp' | 'ssl'; readonly host: string; readonly port: number };
 
-/** Credentials of both sides of an `ssl:` stream, each a text in PEM. Source: ovsdb-server(1) "SSL/TLS". */
+/** Credentials for both sides of an `ssl:` stream, as PEM text. Source: ovsdb-server(1) "SSL/TLS". */
 export interface TlsCredentials {
   readonly privateKey: string;
   readonly certificate: string;
-  /** The CA that signed the peer's certificate. */
+  /** Certificate of the CA that signed the peer's certificate. */
   readonly caCertificate: string;
 }
 
-/** `sun_path` of unix(7) is 108 bytes with its final zero; Node cuts a longer path off silently. */
+/** Maximum length of a socket path: `sun_path` of unix(7) has 108 bytes with its final zero. Node truncates a longer path silently. */
 const maxUnixPathBytes = 107;
 
-/** @throws SeineError `INVALID_INPUT` if the text is no endpoint. */
+/** Parses an endpoint. @throws SeineError `INVALID_INPUT` if the text is not an endpoint */
 export function parseEndpoint(text: string): SocketEndpoint {
   if (text.startsWith('unix:')) return parseUnix(text.slice('unix:'.length));
   const inet = /^(tcp|ssl):(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(text);
@@ -34,7 +36,7 @@ export function parseEndpoint(text: string): SocketEndpoint {
 /**
  * Begins to connect; the socket's events report the outcome.
  *
- * @throws SeineError `INVALID_INPUT` if an `ssl:` endpoint comes without credentials; OpenSSL's error for unreadable credentials.
+ * @throws SeineError `INVALID_INPUT` for an `ssl:` endpoint without credentials; OpenSSL's error for unreadable credentials
  */
 export function dialEndpoint(endpoint: SocketEndpoint, credentials?: TlsCredentials): Socket {
   if (endpoint.kind === 'unix') return connectPlain({ path: endpoint.path });
@@ -46,7 +48,7 @@ export function dialEndpoint(endpoint: SocketEndpoint, credentials?: TlsCredenti
   return socket.setNoDelay(true);
 }
 
-/** Open vSwitch trusts every certificate that the CA has signed: they name no host. Source: ovs-pki(8). */
+/** Accepts any host name: Open vSwitch trusts every certificate signed by the CA, and these name no host. Source: ovs-pki(8). */
 function anyName(): undefined {
   return undefined;
 }

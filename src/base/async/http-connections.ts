@@ -5,17 +5,17 @@ import type { TLSSocket } from 'node:tls';
 import type { ConnectionLimit } from './connection-limit.ts';
 
 /**
- * Puts the connections of an HTTP server under a limit, from their first byte: TLS handshakes, requests in parts, answers that are not read,
- * and connections that are kept open between requests.
+ * Applies a limit to the connections of an HTTP server, from their first byte: TLS handshakes, requests in parts, replies that are not
+ * read, and connections kept open between requests.
  *
- * @param admits whether a client is served at all; left out, every client is
+ * @param admits returns whether a client is served at all. Default: every client is
  */
 export function limitConnections(
   server: Server | TlsServer,
   limit: ConnectionLimit,
   admits: (socket: Socket) => boolean = () => true,
 ): void {
-  /** Connections in their TLS handshake, by the addresses of both ends: the socket inside of TLS is another object. */
+  /** Connections in their TLS handshake, by the addresses of both ends: the socket inside TLS is another object. */
   const handshakes = new Map<string, Socket>();
   const outside = new WeakMap<Socket, Socket>();
   const isTls = 'setSecureContext' in server;

@@ -3,33 +3,33 @@ import { TLSSocket } from 'node:tls';
 import { SeineError } from '../errors/seine-error.ts';
 import { type ReconnectEvent, type ReconnectPolicy, type ReconnectState, stepReconnect, stoppedState, wakeAtMs } from './reconnect.ts';
 
-/** The user of one stream, from its opening to its end. A new one is made for each stream. */
+/** User of one stream, from its opening to its end. A new one is made for each stream. */
 export interface Conversation {
   /**
-   * Bytes arrived; the callee owns the chunk.
+   * Receives bytes; the callee owns the chunk.
    *
-   * @throws SeineError `PROTOCOL` if the peer breaks the protocol. The stream is then closed.
+   * @throws SeineError `PROTOCOL` if the peer violates the protocol. The stream is then closed.
    */
   received(chunk: Uint8Array): void;
-  /** The peer has been silent: send it something that it must answer. */
+  /** Sends a message that the peer must answer, because the peer has been silent. */
   probe(): void;
-  /** The stream is gone, and nothing can be sent any more. Called once, and last. */
+  /** Notes that the stream is closed and nothing can be sent any more. Called once, and last. */
   closed(cause: SeineError): void;
 }
 
 export interface KeepConnectedOptions {
-  /** The peer's name, for messages. */
+  /** Name of the peer, for messages. */
   readonly peer: string;
   /** Begins a connection attempt. */
   readonly dial: () => Socket;
   readonly policy: ReconnectPolicy;
-  /** Begins to talk over an open stream. To give the stream up, destroy the socket, with the reason as its error. */
+  /** Begins to use an open stream. To close the stream, destroy the socket with the reason as its error. */
   readonly open: (socket: Socket) => Conversation;
-  /** An attempt or a stream failed; the next attempt follows in `waitMs`. */
+  /** Called after an attempt or a stream failed; the next attempt follows in `waitMs`. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
 }
 
-/** Keeps one stream to a peer open, until the signal. Resolves when everything is closed; never rejects. */
+/** Keeps one stream to a peer open until the signal aborts. Resolves when everything is closed; never rejects. */
 export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const keeper = new Keeper(options);
@@ -43,7 +43,7 @@ export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal
   });
 }
 
-/** Owns the socket and the timer, and carries out the effects of the reconnect machine. */
+/** Owns the socket and the timer, and carries out the effects of the reconnect state machine. */
 class Keeper {
   readonly #options: KeepConnectedOptions;
   #state: ReconnectState = stoppedState;
@@ -72,16 +72,16 @@ class Keeper {
     try {
       socket = this.#options.dial();
     } catch (thrown) {
-      // A dial that throws at once must not retry from inside its own step.
+      // A dial that throws at once must not retry from within its own step.
       setImmediate(() => this.#lost(undefined, SeineError.from(thrown, `${this.#options.peer}: dial`)));
       return;
     }
     this.#socket = socket;
     let failure: unknown;
     socket.once('error', (error) => (failure = error));
-    // Later errors of a socket that already failed add nothing, and without a listener they would end the process.
+    // Further errors of a failed socket add nothing, but without a listener they would end the process.
     socket.on('error', () => {});
-    // Of an encrypted stream, `connect` is emitted before its handshake.
+    // For an encrypted stream, `connect` is emitted before its handshake.
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connected(socket));
     socket.once('close', () => this.#lost(socket, this.#classify(failure)));
     socket.once('end', () => socket.destroy());
@@ -135,8 +135,8 @@ class Keeper {
   }
 
   /**
-   * After a pause of the whole process (SIGSTOP, a long garbage collection) timers run before sockets are read. Looking at
-   * the clock only after one poll phase lets the answer that is already waiting count, so that a live peer is not dropped.
+   * Runs a step after one poll phase. After a pause of the whole process (SIGSTOP, a long garbage collection) timers run before sockets are
+   * read. Reading the clock only after a poll phase lets a reply that is already waiting count, so that a live peer is not dropped.
    */
   #fired(): void {
     this.#timerAtMs = Number.POSITIVE_INFINITY;

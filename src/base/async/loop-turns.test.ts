@@ -23,8 +23,9 @@ it('lets timers run between the slices of several jobs', async () => {
   };
   await Promise.all(Array.from({ length: jobs }, job));
   clearInterval(probe);
-  // Each job works for one unit before it first sees that the slice is used up, and a timer may miss a round of the loop or two.
-  // Counted and not timed: a busy machine makes units long, not many. With a slice for each job it would be all of their slices.
+  // Each job works for one unit before it first sees that the slice is used up, and a timer may be one or two rounds of the event loop
+  // late. Units are counted rather than timed: a busy host makes units longer, not more numerous. With a slice for each job, the sum of all
+  // their slices would pass.
   const mostUnits = jobs + 3 * unitsOfSlice;
   expect(Math.max(...between)).toBeLessThanOrEqual(mostUnits);
   expect(between.length).toBeGreaterThan((jobs * 100) / mostUnits);

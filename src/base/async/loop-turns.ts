@@ -1,10 +1,10 @@
 import { setImmediate as nextLoopTurn } from 'node:timers/promises';
 
 /**
- * Shares the event loop between long jobs: each works for at most `sliceMs`, then lets everything else run.
+ * Shares the event loop between long jobs: each works for at most `sliceMs`, then lets other work run.
  *
- * One object for all jobs of a process. Jobs that are due take their turns one after another, each in a round of the loop of its
- * own; with a slice for each job by itself, five jobs would block the loop five times as long.
+ * One object serves all jobs of a process. Jobs that are due take their turns one after another, each in its own round of the event loop.
+ * With a slice for each job by itself, five jobs would block the event loop five times as long.
  */
 export class LoopTurns {
   readonly #sliceMs: number;
@@ -14,7 +14,9 @@ export class LoopTurns {
   #queue: Promise<void> = Promise.resolve();
 
   /**
-   * @param sliceMs how long a job works at a stretch
+   * Creates the turns.
+   *
+   * @param sliceMs time for which a job works without a break
    * @param shortMs the same while a caller waits, see {@link during}
    */
   constructor(sliceMs: number, shortMs = sliceMs) {
@@ -22,14 +24,14 @@ export class LoopTurns {
     this.#shortMs = shortMs;
   }
 
-  /** Whether the slice is used up; then `await` {@link next} before working on. */
+  /** Reports whether the slice is used up; then `await` {@link next} before continuing. */
   get due(): boolean {
     return performance.now() - this.#sliceStartMs >= (this.#waitedFor > 0 ? this.#shortMs : this.#sliceMs);
   }
 
   /**
-   * Slices are short during `work`, which computes little but needs the loop many times, e.g. for answers: it
-   * waits for a slice each time.
+   * Shortens slices during `work`, which computes little but needs the event loop many times, for example for replies: it waits for a slice
+   * each time.
    */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#waitedFor++;
@@ -40,7 +42,7 @@ export class LoopTurns {
     }
   }
 
-  /** Resolves at the start of a new slice that the caller has for itself. */
+  /** Resolves at the start of a new slice that belongs to the caller alone. */
   async next(): Promise<void> {
     const turn = this.#queue.then(() => nextLoopTurn());
     this.#queue = turn;

@@ -1,10 +1,10 @@
 import { SeineError } from '../errors/seine-error.ts';
 
 /**
- * Calls every listener, also after one has failed.
+ * Calls every listener, even if one fails.
  *
- * @throws SeineError `INVARIANT` when all were called, if one of them threw: listeners must not, so that is a bug whatever
- *   it threw, and must not be mistaken for a failure of the notifier
+ * @throws SeineError `INVARIANT` after all were called, if one of them threw: listeners must not throw, so any error is a bug, and must not
+ * be mistaken for a failure of the notifier
  */
 export function notifyAll<T>(listeners: Iterable<(news: T) => void>, news: T): void {
   let failure: { readonly thrown: unknown } | undefined;

@@ -1,9 +1,8 @@
 /**
- * When to connect, to probe and to give up on a stream connection that must be kept up for ever.
+ * State of a stream connection that must be kept open forever: decides when to connect, to probe and to close.
  *
- * A pure machine: no socket, no timer, no clock, no randomness. Their owner (`keep-connected.ts`) reports each
- * event and its time, carries out the effect, and calls again with `tick` at `wakeAtMs`. All times are milliseconds of
- * one monotonic clock.
+ * A pure state machine: no socket, no timer, no clock, no randomness. Their owner (`keep-connected.ts`) reports each event and its time,
+ * carries out the effect, and calls again with `tick` at `wakeAtMs`. All times are milliseconds of one monotonic clock.
  *
  *     stopped ──start──▶ connecting ──connected──▶ connected ──(silence)──▶ probing
  *                          ▲   │ lost, late           │ lost                 │ │ lost, late
@@ -18,30 +17,32 @@ export type ReconnectState =
   | { readonly kind: 'probing'; readonly sinceMs: number; readonly probedMs: number; readonly backoffMs: number };
 
 /**
+ * Event of a connection:
+ *
  * - `start`, `stop`  our side wants the connection, or no longer
  * - `connected`      the stream is open
  * - `lost`           connecting failed, or the stream closed
- * - `heard`          bytes came from the peer; any bytes prove that it lives
- * - `tick`           time passed; harmless when it comes too early
+ * - `heard`          bytes arrived from the peer; any bytes prove that it is alive
+ * - `tick`           time passed; harmless if it comes too early
  */
 export type ReconnectEvent = 'start' | 'stop' | 'connected' | 'lost' | 'heard' | 'tick';
 
-/** What the owner must do now. After `disconnect` it must not report `lost` for the stream it closed. */
+/** Action that the owner must take now. After `disconnect` it must not report `lost` for the stream it closed. */
 type ReconnectEffect = 'none' | 'connect' | 'disconnect' | 'probe';
 
 export interface ReconnectPolicy {
-  /** The wait before the first retry; it doubles with each failure in a row. */
+  /** Wait before the first retry (ms); it doubles with each failure in a row. */
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;
-  /** Jitter: the share of the wait, 0 to 1, by which it may be shortened, so that many clients do not come back in step. */
+  /** Jitter: share of the wait, 0 to 1, by which it may be shortened, so that many clients do not reconnect at the same moment. */
   readonly jitter: number;
   readonly connectTimeoutMs: number;
-  /** Silence after which the peer is probed, and the further silence after which it counts as dead. */
+  /** Silence after which the peer is probed (ms), and the further silence after which it counts as dead. */
   readonly probeIntervalMs: number;
   readonly probeTimeoutMs: number;
 }
 
-/** For a daemon on the same host: it comes back within tens of milliseconds, and a retry costs next to nothing. */
+/** Policy for a daemon on the same host: it comes back within tens of milliseconds, and a retry costs almost nothing. */
 export const localPolicy: ReconnectPolicy = {
   minBackoffMs: 20,
   maxBackoffMs: 1_000,
@@ -55,7 +56,7 @@ export const stoppedState: ReconnectState = { kind: 'stopped' };
 
 interface ReconnectMoment {
   readonly nowMs: number;
-  /** From 0 (inclusive) to 1; used only when a wait begins. */
+  /** Random number from 0 (inclusive) to 1; used only when a wait begins. */
   readonly chance: number;
 }
 
@@ -64,7 +65,7 @@ interface ReconnectStep {
   readonly effect: ReconnectEffect;
 }
 
-/** The transition for one event. An event without meaning in a state changes nothing. */
+/** Returns the transition for one event. An event without meaning in a state changes nothing. */
 export function stepReconnect(state: ReconnectState, event: ReconnectEvent, at: ReconnectMoment, policy: ReconnectPolicy): ReconnectStep {
   switch (event) {
     case 'start':
@@ -82,7 +83,7 @@ export function stepReconnect(state: ReconnectState, event: ReconnectEvent, at: 
   }
 }
 
-/** When the next `tick` is due; `undefined` if only an event can change anything. */
+/** Returns the time of the next `tick`; undefined if only an event can change anything. */
 export function wakeAtMs(state: ReconnectState, policy: ReconnectPolicy): number | undefined {
   switch (state.kind) {
     case 'stopped':
@@ -136,8 +137,8 @@ function tick(state: ReconnectState, at: ReconnectMoment, policy: ReconnectPolic
 /**
  * Begins the wait before the next attempt.
  *
- * A connection that lived longer than the wait before it counts as good, and the waits begin again at the
- * shortest. One that is accepted and dropped at once does not, or such a server would get attempts without end.
+ * A connection that lasted longer than the wait before it counts as good, and the waits start again at the shortest. A connection that is
+ * accepted and dropped at once does not, otherwise such a server would get attempts without a pause.
  */
 function retreat(state: StreamState, { nowMs, chance }: ReconnectMoment, policy: ReconnectPolicy): ReconnectState {
   const proven = state.kind !== 'connecting' && nowMs - state.sinceMs > state.backoffMs;

@@ -1,4 +1,4 @@
-/** Aborts with `signal`, or after so many milliseconds if that is sooner. */
+/** Returns a signal that aborts with `signal`, or after the given time (ms). */
 export function within(signal: AbortSignal, ms: number): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(ms)]);
 }

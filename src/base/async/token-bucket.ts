@@ -1,4 +1,4 @@
-/** Limits a rate: so many a second, and so many at once after a pause. */
+/** Limits a rate: a number per second, and a burst after a pause. */
 export class TokenBucket {
   readonly #rate: { readonly perSecond: number; readonly burst: number };
   #tokens: number;

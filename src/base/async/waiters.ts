@@ -1,12 +1,12 @@
 import { SeineError } from '../errors/seine-error.ts';
 
-/** Callers that wait until something holds. The owner of the state calls `poke` after a change. */
+/** Callers that wait for a condition. The owner of the state calls `poke` after a change. */
 export class Waiters {
-  /** Each settles its caller if it can. */
+  /** Checks of the waiting callers; each resolves its caller if its condition is met. */
   readonly #looks = new Set<() => void>();
   readonly #what: string;
 
-  /** @param what the callers wait for, for messages */
+  /** Creates a set of waiters. @param what subject of the wait, for messages */
   constructor(what: string) {
     this.#what = what;
   }
@@ -16,9 +16,9 @@ export class Waiters {
   }
 
   /**
-   * Resolves with the result of `check` as soon as it is not `undefined`; at once if it is not now.
+   * Resolves with the result of `check` as soon as it is not `undefined`, at once if possible.
    *
-   * @throws SeineError `CANCELLED` if the signal comes first; and every error of `check`.
+   * @throws SeineError `CANCELLED` if the signal aborts first; and every error of `check`
    */
   async wait<T>(check: () => T | undefined, signal: AbortSignal): Promise<T> {
     if (signal.aborted) throw this.#cancelled(signal);
@@ -48,7 +48,7 @@ export class Waiters {
     }
   }
 
-  /** Has every waiter check again. */
+  /** Makes every waiter check again. */
   poke(): void {
     for (const look of [...this.#looks]) look();
   }

@@ -2,19 +2,18 @@ import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync } from
 import { resolve } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** System folders that other programs need as well: restricting one of these would break the machine. */
+/** System directories that other programs need as well: restricting one of these would break the host. */
 const shared = new Set([
   '/',
   ...'dev dev/shm etc home opt root run srv tmp usr var var/lib var/log var/run var/tmp'.split(' ').map((name) => `/${name}`),
 ]);
 
 /**
- * Makes a folder that only this user can read, 0700, or restricts this user's existing one: an image or a volume may have
- * made it with another mode.
+ * Makes a directory with mode 0700, or restricts an existing one of this user: an image or a volume may have created it with another mode.
  *
- * Another user's folder, or a link in its place, may be there to have the agent's files read or replaced: it is never used.
+ * A directory of another user, or a link in its place, is never used: it may be there so that the agent's files are read or replaced.
  *
- * @throws SeineError `INVALID_INPUT` for such a path and for a system folder, `UNAVAILABLE` if it cannot be made
+ * @throws SeineError `INVALID_INPUT` for such a path and for a system directory, `UNAVAILABLE` if it cannot be made
  */
 export function privateFolder(path: string): void {
   if (shared.has(resolve(path))) throw new SeineError('INVALID_INPUT', `${path} is a shared folder: a folder of its own is needed`);

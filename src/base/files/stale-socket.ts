@@ -2,14 +2,17 @@ import { lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** `sun_path` is 108 bytes with its zero (unix(7)); a longer path would be cut, and the socket made elsewhere. */
+/**
+ * Maximum length of a socket path (bytes): `sun_path` has 108 bytes with its zero (unix(7)). A longer path would be truncated, and the
+ * socket created elsewhere.
+ */
 const pathBytesMax = 107;
 
 /**
- * Clears the path for a socket: removes one that a dead process left behind, and nothing else.
+ * Clears the path for a socket: removes the socket of a dead process, and nothing else.
  *
- * @throws SeineError `REFUSED` if a process answers on it, `INVALID_INPUT` if the path cannot be a socket's or is something else,
- *   `UNAVAILABLE` if that cannot be determined
+ * @throws SeineError `REFUSED` if a process answers on it, `INVALID_INPUT` if the path cannot be that of a socket or is something else,
+ * `UNAVAILABLE` if that cannot be determined
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   if (Buffer.byteLength(path) > pathBytesMax)

@@ -3,7 +3,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SeineError } from '../errors/seine-error.ts';
 
-/** A small file, 0600 in a folder 0700, that is there whole or not at all. For one writer. */
+/** Small file with mode 0600 in a directory with mode 0700 that exists completely or not at all. For one writer. */
 export class StateFile {
   readonly #path: string;
   readonly #bytesMax: number;
@@ -15,8 +15,8 @@ export class StateFile {
   }
 
   /**
-   * @returns undefined if there is none
-   * @throws SeineError `INVALID_INPUT` for what is no plain file of this user, or is too long; `UNAVAILABLE`
+   * Reads the file. @returns undefined if it does not exist
+   * @throws SeineError `INVALID_INPUT` if it is not a regular file of this user, or is too long; `UNAVAILABLE`
    */
   read(): string | undefined {
     let fd: number;
@@ -39,10 +39,13 @@ export class StateFile {
     }
   }
 
-  /** Durable once resolved; writes are made one after the other. @throws SeineError `UNAVAILABLE`: the former content may still be there */
+  /**
+   * Writes the file; durable once resolved. Writes run one after another. @throws SeineError `UNAVAILABLE`: the previous content may still
+   * be there
+   */
   async write(text: string): Promise<void> {
     const turn = this.#writing.then(() => this.#replace(text));
-    this.#writing = turn.catch(() => undefined); // told to whoever asked for it
+    this.#writing = turn.catch(() => undefined); // reported to the caller of that write
     await turn;
   }
 
@@ -67,7 +70,7 @@ export class StateFile {
   }
 }
 
-/** Without this, a crash of the machine may bring the former content back. */
+/** Makes a rename durable: otherwise a crash of the host may restore the previous content. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r');
   try {

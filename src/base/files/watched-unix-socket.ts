@@ -9,24 +9,24 @@ import { removeStaleSocket } from './stale-socket.ts';
 
 interface WatchedUnixSocketOptions {
   readonly path: string;
-  /** For the log: `CNI socket`. */
+  /** Name for the log, such as `CNI socket`. */
   readonly name: string;
-  /** For the log: the consequence when it cannot be made. */
+  /** Consequence if the socket cannot be made, for the log. */
   readonly without: string;
-  /** The kernel's queue of connections not yet accepted; left out, Node's. */
+  /** Kernel queue of connections that are not accepted yet. Default: that of Node. */
   readonly backlog?: number;
-  /** A new server for each time the socket is made. Its connections belong to the caller, and outlive it. */
+  /** Makes a new server whenever the socket is made. Its connections belong to the caller, and outlive it. */
   readonly make: () => Server;
   readonly log: Log;
-  /** How often to check that the socket is still there (ms). */
+  /** Period of the check that the socket still exists (ms). */
   readonly lookMs?: number;
 }
 
 const lookMsUsual = 2_000;
 
 /**
- * A socket 0600 in a folder 0700 that is remade when it is removed: otherwise the agent would go on listening where
- * no client finds it, and report itself ready and alive.
+ * Socket with mode 0600 in a directory with mode 0700 that is recreated when it is removed: otherwise the agent would continue to listen
+ * where no client finds it, and report itself ready and alive.
  */
 export class WatchedUnixSocket {
   readonly #options: WatchedUnixSocketOptions;
@@ -35,10 +35,10 @@ export class WatchedUnixSocket {
   #keeping: Promise<void> = Promise.resolve();
 
   /**
-   * Makes folder and socket. A socket of a dead agent is replaced.
+   * Makes directory and socket. The socket of a dead agent is replaced.
    *
-   * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system refuses, `INVALID_INPUT` if the path
-   *   cannot be a socket's or is something else
+   * @throws SeineError `REFUSED` if another agent listens there, `UNAVAILABLE` if the system refuses, `INVALID_INPUT` if the path cannot be
+   * that of a socket or is something else
    */
   static async listen(options: WatchedUnixSocketOptions): Promise<WatchedUnixSocket> {
     const socket = new WatchedUnixSocket(options);
@@ -51,7 +51,7 @@ export class WatchedUnixSocket {
     this.#options = options;
   }
 
-  /** Removes the socket at once; done when the last of its connections has ended, which is up to the caller. */
+  /** Removes the socket at once; resolves when the last of its connections has ended, which is up to the caller. */
   async close(): Promise<void> {
     this.#closed.abort(new SeineError('CANCELLED', 'the agent stops'));
     const server = this.#server;
@@ -67,9 +67,9 @@ export class WatchedUnixSocket {
       server.once('error', (error) => reject(SeineError.from(error, `listen on ${path}`)));
       server.listen({ path, ...(backlog === undefined ? {} : { backlog }) }, resolve);
     });
-    // A connection that could not be accepted: its client retries.
+    // A connection could not be accepted: its client retries.
     server.on('error', ({ message: cause }) => log.failing(`${name} accepts`, 'a connection was not accepted', { path, cause }, 'error'));
-    this.#server = server; // to be closed, whatever comes now
+    this.#server = server; // stored first, so that it is closed if the next call fails
     chmodSync(path, 0o600);
     return server;
   }
@@ -83,10 +83,10 @@ export class WatchedUnixSocket {
       if (this.#server && existsSync(path)) continue;
       if (this.#server) log.warn('socket removed; making it again', { socket: name, path });
       try {
-        this.#server?.close(); // it would remove the new one otherwise, whenever it is closed
+        this.#server?.close(); // otherwise it would remove the new one when it is closed
         this.#server = undefined;
         const made = await this.#listen();
-        if (signal.aborted) made.close(); // close() found no server to close
+        if (signal.aborted) made.close(); // `close` has found no server to close
         log.working(name);
       } catch (thrown) {
         log.failing(name, without, { path, cause: SeineError.from(thrown, 'listen').message }, 'error');

@@ -1,17 +1,17 @@
 const LINES_MAX = 5_000;
 const CHARACTERS_MAX = 2 * 1024 * 1024;
-/** Characters kept of one line. */
+/** Maximum number of characters kept of one line. */
 const LINE_MAX = 16 * 1024;
 
-/** The last lines of a log, in memory, for `seinectl collect`, wherever the runtime sends standard error. */
+/** Last lines of a log, in memory, for `seinectl collect`, wherever the runtime sends standard error. */
 export class LineRing {
   #lines: string[] = [];
-  /** Index of the first line of `#lines` that still counts: moving all of them for each new one would cost too much. */
+  /** Index of the first line of `#lines` that still counts: moving all lines for each new one would cost too much. */
   #first = 0;
   #characters = 0;
   #dropped = 0;
 
-  /** @param line with its end */
+  /** Adds a line. @param line including its line break */
   push(line: string): void {
     const kept = line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}\n` : line;
     this.#lines.push(kept);
@@ -27,7 +27,7 @@ export class LineRing {
     }
   }
 
-  /** How many lines were dropped before the first one kept. */
+  /** Number of lines dropped before the first one kept. */
   get dropped(): number {
     return this.#dropped;
   }

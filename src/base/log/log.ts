@@ -2,15 +2,15 @@ import pino from 'pino';
 import { LineRing } from './line-ring.ts';
 import { Repeats } from './repeats.ts';
 
-/** From the least verbose one. */
+/** Levels, starting with the least verbose one. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * JSON lines: a constant message, data in fields. `error` = a human should look, `warn` = degraded and healing itself,
- * `info` = lifecycle and changes, `debug` = rounds.
+ * Log of JSON lines: a constant message, data in fields. `error`: an operator should act; `warn`: degraded, and repaired automatically;
+ * `info`: lifecycle and changes; `debug`: rounds.
  */
 export interface Log {
   error(message: string, fields?: LogFields): void;
@@ -18,18 +18,17 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   debug(message: string, fields?: LogFields): void;
   /**
-   * For repeated failures: logged at once, then at growing intervals with how many `times` and for how many `seconds`. Another
-   * `cause` is logged at once.
+   * Logs repeated failures: the first one at once, then at growing intervals with `times` and `seconds`. Another `cause` is logged at once.
    *
-   * @param key names what fails; `working` with the same key ends the series. From a bounded set of names
+   * @param key name of what fails, from a bounded set; `working` with the same key ends the series
    */
   failing(key: string, message: string, fields: LogFields & { readonly cause: string }, level?: 'warn' | 'error'): void;
-  /** One line if the key has failed before; nothing otherwise. */
+  /** Logs one line if the key has failed before; nothing otherwise. */
   working(key: string): void;
   child(fields: LogFields): Log;
 }
 
-/** The log of a program, with the settings that can be changed while it runs. */
+/** Log of a program, with the settings that can be changed while it runs. */
 interface ProgramLog extends Log {
   readonly control: LogControl;
 }
@@ -40,7 +39,7 @@ export function createLog(level: LogLevel): ProgramLog {
   return createLogTo(level, (line) => destination.write(line));
 }
 
-/** @param write takes each line, with its end */
+/** Creates a log. @param write receives each line, including its line break */
 export function createLogTo(level: LogLevel, write: (line: string) => void, now?: () => number): ProgramLog {
   const control = new LogControl(level);
   const both = {
@@ -56,10 +55,10 @@ export function createLogTo(level: LogLevel, write: (line: string) => void, now?
   return { ...wrap(logger, { control, repeats: new Repeats(now) }), control };
 }
 
-/** The current level, and the last lines. */
+/** Current level, and the last lines. */
 export class LogControl {
   readonly ring = new LineRing();
-  /** As configured: the level after a temporary change. */
+  /** Configured level, which applies after a temporary change. */
   readonly usual: LogLevel;
   #level: LogLevel;
   #untilMs: number | undefined;
@@ -74,12 +73,12 @@ export class LogControl {
     return this.#level;
   }
 
-  /** Until the configured one applies again; undefined if the current one has no end. */
+  /** Time until the configured level applies again (s); undefined if the current one has no end. */
   get secondsLeft(): number | undefined {
     return this.#untilMs === undefined ? undefined : Math.max(0, Math.ceil((this.#untilMs - performance.now()) / 1_000));
   }
 
-  /** @param forSeconds until the configured one applies again; left out: until the program ends */
+  /** Sets the level. @param forSeconds time until the configured level applies again; without it, the level stays until the program ends */
   set(level: LogLevel, forSeconds?: number): void {
     clearTimeout(this.#timer);
     this.#level = level;
@@ -92,7 +91,7 @@ export class LogControl {
   }
 }
 
-/** For tests and for library users that want silence. */
+/** Log that writes nothing, for tests and for library users. */
 export const silentLog: Log = {
   error: () => {},
   warn: () => {},

@@ -1,13 +1,13 @@
-/** Shortest interval after the first line; each further one is twice as long (ms). */
+/** Interval after the first line (ms); each further one is twice as long. */
 const FIRST_WAIT_MS = 5_000;
 const MOST_WAIT_MS = 10 * 60_000;
-/** A failure that pauses so long without success starts a new series (ms). */
+/** Time without a failure after which the next one starts a new series (ms). */
 const FORGET_MS = 15 * 60_000;
-/** Causes remembered of one failure: two alternating ones must not fill the log either. */
+/** Maximum number of causes remembered of one failure: two alternating causes must not fill the log either. */
 const CAUSES_MAX = 8;
 const KEYS_MAX = 1_000;
 
-/** How often, and for how long. */
+/** Number of failures, and the time that they took. */
 interface Series {
   readonly times: number;
   readonly seconds: number;
@@ -22,20 +22,22 @@ interface RepeatedFailure {
   nextMs: number;
 }
 
-/** Decides which of many failures of the same thing are logged: the first at once, then at growing intervals, each new cause. */
+/** Decides which of many failures of the same thing are logged: the first at once, then at growing intervals, and each new cause. */
 export class Repeats {
   readonly #now: () => number;
   readonly #entries = new Map<string, RepeatedFailure>();
 
-  /** @param now milliseconds that never go back */
+  /** Creates an empty history. @param now returns monotonic milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
   /**
-   * @param key names what fails
-   * @param cause why, as far as it is to be distinguished
-   * @returns the series so far if this one is to be logged, of which `times` is 1 for the first
+   * Notes a failure.
+   *
+   * @param key name of what fails
+   * @param cause reason, as far as it is to be distinguished
+   * @returns the series so far if this failure must be logged; its `times` is 1 for the first
    */
   failed(key: string, cause: string): Series | undefined {
     const nowMs = this.#now();
@@ -63,7 +65,7 @@ export class Repeats {
     return series(known, nowMs);
   }
 
-  /** @returns the series that is over now; undefined if there was none */
+  /** Notes a success. @returns the series that has ended; undefined if there was none */
   worked(key: string): Series | undefined {
     const known = this.#entries.get(key);
     if (known === undefined) return undefined;
@@ -71,7 +73,7 @@ export class Repeats {
     return series(known, this.#now());
   }
 
-  /** Beyond the limit, the oldest keys are dropped. */
+  /** Adds a key. Beyond the limit, the oldest keys are dropped. */
   #remember(key: string, entry: RepeatedFailure): void {
     this.#entries.delete(key);
     this.#entries.set(key, entry);

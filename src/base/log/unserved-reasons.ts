@@ -1,6 +1,6 @@
 import type { Log } from './log.ts';
 
-/** Reasons kept of one object. */
+/** Maximum number of reasons kept of one object. */
 const REASONS_MAX = 5;
 
 /** API objects that are not or not fully served, with reasons, for `seinectl status` and the log. */
@@ -9,13 +9,13 @@ export class UnservedReasons {
   readonly #log: Log;
   readonly #reasons = new Map<string, readonly string[]>();
 
-  /** @param kind e.g. `Node` */
+  /** Creates an empty list. @param kind for example `Node` */
   constructor(kind: string, log: Log) {
     this.kind = kind;
     this.#log = log;
   }
 
-  /** Replaces the reasons of one object; an empty list: it is served. Logged once for each change. */
+  /** Replaces the reasons of one object; an empty list means that it is served. Each change is logged once. */
   set(name: string, reasons: readonly string[]): void {
     const before = this.#reasons.get(name) ?? [];
     const now = reasons.slice(0, REASONS_MAX);
@@ -34,7 +34,7 @@ export class UnservedReasons {
     return this.#reasons.size;
   }
 
-  /** At most `most`, oldest first. */
+  /** Returns at most `most` objects, the oldest first. */
   first(most: number): readonly { readonly kind: string; readonly name: string; readonly reasons: readonly string[] }[] {
     return [...this.#reasons].slice(0, most).map(([name, reasons]) => ({ kind: this.kind, name, reasons }));
   }

@@ -1,8 +1,8 @@
 /**
- * The Internet checksum of these bytes, one part after the other, where the checksum itself is still 0.
- * A part of an odd number of bytes counts as if a zero followed, so only the last one may have that.
+ * Computes the Internet checksum of these bytes, one part after another, with the checksum field set to 0. A part with an odd number of
+ * bytes counts as if a zero followed, so only the last part may have one.
  *
- * Source: RFC 1071. For UDP a result of 0 is sent as 0xffff (RFC 768); that is the caller's business.
+ * Source: RFC 1071. For UDP, the caller must send a result of 0 as 0xffff (RFC 768).
  */
 export function internetChecksum(...parts: readonly Uint8Array[]): number {
   let sum = 0;

@@ -3,22 +3,22 @@ import { SeineError } from '../errors/seine-error.ts';
 export type Family = 'ipv4' | 'ipv6';
 
 /**
- * An IP address. `text` is canonical (dotted quad, or RFC 5952 lower-case compressed), so two addresses are
- * equal exactly when their texts are.
+ * IP address. `text` is canonical (dotted quad, or compressed lower-case text by RFC 5952), so two addresses are equal exactly when their
+ * texts are.
  */
 export interface Ip {
   readonly family: Family;
   readonly text: string;
-  /** 32- or 128-bit host number. */
+  /** Address as a number of 32 or 128 bits. */
   readonly value: bigint;
 }
 
-/** A network: its first address and the length of its prefix. Host bits are zero. */
+/** Network: its first address and the length of its prefix. Host bits are zero. */
 export interface Cidr {
   readonly family: Family;
   readonly network: Ip;
   readonly prefixLength: number;
-  /** Canonical `address/length`. */
+  /** Canonical text `address/length`. */
   readonly text: string;
 }
 
@@ -26,14 +26,17 @@ export function addressBits(family: Family): 32 | 128 {
   return family === 'ipv4' ? 32 : 128;
 }
 
-/** @throws SeineError `INVALID_INPUT` if `text` is no IPv4 or IPv6 address (zones and IPv4 with leading zeros are refused). */
+/**
+ * Parses an address. @throws SeineError `INVALID_INPUT` if `text` is not an IPv4 or IPv6 address (zones and IPv4 with leading zeros are
+ * refused)
+ */
 export function parseIp(text: string): Ip {
   if (text.includes(':')) {
     const value = ipv6Value(text);
     if (value !== undefined) return ipFromValue('ipv6', value);
   } else {
     const value = ipv4Number(text);
-    // There is one text of an IPv4 address: the one given is kept, and not a second one beside it.
+    // An IPv4 address has only one valid text, so the given string is kept instead of a second one.
     if (value >= 0) return { family: 'ipv4', value: BigInt(value), text };
   }
   throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an IP address`);
@@ -48,7 +51,7 @@ export function ipFromValue(family: Family, value: bigint): Ip {
   return { family, value, text: family === 'ipv4' ? formatIpv4(value) : formatIpv6(value) };
 }
 
-/** Network byte order: 4 or 16 octets. */
+/** Returns 4 or 16 bytes in network byte order. */
 export function ipToBytes(ip: Ip): Uint8Array {
   const bytes = new Uint8Array(addressBits(ip.family) / 8);
   let rest = ip.value;
@@ -59,7 +62,7 @@ export function ipToBytes(ip: Ip): Uint8Array {
   return bytes;
 }
 
-/** @param bytes 4 or 16 octets, network byte order */
+/** Reads an address. @param bytes 4 or 16 bytes, network byte order */
 export function ipFromBytes(bytes: Uint8Array): Ip {
   if (bytes.length !== 4 && bytes.length !== 16) throw new SeineError('INVARIANT', `an IP address has 4 or 16 octets, not ${bytes.length}`);
   return ipFromValue(
@@ -68,7 +71,7 @@ export function ipFromBytes(bytes: Uint8Array): Ip {
   );
 }
 
-/** @throws SeineError `INVALID_INPUT` unless `text` is `address/length`. Host bits are cleared. */
+/** Parses a network and clears host bits. @throws SeineError `INVALID_INPUT` unless `text` is `address/length` */
 export function parseCidr(text: string): Cidr {
   const slash = text.indexOf('/');
   const [address, length] = [text.slice(0, slash), text.slice(slash + 1)];
@@ -78,31 +81,34 @@ export function parseCidr(text: string): Cidr {
   const prefixLength = Number(length);
   if (prefixLength > addressBits(ip.family))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: a prefix of ${ip.family} has at most ${addressBits(ip.family)} bits`);
-  // Of single addresses there are a hundred thousand.
+  // Fast path for single addresses, of which there may be a hundred thousand.
   return prefixLength === addressBits(ip.family) ? hostCidr(ip) : cidrOf(ip, prefixLength);
 }
 
-/** Addresses of IPv4 written as IPv6 (RFC 4291, 2.5.5.2). No packet has them, so a rule that names them holds for none. */
+/** Prefix of IPv4-mapped IPv6 addresses (RFC 4291, 2.5.5.2). No packet has them, so a rule that names them never matches. */
 const mappedIpv4 = 0xffffn;
 
-/** Whether a network is one of IPv4, written as IPv6. */
+/** Reports whether a network consists of IPv4-mapped IPv6 addresses. */
 export function isMappedIpv4({ family, prefixLength, network }: Cidr): boolean {
   return family === 'ipv6' && prefixLength >= 96 && network.value >> 32n === mappedIpv4;
 }
 
-/** A network, and what is wrong with the way it is written. */
+/** Network with a description of errors in its notation. */
 interface WrittenCidr {
   readonly cidr: Cidr;
-  /** In words: leading zeros, which others read as octal; host bits, which others take for an address; IPv4 written as IPv6. */
+  /**
+   * Description of the error: leading zeros, which other parsers read as octal; host bits, which others read as an address; IPv4-mapped
+   * IPv6.
+   */
   readonly fault?: string;
-  /** The fault is that it has host bits, and nothing else. */
+  /** True if the only error is that it has host bits. */
   readonly hasHostBits?: true;
 }
 
 /**
- * Reads a network as Kubernetes tolerates it.
+ * Reads a network with the tolerance of Kubernetes.
  *
- * @throws SeineError `INVALID_INPUT` if Kubernetes would not take it either
+ * @throws SeineError `INVALID_INPUT` if Kubernetes would not accept it either
  */
 export function readCidr(text: string): WrittenCidr {
   const plain = text.includes(':') ? text : text.replace(/(^|[./])0+(?=\d)/g, '$1');
@@ -116,14 +122,14 @@ export function readCidr(text: string): WrittenCidr {
   return { cidr };
 }
 
-/** The network of `prefixLength` bits that holds `ip`. */
+/** Returns the network of `prefixLength` bits that contains `ip`. */
 export function cidrOf(ip: Ip, prefixLength: number): Cidr {
   const hostBits = BigInt(addressBits(ip.family) - prefixLength);
   const network = ipFromValue(ip.family, (ip.value >> hostBits) << hostBits);
   return { family: ip.family, network, prefixLength, text: `${network.text}/${prefixLength}` };
 }
 
-/** The network of one address. */
+/** Returns the network of one address. */
 export function hostCidr(ip: Ip): Cidr {
   const prefixLength = addressBits(ip.family);
   return { family: ip.family, network: ip, prefixLength, text: `${ip.text}/${prefixLength}` };
@@ -137,7 +143,7 @@ export function cidrContains(cidr: Cidr, ip: Ip): boolean {
   return ip.value >> BigInt(hostBits) === cidr.network.value >> BigInt(hostBits);
 }
 
-/** As `cidrContains` of any of these, worked out once: it is asked of a hundred thousand addresses. */
+/** Returns a function like `cidrContains` for any of these networks, precomputed because it is called for a hundred thousand addresses. */
 export function containedIn(cidrs: readonly Cidr[]): (ip: Ip) => boolean {
   const ofIpv4 = cidrs
     .filter(({ family, prefixLength }) => family === 'ipv4' && prefixLength > 0)
@@ -152,21 +158,23 @@ export function containedIn(cidrs: readonly Cidr[]): (ip: Ip) => boolean {
   };
 }
 
-/** Whether two networks have an address in common; then one is in the other. */
+/** Reports whether two networks have an address in common; then one contains the other. */
 export function overlaps(a: Cidr, b: Cidr): boolean {
   if (a.family !== b.family) return false;
   const hostBits = BigInt(addressBits(a.family) - Math.min(a.prefixLength, b.prefixLength));
   return a.network.value >> hostBits === b.network.value >> hostBits;
 }
 
-/** The address `index` places after the network's first. @throws SeineError `INVARIANT` if that is outside the network. */
+/**
+ * Returns the address `index` positions after the first one of the network. @throws SeineError `INVARIANT` if that is outside the network
+ */
 export function cidrAddress(cidr: Cidr, index: bigint): Ip {
   const ip = ipFromValue(cidr.family, cidr.network.value + index);
   if (!cidrContains(cidr, ip)) throw new SeineError('INVARIANT', `${cidr.text} has no address ${index}`);
   return ip;
 }
 
-/** The 32-bit number, or -1. In plain numbers, octet by octet: a hundred thousand endpoints are read at once. */
+/** Returns the 32-bit number, or -1. Works in plain numbers, byte by byte, because a hundred thousand endpoints are read at once. */
 function ipv4Number(text: string): number {
   let [value, octet, digits, dots] = [0, 0, 0, 0];
   for (let at = 0; at < text.length; at++) {
@@ -208,12 +216,14 @@ function formatIpv4(value: bigint): string {
   return ipv4Text(Number(value));
 }
 
-/** Of an address as a number, signed or not; quicker than by way of an `Ip`. */
+/** Formats an address given as a number, signed or not; faster than through an `Ip`. */
 export function ipv4Text(bits: number): string {
   return `${bits >>> 24}.${(bits >>> 16) & 0xff}.${(bits >>> 8) & 0xff}.${bits & 0xff}`;
 }
 
-/** RFC 5952 section 4: lower case, no leading zeros, the longest run (first if equal, at least two) of zero groups as `::`. */
+/**
+ * Formats by RFC 5952 section 4: lower case, no leading zeros, the longest run (the first if equal, at least two) of zero groups as `::`.
+ */
 function formatIpv6(value: bigint): string {
   const groups = Array.from({ length: 8 }, (_, index) => Number((value >> BigInt(112 - 16 * index)) & 0xffffn));
   let best = { start: -1, length: 1 };

@@ -1,6 +1,9 @@
 import { addressBits, type Cidr, type Family, type Ip } from './ip.ts';
 
-/** Like `containedIn`, but for thousands of networks: the work for an address grows with the number of prefix lengths alone. */
+/**
+ * Returns a function like that of `containedIn`, but for thousands of networks: the work for an address grows only with the number of
+ * prefix lengths.
+ */
 export function containedInMany(networks: readonly Cidr[]): (ip: Ip) => boolean {
   const byLength: Readonly<Record<Family, Map<number, Set<bigint>>>> = { ipv4: new Map(), ipv6: new Map() };
   for (const { family, prefixLength, network } of networks) {

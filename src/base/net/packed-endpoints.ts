@@ -1,23 +1,28 @@
-/** The conditions have kube-proxy's reading of "unknown" applied: ready, serving, not terminating. */
+/**
+ * Endpoint of a slice. Its conditions are resolved like in kube-proxy, which defines the meaning of "unknown": ready, serving, not
+ * terminating.
+ */
 export interface SliceEndpoint {
-  /** At least one; all stand for the same backend, and consumers use the first. */
+  /** Addresses, at least one. All belong to the same backend, and consumers use the first. */
   readonly addresses: readonly string[];
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
   readonly nodeName?: string;
   readonly zone?: string;
-  /** `hints.forZones`: zones whose clients should use this endpoint. Absent means no hint. */
+  /** Zones whose clients should use this endpoint (`hints.forZones`); absent without a hint. */
   readonly zoneHints?: readonly string[];
-  /** `hints.forNodes`, as `zoneHints`. */
+  /** Nodes whose clients should use this endpoint (`hints.forNodes`); absent without a hint. */
   readonly nodeHints?: readonly string[];
 }
 
-/** Endpoints as one text: of those there are a hundred thousand, and objects are four times as large. JSON of a row for each. */
+/**
+ * Endpoints as one text: JSON with a row for each. There may be a hundred thousand endpoints, and objects need four times as much memory.
+ */
 export type PackedEndpoints = string & { readonly brand: 'PackedEndpoints' };
 
 type EndpointRow = readonly [addresses: readonly string[], conditions: number, ...places: EndpointPlace[]];
-/** Node, zone, zone hints, node hints; what is absent behind the last of them is left out. */
+/** Node, zone, zone hints, node hints; absent ones at the end are omitted. */
 type EndpointPlace = string | readonly string[] | null;
 
 const bits = { ready: 1, serving: 2, terminating: 4 } as const;
@@ -26,7 +31,7 @@ export function packEndpoints(endpoints: readonly SliceEndpoint[]): PackedEndpoi
   return JSON.stringify(endpoints.map(rowOf)) as PackedEndpoints;
 }
 
-/** Those of one slice are asked for several times in a row: by port, by family. */
+/** Last result: the endpoints of one slice are needed several times in a row, by port and by family. */
 let last: { readonly packed: PackedEndpoints; readonly endpoints: readonly SliceEndpoint[] } | undefined;
 
 export function unpackEndpoints(packed: PackedEndpoints): readonly SliceEndpoint[] {
@@ -34,7 +39,7 @@ export function unpackEndpoints(packed: PackedEndpoints): readonly SliceEndpoint
   return last.endpoints;
 }
 
-/** Whether one of these is among their addresses. Most are not unpacked for that, as all slices are asked. */
+/** Reports whether any of these addresses is among their addresses. All slices are searched, so most are not unpacked for it. */
 export function haveAddress(packed: PackedEndpoints, addresses: ReadonlySet<string>): boolean {
   for (const address of addresses)
     if (packed.includes(JSON.stringify(address)) && unpackEndpoints(packed).some((each) => each.addresses.includes(address))) return true;
@@ -48,7 +53,10 @@ function rowOf({ addresses, ready, serving, terminating, nodeName, zone, zoneHin
   return [addresses, conditions, ...places];
 }
 
-/** Most have a node and no more: written out, for an object that is put together from others takes four times as long and as much. */
+/**
+ * Converts a row. Most endpoints have a node and nothing more, so that case is written out: an object spread from others takes four times
+ * as much time and memory.
+ */
 function endpointOf(row: EndpointRow): SliceEndpoint {
   const [addresses, conditions, nodeName] = row;
   const ready = (conditions & bits.ready) !== 0;
