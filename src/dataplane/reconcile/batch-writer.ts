@@ -9,20 +9,20 @@ type BatchWriterOptions<K extends string, V> = Pick<
   'name' | 'desired' | 'target' | 'batchSize' | 'depthOf' | 'events' | 'now' | 'refusals' | 'sideBySide'
 >;
 
-/** The target's known content while it is written to, and what was written. */
+/** Known content of a target while it is written to, and the changes made so far. */
 export interface WriteProgress<K, V> {
   readonly actual: Map<K, V>;
-  /** `remembered`: a refusal may only mean that the remembered state is out of date. */
+  /** Origin of `actual`. With `remembered`, a refusal may only mean that the remembered state is out of date. */
   readonly source: 'observed' | 'remembered';
-  /** Whether another process has changed the target since it was observed: a refusal may be about that. */
+  /** Reports whether another process has changed the target since it was observed: a refusal may be caused by that. */
   readonly isOutdated?: () => boolean;
   put: number;
   removed: number;
 }
 
 /**
- * Writes to a target in batches and isolates the owners whose entries it refuses: one refused owner must not block the others,
- * and is retried with growing back-off.
+ * Writes to a target in batches and isolates owners whose entries the target refuses: a refused owner must not block the others, and is
+ * retried with growing back-off.
  */
 export class BatchWriter<K extends string, V> {
   readonly #options: BatchWriterOptions<K, V>;
@@ -32,16 +32,16 @@ export class BatchWriter<K extends string, V> {
     this.#options = options;
   }
 
-  /** @param groups keys that have to change at once @param size of a batch, in entries; the usual one if left out */
+  /** @param groups keys that have to change atomically @param size entries per batch; the configured size if omitted */
   cut(plan: Plan<K, V>, groups: readonly ReadonlySet<K>[] = [], size = this.#options.batchSize): PlanBatch<K, V>[] {
     return planBatches(plan, (key) => this.#ownerOf(key), size, this.#options.depthOf, groups);
   }
 
   /**
-   * Writes the batches in order. What the target took is noted in `writing`.
+   * Writes the batches in order. Accepted changes are recorded in `writing`.
    *
-   * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, changed by others since, or removals alone were refused);
-   *   otherwise as the target's `apply`. What is in `writing` was written.
+   * @throws SeineError `REFUSED` if the observed state may be out of date (it was remembered, another process has changed the target since,
+   * or only removals were refused); otherwise like the target's `apply`. Changes recorded in `writing` were written.
    */
   async write(all: readonly PlanBatch<K, V>[], writing: WriteProgress<K, V>, signal: AbortSignal): Promise<void> {
     const { sideBySide = 1 } = this.#options;
@@ -54,7 +54,7 @@ export class BatchWriter<K extends string, V> {
     }
   }
 
-  /** @returns what is to be written in its place, if it was refused */
+  /** @returns the batches to write instead, if the target refused this one */
   async #writeOne(batch: PlanBatch<K, V>, writing: WriteProgress<K, V>, signal: AbortSignal): Promise<readonly PlanBatch<K, V>[]> {
     try {
       await this.#options.target.apply(batch, signal);
@@ -72,7 +72,7 @@ export class BatchWriter<K extends string, V> {
     return [];
   }
 
-  /** Call when this owner's wanted entries changed or were written. @returns whether it was refused */
+  /** Clears an owner's refusal. Call when its desired entries have changed or were written. @returns whether it was refused */
   clearRefusal(owner: string): boolean {
     const was = this.#refused.delete(owner);
     if (was) this.#options.events.accepted?.(owner);
@@ -87,21 +87,21 @@ export class BatchWriter<K extends string, V> {
     return this.#refused.list();
   }
 
-  /** True for a key whose owner was refused and is backed off. */
+  /** Reports whether the key's owner was refused and is backed off. */
   isBackedOff(key: K, nowMs: number): boolean {
-    if (this.#refused.isEmpty) return false; // asked of each key that is to be put, whose owner may have to be made
+    if (this.#refused.isEmpty) return false; // called for each key to put; may have to look up its owner
     return this.#refused.isBackedOff(this.#ownerOf(key), nowMs);
   }
 
-  /** When the next refused owner is retried; `Infinity` if there is none. */
+  /** Time of the next retry of a refused owner; `Infinity` if there is none. */
   nextMs(): number {
     return this.#refused.nextMs();
   }
 
   /**
-   * Halves a refused batch until one owner is left, which is then backed off. Keys that other owners want too are tried for those.
+   * Halves a refused batch until one owner is left, which is then backed off. Keys that other owners also want are retried for those.
    *
-   * @throws the refusal itself if removals alone were refused
+   * @throws the refusal itself if only removals were refused
    */
   #isolate(batch: PlanBatch<K, V>, error: SeineError): PlanBatch<K, V>[] {
     const [owner] = batch.owners;
@@ -112,7 +112,7 @@ export class BatchWriter<K extends string, V> {
     return this.cut({ put: new Map([...batch.put].filter(([key]) => this.#ownerOf(key) !== owner)), remove: batch.remove });
   }
 
-  /** The owner that an entry is written for: of several, the first one that is not refused. */
+  /** Returns the owner for which an entry is written: the first that is not refused, if there are several. */
   #ownerOf(key: K): string {
     const owners = this.#options.desired.ownersOf(key);
     const [only] = owners;

@@ -8,10 +8,10 @@ type ComparisonOptions<K extends string, V> = Pick<ReconcilerOptions<K, V>, 'des
   readonly retries: Pick<Retries<K, V>, 'isBackedOff'>;
 };
 
-/** What is wanted against what is held: what is to be put, and what is to go and may. */
+/** Compares desired with observed state: which entries to put, and which to remove as far as that is allowed. */
 export class Comparison<K extends string, V> {
   readonly #options: ComparisonOptions<K, V>;
-  /** Which unwanted keys may be removed. */
+  /** Selects the undesired keys that may be removed. */
   #mayRemove: (key: K, held: V) => boolean = () => false;
   /** Keys whose removal is not allowed yet. */
   readonly #withheld = new Set<K>();
@@ -21,17 +21,17 @@ export class Comparison<K extends string, V> {
   }
 
   /**
-   * From now on unwanted entries that `which` selects may go.
+   * Allows the removal of undesired entries that `which` selects.
    *
-   * @param held what the target is known to hold, if that is known
-   * @returns keys that were withheld until now, and are to be compared again
+   * @param held content of the target, if it is known
+   * @returns keys that were withheld until now and have to be compared again
    */
   allowRemovals(which: (key: K, held: V) => boolean, held: ReadonlyMap<K, V> | undefined): K[] {
     this.#mayRemove = which;
     const released: K[] = [];
     for (const key of this.#withheld) {
       const value = held?.get(key);
-      if (value !== undefined && !which(key, value)) continue; // of many thousands, none may go for a while
+      if (value !== undefined && !which(key, value)) continue; // one of many thousands, of which none may be removable for a while
       released.push(key);
       this.#withheld.delete(key);
     }
@@ -39,9 +39,9 @@ export class Comparison<K extends string, V> {
   }
 
   /**
-   * What has to change for these keys, in turns with the rest of the process. Leaves out what is backed off.
+   * Returns the changes needed for these keys, and yields to the event loop between slices. Leaves out keys that are backed off.
    *
-   * @param actual what the target holds. It gets the wanted value in place of an equal one, so that there is one copy of both.
+   * @param actual content of the target. Equal values are replaced by the desired ones, so that one copy serves both.
    */
   async plan(keys: Iterable<K>, actual: Map<K, V>): Promise<Plan<K, V>> {
     const { desired, equal, now, retries } = this.#options;
@@ -58,12 +58,12 @@ export class Comparison<K extends string, V> {
       }
       this.#withheld.delete(key);
       if (held !== undefined && equal(held, wanted)) {
-        // One copy of key and value, not two: setting alone would keep the key that is there.
+        // One copy of key and value, not two: `set` alone would keep the existing key.
         actual.delete(key);
         actual.set(key, wanted);
       } else if (!retries.isBackedOff(key, now())) put.set(key, wanted);
     }
-    // What has come to be wanted meanwhile was compared in part.
+    // Entries that became desired during the comparison were compared only in part.
     for (const group of desired.groups)
       for (const key of group) {
         put.delete(key);
@@ -72,7 +72,7 @@ export class Comparison<K extends string, V> {
     return { put, remove };
   }
 
-  /** Whether all that an owner wants is held. */
+  /** Reports whether the target has all that an owner wants. */
   isMet(owner: string, actual: ReadonlyMap<K, V>): boolean {
     const { desired, equal } = this.#options;
     return desired.keysOf(owner).every((key) => {

@@ -42,7 +42,7 @@ it('lets a small change overtake large ones, with what it leads to', () => {
   desired.overtaking(allowance, () => {
     desired.bringAlong('endpoint/e');
     desired.set('small', new Map([['s', 1]]));
-    desired.forget('endpoint/left'); // flows that wait may lead there
+    desired.forget('endpoint/left'); // flows that wait may refer to it
   });
   expect(desired.takeUrgent()?.keys).toEqual(new Set(['e', 's']));
   expect(allowance.keysLeft).toBe(7);
@@ -65,7 +65,7 @@ it('lets no more overtake than is allowed, and nothing of one change after a par
   desired.overtaking(allowance, () => changed('a', 'b', 'c'));
   expect(desired.takeUrgent()?.owners).toEqual(new Set(['a']));
   expect([allowance.keysLeft < 0, desired.takeDirty().owners]).toEqual([true, new Set(['b', 'c'])]);
-  // Urgent owners wait for what overtakes.
+  // Urgent owners wait for entries that overtake.
   const many = Array.from({ length: 1_000 }, (_, at) => `many${at}`);
   desired.overtaking({ keysLeft: 100_000 }, () => changed(...many));
   expect(desired.takeUrgent()?.keys.size).toBe(1_000);

@@ -2,13 +2,13 @@ import { PackedEntries, type Packing, type Place } from './packed-entries.ts';
 
 interface DesiredStateOptions<K, V> {
   readonly equal: (a: V, b: V) => boolean;
-  /** The kind under which a key is counted; left out: keys are not counted. */
+  /** Returns the kind under which a key is counted. If omitted, keys are not counted. */
   readonly kindOf?: (key: K) => number | undefined;
-  /** Whether an owner goes through the urgent lane; left out: none does. */
+  /** Reports whether an owner uses the urgent lane. If omitted, none does. */
   readonly isUrgent?: (owner: string) => boolean;
-  /** Whether entries of other owners may lead to this owner's: its removal does not overtake their changes. Left out: no. */
+  /** Reports whether entries of other owners may refer to this owner's: its removal does not overtake their changes. If omitted, false. */
   readonly isShared?: (owner: string) => boolean;
-  /** Kinds of entries that are kept as numbers while one owner alone wants them. Left out: none. */
+  /** Kinds of entries that are stored as numbers while exactly one owner wants them. If omitted, none. */
   readonly packings?: readonly Packing<K, V>[];
 }
 
@@ -17,24 +17,24 @@ interface OwnerClaim<V> {
   readonly value: V;
 }
 
-/** What changed since the last call. */
+/** Changes since the last call of `takeDirty`. */
 export interface Dirty<K> {
   readonly keys: ReadonlySet<K>;
-  /** Owners that now want something else, or nothing. */
+  /** Owners whose desired entries changed or were withdrawn. */
   readonly owners: ReadonlySet<string>;
-  /** Keys of `keys` that have to change at once, as of `together`. */
+  /** Subsets of `keys` that have to change atomically, see `together`. */
   readonly groups: readonly ReadonlySet<K>[];
 }
 
-/** Keys that the changes of one piece of work may still send through the urgent lane. Negative once they needed more. */
+/** Number of keys that one change may still send through the urgent lane; negative once it needed more. */
 export interface Allowance {
   keysLeft: number;
 }
 
-/** Keys in the urgent lane beside those of urgent owners, who wait for them. */
+/** Maximum number of keys of non-urgent owners in the urgent lane: urgent owners wait for them. */
 const OVERTAKING_MOST = 1_000;
 
-/** The mutable form, while it is collected. */
+/** Mutable form of `Dirty`, while it is collected. */
 interface Changes<K> {
   readonly keys: Set<K>;
   readonly owners: Set<string>;
@@ -42,31 +42,29 @@ interface Changes<K> {
 }
 
 /**
- * The union of what all owners want, keyed as the target keys it, and what changed since the last call of `takeDirty`.
- *
- * Several owners may want one key; the entry stays until the last of them withdraws. Where their values differ, the latest
- * claim wins, and the one before is restored after it: a CIDR may move to another node, or an address to
- * another Service, in any order of events. Owners are named as in cookies, e.g. `pod/default/web-0/eth0@4f5e…`. Wanting the same
- * again changes nothing and makes nothing dirty.
+ * Union of the entries that all owners want, by the target's key, and the changes since the last call of `takeDirty`.
+ * Several owners may want one key; the entry stays until the last of them withdraws. Where their values differ, the latest claim wins, and
+ * the one before is restored after it: a CIDR may move to another node, or an address to another Service, in any order of events. Owners
+ * are named as in cookies, e.g. `pod/default/web-0/eth0@4f5e…`. Setting the same entries again changes nothing and marks nothing dirty.
  */
 export class DesiredState<K extends string, V> {
   readonly #equal: (a: V, b: V) => boolean;
   readonly #kindOf: (key: K) => number | undefined;
   readonly #counts = new Map<number, number>();
-  /** Most owners want a single entry, and there are many of them. */
+  /** Keys by owner. Most owners want a single entry, and there are many of them. */
   readonly #byOwner = new Map<string, K | readonly K[]>();
-  /** Several claims, in the order in which they were made. */
+  /** Claims by key; several claims in the order in which they were made. */
   readonly #byKey = new Map<K, OwnerClaim<V> | readonly OwnerClaim<V>[]>();
-  /** What is in neither of these. */
+  /** Entries that are in neither `#byOwner` nor `#byKey`. */
   readonly #packed: PackedEntries<K, V>;
   readonly #isUrgent: (owner: string) => boolean;
   readonly #isShared: (owner: string) => boolean;
-  /** Present while changes may overtake others. */
+  /** Set while changes may overtake others. */
   #allowance: Allowance | undefined;
-  /** Keys in the urgent lane that no urgent owner wants. */
+  /** Number of keys in the urgent lane that no urgent owner wants. */
   #overtaking = 0;
   #dirty = noChanges<K>();
-  /** What is set now goes into this group. */
+  /** Group that collects the keys set now, within `together`. */
   #gathered: Set<K> | undefined;
   #urgent = noChanges<K>();
   #revision = 0;
@@ -85,7 +83,7 @@ export class DesiredState<K extends string, V> {
     this.#packed = new PackedEntries(packings);
   }
 
-  /** Grows by one with every change. A caller waits for its own change by waiting for this number. */
+  /** Counter that grows by one with each change. A caller waits for its own change by waiting for this number. */
   get revision(): number {
     return this.#revision;
   }
@@ -94,12 +92,12 @@ export class DesiredState<K extends string, V> {
     return this.#byKey.size + this.#packed.size;
   }
 
-  /** How many keys of each kind are wanted; kept with every change, so that reading it does not walk all keys. */
+  /** Number of desired keys of each kind; updated with each change, so that reading it does not walk all keys. */
   get counts(): ReadonlyMap<number, number> {
     return this.#counts;
   }
 
-  /** Replaces everything `owner` wants; an empty map removes the owner. Returns the revision that contains it. */
+  /** Replaces everything that `owner` wants; an empty map removes the owner. @returns the revision that contains the change */
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
     const had = this.keysOf(owner);
     if (had.length === 0 && wanted.size === 0) return this.#revision;
@@ -117,7 +115,7 @@ export class DesiredState<K extends string, V> {
     return this.#changed(owner, changed);
   }
 
-  /** As `set` of the one entry that an owner of this kind has. @param owner of the place */
+  /** Like `set`, for the single entry of an owner of this kind. @param owner of the place */
   setPacked(owner: string, packing: Packing<K, V>, place: Place, number: number): number {
     const key = packing.keyOf(place);
     if (this.#byOwner.has(owner) || this.#byKey.has(key)) return this.set(owner, new Map([[key, packing.valueOf(place, number)]]));
@@ -143,8 +141,8 @@ export class DesiredState<K extends string, V> {
   }
 
   /**
-   * Changes that `work` makes pass those of other owners that wait to be written, as far as `allowance` goes. The rest of them waits in order:
-   * what was wanted first is written first.
+   * Lets changes made by `work` overtake those of other owners that wait to be written, up to `allowance`. The rest is written in order of
+   * request.
    */
   overtaking<T>(allowance: Allowance, work: () => T): T {
     const before = this.#allowance;
@@ -156,13 +154,13 @@ export class DesiredState<K extends string, V> {
     }
   }
 
-  /** Within `overtaking`: entries of `owner` that wait to be written pass others as well, since what comes after them leads to them. */
+  /** Within `overtaking`: lets waiting entries of `owner` overtake others too, since later changes refer to them. */
   bringAlong(owner: string): void {
     const keys = this.keysOf(owner);
     if (!this.#isUrgent(owner) && this.#mayOvertake(owner, keys.length)) for (const key of keys) this.#urgent.keys.add(key);
   }
 
-  /** Spends the allowance. */
+  /** Deducts from the allowance. @returns whether these keys may overtake */
   #mayOvertake(owner: string, keys: number): boolean {
     const allowance = this.#allowance;
     if (allowance === undefined || allowance.keysLeft < 0) return false;
@@ -176,7 +174,7 @@ export class DesiredState<K extends string, V> {
     return true;
   }
 
-  /** All that is set or forgotten by `work` changes at once on the target: nobody sees a part of it. Of no owner that is urgent. */
+  /** Applies all changes made by `work` atomically: no intermediate state is visible on the target. Not for urgent owners. */
   together(work: () => void): void {
     const group = new Set<K>();
     this.#gathered = group;
@@ -188,12 +186,12 @@ export class DesiredState<K extends string, V> {
     if (group.size > 0) this.#dirty.groups.push(group);
   }
 
-  /** As of `together`, since the last call of `takeDirty`. */
+  /** Groups of keys from `together`, since the last call of `takeDirty`. */
   get groups(): readonly ReadonlySet<K>[] {
     return this.#dirty.groups;
   }
 
-  /** The wanted value of `key`; `undefined` if no owner wants it. */
+  /** Returns the desired value of `key`; `undefined` if no owner wants it. */
   wanted(key: K): V | undefined {
     const claims = this.#byKey.get(key);
     return claims === undefined ? this.#packed.get(key) : winner(claims).value;
@@ -204,7 +202,7 @@ export class DesiredState<K extends string, V> {
     yield* this.#byKey.keys();
   }
 
-  /** Whether `owner` wants anything. */
+  /** Reports whether `owner` wants anything. */
   has(owner: string): boolean {
     return this.#byOwner.has(owner) || this.#packed.keyOf(owner) !== undefined;
   }
@@ -214,7 +212,7 @@ export class DesiredState<K extends string, V> {
     yield* this.#byOwner.keys();
   }
 
-  /** The owners that want the current value of `key`, in the order of their claims. */
+  /** Returns the owners that want the current value of `key`, in the order of their claims. */
   ownersOf(key: K): readonly string[] {
     const claims = this.#byKey.get(key);
     if (claims === undefined) {
@@ -226,7 +224,7 @@ export class DesiredState<K extends string, V> {
     return claims.filter((claim) => this.#equal(claim.value, value)).map(({ owner }) => owner);
   }
 
-  /** Other owners with a different value for a key of `owner`, each once. */
+  /** Returns other owners that want a different value for a key of `owner`, each once. */
   conflictingOwners(owner: string): readonly string[] {
     const conflicting = new Set<string>();
     for (const key of this.keysOf(owner)) {
@@ -238,7 +236,7 @@ export class DesiredState<K extends string, V> {
     return [...conflicting];
   }
 
-  /** Keys with different values from several owners, each with the owner whose value stands. Walks all keys. */
+  /** Keys for which several owners want different values, each with the owner whose value is in effect. Walks all keys. */
   *disputed(): Generator<readonly [key: K, owner: string]> {
     for (const [key, claims] of this.#byKey) {
       const { owner, value } = winner(claims);
@@ -252,12 +250,12 @@ export class DesiredState<K extends string, V> {
     return typeof keys === 'string' ? [keys] : keys;
   }
 
-  /** Whether something else is wanted of this key since the last call of `takeDirty`. */
+  /** Reports whether the desired value of this key changed since the last call of `takeDirty`. */
   isDirty(key: K): boolean {
     return this.#dirty.keys.has(key) || this.#urgent.keys.has(key);
   }
 
-  /** What changed since the last call, urgent or not. From now on the caller is responsible for it. */
+  /** Returns all changes since the last call, urgent or not, and forgets them: the caller has to apply them. */
   takeDirty(): Dirty<K> {
     const [taken, urgent] = [this.#dirty, this.takeUrgent()];
     this.#dirty = noChanges();
@@ -267,12 +265,12 @@ export class DesiredState<K extends string, V> {
     return taken;
   }
 
-  /** Whether the urgent lane has changes. */
+  /** Reports whether the urgent lane has changes. */
   get hasUrgent(): boolean {
     return this.#urgent.keys.size > 0;
   }
 
-  /** Like `takeDirty`, of the urgent lane only; undefined if it is empty. */
+  /** Like `takeDirty`, for the urgent lane only; undefined if it is empty. */
   takeUrgent(): Dirty<K> | undefined {
     if (!this.hasUrgent) return undefined;
     const taken = this.#urgent;
@@ -281,7 +279,7 @@ export class DesiredState<K extends string, V> {
     return taken;
   }
 
-  /** True if the wanted value of the key changed. */
+  /** @returns whether the desired value of the key changed */
   #claim(key: K, owner: string, value: V): boolean {
     const claims = this.#byKey.get(key);
     if (claims === undefined) {
@@ -297,7 +295,7 @@ export class DesiredState<K extends string, V> {
     return true;
   }
 
-  /** True if the owner had a claim; the wanted value may still be the same. */
+  /** @returns whether the owner had a claim; the desired value may be unchanged */
   #release(key: K, owner: string): boolean {
     const claims = this.#byKey.get(key);
     if (claims === undefined) return false;
@@ -310,7 +308,7 @@ export class DesiredState<K extends string, V> {
     return true;
   }
 
-  /** Before a key is claimed or released. */
+  /** Unpacks a key. Call before it is claimed or released. */
   #unpack(key: K): void {
     const [owner, value] = [this.#packed.ownerOf(key), this.#packed.get(key)];
     if (owner === undefined || value === undefined) return;
@@ -319,7 +317,7 @@ export class DesiredState<K extends string, V> {
     this.#byKey.set(key, { owner, value });
   }
 
-  /** If one owner wants it, and nothing else. */
+  /** Packs a key if exactly one owner wants it, with a single claim and no other keys. */
   #pack(key: K): void {
     const claims = this.#byKey.get(key);
     if (claims === undefined || isMany(claims) || this.#byOwner.get(claims.owner) !== key) return;

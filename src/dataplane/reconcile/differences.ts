@@ -1,15 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Entries compared between yields to the event loop: a millisecond of work at most, except when a table of all grows. */
+/** Number of entries compared between yields to the event loop: at most a millisecond of work, except while a large table grows. */
 export const COMPARE_SLICE = 500;
 
-/** Keys of one, then those of the other that the first does not have. Both may change meanwhile. */
+/** Keys of the first, then those of the second that the first does not have. Both may change during the iteration. */
 export function* eachOnce<K>(first: Iterable<K>, isInFirst: (key: K) => boolean, second: Iterable<K>): Generator<K> {
   yield* first;
   for (const key of second) if (!isInFirst(key)) yield key;
 }
 
-/** Keys of which the two hold different things, in turns with the rest of the process. Both may change meanwhile. */
+/** Keys whose values differ between the two. Yields to the event loop between slices; both may change meanwhile. */
 export async function* differences<K, V>(a: ReadonlyMap<K, V>, b: ReadonlyMap<K, V>, equal: (a: V, b: V) => boolean): AsyncGenerator<K> {
   let compared = 0;
   for (const key of eachOnce(a.keys(), (key) => a.has(key), b.keys())) {

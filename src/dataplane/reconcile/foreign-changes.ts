@@ -4,10 +4,10 @@ import type { ReconcilerOptions } from './reconciler-options.ts';
 type ForeignChangeOptions<K extends string, V> = Pick<ReconcilerOptions<K, V>, 'desired' | 'equal' | 'target'>;
 
 /**
- * What another process has changed.
+ * Finds the keys that another process has changed.
  *
- * @param lastTrusted what the target was known to hold before
- * @param actual what it was seen to hold since; both may change meanwhile
+ * @param lastTrusted known content of the target before
+ * @param actual content observed since; both may change meanwhile
  */
 export async function foreignChanges<K extends string, V>(
   lastTrusted: ReadonlyMap<K, V>,
@@ -21,12 +21,18 @@ export async function foreignChanges<K extends string, V>(
   return foreign;
 }
 
-/** An observation that was made while something else was desired differs from a later one although no process has changed anything. */
+/**
+ * Reports whether two observed values differ. Observations compared with different desired entries may differ although no process has
+ * changed anything.
+ */
 function isChanged<V>(before: V | undefined, after: V | undefined, { target }: Pick<ForeignChangeOptions<string, V>, 'target'>): boolean {
   return before === undefined || after === undefined || target.sameDesired?.(before, after) !== false;
 }
 
-/** Not what is only wanted since, and may be looked at for the first time; nor what something that was wanted has left behind. */
+/**
+ * Reports whether a difference is a foreign change. Excludes keys that became desired since and may be observed for the first time, and
+ * leftovers of entries that were desired.
+ */
 function isForeign<K extends string, V>(key: K, value: V | undefined, { desired, target }: ForeignChangeOptions<K, V>): boolean {
   if (desired.isDirty(key) || value === undefined) return false;
   return desired.wanted(key) !== undefined || target.isLeftover?.(key, value) !== true;

@@ -1,39 +1,38 @@
-/** The observed state as one round has it. */
+/** Observed state as of one round. */
 export interface ObservedSnapshot<K, V> {
-  /** What the target holds. The round keeps it up to date with what it writes. */
+  /** Content of the target. The round updates it with what it writes. */
   readonly actual: Map<K, V>;
-  /** Whether it was observed for this round; if not, a refusal may only mean that it is out of date. */
+  /** Origin of `actual`: observed for this round, or remembered. If remembered, a refusal may only mean that it is out of date. */
   readonly source: 'observed' | 'remembered';
   /** Time of the first invalidation that this observation answers (ms). */
   readonly invalidatedAtMs: number | undefined;
-  /** Counts of invalidations and replacements when the round began. */
+  /** Numbers of invalidations and replacements when the round began. */
   readonly invalidations: number;
   readonly replacements: number;
 }
 
 /**
- * What a target was last seen to hold, and whether that can still be trusted.
- *
- * Two kinds of invalidation: the target may be another one than before (`replaced`), which always counts; or another process may have
- * changed single entries (`recheck`), which waits while repair is paused. Either way the next snapshot is observed.
+ * Last observed content of a target, and whether it can still be trusted.
+ * There are two kinds of invalidation. `replaced`: the target may be another one than before; this always counts. `recheck`: another
+ * process may have changed single entries; this waits while repair is paused. After either, the next snapshot is observed.
  */
 export class ObservedState<K, V> {
   readonly #now: () => number;
   readonly #onInvalidated: () => void;
-  /** `undefined` when it is not known and must be observed. */
+  /** `undefined` if the content is unknown and must be observed. */
   #actual: Map<K, V> | undefined;
-  /** Only to report foreign changes. */
+  /** Kept only to report foreign changes. */
   #lastTrusted: Map<K, V> | undefined;
   #invalidatedAtMs: number | undefined;
   #invalidations = 0;
   #replacements = 0;
   #paused = false;
-  /** `recheck` was called while repair was paused. */
+  /** Set if `recheck` was called while repair was paused. */
   #postponed = false;
   #lastLook: { readonly beganMs: number; readonly tookMs: number } | undefined;
 
   /**
-   * @param now milliseconds, from any fixed moment
+   * @param now monotonic time (ms)
    * @param onInvalidated called when a new observation is due
    */
   constructor(now: () => number, onInvalidated: () => void) {
@@ -49,32 +48,32 @@ export class ObservedState<K, V> {
     return this.#invalidations;
   }
 
-  /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
+  /** Age and duration of the last full check of the target (ms); undefined if there was none since it was last replaced. */
   get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
     if (this.#lastLook === undefined) return undefined;
     const { beganMs, tookMs } = this.#lastLook;
     return { ageMs: this.#now() - beganMs, tookMs };
   }
 
-  /** Everything was looked at, for a snapshot or beside one. */
+  /** Records a full check, made for a snapshot or outside the rounds. */
   looked(beganMs: number): void {
     this.#lastLook = { beganMs, tookMs: this.#now() - beganMs };
   }
 
-  /** The target may hold anything now. */
+  /** Marks the content as unknown: the target was replaced. */
   replaced(): void {
     this.#lastLook = undefined;
     this.#replacements++;
     this.invalidate();
   }
 
-  /** Another process may have changed single entries. */
+  /** Marks the content as possibly changed by another process. */
   recheck(): void {
     if (this.#paused) this.#postponed = true;
     else this.invalidate();
   }
 
-  /** Until `resume`, calls of `recheck` wait. */
+  /** Postpones calls of `recheck` until `resume`. */
   pause(): void {
     this.#paused = true;
   }
@@ -86,7 +85,7 @@ export class ObservedState<K, V> {
     this.invalidate();
   }
 
-  /** As `recheck`, paused or not. */
+  /** Like `recheck`, even while paused. */
   invalidate(): void {
     this.#lastTrusted ??= this.#actual;
     this.#invalidatedAtMs ??= this.#now();
@@ -95,7 +94,7 @@ export class ObservedState<K, V> {
     this.#onInvalidated();
   }
 
-  /** A round failed half-way: what the target holds is unknown, though no other process need have changed it. */
+  /** Drops the content after a round that failed half-way: it is unknown, although no other process need have changed it. */
   forget(): void {
     this.#actual = undefined;
   }
@@ -112,14 +111,17 @@ export class ObservedState<K, V> {
     return { actual, source: 'observed', invalidatedAtMs: invalidatedAtMs, ...counts };
   }
 
-  /** The state trusted before the invalidation that the newest snapshot answers, if there was one. Given once: it may be as large as the snapshot. */
+  /**
+   * Returns the state trusted before the invalidation that the newest snapshot answers, if there was one. Returned once: it may be as large
+   * as the snapshot.
+   */
   takeLastTrusted(): ReadonlyMap<K, V> | undefined {
     const lastTrusted = this.#lastTrusted;
     this.#lastTrusted = undefined;
     return lastTrusted;
   }
 
-  /** False if the target was replaced since this snapshot was taken: then it says nothing about the new one. */
+  /** Reports whether the target is still the one of this snapshot. If it was replaced, the snapshot does not describe the new one. */
   stillOf({ replacements }: ObservedSnapshot<K, V>): boolean {
     return this.#replacements === replacements;
   }

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { DesiredState } from './desired-state.ts';
 import { PackedMap, type Packing, type Place } from './packed-entries.ts';
 
-/** Keys `a0` to `a9`, each of an owner `row/a/0` to `row/a/9`; a value is a number and the owner. */
+/** Keys `a0` to `a9` with owners `row/a/0` to `row/a/9`; a value consists of a number and the owner. */
 function rowsOf(letter: string): Packing<string, string> {
   const placeIn = (text: string, before: string): Place | undefined =>
     text.startsWith(before) && /^\d$/.test(text.slice(before.length)) ? Number(text.slice(before.length)) : undefined;
@@ -57,7 +57,7 @@ it('what owners want is the same whether it is packed or not', () => {
   );
 });
 
-/** @returns what the step says, and all that can be seen afterwards */
+/** @returns result of the step, and all that can be observed afterwards */
 function take(desired: DesiredState<string, string>, each: Step, form: 'packed' | 'plain'): unknown {
   if (each === 'takeDirty') return [desired.takeDirty(), seen(desired)];
   if (each === 'takeUrgent') return [desired.takeUrgent(), seen(desired)];

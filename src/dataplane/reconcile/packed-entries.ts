@@ -1,22 +1,25 @@
-/** What of an entry is not the same in all of its kind: of an address of IPv4 its 32 bits, signed; of another its octets as text. */
+/**
+ * Part of an entry that distinguishes it within its kind: for an IPv4 address its 32 bits, signed; for any other address its bytes as a
+ * string.
+ */
 export type Place = number | string;
 
 /**
- * Entries of which there are many, each of an owner of its own: key and owner follow from a place, and the value from place and number. A place and a
- * number are kept instead of three texts.
+ * Kind of entry that is numerous and has one owner per entry: key and owner follow from a place, and the value from place and number. Place
+ * and number are stored instead of three strings.
  */
 export interface Packing<K, V> {
-  /** Undefined: the key is of no entry of this kind. */
+  /** Undefined if the key does not belong to an entry of this kind. */
   placeOfKey(key: K): Place | undefined;
   placeOfOwner(owner: string): Place | undefined;
   ownerOf(place: Place): string;
   keyOf(place: Place): K;
   valueOf(place: Place, number: number): V;
-  /** Undefined: the value is not what it has for any number. */
+  /** Undefined if no number gives this value. */
   numberIn(place: Place, value: V): number | undefined;
 }
 
-/** Entries of some kinds, and no others. */
+/** Store for entries of some kinds only. */
 export class PackedEntries<K, V> {
   readonly #tables: readonly { readonly packing: Packing<K, V>; readonly numbers: Map<Place, number> }[];
 
@@ -43,7 +46,7 @@ export class PackedEntries<K, V> {
     return this.ownerOf(key) !== undefined;
   }
 
-  /** Of an entry that is here. */
+  /** Returns the owner of a stored entry. */
   ownerOf(key: K): string | undefined {
     for (const { packing, numbers } of this.#tables) {
       const place = numbers.size === 0 ? undefined : packing.placeOfKey(key);
@@ -52,7 +55,7 @@ export class PackedEntries<K, V> {
     return undefined;
   }
 
-  /** Of an entry that is here. */
+  /** Returns the key of a stored entry. */
   keyOf(owner: string): K | undefined {
     for (const { packing, numbers } of this.#tables) {
       const place = numbers.size === 0 ? undefined : packing.placeOfOwner(owner);
@@ -61,7 +64,7 @@ export class PackedEntries<K, V> {
     return undefined;
   }
 
-  /** @param owner if it is known; else the one that the value has @returns whether the entry is of one of the kinds: else it is not here */
+  /** @param owner if known; otherwise read from the value @returns whether the entry is of one of the kinds; otherwise it is not stored */
   set(key: K, value: V, owner?: string): boolean {
     for (const { packing, numbers } of this.#tables) {
       const place = packing.placeOfKey(key);
@@ -74,7 +77,7 @@ export class PackedEntries<K, V> {
     return false;
   }
 
-  /** @returns the number that was there @throws RangeError if it is of no kind that is here */
+  /** @returns the previous number @throws RangeError if the kind is not one of this store's */
   setNumber(packing: Packing<K, V>, place: Place, number: number): number | undefined {
     const numbers = this.#tables.find((table) => table.packing === packing)?.numbers;
     if (!numbers) throw new RangeError('a packing that is not one of these');
@@ -109,7 +112,9 @@ export class PackedEntries<K, V> {
   }
 }
 
-/** A map that keeps entries of some kinds packed. These come last: whoever looks for another one first makes no texts of them. */
+/**
+ * Map that stores entries of some kinds packed. These are iterated last: a search for another entry does not create strings for them first.
+ */
 export class PackedMap<K, V> implements Map<K, V> {
   readonly [Symbol.toStringTag] = 'PackedMap';
   readonly #packed: PackedEntries<K, V>;

@@ -11,7 +11,7 @@ const keys = fc.uniqueArray(
 );
 const plans = fc.record({ put: keys, remove: keys, size: fc.integer({ min: 1, max: 30 }) });
 
-/** The tables of what each batch puts, owner by owner, the foremost of each. */
+/** Tables that each batch puts entries into, by owner: the first table of each. */
 function foremost({ put }: PlanBatch<string, number>): number[] {
   return [...Map.groupBy(put.keys(), ownerOf).values()].map((own) => Math.min(...own.map(depthOf)));
 }

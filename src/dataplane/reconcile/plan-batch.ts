@@ -1,20 +1,20 @@
 import type { Plan } from './target.ts';
 
-/** A part of a plan that is applied as one, with the owners it is for. */
+/** Part of a plan that is applied at once, with the owners it is for. */
 export interface PlanBatch<K, V> extends Plan<K, V> {
   readonly owners: readonly string[];
 }
 
 /**
- * Cuts a plan into batches of about `size` entries without separating the entries of one owner: groups and the flows that
- * use them, or a policy's isolation and its exceptions, become true together. Removals no longer have an owner and
- * come last, so that nothing is missing in between.
+ * Cuts a plan into batches of about `size` entries without separating the entries of one owner: groups and the flows that use them, or a
+ * policy's isolation and its exceptions, take effect together. Removals no longer have an owner and come last, so that nothing is missing
+ * in between.
+ * Entries deeper in the pipeline are put before those that forward to them, and removed after them: owners are ordered by their entry
+ * nearest to the front, removals one by one. If all entries of an owner are at one depth, no packet is forwarded to them before they are
+ * installed.
  *
- * What lies behind is put before what leads to it, and removed after it: owners by the foremost of their entries, removals one by one.
- * What an owner wants in one place only is never led to before it is there.
- *
- * @param depthOf where an entry lies on the way of a packet, counted from the front; left out: anywhere
- * @param groups keys that are never in two batches; they come first
+ * @param depthOf position of an entry on a packet's path, counted from the front; any order if omitted
+ * @param groups keys that must not be split between batches; they come first
  */
 export function planBatches<K, V>(
   plan: Plan<K, V>,
@@ -36,7 +36,7 @@ export function planBatches<K, V>(
   return cutBatches(plan, ownerOf, size, depthOf).map((batch) => ({ ...batch, isWhole: true }));
 }
 
-/** What of the groups is in the plan; those that share a key are one. */
+/** Returns the parts of the groups that are in the plan; groups that share a key become one. */
 function wholeBatches<K, V>(
   { put, remove }: Plan<K, V>,
   ownerOf: (key: K) => string,
@@ -59,7 +59,7 @@ function wholeBatches<K, V>(
 }
 
 function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: number, depthOf?: (key: K) => number): PlanBatch<K, V>[] {
-  const isOne = plan.put.size + plan.remove.size <= size; // and true at once
+  const isOne = plan.put.size + plan.remove.size <= size; // and takes effect at once
   const inOrder = depthOf && !isOne ? depthOf : () => 0;
   const result: PlanBatch<K, V>[] = [];
   let put = new Map<K, V>();
@@ -84,7 +84,10 @@ function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: n
   return result;
 }
 
-/** What an owner puts, and how far in front the foremost of it lies. Nearly all put one entry, and there may be a hundred thousand. */
+/**
+ * Entries that an owner puts, and the depth of the one nearest to the front. Nearly all owners put one entry, and there may be a hundred
+ * thousand.
+ */
 interface OwnerPut<K, V> {
   readonly owner: string;
   readonly key: K;
@@ -93,7 +96,7 @@ interface OwnerPut<K, V> {
   depth: number;
 }
 
-/** Owners with what they put: first those of which the foremost entry lies farthest behind. */
+/** Owners with the entries they put, deepest first by their entry nearest to the front. */
 function ownersFromBehind<K, V>(
   put: ReadonlyMap<K, V>,
   ownerOf: (key: K) => string,
@@ -114,12 +117,12 @@ function ownersFromBehind<K, V>(
   return byDepth(byOwner.values(), ({ depth }) => depth).flatMap(({ of }) => of);
 }
 
-/** Farthest behind first. There are few depths. */
+/** Orders by depth, deepest first. There are few depths. */
 function byDepth<T>(things: Iterable<T>, depthOf: (thing: T) => number): readonly { readonly depth: number; readonly of: readonly T[] }[] {
   return Array.from(Map.groupBy(things, depthOf), ([depth, of]) => ({ depth, of })).sort((a, b) => b.depth - a.depth);
 }
 
-/** Two halves of a batch, by owner; for finding the one that the target refuses. Removals go with the second. */
+/** Splits a batch by owner into halves, to find the owner that the target refuses. Removals go into the second half. */
 export function halves<K, V>(batch: PlanBatch<K, V>, ownerOf: (key: K) => string): [PlanBatch<K, V>, PlanBatch<K, V>] {
   const middle = Math.ceil(batch.owners.length / 2);
   const first = new Set(batch.owners.slice(0, middle));
@@ -130,7 +133,7 @@ export function halves<K, V>(batch: PlanBatch<K, V>, ownerOf: (key: K) => string
   ];
 }
 
-/** The batch without these keys; the same object if it has none of them. */
+/** Returns the batch without these keys; the same object if it has none of them. */
 export function without<K, V>(batch: PlanBatch<K, V>, keys: ReadonlySet<K>): PlanBatch<K, V> {
   const concerned = [...keys].filter((key) => batch.put.has(key) || batch.remove.has(key));
   if (concerned.length === 0) return batch;

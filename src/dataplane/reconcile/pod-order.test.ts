@@ -11,7 +11,7 @@ import { FakeTarget } from './testing/fake-target.ts';
 const life = new AbortController();
 afterEach(() => life.abort());
 
-/** Notes when each is written to, in turns of the event loop. The bridge acknowledges when told to. */
+/** Records when each target is written to, in turns of the event loop. The bridge acknowledges on command. */
 class Node {
   readonly written: { readonly part: 'bridge' | 'links'; readonly turn: number }[] = [];
   acknowledge = (): void => {};

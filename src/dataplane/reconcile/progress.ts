@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** Which revisions a target holds, for callers that wait. */
+/** Revisions that a target is known to have applied, for callers that wait. */
 export class Progress {
   readonly #name: string;
   readonly #why: () => SeineError | undefined;
@@ -12,18 +12,18 @@ export class Progress {
   /** Owners that are ahead of the common revision. */
   readonly #ahead = new Map<string, number>();
 
-  /** @param name of the target, for messages @param why called when a caller gives up: what keeps the target, or undefined */
+  /** @param name of the target, for messages @param why called when a caller gives up: the error that delays the target, or undefined */
   constructor(name: string, why: () => SeineError | undefined) {
     this.#name = name;
     this.#why = why;
   }
 
-  /** The newest revision that the target is known to hold for all owners; -1 before the first. */
+  /** Newest revision that the target has applied for all owners; -1 before the first. */
   get realized(): number {
     return this.#realized;
   }
 
-  /** A whole round is over. @param invalidated the newest invalidation that it has answered @param round its number; they grow */
+  /** Records a completed round. @param invalidated the newest invalidation that it has answered @param round its number; increasing */
   reached(revision: number, invalidated: number, round: number): void {
     this.#realized = revision;
     this.#confirmed = invalidated;
@@ -33,18 +33,18 @@ export class Progress {
     this.#settled.emit('part');
   }
 
-  /** These owners have what they wanted at `revision`; others may not. */
+  /** Records that the entries of these owners at `revision` are applied; those of others may not be. */
   reachedFor(owners: Iterable<string>, revision: number): void {
     for (const owner of owners) this.#ahead.set(owner, revision);
     this.#settled.emit('round');
   }
 
-  /** A part of a round is over. */
+  /** Records a completed part of a round. */
   advanced(): void {
     this.#settled.emit('part');
   }
 
-  /** Single owners' progress no longer counts: the target is another one. */
+  /** Discards the progress of single owners: the target was replaced. */
   fallBack(): void {
     this.#ahead.clear();
   }
@@ -57,7 +57,7 @@ export class Progress {
     while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(signal);
   }
 
-  /** @param isSo looked at again after each part of a round */
+  /** @param isSo condition, evaluated again after each part of a round */
   async until(isSo: () => boolean, signal: AbortSignal): Promise<void> {
     while (!isSo()) await this.#next(signal, 'part');
   }
@@ -66,7 +66,7 @@ export class Progress {
     while (this.#confirmed < invalidated) await this.#next(signal);
   }
 
-  /** @param round the number of it, or of an earlier one */
+  /** @param round number of a round; a later one also satisfies it */
   async untilMade(round: number, signal: AbortSignal): Promise<void> {
     while (this.#made < round) await this.#next(signal);
   }

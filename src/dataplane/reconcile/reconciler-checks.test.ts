@@ -101,7 +101,7 @@ it('looks once at a target that it has to wait for, though it is another one by 
   await new Promise((resolve) => setImmediate(resolve));
   expect(t.target.log).toEqual([]);
   connected.resolve();
-  t.reconciler.invalidate(); // as whoever hears of a new connection does
+  t.reconciler.invalidate(); // like a listener that hears of a new connection
   await wanted;
   expect(t.target.log).toEqual(['observe', 'apply x']);
 });

@@ -8,32 +8,36 @@ export interface ReconcilerOptions<K extends string, V> {
   readonly desired: DesiredState<K, V>;
   readonly target: Target<K, V>;
   readonly equal: (a: V, b: V) => boolean;
-  /** How long to wait after the nth failure in a row, in ms. */
+  /** Delay after the nth consecutive failure (ms). */
   readonly backoffMs: (failures: number) => number;
-  /** Most entries of one `apply`, unless one owner alone wants more. */
+  /** Maximum number of entries of one `apply`, unless a single owner wants more. */
   readonly batchSize: number;
-  /** The same while urgent owners come, who wait for a batch of others that is under way; as ever if left out. */
+  /** The same while urgent owners arrive, who wait for a running batch of others; `batchSize` if omitted. */
   readonly batchSizeBesideUrgent?: number;
   /**
-   * Urgent changes that come within this after others were written are gathered until it is over (ms), and a round begins a turn of the loop later;
-   * 0 if left out. For a target to which each write costs as much as many: with others, each waits for the slowest of those that it was gathered with.
+   * Time for which urgent changes are gathered if they come shortly after others were written (ms); a round then also begins one turn of
+   * the event loop later. 0 if omitted. For a target where one write costs as much as many; with other targets, each change would wait for
+   * the slowest of its batch.
    */
   readonly gatherMs?: number;
-  /** Batches that are written at once, in any order; 1 if left out. */
+  /** Number of batches written concurrently, in any order; 1 if omitted. */
   readonly sideBySide?: number;
-  /** Where an entry lies on the way of a packet, counted from the front: what lies behind is put first and removed last. Left out: anywhere. */
+  /**
+   * Position of an entry on a packet's path, counted from the front: deeper entries are put first and removed last. If omitted, the order
+   * does not matter.
+   */
   readonly depthOf?: (key: K) => number;
-  /** What of an emptied target is put last. Left out: nothing. */
+  /** Entries of an emptied target that are put last. None if omitted. */
   readonly front?: FrontEntries<K, V>;
   readonly events: ReconcilerEvents<K>;
   /**
-   * What a refusal says. `ifObserved` (if left out): it may only mean that the remembered state is out of date, and counts once the target
-   * was observed anew. `certain`: the target looks itself before it writes.
+   * Meaning of a refusal. `ifObserved` (the default): it may only mean that the remembered state is out of date, and counts once the target
+   * was observed again. `certain`: the target checks its state itself before it writes.
    */
   readonly refusals?: 'ifObserved' | 'certain';
-  /** Why nothing may be written to the target now; undefined if it may. */
+  /** Returns the reason why the target must not be written to now; undefined if it may be. */
   readonly blockedBy?: () => string | undefined;
-  /** Milliseconds, from any fixed moment; never goes back. */
+  /** Monotonic time (ms). */
   readonly now: () => number;
 }
 
@@ -41,14 +45,14 @@ export interface ReconcilerOptions<K extends string, V> {
 export interface ReconcilerEvents<K> {
   round(result: { readonly put: number; readonly removed: number; readonly tookMs: number }): void;
   failure(error: SeineError): void;
-  /** The first round without failure after some that failed. */
+  /** Called after the first successful round that follows failed ones. */
   recovered?(): void;
-  /** The target refused an owner's entries; they are left out until they change or the back-off ends. */
+  /** Called when the target refuses an owner's entries; they are left out until they change or the back-off ends. */
   refused(owner: string, error: SeineError): void;
-  /** A refused owner's entries were taken, or it wants something else. */
+  /** Called when a refused owner's entries were accepted, or it wants other entries. */
   accepted?(owner: string): void;
-  /** Foreign changes, found by observing. */
+  /** Called with foreign changes, found by observing. */
   drift(keys: readonly K[]): void;
-  /** Foreign changes are repaired, so long (ms) after the event that announced them. */
+  /** Called when foreign changes are repaired. @param tookMs time since the event that announced them */
   repaired(tookMs: number): void;
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reconcilerScene } from './testing/reconciler-setup.ts';
 
-/** Keys that begin with `in` lead in; values from 100 on are another program's. */
+/** Keys that begin with `in` are entry points; values from 100 on belong to another program. */
 const front = { has: (key: string) => key.startsWith('in'), isOurs: (_: string, value: number) => value < 100 };
 let t = reconcilerScene();
 
@@ -9,7 +9,7 @@ const applied = (): readonly string[] => t.target.log.filter((line) => line.star
 const beforeFirstIn = (): readonly string[] => applied().slice(0, applied().findIndex(isIn));
 const isIn = (line: string): boolean => line.split(' ').some((word) => word.startsWith('in'));
 
-/** Three owners, each with an entry that leads in and two that it leads to, in batches that hold one owner. */
+/** Three owners, each with one entry point and two entries that it forwards to, in batches of one owner. */
 function wantAll(): number {
   for (const owner of ['a', 'urgent b', 'c']) {
     const of = owner.at(-1) ?? '';

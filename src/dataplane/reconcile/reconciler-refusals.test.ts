@@ -58,7 +58,7 @@ it('observes again before it accepts a refusal', async () => {
   await t.want('a', { ground: 1 });
   const { apply } = t.target;
   t.target.apply = async (plan) => {
-    // As a flow that needs a group: refused while that is not there.
+    // Like a flow that needs a group: refused while the group is missing.
     const stands = t.target.held.has('ground') || plan.put.has('ground');
     if (!stands) throw new SeineError('REFUSED', 'no ground');
     await apply.call(t.target, plan);
@@ -72,7 +72,7 @@ it('observes again before it accepts a refusal', async () => {
 it('blames nobody where another process changes the target between the look and the write', async () => {
   await t.want('a', { ground: 1 });
   const { apply, observe } = t.target;
-  // A switch says so before it refuses what needs it.
+  // OVS reports this before it refuses what depends on it.
   t.target.observe = async () => {
     const seen = await observe.call(t.target);
     t.target.held.delete('ground');

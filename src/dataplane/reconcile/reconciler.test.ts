@@ -63,7 +63,7 @@ it('removes selected keys early, and the rest once all removals are allowed', as
     ['pod', 1],
     ['peer', 1],
   ]);
-  // In the midst of the first round, which has found nothing to remove.
+  // During the first round, which has found nothing to remove.
   const apply = t.target.apply.bind(t.target);
   t.target.apply = async (plan) => {
     await apply(plan);
@@ -174,7 +174,7 @@ it('writes smaller batches of others while urgent owners come', async () => {
   expect(await others('ghi')).toEqual(['apply g h i tick']);
 });
 
-/** What needs no timer has happened after these. */
+/** Waits until everything that needs no timer has run. */
 const someTurns = async (): Promise<void> => {
   for (let turn = 0; turn < 10; turn++) await nextTurn();
 };
@@ -259,7 +259,7 @@ it('stops waiting when its caller does, and reports what blocked the target', as
   await expect(t.reconciler.realized(t.desired.revision + 1, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
 });
 
-/** Of owners `a` and `b` the keys `p` and `q`. */
+/** Keys `p` and `q` of owners `a` and `b`. */
 const packings: readonly Packing<string, number>[] = [
   ['a', 'p'],
   ['b', 'q'],
@@ -307,7 +307,7 @@ it.each([
       t.reconciler.allowRemovals();
       await history(steps);
       t.target.failNoMore();
-      await t.round(); // may still set owners aside that were refused before
+      await t.round(); // may still back off owners that were refused before
       t.pass(3_600_000);
       await t.reconciler.confirmed(t.deadline());
       expect(t.target.held).toEqual(new Map(Array.from(t.desired.keys(), (key) => [key, t.desired.wanted(key)])));
@@ -327,7 +327,7 @@ describe('what is wanted together', () => {
     t.reconciler.poke();
     return t.desired.revision;
   };
-  /** Of each state that the target had: which of the group it held. */
+  /** Keys of the group that the target had, for each of its states. */
   const states = (): string[] => {
     const seen: string[] = [];
     const apply = t.target.apply.bind(t.target);

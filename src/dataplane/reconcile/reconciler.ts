@@ -19,18 +19,17 @@ import type { Plan } from './target.ts';
 import { UrgentPace } from './urgent-pace.ts';
 import { WatchedTarget } from './watched-target.ts';
 
-/** So often in a row a refusal is put down to what others changed meanwhile. */
+/** Maximum number of consecutive refusals that are attributed to changes by others. */
 const doubtsMost = 3;
 
-/** The state of one round. */
+/** State of one round. */
 type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
 
 /**
  * Keeps a target equal to a desired state, whatever happens to either.
- *
- * Level-triggered: it compares what is wanted now, never what changed. A first start, a changed
- * Service, a restart of OVS and a failed write are the same round: observe if unsure, compare, apply. While the observed state is
- * trusted, only dirty keys are compared; otherwise everything is, in slices.
+ * Level-triggered: it compares the current desired state and never replays changes. A first start, a changed Service, a restart of OVS and
+ * a failed write are the same round: observe if unsure, compare, apply. While the observed state is trusted, only dirty keys are compared;
+ * otherwise all are, in slices.
  */
 export class Reconciler<K extends string, V> {
   readonly #options: ReconcilerOptions<K, V>;
@@ -47,21 +46,23 @@ export class Reconciler<K extends string, V> {
   /** Keys that must be compared although no owner changed them. */
   #recheck = new Set<K>();
   #observeTookMs = 0;
-  /** Foreign changes that were found and are not repaired yet. */
+  /** Number of foreign changes that were found and are not repaired yet. */
   #repairing = 0;
-  /** Since when something is wanted that the target is not known to hold. */
+  /** Time since which the target is not known to have everything desired. */
   #behindSinceMs: number | undefined;
   #goodMs: number | undefined;
   #lastError: SeineError | undefined;
-  /** Said to those who give up waiting while the target is waited for, which is no failure. */
+  /** Error for callers that give up while the target is not ready, which is not a failure. */
   #notReady: SeineError | undefined;
-  /** Refusals in a row that were not believed. */
+  /** Number of consecutive refusals that were not trusted. */
   #doubts = 0;
-  /** Keys that have to change at once, of all rounds since the last one that was whole: after a lost answer nobody knows whether they did. */
+  /**
+   * Keys that have to change atomically, from all rounds since the last complete one: after a lost answer it is unknown whether they did.
+   */
   #groups: readonly ReadonlySet<K>[] = [];
-  /** Rounds that were begun. */
+  /** Number of rounds begun. */
   #begun = 0;
-  /** The round that is under way. */
+  /** Round in progress. */
   #writing: Round<K, V> | undefined;
 
   constructor(options: ReconcilerOptions<K, V>) {
@@ -77,27 +78,27 @@ export class Reconciler<K extends string, V> {
     this.#urgent = new UrgentPace(options);
   }
 
-  /** The desired state may have changed. Cheap; may be called at any rate. */
+  /** Notifies the reconciler that the desired state may have changed. Cheap; may be called at any rate. */
   poke(): void {
     if (this.#options.desired.revision > this.#progress.realized) this.#behindSinceMs ??= this.#options.now();
     this.#bell.ring();
   }
 
-  /** The target may hold anything now, e.g. because its connection is new: earlier acknowledgements no longer count. */
+  /** Marks the content of the target as unknown, e.g. because its connection is new: earlier acknowledgements no longer count. */
   invalidate(): void {
     this.#progress.fallBack();
     this.#observed.replaced();
   }
 
   /**
-   * Another process may have changed single entries. They are looked for and repaired, but what the target acknowledges
-   * meanwhile counts: a flood of foreign changes must not keep callers waiting.
+   * Marks the content as possibly changed by another process. Changes are searched for and repaired, but acknowledgements still count: a
+   * flood of foreign changes must not delay callers.
    */
   recheck(): void {
     this.#observed.recheck();
   }
 
-  /** Until `resume`, foreign changes are not repaired. Wanted changes are written, and a replaced target is filled. */
+  /** Suspends the repair of foreign changes until `resume`. Desired changes are still written, and a replaced target is filled. */
   pause(): void {
     this.#observed.pause();
   }
@@ -107,17 +108,17 @@ export class Reconciler<K extends string, V> {
   }
 
   /**
-   * Observes everything beside the rounds, which go on meanwhile, and invalidates the observed state only if it finds a foreign
-   * change that no event announced. For one caller at a time.
+   * Observes everything outside the rounds, which continue, and invalidates the observed state only if it finds a foreign change that no
+   * event announced. For one caller at a time.
    *
-   * @throws SeineError as the target's `observe`
+   * @throws SeineError like the target's `observe`
    */
   async sweep(signal: AbortSignal): Promise<void> {
     const { actual } = this.#observed;
     if (actual === undefined) return;
     const startedMs = this.#options.now();
     const differs = await this.#target.differsFrom(actual, signal);
-    if (this.#observed.actual !== actual) return; // the target is another one, or a round has looked at it meanwhile
+    if (this.#observed.actual !== actual) return; // the target was replaced, or a round has observed it meanwhile
     this.#observed.looked(startedMs);
     this.#observeTookMs = this.#options.now() - startedMs;
     if (differs) this.recheck();
@@ -125,25 +126,27 @@ export class Reconciler<K extends string, V> {
   }
 
   /**
-   * From now on unwanted entries are removed. Before every source has finished its first sync that would be too early; `which`
-   * selects the keys of sources that have.
+   * Allows the removal of undesired entries. Before the sources have finished their first sync this would be too early; `which` selects the
+   * keys of sources that have.
    */
   allowRemovals(which: (key: K, held: V) => boolean = () => true): void {
     this.#compareAgain(this.#comparison.allowRemovals(which, this.#observed.actual));
   }
 
-  /** Until `lead`, a target that is found without what leads packets in stays without it. */
+  /** Withholds entry points from a target that is found without them, until `lead`. */
   holdFront(): void {
     this.#filling.hold();
   }
 
-  /** Everything that is known is wanted by now. Resolves once the target is filled; at once where it was not emptied. */
+  /**
+   * Declares the desired state complete and releases the entry points. Resolves once the target is filled; at once if it was not emptied.
+   */
   async lead(signal: AbortSignal): Promise<void> {
     this.#filling.release();
     if (this.#filling.isUnderWay) await this.confirmed(signal);
   }
 
-  /** The newest revision that the target is known to hold, refused owners excepted; -1 before the first round. */
+  /** Newest revision that the target is known to have, refused owners excepted; -1 before the first round. */
   get realizedRevision(): number {
     return this.#progress.realized;
   }
@@ -152,32 +155,35 @@ export class Reconciler<K extends string, V> {
     return this.#lastError;
   }
 
-  /** When the target was last known to hold the wanted state, refused owners excepted (ms): after a round, or a sweep without findings. */
+  /**
+   * Time since the target was last known to have the desired state, refused owners excepted (ms): after a round, or a check without
+   * findings.
+   */
   get ageMs(): number | undefined {
     return this.#goodMs === undefined ? undefined : this.#options.now() - this.#goodMs;
   }
 
-  /** The last time when everything that the target holds was looked at, if that was since it was last replaced (ms). */
+  /** Age and duration of the last full check of the target (ms); undefined if there was none since it was last replaced. */
   get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
     return this.#observed.lastLook;
   }
 
-  /** Entries that another process changed, found and not repaired yet. */
+  /** Number of entries that another process changed, found and not repaired yet. */
   get repairing(): number {
     return this.#repairing;
   }
 
-  /** How long something is wanted that the target is not known to hold (ms); undefined if it holds everything, refused owners excepted. */
+  /** Time for which the target has not been known to have everything desired (ms); undefined if it has, refused owners excepted. */
   get behindMs(): number | undefined {
     return this.#behindSinceMs === undefined ? undefined : this.#options.now() - this.#behindSinceMs;
   }
 
-  /** Duration of the last full observation (ms), of a round with what it wrote. */
+  /** Duration of the last full observation (ms); for a round including its writes. */
   get observeTookMs(): number {
     return this.#observeTookMs;
   }
 
-  /** What the target is known to hold. */
+  /** Known content of the target. */
   actual(): ReadonlyMap<K, V> | undefined {
     return this.#observed.actual;
   }
@@ -191,20 +197,20 @@ export class Reconciler<K extends string, V> {
     return this.#repairs.contested();
   }
 
-  /** Resolves once the target holds everything that was wanted at `revision`; rejects if `signal` aborts first. */
+  /** Resolves once the target has everything that was desired at `revision`; rejects if `signal` aborts first. */
   async realized(revision: number, signal: AbortSignal): Promise<void> {
     await this.#progress.untilRealized(revision, signal);
   }
 
-  /** Resolves once the target was observed anew and holds the wanted state, refused owners excepted. */
+  /** Resolves once the target was observed again and has the desired state, refused owners excepted. */
   async confirmed(signal: AbortSignal): Promise<void> {
     this.invalidate();
     await this.#progress.untilConfirmed(this.#observed.invalidations, signal);
   }
 
   /**
-   * Resolves once a round is over that began after this call: what was wanted by now, and what may be removed, was written, refused owners excepted. Unlike
-   * `confirmed` it has nothing looked at that is known.
+   * Resolves once a round that began after this call has ended: everything desired and removable by now was written, refused owners
+   * excepted. Unlike `confirmed`, it does not observe known content again.
    */
   async roundMade(signal: AbortSignal): Promise<void> {
     const next = this.#begun + 1;
@@ -213,9 +219,9 @@ export class Reconciler<K extends string, V> {
   }
 
   /**
-   * As `realized`, for one owner, which may be ahead of the others.
+   * Like `realized`, for one owner, which may be ahead of the others.
    *
-   * @throws SeineError `REFUSED` if the target refuses what this owner wants
+   * @throws SeineError `REFUSED` if the target refuses this owner's entries
    */
   async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
     await this.#progress.untilRealizedFor(owner, revision, signal);
@@ -223,18 +229,18 @@ export class Reconciler<K extends string, V> {
     if (refusal) throw refusal.error;
   }
 
-  /** Whether the target is known to hold all that `owner` wants now, or refuses it. */
+  /** Reports whether the target is known to have all that `owner` wants now, or refuses it. */
   isHeld(owner: string): boolean {
     const held = this.#writing && this.#observed.stillOf(this.#writing) ? this.#writing.actual : this.#observed.actual;
     return held !== undefined && (this.#writer.refusalOf(owner) !== undefined || this.#comparison.isMet(owner, held));
   }
 
-  /** Resolves once `isHeld` of all of these, whatever others wait for; rejects if `signal` aborts first. */
+  /** Resolves once `isHeld` is true for all of these owners, whatever others wait for; rejects if `signal` aborts first. */
   async held(owners: Iterable<string>, signal: AbortSignal): Promise<void> {
     const missing = new Set(owners);
     const areHeld = (): boolean => {
       for (const owner of missing) {
-        if (!this.isHeld(owner)) return false; // asked after each part of a round, and there may be a hundred thousand behind it
+        if (!this.isHeld(owner)) return false; // evaluated after each part of a round, and a hundred thousand may follow
         missing.delete(owner);
       }
       return true;
@@ -257,7 +263,7 @@ export class Reconciler<K extends string, V> {
         this.#lastError = undefined;
         this.#retries.arm(signal);
         await this.#bell.wait(signal);
-        // What has come with what rang is done together, behind answers that wait for nothing.
+        // Changes that arrived with this one are handled together, after answers that are already available.
         if (this.#urgent.gatherMs > 0) await nextTurn();
       } catch (thrown) {
         this.#writing = undefined;
@@ -305,11 +311,14 @@ export class Reconciler<K extends string, V> {
     this.#goodMs = this.#options.now();
     this.#repairing = 0;
     this.#progress.reached(revision, invalidations, number);
-    // What was wanted meanwhile came after the beginning of this round.
+    // Later changes came after the beginning of this round.
     this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
   }
 
-  /** A new connection invalidates what is known: a look that was begun before it is there would be one for nothing, of a hundred thousand entries. */
+  /**
+   * Waits until the target is ready. A new connection invalidates the known content: an observation begun before it is up would be wasted,
+   * for a hundred thousand entries.
+   */
   async #untilReady(signal: AbortSignal): Promise<void> {
     this.#notReady = new SeineError('UNAVAILABLE', `${this.#options.name} cannot be looked at yet`);
     await this.#target.ready(signal).finally(() => (this.#notReady = undefined));
@@ -320,7 +329,7 @@ export class Reconciler<K extends string, V> {
     this.#bell.ring();
   }
 
-  /** The keys to compare after these changes. Newly wanted entries are tried at once, without back-off. */
+  /** Returns the keys to compare after these changes. New desired entries are tried at once, without back-off. */
   #concerned({ keys, owners }: Dirty<K>): Set<K> {
     const concerned = new Set(keys);
     for (const key of keys) this.#repairs.clear(key);
@@ -330,9 +339,9 @@ export class Reconciler<K extends string, V> {
   }
 
   /**
-   * The urgent lane: urgent owners are served between two batches of the others, which may be thousands.
+   * Applies the urgent lane between two batches of the others, of which there may be thousands.
    *
-   * @param queue the batches still to be applied in this round: nothing in them is newer than what is done here
+   * @param queue batches still to be applied in this round: nothing in them is newer than what is written here
    */
   async #applyUrgent(round: Round<K, V>, queue: PlanBatch<K, V>[], signal: AbortSignal): Promise<void> {
     const { desired } = this.#options;
@@ -348,7 +357,7 @@ export class Reconciler<K extends string, V> {
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
   }
 
-  /** Refused owners whose entries are all there now, by another hand: nothing will be written for them. */
+  /** Clears refusals of owners whose entries are all present by now, written by another process: the agent will not write them. */
   #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
     for (const { owner } of this.#writer.refusals()) if (this.#comparison.isMet(owner, actual)) this.#writer.clearRefusal(owner);
   }
@@ -372,18 +381,21 @@ export class Reconciler<K extends string, V> {
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
       if (refused && round.source === 'remembered')
-        this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event said so
+        this.#observed.invalidate(); // e.g. a group that the flow needs is gone, and no event reported it
       else if (refused) this.#doubts++;
       throw thrown;
     }
   }
 
-  /** E.g. groups were deleted between the looks at groups and at flows. Not for ever: somebody may change the target all the time. */
+  /**
+   * Reports whether the snapshot is out of date, e.g. groups were deleted after the groups and before the flows were read. Limited: another
+   * process may change the target all the time.
+   */
   #isOutdated({ invalidations }: ObservedSnapshot<K, V>): boolean {
     return this.#observed.invalidations !== invalidations && this.#doubts < doubtsMost;
   }
 
-  /** @returns whether there was any */
+  /** @returns whether there were foreign changes */
   async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
     const lastTrusted = this.#observed.takeLastTrusted();
     if (lastTrusted === undefined) return false;

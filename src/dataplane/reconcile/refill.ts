@@ -1,37 +1,37 @@
 import type { Plan } from './target.ts';
 
-/** What leads packets to everything else. */
+/** Entry points: the entries that forward packets to all others. */
 export interface FrontEntries<K, V> {
   readonly has: (key: K) => boolean;
-  /** Whether one that is held is no other program's. */
+  /** Reports whether a present entry is Seine's and not another program's. */
   readonly isOurs: (key: K, value: V) => boolean;
 }
 
 /**
- * A target that somebody emptied is filled from behind: what leads packets in is put when all the rest is there. A packet that meets a part
- * of it may be taken for what it is not, and the tracker remembers that for as long as it is asked: an endpoint on a node that has no flow
- * yet is led to by the gateway, whose connection then takes the answers.
+ * Refill of a target that another process emptied: entry points are put last, when all other entries are present. A packet that meets an
+ * incomplete pipeline may be misclassified, and connection tracking keeps that result while the connection lasts. Example: without its
+ * node's flow, an endpoint is reached through the gateway, whose connection then takes the replies.
  */
 export class Filling<K, V> {
   readonly #front: FrontEntries<K, V> | undefined;
-  /** What leads in, and was not put for that. */
+  /** Entry points that were not put for this reason. */
   readonly #withheld = new Set<K>();
   #isUnderWay = false;
   #isHeld = false;
-  /** Whether what this round writes is all that is known. */
+  /** Set if this round writes the complete desired state. */
   #mayLead = true;
 
-  /** @param front left out: entries of this target may be put in any order */
+  /** @param front if omitted, entries of this target may be put in any order */
   constructor(front: FrontEntries<K, V> | undefined) {
     this.#front = front;
   }
 
-  /** Nothing led in when the target was looked at last, nor was put since. */
+  /** True if the target had no entry point when last observed, and none was put since. */
   get isUnderWay(): boolean {
     return this.#isUnderWay;
   }
 
-  /** An emptied target stays without what leads in until `release`: not everything is wanted yet. */
+  /** Withholds the entry points of an emptied target until `release`: the desired state is incomplete. */
   hold(): void {
     this.#isHeld = true;
   }
@@ -40,7 +40,7 @@ export class Filling<K, V> {
     this.#isHeld = false;
   }
 
-  /** A round begins. One that began before `release` may know less than is wanted now. */
+  /** Begins a round. A round that began before `release` may not have the complete desired state. */
   begin(): void {
     this.#mayLead = !this.#isHeld;
   }
@@ -49,7 +49,7 @@ export class Filling<K, V> {
     this.#isUnderWay = this.#front !== undefined && !this.#leadsIn(actual, this.#front);
   }
 
-  /** The plan without what leads in, while the target is filled. */
+  /** Returns the plan without entry points while the target is being refilled. */
   behind(plan: Plan<K, V>): Plan<K, V> {
     if (!this.#isUnderWay || this.#front === undefined) return plan;
     const put = new Map(plan.put);
@@ -61,7 +61,10 @@ export class Filling<K, V> {
     return { ...plan, put };
   }
 
-  /** All the rest is there. @returns what may be put now that leads in; undefined while it is held, or where nothing is filled */
+  /**
+   * Ends the refill: all other entries are present. @returns the withheld entry points; undefined while they are to be withheld, or without
+   * a refill
+   */
   finish(): ReadonlySet<K> | undefined {
     if (!this.#isUnderWay || !this.#mayLead) return undefined;
     this.#isUnderWay = false;

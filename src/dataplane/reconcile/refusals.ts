@@ -8,14 +8,14 @@ export interface OwnerFailure {
 
 interface Refusal extends OwnerFailure {
   readonly retryAtMs: number;
-  /** In a row. */
+  /** Number of consecutive refusals. */
   readonly times: number;
 }
 
 const FIRST_RETRY_MS = 30_000;
 const LAST_RETRY_MS = 300_000;
 
-/** Owners whose entries a target refuses, and when each is retried: with growing back-off. */
+/** Owners whose entries a target refuses, each with the time of its next retry: with growing back-off. */
 export class Refusals {
   readonly #byOwner = new Map<string, Refusal>();
 
@@ -50,7 +50,7 @@ export class Refusals {
     return (this.#byOwner.get(owner)?.retryAtMs ?? 0) > nowMs;
   }
 
-  /** When the next one is to be retried; `Infinity` if there is none. */
+  /** Time of the next retry; `Infinity` if there is none. */
   nextMs(): number {
     let due = Infinity;
     for (const { retryAtMs } of this.#byOwner.values()) due = Math.min(due, retryAtMs);

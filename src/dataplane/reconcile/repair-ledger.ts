@@ -1,10 +1,10 @@
-/** This many consecutive repairs of one key are made without delay. */
+/** Number of consecutive repairs of one key that are made without delay. */
 const FREE_REPAIRS = 5;
-/** Each interval of this length without a foreign change takes one repair off the count: occasional changes are repaired at once. */
+/** Interval without a foreign change that takes one repair off the count (ms): occasional changes are repaired at once. */
 const DECAY_MS = 10_000;
 const FIRST_WAIT_MS = 1_000;
 const MOST_WAIT_MS = 60_000;
-/** Above this many keys none is tracked: that is a restart or a wipe, not a contest over single keys. */
+/** Maximum number of keys changed at once that are tracked: more indicate a restart or a wipe, not a contest over single keys. */
 const MOST_KEYS = 1_000;
 
 interface RepairCount {
@@ -22,7 +22,7 @@ export class RepairLedger<K> {
     this.#now = now;
   }
 
-  /** @param known how many entries there were; when most of them changed at once, the target was restarted */
+  /** @param known number of entries before; if most of them changed at once, the target was restarted */
   note(keys: readonly K[], known: number): void {
     const nowMs = this.#now();
     this.#forget(nowMs);
@@ -35,7 +35,7 @@ export class RepairLedger<K> {
     }
   }
 
-  /** The remaining count of a key: time since its repair was due has reduced it. */
+  /** Returns the remaining count of a key, reduced by the time since its repair was due. */
   #counted(key: K, nowMs: number): number {
     const entry = this.#entries.get(key);
     if (entry === undefined) return 0;
@@ -47,7 +47,7 @@ export class RepairLedger<K> {
     for (const key of this.#entries.keys()) if (this.#counted(key, nowMs) === 0) this.#entries.delete(key);
   }
 
-  /** Something else is wanted of this entry now: its history no longer counts. */
+  /** Discards the history of an entry whose desired value changed. */
   clear(key: K): void {
     this.#entries.delete(key);
   }
@@ -61,7 +61,7 @@ export class RepairLedger<K> {
     return new Map([...this.#entries].filter(([key]) => this.#counted(key, nowMs) > FREE_REPAIRS));
   }
 
-  /** When the first delayed key may be repaired again. */
+  /** Time when the first delayed key may be repaired again. */
   nextMs(): number | undefined {
     const nowMs = this.#now();
     const waiting = [...this.#entries.values()].map((entry) => entry.nextMs).filter((nextMs) => nextMs > nowMs);

@@ -43,7 +43,7 @@ it('leaves alone what a refused owner wants and what is contested, and all of it
   retries.arm(stop.signal);
   retries.arm(stop.signal);
   await told;
-  await nextTurn(); // a second timer would have come with the first
+  await nextTurn(); // a second timer would have fired with the first
   expect(tried).toEqual([['a1', 'a2', 'b1']]);
 });
 

@@ -6,14 +6,17 @@ import type { RepairLedger } from './repair-ledger.ts';
 type RetriesOptions<K extends string, V> = Pick<ReconcilerOptions<K, V>, 'desired' | 'now'> & {
   readonly repairs: Pick<RepairLedger<K>, 'contested' | 'isBackedOff' | 'nextMs'>;
   readonly writer: Pick<BatchWriter<K, V>, 'isBackedOff' | 'nextMs' | 'refusals'>;
-  /** Some of these keys may be tried again. */
+  /** Called with keys that may be tried again. */
   readonly due: (keys: Iterable<K>) => void;
 };
 
-/** What is left alone for now, as its owner was refused or another process keeps changing it, and when that is over: no event says so. */
+/**
+ * Keys that are skipped for now, because the owner was refused or another process keeps changing them, and a timer for the end of the
+ * back-off: no event announces it.
+ */
 export class Retries<K extends string, V> {
   readonly #options: RetriesOptions<K, V>;
-  /** When the timer fires; `Infinity` while there is none. */
+  /** Time when the timer fires; `Infinity` while there is none. */
   #wakeAtMs = Infinity;
 
   constructor(options: RetriesOptions<K, V>) {
@@ -24,7 +27,7 @@ export class Retries<K extends string, V> {
     return this.#options.repairs.isBackedOff(key, nowMs) || this.#options.writer.isBackedOff(key, nowMs);
   }
 
-  /** Calls `due` when the first back-off ends, unless `signal` comes first. To be called after each round. */
+  /** Starts the timer that calls `due` when the first back-off ends, unless `signal` aborts first. Call after each round. */
   arm(signal: AbortSignal): void {
     const { repairs, writer, now, due } = this.#options;
     const dueMs = Math.min(repairs.nextMs() ?? Infinity, writer.nextMs());

@@ -1,47 +1,47 @@
-/** What must change for the target to hold exactly the wanted state. */
+/** Changes that make a target equal to the desired state. */
 export interface Plan<K, V> {
   readonly put: ReadonlyMap<K, V>;
   readonly remove: ReadonlySet<K>;
-  /** Nothing of it may be seen without the rest. */
+  /** Set if no intermediate state may be visible. */
   readonly isWhole?: true;
 }
 
-/** Something that is made equal to a desired state: the flows of a bridge, the ports of a switch, the routes of a host. */
+/** Something that is made equal to a desired state: the flows of a bridge, the ports of OVS, the routes of a host. */
 export interface Target<K, V> {
   /**
-   * Resolves once it can be looked at, and whoever has to know of that knows: a look that began before would be one at what was there before. Left out: it
-   * always can.
+   * Resolves once the target can be observed and its listeners have been notified: an observation begun earlier would see the previous
+   * content. If omitted, the target is always ready.
    */
   ready?(signal: AbortSignal): Promise<void>;
 
-  /** Everything of Seine's that the target holds now. The caller owns the map. */
+  /** Returns all entries of Seine's in the target. The caller owns the map. */
   observe(signal: AbortSignal): Promise<Map<K, V>>;
 
-  /** The same, entry by entry; for targets whose entries are too many to be held twice. */
+  /** The same, entry by entry; for targets with too many entries to be copied. */
   visit?(see: (key: K, value: V) => void, signal: AbortSignal): Promise<void>;
 
   /**
-   * Whether this, which no owner wants, was left behind by what an owner wanted: it goes, and is nobody's foreign change. Left out:
-   * nothing is.
+   * Reports whether this entry, which no owner wants, was left behind by a desired one: it is removed, and is not a foreign change. If
+   * omitted, none is.
    */
   isLeftover?(key: K, value: V): boolean;
 
   /**
-   * Whether two observations of an entry were compared with the same desired entry. Left out: what is observed does not depend on what is
-   * desired.
+   * Reports whether two observations of an entry were compared with the same desired entry. If omitted, observations do not depend on the
+   * desired state.
    */
   sameDesired?(before: V, after: V): boolean;
 
   /**
-   * Makes the change, all of it or none of it. The order inside one plan is up to the target.
+   * Applies the plan completely or not at all. The target chooses the order within a plan.
    *
-   * @throws SeineError `REFUSED` (nothing was changed) or `UNAVAILABLE`. After the latter the outcome is unknown:
-   *   the caller observes again.
+   * @throws SeineError `REFUSED` (nothing was changed) or `UNAVAILABLE`. After the latter the outcome is unknown: the caller observes
+   * again.
    */
   apply(plan: Plan<K, V>, signal: AbortSignal): Promise<void>;
 }
 
-/** Shows everything that a target holds, whether or not it can be held at once. */
+/** Visits all entries of a target, with `visit` if it has that and `observe` otherwise. */
 export async function visitAll<K, V>(target: Target<K, V>, see: (key: K, value: V) => void, signal: AbortSignal): Promise<void> {
   if (target.visit) await target.visit(see, signal);
   else for (const [key, value] of await target.observe(signal)) see(key, value);

@@ -1,15 +1,18 @@
 import { idle } from '../../base/async/pause.ts';
 
-/** Pods come for a while if one has come (ms). */
+/** Time after a pod's change during which more are expected (ms). */
 const BUSY_MS = 1_000;
 
 interface UrgentPaceOptions {
-  /** How long urgent changes are gathered that come behind others (ms); 0 if left out. */
+  /** Time for which urgent changes that closely follow others are gathered (ms); 0 if omitted. */
   readonly gatherMs?: number;
   readonly now: () => number;
 }
 
-/** When urgent changes are written: one alone at once; those that come right behind others together, which is less work for the target than one by one. */
+/**
+ * Schedule of urgent changes: a single one is written at once; those that follow closely are written together, which is less work for the
+ * target.
+ */
 export class UrgentPace {
   readonly #options: UrgentPaceOptions;
   #writtenMs = -Infinity;
@@ -22,17 +25,17 @@ export class UrgentPace {
     return this.#options.gatherMs ?? 0;
   }
 
-  /** Some were. */
+  /** Records that urgent changes were written. */
   written(): void {
     this.#writtenMs = this.#options.now();
   }
 
-  /** Some were a moment ago: more may be on their way. */
+  /** True if urgent changes were written a moment ago: more may follow. */
   get isBusy(): boolean {
     return this.#options.now() - this.#writtenMs < BUSY_MS;
   }
 
-  /** Or until `signal` aborts, if that is sooner. Never rejects. */
+  /** Resolves when the gathering time is over or `signal` aborts. Never rejects. */
   async untilDue(signal: AbortSignal): Promise<void> {
     const leftMs = this.#writtenMs + this.gatherMs - this.#options.now();
     if (leftMs > 0) await idle(leftMs, signal);

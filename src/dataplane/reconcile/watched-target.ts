@@ -2,19 +2,19 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Plan, type Target, visitAll } from './target.ts';
 
 /**
- * A target that can be looked at while it is written to, and told apart from what it should hold. While another agent has the bridge it is
- * looked at and not written to.
+ * Target that can be observed while it is written to, and compared with its expected content. While another agent has the bridge, the
+ * target is observed but not written to.
  */
 export class WatchedTarget<K, V> implements Target<K, V> {
   readonly #target: Target<K, V>;
   readonly #equal: (a: V, b: V) => boolean;
   readonly #blockedBy: () => string | undefined;
-  /** What was written since an observation began; absent while there is none. */
+  /** Keys written since an observation began; absent without one. */
   #written: Set<K> | undefined;
-  /** What is being written now. */
+  /** Keys being written now. */
   readonly #writing = new Set<K>();
 
-  /** @param blockedBy why nothing may be written now; undefined if it may */
+  /** @param blockedBy reason why nothing may be written now; undefined if it may */
   constructor(target: Target<K, V>, equal: (a: V, b: V) => boolean, blockedBy: () => string | undefined = () => undefined) {
     this.#target = target;
     this.#equal = equal;
@@ -29,7 +29,7 @@ export class WatchedTarget<K, V> implements Target<K, V> {
     return this.#target.observe(signal);
   }
 
-  /** @throws SeineError `UNAVAILABLE` while writing is blocked; as the target's `apply` */
+  /** @throws SeineError `UNAVAILABLE` while writing is blocked; like the target's `apply` */
   async apply(plan: Plan<K, V>, signal: AbortSignal): Promise<void> {
     const reason = this.#blockedBy();
     if (reason !== undefined) throw new SeineError('UNAVAILABLE', reason);
@@ -47,11 +47,10 @@ export class WatchedTarget<K, V> implements Target<K, V> {
 
   /**
    * Observes everything, and returns whether it differs from `actual`, which may change meanwhile. For one caller at a time.
+   * Ignores entries written during the observation: they may have been read before or after. Missing entries are found by counting, as
+   * visited entries are not stored: an entry that was visited and then written can hide a missing one until the next observation.
    *
-   * Leaves out what is written meanwhile: it may have been seen before or after. Missing entries are found by counting, as seen entries
-   * are not kept: beside an entry that was seen and then written a missing one may be overlooked, until the next observation.
-   *
-   * @throws SeineError as the target's `observe`
+   * @throws SeineError like the target's `observe`
    */
   async differsFrom(actual: ReadonlyMap<K, V>, signal: AbortSignal): Promise<boolean> {
     const written = new Set<K>(this.#writing);

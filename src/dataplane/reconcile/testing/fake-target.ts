@@ -4,8 +4,8 @@ import type { Plan, Target } from '../target.ts';
 type Fault = 'refuse' | 'loseRequest' | 'loseAnswer';
 
 /**
- * A target in memory with the real one's promises: all-or-nothing, and a lost answer says nothing
- * about whether the change was made. For tests of everything above a `Target`.
+ * Target in memory with the guarantees of a real one: all-or-nothing, and a lost answer leaves the outcome open. For tests of everything
+ * above a `Target`.
  */
 export class FakeTarget<K, V> implements Target<K, V> {
   held = new Map<K, V>();
@@ -21,7 +21,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
   readonly #faults: Fault[] = [];
   #isAlive = true;
 
-  /** @param needs which other entries one cannot be without, as a flow cannot be without its group; left out: none */
+  /** @param needs keys of other entries that an entry depends on, like a flow on its group; none if omitted */
   constructor(needs: (key: K, value: V) => readonly K[] = () => []) {
     this.#needs = needs;
   }
@@ -34,7 +34,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
     this.#faults.length = 0;
   }
 
-  /** From now on no call is answered. */
+  /** Stops answering calls. */
   die(): void {
     this.#isAlive = false;
   }
@@ -43,7 +43,7 @@ export class FakeTarget<K, V> implements Target<K, V> {
     this.#isAlive = true;
   }
 
-  /** What a restart of the switch does. */
+  /** Empties the target, like a restart of OVS. */
   wipe(): void {
     this.held = new Map();
   }
@@ -64,7 +64,10 @@ export class FakeTarget<K, V> implements Target<K, V> {
     if (fault === 'loseAnswer') throw new SeineError('UNAVAILABLE', 'fake');
   }
 
-  /** As the bridge does it: what is put must find what it needs; what goes takes with it what needs it. @throws SeineError `REFUSED` */
+  /**
+   * Applies a plan like the bridge: an entry to be put needs its dependencies present, and removal of an entry removes its dependents.
+   * @throws SeineError `REFUSED`
+   */
   #after({ put, remove }: Plan<K, V>): Map<K, V> {
     const next = new Map([...this.held, ...put]);
     for (const [key, value] of put)

@@ -7,7 +7,7 @@ import { FakeTarget } from './fake-target.ts';
 
 const equal = (a: number, b: number): boolean => a === b;
 
-/** A reconciler between a desired state and a target in memory, with a clock moved by hand, and its events. For its tests. */
+/** Creates a reconciler between a desired state and an in-memory target, with a manual clock and recorded events. For its tests. */
 export function reconcilerScene({
   batchSize = 100,
   batchSizeBesideUrgent = batchSize,
@@ -71,7 +71,7 @@ export function reconcilerScene({
   return { desired, target, reconciler, ...said, want, round, deadline, pass, start, end };
 }
 
-/** Shows what it holds as the bridge's target does. */
+/** Visits its entries like the bridge's target. */
 class PackedTarget extends FakeTarget<string, number> {
   readonly #packings: readonly Packing<string, number>[];
 
