@@ -43,6 +43,7 @@ interface Changes<K> {
 
 /**
  * Union of the entries that all owners want, by the target's key, and the changes since the last call of `takeDirty`.
+ *
  * Several owners may want one key; the entry stays until the last of them withdraws. Where their values differ, the latest claim wins, and
  * the one before is restored after it: a CIDR may move to another node, or an address to another Service, in any order of events. Owners
  * are named as in cookies, e.g. `pod/default/web-0/eth0@4f5e…`. Setting the same entries again changes nothing and marks nothing dirty.

@@ -13,6 +13,7 @@ export interface ObservedSnapshot<K, V> {
 
 /**
  * Last observed content of a target, and whether it can still be trusted.
+ *
  * There are two kinds of invalidation. `replaced`: the target may be another one than before; this always counts. `recheck`: another
  * process may have changed single entries; this waits while repair is paused. After either, the next snapshot is observed.
  */

@@ -9,6 +9,7 @@ export interface PlanBatch<K, V> extends Plan<K, V> {
  * Cuts a plan into batches of about `size` entries without separating the entries of one owner: groups and the flows that use them, or a
  * policy's isolation and its exceptions, take effect together. Removals no longer have an owner and come last, so that nothing is missing
  * in between.
+ *
  * Entries deeper in the pipeline are put before those that forward to them, and removed after them: owners are ordered by their entry
  * nearest to the front, removals one by one. If all entries of an owner are at one depth, no packet is forwarded to them before they are
  * installed.

@@ -27,6 +27,7 @@ type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
 
 /**
  * Keeps a target equal to a desired state, whatever happens to either.
+ *
  * Level-triggered: it compares the current desired state and never replays changes. A first start, a changed Service, a restart of OVS and
  * a failed write are the same round: observe if unsure, compare, apply. While the observed state is trusted, only dirty keys are compared;
  * otherwise all are, in slices.

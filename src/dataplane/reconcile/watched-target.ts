@@ -47,6 +47,7 @@ export class WatchedTarget<K, V> implements Target<K, V> {
 
   /**
    * Observes everything, and returns whether it differs from `actual`, which may change meanwhile. For one caller at a time.
+   *
    * Ignores entries written during the observation: they may have been read before or after. Missing entries are found by counting, as
    * visited entries are not stored: an entry that was visited and then written can hide a missing one until the next observation.
    *

@@ -5,29 +5,32 @@ import { hostNameOf } from './links/pre-plugged-links.ts';
 import type { NodeState } from './node-state.ts';
 
 /**
- * How long a program that deletes an interface may take to do what goes with it: delete its namespace, its port or its lease, or
- * end ovs-vswitchd (ms).
+ * Time that a program which deletes an interface may take for the related steps: to delete its namespace, its port or its lease, or to stop
+ * ovs-vswitchd (ms).
  */
 const PATIENCE_MS = 150;
-/** A program that changes things all the time gets a fifth of the agent's time and no more. */
+/**
+ * Pause after each check, as a multiple of its duration: a program that changes things all the time uses at most a fifth of the agent's
+ * time.
+ */
 const REST_FOR_EACH_LOOK = 4;
 
-/** How an interface is at this moment; undefined if there is none, or it is not to be seen. */
+/** Current interfaces; undefined if there is none, or it cannot be read. */
 interface InterfacesNow {
   readonly onNode: (name: string) => Link | undefined;
-  /** Among the far ends of standing ports. */
+  /** Looks up a far end of a pre-plugged port. */
   readonly far: (name: string) => Link | undefined;
 }
 
 /**
- * Tells foreign changes of the node's ends from our own, which come as a row of states, of which only the last one counts. A pod's end that
- * goes down, or away, is told by the node's end.
+ * Distinguishes foreign changes of host ends from the agent's own. The latter produce several events, of which only the last state counts.
+ * When a pod's end goes down or is deleted, the host end shows it.
  */
 export class LinksWatch {
   readonly #state: Pick<NodeState, 'links' | 'reconcilers'>;
   readonly #now: InterfacesNow;
   readonly #debouncer: Debouncer;
-  /** Names of ends that are not as wanted, as far as was heard. */
+  /** Names of host ends that differ from the desired state according to events. */
   readonly #suspects = new Set<string>();
 
   constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, now: InterfacesNow, signal: AbortSignal) {
@@ -37,7 +40,7 @@ export class LinksWatch {
     this.#debouncer = new Debouncer({ waitMs: PATIENCE_MS, restMs }, () => this.#look(), signal);
   }
 
-  /** News of an interface, `deleted` or as it is now. */
+  /** Handles an event of an interface. @param change `deleted`, or `set` with the interface's current state */
   note(change: 'set' | 'deleted', link: Link): void {
     if (this.#isWell(link.name, change === 'set' ? link : undefined)) this.#suspects.delete(link.name);
     else {
@@ -46,7 +49,7 @@ export class LinksWatch {
     }
   }
 
-  /** News of a standing port's far end: what a pod has over it goes down, or away, with its promiscuity. */
+  /** Handles an event of a pre-plugged port's far end: its promiscuity drops when the pod's interface on it goes down or is deleted. */
   noteFar(far: Link): void {
     const name = hostNameOf(far.name);
     if (far.promiscuity > 0 || this.#state.links.wanted(linkKey(name))?.link === undefined) return;
@@ -54,7 +57,7 @@ export class LinksWatch {
     this.#debouncer.ring();
   }
 
-  /** Also what no pod has: that is the sweep's affair. */
+  /** Reports whether the interface is as desired. True for interfaces that no pod has: the periodic check handles those. */
   #isWell(name: string, link: Link | undefined): boolean {
     const entry = this.#state.links.wanted(linkKey(name));
     const wanted = entry?.link ?? entry?.idle;
@@ -64,12 +67,12 @@ export class LinksWatch {
     return link?.carrier === true && hostDifferences(wanted, link).length === 0;
   }
 
-  /** News was lost. */
+  /** Checks everything after events were lost. */
   lookAgain(): void {
     this.#state.reconcilers.links.recheck();
   }
 
-  /** Pairs that are being made are not looked at; and while many are, the news of them comes late. */
+  /** Checks suspects. Pairs that are being created are skipped: while many are, their events are late. */
   #look(): void {
     const { links } = this.#state.reconcilers;
     const held = links.actual();

@@ -32,51 +32,51 @@ import { LinkedPorts } from './switch/linked-ports.ts';
 import { portKey, type SwitchEntry, type SwitchKey } from './switch/switch-entry.ts';
 import { desiredParts, type NodeStateEvents, type NodeTargets, type PartReconcilers, partReconcilers, parts } from './target-options.ts';
 
-/** What a pod wants of the bridge: by the pattern of its flows, which is faster than one by one, or whatever else. */
+/** Desired bridge entries of a pod: by the pattern of its flows, which is faster, or individually. */
 export type PodWanted = Wanted | { readonly pattern: PodPattern; readonly place: PodPlace };
 
-/** What a pod is made of. */
+/** Desired state of one pod. */
 interface WantedPod {
   readonly wanted: PodWanted;
   readonly link: PodLink;
-  /** Absent where the pod has a standing port, which is plugged in. */
+  /** Absent if the pod has a pre-plugged port. */
   readonly port?: WantedPort;
 }
 
 interface PodWaits {
-  /** Waits until ovs-vswitchd has plugged a port in. @throws SeineError `REFUSED`, `CANCELLED` */
+  /** Waits until ovs-vswitchd has opened a port. @throws SeineError `REFUSED`, `CANCELLED` */
   readonly plugged: (port: WantedPort, signal: AbortSignal) => Promise<void>;
-  /** Of what succeeds, how long it took (ms); they overlap. */
+  /** Called with the duration of each successful stage (ms); stages overlap. */
   readonly onStage: (stage: 'flows' | 'interface' | 'port', tookMs: number) => void;
 }
 
-/** A point in the history of the wanted state, to wait for. */
+/** Revisions of the desired state, to wait for. */
 export interface Revisions {
   readonly owner: Owner;
   readonly bridge: number;
   readonly host: number;
 }
 
-/** Older than any: waiting for it returns at once. */
+/** Revision older than any: waiting for it returns at once. */
 const NO_REVISION = -1;
 
 const nothingOfHost: ReadonlyMap<HostKey, HostEntry> = new Map();
 
 /**
- * The one port to the node: takes what is wanted of its bridge, its switch database, its own stack and its packet filter, and
- * waits until it is realised. Each part has its desired state and its reconciler.
+ * The only way to change a node: accepts desired entries for its bridge, OVSDB, network stack and nftables, and waits until they are
+ * applied. Each target has its desired state and its reconciler.
  */
 export class NodeState {
-  /** Counts wanted flows by table. */
+  /** Desired bridge entries; counts flows by table. */
   readonly bridge: DesiredState<BridgeKey, BridgeValue>;
   readonly switch: DesiredState<SwitchKey, SwitchEntry>;
   readonly host: DesiredState<HostKey, HostEntry>;
   readonly firewall: DesiredState<FirewallKey, string>;
-  /** Settings of the kernel. */
+  /** Desired kernel settings. */
   readonly settings: DesiredState<SettingKey, string>;
-  /** Pods' pairs of interfaces. */
+  /** Desired pairs of interfaces of pods. */
   readonly links: DesiredState<LinkKey, LinkEntry>;
-  /** For readers of what the node holds now; only the reconcilers change it. */
+  /** Targets, for readers of the node's current content; only the reconcilers change it. */
   readonly targets: NodeTargets;
   readonly reconcilers: PartReconcilers;
 
@@ -84,16 +84,16 @@ export class NodeState {
   readonly #podTemplates = new PodTemplates();
   readonly #packings: ReadonlyMap<NumberedRows, RowPacking>;
 
-  /** Ports of pods, wanted while the node's end of the pair is there. */
+  /** Ports of pods, requested while the host end of the pair exists. */
   readonly linkedPorts = new LinkedPorts(this);
 
-  /** What the wanted flows teach the switch. */
+  /** Flows that OVS may learn from desired flows. */
   readonly learned: LearnedFlows;
 
   /**
-   * @param blockedBy why nothing of the node may be changed now, e.g. because another agent has the bridge; undefined if it may
-   * @param learned by which the bridge's target tells learned flows from foreign ones
-   * @param packings rows that are kept packed, by the bridge's target as well; others are kept as flows are
+   * @param blockedBy reason why the node must not be changed now, e.g. another agent has the bridge; undefined if it may
+   * @param learned distinguishes learned flows from foreign ones in the bridge's target
+   * @param packings kinds of rows that are stored packed, also in the bridge's target; others are stored like flows
    */
   constructor(
     targets: NodeTargets,
@@ -115,24 +115,24 @@ export class NodeState {
     this.reconcilers = partReconcilers(wanted, targets, events, blockedBy);
   }
 
-  /** Replaces everything that `owner` wants of bridge and host. */
+  /** Replaces all bridge and host entries of `owner`. */
   want(owner: Owner, wanted: Wanted): Revisions {
     this.learned.declare(owner, wanted.flows);
     return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
   }
 
-  /** Replaces everything that `owner` wants by the flows of `pattern` for one endpoint; faster than `want`. */
+  /** Replaces all entries of `owner` with the flows of `pattern` for one endpoint; faster than `want`. */
   wantEndpoint(owner: Owner, pattern: FlowPattern, place: TransportAddress): Revisions {
     return this.#set(owner, this.#templates.entriesOf(owner, pattern, place), nothingOfHost);
   }
 
-  /** As `want`, for the flows of a pod. */
+  /** Like `want`, for the flows of a pod. */
   wantPod(owner: Owner, wanted: PodWanted): Revisions {
     if (!('pattern' in wanted)) return this.want(owner, wanted);
     return this.#set(owner, this.#podTemplates.entriesOf(owner, wanted.pattern, wanted.place), nothingOfHost);
   }
 
-  /** Replaces everything that the owner of a row wants by the row. */
+  /** Replaces all entries of a row's owner with the row. */
   wantRow(owner: Owner, { rows, ip, number }: NumberedRow): Revisions {
     const packing = this.#packings.get(rows);
     if (!packing) return this.want(owner, { ...nothing, flows: [rows.flowOf(ip, number)] });
@@ -147,20 +147,22 @@ export class NodeState {
     return this.#set(owner, new Map(), nothingOfHost);
   }
 
-  /** What is wanted of the bridge by `work` becomes true at once there: no packet meets a part of it. */
+  /** Applies all changes of the bridge made by `work` atomically: no packet meets a part of them. */
   together(work: () => void): void {
     this.bridge.together(work);
   }
 
   /**
-   * Changes of bridge, host and firewall that `work` makes pass those of other owners that wait to be written, as far as `allowance` goes:
-   * of thousands of ports, a change of another Service waits for one batch.
+   * Lets changes of bridge, host and firewall made by `work` overtake those of other owners that wait to be written, up to `allowance`:
+   * among thousands of ports, a change of another Service waits for one batch.
    */
   overtaking<T>(allowance: Allowance, work: () => T): T {
     return this.bridge.overtaking(allowance, () => this.host.overtaking(allowance, () => this.firewall.overtaking(allowance, work)));
   }
 
-  /** Within `overtaking`, before something that leads to the entries of `owner`: these pass others too if the bridge does not have them yet. */
+  /**
+   * Within `overtaking`, before an entry that forwards to those of `owner`: lets these overtake too if the bridge does not have them yet.
+   */
   bringAlong(owner: Owner): void {
     if (!this.reconcilers.bridge.isHeld(owner)) this.bridge.bringAlong(owner);
   }
@@ -179,20 +181,20 @@ export class NodeState {
   }
 
   /**
-   * Wants a pod's pair of interfaces, and the port that takes its node's end: at once if the pair was made before, else as soon as that end
-   * is there.
+   * Sets a pod's pair of interfaces, and the port for its host end: at once if the pair was created before, otherwise as soon as that end
+   * exists.
    */
   wantLink(owner: Owner, link: PodLink, port: WantedPort): number {
     this.linkedPorts.want({ owner, port }, link.made === undefined ? 'later' : 'now');
     return this.#setLinks(owner, new Map([[linkKey(link.hostName), wantedLink(link)]]));
   }
 
-  /** As `wantLink`, of a standing port: its owner wants the port, and the pair while no pod has it. */
+  /** Like `wantLink`, for a pre-plugged port: its owner wants the port always, and the pair while no pod has it. */
   wantPair(owner: Owner, idle: StandingPair): number {
     return this.#setLinks(owner, new Map([[linkKey(idle.hostName), idlePair(idle)]]));
   }
 
-  /** What a pod wants over a standing port. */
+  /** Sets a pod's interface on a pre-plugged port. */
   wantOverPort(owner: Owner, link: PodLink): number {
     return this.#setLinks(owner, new Map([[linkKey(link.hostName), wantedLink(link)]]));
   }
@@ -205,14 +207,14 @@ export class NodeState {
     return this.wantElements(owner, new Map([[`table/${table}` as const, body]]));
   }
 
-  /** Replaces everything that `owner` wants of the packet filter. The tables of elements are another owner's. */
+  /** Replaces all nftables elements of `owner`. The tables have another owner. */
   wantElements(owner: Owner, entries: ReadonlyMap<FirewallKey, string>): number {
     const revision = this.firewall.set(owner, entries);
     this.reconcilers.firewall.poke();
     return revision;
   }
 
-  /** Replaces everything that is wanted of the kernel's settings. Each is an owner of its own: one may be refused, and the others not. */
+  /** Replaces all kernel settings. Each is its own owner: one may be refused without the others. */
   wantSettings(wanted: ReadonlyMap<SettingKey, string>): void {
     for (const key of [...this.settings.keys()]) if (!wanted.has(key)) this.settings.forget(ownerOf('node', key));
     for (const [key, value] of wanted) this.settings.set(ownerOf('node', key), new Map([[key, value]]));
@@ -220,24 +222,25 @@ export class NodeState {
   }
 
   /**
-   * Waits until bridge and host hold what `want` returned.
+   * Waits until bridge and host have applied the revisions that `want` returned.
    *
-   * @throws SeineError `REFUSED` if one of them refuses it, `CANCELLED` if `signal` comes first
+   * @throws SeineError `REFUSED` if one of them refuses, `CANCELLED` if `signal` comes first
    */
   async realized({ owner, bridge, host }: Revisions, signal: AbortSignal): Promise<void> {
     await Promise.all([this.reconcilers.bridge.realizedFor(owner, bridge, signal), this.reconcilers.host.realizedFor(owner, host, signal)]);
   }
 
-  /** Wants, and waits until bridge and host hold it. @throws SeineError as `realized` */
+  /** Calls `want`, and waits until bridge and host have applied it. @throws SeineError like `realized` */
   realize(owner: Owner, wanted: Wanted, signal: AbortSignal): Promise<void> {
     return this.realized(this.want(owner, wanted), signal);
   }
 
   /**
-   * Wants a pod's flows, pair of interfaces and port, each as early as the one before lets it, and waits until all of it is there. A
-   * failure leaves it wanted.
+   * Sets a pod's flows, pair of interfaces and port, each as early as its predecessor permits, and waits for all of them. After a failure
+   * they stay desired.
    *
-   * @throws SeineError `REFUSED` if bridge, kernel or switch refuse it, or if another owner wants otherwise of one of its entries; `CANCELLED`
+   * @throws SeineError `REFUSED` if bridge, kernel or OVS refuse, or if another owner wants a different value for one of the entries;
+   * `CANCELLED`
    */
   async realizePod(owner: Owner, { wanted, link, port }: WantedPod, { plugged, onStage }: PodWaits, signal: AbortSignal): Promise<void> {
     const timed = async (stage: 'flows' | 'interface', work: Promise<void>): Promise<void> => {
@@ -246,10 +249,11 @@ export class NodeState {
       onStage(stage, performance.now() - startedMs);
     };
     const flows = timed('flows', this.realized(this.wantPod(owner, wanted), signal));
-    flows.catch(() => undefined); // looked at below, unless the pair fails first
+    flows.catch(() => undefined); // checked below, unless the pair fails first
     const [rival] = this.bridge.conflictingOwners(owner);
     if (rival !== undefined) throw new SeineError('REFUSED', `${rival} has an address of ${owner}`, { context: { owner, rival } });
-    // The round begins in the next turn, and writes at once if this pod is alone. Behind it in that turn: then the switch works on the flows while the kernel makes the pair.
+    // The round begins in the next turn, and writes at once if this is the only pod. This continues after it in that turn: OVS then handles
+    // the flows while the kernel creates the pair.
     await afterAllThatIsReady();
     await nextTurn();
     const revision = port ? this.wantLink(owner, link, port) : this.wantOverPort(owner, link);
@@ -258,9 +262,10 @@ export class NodeState {
   }
 
   /**
-   * Every pod of this node is known now: interfaces, ports, flows and meters of unknown pods are removed, whatever else is not known yet.
+   * Declares all pods of this node known: interfaces, ports, flows and meters of unknown pods are removed, even if other sources are not
+   * synced.
    *
-   * @param subjects what pods are to policy, by owner: it stays until it is computed
+   * @param subjects owners of pods' policy entries: these stay until policy is computed
    */
   allowPodRemovals(subjects: Iterable<Owner> = []): void {
     const kept = new Set([...subjects].map(cookieOf));
@@ -275,21 +280,21 @@ export class NodeState {
     this.reconcilers.links.allowRemovals();
   }
 
-  /** As `allowRemovals`, but for what belongs to policy: its sources are not in step yet. */
+  /** Like `allowRemovals`, except for policy entries, whose sources are not synced yet. */
   allowRemovalsButPolicy(): void {
     for (const part of parts) if (part !== 'bridge') this.reconcilers[part].allowRemovals();
     this.reconcilers.bridge.allowRemovals((key, value) => !isOfPolicy(key, value));
   }
 
   /**
-   * From now on, what no owner wants is removed. Call once every source of intents has finished its first sync. What the switch learned
-   * counts as wanted until `learned.complete()`, too.
+   * Allows the removal of all entries that no owner wants. Call once every source has finished its first sync. Learned flows count as
+   * desired until `learned.complete()`.
    */
   allowRemovals(): void {
     for (const part of parts) this.reconcilers[part].allowRemovals();
   }
 
-  /** Whether the bridge may have flows of policy that nobody wants. */
+  /** Reports whether the bridge may have policy flows that no owner wants. */
   hasPolicyLeftovers(): boolean {
     const held = this.reconcilers.bridge.actual();
     if (held === undefined) return true;
@@ -302,7 +307,7 @@ export class NodeState {
     for (const part of parts) this.reconcilers[part].recheck();
   }
 
-  /** Foreign changes stay until `resumeRepair`. */
+  /** Suspends the repair of foreign changes until `resumeRepair`. */
   pauseRepair(): void {
     for (const part of parts) this.reconcilers[part].pause();
   }
@@ -311,13 +316,13 @@ export class NodeState {
     for (const part of parts) this.reconcilers[part].resume();
   }
 
-  /** Takes everything for unknown: earlier acknowledgements no longer count. */
+  /** Marks the content of all targets as unknown: earlier acknowledgements no longer count. */
   invalidate(): void {
     for (const part of parts) this.reconcilers[part].invalidate();
   }
 
   /**
-   * Reconciles all parts until `signal`.
+   * Reconciles all targets until `signal`.
    *
    * @throws SeineError `INVARIANT`
    */
@@ -332,7 +337,7 @@ export class NodeState {
     return { owner, bridge, host: this.#setHost(owner, ofHost) };
   }
 
-  /** Most owners want nothing of the host, and must not wait for other owners' entries there. */
+  /** Sets host entries. Most owners want none, and must not wait for other owners' entries. */
   #setHost(owner: Owner, entries: ReadonlyMap<HostKey, HostEntry>): number {
     if (entries.size === 0 && this.host.keysOf(owner).length === 0) return NO_REVISION;
     const revision = this.host.set(owner, entries);
@@ -353,12 +358,14 @@ export class NodeState {
   }
 }
 
-/** Whatever has been woken by now has gone on, up to where it waits for something else. */
+/** Resolves after all callbacks that are ready now have run, up to their next wait. */
 function afterAllThatIsReady(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-/** Limits of pods' bandwidth. Meters of the node have lower numbers; their owner may not be known yet. */
+/**
+ * Reports whether the key is a meter for a pod's bandwidth. Meters of the node have lower numbers; the pod's owner may not be known yet.
+ */
 function isPodMeter(key: BridgeKey): boolean {
   return isMeterKey(key) && !isDeniedMeterKey(key) && numberOf(key) >= podOfPorts.first;
 }

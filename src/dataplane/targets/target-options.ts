@@ -12,15 +12,15 @@ import type { SettingKey } from './host/setting-key.ts';
 import { type LinkEntry, type LinkKey, sameLinkEntry } from './links/link-entry.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from './switch/switch-entry.ts';
 
-/** What each part of the node holds. */
+/** Types of key and value of each target. */
 interface PartEntries {
   readonly bridge: readonly [BridgeKey, BridgeValue];
   readonly switch: readonly [SwitchKey, SwitchEntry];
   readonly host: readonly [HostKey, HostEntry];
   readonly firewall: readonly [FirewallKey, string];
-  /** Settings of the kernel. */
+  /** Kernel settings. */
   readonly settings: readonly [SettingKey, string];
-  /** Pods' pairs of interfaces. */
+  /** Pairs of interfaces of pods. */
   readonly links: readonly [LinkKey, LinkEntry];
 }
 
@@ -41,29 +41,40 @@ export interface NodeStateEvents {
   repaired(part: TargetName, tookMs: number): void;
 }
 
-/** Entries of one `apply`. ovs-vswitchd takes some 30 µs for a flow: a pod waits 15 ms for a batch of other owners that was sent before its own, and where pods come one after another 4 ms (computed). */
+/**
+ * Maximum number of entries of one `apply`. ovs-vswitchd takes about 30 µs for a flow: a pod waits 15 ms for a batch of other owners that
+ * was sent before its own, and 4 ms where pods are created one after another (computed).
+ */
 const batchSizes: Readonly<Record<TargetName, number>> = {
   bridge: 500,
   switch: 64,
   host: 500,
   firewall: 1_000,
   settings: 64,
-  // Each is made by itself: none waits for another, and none is tried again because another was refused.
+  // Each is created separately: none waits for another, and none is retried because another was refused.
   links: 1,
 };
 
-/** With each bundle, ovs-vswitchd looks at all of its ports and flows: pods that come together have theirs in few. */
+/**
+ * Options of the bridge. For each bundle, ovs-vswitchd checks all of its ports and flows: pods that are created together share few bundles.
+ */
 const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
 
-/** It looks before it writes. Pairs that are made together have ports that are plugged in together, which costs ovs-vswitchd little more than one. */
+/**
+ * Options of pairs. The target checks before it writes. Ports of pairs that are created together are opened together, which costs
+ * ovs-vswitchd little more than one.
+ */
 const ofLinks = { refusals: 'certain', sideBySide: 64 } as const;
 
 const equalStrings = <S extends string>(a: S, b: S): boolean => a === b;
 
-/** Nothing is wanted yet. @param packings rows that are kept packed, by the bridge's target as well; others are kept as flows are */
+/**
+ * Returns empty desired states. @param packings kinds of rows that are stored packed, also in the bridge's target; others are stored like
+ * flows
+ */
 export function desiredParts(packings: readonly RowPacking[]): DesiredParts {
   return {
-    // The urgent lane: a pod that starts does not wait for thousands of new nodes or Services.
+    // The urgent lane: a new pod does not wait for thousands of new nodes or Services.
     bridge: new DesiredState({
       equal: equalStrings,
       kindOf: tableOfKey,
@@ -79,7 +90,7 @@ export function desiredParts(packings: readonly RowPacking[]): DesiredParts {
   };
 }
 
-/** What keeps each target equal to what is wanted of it. @param blockedBy as of each */
+/** Returns the reconciler of each target. @param blockedBy see `NodeState` */
 export function partReconcilers(
   wanted: DesiredParts,
   targets: NodeTargets,
@@ -117,7 +128,7 @@ function common<K extends string>(name: TargetName, events: NodeStateEvents) {
   return { name, events: reported, backoffMs, now: () => performance.now() };
 }
 
-/** 50 ms, doubling, to 5 s: a peer that restarts is back within the second, and a broken one is not flooded with attempts. */
+/** Back-off from 50 ms, doubling, to 5 s: a peer that restarts is back within a second, and a broken one is not flooded with attempts. */
 function backoffMs(failures: number): number {
   return Math.min(5_000, 50 * 2 ** Math.min(failures - 1, 10)) * (0.75 + Math.random() / 2);
 }

@@ -17,29 +17,31 @@ import { packGroup, unpackGroup } from './encoding/group-bytes.ts';
 import { toInstructions, toOpenFlowMatch } from './encoding/to-openflow.ts';
 
 /**
- * The identity of an entry in the switch, one octet a character:
- * `F`, u8 table, u16 priority, match – for a flow (OpenFlow 1.5.1, "Flow Table"); `G`, u32 group – for a group; `M`, u32 meter – for a meter;
- * `P`, u32 port, its address in hexadecimal digits – for what OpenFlow sets of a port; `C` – for how fragments are treated. The last two are there only where
- * they are not as a new bridge has them.
+ * Identity of an entry in OVS, one byte per character. `F`, u8 table, u16 priority, match: a flow (OpenFlow 1.5.1, "Flow Table"). `G`, u32
+ * group: a group. `M`, u32 meter: a meter. `P`, u32 port, its address in hexadecimal digits: OpenFlow settings of a port. `C`: the fragment
+ * handling mode. The last two are present only where they differ from a new bridge.
  *
- * Keys and values are strings because V8 keeps them as plain octets and compares them fast: wanted and actual state of
- * 100,000 flows share one copy.
+ * Keys and values are strings because V8 stores them as plain bytes and compares them fast: desired and observed state of 100,000 flows
+ * share one copy.
  */
 export type BridgeKey = string & { readonly brand: 'BridgeKey' };
 
-/** Everything else about the entry: u64 cookie, u16 idle, u16 hard, u16 flags, instructions; or the whole meter; or the whole group, packed. */
+/**
+ * Rest of the entry: u64 cookie, u16 idle timeout, u16 hard timeout, u16 flags, instructions; or the whole meter; or the whole group,
+ * packed.
+ */
 export type BridgeValue = string & { readonly brand: 'BridgeValue' };
 
-/** What a flow's value has before its instructions, and its key before its match. */
+/** Length of a flow's value before its instructions, and position of the key's match in the value. */
 export const VALUE_HEADER_BYTES = 14;
 export const KEY_HEADER_BYTES = 4;
-/** Of a kind and a u32. */
+/** Length of a kind and a u32. */
 const NUMBERED_KEY_LENGTH = 5;
 const FLOW_KEY = 'F'.charCodeAt(0);
-/** Above are meters of the switch itself. Source: OpenFlow 1.5.1 `OFPM_MAX`. */
+/** Highest number of an ordinary meter; those above are OVS's own. Source: OpenFlow 1.5.1 `OFPM_MAX`. */
 const METER_MAX = 0xffff_0000;
 
-/** The bridge's part of what `owner` wants, ready to compare and to send. */
+/** Returns the bridge entries that `owner` wants, ready to compare and to send. */
 export function encodeBridgeEntries(
   owner: Owner,
   { flows, groups, meters }: Pick<Wanted, 'flows' | 'groups' | 'meters'>,
@@ -64,7 +66,7 @@ function keyOfFlow(flow: Flow): BridgeKey {
   return flowKey(tables[flow.table].id, flow.priority, encodeMatch(toOpenFlowMatch(flow.match)));
 }
 
-/** Built from bytes in one go: a concatenated string keeps its parts, which takes three times the memory. */
+/** Returns the key of a flow. Built from bytes at once: V8 keeps the parts of a concatenated string, which takes three times the memory. */
 function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey {
   scratch.writeUInt8(FLOW_KEY, 0);
   scratch.writeUInt8(table, 1);
@@ -73,7 +75,7 @@ function flowKey(table: number, priority: number, match: Uint8Array): BridgeKey 
   return scratch.toString('latin1', 0, KEY_HEADER_BYTES + match.length) as BridgeKey;
 }
 
-/** Maximum length of an OpenFlow message. */
+/** Buffer of the maximum length of an OpenFlow message. */
 const scratch = Buffer.alloc(0x10000);
 
 function groupKey(id: number): BridgeKey {
@@ -100,12 +102,12 @@ export function isMeterKey(key: BridgeKey): boolean {
   return key.startsWith('M');
 }
 
-/** Of a pod's denied packets: it belongs to policy as flows do that say so in their cookie. */
+/** Reports whether the key is the meter of a pod's denied packets. It belongs to policy, like flows with a policy cookie. */
 export function isDeniedMeterKey(key: BridgeKey): boolean {
   return isMeterKey(key) && numberOf(key) >= deniedMeters.first;
 }
 
-/** What OpenFlow sets beside flows, groups and meters. */
+/** Reports whether the key is an OpenFlow setting other than a flow, group or meter. */
 export function isOpenFlowSetting(key: BridgeKey): boolean {
   return key.startsWith('P') || isFragmentsKey(key);
 }
@@ -116,7 +118,7 @@ export function isFragmentsKey(key: BridgeKey): boolean {
   return key === fragmentsKey;
 }
 
-/** The address is part of the key since a change must name it. */
+/** Returns the key of a port's setting. It includes the address, which a port-mod must name. */
 export function portSettingKey({ number, address }: { readonly number: number; readonly address: number }): BridgeKey {
   return `${numberedKey('P', number)}${address.toString(16)}` as BridgeKey;
 }
@@ -125,14 +127,15 @@ export function portOfSettingKey(key: BridgeKey): { readonly port: number; reado
   return { port: numberOf(key), address: Number.parseInt(key.slice(NUMBERED_KEY_LENGTH), 16) };
 }
 
-/** Of what a pod receives. */
+/** Reports whether the key is the meter of a pod's received packets. */
 export function isIngressMeterKey(key: BridgeKey): boolean {
   return isMeterKey(key) && numberOf(key) >= ingressMeters.first && numberOf(key) < deniedMeters.first;
 }
 
 /**
- * Where an entry lies on the way of a packet, counted from the front: a group behind the table that leads to it, all else behind the first. Of a table what is asked
- * first lies behind: an exception is there before what it is an exception of, and as long.
+ * Returns the position of an entry on a packet's path, counted from the front. Groups come after the table that uses them, all else after
+ * the first table. Within a table, higher priorities lie deeper: an exception is installed before the rule that it is an exception of, and
+ * removed after it.
  */
 export function depthOfKey(key: BridgeKey): number {
   if (isFlowKey(key)) return key.charCodeAt(1) + ((key.charCodeAt(2) << 8) | key.charCodeAt(3)) / 2 ** 17;
@@ -141,7 +144,7 @@ export function depthOfKey(key: BridgeKey): number {
   return (isDeniedMeterKey(key) ? tables.ingressVerdict.id : tables.classify.id) + 0.5;
 }
 
-/** Undefined for groups and meters. */
+/** Table of a flow; undefined for groups and meters. */
 export function tableOfKey(key: BridgeKey): number | undefined {
   return isFlowKey(key) ? key.charCodeAt(1) : undefined;
 }
@@ -154,12 +157,12 @@ export function observedGroup(group: OpenFlowGroup): [BridgeKey, BridgeValue] {
   return [groupKey(group.id), groupValue(group)];
 }
 
-/** The same, from the octets of the group-mod "add". */
+/** Like `observedGroup`, from the bytes of the group-mod "add". */
 export function observedGroupMod(id: number, message: Uint8Array): [BridgeKey, BridgeValue] {
   return [groupKey(id), packGroup(message) as BridgeValue];
 }
 
-/** Meters that the switch has for itself are not part of the wanted state. */
+/** Reports whether a meter is an ordinary one; OVS's own meters are not part of the desired state. */
 export function isOrdinaryMeter({ id }: OpenFlowMeter): boolean {
   return id <= METER_MAX;
 }
@@ -204,7 +207,7 @@ function toOpenFlowMeter({ id, unit, rate, burst }: Meter): OpenFlowMeter {
   return { id, flags: counts + meterFlag.burst, bands: [{ kind: 'drop', rate, burst }] };
 }
 
-/** The OpenFlow form of a key and its value. */
+/** OpenFlow form of a key and its value. */
 interface DecodedFlow {
   readonly table: number;
   readonly priority: number;
@@ -224,7 +227,7 @@ export function decodeFlowEntry(key: BridgeKey, value: BridgeValue): DecodedFlow
   };
 }
 
-/** Of a flow's value, without the rest of it: it is asked of all flows that a start finds. */
+/** Returns the cookie from a flow's value, without decoding the rest: a start does this for all flows that it finds. */
 export function cookieIn(value: BridgeValue): bigint {
   return (BigInt(wordAt(value, 0)) << 32n) | BigInt(wordAt(value, 4));
 }
@@ -233,7 +236,7 @@ function wordAt(text: string, at: number): number {
   return ((text.charCodeAt(at) << 24) | (text.charCodeAt(at + 1) << 16) | (text.charCodeAt(at + 2) << 8) | text.charCodeAt(at + 3)) >>> 0;
 }
 
-/** Groups and meters that a flow leads to: the switch refuses it without them, and deletes it with them. */
+/** Returns the groups and meters that a flow uses: OVS refuses the flow without them, and deletes it with them. */
 export function neededByFlow(key: BridgeKey, value: BridgeValue): readonly BridgeKey[] {
   if (!isFlowKey(key)) return [];
   const { apply = [], write = [] } = decodeInstructions(decodeFlowEntry(key, value).instructions);
@@ -244,7 +247,7 @@ export function neededByFlow(key: BridgeKey, value: BridgeValue): readonly Bridg
   });
 }
 
-/** The whole flow, for printing; its counters are not in the value. */
+/** Returns the whole flow, for printing; its counters are not in the value. */
 export function describeFlowEntry(
   key: BridgeKey,
   value: BridgeValue,
@@ -268,27 +271,27 @@ export function deleteFlow(key: BridgeKey): FlowMod {
   };
 }
 
-/** The group-mod message that a value holds, as the command "add". */
+/** Returns the group-mod message "add" of a value. */
 export function groupMessage(value: BridgeValue): Uint8Array {
   return unpackGroup(value);
 }
 
-/** For documents: a value without any packing. */
+/** Returns a value without packing, for documents. */
 export function plainValue(key: BridgeKey, value: BridgeValue): Uint8Array {
   return isGroupKey(key) ? unpackGroup(value) : bytesOf(value);
 }
 
-/** The reverse. */
+/** Reverse of `plainValue`. */
 export function valueOfPlain(key: BridgeKey, plain: Uint8Array): BridgeValue {
   return (isGroupKey(key) ? packGroup(plain) : octets(plain)) as BridgeValue;
 }
 
-/** The meter-mod message that a value holds, as the command "add". */
+/** Returns the meter-mod message "add" of a value. */
 export function meterMessage(value: BridgeValue): Uint8Array {
   return bytesOf(value);
 }
 
-/** Of a group, a meter, or a port's setting. */
+/** Returns the number of a group, a meter or a port's setting. */
 export function numberOf(key: BridgeKey): number {
   return bytesOf(key).readUInt32BE(1);
 }

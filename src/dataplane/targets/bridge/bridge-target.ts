@@ -29,23 +29,29 @@ import { deleteMeters, putMeters } from './meter-changes.ts';
 import { restoreSettings, visitSettings } from './openflow-settings.ts';
 import { OpenedByHand } from './operator-overrides.ts';
 
-/** Offset of the command in a group-mod message, and the command "add or modify" of Open vSwitch. */
+/** Offset of the command in a group-mod message, and Open vSwitch's command "add or modify". */
 const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
 
-/** What is not more than this goes in one round trip. Open vSwitch reads fifty messages in a turn of its loop. */
+/** Maximum number of messages sent in one round trip with their commit. Open vSwitch reads fifty messages in one turn of its loop. */
 const atOnceMost = 256;
 
-/** Flows, groups and meters of one bridge, and that nothing else of OpenFlow is set. A plan is one ordered atomic bundle, with meters made before it and removed after it. */
+/**
+ * Target for the flows, groups and meters of one bridge, and for the absence of other OpenFlow settings. A plan is one ordered atomic
+ * bundle, with meters created before it and removed after it.
+ */
 export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #connection: OpenFlowConnection;
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
   readonly #packings: readonly Packing<BridgeKey, BridgeValue>[];
-  /** By which root has opened pods: left alone until their time is over. */
+  /** Flows with which root has opened pods: ignored until they expire. */
   readonly openedByHand = new OpenedByHand();
-  /** Once the switch has refused a message and made the rest of its bundle: it is asked about each bundle before that is committed. */
+  /**
+   * Set once OVS has refused a message but applied the rest of its bundle: from then on the answers to all messages are awaited before the
+   * commit.
+   */
   #isAsked = false;
 
-  /** @param learned which flows the switch may have added itself; left out: none @param packings entries of these kinds are shown packed */
+  /** @param learned flows that OVS may have added itself; none if omitted @param packings kinds of entries that are returned packed */
   constructor(
     connection: OpenFlowConnection,
     learned?: Pick<LearnedFlows, 'covers' | 'wasTaught'>,
@@ -66,7 +72,10 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     return entries;
   }
 
-  /** Learned flows are the switch's own and wanted by no owner, so they are not shown: those that a wanted step teaches, and no others. */
+  /**
+   * Visits all entries. Leaves out learned flows, which OVS adds itself and no owner wants: those, and only those, that a desired learn
+   * step creates.
+   */
   async visit(see: (key: BridgeKey, value: BridgeValue) => void, signal: AbortSignal): Promise<void> {
     await this.#connection.untilUp(signal);
     for (const meter of await this.#connection.dumpMeters(signal)) if (isOrdinaryMeter(meter)) see(...observedMeter(meter));
@@ -80,19 +89,19 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     this.openedByHand.looked();
   }
 
-  /** What a step taught that is not wanted any more. */
+  /** Reports whether the entry was learned by a step that is no longer desired. */
   isLeftover(key: BridgeKey, value: BridgeValue): boolean {
     return isFlowKey(key) && this.#learned?.wasTaught(decodeFlowEntry(key, value)) === true;
   }
 
   /**
-   * Make before break: groups and meters before the flows that use them, additions before removals, later tables before those that lead
-   * to them, and after them when they go; and a group or meter goes last, because deleting it deletes the flows that use it (OpenFlow
-   * 1.5.1 sections 6.5, 6.6). A refused plan leaves nothing behind but changed rates of existing meters.
+   * Applies make before break: groups and meters before the flows that use them; additions before removals; later tables before those that
+   * forward to them, and removed after them. A group or meter is removed last, because deleting it deletes the flows that use it (OpenFlow
+   * 1.5.1 sections 6.5, 6.6). A refused plan leaves no change except changed rates of existing meters.
    *
-   * A small plan is committed with its messages, in one round trip. The first time that the switch refuses one of these, what is left of the plan is there:
-   * `UNAVAILABLE`, so the bridge is looked at anew; and from then on the switch is asked before it is told to commit. So it always is about what has to come as a
-   * whole.
+   * A small plan is sent with its commit, in one round trip. The first time that OVS refuses one of its messages, the rest of the plan is
+   * applied: the result is `UNAVAILABLE`, so the bridge is observed again, and from then on the commit is sent after the answers to the
+   * messages. Plans that have to be atomic are always sent this way.
    */
   async apply({ put, remove, isWhole }: Plan<BridgeKey, BridgeValue>, signal: AbortSignal): Promise<void> {
     const groups = [...put].filter(([key]) => isGroupKey(key));
@@ -132,7 +141,7 @@ interface BridgeMessages {
   readonly without: readonly BridgeKey[];
 }
 
-/** In the order in which they are made. Each is valid until the next one is asked for. */
+/** Messages in the order in which they are sent. Each is valid until the next one is read. */
 function* messagesOf({ groups, puts, removals, without }: BridgeMessages): Generator<Uint8Array> {
   for (const [, value] of groups) yield putGroup(value);
   for (const [key, value] of puts) yield addFlowMessage(key, value);

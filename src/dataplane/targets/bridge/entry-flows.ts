@@ -3,7 +3,7 @@ import { tables } from '../../pipeline/tables.ts';
 import type { FrontEntries } from '../../reconcile/refill.ts';
 import { type BridgeKey, type BridgeValue, cookieIn, tableOfKey } from './bridge-entry.ts';
 
-/** Of the bridge: the table by which every packet comes. */
+/** Entry points of the bridge: flows of the table through which every packet enters. */
 export const bridgeFront: FrontEntries<BridgeKey, BridgeValue> = {
   has: (key) => tableOfKey(key) === tables.classify.id,
   isOurs: (_, value) => cookieFeature(cookieIn(value)) !== undefined,

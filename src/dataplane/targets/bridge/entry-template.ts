@@ -2,16 +2,18 @@ import { cookieWords, type Owner } from '../../pipeline/cookie.ts';
 import type { BridgeKey, BridgeValue } from './bridge-entry.ts';
 import { ByteTemplate, probes } from './encoding/byte-template.ts';
 
-/** A flow's entry, of which some octets are given. */
+/** Template of a flow's entry with variable bytes. */
 export interface EntryTemplate {
   readonly key: ByteTemplate;
   readonly value: ByteTemplate;
 }
 
 /**
- * @param given so many octets
- * @param encode the entries of flows that differ in nothing else, in the same order
- * @throws SeineError `INVARIANT` if they differ by more
+ * Returns templates of flows.
+ *
+ * @param given number of variable bytes
+ * @param encode returns the entries of the flows, in the same order each time
+ * @throws SeineError `INVARIANT` if they differ by more than the variable bytes
  */
 export function entryTemplates(
   given: number,
@@ -24,7 +26,7 @@ export function entryTemplates(
   });
 }
 
-/** The entries with what is given, and the cookie of their owner. */
+/** Returns the entries with the variable bytes and the owner's cookie filled in. */
 export function filledEntries(templates: readonly EntryTemplate[], owner: Owner, given: Uint8Array): ReadonlyMap<BridgeKey, BridgeValue> {
   const { high, low } = cookieWords(owner);
   const entries = new Map<BridgeKey, BridgeValue>();

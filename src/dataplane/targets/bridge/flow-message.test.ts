@@ -5,7 +5,7 @@ import { writeFlowMod } from '../../../openflow/flows/flow-mod.ts';
 import { addFlow, observedFlow } from './bridge-entry.ts';
 import { addFlowMessage } from './flow-message.ts';
 
-/** Lengths as matches and instructions have them: multiples of eight, and no match is empty. */
+/** Byte strings with lengths of matches and instructions: multiples of eight, and no match is empty. */
 const octets = (min: number, max: number) =>
   fc.integer({ min, max }).chain((eights) => fc.uint8Array({ minLength: eights * 8, maxLength: eights * 8 }));
 const flows = fc.record({

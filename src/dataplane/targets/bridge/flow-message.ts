@@ -7,26 +7,26 @@ import { type BridgeKey, type BridgeValue, KEY_HEADER_BYTES, VALUE_HEADER_BYTES 
 const at = { length: 2, cookie: 8, cookieMask: 16, table: 24, priority: 30, match: 48 } as const;
 const longest = 0xffff;
 
-/** One that says nothing, up to its match. */
+/** Flow-mod with default values, up to its match. */
 const blank = blankFlowMod();
 const numbers = blank.subarray(at.cookieMask);
 const message = new Uint8Array(longest + 1);
-/** The same, for texts. `slice` of a `Buffer` copies nothing, so it is not what is returned. */
+/** View of `message` for writing strings. `slice` of a `Buffer` does not copy, so this is not what is returned. */
 const scratch = Buffer.from(message.buffer);
 message.set(blank);
 
 /**
- * The flow-mod that adds a flow, as `writeFlowMod` writes it, from the octets that its entry has: a start has a hundred thousand, and each pod that starts waits for
- * a dozen, or three dozen with IPv6.
+ * Returns the flow-mod that adds a flow, as `writeFlowMod` writes it, from the bytes of its entry. A start sends a hundred thousand, and
+ * each new pod waits for a dozen, or three dozen with IPv6.
  *
- * @returns valid until the next one is asked for
- * @throws SeineError `INVARIANT` if it is longer than a message may be
+ * @returns valid until the next call
+ * @throws SeineError `INVARIANT` if the message would be too long
  */
 export function addFlowMessage(key: BridgeKey, value: BridgeValue): Uint8Array {
   const instructions = at.match + key.length - KEY_HEADER_BYTES;
   const length = instructions + value.length - VALUE_HEADER_BYTES;
   if (length > longest) throw new SeineError('INVARIANT', `a flow-mod of ${length} bytes`);
-  // What the entry has before its instructions and its match is taken from where it lies, and written over.
+  // The entry's header and match are read in place, and then overwritten.
   const valueAt = instructions - VALUE_HEADER_BYTES;
   scratch.write(value, valueAt, 'latin1');
   scratch.copyWithin(at.cookie, valueAt, valueAt + 8);

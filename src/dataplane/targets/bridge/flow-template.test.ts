@@ -17,7 +17,7 @@ const ips: fc.Arbitrary<Ip> = fc
   .chain((family) => fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value)));
 const places: fc.Arbitrary<TransportAddress> = fc.record({ ip: ips, port: fc.integer({ min: 1, max: 65_535 }) });
 
-/** As `compileEndpoint` has it: the address in registers of its own and in an action, the port in half a register. */
+/** Pattern like that of `compileEndpoint`: the address in registers and in an action, the port in half a register. */
 function translation(transport: Transport): FlowPattern {
   return ({ ip, port }) => {
     const word = (at: bigint): number => Number((ip.value >> (32n * at)) & 0xffff_ffffn);

@@ -6,19 +6,19 @@ import type { FlowPattern } from '../../pipeline/flow-pattern.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
 import { type EntryTemplate, entryTemplates, filledEntries } from './entry-template.ts';
 
-/** Owner of the probe flows: the cookie is written anew for each owner. */
+/** Owner of the probe flows: the cookie is overwritten for each owner. */
 const prober = ownerOf('node');
 
-/** Bridge entries from patterns, each of which is encoded once. */
+/** Encoder of bridge entries from patterns, each of which is encoded once. */
 export class FlowTemplates {
-  /** For as long as somebody keeps the pattern. */
+  /** Templates by pattern and family, kept as long as the pattern is in use. */
   readonly #known = new WeakMap<FlowPattern, Map<Family, readonly EntryTemplate[]>>();
-  /** Octets of the address, then two of the port. */
+  /** Bytes of the address, then two of the port. */
   readonly #endpoint = new Uint8Array(18);
   readonly #view = new DataView(this.#endpoint.buffer);
 
   /**
-   * The same entries that `encodeBridgeEntries` gives for the flows of one endpoint.
+   * Returns the same entries as `encodeBridgeEntries` for the flows of one endpoint.
    *
    * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than their endpoint
    */

@@ -5,12 +5,12 @@ import { toLearn } from './encoding/learn-actions.ts';
 import { type FlowToJudge, LearnedTemplate } from './encoding/learned-template.ts';
 
 /**
- * How long what a step taught outlives it (ms): packets under way teach once more, and what was learned is taken away by what knows the
- * Service. After that it is removed as any foreign flow.
+ * Time for which flows of a withdrawn step are still accepted (ms): packets in transit may still create flows, and the Service controller
+ * removes learned flows. After that they are removed like any foreign flow.
  */
 const AFTERLIFE_MS = 10_000;
 
-/** So many withdrawn owners' cookies are remembered. */
+/** Maximum number of cookies of withdrawn steps that are remembered. */
 const WITHDRAWN_MAX = 10_000;
 
 const families = ['ipv4', 'ipv6'] as const;
@@ -18,7 +18,7 @@ const transports = ['tcp', 'udp', 'sctp'] as const;
 const sides = ['opener', 'answer'] as const;
 const standings = ['letIn', 'kept', 'barred'] as const;
 
-/** Every shape that there is, for as long as not every step is known. */
+/** All shapes of learn steps; used until all steps are known. */
 const everyStep: readonly LearnStep[] = families.flatMap((family): LearnStep[] => [
   { do: 'learnUnknownTunnelPeer', family },
   { do: 'learnFragments', family },
@@ -26,25 +26,25 @@ const everyStep: readonly LearnStep[] = families.flatMap((family): LearnStep[] =
   ...transports.map((transport): LearnStep => ({ do: 'learnChoice', family, transport, cookie: learnedCookie })),
 ]);
 
-/** What an owner's steps can teach. */
+/** One learn step of an owner, and the flows that it can create. */
 interface Declaration {
   readonly owner: string;
   readonly step: LearnStep;
   readonly template: LearnedTemplate;
-  /** Infinity while the step is wanted. */
+  /** Infinity while the step is desired. */
   untilMs: number;
 }
 
 /**
- * Which flows the switch may have added by itself: those that a wanted step teaches. A flow with a learned flow's cookie that is none of
- * them is foreign, and treated as every other foreign flow.
+ * Flows that OVS may have added itself: those that a desired step creates. A flow with the cookie of a learned flow that no step creates is
+ * foreign, and is treated like any other foreign flow.
  */
 export class LearnedFlows {
   readonly #nowMs: () => number;
   readonly #templates = new Map<string, LearnedTemplate>();
   readonly #byOwner = new Map<string, readonly Declaration[]>();
   readonly #byCookie = new Map<bigint, readonly Declaration[]>();
-  /** Cookies of steps that are not wanted any more; oldest first. */
+  /** Cookies of steps that are no longer desired; oldest first. */
   readonly #withdrawn = new Set<bigint>();
   #isComplete = false;
 
@@ -52,7 +52,7 @@ export class LearnedFlows {
     this.#nowMs = nowMs;
   }
 
-  /** Replaces what `owner` declares by the steps of these flows. */
+  /** Replaces the learn steps of `owner` with those of these flows. */
   declare(owner: string, flows: readonly Flow[]): void {
     const steps: LearnStep[] = [];
     for (const flow of flows) if (!(flow instanceof PatternFlow)) for (const step of flow.steps) if (isLearnStep(step)) steps.push(step);
@@ -72,16 +72,16 @@ export class LearnedFlows {
   }
 
   /**
-   * From now on every step is known, and what withdrawn steps taught has been judged by who wanted them (30 % at once are held there): until
-   * then any flow of a shape that some step has passes for a learned one.
+   * Declares all steps known, and flows of withdrawn steps checked by their owners, which delay a removal of 30 % at once. Until then any
+   * flow that has the shape of some step counts as learned.
    */
   complete(): void {
     this.#isComplete = true;
   }
 
   /**
-   * The owner whose step teaches this flow; undefined for a flow that no step teaches. What the flow chose, e.g. whether its endpoint still
-   * serves, is the owner's to judge.
+   * Returns the owner whose step creates this flow; undefined if no step does. The owner checks what the flow chose, e.g. whether its
+   * endpoint still serves.
    */
   teacherOf(flow: FlowToJudge): string | undefined {
     if (!isLearned(flow.cookie)) return undefined;
@@ -92,12 +92,15 @@ export class LearnedFlows {
     return everyStep.some((step) => covers({ step, template: this.#templateOf(step) }, flow)) ? 'unknown yet' : undefined;
   }
 
-  /** Whether the switch may have learned this flow. */
+  /** Reports whether OVS may have learned this flow. */
   covers(flow: FlowToJudge): boolean {
     return this.teacherOf(flow) !== undefined;
   }
 
-  /** Whether a step that was wanted a while ago taught this flow. Only for what is said of its removal: a flow that says so may be foreign. */
+  /**
+   * Reports whether a step that was desired until recently created this flow. Use it only to describe a removal: a foreign flow may have
+   * the same cookie.
+   */
   wasTaught({ cookie }: Pick<FlowToJudge, 'cookie'>): boolean {
     return isLearned(cookie) && this.#withdrawn.has(cookie);
   }
@@ -131,12 +134,18 @@ export class LearnedFlows {
   }
 }
 
-/** A Service's affinity may have lasted otherwise when a client's choice was learned. */
+/**
+ * Reports whether the step creates this flow. Timeouts of affinity flows may differ: the Service's affinity may have been different when
+ * the choice was learned.
+ */
 function covers({ step, template }: Pick<Declaration, 'step' | 'template'>, flow: FlowToJudge): boolean {
   return template.covers(flow, step.do === 'learnChoice' ? 'any' : 'same');
 }
 
-/** Associations of all shares, and of releases before shares, are judged alike: by what they match and do. */
+/**
+ * Returns the cookie by which a step is found. Associations of all shares, and of releases before shares, have one: they are compared by
+ * match and actions.
+ */
 function cookieOfStep(step: LearnStep): bigint {
   return step.do === 'learnChoice' ? step.cookie : learnedCookie;
 }

@@ -4,20 +4,20 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import { type MeterMod, meterCommands, writeMeterMod } from '../../../openflow/meter.ts';
 import { type BridgeKey, type BridgeValue, meterMessage, numberOf } from './bridge-entry.ts';
 
-/** As many refusals as an error of `OpenFlowConnection.apply` names. */
+/** Number of messages sent at once: the number of refusals that an error of `OpenFlowConnection.apply` names. */
 const AT_ONCE = 100;
-/** Of the command in a meter-mod message. */
+/** Offset of the command in a meter-mod message. */
 const COMMAND_OFFSET = 8;
 
 type Connection = Pick<OpenFlowConnection, 'apply'>;
 type Meters = readonly (readonly [BridgeKey, BridgeValue])[];
 
 /**
- * Creates meters, and changes those that exist: OpenFlow has a command for each, and Open vSwitch takes neither in a
- * bundle. All are first sent as new, which most are. A changed meter keeps the flows that use it.
+ * Creates meters, and changes existing ones: OpenFlow has a command for each, and Open vSwitch accepts neither in a bundle. All are first
+ * sent as new, which most are. A changed meter keeps the flows that use it.
  *
- * @returns those that were not there before
- * @throws SeineError `REFUSED`: those that were not there before are gone again. `UNAVAILABLE`: the outcome is unknown
+ * @returns those that did not exist before
+ * @throws SeineError `REFUSED`: those that did not exist before are deleted again. `UNAVAILABLE`: the outcome is unknown
  */
 export async function putMeters(connection: Connection, meters: Meters, signal: AbortSignal): Promise<readonly BridgeKey[]> {
   const made: BridgeKey[] = [];
@@ -35,13 +35,13 @@ export async function putMeters(connection: Connection, meters: Meters, signal: 
   return made;
 }
 
-/** Flows that use them go with them. Deleting a meter that is not there succeeds. */
+/** Deletes meters, and with them the flows that use them. Deleting a missing meter succeeds. */
 export async function deleteMeters(connection: Connection, keys: readonly BridgeKey[], signal: AbortSignal): Promise<void> {
   if (keys.length > 0) await connection.apply(keys.map(deletion), signal);
 }
 
 interface MeterRefusals {
-  /** By index of the message. */
+  /** Errors by index of the message. */
   readonly errors: ReadonlyMap<number, string>;
   readonly failure?: SeineError;
 }
@@ -53,7 +53,7 @@ async function refusedOf(connection: Connection, mods: readonly Uint8Array[], si
     return { errors: new Map() };
   } catch (thrown) {
     if (!(thrown instanceof SeineError) || thrown.code !== 'REFUSED') throw thrown;
-    const refused = thrown.context['refused'] as readonly { readonly index: number; readonly error: string }[]; // as `apply` says
+    const refused = thrown.context['refused'] as readonly { readonly index: number; readonly error: string }[]; // see `apply`
     return { errors: new Map(refused.map(({ index, error }) => [index, error])), failure: thrown };
   }
 }

@@ -15,19 +15,19 @@ import { type BridgeKey, type BridgeValue, fragmentsKey, isFragmentsKey, portOfS
  */
 const hiding = { 'no-receive': 1 << 2, 'no-forward': 1 << 5, 'no-packet-in': 1 << 6 } as const;
 const HIDING_MASK = Object.values(hiding).reduce((sum, bit) => sum + bit, 0);
-/** As `ovs-ofctl set-frags` has them, by the number in `SwitchConfig`. */
+/** Names of `ovs-ofctl set-frags`, by the number in `SwitchConfig`. */
 const fragmentModes: readonly string[] = ['normal', 'drop', 'reassemble', 'nx-match'];
 const FRAGMENTS_NORMAL = 0;
 const MISS_SEND_NOTHING = 0;
 
-/** Whether another OpenFlow controller hides packets at a port that is ours. Ports of others keep what they were given. */
+/** Reports whether another OpenFlow controller hides packets at a port of Seine's. Ports of others keep their configuration. */
 export function isHiding({ number, config }: Pick<Port, 'number' | 'config'>): boolean {
   return number >= ofPorts.tunnel && number <= podOfPorts.last && (config & HIDING_MASK) !== 0;
 }
 
 /**
- * Shows what OpenFlow sets beside flows, where it is not as a new bridge has it. No owner wants any of it, so what is seen is foreign, and
- * its removal restores the default.
+ * Visits OpenFlow settings that differ from those of a new bridge. No owner wants any, so each is a foreign change, and its removal
+ * restores the default.
  */
 export async function visitSettings(
   connection: Pick<OpenFlowConnection, 'request' | 'gather'>,
@@ -44,13 +44,13 @@ export async function visitSettings(
     if (isHiding(port)) see(portSettingKey(port), settingOfPort(port));
 }
 
-/** In the words of `ovs-ofctl mod-port`. */
+/** Returns a port's setting in the words of `ovs-ofctl mod-port`. */
 function settingOfPort({ config }: Port): BridgeValue {
   const set = Object.entries(hiding).flatMap(([name, bit]) => ((config & bit) === 0 ? [] : [name]));
   return set.join() as BridgeValue;
 }
 
-/** Restores defaults. A port that is gone meanwhile needs none. */
+/** Restores defaults. A port that has been deleted meanwhile needs none. */
 export async function restoreSettings(
   connection: Pick<OpenFlowConnection, 'apply'>,
   keys: readonly BridgeKey[],

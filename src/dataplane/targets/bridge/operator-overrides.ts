@@ -5,36 +5,39 @@ import { openedByHandCookie } from '../../pipeline/cookie.ts';
 import { priority } from '../../pipeline/flow.ts';
 import { tables } from '../../pipeline/tables.ts';
 
-/** A pod's port that flows put by hand open, in one direction at least. */
+/** Port of a pod that an operator has opened with flows, in at least one direction. */
 interface OpenedPort {
   readonly ofPort: number;
   readonly secondsLeft: number;
 }
 
-/** What a flow of each entry table that opens a port matches, and where it leads. */
+/** Match field and next table of a flow that opens a port, for each entry table. */
 const shapes = [
   { table: tables.egressEntry.id, field: 'in_port', next: tables.route.id },
   { table: tables.ingressEntry.id, field: 'reg1', next: tables.commit.id },
 ] as const;
 
-/** Of more than these the rest is not told. */
+/** Maximum number of opened ports that are reported. */
 const TOLD_MAX = 1_000;
 
 /**
- * Flows by which root has opened pods while no agent ran. They are neither wanted nor foreign: they stay until their time is over, which each
- * must have.
+ * Flows with which root has opened pods while no agent ran. They are neither desired nor foreign, and stay until they expire. Each must
+ * have a hard timeout.
  */
 export class OpenedByHand {
   readonly #nowMs: () => number;
   #untilMs: ReadonlyMap<number, number> = new Map();
-  /** Ports that a look under way has found. */
+  /** Ports found by the check in progress. */
   #found = new Map<number, number>();
 
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
   }
 
-  /** Whether it is one, to be left alone. Of another shape, or without an end, it is foreign as any. */
+  /**
+   * Records a flow of the check in progress. @returns whether it is such a flow, to be ignored. One of another shape, or without a hard
+   * timeout, is foreign
+   */
   note(flow: Pick<FlowStats, 'table' | 'priority' | 'cookie' | 'hardTimeout' | 'match' | 'instructions' | 'durationNs'>): boolean {
     if (flow.cookie !== openedByHandCookie || flow.hardTimeout === 0) return false;
     const ofPort = openedPort(flow);
@@ -44,13 +47,13 @@ export class OpenedByHand {
     return true;
   }
 
-  /** A look at all flows is over: what it has not found is gone. */
+  /** Ends a check of all flows: ports that it did not find are no longer open. */
   looked(): void {
     this.#untilMs = this.#found;
     this.#found = new Map();
   }
 
-  /** As of the last look; those whose time is over since are not among them. */
+  /** Returns the ports found by the last check, without those that have expired since. */
   list(): readonly OpenedPort[] {
     const now = this.#nowMs();
     return [...this.#untilMs].flatMap(([ofPort, untilMs]) =>

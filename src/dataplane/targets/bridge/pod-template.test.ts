@@ -64,7 +64,7 @@ it.each<[string, (place: PodPlace) => Flow]>([
   const place: PodPlace = { ofPort: 7, mac: macFromBytes(new Uint8Array(6)), addresses: [ipFromValue('ipv4', 1n)] };
   const templates = new PodTemplates();
   const pattern = (each: PodPlace): readonly Flow[] => [flow(each)];
-  templates.entriesOf(ownerOf('pod', 'a'), pattern, place); // the first one is encoded as it is
+  templates.entriesOf(ownerOf('pod', 'a'), pattern, place); // the first one is encoded directly
   expect(() => templates.entriesOf(ownerOf('pod', 'b'), pattern, place)).toThrow(/differ by more/);
 });
 

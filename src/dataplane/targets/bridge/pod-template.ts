@@ -8,24 +8,30 @@ import { type EntryTemplate, entryTemplates, filledEntries } from './entry-templ
 
 type Families = readonly Family[];
 
-/** Owner of the probe flows: the cookie is written anew for each owner. */
+/** Owner of the probe flows: the cookie is overwritten for each owner. */
 const prober = ownerOf('node');
 
-/** The bit by which the address that Linux derives from a MAC differs from it. Source: RFC 4291 appendix A. */
+/** Bit by which the interface identifier that Linux derives from a MAC differs from it. Source: RFC 4291 appendix A. */
 const turnedBit = 2;
-/** Where octets are given. A probe's octet with the bit turned is the one that is given two places further: there, the MAC's first octet is given with its bit turned. */
+/**
+ * Positions of the variable bytes. Flipping the bit in a probe's byte gives the value two positions further: that is where the MAC's first
+ * byte with its bit flipped is given.
+ */
 const at = { macFirst: 0, macFirstTurned: turnedBit, macSecond: 1, macRest: 3, ofPort: 7, ipv4: 11, ipv6: 15, end: 31 } as const;
 
-/** The entries of pods, of which those with addresses of the same families are encoded once: with the second one, for a pattern may be of one pod alone. */
+/**
+ * Encoder of pods' entries. Pods with addresses of the same families are encoded once, from the second pod on: a pattern may be used by a
+ * single pod.
+ */
 export class PodTemplates {
-  /** For as long as somebody keeps the pattern. */
+  /** Templates by pattern and families, kept as long as the pattern is in use. */
   readonly #known = new WeakMap<PodPattern, Map<string, readonly EntryTemplate[] | 'one pod'>>();
   readonly #given = new Uint8Array(at.end);
 
   /**
-   * The same entries that `encodeBridgeEntries` gives for the flows of the pod.
+   * Returns the same entries as `encodeBridgeEntries` for the flows of the pod.
    *
-   * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than what is given
+   * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than the place
    */
   entriesOf(owner: Owner, pattern: PodPattern, place: PodPlace): ReadonlyMap<BridgeKey, BridgeValue> {
     const templates = this.#templatesOf(pattern, place);
@@ -60,7 +66,7 @@ function write(given: Uint8Array, { ofPort, mac, addresses }: PodPlace): void {
   for (const ip of addresses) given.set(ipToBytes(ip), at[ip.family]);
 }
 
-/** The reverse, of a probe: its octet with the bit turned is what two places further is given. */
+/** Returns the place of a probe from its variable bytes; flipping the bit gives the byte two positions further. */
 function placeOf(given: Uint8Array, families: Families): PodPlace {
   const mac = [given[at.macFirst] ?? 0, given[at.macSecond] ?? 0, ...given.subarray(at.macRest, at.ofPort)];
   const octets = { ipv4: given.subarray(at.ipv4, at.ipv6), ipv6: given.subarray(at.ipv6, at.end) };

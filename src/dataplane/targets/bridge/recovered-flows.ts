@@ -10,7 +10,7 @@ import { etherTypes } from './encoding/openflow-words.ts';
 
 type RegisterBits = RecoveredFlow['regs'][number];
 
-/** Flows of these tables of the bridge by the registers that they match and load; those that do neither are left out. */
+/** Flows of these tables with the registers that they match and load; flows that do neither are left out. */
 export function* recoveredFlows(
   held: ReadonlyMap<BridgeKey, BridgeValue>,
   tables: ReadonlySet<PipelineTableName>,
@@ -36,7 +36,7 @@ export function* recoveredFlows(
 
 type AddressValue = number | bigint;
 
-/** Source or destination: no flow of ours matches both. Undefined: it is not for IP. */
+/** Returns the source or destination: no flow of Seine's matches both. Undefined: the flow is not for IP. */
 function networkOf({ eth_type, ip_src, ip_dst, ipv6_src, ipv6_dst }: Match): string | undefined {
   if (eth_type === etherTypes.ipv4) return networkText('ipv4', ip_src ?? ip_dst ?? everywhere);
   return eth_type === etherTypes.ipv6 ? networkText('ipv6', ipv6_src ?? ipv6_dst ?? everywhere) : undefined;
@@ -44,7 +44,7 @@ function networkOf({ eth_type, ip_src, ip_dst, ipv6_src, ipv6_dst }: Match): str
 
 const everywhere = { value: 0, mask: 0 };
 
-/** @param given under a prefix, if under any mask: others are not written */
+/** @param given value, with a prefix mask if any: Seine writes no other masks */
 function networkText(family: Family, given: AddressValue | Masked<AddressValue>): string {
   const { value, mask } = isMasked(given) ? given : { value: given, mask: undefined };
   const length = mask === undefined ? addressBits(family) : mask.toString(2).replaceAll('0', '').length;
@@ -58,7 +58,7 @@ function registerOf(field: string): number | undefined {
   return number === undefined ? undefined : Number(number);
 }
 
-/** A switch that was asked in OpenFlow 1.3 says `load` where a mask is. */
+/** Returns the register bits that an action loads. OVS reports `load` for a masked set when queried with OpenFlow 1.3. */
 function loadedBy(action: Action): readonly RegisterBits[] {
   if (action.kind !== 'setField' && action.kind !== 'load') return [];
   const reg = registerOf(action.kind === 'load' ? action.to.field : action.field);

@@ -10,10 +10,10 @@ import { ByteTemplate, probes } from './encoding/byte-template.ts';
 const NUMBER_OCTETS = 4;
 const COOKIE_OCTETS = 8;
 
-/** Owner of the probe rows: the cookie is written anew for each owner. */
+/** Owner of the probe rows: the cookie is overwritten for each owner. */
 const prober = ownerOf('node');
 
-/** What rows of one family are made from: octets of the address, then those of the number. */
+/** Template for the rows of one family: bytes of the address, then those of the number. */
 class RowShape {
   readonly key: ByteTemplate;
   readonly value: ByteTemplate;
@@ -43,14 +43,14 @@ class RowShape {
   }
 }
 
-/** Rows of addresses as an address and a number each: an owner's key and value are encoded when they are asked for. */
+/** Rows stored as an address and a number each: owner, key and value are encoded on demand. */
 export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   readonly rows: NumberedRows;
   readonly #ipv4: RowShape;
   readonly #ipv6: RowShape;
   readonly #cookieOf: ReturnType<typeof cookieWordsAfter>;
 
-  /** @throws SeineError `INVARIANT` if the rows are not as `NumberedRows` says */
+  /** @throws SeineError `INVARIANT` if the rows do not have the form of `NumberedRows` */
   constructor(rows: NumberedRows) {
     this.rows = rows;
     this.#ipv4 = new RowShape('ipv4', rows);

@@ -4,8 +4,8 @@ import { type Nftables, nftName } from '../../../netlink/nftables/nftables.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
 
 /**
- * A whole table of nftables of family `inet`, as the body of its `table … { }` block; or one element of a set or map of such a
- * table, `element/TABLE/SET/KEY`, with the value that a map gives it and the empty text for a set.
+ * Table of nftables of family `inet`, with the body of its `table … { }` block as value; or one element of a set or map of such a table,
+ * `element/TABLE/SET/KEY`, with the map's value, or the empty string for a set.
  */
 export type FirewallKey = `table/${string}` | `element/${string}/${string}/${string}`;
 
@@ -14,10 +14,10 @@ export function elementKey(table: string, set: string, key: string): FirewallKey
   return `element/${table}/${set}/${key}`;
 }
 
-/** What a table holds, by set and key. */
+/** Elements of a table, by set and key. */
 type Elements = Map<string, Map<string, string>>;
 
-/** A table that had more elements than this is listed off the main thread; another one takes the main thread a few milliseconds. */
+/** Number of elements above which a table is listed off the main thread; listing a smaller one takes a few milliseconds. */
 const MANY_ELEMENTS = 1_000;
 
 type TargetNftables = Pick<Nftables, 'listTable' | 'listTableOffThread' | 'runOffThread'>;
@@ -30,12 +30,12 @@ interface PlacedElement {
 }
 
 /**
- * Tables of the node's packet filter, each replaced as a whole in one transaction: no packet sees half of it. Elements of their
- * sets and maps are added and deleted one by one, and stay when their table is replaced.
+ * Target for the node's nftables tables. Each is replaced as a whole in one transaction: no packet sees a partial table. Elements of sets
+ * and maps are added and deleted one by one, and stay when their table is replaced.
  *
- * nft prints rules otherwise than they were written, so a table is compared with the listing taken right after it was written.
- * A restart of the agent loses that listing, and the table is written once more; connections do not notice. A body declares
- * its sets without elements: an element of such a table that no owner wants is removed.
+ * nft prints rules differently from how they were written, so a table is compared with the listing taken right after the write. A restart
+ * of the agent loses that listing, and the table is written again; connections are not affected. A body declares its sets without elements:
+ * an element of such a table that no owner wants is removed.
  */
 export class FirewallTarget implements Target<FirewallKey, string> {
   readonly #nftables: TargetNftables;
@@ -43,12 +43,12 @@ export class FirewallTarget implements Target<FirewallKey, string> {
   /** Resolves when the last use of nftables has ended: the library serves one caller at a time, and observers may call at any time. */
   #ended: Promise<unknown> = Promise.resolve();
   readonly #written = new Map<string, { readonly body: string; readonly fingerprint: string }>();
-  /** As last seen or written, by table. After a failure the caller observes. */
+  /** Elements last observed or written, by table. After a failure the caller observes. */
   readonly #elements = new Map<string, Elements>();
 
   /**
-   * @param nftables used by nothing else
-   * @param tables every name that may belong to Seine
+   * @param nftables not shared with other users
+   * @param tables all names that may belong to Seine
    */
   constructor(nftables: TargetNftables, tables: readonly string[]) {
     this.#nftables = nftables;
@@ -80,7 +80,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
   async #apply({ put, remove }: Plan<FirewallKey, string>): Promise<void> {
     const bodies = new Map([...put].flatMap(([key, body]) => (isTable(key) ? [[tableOf(key), body] as const] : [])));
     const dropped = [...remove].filter(isTable).map(tableOf);
-    // An element that is gone already cannot be deleted: nft of Debian 12 has no `destroy`.
+    // An element that no longer exists cannot be deleted: nft of Debian 12 has no `destroy`.
     const stays = ({ table, set, key }: PlacedElement): boolean =>
       !dropped.includes(table) && declares(bodies.get(table), set) && this.#elements.get(table)?.get(set)?.has(key) === true;
     const gone = [...remove].flatMap((key) => placed(key, '')).filter(stays);
@@ -97,7 +97,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
     for (const [table, body] of bodies) this.#written.set(table, { body, fingerprint: fingerprintOf((await this.#list(table)) ?? []) });
   }
 
-  /** Existing elements move into the new table; those to be removed are deleted as in any other. */
+  /** Existing elements move into the new table; those to be removed are deleted as in any other table. */
   #replaced(table: string, body: string): string[] {
     const commands = [...withoutTable(table), `table inet ${nftName(table)} {\n${body}\n}`];
     for (const [name, elements] of this.#elements.get(table) ?? []) {
@@ -139,7 +139,7 @@ export class FirewallTarget implements Target<FirewallKey, string> {
 
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#ended.then(work);
-    this.#ended = turn.catch(() => undefined); // the error is the caller's
+    this.#ended = turn.catch(() => undefined); // the caller handles the error
     return turn;
   }
 }
@@ -148,12 +148,12 @@ export function isTable(key: FirewallKey): boolean {
   return key.startsWith('table/');
 }
 
-/** @param body of the table, if it is replaced; otherwise it declares what it did */
+/** @param body of the table, if it is replaced; otherwise its declarations are unchanged */
 function declares(body: string | undefined, set: string): boolean {
   return body === undefined || new RegExp(`^\\s*(?:set|map) ${nftName(set).replaceAll('.', '\\.')} `, 'm').test(body);
 }
 
-/** Empty for a table. */
+/** Returns the place of an element; empty for a table. */
 function placed(key: FirewallKey, value: string): PlacedElement[] {
   if (isTable(key)) return [];
   const [, table = '', set = '', ...rest] = key.split('/');
@@ -183,7 +183,7 @@ function setNames(objects: readonly unknown[]): string[] {
   });
 }
 
-/** `add` first, so that the delete is fine where there was none. */
+/** Commands that delete a table. `add` comes first, so that the deletion succeeds if there was none. */
 function withoutTable(table: string): string[] {
   return [`add table inet ${nftName(table)}`, `delete table inet ${nftName(table)}`];
 }
@@ -192,7 +192,7 @@ function tableOf(key: FirewallKey): string {
   return key.slice('table/'.length);
 }
 
-/** Of everything but elements. */
+/** Returns a fingerprint of everything except elements. */
 function fingerprintOf(objects: readonly unknown[]): string {
   const frame = objects.map((object) => {
     const { set, map } = object as { readonly set?: object; readonly map?: object };
@@ -201,7 +201,7 @@ function fingerprintOf(objects: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(frame, withoutNoise)).digest('hex');
 }
 
-/** Counters and handles differ from one write to the next. */
+/** Drops counters and handles, which differ from one write to the next. */
 function withoutNoise(key: string, value: unknown): unknown {
   return key === 'packets' || key === 'bytes' || key === 'handle' ? undefined : value;
 }

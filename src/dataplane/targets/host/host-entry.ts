@@ -8,25 +8,25 @@ export type HostEntry =
   | { readonly kind: 'route'; readonly route: WantedRoute; readonly foreign?: ForeignRoute }
   | { readonly kind: 'rule'; readonly rule: WantedRule; readonly foreign?: ForeignRule };
 
-/** How a route with Seine's protocol number is otherwise than any that Seine makes. */
+/** Differences of a route with Seine's protocol number from any that Seine creates. */
 export interface ForeignRoute {
-  /** Another table or metric than that of ours: the kernel holds both. Part of the key. */
+  /** Table and metric, if they differ from those of Seine's route: the kernel can have both. Part of the key. */
   readonly place?: { readonly table: number; readonly metric: number };
-  /** What else ours have not, in the words of `ip route`. */
+  /** Other attributes that Seine's routes do not have, in the words of `ip route`. */
   readonly details?: string;
 }
 
-/** Mark of a rule with Seine's protocol number that has selectors or an action that none of Seine's has. Part of the key. */
+/** Marks a rule with Seine's protocol number that has selectors or an action that none of Seine's has. Part of the key. */
 type ForeignRule = 'otherwise';
 
 /**
- * `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`, `rule/FAMILY/PRIORITY/TABLE/MARK`: the identity of an entry in the kernel. A
- * route in a table of ours has ` table NUMBER` after it; one that is not where ours are, ` table NUMBER metric NUMBER`. A foreign rule ends in
- * `/otherwise`.
+ * `link/DEV`, `address/DEV/IP`, `neighbour/DEV/IP`, `route/CIDR`, `rule/FAMILY/PRIORITY/TABLE/MARK`: identity of an entry in the kernel. A
+ * route in a table of Seine's ends in ` table NUMBER`; a route in a place where Seine has none, in ` table NUMBER metric NUMBER`. A foreign
+ * rule ends in `/otherwise`.
  */
 export type HostKey = `${HostEntry['kind']}/${string}`;
 
-/** Order of creation: an address needs its link up, a route needs both. Rules come last: what they select finds its route. */
+/** Order of creation: an address needs its link up, a route needs both. Rules come last: the routes that they select must exist. */
 const kinds = ['link', 'address', 'neighbour', 'route', 'rule'] as const;
 
 export function inOrder(entries: Iterable<HostEntry>): HostEntry[] {
@@ -68,7 +68,7 @@ export function ruleOfKey(key: HostKey): WantedRule {
   return { family: family === 'ipv6' ? 'ipv6' : 'ipv4', priority, table, ...(mark === 0 ? {} : { mark }) };
 }
 
-/** Of most Services: there are many of them. */
+/** Entries of most Services, of which there are many. */
 const none: ReadonlyMap<HostKey, HostEntry> = new Map();
 
 export function hostEntries(
@@ -90,7 +90,7 @@ export function sameHostEntry(a: HostEntry, b: HostEntry): boolean {
   return a === b || (keyOf(a) === keyOf(b) && details(a) === details(b));
 }
 
-/** The value of an entry: what may differ under one key. */
+/** Returns the value of an entry: the attributes that may differ under one key. */
 function details(entry: HostEntry): string {
   switch (entry.kind) {
     case 'link':
@@ -104,6 +104,6 @@ function details(entry: HostEntry): string {
       return `${via?.text} ${dev} ${src?.text} ${entry.foreign?.details}`;
     }
     case 'rule':
-      return ''; // all of it is in the key
+      return ''; // the key contains everything
   }
 }

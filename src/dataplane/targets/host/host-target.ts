@@ -26,37 +26,37 @@ import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeO
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
-/** Entries read between yields to the event loop: a millisecond of work, the kernel's own lists excepted. */
+/** Number of entries read between yields to the event loop: a millisecond of work, without the kernel's own lists. */
 const LOOK_SLICE = 500;
-/** Changes described at once, for the same reason. */
+/** Number of changes encoded at once, for the same reason. */
 const CHANGE_SLICE = 100;
-/** A neighbour is removed by its address. */
+/** Placeholder address: a neighbour is removed by its IP address. */
 const noMac = parseMac('00:00:00:00:00:00');
 
-/** Deleting what is gone already succeeds. */
+/** Errors of deletions that mean that the entry no longer exists: these count as success. */
 const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
 
 /**
- * Seine's part of the node's own stack: the gateway interface, its addresses and permanent neighbours, and routes and rules of the routing
- * policy with Seine's protocol number.
+ * Target for Seine's part of the node's network stack: the gateway interface, its addresses and permanent neighbours, and routes and rules
+ * with Seine's protocol number.
  *
- * The kernel takes each message by itself, so a refused plan may be done in part; every addition can be repeated. A route replaces
- * a foreign one with the same destination and metric: the kernel has room for one.
+ * The kernel handles each message separately, so a refused plan may be applied in part; every addition can be repeated. A route replaces a
+ * foreign one with the same destination and metric: the kernel can have only one.
  *
- * All of it happens off the main thread: reading thousands of peers takes long, and the kernel has one lock for all of this, which
- * it holds for 16 ms while it takes a pod's interface down.
+ * All calls are made off the main thread: reading thousands of peers takes long, and they need the kernel's RTNL lock, which is held for 16
+ * ms while a pod's interface is removed.
  */
 export class HostTarget implements Target<HostKey, HostEntry> {
   readonly #gateway: string;
-  /** Each serves one call at a time. */
+  /** Sockets for reading; each serves one call at a time. */
   readonly #looks: Turn<NetlinkSocket>;
   readonly #changes: Turn<NetlinkSocket>;
   /** Index of the gateway, until it turns out to be another interface. */
   #index: IfIndex | undefined;
 
   /**
-   * @param gateway the interface whose addresses and permanent neighbours all belong to Seine
-   * @param namespace where it is; the caller's own if left out
+   * @param gateway interface whose addresses and permanent neighbours all belong to Seine
+   * @param namespace of the interface; the caller's own if omitted
    */
   constructor(gateway: string, namespace?: NetworkNamespace) {
     this.#gateway = gateway;
@@ -64,12 +64,12 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     this.#changes = new Turn(NetlinkSocket.open(namespace && { namespace }));
   }
 
-  /** The netlink port that the kernel's events name for changes made here. */
+  /** Netlink port by which the kernel's events identify changes made here. */
   get port(): number {
     return this.#changes.thing.port;
   }
 
-  /** Waits until nothing is under way. */
+  /** Waits until no call is in progress. */
   async close(): Promise<void> {
     for (const turn of [this.#looks, this.#changes]) await turn.take(async (socket) => socket.close());
   }
@@ -106,8 +106,8 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   async #change(socket: NetlinkSocket, { put, remove }: Plan<HostKey, HostEntry>, index: IfIndex): Promise<void> {
     const addresses = hasAddress(remove) || hasAddress(put.keys()) ? await this.#addresses(socket, index) : [];
     const removals = inOrder(this.#named(remove, addresses)).toReversed();
-    // An address goes first, and takes others of its network with it. Other entries go only after their replacement is there:
-    // neighbouring routes may become one, or one many.
+    // Addresses go first; removing one may remove others of its network. Other entries are removed only after their replacement is present:
+    // neighbouring routes may be merged into one, or one split.
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     const additions = inOrder(put.values());
@@ -130,7 +130,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const family of families) yield ourRules(await listRulesOffThread(socket, family));
   }
 
-  /** Down, without ARP, or part of another bridge it is none that anything could be wanted of. */
+  /** Entry of the gateway link. An interface that is down, without ARP, or a port of another bridge does not match any desired entry. */
   *#gatewayItself({ state, arp, master, mtu, mac }: Link): Generator<HostEntry> {
     if (state === 'up' && arp === 'on' && master === undefined && mac !== undefined)
       yield { kind: 'link', link: { name: this.#gateway, mtu, mac } };
@@ -143,7 +143,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
 
   *#ourRoutes(routes: readonly KernelRoute[], gateway: Link | undefined): Generator<HostEntry> {
     for (const route of routes) {
-      // A route over another device compares unequal to every wanted one.
+      // A route over another device compares unequal to every desired one.
       const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
       const table = route.table === externalRouting.table ? { table: route.table } : {};
       const found = { destination: route.destination, dev, ...table };
@@ -162,8 +162,8 @@ export class HostTarget implements Target<HostKey, HostEntry> {
   }
 
   /**
-   * The entries behind these keys, as a removal must name them: an address with the prefix length that the kernel holds, the rest by the
-   * key alone. This avoids reading thousands of peers' routes for each one that is removed.
+   * Returns the entries of these keys as a removal has to name them: an address with the prefix length in the kernel, others by the key
+   * alone. This avoids reading thousands of peers' routes for each removal.
    */
   #named(keys: ReadonlySet<HostKey>, addresses: readonly AddressEntry[]): HostEntry[] {
     const dev = this.#gateway;
@@ -250,7 +250,10 @@ function ruleEntry(key: HostKey): HostEntry {
   return { kind: 'rule', rule: ruleOfKey(key), ...(key.endsWith('/otherwise') ? { foreign: 'otherwise' } : {}) };
 }
 
-/** Named by its key alone, a foreign rule is not told from ours: the kernel would delete the one that was added first. */
+/**
+ * Removes foreign rules. By its key alone, a foreign rule cannot be distinguished from Seine's: the kernel would delete the one that was
+ * added first.
+ */
 async function removeForeignRules(socket: NetlinkSocket, batch: Batch, entries: readonly HostEntry[]): Promise<void> {
   const keys = new Set(entries.flatMap((entry) => (entry.kind === 'rule' && entry.foreign ? [keyOf(entry)] : [])));
   if (keys.size === 0) return;
@@ -259,7 +262,7 @@ async function removeForeignRules(socket: NetlinkSocket, batch: Batch, entries: 
       if (rule.protocol === ourProtocol && keys.has(keyOf(entryOfRule(rule)))) deleteListedRule(batch, rule);
 }
 
-/** The kernel has no replacement of rules: the same one is as good. */
+/** Adds rules. The kernel cannot replace rules: an existing identical one counts as success. */
 async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): Promise<void> {
   const batch = new Batch();
   for (const entry of entries) if (entry.kind === 'rule') addRule(batch, entry.rule);
@@ -267,7 +270,7 @@ async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): P
   for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
 }
 
-/** Where the kernel puts routes that name neither table nor metric. */
+/** Metric that the kernel gives to routes without one, by family. */
 const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
 
 function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
@@ -293,7 +296,7 @@ function routeEntry(key: HostKey, dev: string): HostEntry {
 type AddressEntry = Extract<HostEntry, { readonly kind: 'address' }>;
 
 /**
- * Addresses to be removed before the same ones with another prefix length: the kernel would keep both (IPv4), or the old one
+ * Returns addresses to remove before adding the same ones with another prefix length: the kernel would keep both (IPv4), or the old one
  * (IPv6).
  */
 function displaced(put: ReadonlyMap<HostKey, HostEntry>, addresses: readonly AddressEntry[]): HostEntry[] {
@@ -313,7 +316,7 @@ async function keep(held: Map<HostKey, HostEntry>, entries: Iterable<HostEntry>)
   for (const entry of entries) {
     if (++looked % LOOK_SLICE === 0) await nextTurn();
     const key = keyOf(entry);
-    // One IPv4 address may be there with several prefix lengths. No owner wants that, so it equals no wanted value.
+    // An IPv4 address may be present with several prefix lengths. No owner wants that, so it compares unequal to every desired value.
     const twice = entry.kind === 'address' && held.has(key);
     held.set(key, twice ? { kind: 'address', address: { ...entry.address, prefixLength: 0 } } : entry);
   }
@@ -323,7 +326,7 @@ function* slices<T>(all: readonly T[]): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += CHANGE_SLICE) yield all.slice(from, from + CHANGE_SLICE);
 }
 
-/** Lends a resource to one caller at a time. */
+/** Gives one caller at a time access to a resource. */
 class Turn<T> {
   readonly thing: T;
   #last: Promise<unknown> = Promise.resolve();
@@ -334,7 +337,7 @@ class Turn<T> {
 
   take<R>(work: (thing: T) => Promise<R>): Promise<R> {
     const turn = this.#last.then(() => work(this.thing));
-    this.#last = turn.catch(() => undefined); // the error went to the caller
+    this.#last = turn.catch(() => undefined); // the caller has received the error
     return turn;
   }
 }

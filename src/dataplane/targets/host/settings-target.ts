@@ -7,18 +7,18 @@ import { type SettingKey, settingText, tapOfSetting } from './setting-key.ts';
 import { readTapChecksum } from './tap-checksums.ts';
 
 interface SettingsTargetOptions {
-  /** Any of the namespace of this process. */
+  /** Socket in the network namespace of this process. */
   readonly socket: NetlinkSocket;
-  /** What is looked at: the kernel has thousands of settings. */
+  /** Desired settings, which are the only ones read: the kernel has thousands. */
   readonly wanted: () => { keys(): Iterable<SettingKey>; wanted(key: SettingKey): string | undefined };
-  /** Under `check` nothing is written, and what differs is refused. */
+  /** Mode of the target: with `check`, nothing is written and differences are refused. */
   readonly mode: 'manage' | 'check';
   readonly changed: (setting: SettingKey, before: string, after: string) => void;
 }
 
 /**
- * Settings of the kernel in the namespace of this process (ip-sysctl of the kernel's documentation). A setting whose interface is gone
- * is nothing to repair: it comes with the interface. One that no owner wants any more stays as it is.
+ * Target for kernel settings in the namespace of this process (ip-sysctl of the kernel's documentation). A setting whose interface does not
+ * exist needs no repair: it appears with the interface. One that no owner wants any more keeps its value.
  */
 export class SettingsTarget implements Target<SettingKey, string> {
   readonly #options: SettingsTargetOptions;
@@ -32,7 +32,9 @@ export class SettingsTarget implements Target<SettingKey, string> {
     return Promise.resolve(new Map(Array.from(wanted.keys(), (key) => [key, this.#current(key) ?? wanted.wanted(key) ?? ''])));
   }
 
-  /** In the order that keeps a default route learnt by router advertisement: with forwarding on, the kernel ignores these. */
+  /**
+   * Writes settings in the order that keeps a default route learnt by router advertisement: with forwarding on, the kernel ignores these.
+   */
   apply({ put }: Plan<SettingKey, string>): Promise<void> {
     const forwardingLast = [...put].toSorted(([a], [b]) => Number(isForwarding(a)) - Number(isForwarding(b)));
     for (const [key, value] of forwardingLast) this.#put(key, value);
@@ -56,7 +58,7 @@ export class SettingsTarget implements Target<SettingKey, string> {
     this.#options.changed(key, before, value);
   }
 
-  /** Undefined if the kernel has no such setting, as for an interface that is gone. */
+  /** Returns the current value; undefined if the kernel has no such setting, e.g. because the interface does not exist. */
   #current(key: SettingKey): string | undefined {
     const tap = tapOfSetting(key);
     return tap === undefined ? sysctl(key) : readTapChecksum(this.#options.socket, tap);

@@ -4,7 +4,10 @@ import { readTransmitChecksum } from '../../../netlink/ethtool.ts';
 import { getLink } from '../../../netlink/links.ts';
 import type { NetlinkSocket } from '../../../netlink/socket.ts';
 
-/** Undefined of what is there no such setting to want: what is no tap, whose reader is told what is left to be done, or what is gone. */
+/**
+ * Returns the checksum offload of a tap; undefined if the setting does not apply: the device is not a tap, its reader uses virtio-net
+ * headers, or it no longer exists.
+ */
 export function readTapChecksum(socket: NetlinkSocket, device: string): 'on' | 'off' | undefined {
   try {
     return getLink(socket, device)?.vnetHeader === false ? readTransmitChecksum(socket, device) : undefined;

@@ -1,23 +1,26 @@
 import { readSysctl, writeSysctl } from '../../../netlink/sysctl.ts';
 import type { PodLink } from '../../desired/pod-link.ts';
 
-/** The node's end of a pair. */
+/** Host end of a pair. */
 interface NodeEnd {
   readonly hostName: string;
   readonly hostEnd: PodLink['hostEnd'];
 }
 
-/** Whether the node's end is without IPv6 where it is only there for the bridge. */
+/** Reports whether the host end has no IPv6, if it is only a port of the bridge. */
 export function hasNoIpv6({ hostName, hostEnd }: NodeEnd): boolean {
   if (hostEnd === 'plain') return true;
   try {
     return readSysctl(ipv6Setting(hostName)) === '1';
   } catch {
-    return true; // a kernel without IPv6, or the interface has just gone
+    return true; // a kernel without IPv6, or the interface was just deleted
   }
 }
 
-/** After its MTU was set: with one that is too small for IPv6 the kernel forgets the setting, and begins with its default where that is mended. */
+/**
+ * Disables IPv6 on the host end. Call after its MTU was set: with an MTU too small for IPv6 the kernel drops the setting, and starts from
+ * its default when the MTU is corrected.
+ */
 export function keepFromIpv6(end: NodeEnd): void {
   if (!hasNoIpv6(end)) writeSysctl(ipv6Setting(end.hostName), 1);
 }

@@ -3,16 +3,16 @@ import type { PodEnd } from '../../../netlink/pod-interfaces/pod-end.ts';
 import { mainTable } from '../../../netlink/routing/routes.ts';
 import type { PodLink, StandingPair } from '../../desired/pod-link.ts';
 
-/** `link/NAME`, by the node's end. */
+/** `link/NAME`, with the name of the host end. */
 export type LinkKey = `link/${string}`;
 
-/** A pair of interfaces of a pod or of a standing port, wanted or as it was seen. */
+/** Pair of interfaces of a pod or of a pre-plugged port, desired or observed. */
 export interface LinkEntry {
-  /** What it is to be; absent of a pair that no pod has. */
+  /** Desired settings of a pod's pair; absent for a pair that no pod has. */
   readonly link?: PodLink;
-  /** Of a standing port that no pod has. */
+  /** Settings of a pre-plugged port that no pod has. */
   readonly idle?: StandingPair;
-  /** What is otherwise, a sentence each; none of a wanted one. */
+  /** Differences from the desired state, one sentence each; empty in a desired entry. */
   readonly differs: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export function sameLinkEntry(a: LinkEntry, b: LinkEntry): boolean {
   return a === b || (a.differs.join() === b.differs.join() && sameDesiredLink(a, b));
 }
 
-/** Whether both entries are of the same pod or standing port, desired with the same settings, or of none. */
+/** Reports whether both entries are of the same pod or pre-plugged port, desired with the same settings, or of none. */
 export function sameDesiredLink(a: LinkEntry, b: LinkEntry): boolean {
   return details(a.link) === details(b.link) && textOf(a.idle) === textOf(b.idle);
 }
@@ -41,7 +41,7 @@ function textOf(idle: StandingPair | undefined): string {
   return Object.values(idle ?? {}).join(' ');
 }
 
-/** Not what is known from before: that changes nothing of what is wanted now. */
+/** Returns the settings that are compared, without what is known from earlier creation: that does not change what is desired. */
 function details(link: PodLink | undefined): string {
   if (link === undefined) return '';
   const { addresses, gateways, routes, made: _, ...plain } = link;
@@ -53,7 +53,7 @@ function details(link: PodLink | undefined): string {
   return `${Object.values(plain).join(' ')} ${texts.join(' ')}`;
 }
 
-/** What of the node's end is otherwise. A standing port's has no alias. @param noIpv6 whether it has no IPv6 */
+/** Returns differences of the host end. A pre-plugged port's has no alias. @param noIpv6 whether it has no IPv6 */
 export function hostDifferences(wanted: PodLink | StandingPair, link: Link, noIpv6 = true): readonly string[] {
   const { hostName, mtu, hostEnd } = wanted;
   const layer2Only = hostEnd === 'layer2Only';
@@ -67,7 +67,7 @@ export function hostDifferences(wanted: PodLink | StandingPair, link: Link, noIp
   ];
 }
 
-/** What of a standing port's far end is otherwise. @param alias that it is to have; undefined: none */
+/** Returns differences of a pre-plugged port's far end. @param alias desired alias; undefined: none */
 export function farDifferences(
   { farName, mtu }: { readonly farName: string; readonly mtu: number },
   link: Link,
@@ -80,21 +80,21 @@ export function farDifferences(
   ];
 }
 
-/** What of the interface itself is otherwise, which is put back, and what else in the pod, which may be the pod's own doing. */
+/** Differences of the interface itself, which are repaired, and others inside the pod, which the pod may have made itself. */
 interface PodEndDifferences {
   readonly differs: readonly string[];
   readonly inside: readonly string[];
 }
 
 /**
- * Only what was put there counts: a service mesh, or the pod itself, may add to it. Of an interface with another name nothing else is said:
- * a virtual machine's launcher, which puts it into a bridge, does that.
+ * Returns differences of the pod's end. Only what the agent configured counts: a service mesh, or the pod itself, may add to it. If the
+ * interface has another name, nothing else is compared: the launcher of a virtual machine renames it and adds it to a bridge.
  */
 export function podEndDifferences(wanted: PodLink, end: PodEnd | undefined): PodEndDifferences {
   const { podName } = wanted;
   if (end === undefined) return { differs: [], inside: [`${podName} is not in its namespace`] };
   if (end.link.name !== podName) return { differs: [], inside: [`${podName} is named ${end.link.name}`] };
-  // The kernel takes the routes of an interface that goes down; they come back with it.
+  // The kernel removes the routes of an interface that goes down; repairing the interface restores them.
   return { differs: interfaceDifferences(wanted, end), inside: end.link.state === 'down' ? [] : routingDifferences(wanted, end) };
 }
 
@@ -104,14 +104,17 @@ function interfaceDifferences(wanted: PodLink, { link, transmitChecksum }: PodEn
     ...(link.state === 'up' ? [] : [`${podName} is down`]),
     ...(link.mac === mac ? [] : [`${podName} has MAC ${link.mac} and not ${mac}`]),
     ...(hasRoomFor(wanted, link.mtu) ? [] : [`${podName} has MTU ${link.mtu} and not ${mtu}`]),
-    // Of what stands on a standing port, the far end computes them.
+    // For an interface on a pre-plugged port, the far end computes checksums.
     ...(checksumOffload === 'off' && transmitChecksum === 'on' && wanted.farName === undefined
       ? [`${podName} leaves checksums to the data path`]
       : []),
   ];
 }
 
-/** A smaller MTU is the pod's own affair, unless it is only what the node had before. */
+/**
+ * Reports whether the MTU is acceptable. A pod may reduce its own MTU, but a smaller one left over from an earlier node MTU is a
+ * difference.
+ */
 export function hasRoomFor({ mtu, made }: PodLink, podMtu: number): boolean {
   return podMtu === mtu || (podMtu < mtu && podMtu !== made?.mtu);
 }

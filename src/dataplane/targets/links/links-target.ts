@@ -13,38 +13,38 @@ import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
 import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, podEndDifferences, sameDesiredLink } from './link-entry.ts';
 import type { PodLinkOverPort, StandingLinks } from './pre-plugged-links.ts';
 
-/** How long pods' namespaces are looked at before the rest of the agent has its turn (ms). */
+/** Time for which pods' namespaces are read before yielding to the rest of the agent (ms). */
 const LOOK_SLICE_MS = 2;
 
-/** What the ports of the switch have to do with pairs. */
+/** Operations on OVS ports that creation and removal of pairs need. */
 interface LinkPorts {
   /**
-   * Resolves once ovs-vswitchd has no port of this name: it would not look again for an interface that was made anew.
+   * Resolves once ovs-vswitchd has no port of this name: it would not reopen an interface that was created again.
    *
    * @throws SeineError `UNAVAILABLE`
    */
   unplug(hostName: string, signal: AbortSignal): Promise<void>;
-  /** The node's end is there, or will not come: a port may be wanted. */
+  /** Called when the host end exists, or will not: the port may be requested. */
   plug(hostName: string): void;
 }
 
 interface LinksTargetOptions {
   readonly host: HostLinks;
   readonly standing: StandingLinks;
-  /** By what is wanted, pods are found. */
+  /** Desired entries, by which pods are found. */
   readonly wanted: () => { keys(): Iterable<LinkKey>; wanted(key: LinkKey): LinkEntry | undefined };
-  /** Whether an interface that no owner wants is a node's end that an agent has left. */
+  /** Reports whether an interface that no owner wants is a host end left by an agent. */
   readonly isPodInterface: (link: Link) => boolean;
   readonly ports: LinkPorts;
-  /** Whether names, addresses and routes inside pods are put back; otherwise they are only reported. */
+  /** True if names, addresses and routes inside pods are repaired; otherwise they are only reported. */
   readonly repairPods: boolean;
-  /** What was found changed inside pods, by the node's end. Called after each look at all of them. */
+  /** Called after each check of all pods, with the changes found inside pods by host end. */
   readonly looked: (inside: ReadonlyMap<string, InsidePod>) => void;
-  /** An interface could not be removed. The next sweep finds it, and it is tried again. */
+  /** Called when an interface could not be removed. The next periodic check finds it, and the removal is retried. */
   readonly notRemoved: (hostName: string, error: SeineError) => void;
 }
 
-/** What is otherwise inside a pod. */
+/** Differences inside a pod. */
 export interface InsidePod {
   readonly link: PodLink;
   readonly differs: readonly string[];
@@ -53,14 +53,14 @@ export interface InsidePod {
 type Made = Pick<PodInterface, 'hostMac' | 'routeTables' | 'netnsCookie'>;
 
 /**
- * Pods' pairs of interfaces. The node's ends are read from the kernel with one list, pods' ends by a short visit to each namespace.
+ * Target for pods' pairs of interfaces. Host ends are read from the kernel with one list, pods' ends with a short visit to each namespace.
  *
- * A new pair is only made under a name that is free. A removal is begun at once and takes the kernel some 16 ms, which no round waits for:
- * meanwhile the pair is not shown. Nothing is written before it was looked at, so what is refused is refused for good reason.
+ * A new pair is only created under a free name. A removal is started at once and takes the kernel about 16 ms, for which no round waits:
+ * meanwhile the pair is not shown. Each pair is checked before it is written, so every refusal is definite.
  */
 export class LinksTarget implements Target<LinkKey, LinkEntry> {
   readonly #options: LinksTargetOptions;
-  /** By the node's end: pairs that this process has made. */
+  /** Pairs that this process has created, by host end. */
   readonly #made = new Map<string, Made>();
   readonly #removals = new Map<string, Promise<void>>();
   readonly #listeners = new Set<(hostName: string) => void>();
@@ -69,38 +69,38 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     this.#options = options;
   }
 
-  /** What came of a pair that this process made; undefined for others. */
+  /** Returns the result of creating a pair; undefined if this process has not created it. */
   madeOf(hostName: string): Made | undefined {
     return this.#made.get(hostName);
   }
 
-  /** Calls back whenever a pair was made. */
+  /** Registers a listener that is called whenever a pair was created. */
   onMade(listener: (hostName: string) => void): void {
     this.#listeners.add(listener);
   }
 
-  /** Resolves once no removal of this interface is under way, nor of what a pod had over this standing port. */
+  /** Resolves once no removal of this interface is in progress, nor of a pod's interface on this pre-plugged port. */
   async removed(hostName: string): Promise<void> {
     await this.#options.standing.released(hostName);
     await this.#removals.get(hostName);
   }
 
-  /** What a pod had over this standing port is removed now, and not left to go with its namespace. */
+  /** Removes a pod's interface on this pre-plugged port now, instead of leaving that to the end of its namespace. */
   releaseNow(hostName: string): void {
     this.#options.standing.releaseNow(hostName);
   }
 
-  /** Whether no pod has this standing port, nor has anything left over it. */
+  /** Reports whether no pod has this pre-plugged port, and no interface of a pod is left on it. */
   isIdle(pair: StandingPair): boolean {
     return this.#options.standing.isIdle(pair);
   }
 
-  /** What is wanted next under this name is another pair than before. */
+  /** Announces that the next desired pair of this name is a new one. */
   expectNew(hostName: string): void {
     this.#made.delete(hostName);
   }
 
-  /** Resolves once nothing that was to be removed so far is under way. */
+  /** Resolves once all removals requested so far are complete. */
   async idle(): Promise<void> {
     await this.#options.standing.idle();
     await Promise.all(this.#removals.values());
@@ -132,12 +132,12 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     return held;
   }
 
-  /** Observations hold the desired entry that they were compared with. */
+  /** Compares the desired entries with which two observations were compared. */
   sameDesired(before: LinkEntry, after: LinkEntry): boolean {
     return sameDesiredLink(before, after);
   }
 
-  /** A removal is begun; `removed` waits for its end. */
+  /** Applies a plan. Removals are only started; `removed` waits for their end. */
   async apply({ put, remove }: Plan<LinkKey, LinkEntry>, signal: AbortSignal): Promise<void> {
     for (const [key, { link, idle }] of put) {
       if (link) await this.#put(link, signal);
@@ -161,7 +161,8 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     const far = isOverPort(link) ? standing.farOf(link.farName, host) : undefined;
     if (isOverPort(link) && far === undefined) return { link: want, differs: onNode };
     const end = readPodEnd({ ...placeOf(link, host), far });
-    // Nothing that is up stands on the far end: it was deleted, or its namespace was. Otherwise it is elsewhere, which may be the pod's own doing.
+    // Nothing on the far end is up: the interface or its namespace was deleted. Otherwise it is elsewhere, which may be the pod's own
+    // doing.
     if ((end === undefined || end === 'unseen') && far?.link.promiscuity === 0)
       return { link: want, differs: [...onNode, `${link.podName} is gone from its namespace`] };
     if (end === 'unseen') return { link: want, differs: onNode };
@@ -192,7 +193,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     }
   }
 
-  /** What there is of it goes first: half a pair, or one that a pod has had of which nothing is known. */
+  /** Creates a pre-plugged pair. Removes remains first: half a pair, or one used by a pod of which nothing is known. */
   async #createPair(pair: StandingPair, signal: AbortSignal): Promise<void> {
     const { host, ports, standing } = this.#options;
     const { hostName } = pair;
@@ -212,7 +213,10 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     ports.plug(hostName);
   }
 
-  /** The port's pair may have gone with what stood on it: then both are made anew. */
+  /**
+   * Creates a pod's interface on a pre-plugged port. The port's pair may have been deleted with the previous interface: then both are
+   * created again.
+   */
   async #putOver(link: PodLinkOverPort, signal: AbortSignal): Promise<void> {
     const { standing } = this.#options;
     const { hostName, made } = link;
@@ -238,7 +242,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     for (const listener of this.#listeners) listener(hostName);
   }
 
-  /** Of a standing port that is there as a whole. */
+  /** Returns both ends of a complete pre-plugged port. */
   #endsOf({ hostName, farName }: PodLinkOverPort): { readonly hostLink: Link; readonly far: FarEnd & { readonly link: Link } } | undefined {
     const { host, standing } = this.#options;
     const hostLink = getLink(host.socket, hostName);
@@ -287,7 +291,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     return true;
   }
 
-  /** An interface that was down has lost its routes by that: they come back with it. */
+  /** Repairs the pod's end. An interface that was down has lost its routes: they are restored with it. */
   #repairPodEnd(link: PodLink, at: { readonly hostLink: Link; readonly far?: FarEnd & { readonly link: Link } }, end: PodEnd): void {
     const { podName, mac, mtu, checksumOffload, made } = link;
     const { repairPods } = this.#options;
@@ -310,7 +314,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     );
   }
 
-  /** Never rejects. */
+  /** Removes a pair. Never rejects. */
   async #remove(hostName: string): Promise<void> {
     this.#made.delete(hostName);
     const removal = this.#options.host.remover
@@ -326,14 +330,14 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     await removal;
   }
 
-  /** With what came of it when it was made last. */
+  /** Returns the desired link with the result of its last creation. */
   #asMade(want: PodLink): PodLink {
     const made = this.#made.get(want.hostName);
     return made === undefined ? want : { ...want, made: { mtu: want.made?.mtu ?? want.mtu, ...made } };
   }
 }
 
-/** A socket for each list: lists are rare, and may be read by several at a time. */
+/** Lists host ends with a socket for each list: lists are rare, and several may run at a time. */
 async function nodeEnds(): Promise<readonly Link[]> {
   const socket = NetlinkSocket.open();
   try {
@@ -351,12 +355,12 @@ function isOverPort(link: PodLink): link is PodLinkOverPort {
   return link.farName !== undefined;
 }
 
-/** Whether the kernel has made what stands on a far end smaller, because someone has made that smaller. It does not make it larger again. */
+/** Reports whether the kernel has reduced the MTU of an interface because the far end below it was reduced. It does not raise it again. */
 function isClipped(end: Link, far: Link | undefined, mtu: number): boolean {
   return far !== undefined && far.mtu < mtu && end.mtu === far.mtu;
 }
 
-/** What is gone by now is looked at again; a namespace that cannot be used is its owner's affair. */
+/** Returns the error as a refusal. An interface that has been deleted is checked again; an unusable namespace is reported to the owner. */
 function asRefusal(error: SeineError): SeineError {
   if (error.code === 'INVALID_INPUT') return new SeineError('REFUSED', error.rawMessage, { context: error.context, cause: error });
   if (error.code === 'REFUSED' && errnoOf(error) === 'ENODEV')
@@ -364,7 +368,7 @@ function asRefusal(error: SeineError): SeineError {
   return error;
 }
 
-/** Lets what waits be written and read, before the loop is busy again. One turn may lead past the sockets, two cannot. */
+/** Lets pending socket reads and writes run before the event loop is busy again. One turn may pass before the poll phase, two cannot. */
 async function socketsServed(): Promise<void> {
   await nextTurn();
   await nextTurn();

@@ -12,12 +12,15 @@ import type { PodLink, StandingPair } from '../../desired/pod-link.ts';
 import { hasNoIpv6, keepFromIpv6 } from './host-end-ipv6.ts';
 import { farDifferences, hostDifferences } from './link-entry.ts';
 
-/** How long a namespace whose DEL has been answered has to go by itself (ms): the kernel takes down many at once in the time that one takes. */
+/** Time for a namespace to end by itself after its DEL was answered (ms): the kernel takes down many at once in the time of one. */
 const GRACE_MS = 500;
-/** How often it is looked again for an interface whose namespace is gone by its path, and lives. Then the pair goes, and the interface with it. */
+/**
+ * Number of checks for an interface whose namespace has no path any more but is alive. After that the pair is removed, and the interface
+ * with it.
+ */
 const LOOKS_MAX = 4;
 
-/** A pod's interface over a standing port, as wanted. */
+/** Desired interface of a pod on a pre-plugged port. */
 export type PodLinkOverPort = PodLink & { readonly farName: string };
 
 interface Release {
@@ -25,10 +28,10 @@ interface Release {
   readonly haste: AbortController;
 }
 
-/** Names of the node's ends of standing ports: `sp-` and the number that the port has on the bridge. */
+/** Names of host ends of pre-plugged ports: `sp-` and the port number on the bridge. */
 export const standingPortPattern = /^sp-(\d{1,5})$/;
 
-/** Of the other end, in the namespace of ports. */
+/** Returns the name of the far end, in the namespace of ports. */
 export function farNameOf(hostName: string): string {
   return hostName.replace(/^sp-/, 'far-');
 }
@@ -37,14 +40,14 @@ export function hostNameOf(farName: string): string {
   return farName.replace(/^far-/, 'sp-');
 }
 
-/** The kernel's side of standing ports: pairs that stay plugged in, and what pods have over them. */
+/** Kernel side of pre-plugged ports: pairs that stay ports of the bridge, and pods' interfaces on them. */
 export class StandingLinks {
   readonly #host: HostLinks;
   readonly #ports: () => PortsNamespace | undefined;
-  /** By the node's end, what a pod has had of it since this process began. */
+  /** Last pod interface on each port since this process began, by host end. */
   readonly #used = new Map<string, PodLinkOverPort>();
   readonly #releases = new Map<string, Release>();
-  /** The kernel has one lock for links: what waits for it, waits in one thread. */
+  /** End of the queue of deletions. The kernel has one lock for links: deletions that wait for it use one thread. */
   #deleting: Promise<void> = Promise.resolve();
 
   /** @param ports the node's namespace of far ends; undefined while there is none */
@@ -53,7 +56,7 @@ export class StandingLinks {
     this.#ports = ports;
   }
 
-  /** By name; none while there is no namespace of them. */
+  /** Returns far ends by name; empty while there is no namespace of ports. */
   async farEnds(): Promise<ReadonlyMap<string, Link>> {
     const namespace = this.#ports()?.namespace;
     if (namespace === undefined) return new Map();
@@ -65,41 +68,41 @@ export class StandingLinks {
     }
   }
 
-  /** The far end of a pair, if the other end of `host` is it. */
+  /** Returns the far end of a pair, if it is the peer of `host`. */
   farOf(farName: string, host: Link): (FarEnd & { readonly link: Link }) | undefined {
     const ports = this.#ports();
     const link = ports && getLink(ports.socket, farName);
     return ports && link && arePair(host, link) ? { ports, index: link.index, link } : undefined;
   }
 
-  /** Whether this is the node's end of a standing port, which an agent has made. @param fars all far ends, by name */
+  /** Reports whether this is the host end of a pre-plugged port created by an agent. @param fars all far ends, by name */
   isStanding(host: Link, fars: ReadonlyMap<string, Link>): boolean {
     const far = standingPortPattern.test(host.name) ? fars.get(farNameOf(host.name)) : undefined;
     return far !== undefined && arePair(host, far);
   }
 
-  /** Whether what a pod had over this port is on its way out. */
+  /** Reports whether a pod's interface on this port is being removed. */
   isReleasing(hostName: string): boolean {
     return this.#releases.has(hostName);
   }
 
-  /** Resolves once nothing is on its way out of this port. */
+  /** Resolves once no interface on this port is being removed. */
   async released(hostName: string): Promise<void> {
     await this.#releases.get(hostName)?.done;
   }
 
-  /** What is on its way out of this port is taken away now, and not left to go with its namespace. */
+  /** Removes the interface on this port now, instead of leaving that to the end of its namespace. */
   releaseNow(hostName: string): void {
     this.#releases.get(hostName)?.haste.abort();
   }
 
-  /** Resolves once nothing of any pod is on its way out. */
+  /** Resolves once no interface of any pod is being removed. */
   async idle(): Promise<void> {
     for (const name of this.#releases.keys()) this.releaseNow(name);
     await Promise.all([...this.#releases.values()].map(({ done }) => done));
   }
 
-  /** Whether no pod has the port, and all that the last one had is gone. */
+  /** Reports whether no pod has the port, and the last pod's interface is gone. */
   isIdle({ hostName, farName }: StandingPair): boolean {
     const host = getLink(this.#host.socket, hostName);
     const far = host && this.farOf(farName, host);
@@ -113,10 +116,10 @@ export class StandingLinks {
   }
 
   /**
-   * Makes a port that a pod had, or none has had, an idle one. What a pod had is taken away later, which `released` waits for.
+   * Makes a port idle, whether a pod had it or not. A pod's interface is removed later, which `released` waits for.
    *
-   * @param gone called if that could not be done: the pair must go
-   * @returns false if there is no such pair, or not all of it
+   * @param gone called if that failed: the pair must be removed
+   * @returns false if there is no such pair, or only part of it
    */
   putIdle(pair: StandingPair, gone: (hostName: string) => void): boolean {
     const host = getLink(this.#host.socket, pair.hostName);
@@ -134,7 +137,7 @@ export class StandingLinks {
     return true;
   }
 
-  /** @throws SeineError `REFUSED` while there is no namespace of far ends to be seen: what is in it may be well */
+  /** @throws SeineError `REFUSED` while the namespace of far ends is not accessible: its content may be intact */
   portsOrThrow(): PortsNamespace {
     const ports = this.#ports();
     if (ports === undefined) throw new SeineError('REFUSED', 'the namespace of standing ports is not to be seen');
@@ -155,27 +158,27 @@ export class StandingLinks {
     return made;
   }
 
-  /** What of a pod's port is otherwise, but for the pod's end. */
+  /** Returns differences of a pod's port, except those of the pod's end. */
   differences(link: PodLinkOverPort, host: Link, far: Link | undefined): readonly string[] {
     if (!far || !arePair(host, far)) return [`${link.hostName} does not lead to ${link.farName}`];
     return [...hostDifferences(link, host, hasNoIpv6(link)), ...farDifferences(link, far, link.alias)];
   }
 
   /**
-   * Both ends of the pair, before what stands on it: no interface may be larger than the one below it. Whether the node's end of an idle port got IPv6 since it
-   * was looked at last, the next look says: a pod that starts does not wait for it.
+   * Repairs both ends of the pair, before the interface on it: no interface may have a larger MTU than the one below it. If the host end of
+   * an idle port got IPv6 since the last check, the next check finds that: a new pod does not wait for it.
    */
   repair(link: PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }): void {
     this.#used.set(link.hostName, link);
     this.#repairPair(link, host, far, link.made === undefined || hasNoIpv6(link));
-    if (far.link.alias === link.alias || link.made === undefined) return; // of one that is to be made, the alias comes with it
+    if (far.link.alias === link.alias || link.made === undefined) return; // a port about to be created gets its alias then
     change(far.ports.socket, far.link, { alias: link.alias });
   }
 
   #repairPair(pair: StandingPair | PodLinkOverPort, host: Link, far: FarEnd & { readonly link: Link }, noIpv6: boolean): void {
     const { mtu, hostEnd } = pair;
     if (hostDifferences(pair, host, noIpv6).length > 0) {
-      // Whose the port is, the far end says; here an alias is somebody else's.
+      // The far end names the port's owner; an alias of the host end is foreign.
       change(this.#host.socket, host, { state: 'up', mtu, alias: '', ...(hostEnd === 'layer2Only' ? { arp: 'off' } : {}) });
       keepFromIpv6(pair);
     }
@@ -189,7 +192,7 @@ export class StandingLinks {
       const ports = this.#ports();
       if (ports === undefined) return; // the agent has stopped, and the next one finds what is left
       if (await this.#removeOver(last)) {
-        // Last: until then the port is seen to be used, whatever ends this process.
+        // Last: until then the port counts as used, even if this process is killed.
         change(ports.socket, { name: pair.farName }, { alias: '' });
         this.#used.delete(pair.hostName);
         return;
@@ -199,13 +202,14 @@ export class StandingLinks {
     }
   }
 
-  /** @returns whether nothing is over the far end any more */
+  /** @returns whether nothing is left on the far end */
   async #removeOver(link: PodLinkOverPort): Promise<boolean> {
     const host = getLink(this.#host.socket, link.hostName);
     const far = host && this.farOf(link.farName, host);
     if (!far) throw new SeineError('REFUSED', `the pair of ${link.hostName} is gone`);
     const seen = readPodEnd({ netnsPath: link.netnsPath, netnsCookie: link.made?.netnsCookie, hostLink: host, far });
-    // A namespace that ends takes its interface down first. If it only is down, the kernel refuses the next pod, and the pair goes.
+    // A namespace that ends takes its interface down first. If the interface is only down, the kernel refuses the next pod, and the pair is
+    // removed.
     if (seen === 'unseen') return far.link.promiscuity === 0;
     if (seen !== undefined) await this.#deleteInTurn(link, far);
     return true;
@@ -225,7 +229,7 @@ export class StandingLinks {
   }
 }
 
-/** Indexes are of two namespaces: both must name the other. */
+/** Reports whether the links are peers. Each index is valid in its own namespace: both must name the other. */
 function arePair(host: Link, far: Link): boolean {
   return host.kind === 'veth' && far.kind === 'veth' && host.peerIndex === far.index && far.peerIndex === host.index;
 }

@@ -4,16 +4,16 @@ import { SeineError } from '../../../base/errors/seine-error.ts';
 import { defaultSessionLimits, type JsonRpcSession } from '../../../ovsdb/session.ts';
 import { askOnce } from '../../../ovsdb/shared-request.ts';
 
-/** What is asked for has short answers; a longer one is not the protocol expected here. */
+/** Session limits. All answers used are short; a longer one is not of the expected protocol. */
 const limits = { ...defaultSessionLimits, maxBytes: 64 * 1024 };
 
 /**
- * Opens ovs-vswitchd's control socket for as long as `ask` takes.
+ * Opens ovs-vswitchd's control socket while `ask` runs.
  *
- * Source: ovs-appctl(8), `lib/unixctl.c`'s protocol as it documents it: JSON-RPC 1.0 over `ovs-vswitchd.PID.ctl`, the result a string.
+ * Source: ovs-appctl(8), and the protocol as documented in `lib/unixctl.c`: JSON-RPC 1.0 over `ovs-vswitchd.PID.ctl`, the result a string.
  *
  * @param runDir OVS_RUNDIR
- * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `CANCELLED`; as `ask`
+ * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `CANCELLED`; like `ask`
  */
 export async function withDaemonControl<T>(runDir: string, ask: (session: JsonRpcSession) => Promise<T>, signal: AbortSignal): Promise<T> {
   const endpoint = `unix:${join(runDir, `ovs-vswitchd.${await daemonPid(runDir)}.ctl`)}`;

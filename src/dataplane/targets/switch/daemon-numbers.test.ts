@@ -19,7 +19,7 @@ afterEach(() => {
   rmSync(runDir, { recursive: true });
 });
 
-/** A daemon that answers each method with the given value; with an error for others. */
+/** Daemon that answers each method with the given value, and others with an error. */
 async function daemon(answers: Readonly<Record<string, unknown>>): Promise<void> {
   writeFileSync(join(runDir, 'ovs-vswitchd.pid'), '4711\n');
   server = createServer((socket) => {

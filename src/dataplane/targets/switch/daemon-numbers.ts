@@ -1,18 +1,18 @@
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { withDaemonControl } from './daemon-control.ts';
 
-/** A command of ovs-vswitchd's control socket whose whole answer is one decimal number. */
+/** Command of ovs-vswitchd's control socket whose whole answer is one decimal number. */
 export interface NumberCommand {
   readonly command: string;
   readonly arguments?: readonly string[];
 }
 
 /**
- * Asks ovs-vswitchd for numbers that no other protocol has. Only commands that answer with a number and nothing else are allowed:
- * other answers are text for people, which is not parsed (ADR 16).
+ * Reads numbers from ovs-vswitchd that no other protocol provides. Only commands that answer with a single number are allowed: other
+ * answers are text for people, which is not parsed (ADR 16).
  *
  * @param runDir OVS_RUNDIR
- * @returns a number for each command, undefined where it is unknown or is answered with anything else
+ * @returns a number for each command, undefined if the command is unknown or its answer is not a number
  * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `CANCELLED`
  */
 export async function askDaemonNumbers(
@@ -36,7 +36,7 @@ export async function askDaemonNumbers(
   );
 }
 
-/** @param result a string of JSON-RPC, or an object since Open vSwitch 3.6, which is not ours to read */
+/** @param result a string of JSON-RPC, or since Open vSwitch 3.6 an object, which is ignored */
 export function numberIn(result: unknown): number | undefined {
   const digits = typeof result === 'string' ? /^(\d{1,15})\n?$/.exec(result)?.[1] : undefined;
   return digits === undefined ? undefined : Number(digits);

@@ -12,7 +12,7 @@ import {
 import type { DatapathFacts } from './datapath-features.ts';
 import type { SwitchDatabase } from './switch-database.ts';
 
-/** Collects what the switch's database, the bridge and the kernel say of the datapath. What does not answer is left undefined. */
+/** Collects what OVSDB, the bridge and the kernel report about the data path. Values that are not available are left undefined. */
 export async function readDatapathFacts(
   type: 'system' | 'netdev',
   { database, openflow }: { readonly database: SwitchDatabase; readonly openflow: Pick<OpenFlowConnection, 'gather'> },
@@ -35,7 +35,7 @@ export async function readDatapathFacts(
   };
 }
 
-/** The datapath's row in the database; undefined until ovs-vswitchd has made it. */
+/** Capabilities from the data path's row in OVSDB; undefined until ovs-vswitchd has written them. */
 export function publishedCapabilities(
   type: 'system' | 'netdev',
   { tables }: Pick<SwitchDatabase, 'tables'>,
@@ -51,11 +51,11 @@ async function firstOf<T>(answer: Promise<readonly T[]>, signal: AbortSignal): P
     const [first] = await abortable(answer, signal);
     return first;
   } catch {
-    return undefined; // not connected, or a switch without that message: left undefined
+    return undefined; // not connected, or OVS does not support that message: left undefined
   }
 }
 
-/** The parameter is there if the tracker was built with SCTP. */
+/** Reports whether the kernel's connection tracking supports SCTP: the parameter exists only then. */
 function kernelTracksSctp(): boolean {
   try {
     readSysctl(['net', 'netfilter', 'nf_conntrack_sctp_timeout_established']);

@@ -1,25 +1,25 @@
 import type { GroupFeatures, MeterFeatures } from '../../../openflow/switch-features.ts';
 
-/** What was read of a datapath; undefined is what it did not report. */
+/** Facts read about a data path; undefined if it did not report them. */
 export interface DatapathFacts {
   readonly type: 'system' | 'netdev';
-  /** `Datapath.capabilities` of the switch's database, ovs-vswitchd.conf.db(5). */
+  /** `Datapath.capabilities` of OVSDB, ovs-vswitchd.conf.db(5). */
   readonly capabilities: ReadonlyMap<string, string> | undefined;
-  /** `Open_vSwitch.iface_types`. */
+  /** `Open_vSwitch.iface_types` of OVSDB. */
   readonly interfaceTypes: ReadonlySet<string> | undefined;
   readonly meters: MeterFeatures | undefined;
   readonly groups: GroupFeatures | undefined;
-  /** Whether its connection tracker tracks SCTP ports. */
+  /** True if its connection tracking supports SCTP ports. */
   readonly tracksSctp: boolean | undefined;
-  /** Whether it fills in checksums that a pod's kernel left to the device. */
+  /** True if it fills in checksums that a pod's kernel left to the device. */
   readonly fillsChecksums: boolean;
 }
 
-/** A capability in which datapaths differ. */
+/** Capability in which data paths differ. */
 interface FeatureRow {
-  /** What Seine does with it, or would do. */
+  /** Seine's use of it, present or possible. */
   readonly use: string;
-  /** What fails without it; absent if nothing does. */
+  /** Effect of its absence; omitted if there is none. */
   readonly without?: string;
   readonly of: (facts: DatapathFacts) => boolean | number | undefined;
 }
@@ -47,7 +47,7 @@ const bit = (bits: number | undefined, at: number): boolean | undefined => (bits
 
 const tracked = 'connections are not tracked: neither replies of Services nor traffic of pods passes';
 
-/** In the order in which they are shown. Names are those of OVS where it has one. */
+/** Features in display order, with the names of OVS where it has one. */
 export const datapathFeatures = {
   recirc: { use: 'packets continue through the tables after connection tracking', without: tracked, of: flag('recirc') },
   ct_state: { use: 'new, established and invalid connections are distinguished', without: tracked, of: flag('ct_state') },
@@ -117,7 +117,7 @@ export const datapathFeatures = {
 
 type DatapathFeature = keyof typeof datapathFeatures;
 
-/** The capabilities of a datapath: `null` is what it did not report. */
+/** Capabilities of a data path; `null` if it did not report the feature. */
 export type DatapathCapabilities = Readonly<Record<DatapathFeature, boolean | number | null>>;
 
 export function capabilitiesOf(facts: DatapathFacts): DatapathCapabilities {
@@ -125,7 +125,7 @@ export function capabilitiesOf(facts: DatapathFacts): DatapathCapabilities {
   return Object.fromEntries(entries) as DatapathCapabilities;
 }
 
-/** A capability known to be missing, and its effect on traffic. */
+/** Capability known to be missing, and its effect on traffic. */
 export interface MissingFeature {
   readonly feature: string;
   readonly consequence: string;

@@ -5,21 +5,23 @@ import { NetlinkSocket } from '../../../netlink/socket.ts';
 import { readSysctl } from '../../../netlink/sysctl.ts';
 import { askDaemonNumbers, type NumberCommand } from './daemon-numbers.ts';
 
-/** How full a table of tracked connections is. Both families share it. */
+/** Use of a table of tracked connections, which both families share. */
 export interface ConnectionTable {
-  /** `kernel`: of the node's network namespace, also of pods on the kernel's data path; `userspace`: of pods on the userspace data path. */
+  /** `kernel`: of the node's network namespace, also for pods on the kernel data path; `userspace`: for pods on the userspace data path. */
   readonly table: 'kernel' | 'userspace';
   readonly entries: number;
-  /** Above it, packets of new connections are dropped. */
+  /** Maximum number of connections: at the limit, packets of new connections are dropped. */
   readonly limit: number;
 }
 
-/** The load of the datapath at this moment. Absent is what this datapath does not report. */
+/** Current load of the data path. Values that this data path does not report are absent. */
 export interface DatapathLoad extends Partial<Pick<KernelDatapath, 'hits' | 'misses' | 'lost' | 'megaflows' | 'masks'>> {
   readonly connections: readonly ConnectionTable[];
 }
 
-/** ovs-appctl(8) of dpctl: "Prints the current number of connection entries", "the maximum"; and counters of ovs-vswitchd's own coverage. */
+/**
+ * Commands of dpctl, ovs-appctl(8): "Prints the current number of connection entries", "the maximum"; and ovs-vswitchd's coverage counters.
+ */
 const userspaceNumbers = [
   { command: 'dpctl/ct-get-nconns' },
   { command: 'dpctl/ct-get-maxconns' },
@@ -27,7 +29,7 @@ const userspaceNumbers = [
   { command: 'coverage/read-counter', arguments: ['datapath_drop_lock_error'] },
 ] as const satisfies readonly NumberCommand[];
 
-/** @throws SeineError `UNAVAILABLE` if the switch does not answer; `CANCELLED` */
+/** @throws SeineError `UNAVAILABLE` if OVS does not answer; `CANCELLED` */
 export async function readDatapathLoad(type: 'system' | 'netdev', ovsRunDir: string, signal: AbortSignal): Promise<DatapathLoad> {
   const kernel = kernelConnections();
   if (type === 'netdev') return await userspaceLoad(ovsRunDir, kernel, signal);
@@ -51,7 +53,7 @@ function kernelDatapath(): KernelDatapath | undefined {
   }
 }
 
-/** Of this process's network namespace; none if nothing is tracked there. */
+/** Connections of this process's network namespace; empty if nothing is tracked there. */
 function kernelConnections(): readonly ConnectionTable[] {
   try {
     const read = (name: string) => Number(readSysctl(['net', 'netfilter', name]));

@@ -6,15 +6,15 @@ export type PortRow = SwitchRow<'Port'>;
 type PortInterfaceRow = SwitchRow<'Interface'>;
 type FlowTableRow = SwitchRow<'Flow_Table'>;
 
-/** Marks rows as Seine's: other rows on the bridge are left alone. */
+/** Mark of Seine's rows: other rows on the bridge are ignored. */
 export const ownerMark = { key: 'seine-owner', value: 'agent' } as const;
 const protocols = ['OpenFlow10', 'OpenFlow13', 'OpenFlow14', 'OpenFlow15'] as const;
-/** In-band control would put hidden flows of highest priority on the bridge. */
+/** Options of the bridge. In-band control would add hidden flows of highest priority. */
 export const otherConfig: ReadonlyMap<string, string> = new Map([['disable-in-band', 'true']]);
 
-/** Of every bridge of ours: what else decides about packets there is off. Spanning trees would block ports. */
+/** Defaults of every bridge of Seine's: other features that affect packets are off. Spanning trees would block ports. */
 export const bridgeDefaults = { fail_mode: 'secure', protocols, controller: [], stp_enable: false, rstp_enable: false } as const;
-/** Of every interface of ours: no packets but by the flows are dropped. */
+/** Defaults of every interface of Seine's: only flows drop packets. */
 export const interfaceDefaults = {
   ingress_policing_rate: 0n,
   ingress_policing_burst: 0n,
@@ -22,7 +22,7 @@ export const interfaceDefaults = {
   ingress_policing_kpkts_burst: 0n,
 } as const;
 
-/** What another program has set on the bridge, in the words of `ovs-vsctl`. Further keys of its maps are left alone. */
+/** Returns columns of the bridge that another program has set, in the words of `ovs-vsctl`. Other keys of its maps are ignored. */
 export function foreignOfBridge(row: BridgeRow, tables: readonly (FlowTableRow | undefined)[]): readonly string[] {
   const missing = protocols.filter((protocol) => !row.protocols.has(protocol));
   return [
@@ -44,7 +44,7 @@ function foreignOfTable({ name, flow_limit: limit, overflow_policy: policy }: Fl
   ];
 }
 
-/** As `foreignOfBridge`, of a port. */
+/** Like `foreignOfBridge`, for a port. */
 export function foreignOfPort(port: PortRow, link: PortInterfaceRow | undefined): readonly string[] {
   const limits = link === undefined ? [] : Object.entries(interfaceDefaults).flatMap(([column, value]) => limitOf(link, column, value));
   return [...(port.qos === undefined ? [] : ['qos is set']), ...limits];

@@ -2,7 +2,7 @@ import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { WantedPort } from '../../desired/switch-row.ts';
 import type { Owner } from '../../pipeline/cookie.ts';
 
-/** What ports are wanted with. */
+/** State through which ports are requested. */
 interface SwitchPorts {
   wantPort(owner: Owner, port: WantedPort): number;
   forgetPorts(owner: Owner): number;
@@ -20,26 +20,26 @@ interface LinkedPort {
   readonly port: WantedPort;
 }
 
-/** Since which revision of the switch a port is wanted, and when that was. */
+/** Revision of OVSDB with which a port was requested, and the time of that. */
 interface Wanting {
   readonly revision: number;
   readonly sinceMs: number;
 }
 
 /**
- * Ports of the switch that take the node's ends of pods' pairs. A port is wanted while that end is there: ovs-vswitchd does not look again
- * for an interface that it could not open.
+ * OVS ports for the host ends of pods' pairs. A port is requested only while that end exists: ovs-vswitchd does not retry an interface that
+ * it could not open.
  */
 export class LinkedPorts {
   readonly #state: SwitchPorts;
-  /** By name, which the node's end and the port have in common. */
+  /** Ports by name, which the host end and the port share. */
   readonly #ports = new Map<string, LinkedPort & { wanting: Wanting | undefined }>();
 
   constructor(state: SwitchPorts) {
     this.#state = state;
   }
 
-  /** @param when `later`: once `plug` says that the node's end is there */
+  /** @param when `later`: once `plug` reports that the host end exists */
   want({ owner, port }: LinkedPort, when: 'now' | 'later'): void {
     const known = this.#ports.get(port.name);
     const isSame = known?.owner === owner;
@@ -47,7 +47,7 @@ export class LinkedPorts {
     if (when === 'now' && !isSame) this.plug(port.name);
   }
 
-  /** Says otherwise whose the port of this name is. @returns the revision of the switch that has it */
+  /** Changes the owner information of the port of this name. @returns the revision of OVSDB that has it */
   describe(name: string, externalIds: WantedPort['externalIds']): number {
     const linked = this.#ports.get(name);
     if (linked === undefined) throw new SeineError('INVARIANT', `no owner wants port ${name}`);
@@ -61,13 +61,13 @@ export class LinkedPorts {
     return revision;
   }
 
-  /** The node's end is there. */
+  /** Reports that the host end exists. */
   plug(name: string): void {
     const linked = this.#ports.get(name);
     if (linked) linked.wanting = { revision: this.#state.wantPort(linked.owner, linked.port), sinceMs: performance.now() };
   }
 
-  /** The node's end is not there: no port is wanted until `plug`. Resolves once the switch's database has none. */
+  /** Reports that the host end does not exist: no port is requested until `plug`. Resolves once OVSDB has none. */
   async unplug(name: string, signal: AbortSignal): Promise<void> {
     const linked = this.#ports.get(name);
     if (linked?.wanting === undefined) return;
@@ -76,16 +76,16 @@ export class LinkedPorts {
     await rows.realized(this.#state.forgetPorts(linked.owner), signal);
   }
 
-  /** From now on the owner wants no port. @returns the revision of the switch from which on it has none */
+  /** Withdraws the owner's port. @returns the revision of OVSDB without it */
   forget(owner: Owner, name: string): number {
     if (this.#ports.get(name)?.owner === owner) this.#ports.delete(name);
     return this.#state.forgetPorts(owner);
   }
 
   /**
-   * Waits until the switch has plugged in a port whose node's end is there.
+   * Waits until ovs-vswitchd has opened a port whose host end exists.
    *
-   * @returns how long that took since the end was there (ms)
+   * @returns the time since that end exists (ms)
    * @throws SeineError `REFUSED`, `CANCELLED`
    */
   async plugged(

@@ -20,18 +20,18 @@ export class PortWatch {
     }, signal);
   }
 
-  /** The number of an interface; `undefined` while it has none. */
+  /** Returns the port number of an interface; `undefined` while it has none. */
   ofPort(name: string): number | undefined {
     return this.#database.tables.Interface.find('name', name)?.ofport;
   }
 
-  /** Whether the switch's database has an interface of this name. */
+  /** Reports whether OVSDB has an interface of this name. */
   isKnown(name: string): boolean {
     return this.#database.tables.Interface.find('name', name) !== undefined;
   }
 
   /**
-   * Waits until the switch has given the interface the number that was requested.
+   * Waits until ovs-vswitchd has given the interface the requested port number.
    *
    * @throws SeineError `REFUSED` if it gave another one, or cannot open the interface; `CANCELLED` if `signal` comes first
    */
@@ -61,7 +61,7 @@ export class PortWatch {
 
 /** @throws SeineError `REFUSED` if ovs-vswitchd reports an error or another number */
 function isPlugged({ name, ofport, ofport_request: requested, error }: InterfaceRow, wanted: number): boolean {
-  // The row may still be that of an earlier interface of this name, and so may its error.
+  // The row, and its error, may still be those of a previous interface of this name.
   if (requested !== wanted) return false;
   if (error !== undefined && error !== '') throw new SeineError('REFUSED', `ovs-vswitchd cannot add port ${name}: ${error}`);
   if (ofport === undefined) return false;

@@ -4,15 +4,15 @@ import type { SwitchDatabase } from './switch-database.ts';
 interface Replug {
   readonly database: SwitchDatabase;
   readonly bridge: string;
-  /** Name of the OVSDB lock without which nothing is written. */
+  /** Name of the OVSDB lock required for writes. */
   readonly lock: string;
 }
 
 /**
  * Removes a port from the bridge and returns once ovs-vswitchd has closed its interface; the port's owner adds it again.
  *
- * ovs-vswitchd does not reopen an interface that was deleted and made again under its name, and does not notice a port that was
- * gone only between two of its reads of the database; the number that it copies to `cur_cfg` shows that it has read.
+ * ovs-vswitchd does not reopen an interface that was deleted and created again under its name, and does not notice a port that was absent
+ * only between two of its reads of OVSDB. The number that it copies to `cur_cfg` shows that it has read.
  *
  * @throws SeineError `UNAVAILABLE`, `REFUSED`, `CANCELLED` if `signal` comes first
  */

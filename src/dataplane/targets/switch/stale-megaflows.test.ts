@@ -3,7 +3,7 @@ import { SeineError } from '../../../base/errors/seine-error.ts';
 import { mayKeepOldActions, StaleMegaflows } from './stale-megaflows.ts';
 
 let over: AbortController;
-/** When they were forgotten (ms since the beginning). */
+/** Times of purges (ms since the beginning). */
 let forgotten: number[];
 let failures: SeineError[];
 let version: string | undefined;
@@ -61,7 +61,7 @@ it('forgets soon after each change at one a second, while there are few megaflow
 it('makes a longer pause the more a purge costs, ten seconds at most', async () => {
   answer = takes(30);
   await changes(10_000);
-  const [, , ...later] = forgotten; // what a purge costs is known from the first on
+  const [, , ...later] = forgotten; // the cost of a purge is known from the first one
   expect(later).toHaveLength(3);
   for (const [index, ms] of later.entries()) expect(ms - (forgotten[index + 1] ?? 0)).toBeGreaterThanOrEqual(3_000);
   answer = takes(500);

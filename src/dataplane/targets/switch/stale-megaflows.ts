@@ -3,59 +3,59 @@ import { Doorbell } from '../../../base/async/wake-signal.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { withDaemonControl } from './daemon-control.ts';
 
-/** Changes within this time (ms) after the first one are waited for. */
+/** Time for which further changes are gathered after the first one (ms). */
 const MORE_CHANGES_MS = 100;
 /**
- * The pause between two purges for wanted changes (ms), by the cost of a purge. A purge takes about 2 ms of ovs-vswitchd, and 0.01 ms for
- * each megaflow; that packets find their flows again costs ten times as much. So a hundred times the time of a purge is one tenth of a CPU.
+ * Pause between two purges for desired changes (ms), by the cost of a purge. A purge takes ovs-vswitchd about 2 ms, and 0.01 ms for each
+ * megaflow; rebuilding the megaflows costs ten times as much. So a hundred times the duration of a purge amounts to one tenth of a CPU.
  */
 const PAUSE_MS = { least: 250, most: 10_000, timesPurge: 100 } as const;
-/** Purges of which the fastest counts: on a busy node one may wait for the CPU. */
+/** Number of recent purges of which the fastest counts: on a busy node a purge may wait for the CPU. */
 const PURGES_COUNTED = 3;
-/** A switch that is frozen takes the request, and may never answer (ms). */
+/** Timeout for the answer (ms): a stopped ovs-vswitchd accepts the request and may never answer. */
 const answerMs = 10_000;
-/** After a switch that does not answer (ms): one that died has forgotten everything by itself. */
+/** Delay after a failed request (ms): an ovs-vswitchd that has died has lost its megaflows anyway. */
 const retryPause = 5_000;
 
 interface StaleMegaflowsOptions {
   /** OVS_RUNDIR */
   readonly runDir: string;
-  /** Which version the switch says it is; undefined if it does not answer. */
+  /** Returns the version that OVS reports; undefined if it does not answer. */
   readonly version: (signal: AbortSignal) => Promise<string | undefined>;
   readonly forgotten: () => void;
   readonly failed: (error: SeineError) => void;
-  /** Milliseconds, from any fixed moment; never goes back. */
+  /** Monotonic time (ms). */
   readonly now: () => number;
-  /** Left out: by the control socket of ovs-vswitchd. */
+  /** Purges the megaflows; through the control socket of ovs-vswitchd if omitted. */
   readonly forget?: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Has a switch forget its megaflows after its flows were changed, if it is one that may go on with some that are out of date.
+ * Purges megaflows after flow changes, on versions of OVS that may keep outdated ones.
  *
- * Where two megaflows take the same packets, the userspace data path of Open vSwitch 3.1 gives the new actions of one to the other, and the
- * first keeps its old ones for as long as packets come: it drops what is allowed by now, or passes what is denied. 3.5 does not
- * (docs/adr/0066-megaflows-are-forgotten.md). What was forgotten is found again by the flows, with the next packet.
+ * Where two megaflows match the same packets, the userspace data path of Open vSwitch 3.1 assigns the new actions of one to the other, and
+ * the first keeps its old ones as long as packets arrive: it drops traffic that is now allowed, or passes traffic that is now denied. 3.5
+ * does not (docs/adr/0066-megaflows-are-forgotten.md). The next packet rebuilds a purged megaflow from the flows.
  */
 export class StaleMegaflows {
   readonly #options: StaleMegaflowsOptions;
   readonly #bell = new Doorbell();
-  /** From when on they are to be forgotten; `Infinity` while all are right. */
+  /** Time when the next purge is due; `Infinity` while none is needed. */
   #dueMs = Infinity;
   #forgottenMs = -Infinity;
-  /** The time that the last purges took (ms). */
+  /** Durations of the last purges (ms). */
   readonly #tookMs: number[] = [];
 
   constructor(options: StaleMegaflowsOptions) {
     this.#options = options;
   }
 
-  /** Flows were changed as is wanted now. */
+  /** Notifies that flows were changed as desired. */
   changed(): void {
     this.#due(Math.max(this.#options.now() + MORE_CHANGES_MS, this.#forgottenMs + this.#pauseMs));
   }
 
-  /** What others had changed was mended: nobody waits for that. */
+  /** Notifies that foreign changes were repaired: no caller waits for that. */
   mended(): void {
     this.#due(this.#options.now());
   }
@@ -81,7 +81,7 @@ export class StaleMegaflows {
     this.#bell.ring();
   }
 
-  /** Until so much time is over, or it is due sooner. */
+  /** Waits for this time, or until the purge is due, if that is sooner. */
   async #wait(ms: number, signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const either = AbortSignal.any([signal, over.signal]);
@@ -92,7 +92,7 @@ export class StaleMegaflows {
 
   async #forgetNow(signal: AbortSignal): Promise<void> {
     const { version, forgotten, failed, now } = this.#options;
-    this.#dueMs = Infinity; // what is changed from here on counts anew
+    this.#dueMs = Infinity; // changes from here on need another purge
     try {
       if (!mayKeepOldActions(await version(signal))) return;
       const beganMs = now();
@@ -107,23 +107,23 @@ export class StaleMegaflows {
       const error = SeineError.from(thrown, 'forget megaflows');
       if (error.remedy === 'crash') throw error;
       failed(error);
-      if (error.code === 'REFUSED') return; // it knows no such command
+      if (error.code === 'REFUSED') return; // this version does not have the command
       this.#due(now() + retryPause);
     }
   }
 }
 
-/** Whether a switch of this version may keep what is out of date, on the userspace data path. Seen on 3.1.0; not on 3.5.0 and 4.0.0. */
+/** Reports whether this version of OVS may keep outdated actions on the userspace data path. Observed on 3.1.0; not on 3.5.0 and 4.0.0. */
 export function mayKeepOldActions(version: string | undefined): boolean {
   const [, major = '0', minor = '0'] = /^(\d{1,4})\.(\d{1,4})/.exec(version ?? '') ?? [];
   return Number(major) < 3 || (Number(major) === 3 && Number(minor) < 5);
 }
 
 /**
- * Has ovs-vswitchd forget all megaflows, as `ovs-appctl revalidator/purge` does; their counts go to the flows before.
+ * Purges all megaflows of ovs-vswitchd, like `ovs-appctl revalidator/purge`; their counters are first added to the flows.
  *
  * @param runDir OVS_RUNDIR
- * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `REFUSED` if it knows no such command; `CANCELLED`
+ * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `REFUSED` if it has no such command; `CANCELLED`
  */
 export async function forgetMegaflows(runDir: string, signal: AbortSignal): Promise<void> {
   await withDaemonControl(runDir, (session) => session.call({ method: 'revalidator/purge', params: [] }, () => undefined, signal), signal);

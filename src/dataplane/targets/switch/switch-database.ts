@@ -2,7 +2,7 @@ import { OvsdbClient } from '../../../ovsdb/client.ts';
 import type { OvsdbClientHooks } from '../../../ovsdb/client-options.ts';
 import { openVswitch } from '../../../ovsdb/schema/open-vswitch.ts';
 
-/** The columns in use, and no more: counters in other columns would cause updates every five seconds. */
+/** Monitored columns: only those in use. Counters in other columns would cause updates every five seconds. */
 const monitored = {
   Open_vSwitch: [
     'bridges',
@@ -15,7 +15,7 @@ const monitored = {
     'next_cfg',
     'cur_cfg',
   ],
-  // Not `ports`: the set would be copied for every port that comes or goes.
+  // Not `ports`: the set would be copied for every port that is created or deleted.
   Bridge: [
     'name',
     'datapath_type',
@@ -49,7 +49,7 @@ const monitored = {
   Datapath: ['capabilities'],
 } as const;
 
-/** Open vSwitch's database as this node's data plane uses it. */
+/** OVSDB as this node's data plane uses it. */
 export type SwitchDatabase = OvsdbClient<typeof openVswitch, typeof monitored>;
 
 /** @param socketPath e.g. `/run/openvswitch/db.sock` */

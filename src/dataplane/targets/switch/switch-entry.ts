@@ -7,7 +7,7 @@ export type SwitchEntry = (
   | { readonly kind: 'bridge'; readonly bridge: WantedBridge }
   | { readonly kind: 'port'; readonly port: WantedPort }
 ) & {
-  /** What another program has set beside what can be wanted, in the words of `ovs-vsctl`. */
+  /** Settings made by another program that Seine never sets, in the words of `ovs-vsctl`. */
   readonly foreign?: string;
 };
 

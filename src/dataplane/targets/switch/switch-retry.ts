@@ -3,26 +3,26 @@ import { Doorbell } from '../../../base/async/wake-signal.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { SwitchDatabase } from './switch-database.ts';
 
-/** Before each try (ms); doubled each time. A switch that starts is there sooner, as a rule. */
+/** Delay before the first attempt (ms), doubled each time. A starting ovs-vswitchd is usually ready sooner. */
 const pauses = { first: 500, longest: 30_000 } as const;
-/** As ovs-vswitchd writes EBUSY. Other errors do not pass by themselves, or their owner looks after them. */
+/** Text of EBUSY in ovs-vswitchd. Other errors do not pass by themselves, or their owner handles them. */
 const busy = 'Device or resource busy';
 
 interface SwitchRetryOptions {
   readonly database: Pick<SwitchDatabase, 'tables' | 'transact' | 'onChange'>;
   readonly bridge: string;
-  /** Name of the OVSDB lock without which nothing is written. */
+  /** Name of the OVSDB lock required for writes. */
   readonly lock: string;
-  /** The switch is told to try again. */
+  /** Called when ovs-vswitchd was made to try again. */
   readonly tried?: (cause: string) => void;
 }
 
 /**
- * Has ovs-vswitchd try again what it could not open. One that was killed may have its taps still when the next one wants them:
- * that one makes no bridge, or leaves an interface out, and looks again when its configuration changes, and not before.
+ * Makes ovs-vswitchd retry interfaces that it could not open. The taps of a killed process may still exist when the next process needs
+ * them: that one creates no bridge, or leaves an interface out, and retries only when its configuration changes.
  *
- * It is told by `next_cfg` (ovs-vswitchd.conf.db(5)), which changes nothing else, and only once it has read what it was told before: a switch that
- * is not there is told once.
+ * A change of `next_cfg` (ovs-vswitchd.conf.db(5)) triggers a retry without other effects. It is only changed after ovs-vswitchd has read
+ * the previous change: one that is not running gets a single request.
  */
 export class SwitchRetry {
   readonly #options: SwitchRetryOptions;
@@ -38,7 +38,7 @@ export class SwitchRetry {
     }, signal);
   }
 
-  /** The bridge cannot be reached. */
+  /** Notifies that the bridge cannot be reached. */
   bridgeAway(): void {
     this.#isBridgeAway = true;
     this.#bell.ring();
@@ -48,7 +48,7 @@ export class SwitchRetry {
     this.#isBridgeAway = false;
   }
 
-  /** Until `signal`. @throws SeineError of a bug */
+  /** Runs until `signal`. @throws SeineError on a bug */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#bell.wait(signal);
@@ -89,7 +89,7 @@ export class SwitchRetry {
       const wanted = hasRead ? told.next_cfg + 1n : told.next_cfg;
       await root.when(told._uuid, (now) => (!now || now.cur_cfg >= wanted ? true : undefined), signal);
     } catch (thrown) {
-      // Another agent has the lock, or the database is away: it is looked at again.
+      // Another agent has the lock, or OVSDB is not reachable: check again later.
       const error = SeineError.from(thrown, 'have the switch try again');
       if (error.remedy === 'crash') throw error;
     }

@@ -19,22 +19,22 @@ import type { SwitchDatabase } from './switch-database.ts';
 import type { SwitchEntry, SwitchKey } from './switch-entry.ts';
 import { portKey } from './switch-entry.ts';
 
-/** How long the copy may take to show what was committed (ms). It may never: another client may have changed it at once. */
+/** Maximum time for the local copy to show a committed change (ms). It may never do so: another client may have changed the row at once. */
 const SEEN_WITHIN_MS = 1_000;
 
 type SwitchTransaction = Transaction<typeof openVswitch>;
 
 /**
- * The bridge and its ports as rows of Open vSwitch's database (ovs-vswitchd.conf.db(5)).
+ * Target for the bridge and its ports as rows of OVSDB (ovs-vswitchd.conf.db(5)).
  *
- * Observing costs nothing: the client holds a copy. A whole plan is one transaction.
+ * Observing costs nothing: the client has a copy. A whole plan is one transaction.
  */
 export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   readonly #database: SwitchDatabase;
   readonly #bridgeName: string;
   readonly #lock: string;
 
-  /** @param lock name of the OVSDB lock without which nothing is written */
+  /** @param lock name of the OVSDB lock required for writes */
   constructor(database: SwitchDatabase, bridgeName: string, lock: string) {
     this.#database = database;
     this.#bridgeName = bridgeName;
@@ -54,7 +54,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     return entries;
   }
 
-  /** Returns once the copy of the database shows the change, so that no decision uses the state before it. */
+  /** Returns once the copy of OVSDB shows the change, so that no decision uses the state before it. */
   async apply(plan: Plan<SwitchKey, SwitchEntry>, signal: AbortSignal): Promise<void> {
     const inserted: NewRow[] = [];
     const removed: Uuid[] = [];
@@ -70,13 +70,13 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     await this.#untilSeen({ inserted: inserted.map((row) => committed.uuid(row)), removed }, signal);
   }
 
-  /** Without the lock every change would be refused: that is not the owner's fault, and passes. */
+  /** Commits a transaction. Without the lock every change would be refused: that is not the owner's fault, and passes. */
   async #transact(describe: (tx: SwitchTransaction) => void, signal: AbortSignal): Promise<Committed> {
     try {
       return await this.#database.transact(describe, signal);
     } catch (thrown) {
       const error = SeineError.from(thrown, 'write to the switch database');
-      // What the schema forbids is not even sent; to the owner that is a refusal like any other.
+      // A change that violates the schema is not sent; to the owner that is a refusal like any other.
       if (error.code === 'INVALID_INPUT') throw new SeineError('REFUSED', error.message, { cause: error });
       if (error.context['error'] !== 'not owner') throw error;
       throw new SeineError('UNAVAILABLE', `another agent holds the lock ${this.#lock}`, { cause: error });
@@ -120,7 +120,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     return { kind: 'bridge', bridge, ...(foreign === '' ? {} : { foreign }) };
   }
 
-  /** A port of Seine's is on Seine's bridge: OVSDB garbage-collects rows without a reference. */
+  /** Returns the entry of a port of Seine's, which is always on Seine's bridge: OVSDB garbage-collects rows without a reference. */
   #observedPort(row: PortRow): SwitchEntry | undefined {
     if (row.external_ids.get(ownerMark.key) !== ownerMark.value) return undefined;
     const [interfaceUuid] = row.interfaces;
@@ -166,7 +166,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     return open?.datapaths.has(type) ?? false;
   }
 
-  /** ovs-vswitchd reports a datapath's capabilities in its row, but does not create the row. */
+  /** Creates the data path's row: ovs-vswitchd reports capabilities in it, but does not create it. */
   #putDatapath(tx: SwitchTransaction, type: WantedBridge['datapathType']): void {
     if (this.#hasDatapath(type)) return;
     const row = tx.insert('Datapath', { external_ids: [[ownerMark.key, ownerMark.value]] });
@@ -187,7 +187,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     const [interfaceUuid] = existing?.interfaces ?? [];
     if (existing && interfaceUuid !== undefined) {
       tx.update('Port', existing._uuid, { external_ids: external, qos: undefined });
-      // ovs-vswitchd tries again, and the earlier error does not answer that.
+      // ovs-vswitchd tries again, so the earlier error does not apply any more.
       tx.update('Interface', interfaceUuid, { ...link, ...interfaceDefaults, error: undefined });
       tx.mutate('Bridge', [['name', '==', this.#bridgeName]], ['ports', 'insert', [existing._uuid]]);
       return [];
@@ -199,7 +199,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
   }
 
   /**
-   * The rows themselves go when no row refers to them any more.
+   * Removes ports. OVSDB deletes their rows when no row refers to them any more.
    *
    * @returns ports that will be removed
    */

@@ -1,16 +1,16 @@
 import { withDaemonControl } from './daemon-control.ts';
 
-/** The Ethernet address of a neighbour on a bridge of the userspace data path. */
+/** Ethernet address of a neighbour on a bridge of the userspace data path. */
 interface TunnelNeighbour {
   readonly bridge: string;
-  /** Canonical text. */
+  /** IP address in canonical text. */
   readonly address: string;
   readonly mac: string;
 }
 
 /**
- * Has ovs-vswitchd send tunnel packets for these neighbours to these Ethernet addresses, like `ovs-appctl tnl/neigh/set`. Nothing is changed where it
- * does so already.
+ * Sets the Ethernet addresses to which ovs-vswitchd sends tunnel packets for these neighbours, like `ovs-appctl tnl/neigh/set`. Entries
+ * that are already right are not changed.
  *
  * @param runDir OVS_RUNDIR
  * @throws SeineError `UNAVAILABLE` if the daemon does not answer; `REFUSED` if it has no such command; `CANCELLED`

@@ -12,7 +12,7 @@ const ips: fc.Arbitrary<Ip> = fc
   .constantFrom<Family>('ipv4', 'ipv6')
   .chain((family) => fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value)));
 const passes: StepsPattern = () => [resubmit('egressEntry')];
-/** As the proxy has them: a `ct` that translates, and registers that another table looks at. */
+/** Steps like those of a Service: a `ct` that translates, and registers that another table matches. */
 const translates: StepsPattern = ({ ip, port }) => [
   { do: 'ct', zone: 7, commit: true, next: 'egressEntry', nat: { kind: 'dst', ip, port }, exec: [] },
 ];

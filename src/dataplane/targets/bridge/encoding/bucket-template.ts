@@ -5,17 +5,17 @@ import type { Bucket, StepsPattern, TransportAddress } from '../../../pipeline/f
 import { ByteTemplate, probes, writePlace } from './byte-template.ts';
 import { toActions } from './to-openflow.ts';
 
-/** Behind the address: two octets of the port, four of the bucket's number, two of its weight. */
+/** Number of bytes after the address: two of the port, four of the bucket's number, two of its weight. */
 const restBytes = 8;
 
-/** Buckets as octets: those of one pattern are encoded once, and written over that. */
+/** Encoder of buckets: a pattern is encoded once, and the bytes of each bucket are written over that. */
 export class BucketTemplates {
-  /** For as long as somebody keeps the pattern. */
+  /** Templates by pattern and family, kept as long as the pattern is in use. */
   readonly #known = new WeakMap<StepsPattern, Map<Family, ByteTemplate>>();
   readonly #given = new Uint8Array(addressBits('ipv6') / 8 + restBytes);
   readonly #view = new DataView(this.#given.buffer);
 
-  /** @throws SeineError `INVARIANT` if the steps of a pattern differ by more than their endpoint */
+  /** Writes a bucket. @throws SeineError `INVARIANT` if the steps of a pattern differ by more than their endpoint */
   write(w: ByteWriter, bucket: Bucket, id: number): void {
     const { weight, from } = bucket;
     if (from) {

@@ -2,18 +2,18 @@ import { SeineError } from '../../../../base/errors/seine-error.ts';
 import { addressBits } from '../../../../base/net/ip.ts';
 import type { TransportAddress } from '../../../pipeline/flow.ts';
 
-/** Octets at which the probes of a template begin: no octet of an entry differs by as much between two of them. */
+/** First variable byte of each of the three probes. No byte of an encoded entry varies by these differences for another reason. */
 const probeBases = [0x10, 0x40, 0xa0] as const;
 
-/** Nothing of what is given goes there. */
+/** Marks a byte that is the same in all entries. */
 const fixed = -1;
 
-/** An encoded text of which some octets are given: where they go is found by encoding three probes that differ in each of them. */
+/** Encoded string with variable bytes. Their positions are found by encoding three probes that differ in each of them. */
 export class ByteTemplate {
   readonly octets: Buffer;
-  /** For each octet which of the given ones it is. */
+  /** Index of the variable byte at each position. */
   readonly #which: Int8Array;
-  /** Offset and given octet, in turn. */
+  /** Offset and index of each variable byte, alternating. */
   readonly #patches: readonly number[];
 
   private constructor(octets: Buffer, which: Int8Array) {
@@ -22,7 +22,7 @@ export class ByteTemplate {
     this.#patches = [...which.entries()].flatMap(([offset, given]) => (given === fixed ? [] : [offset, given]));
   }
 
-  /** @param texts of the three probes @throws SeineError `INVARIANT` if they differ by more than what is given */
+  /** @param texts encodings of the three probes @throws SeineError `INVARIANT` if they differ by more than the variable bytes */
   static of([first, second, third]: readonly string[], given: number): ByteTemplate {
     if (first === undefined || second?.length !== first.length || third?.length !== first.length) throw misfit('their lengths differ');
     const which = new Int8Array(first.length).fill(fixed);
@@ -41,7 +41,7 @@ export class ByteTemplate {
     return new ByteTemplate(Buffer.from(first, 'latin1'), which);
   }
 
-  /** What is given, in the order in which it appears. */
+  /** Indexes of the variable bytes in the order in which they appear. */
   get given(): readonly number[] {
     return this.#patches.filter((_, at) => at % 2 === 1);
   }
@@ -50,13 +50,13 @@ export class ByteTemplate {
     return this.filled(given).toString('latin1');
   }
 
-  /** Valid until it is filled again. */
+  /** Returns the template with these bytes filled in; valid until the next call. */
   filled(given: Uint8Array): Buffer {
     for (let at = 0; at < this.#patches.length; at += 2) this.octets[this.#patches[at] ?? 0] = given[this.#patches[at + 1] ?? 0] ?? 0;
     return this.octets;
   }
 
-  /** The reverse. @param from this octet on @returns false if it is no such text */
+  /** Reverse of `fill`. @param from offset of the first byte to read @returns false if the string does not match the template */
   read(text: string, given: Uint8Array, from = 0): boolean {
     if (text.length !== this.octets.length) return false;
     for (let at = from; at < text.length; at++) {
@@ -68,7 +68,7 @@ export class ByteTemplate {
   }
 }
 
-/** @param given so many octets @param encode what differs in nothing else */
+/** Encodes the three probes. @param given number of variable bytes @param encode its results must not differ in anything else */
 export function probes<T>(given: number, encode: (octets: Uint8Array) => T): readonly T[] {
   return probeBases.map((base) => encode(Uint8Array.from({ length: given }, (_, at) => base + at)));
 }
@@ -77,7 +77,7 @@ function misfit(why: string): SeineError {
   return new SeineError('INVARIANT', `flows of one pattern differ by more than their endpoint: ${why}`);
 }
 
-/** Writes an address and a port, as a probe of a pattern begins with them. @returns what follows them */
+/** Writes the address and port with which the variable bytes of a pattern begin. @returns the offset after them */
 export function writePlace(view: DataView, { ip: { family, value }, port }: TransportAddress): number {
   if (family === 'ipv4') view.setUint32(0, Number(value));
   else {

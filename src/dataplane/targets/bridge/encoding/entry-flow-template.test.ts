@@ -20,7 +20,7 @@ const places: fc.Arbitrary<LeadPlace> = fc.record({
   numbers: fc.tuple(number, number),
 });
 
-/** As the proxy has them. */
+/** Pattern like those of Services. */
 const pattern =
   (transport: Transport): LeadPattern =>
   ({ ip, port, numbers: [identity, id] }) => ({

@@ -10,26 +10,26 @@ interface LeadTemplate {
 }
 
 const NUMBER_OCTETS = 4;
-/** Behind the address: two octets of the port, and the numbers. */
+/** Number of bytes after the address: two of the port, and the numbers. */
 const REST_OCTETS = 2 + leadNumbers * NUMBER_OCTETS;
 
-/** Flows of patterns as entries: each pattern is encoded once, and written over. */
+/** Encoder of flows from patterns: a pattern is encoded once, and the bytes of each flow are written over that. */
 export class LeadTemplates {
-  /** For as long as somebody keeps the pattern. */
+  /** Templates by pattern and family, kept as long as the pattern is in use. */
   readonly #known = new WeakMap<LeadPattern, Map<Family, LeadTemplate>>();
   readonly #given = new Uint8Array(addressBits('ipv6') / 8 + REST_OCTETS);
   readonly #view = new DataView(this.#given.buffer);
   readonly #encode: (flow: Flow) => readonly [key: string, value: string];
 
-  /** @param encode a flow, of whichever owner: the cookie, with which the value begins, is written anew for each */
+  /** @param encode encodes a flow with any owner: the cookie at the beginning of the value is overwritten for each flow */
   constructor(encode: (flow: Flow) => readonly [key: string, value: string]) {
     this.#encode = encode;
   }
 
   /**
-   * What encoding the flow gives.
+   * Returns the same entry as `encode` for the flow.
    *
-   * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than what is given
+   * @throws SeineError `INVARIANT` if the flows of the pattern differ by more than the place
    */
   entryOf(owner: Owner, { from: { pattern, place } }: PatternFlow): readonly [key: string, value: string] {
     this.#load(place);

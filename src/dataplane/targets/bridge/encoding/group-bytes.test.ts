@@ -5,7 +5,7 @@ import { encodeGroup } from '../../../../openflow/groups/group.ts';
 import { packGroup, unpackGroup } from './group-bytes.ts';
 import { toActions } from './to-openflow.ts';
 
-/** As a Service's port has it. */
+/** Group-mod like that of a Service port. */
 function groupMod(id: number, addresses: readonly number[], weights: readonly number[] = []): Uint8Array {
   const buckets = addresses.map((address, at) => ({
     id: at,
@@ -31,7 +31,7 @@ const group = fc.record({
   addresses: fc.array(address, { maxLength: 40 }),
   weights: fc.array(fc.integer({ min: 1, max: 0xffff }), { maxLength: 40 }),
 });
-/** With lengths that say something, and such that do not. */
+/** Arbitrary bytes, some with valid lengths. */
 const anything = fc
   .record({ octets: fc.uint8Array({ minLength: 1, maxLength: 400 }), size: fc.nat(40), count: fc.nat(20), same: fc.boolean() })
   .map(({ octets, size, count, same }) => {

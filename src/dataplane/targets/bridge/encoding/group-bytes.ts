@@ -1,37 +1,40 @@
 /*
- * Buckets of a Service's group differ by an address, a port and a number. Ten thousand groups of ten buckets are 15 MB as messages, of which a sixth is left if what
- * repeats is kept once. Which octets these are is found by comparing; what they mean does not matter here.
+ * Buckets of a Service's group differ in an address, a port and a number. Ten thousand groups of ten buckets are 15 MB as messages; storing
+ * repeated bytes once reduces that to a sixth. The bytes that differ are found by comparing; their meaning does not matter here.
  *
- *     u8 mark, u16 octets of a bucket, u16 buckets, u16 columns
+ *     u8 mark, u16 bytes of a bucket, u16 buckets, u16 columns
  *     the message up to its first bucket, and that bucket
- *     u16 offset within a bucket        for each column: an octet that is not the same in all
- *     the octets at these offsets       for each further bucket
- *     what of the message follows the buckets
+ *     u16 offset within a bucket        for each column: a byte that differs between buckets
+ *     the bytes at these offsets        for each further bucket
+ *     the rest of the message, after the buckets
  */
 
-/** No message begins with it: that would be its version. */
+/** First byte of a packed group. No message begins with it: the first byte of a message is its version. */
 const MARK = 'B'.charCodeAt(0);
 const PACKED_HEAD_BYTES = 7;
 
 /** Offsets of OpenFlow 1.5.1 `ofp_group_mod`, and of `ofp_bucket`, whose first field is its length. */
 const GROUP_MOD = { bucketBytes: 16, buckets: 24 } as const;
-/** A bucket fills whole units of eight. */
+/** Size of the units of which a bucket consists. */
 const WORD_BYTES = 4;
-/** With fewer there is little that repeats. */
+/** Minimum number of buckets for packing: with fewer there is little repetition. */
 const BUCKETS_LEAST = 3;
 
-/** How the buckets of a message lie in it, one behind the other. */
+/** Position of a message's buckets, which are contiguous and of equal size. */
 interface BucketSpan {
-  /** Octets of each. */
+  /** Bytes per bucket. */
   readonly size: number;
   readonly count: number;
 }
 
-/** A message of OpenFlow is no longer than this, and its packed form is shorter. */
+/** Buffer of the maximum length of an OpenFlow message; the packed form is shorter. */
 const scratch = Buffer.alloc(0x1_0000);
 const columns = new Uint16Array(0x1_0000);
 
-/** A group-mod as text, one octet a character: shorter where it has buckets that are alike. Equal exactly if the messages are. */
+/**
+ * Returns a group-mod as a string, one byte per character; shorter where its buckets are alike. Strings are equal exactly if the messages
+ * are.
+ */
 export function packGroup(message: Uint8Array): string {
   const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
   const span = spanOf(view);
@@ -41,7 +44,7 @@ export function packGroup(message: Uint8Array): string {
   return scratch.toString('latin1', 0, writePacked(message, span, count));
 }
 
-/** The reverse. */
+/** Reverse of `packGroup`. */
 export function unpackGroup(packed: string): Buffer {
   const octets = Buffer.from(packed, 'latin1');
   if (octets[0] !== MARK) return octets;
@@ -60,7 +63,7 @@ export function unpackGroup(packed: string): Buffer {
   return message;
 }
 
-/** Undefined unless the buckets are as if all had the length of the first. */
+/** Returns the position of the buckets; undefined unless all have the length of the first. */
 function spanOf(message: DataView): BucketSpan | undefined {
   if (message.byteLength < GROUP_MOD.buckets + 2) return undefined;
   const [all, size] = [message.getUint16(GROUP_MOD.bucketBytes), message.getUint16(GROUP_MOD.buckets)];
@@ -68,7 +71,7 @@ function spanOf(message: DataView): BucketSpan | undefined {
   return isWhole && all / size >= BUCKETS_LEAST ? { size, count: all / size } : undefined;
 }
 
-/** Fills `columns`. @returns how many there are */
+/** Fills `columns` with the offsets that differ between buckets. @returns their number */
 function findColumns(message: DataView, { size, count }: BucketSpan): number {
   const end = GROUP_MOD.buckets + size * count;
   let found = 0;
@@ -86,14 +89,14 @@ function packedBytes(whole: number, { size, count }: BucketSpan, varying: number
   return PACKED_HEAD_BYTES + whole - size * (count - 1) + varying * (2 + count - 1);
 }
 
-/** @returns how many octets of `scratch` it fills */
+/** @returns number of bytes written to `scratch` */
 function writePacked(message: Uint8Array, { size, count }: BucketSpan, varying: number): number {
   scratch[0] = MARK;
   scratch.writeUInt16BE(size, 1);
   scratch.writeUInt16BE(count, 3);
   scratch.writeUInt16BE(varying, 5);
   const [firstEnd, end] = [GROUP_MOD.buckets + size, GROUP_MOD.buckets + size * count];
-  for (let at = 0; at < firstEnd; at++) scratch[PACKED_HEAD_BYTES + at] = message[at] ?? 0; // less than a view of it takes
+  for (let at = 0; at < firstEnd; at++) scratch[PACKED_HEAD_BYTES + at] = message[at] ?? 0; // cheaper than a view of it
   let to = PACKED_HEAD_BYTES + firstEnd;
   for (let column = 0; column < varying; column++) to = scratch.writeUInt16BE(columns[column] ?? 0, to);
   for (let bucket = firstEnd; bucket < end; bucket += size)

@@ -10,33 +10,37 @@ import { type BitRange, bitRange, type Mark } from '../../../pipeline/registers.
 import { tables } from '../../../pipeline/tables.ts';
 import { etherTypes, ipProtocols, portFields, range, registerName, whole } from './openflow-words.ts';
 
-/** Limits of the packets of unknown tunnel peers that are remembered: count, and time (s). */
+/** Limits of the learned flows for packets of unknown tunnel peers: number, and idle timeout (s). */
 const unknownTunnelPeers = { limit: 256, idleTimeout: 600, priority: 100 } as const;
 
 /**
- * Limit of remembered clients of one Service port: a client that can send from any address must not fill the switch's memory. Beyond
- * that, clients are balanced as if there were no affinity.
+ * Maximum number of remembered clients of one Service port: a client that can send from any address must not exhaust OVS's memory. Further
+ * clients are balanced as without affinity.
  */
 const choicesMax = 10_000;
-/** Longer than the datapath caches the actions of first fragments (10 s), which then learn nothing (s). */
+/**
+ * Idle timeout of learned fragment flows (s). Longer than the data path caches the actions of first fragments (10 s), which create no
+ * learned flow while cached.
+ */
 const fragmentsIdleTimeout = 30;
-/** ovs-fields(7) `ip_frag`: a fragment, and not the first. */
+/** Value of `ip_frag` for a fragment other than the first. Source: ovs-fields(7). */
 const laterFragment = 3;
-/** What a later fragment of IPv6 has as its protocol: ovs-fields(7) `ip_proto`, IANA protocol numbers. */
+/** Protocol of a later IPv6 fragment. Source: ovs-fields(7) `ip_proto`, IANA protocol numbers. */
 const fragmentHeader = 44;
 /**
- * Life of what is known of an SCTP association after the last packet of the side that opened it (s): longer than between two of its heartbeats, which are
- * 30 s apart and half as much again, and a lost one repeated (RFC 9260 section 8.3). Not idle time, or the other side's heartbeats would keep it.
+ * Lifetime of an SCTP association's flows after the last packet of the initiator (s). Longer than the interval between two of its
+ * heartbeats (30 s, plus half of that) with one lost heartbeat repeated (RFC 9260 section 8.3). Not an idle timeout: the other side's
+ * heartbeats would extend it.
  */
 const associationTimeout = 100;
-/** Flows of associations, two for each, that one share has. The switch looks through all of a share for each new one. */
+/** Maximum number of association flows in one share, two for each association. OVS scans a whole share for each new one. */
 export const associationFlowsMax = 500;
 const endpointPort = bitRange(registerFields.endpointPort);
 const serviceGroup = bitRange(registerFields.group);
 const associationLearned = range('reg0', bitRange(registerFields.associationLearned));
 const sourceOfPacket = bitRange(registerFields.source);
 
-/** Also what says which flows the step can teach: `LearnedTemplate`. */
+/** Returns the learn action of a step. It also defines which flows the step can create: `LearnedTemplate`. */
 export function toLearn(step: LearnStep): LearnAction {
   switch (step.do) {
     case 'learnUnknownTunnelPeer':
@@ -62,7 +66,7 @@ function learnUnknownPeer(source: Subfield): LearnAction {
   };
 }
 
-/** The learned flow gives later connections of this client the endpoint that was chosen for this one. */
+/** Learned flow that forwards later connections of this client to the endpoint chosen for this one. */
 function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): LearnAction {
   const port = whole(portFields[transport], 16);
   return {
@@ -77,8 +81,8 @@ function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): L
 }
 
 /**
- * A later fragment shows no ports to find a Service by, not even the tracker's (`miniflow_extract` of Open vSwitch 3.1). Until all
- * fragments are here to be translated, the tracker holds the first one back.
+ * Learned flow for later fragments. They have no ports by which to find a Service, not even those of connection tracking
+ * (`miniflow_extract` of Open vSwitch 3.1). Connection tracking delays the first fragment until all have arrived and can be translated.
  */
 function learnFragments(family: Family): LearnAction {
   return {
@@ -98,8 +102,8 @@ function learnFragments(family: Family): LearnAction {
 }
 
 /**
- * One side of an association: its own packets, or with the ends exchanged those that answer it. What is barred was known before, and takes
- * no room that it did not have.
+ * Learned flow for one side of an association: its own packets or, with addresses and ports exchanged, the replies. An association that is
+ * `barred` was already known and takes no additional room.
  */
 function learnAssociation({ family, side, as, share }: LearnAssociation): LearnAction {
   const [from, to] = family === 'ipv4' ? (['ip_src', 'ip_dst'] as const) : (['ipv6_src', 'ipv6_dst'] as const);
@@ -127,7 +131,7 @@ function learnAssociation({ family, side, as, share }: LearnAssociation): LearnA
           { do: 'match' as const, from: exchanged ? first : second, to: second },
         ];
       }),
-      // Pieces show no ports.
+      // Fragments have no ports.
       { do: 'match', from: 0, to: whole('ip_frag', 2) },
       ...loads.map((mark) => ({ do: 'load' as const, ...constantOf(mark) })),
     ],
@@ -141,7 +145,7 @@ function clientFields(family: Family, ipProtocol: number): LearnSpecs {
     { do: 'match', from: etherTypes[family], to: whole('eth_type', 16) },
     { do: 'match', from: ipProtocol, to: whole('ip_proto', 8) },
     ...addresses.map((field) => ({ do: 'match' as const, from: whole(field, bits), to: whole(field, bits) })),
-    // What came through the node has been allowed to, and a pod has not that comes straight.
+    // Traffic that came through the node's stack has been admitted; traffic directly from a pod has not.
     { do: 'match', ...partOf(sourceOfPacket) },
   ];
 }

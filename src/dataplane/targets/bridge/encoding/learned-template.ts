@@ -4,7 +4,7 @@ import { encodeInstructions } from '../../../../openflow/flows/instructions.ts';
 import { type FieldName, fieldNamed, type Subfield } from '../../../../openflow/match/fields.ts';
 import { encodeMatch, type Match } from '../../../../openflow/match/match.ts';
 
-/** What is looked at of a flow; dumps and the flow monitor both show it. Its bytes may be views. */
+/** Fields of a flow that are compared; both dumps and the flow monitor provide them. Byte arrays may be views. */
 export interface FlowToJudge {
   readonly table: number;
   readonly priority: number;
@@ -15,21 +15,21 @@ export interface FlowToJudge {
   readonly instructions: Uint8Array;
 }
 
-/** Octets of which some bits are given and the others may be anything. */
+/** Bytes of which some bits are fixed and the others arbitrary. */
 interface BitPattern {
   readonly given: Uint8Array;
   readonly free: Uint8Array;
 }
 
-/** Some bits of a field, joined with others of the same field. */
+/** Bits of one field, combined with others of the same field. */
 interface FieldBits {
   value: bigint;
   mask: bigint;
 }
 
 /**
- * The flows that one `learn` can teach, whatever packet it sees: table, priority, and match and actions with only those bits free that
- * come from the packet. Found by encoding what it would teach of a packet of zeros, and of one of ones.
+ * Shape of the flows that one `learn` can create, for any packet: table, priority, and match and actions in which only bits copied from the
+ * packet are free. Found by encoding the flow for a packet of zeros and for one of ones.
  *
  * Source: ovs-actions(7) "learn".
  */
@@ -44,7 +44,10 @@ export class LearnedTemplate {
     this.#instructions = pattern((from) => encodeInstructions({ apply: taughtActions(action, from) }));
   }
 
-  /** Whether the flow is of this shape, whatever its cookie. @param timeouts `any`: an earlier form of the step may have had another */
+  /**
+   * Reports whether the flow has this shape, with any cookie. @param timeouts `any`: a previous version of the step may have had other
+   * timeouts
+   */
   covers(flow: FlowToJudge, timeouts: 'any' | 'same'): boolean {
     const { table, priority, idleTimeout = 0, hardTimeout = 0 } = this.#action;
     return (
@@ -88,7 +91,7 @@ function taughtActions({ specs }: LearnAction, packet: 'zeros' | 'ones'): readon
     const { field } = spec.to;
     const value = fieldValue(field, bitsOf(spec.to, spec.from, packet));
     const action = typeof value === 'object' ? { kind: 'setField', field, ...value } : { kind: 'setField', field, value };
-    return [action as Action]; // the row of the field gave the value its type
+    return [action as Action]; // the field's descriptor determined the type of the value
   });
 }
 
@@ -98,7 +101,7 @@ function bitsOf({ offset, bits }: Subfield, from: Subfield | number | bigint, pa
   return { value: value << BigInt(offset), mask: all << BigInt(offset) };
 }
 
-/** In the form that fields of this width have: without a mask where all bits are given. */
+/** Returns the value in the form of fields of this width: without a mask if all bits are given. */
 function fieldValue(field: FieldName, { value, mask }: FieldBits): number | bigint | { value: number | bigint; mask: number | bigint } {
   const row = fieldNamed(field);
   if (row === undefined) throw new SeineError('INVARIANT', `no field ${field}`);

@@ -15,20 +15,23 @@ import { packetInReason } from '../../../pipeline/well-known.ts';
 import { toLearn } from './learn-actions.ts';
 import { etherTypes, ipProtocols, portFields, type RegisterName, range, registerName, whole } from './openflow-words.ts';
 
-/** Packet-ins go to the connection that took this number with NXT_SET_CONTROLLER_ID; the one that programs flows has 0. */
+/**
+ * Controller number for packet-ins, which OVS sends to the connection that set it with NXT_SET_CONTROLLER_ID; the connection that programs
+ * flows has 0.
+ */
 export const packetInController = 1;
 
 const sourcePortFields = { tcp_dst: 'tcp_src', udp_dst: 'udp_src', sctp_dst: 'sctp_src' } as const;
-/** Source: RFC 9293 section 3.1 "Control bits"; without those that RFC 3168 added. */
+/** Bits of TCP flags. Source: RFC 9293 section 3.1 "Control bits"; without those of RFC 3168. */
 const tcpFlagBits = { syn: 0x02, rst: 0x04 } as const;
 const tcpControlBits = 0x3f;
-/** Source: ovs-fields(7) "ip_frag". */
+/** Bit of `ip_frag` that all fragments have. Source: ovs-fields(7) "ip_frag". */
 const anyFragment = 1;
-/** Source: ovs-fields(7) "ct_state". */
+/** Bits of `ct_state`. Source: ovs-fields(7) "ct_state". */
 const ctStateBits: Readonly<Record<CtState, number>> = { new: 1, est: 2, rel: 4, rpl: 8, inv: 16, trk: 32, snat: 64, dnat: 128 };
 type MatchFields = { [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> };
 
-/** @throws SeineError `INVARIANT` if the match names a field whose prerequisite it does not name. */
+/** @throws SeineError `INVARIANT` if the match names a field without its prerequisite */
 export function toOpenFlowMatch(match: Match): OpenFlowMatch {
   const fields: MatchFields = {};
   setHeader(fields, match);
@@ -79,7 +82,7 @@ function setMetadata(fields: MatchFields, match: Match): void {
   if (match.tunFamily === 'ipv6') fields.tun_src = 0;
   if (match.tunFamily === 'ipv4') fields.tun_ipv6_src = 0n;
   if (match.ctState !== undefined) fields.ct_state = ctStateValue(match.ctState);
-  // Open vSwitch forgets these ports unless the tracked protocol is named too, and the flow would match every port.
+  // Open vSwitch drops these ports from the match unless the tracked protocol is also given, and the flow would match every port.
   if ((match.ctPortDst ?? match.ctPortSrc) !== undefined && match.protocol) fields.ct_nw_proto = ipProtocols[match.protocol];
   if (match.ctPortDst !== undefined) fields.ct_tp_dst = match.ctPortDst;
   if (match.ctPortSrc !== undefined) fields.ct_tp_src = match.ctPortSrc;
@@ -190,7 +193,10 @@ function toAction(step: Step): readonly Action[] {
   }
 }
 
-/** RFC 826: the target's hardware address goes where the sender's was, and the packet goes back. */
+/**
+ * Actions that turn an ARP request into its reply. RFC 826: the target's hardware address replaces the sender's, and the packet is
+ * returned.
+ */
 function answerArp(ip: Ip, mac: Mac): readonly Action[] {
   return [
     { kind: 'move', from: whole('eth_src', 48), to: whole('eth_dst', 48) },
