@@ -15,7 +15,9 @@ export class StateFile {
   }
 
   /**
-   * Reads the file. @returns undefined if it does not exist
+   * Reads the file.
+   *
+   * @returns undefined if it does not exist
    * @throws SeineError `INVALID_INPUT` if it is not a regular file of this user, or is too long; `UNAVAILABLE`
    */
   read(): string | undefined {
@@ -40,8 +42,9 @@ export class StateFile {
   }
 
   /**
-   * Writes the file; durable once resolved. Writes run one after another. @throws SeineError `UNAVAILABLE`: the previous content may still
-   * be there
+   * Writes the file; durable once resolved. Writes run one after another.
+   *
+   * @throws SeineError `UNAVAILABLE`: the previous content may still be there
    */
   async write(text: string): Promise<void> {
     const turn = this.#writing.then(() => this.#replace(text));

@@ -27,8 +27,9 @@ export function addressBits(family: Family): 32 | 128 {
 }
 
 /**
- * Parses an address. @throws SeineError `INVALID_INPUT` if `text` is not an IPv4 or IPv6 address (zones and IPv4 with leading zeros are
- * refused)
+ * Parses an address.
+ *
+ * @throws SeineError `INVALID_INPUT` if `text` is not an IPv4 or IPv6 address (zones and IPv4 with leading zeros are refused)
  */
 export function parseIp(text: string): Ip {
   if (text.includes(':')) {
@@ -166,7 +167,9 @@ export function overlaps(a: Cidr, b: Cidr): boolean {
 }
 
 /**
- * Returns the address `index` positions after the first one of the network. @throws SeineError `INVARIANT` if that is outside the network
+ * Returns the address `index` positions after the first one of the network.
+ *
+ * @throws SeineError `INVARIANT` if that is outside the network
  */
 export function cidrAddress(cidr: Cidr, index: bigint): Ip {
   const ip = ipFromValue(cidr.family, cidr.network.value + index);

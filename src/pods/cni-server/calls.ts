@@ -83,8 +83,9 @@ export class CniCalls {
   }
 
   /**
-   * Answers a plugin before long jobs of the process continue. Never throws. @param signal aborts when the plugin disconnects or its
-   * deadline passes
+   * Answers a plugin before long jobs of the process continue. Never throws.
+   *
+   * @param signal aborts when the plugin disconnects or its deadline passes
    */
   async answer(wire: WireRequest, signal: AbortSignal): Promise<CallReply> {
     const { turns, pinPorts } = this.#ports;

@@ -63,8 +63,10 @@ async function decodeAndAnswer(frame: Buffer, calls: Answering, gone: AbortContr
 }
 
 /**
- * Reads one frame. @throws SeineError `PROTOCOL` for a frame that is too large or followed by more data; `CANCELLED` if either end closes
- * the connection before
+ * Reads one frame.
+ *
+ * @throws SeineError `PROTOCOL` for a frame that is too large or followed by more data; `CANCELLED` if either end closes the connection
+ * before
  */
 function readFrame(socket: Socket, gone: AbortSignal): Promise<Buffer> {
   return new Promise((resolve, reject) => {

@@ -38,7 +38,10 @@ export class KernelInventory {
   }
 
   /**
-   * Reads every named namespace, which takes about a millisecond each. @param host socket of the node @param ports namespace of far ends
+   * Reads every named namespace, which takes about a millisecond each.
+   *
+   * @param host socket of the node
+   * @param ports namespace of far ends
    */
   static async look(host: NetlinkSocket, ports: PortsNamespace | undefined): Promise<KernelInventory> {
     const ends = new Map<string, InnerEnd>();

@@ -147,8 +147,9 @@ function parsePluginResult(stdout: string, { ipamType, cniVersion }: DelegatedCa
 }
 
 /**
- * Converts a result. @throws CniError 105 for a result that cannot be used: no address, more than one of a family, no gateway, or an
- * invalid route
+ * Converts a result.
+ *
+ * @throws CniError 105 for a result that cannot be used: no address, more than one of a family, no gateway, or an invalid route
  */
 function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
   const refuse = (why: string) => new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${ipamType}: ${why}`);

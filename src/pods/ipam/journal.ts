@@ -3,7 +3,7 @@ import { journalFault } from './journal-fault.ts';
 import { encodeRecord, type JournalRecord } from './journal-records.ts';
 import type { JournalStore } from './journal-store.ts';
 
-/** Minimum of appended bytes for a rewrite; the other condition is four times the last rewrite. */
+/** Appended bytes from which the file is rewritten: at least this, and four times the size of the last rewrite. */
 const compactionBytesMin = 256 * 1024;
 
 /** Number of attempts to read a file that is being written. */

@@ -94,8 +94,9 @@ export class NodePods {
   }
 
   /**
-   * Requests the current state from the API server and reports whether the pod is gone; false if there is no reply. @throws SeineError
-   * `CANCELLED`, `INVARIANT`
+   * Requests the current state from the API server and reports whether the pod is gone; false if there is no reply.
+   *
+   * @throws SeineError `CANCELLED`, `INVARIANT`
    */
   async isGoneNow(pod: PodIdentity, signal: AbortSignal): Promise<boolean> {
     const found = await this.#fetched(pod, signal);

@@ -48,7 +48,9 @@ export interface PodNetworkOptions {
 /** Applies policies to attachments: installs their flows in the entry tables, without which they neither send nor receive. */
 export interface PodPolicy {
   /**
-   * Makes the flows desired state before it returns, as far as policy is known, and resolves once they are acknowledged. @throws SeineError
+   * Makes the flows desired state before it returns, as far as policy is known, and resolves once they are acknowledged.
+   *
+   * @throws SeineError
    */
   attach(subject: AttachedSubject, signal: AbortSignal): Promise<void>;
   adopt(subject: AttachedSubject): void;

@@ -20,8 +20,8 @@ interface EntryFlowsOptions {
 }
 
 /**
- * Flows in the entry tables of this node's pods: each attachment's packets go free, are blocked, or are resubmitted to the rows of its classes. They are
- * applied last, after the bridge has acknowledged the rows that they resubmit to.
+ * Flows in the entry tables of this node's pods: each attachment's packets go free, are blocked, or are resubmitted to the rows of its
+ * classes. They are applied last, after the bridge has acknowledged the rows that they resubmit to.
  */
 export class EntryFlows {
   readonly #options: EntryFlowsOptions;
@@ -123,7 +123,7 @@ export class EntryFlows {
       if (this.#starting.has(subject.owner)) continue;
       const standing = standings.of(subject);
       const isAdopted = this.#undecided.has(subject.owner) && standing.is !== 'suspended';
-      if (isAdopted && (standing.is === 'closed' || standings.lackOf(subject) !== undefined)) continue; // the flows of the previous agent are better
+      if (isAdopted && (standing.is === 'closed' || standings.lackOf(subject) !== undefined)) continue; // keep those of the previous agent
       await rules.untilReady(standing, signal);
       if (isSameStanding(standing, standings.of(subject))) this.update(subject);
       else this.#due.add(key); // it changed meanwhile, and its rows may not be installed

@@ -32,8 +32,9 @@ export class NumberReturns {
   }
 
   /**
-   * Checks which numbers became free. @returns true if a round has work to do: rows without a number may get one, or rows kept of a
-   * previous agent can be removed
+   * Checks which numbers became free.
+   *
+   * @returns true if a round has work to do: rows without a number may get one, or rows kept of a previous agent can be removed
    */
   look(): boolean {
     const { flows, nodeState, now } = this.#options;

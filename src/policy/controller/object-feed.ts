@@ -30,8 +30,9 @@ interface ObjectFeedOptions {
   readonly sources: PolicySources;
   readonly nodeNetworks: NodeNetworks;
   /**
-   * Reports whether a pod is attached here. Such pods are put into the engine by the attaching code, which knows them sooner. @param key
-   * `namespace/name`
+   * Reports whether a pod is attached here. Such pods are put into the engine by the attaching code, which knows them sooner.
+   *
+   * @param key `namespace/name`
    */
   readonly isLocal: (key: string, pod: PolicyPod) => boolean;
   readonly turns: LoopTurns;
@@ -108,8 +109,9 @@ export class ObjectFeed {
   }
 
   /**
-   * Puts the policies of a pod's namespace into the engine at once: a starting pod must not bypass a known policy. @param pod
-   * `namespace/name`
+   * Puts the policies of a pod's namespace into the engine at once: a starting pod must not bypass a known policy.
+   *
+   * @param pod `namespace/name`
    */
   workOnRules(pod: string): void {
     const namespace = pod.slice(0, pod.indexOf('/') + 1);

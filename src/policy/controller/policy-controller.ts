@@ -62,9 +62,9 @@ interface PolicyControllerOptions {
 }
 
 /**
- * Runs NetworkPolicy on this node: changed objects become a matrix (`PolicyRounds`), the matrix becomes rows on the bridge (`PolicyRuleInstaller`), and pods
- * get entry flows that resubmit to them (`EntryFlows`), in this order. Rows that no class needs any more are removed last. So a packet meets
- * the policies before a change or those after it, and nothing between.
+ * Runs NetworkPolicy on this node: changed objects become a matrix (`PolicyRounds`), the matrix becomes rows on the bridge
+ * (`PolicyRuleInstaller`), and pods get entry flows that resubmit to them (`EntryFlows`), in this order. Rows that no class needs any more
+ * are removed last. So a packet meets the policies before a change or those after it, and nothing between.
  */
 export class PolicyController {
   readonly #options: PolicyControllerOptions;

@@ -92,7 +92,11 @@ export class PolicyRounds {
     return !this.isBehind;
   }
 
-  /** Puts a starting pod into classes that other pods of the node have, without waiting for a round. @returns false if it needs another class */
+  /**
+   * Puts a starting pod into classes that other pods of the node have, without waiting for a round.
+   *
+   * @returns false if it needs another class
+   */
   admit(pod: PolicyPod): boolean {
     const { engine, flows } = this.#options;
     if (flows.isEditing) return false;

@@ -48,8 +48,9 @@ export class PolicyRuleInstaller {
   }
 
   /**
-   * Installs the rows of a round, one owner per step. @param parts each resubmits to the parts before it; an owner without rows becomes
-   * obsolete
+   * Installs the rows of a round, one owner per step.
+   *
+   * @param parts each resubmits to the parts before it; an owner without rows becomes obsolete
    */
   *install(parts: readonly ReadonlyMap<Owner, NumberedRow | readonly Flow[]>[]): Steps {
     for (const [at, part] of parts.entries())

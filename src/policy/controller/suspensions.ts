@@ -69,7 +69,10 @@ export class Suspensions {
   }
 
   /**
-   * Subscribes to changes. @param listener called after a suspension was added or removed @returns a function that ends the subscription
+   * Subscribes to changes.
+   *
+   * @param listener called after a suspension was added or removed
+   * @returns a function that ends the subscription
    */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);

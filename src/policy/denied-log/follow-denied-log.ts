@@ -47,8 +47,9 @@ export class DeniedMeterCounts {
   }
 
   /**
-   * Reads the counters. @param stats statistics of all meters; the first reading, which includes drops from a previous agent's time, is not
-   * reported
+   * Reads the counters.
+   *
+   * @param stats statistics of all meters; the first reading, which includes drops from a previous agent's time, is not reported
    */
   see(stats: MeterCounts): void {
     const now = new Map(stats.filter(({ id }) => id >= deniedMeters.first).map(({ id, bands }) => [id, bands[0]?.packets ?? 0n]));

@@ -114,7 +114,9 @@ export class LoggedPods {
   }
 
   /**
-   * Adds a request, or replaces the one for the same pods. @param seconds duration from now, 1 to `logSecondsMax`
+   * Adds a request, or replaces the one for the same pods.
+   *
+   * @param seconds duration from now, 1 to `logSecondsMax`
    * @throws SeineError `INVALID_INPUT` if there are too many requests
    */
   logFor(seconds: number, request: LogRequest): void {

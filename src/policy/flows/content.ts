@@ -52,7 +52,7 @@ export class ContentNames {
     return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
   }
 
-  /** Name of a transition row: it gives the contents behind its numbers another decision than they have by themselves. */
+  /** Name of a transition row: it gives the contents of its numbers another decision than they have by themselves. */
   passing(numbers: readonly number[]): Owner {
     return this.#owner('passing', ...numbers.map(String));
   }

@@ -288,8 +288,9 @@ export class PolicyFlows {
   }
 
   /**
-   * Adds a pod to classes that other pods of the node have, between rounds or during one. @param subject its row, as returned by
-   * `PolicyEngine.admit`
+   * Adds a pod to classes that other pods of the node have, between rounds or during one.
+   *
+   * @param subject its row, as returned by `PolicyEngine.admit`
    */
   admit(pod: string, subject: MatrixSubject): void {
     for (const direction of policyDirections) this.#directions[direction].admit(pod, subject[direction]);

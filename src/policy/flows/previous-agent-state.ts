@@ -176,8 +176,9 @@ export class Predecessor {
   }
 
   /**
-   * Notes that the rows of the previous agent are gone. @returns true if there are rows for addresses without an owner, which the next
-   * round removes
+   * Notes that the rows of the previous agent are gone.
+   *
+   * @returns true if there are rows for addresses without an owner, which the next round removes
    */
   swept(): boolean {
     for (const direction of policyDirections) {

@@ -191,7 +191,9 @@ class Middle {
   }
 
   /**
-   * Decides how the addresses of a move change. @param isOnly true if all addresses that get the next identity come from one identity
+   * Decides how the addresses of a move change.
+   *
+   * @param isOnly true if all addresses that get the next identity come from one identity
    * @param isLeft true if no address gets the previous identity
    */
   place(move: IdentityMove, { isOnly, isLeft }: { readonly isOnly: boolean; readonly isLeft: boolean }): void {
@@ -384,7 +386,7 @@ function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
 
 function decisionAt({ relations }: DirectionRows, subject: SubjectClass, identity: PeerIdentity): PolicyDecision | undefined {
   const { coarse, fine } = identity;
-  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for an identity with a coarse part only
+  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for a coarse part only
   const ofCoarse = coarse.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse));
   return exact ?? ofCoarse ?? relations.get(relationKey(subject));
 }

@@ -188,7 +188,7 @@ export class Identities {
     const { coarse, rest } = this.#parts.partsOf(full);
     const fine = membership.sets.union(rest, ofPod);
     const around = this.#parts.partsOf(network);
-    // Holds too if the network has got the same identity: a row for the address is redundant then.
+    // False also if the network has meanwhile got the same identity: a row for the address would be redundant.
     const isOwn = coarse !== around.coarse || fine !== around.rest;
     const pair = before?.pair;
     if (before?.full === full && (isOwn ? pair?.coarse === coarse && pair.fine === fine : !pair)) return;

@@ -16,7 +16,7 @@ interface IdentityPartsOptions {
   /** Maximum number of sets of networks that rules may distinguish, and of sets that coarse parts may be. */
   readonly setsMost: number;
   readonly relations: { namespacesOf(term: Term): ReadonlySet<string>; readonly generation: number };
-  /** Free numbers; undefined if there are as many as sets. */
+  /** Numbers that are free; undefined if there are enough for all sets. */
   readonly room?: CoarseRoom | undefined;
 }
 

@@ -35,8 +35,10 @@ export class Likeness {
   }
 
   /**
-   * Returns the text of an address's class. @param words words of a packet with the address @returns equal texts for addresses of one
-   * family that are treated alike
+   * Returns the text of an address's class.
+   *
+   * @param words words of a packet with the address
+   * @returns equal texts for addresses of one family that are treated alike
    */
   of(words: Words): string {
     return this.#tables.map((shapes) => likenessIn(shapes, words)).join('|');

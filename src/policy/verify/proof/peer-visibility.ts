@@ -28,7 +28,9 @@ export class PeerSight {
   }
 
   /**
-   * Returns the class of an address. @param isOwnNode true if the address is this node's
+   * Returns the class of an address.
+   *
+   * @param isOwnNode true if the address is this node's
    * @returns equal numbers for addresses that the reference must treat alike for any pod of the namespace that has none of them: the same
    * entries of `from` or `to` match them, and their named ports are the same if rules use such names
    */
