@@ -32,8 +32,8 @@ export interface IntentRule {
 export type PortSpan = Pick<DecidedRange, 'protocol' | 'first' | 'last'>;
 
 /**
- * Limits of one policy and direction. Nested blocks divide addresses into as many classes as there are rules. Every user of a namespace may
- * write policies, while memory and CPU time are those of the node.
+ * Limits of one policy and direction. With nested blocks the number of address classes grows with the number of rules. Every user of a
+ * namespace may write policies, while memory and CPU time are those of the node.
  */
 const intentLimits = { rules: 1_000, networks: 20_000, peersOfRule: 20_000, portsOfRule: 1_000 } as const;
 
