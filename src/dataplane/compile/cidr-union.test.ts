@@ -27,7 +27,7 @@ it('counts duplicates, and ignores the removal of an unknown network', () => {
   expect(texts(union)).toEqual([]);
 });
 
-/** Among 32 addresses, so that networks overlap: the varying part of the prefix has five bits at most. */
+/** Network among 32 addresses, so that networks overlap: the varying part of the prefix has at most five bits. */
 const network = (family: Family): fc.Arbitrary<Cidr> =>
   fc.record({ length: fc.integer({ min: 0, max: 5 }), host: fc.bigInt({ min: 0n, max: 31n }) }).map(({ length, host }) => {
     const base = family === 'ipv4' ? 0x0a00_0000n : 0xfd00n << 112n;
@@ -63,7 +63,9 @@ function addressesOf(cidrs: readonly Cidr[]): string[] {
     .toSorted();
 }
 
-/** Of the tree over 32 addresses: a node is complete if both its halves are. */
+/**
+ * Smallest number of networks that cover the same addresses. Walks the tree over 32 addresses: a node is complete if both its halves are.
+ */
 function fewest(own: readonly Cidr[]): number {
   const all = new Set(addressesOf(own));
   const count = (family: Family, first: bigint, size: number): number => {

@@ -1,8 +1,8 @@
 import { addressBits, type Cidr, cidrOf, type Family, ipFromValue } from '../../base/net/ip.ts';
 
 /**
- * The union of many networks, as few networks as possible that cover exactly the same addresses. A change costs as
- * many steps as a prefix has bits, however many networks there are, unless some contain others.
+ * Union of many networks: the smallest number of networks that cover exactly the same addresses. A change takes as many steps as a prefix
+ * has bits, regardless of the number of networks, unless some contain others.
  */
 export class CidrUnion {
   readonly #ofFamily: Readonly<Record<Family, FamilyUnion>> = { ipv4: new FamilyUnion('ipv4'), ipv6: new FamilyUnion('ipv6') };
@@ -11,19 +11,19 @@ export class CidrUnion {
     this.#ofFamily[cidr.family].add(blockOf(cidr));
   }
 
-  /** One reference for each `add`. */
+  /** Removes one reference; each `add` needs its own `remove`. */
   remove(cidr: Cidr): void {
     this.#ofFamily[cidr.family].remove(blockOf(cidr));
   }
 
-  /** In no particular order. */
+  /** Networks of the union, in no particular order. */
   *cover(): Generator<Cidr> {
     yield* this.#ofFamily.ipv4.cover();
     yield* this.#ofFamily.ipv6.cover();
   }
 }
 
-/** A network as a node of the binary tree of all prefixes: its length, and that many bits of its address. */
+/** Network as a node of the binary tree of all prefixes: its length, and that many bits of its address. */
 interface Block {
   readonly length: number;
   readonly prefix: bigint;
@@ -31,9 +31,9 @@ interface Block {
 
 class FamilyUnion {
   readonly #family: Family;
-  /** References to each network. */
+  /** Number of references to each network. */
   readonly #own = new Blocks<number>();
-  /** Disjoint, and no two of them are the halves of a larger one. */
+  /** Networks of the union. They are disjoint, and no two of them are the halves of a larger one. */
   readonly #cover = new Blocks<Cidr>();
 
   constructor(family: Family) {
@@ -77,7 +77,7 @@ class FamilyUnion {
   }
 }
 
-/** A value for some blocks, by length and prefix. */
+/** Map from blocks to values, by length and prefix. */
 class Blocks<T> {
   readonly #ofLength = new Map<number, Map<bigint, T>>();
 
@@ -90,7 +90,7 @@ class Blocks<T> {
     this.#ofLength.set(length, same.set(prefix, value));
   }
 
-  /** @returns whether it was there */
+  /** @returns whether it was present */
   delete({ length, prefix }: Block): boolean {
     const same = this.#ofLength.get(length);
     const wasThere = same?.delete(prefix) ?? false;
@@ -98,7 +98,7 @@ class Blocks<T> {
     return wasThere;
   }
 
-  /** The block itself, or the smallest that contains it. */
+  /** Returns the value of the block itself, or of the smallest block that contains it. */
   smallestAround({ length, prefix }: Block): Block | undefined {
     let found: Block | undefined;
     for (const [known, same] of this.#ofLength) {
@@ -109,7 +109,7 @@ class Blocks<T> {
     return found;
   }
 
-  /** Not the block itself. */
+  /** Blocks inside this one, without the block itself. */
   *inside({ length, prefix }: Block): Generator<Block> {
     for (const [known, same] of this.#ofLength) {
       if (known <= length) continue;

@@ -6,17 +6,17 @@ import { announcementMeters } from '../pipeline/well-known.ts';
 /** Owner of the meters, and of the flows that use them. */
 export const announcementsOwner: Owner = ownerOf('node', 'announcements');
 
-/** Packets a second, and at once: a pod that starts or takes over an address announces it a few times. */
+/** Packets per second, and burst: a pod that starts or takes over an address announces it a few times. */
 const flooded = { rate: 10, burst: 20 } as const;
 
-/** Floods what pods announce. The flow without a meter holds until the switch has taken the meters, and on one that has none. */
+/** Flow that floods pods' announcements without a meter. It applies until the meters are installed, and on a bridge without meters. */
 export const announcing: Flow = { table: 'announcements', priority: priority.lowest, match: {}, steps: [{ do: 'normal' }] };
 
 /**
- * Meters for what pods announce of their own addresses. Each frame goes to every port of the bridge, so that one pod that floods would delay all others.
- * Pods share a meter where the last six bits of their MACs are equal.
+ * Compiles meters for pods' announcements of their own addresses. Each frame is sent to every port of the bridge, so one pod that floods
+ * would delay all others. Pods whose MACs have the same last six bits share a meter.
  *
- * An owner of its own: a switch that has no meters must not refuse the node's other flows. Pure.
+ * A separate owner: OVS without meters must not refuse the node's other flows. Pure.
  */
 export function compileAnnouncements(): Wanted {
   const { first, count } = announcementMeters;

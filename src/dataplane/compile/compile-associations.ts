@@ -8,16 +8,17 @@ import { zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
 /**
- * SCTP where the tracker sees none of its ports: all associations of two addresses are one connection there, so what it says of a packet is
- * true of another. The switch itself remembers associations instead, by their ports, as flows that packets teach it: whoever opened one
- * that was let in (`opener`), and with the ends exchanged who answers (`answer`). The opening side is asked each time, as of every connection,
- * and refreshes both; what is denied of an association that was let in turns its answers into denied ones, which is what `barred` does
- * elsewhere. A packet that belongs to none opens one. Its mark in the tracker is never `barred`: it is that of other associations, too. Pure.
+ * Compiles flows for SCTP on data paths whose connection tracking does not see its ports: there, all associations of two addresses are one
+ * connection, so the state of one packet may be that of another association. OVS itself remembers associations by their ports, in learned
+ * flows: the side that opened an admitted one (`opener`), and with addresses and ports exchanged the side that replies (`answer`). Policy
+ * is evaluated for each packet of the opening side, as for every connection, which also refreshes both flows. If an admitted association is
+ * denied later, its replies are denied too, which corresponds to `barred` elsewhere. A packet that belongs to no association opens one. The
+ * `ct_mark` is never `barred`: other associations share it. Pure.
  *
- * Each sender has a share of what is learned (`associationShares`): one that opens associations without end leaves none of its own remembered, and
- * takes no room from others. A local pod's share is found by the last byte of its address, any other sender's by its last six bits.
+ * Each sender has a share of the learned flows (`associationShares`): one that opens unlimited associations exhausts only its own share. A
+ * local pod's share is given by the last byte of its address, any other sender's by its last six bits.
  *
- * No Service is translated there, or has a port of SCTP at all (`src/services/compile`).
+ * Services are not translated there, and have no SCTP ports at all (`src/services/compile`).
  */
 export function associations(environment: NodeEnvironment): readonly Flow[] {
   return blindFamilies(environment).flatMap((family) => {
@@ -47,7 +48,10 @@ export function associations(environment: NodeEnvironment): readonly Flow[] {
   });
 }
 
-/** What is denied: of an association that was let in the answers, too, for as long as its opener goes on. Nothing is barred in the tracker. */
+/**
+ * Compiles denials. If an association was admitted before, replies are denied too, as long as its opener continues to send. The connection
+ * tracking entry is not marked `barred`.
+ */
 export function deniedAssociations(verdicts: PipelineTableName, environment: NodeEnvironment): readonly Flow[] {
   const flow = (family: Family, level: number, regs: Match['regs'] & {}, steps: readonly Step[]): Flow => ({
     table: verdicts,
@@ -61,7 +65,7 @@ export function deniedAssociations(verdicts: PipelineTableName, environment: Nod
   ]);
 }
 
-/** Where ports decide pieces are denied: that the tracker knows two addresses says nothing of their ports. */
+/** Denies fragments where ports decide: a connection known by two addresses implies nothing about their ports. */
 export function associationsInPieces(ports: PipelineTableName, verdicts: PipelineTableName, environment: NodeEnvironment): readonly Flow[] {
   return blindFamilies(environment).map((family) => ({
     table: ports,
@@ -71,7 +75,7 @@ export function associationsInPieces(ports: PipelineTableName, verdicts: Pipelin
   }));
 }
 
-/** One flow for each share. The answering side is learned second: its result counts, for without it answers are not known. */
+/** Compiles one flow for each share. The replying side is learned second and its result counts: without that flow, replies are unknown. */
 function shares(family: Family, as: LearnAssociation['as']): readonly Flow[] {
   const flow = (level: number, match: Match, share: number): Flow => ({
     table: 'associationShares',

@@ -6,15 +6,12 @@ import { deniedMeters } from '../pipeline/well-known.ts';
 import { deniedFlows } from './compile-verdict.ts';
 import type { NodeEnvironment } from './environment.ts';
 
-/**
- * Of one pod's denied packets so many a second are shown to the agent, and so many at once. A pod that is flooded takes nothing from what
- * is shown of others.
- */
+/** Rate and burst of one pod's denied packets that are copied to the agent. A flooded pod does not reduce the copies of others. */
 const shown = { rate: 20, burst: 40 } as const;
 
 /**
- * What shows the agent what a pod is denied, and what others are denied to send to it: for this pod the rows of the verdict again, above
- * those for all, each with a copy to the agent first. What becomes of the packet is the same with and without. Pure.
+ * Compiles flows that copy to the agent what a pod is denied, and what others are denied to send to it: the rows of the verdict for this
+ * pod again, above those for all pods, each with a copy to the agent first. They do not change what happens to the packet. Pure.
  */
 export function compileDeniedLog(ofPort: number, environment: NodeEnvironment): Wanted {
   const meter: Meter = { id: deniedMeters.offset + ofPort, unit: 'packets', ...shown };

@@ -7,11 +7,11 @@ import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /**
- * What may send and receive, whatever pods there are: node, world and peers. What they are allowed is decided where a pod is the other
- * end. Pure.
+ * Compiles the entry flows of node, external clients and peers, independent of pods. Policy is evaluated where a pod is the other end.
+ * Pure.
  *
- * Above the flows of pods: what the node itself makes reaches its pods, the closed ones too, for kubelet asks them whether they live. And
- * a pod that a Service leads to itself reaches itself; the packet shows the source that it was given for that.
+ * These are above the flows of pods: packets of the node itself reach its pods, including those blocked pending policy, because kubelet
+ * probes them. A pod to which a Service forwards its own connection reaches itself; the packet has the source that it was given for that.
  */
 export function entriesOfOthers(environment: NodeEnvironment): readonly Flow[] {
   const received = (level: number, match: Flow['match']): Flow => ({
@@ -32,23 +32,24 @@ export function entriesOfOthers(environment: NodeEnvironment): readonly Flow[] {
   ];
 }
 
-/** Class of a pod for one direction: a lent number, or that of pods that nobody has decided about. Absent: no policy isolates it. */
+/** Class of a pod for one direction: an allocated number, or `closed` for pods blocked pending policy. Absent: no policy isolates it. */
 type PolicyClass = number | 'closed';
 
-/** Who a local pod is to policy, by its interface. */
+/** Local pod as policy sees it, identified by its interface. */
 export interface SubjectIntent {
   readonly ofPort: number;
-  /** Its own, for it always reaches itself. At most one of each family. */
+  /** Its own addresses, since a pod always reaches itself. At most one of each family. */
   readonly addresses: readonly Ip[];
   readonly ingress?: PolicyClass;
   readonly egress?: PolicyClass;
-  /** New connections to Services a second, where its egress is policed (`compileOpenings`). Absent: any number. */
+  /** Maximum number of new connections to Services per second, if its egress is isolated (`compileOpenings`). Absent: no limit. */
   readonly openings?: number;
 }
 
 /**
- * A pod's flows in the entry tables. Without them it sends nothing and receives nothing, answers included: what a pod that is not decided
- * about yet gets may be meant for one that had its address before. A change of class changes the value of one flow a direction. Pure.
+ * Compiles a pod's flows in the entry tables. Without them it sends and receives nothing, not even replies: packets for a pod whose policy
+ * is not computed yet may be meant for a previous pod with its address. A change of class changes the value of one flow per direction.
+ * Pure.
  */
 export function compileSubject({ ofPort, addresses, ingress, egress }: SubjectIntent): readonly Flow[] {
   const sender = { inPort: ofPort };
@@ -84,16 +85,16 @@ export function compileSubject({ ofPort, addresses, ingress, egress }: SubjectIn
   ];
 }
 
-/** What has an original tuple, as the switch sees to it. */
+/** Match of packets that have an original tuple, which OVS guarantees. */
 export const answer = { rpl: '+', trk: '+' } as const;
 
-/** Class pairs of which the patterns are kept: a node has a hundred pods or two, most of which share theirs with others. */
+/** Maximum number of cached patterns of class pairs: a node has one or two hundred pods, most of which share theirs with others. */
 const PATTERNS_MAX = 128;
 
-/** No flow of a class looks at a MAC. */
+/** Placeholder: no flow of a class matches a MAC. */
 const anyMac = macFromBytes(new Uint8Array(6));
 
-/** The flows of `compileSubject` by class, as patterns: of pods of the same classes they are encoded once. */
+/** Flows of `compileSubject` by class, as patterns: encoded once for pods of the same classes. */
 export class SubjectPatterns {
   readonly #known = new Map<string, PodPattern>();
 
@@ -115,8 +116,8 @@ export class SubjectPatterns {
 }
 
 /**
- * Answers that nobody has to acknowledge are looked up as the packet was that opened the connection: where the server is, as what it
- * received. A pod that nobody has decided about yet has nobody to answer but its node.
+ * Flow for replies that need no acknowledgement. They are evaluated like the packet that opened the connection: on the server's node, like
+ * the packet it received. A pod blocked pending policy can only reply to its node.
  */
 function answersFrom(ofPort: number, ingress: number): Flow {
   return {
@@ -132,7 +133,10 @@ function answersFrom(ofPort: number, ingress: number): Flow {
   };
 }
 
-/** And where the client is, as what it sent: but not what came in its name by the node, which was judged when it left the client. */
+/**
+ * The same on the client's node, like the packet it sent; except for packets that came in its name through the node, which were evaluated
+ * when they left the client.
+ */
 function answersTo(ofPort: number, egress: number): Flow {
   return {
     table: 'ingressEntry',

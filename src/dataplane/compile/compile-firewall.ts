@@ -2,48 +2,48 @@ import type { Cidr, Family } from '../../base/net/ip.ts';
 import { masqueradedWorld, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
-/** The node's own table of the packet filter. */
+/** Name of the node's nftables table. */
 export const firewallTable = 'seine';
 
-/** One chain of the node's packet filter: where it hooks in, and its rules in the language of nft(8). */
+/** Chain of nftables: its hook, and its rules in the language of nft(8). */
 interface FirewallChain {
   readonly name: string;
   readonly hook: string;
   readonly rules: readonly string[];
 }
 
-/** By which kube-proxy knows what it is to masquerade, in each of its modes: the default of `--iptables-masquerade-bit`. */
+/** Mark with which kube-proxy, in each of its modes, selects packets to masquerade: the default of `--iptables-masquerade-bit`. */
 const KUBE_PROXY_MARK = 0x4000;
-/** Before kube-proxy's and every other chain at `srcnat` (100): a packet is translated by the first chain that has a rule for it. */
+/** Priority before kube-proxy's and every other chain at `srcnat` (100): the first chain with a matching rule translates a packet. */
 const BEFORE_KUBE_PROXY = 95;
 
-/** After every translation of source addresses, so that no rule of another program sees the mark of a packet that it reads. */
+/** Priority after every translation of source addresses, so that the mark is not visible to rules of other programs that read it. */
 const AFTER_TRANSLATION = 110;
 
-/** Sets of the table: addresses of other nodes at which tunnels end. Each peer's owner holds its elements. */
+/** Sets of the table: addresses of other nodes' tunnel end points. Each peer's owner sets its elements. */
 export const tunnelPeerSets = { ipv4: 'tunnel-peers4', ipv6: 'tunnel-peers6' } as const satisfies Readonly<Record<Family, string>>;
 
-/** Settings beside the environment. */
+/** Settings that are not part of the environment. */
 interface FirewallOptions {
-  /** The kernel's data path sends tunnel packets through the node's IP stack; in userspace Open vSwitch sends them past it. */
+  /** The kernel's data path sends tunnel packets through the node's IP stack; Open vSwitch in userspace bypasses it. */
   readonly dataPath: 'system' | 'netdev';
   /** Pods keep their addresses when they leave the cluster; the network outside translates or routes them. */
   readonly noSnat: boolean;
 }
 
 /**
- * The node's own packet filter, in a table of Seine's.
+ * Compiles the node's nftables rules, in a table of Seine's.
  *
- * What leaves the node except through the bridge leaves with the node's address: pods' addresses mean nothing outside. What the node
- * sends to the bridge must come from the gateway's address, or the reply takes another path; and what it sent to a
- * Service whose endpoint is another node leaves the bridge with an address that only this node knows. Tunnel packets
- * are excluded from the node's connection tracking. What would leave untranslated is dropped.
+ * Traffic that leaves the node except through the bridge leaves with the node's address: pods' addresses are not valid outside. The node's
+ * traffic to the bridge must have the gateway's address, otherwise replies take another path; and traffic to a Service whose endpoint is
+ * another node would leave the bridge with an address that only this node knows. Tunnel packets are excluded from the node's connection
+ * tracking. Traffic that would leave untranslated is dropped.
  *
- * Tunnel packets that processes of the node send are dropped ({@link forgedByProcesses}). The bridge drops those that pods forge, but on the userspace datapath it cannot see the port of a fragment. Here
- * fragments are reassembled.
+ * Tunnel packets that processes of the node send are dropped ({@link forgedByProcesses}). The bridge drops those that pods forge, but on
+ * the userspace data path it cannot see the port of a fragment. Here fragments are reassembled.
  *
- * What a kube-proxy beside us masquerades on its way from the world to a pod of this node would come with the gateway's address, as the
- * node's own does, and policy lets that pass. It gets an address of its own before; the mark is taken off as kube-proxy does.
+ * Connections from external clients to a pod of this node that a kube-proxy on this node masquerades would have the gateway's address, like
+ * the node's own, which policy admits. They get an address of their own first; the mark is removed as kube-proxy does.
  */
 export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat }: FirewallOptions): readonly FirewallChain[] {
   const { gateway, tunnel } = environment;
@@ -61,7 +61,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
   const fromVirtual = families.map(
     (family) => `oifname != "${gateway.name}" ${keyword[family]} saddr ${serviceNextHop[family].text} masquerade`,
   );
-  // The kernel translates nothing that its tracker calls invalid.
+  // The kernel does not translate packets that its connection tracking considers invalid.
   const untranslated = [
     ...(noSnat ? [] : ownCidrs(environment)),
     ...families.map((family) => ({ family, text: serviceNextHop[family].text })),
@@ -93,12 +93,13 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
 }
 
 /**
- * Drops tunnel packets that a process of the node sends to another node, or to this one with an address that it does not have: IPv6 lets any
- * process choose its source. A peer would accept the frame inside as one of this node's pods.
+ * Drops tunnel packets that a process of the node sends to another node, or to this one with an address that it does not have: with IPv6
+ * any process can choose its source. A peer would accept the inner frame as one of this node's pods.
  *
- * Open vSwitch in userspace sends by packet sockets, which no hook of IP sees. The kernel's data path sends through this hook: without a socket,
- * with one of another network namespace, which `skuid` does not match, or with that of a process of the node whose packet is
- * inside. That packet left by the gateway before, and is marked there: behind `output`, where another program may have changed its route.
+ * Open vSwitch in userspace sends with packet sockets, which bypass all IP hooks. The kernel's data path sends through this hook: without a
+ * socket, with one of another network namespace, which `skuid` does not match, or with that of the node's process that sent the inner
+ * packet. That packet left through the gateway before, and is marked there: after `output`, where another program may have changed its
+ * route.
  */
 function forgedByProcesses(gateway: string, carried: string, dataPath: FirewallOptions['dataPath']): readonly FirewallChain[] {
   const ofProcess = 'meta skuid >= 0';
@@ -120,7 +121,7 @@ function forgedByProcesses(gateway: string, carried: string, dataPath: FirewallO
   ];
 }
 
-/** The body of the table, in the language of nft(8). Its sets are declared without elements. */
+/** Body of the table, in the language of nft(8). Its sets are declared without elements. */
 export function firewallBody(environment: NodeEnvironment, options: FirewallOptions): string {
   const sets = (['ipv4', 'ipv6'] as const).map((family) => `set ${tunnelPeerSets[family]} { type ${family}_addr; }`);
   const chains = compileFirewall(environment, options).map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`);

@@ -4,22 +4,22 @@ import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority } from '../pipeline/flow.ts';
 
 /**
- * What the tracker of the userspace data path calls invalid although it knows the connection; the kernel's has a mark for nothing that
- * it calls invalid. Pure.
+ * Compiles flows for packets that the userspace data path's connection tracking considers invalid although it knows the connection; the
+ * kernel's sets no mark on any packet that it considers invalid. Pure.
  *
- * It passes, translated as ever, and the ends judge it by their own numbers: the tracker counts from a client's first SYN, though
- * another came with new numbers before any answer, and then calls invalid what the server says. It has no direction, so it never stands
- * as an answer does: who may talk to whom is asked as for a packet that opens a connection, and nothing is committed. Of a connection
- * that nobody let in it ends here.
+ * Such a packet passes, translated as usual, and the ends evaluate it by their own sequence numbers. Connection tracking counts from a
+ * client's first SYN, even if another one with new numbers came before any reply, and then considers the server's packets invalid. The
+ * packet has no direction, so it is never admitted as a reply: policy is evaluated as for a packet that opens a connection, and nothing is
+ * committed. If the connection was never admitted, the packet is dropped.
  *
- * What opens a connection where the tracker has one already, whose end was lost, is looked at by the agent first. The tracker keeps the
- * old one for a day, and calls all invalid that belongs to the new one; the kernel's lets such a SYN pass. The agent has the switch
- * forget the old connection, and the packet comes once more. If the server has the old one still, it answers with a challenge, and the
- * client with a reset (RFC 9293 section 3.10.7.4) that has no number the tracker could know. It passes, and the agent has this attempt
- * forgotten too, so that the client's next one is new.
+ * A packet that opens a connection where connection tracking still has an old one, whose end was lost, is first sent to the agent.
+ * Connection tracking keeps the old one for a day, and considers all packets of the new one invalid; the kernel's accepts such a SYN. The
+ * agent makes OVS delete the old connection and sends the packet again. If the server still has the old one, it replies with a challenge
+ * ACK, and the client with a reset (RFC 9293 section 3.10.7.4) whose number connection tracking cannot know. The reset passes, and the
+ * agent deletes this attempt too, so that the client's next one is new.
  *
- * Only for pods and peers: what they send is their own, and their own connections are all that they can end. Who sends by the gateway
- * may be any host that guesses another's addresses and ports.
+ * Only for pods and peers: they can send only their own packets, and so end only their own connections. Behind the gateway may be any host
+ * that guesses another's addresses and ports.
  */
 export function invalidOfKnown(family: Family): readonly Flow[] {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({
@@ -36,7 +36,7 @@ export function invalidOfKnown(family: Family): readonly Flow[] {
   ];
   return [
     flow(priority.guard, { protocol: 'tcp', regs: [reg.halfOpenProbe('sent')] }, toAgent),
-    // Of no known connection: invalid by itself.
+    // Of no known connection: invalid itself.
     flow(priority.override, { ...invalid, ctMarks: [ctMark.source(0)] }, ...drop),
     flow(priority.override, { ...invalid, ctMarks: [ctMark.barred('yes')] }, ...drop),
     ...(['pod', 'tunnel'] as const).flatMap((from) => [

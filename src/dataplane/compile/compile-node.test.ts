@@ -21,7 +21,7 @@ const ipv6: NodeEnvironment = {
   serviceCidrs: [parseCidr('fd00:96::/112')],
 };
 
-/** The flows of these tables without their misses, highest priority first. */
+/** Flows of these tables without their misses, highest priority first. */
 function dump(environment: NodeEnvironment, ...names: readonly PipelineTableName[]): string[] {
   return compileNode(environment)
     .flows.filter((flow) => names.includes(flow.table) && flow.priority > priority.miss)

@@ -22,7 +22,7 @@ const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
   ipv6: [parseCidr('ff00::/8')],
 };
 
-/** What the bridge and the host hold on every node, independent of peers and pods. Pure. */
+/** Compiles the entries that bridge and host have on every node, independent of peers and pods. Pure. */
 export function compileNode(environment: NodeEnvironment): Wanted {
   const families = familiesOf(environment);
   const flows = [
@@ -57,9 +57,9 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     addresses: ownCidrs(environment).map((cidr) => ({ dev: name, ip: cidrAddress(cidr, 1n), prefixLength: cidr.prefixLength })),
     neighbours: families.map((family) => ({ dev: name, ip: serviceNextHop[family], mac: virtualMac })),
     routes: [
-      // The node itself answers hairpin connections, whose source this address is.
+      // The node itself replies to hairpin connections, whose source this address is.
       ...families.map((family) => ({ destination: hostCidr(serviceNextHop[family]), dev: name })),
-      // The kernel makes these with the addresses, and does not restore them when another process deletes them.
+      // The kernel creates these routes with the addresses, and does not restore them when another process deletes them.
       ...ownCidrs(environment).map((destination) => ({ destination, dev: name, src: cidrAddress(destination, 1n) })),
       ...environment.serviceCidrs
         .filter((cidr) => families.includes(cidr.family))
@@ -69,8 +69,8 @@ export function compileNode(environment: NodeEnvironment): Wanted {
 }
 
 /**
- * Neighbour discovery has code 0 (RFC 4861), and the code must be matched before the target is: Open vSwitch 3.1 parses no target
- * in other messages, and its cached decision about one of them holds for every message of that type, whatever its code.
+ * Neighbour discovery has code 0 (RFC 4861), and the code must be matched before the target: Open vSwitch 3.1 parses no target in other
+ * messages, and its cached decision about one of them applies to every message of that type, with any code.
  */
 function classify(environment: NodeEnvironment): Flow[] {
   const { gateway, tunnel } = environment;
@@ -92,7 +92,7 @@ function classify(environment: NodeEnvironment): Flow[] {
           ),
     ),
     ...families.map((family) => flow(priority.normal, { inPort: gateway.ofPort, payload: family }, ...fromGateway, goto('unSnat'))),
-    // Peers' flows are above these; what is left came from an unknown address.
+    // Peers' flows are above these; other packets came from an unknown address.
     flow(
       priority.low,
       { inPort: tunnel.ofPort, tunFamily: 'ipv6' },
@@ -108,9 +108,9 @@ function classify(environment: NodeEnvironment): Flow[] {
   ];
 }
 
-/** Messages that only routers send are dropped whatever their addresses; per-pod flows allow the rest of ND, one by one. */
+/** Drops messages that only routers send, from any address; flows of each pod allow the rest of ND individually. */
 function spoofGuard(environment: NodeEnvironment): Flow[] {
-  // Counts what other nodes send with foreign addresses; the table would drop it all the same.
+  // Counts packets that other nodes send with foreign addresses; the table would drop them anyway.
   const forgedByPeers: Flow = { table: 'spoofGuard', priority: priority.lowest, match: { inPort: environment.tunnel.ofPort }, steps: drop };
   if (!familiesOf(environment).includes('ipv6')) return [forgedByPeers];
   const routersOnly: readonly number[] = [icmpv6.routerSolicitation, icmpv6.routerAdvertisement, icmpv6.redirect];
@@ -139,7 +139,7 @@ function neighbour({ gateway }: NodeEnvironment): Flow[] {
   );
 }
 
-/** A frame to the gateway's Ethernet address is to be routed; that is noted before the address is overwritten. */
+/** Records that a frame to the gateway's Ethernet address is to be routed, before the address is overwritten. */
 function unSnat(environment: NodeEnvironment): Flow[] {
   const { gateway } = environment;
   return familiesOf(environment).flatMap((family): Flow[] => [
@@ -164,7 +164,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
     match: { payload: family, ...match },
     steps,
   });
-  // A fragmented router advertisement shows its type only after the connection tracker has reassembled it.
+  // A fragmented router advertisement shows its type only after connection tracking has reassembled it.
   const guards =
     family === 'ipv6' ? neighbourDiscovery.map((icmpType) => flow(priority.guard, { protocol: 'icmp6', icmpType }, ...drop)) : [];
   const service = ctMark.service('yes');
@@ -175,9 +175,9 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
     ...answers.map((ctState) => flow(priority.higher, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
     ...known(flow, service, routed),
-    // Until the first reply, a client's second packet arrives translated already on the userspace datapath, and matches no
-    // Service below; on the kernel's it does not, chooses again, and the connection keeps the endpoint that it has. There it is
-    // committed again too, and must stay what it was.
+    // Until the first reply, a client's second packet arrives already translated on the userspace data path, and matches no Service below.
+    // On the kernel's data path it arrives untranslated, an endpoint is chosen again, and the connection keeps its previous one. There it
+    // is also committed again, with unchanged marks.
     ...(['no', 'yes'] as const).map((yes) =>
       flow(
         priority.high,
@@ -196,15 +196,15 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
   ];
 }
 
-/** What belongs to a connection without opening it: its server's packets, and errors about it. */
+/** States of packets that belong to a connection without opening it: its server's packets, and errors about it. */
 const answers: readonly NonNullable<Match['ctState']>[] = [{ new: '-', rpl: '+', trk: '+' }, errorState];
 
 /**
- * Packets of known connections. Answers stand: they were let in with what they answer. Errors stand if an end of the connection sent them.
- * The opening side is asked each time, so that what was let in once can be ended.
+ * Flows for packets of known connections. Replies pass: they were admitted with the request. Errors pass if an end of the connection sent
+ * them. The opening side is evaluated each time, so that an admitted connection can be ended.
  *
- * Above what releases up to 0.3.0 have here (`normal`, `low`), which leads past `egressEntry` to tables that drop now: theirs stay until
- * every source is in step, and whichever of two flows of one priority wins.
+ * These are above the flows of releases up to 0.3.0 (`normal`, `low`), which bypass `egressEntry` to tables that drop now. Those flows stay
+ * until every source is synced, and of two flows of one priority either may win.
  */
 function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
   const entry = goto('egressEntry');
@@ -220,16 +220,19 @@ function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, se
 
 const openingSide: NonNullable<Match['ctState']> = { new: '-', rpl: '-', rel: '-', trk: '+' };
 
-/** The opening side of what was let in stands too, where policies end no connection that lives. What is barred is asked as ever. */
+/**
+ * Flows by which the opening side of an admitted connection also passes, where policies do not end established connections. Barred
+ * connections are evaluated as usual.
+ */
 function kept(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
   const match: Match = { ctState: { ...openingSide, inv: '-' }, ctMarks: [service, ctMark.barred('no')] };
   return [flow(priority.higher, match, ...first, load(reg.verdict('standing')), goto('egressEntry'))];
 }
 
 /**
- * Answers that no client has to acknowledge: a server that alone goes on speaking would outlive every denial. So they stand only as long as
- * policy says the same of what they answer: where the server is, and where the client is, which of a Service has asked for an address
- * that is nobody's.
+ * Flows for replies that need no acknowledgement: a server that only sends could continue after any denial. So they pass only while policy
+ * also admits what they reply to. This is evaluated on the server's node, and on the client's, which for a Service requested a virtual
+ * address.
  */
 function unacknowledged(
   flow: (level: number, match: Match, ...steps: Step[]) => Flow,
@@ -265,17 +268,17 @@ function route(family: Family, environment: NodeEnvironment): Flow[] {
   const ofFamily = (cidrs: readonly Cidr[]) => cidrs.filter((cidr) => cidr.family === family);
   return [
     ...multicast[family].map((ipDst) => flow(priority.guard, { ipDst }, ...drop)),
-    // Replies to this address have been translated by now. The node would send any other packet to it straight back.
+    // Replies to this address have been translated by now. The node would return any other packet to it.
     flow(priority.guard, { ipDst: serviceNextHop[family] }, ...drop),
-    // Flows to pods are above. What is left goes to the node or out through its masquerade, with the node's address: a pod that could
-    // send tunnel packets that way would put frames on any node's bridge.
+    // Flows to pods are above. Other packets go to the node or out through its masquerading, with the node's address: a pod that could send
+    // tunnel packets that way would inject frames into any node's bridge.
     flow(priority.higher, { ...tunnelled, regs: [reg.source('pod')] }, ...drop),
     flow(priority.higher, { ...tunnelled, regs: [reg.source('tunnel')] }, ...drop),
     ...gateway.addresses.filter((ip) => ip.family === family).map((ipDst) => flow(priority.high, { ipDst }, ...toGateway)),
     // A peer sends only packets for this node's pods and gateway.
     flow(priority.normal, { regs: [reg.source('tunnel')] }, ...drop),
-    // The node's own routes led here, to an unused pod address, or to a Service that does not exist or has
-    // another protocol. Sent to the node it would come straight back.
+    // The node's own routes forwarded the packet here, for an unused pod address, or for a Service that does not exist or has another
+    // protocol. The node would return it.
     ...ofFamily(ownCidrs(environment)).map((ipDst) => flow(priority.low, { ipDst, regs: [reg.source('gateway')] }, ...drop)),
     ...ofFamily(serviceCidrs).map((ipDst) => flow(priority.low, { ipDst }, ...drop)),
     // A Service that is left to the node, which has its address: NodeLocal DNSCache binds that of kube-dns.
@@ -314,8 +317,8 @@ function switching({ gateway, tunnel }: NodeEnvironment): Flow[] {
 }
 
 /**
- * What comes here was let in. A connection to a Service was committed before that, `barred`. Nothing behind asks the tracker, so no packet
- * takes another pass through the data path for it.
+ * Commits admitted packets. A connection to a Service was committed before that, as `barred`. No later table uses connection tracking, so
+ * no packet needs another pass through the data path for it.
  */
 function commit(family: Family): Flow[] {
   const flow = (level: number, match: Match, ...exec: readonly CtExec[]): Flow => ({
@@ -337,8 +340,9 @@ function commit(family: Family): Flow[] {
 }
 
 /**
- * A reset of what the tracker has no connection of, e.g. a client's to an endpoint whose packet reached it untranslated while the bridge had
- * no flows. As a connection it would take the answers of the one to the Service, whose client would hear of no end.
+ * Flow for a reset without a known connection, e.g. from a client to an endpoint whose packet reached it untranslated while the bridge had
+ * no flows. Tracked as a connection it would capture the replies of the one to the Service, whose client would not learn that the
+ * connection has ended.
  */
 function opensNothing(family: Family): Flow {
   const match: Match = {
@@ -353,7 +357,7 @@ function opensNothing(family: Family): Flow {
 
 function outputs(): Flow[] {
   return [
-    // A pod that is its own endpoint by an address of its node came by the gateway, and leaves by the register.
+    // A pod that is its own endpoint through an address of its node came through the gateway, and leaves by the register.
     ...(['pod', 'gateway'] as const).map(
       (kind): Flow => ({
         table: 'output',

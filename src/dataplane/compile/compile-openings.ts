@@ -5,10 +5,11 @@ import { openingsMeters, podOfPorts } from '../pipeline/well-known.ts';
 import type { SubjectIntent } from './compile-entry.ts';
 
 /**
- * The meter of what a pod that policy isolates in egress opens to Services: such a connection is tracked when its endpoint is chosen, which is before anybody
- * denies it, and a denied pod that goes on trying would fill the tracker. Its rate times the life of an entry is the bound. Pure.
+ * Compiles the meter of connections that a pod with isolated egress opens to Services. Such a connection is tracked when its endpoint is
+ * chosen, which is before any denial: a denied pod that keeps trying would fill the connection table. The number of its entries is at most
+ * the rate times their lifetime. Pure.
  *
- * An owner of its own, for a switch that takes no meters must not refuse what holds for the pod; and no ADD waits for it.
+ * A separate owner: OVS without meters must not refuse the pod's other flows. No ADD waits for it.
  */
 export function compileOpenings({ ofPort, egress, openings }: SubjectIntent): Wanted {
   if (egress === undefined || openings === undefined) return nothing;
@@ -20,7 +21,7 @@ export function compileOpenings({ ofPort, egress, openings }: SubjectIntent): Wa
   };
 }
 
-/** @param subject whose flows in the entry tables are */
+/** @param subject owner of the flows in the entry tables */
 export function openingsOwner(subject: Owner): Owner {
   return `${subject}#openings` as Owner;
 }

@@ -14,15 +14,15 @@ export interface PeerIntent {
   readonly podCidrs: readonly Cidr[];
   /** Its tunnel end points, in order of preference. */
   readonly transport: readonly Ip[];
-  /** Those that are another Node's as well: a machine that has come back under another name is both for a while. */
+  /** Those that another Node object also has: a host that has returned under another name has both for a while. */
   readonly sharedTransport?: readonly Ip[];
 }
 
 /**
- * What this node's bridge holds to reach the pods of one other node.
+ * Compiles the entries of this node's bridge that reach the pods of one other node.
  *
- * Keys are per CIDR and per transport address: a CIDR that moves to another node needs no order of changes, one plan
- * moves it. A peer without a transport address of a family that this node has is not reachable yet: nothing is wanted.
+ * Keys are per CIDR and per transport address: a CIDR that moves to another node needs no order of changes, one plan moves it. A peer
+ * without a transport address of a family that this node has is not reachable yet, and has no entries.
  */
 export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wanted {
   const ends = tunnelEnds(peer, environment);
@@ -34,7 +34,7 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   };
 }
 
-/** Pod networks of the peer that this node can reach. */
+/** Returns the pod networks of the peer that this node can reach. */
 export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment): readonly Cidr[] {
   if (!tunnelEnds(peer, environment)) return [];
   const families = familiesOf(environment);
@@ -42,11 +42,11 @@ export function reachedNetworks(peer: PeerIntent, environment: NodeEnvironment):
 }
 
 /**
- * The node's routes to the pods of all other nodes: through the gateway to one next hop, which the bridge ignores. So
- * neighbouring networks share a route. Open vSwitch reads every route of the node anew whenever any interface changes, which takes
- * a quarter of a second with a route for each of 5,000 nodes.
+ * Compiles the node's routes to the pods of all other nodes: through the gateway to one next hop, which the bridge ignores. So neighbouring
+ * networks share a route. Open vSwitch reads all routes of the node again whenever any interface changes, which takes a quarter of a second
+ * with a route for each of 5,000 nodes.
  *
- * @param networks the union of all peers' networks
+ * @param networks union of all peers' networks
  */
 export function compilePeerRoutes(networks: Iterable<Cidr>, { gateway }: NodeEnvironment): Wanted {
   const routes = Array.from(networks, (destination) => ({ destination, via: serviceNextHop[destination.family], dev: gateway.name }));
@@ -67,9 +67,9 @@ function tunnelEnds(peer: PeerIntent, { transport }: NodeEnvironment): TunnelEnd
 }
 
 /**
- * Any of a node's addresses may be the source of its tunnel packets. The inner source must be a pod of
- * that node or its gateway: a compromised node can send only as its own pods. A packet from an address of
- * several nodes may be from any of them, and may have a source of any; all of them want the same flow for it.
+ * Flows for packets from a peer. Any of a node's addresses may be the source of its tunnel packets. The inner source must be a pod of that
+ * node or its gateway: a compromised node can send only as its own pods. A packet from an address that several nodes share may be from any
+ * of them; all of them want the same flow for it.
  */
 function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPort: inPort } }: NodeEnvironment): Flow[] {
   const { name, transport, sharedTransport = [] } = peer;
@@ -111,14 +111,17 @@ function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {
       table: 'tunnel',
       priority: priority.normal,
       match: { ...toCidr, regs: [reg.destination('tunnel')] },
-      // Set, not left to the routing table: a node with several addresses must send from the one that its peers expect.
+      // Set here, not by the routing table: a node with several addresses must send from the one that its peers expect.
       steps: [{ do: 'setTunSrc', ip: local }, { do: 'setTunDst', ip: remote }, goto('output')],
     },
   ];
   return cidr.family === 'ipv4' ? [...flows, answerForGateway(cidr)] : flows;
 }
 
-/** The node's routes lead over the peer's gateway address, which no port of this bridge has. IPv6 has permanent neighbours only. */
+/**
+ * Flow that answers ARP for the peer's gateway address, the next hop of the node's routes, which no port of this bridge has. IPv6 has only
+ * permanent neighbours.
+ */
 function answerForGateway(cidr: Cidr): Flow {
   const ip = cidrAddress(cidr, 1n);
   return {

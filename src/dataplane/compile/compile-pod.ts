@@ -11,29 +11,32 @@ import { linkLocal } from './environment.ts';
 import { icmpv6 } from './icmpv6.ts';
 import { shownCommit } from './shown-commit.ts';
 
-/** A pod's interface on this node. */
+/** Interface of a pod on this node. */
 export interface PodIntent extends PodPlace {
-  /** What it may send, where the switch limits it. */
+  /** Limit of sent traffic, if OVS enforces it. */
   readonly egress?: RateLimit;
-  /** What it may receive, likewise. */
+  /** Limit of received traffic, if OVS enforces it. */
   readonly ingress?: RateLimit;
 }
 
-/** A token bucket. */
+/** Token bucket. */
 export interface RateLimit {
-  /** Bits a second. */
+  /** Rate in bits per second. */
   readonly rate: number;
-  /** Bits. */
+  /** Burst in bits. */
   readonly burst: number;
 }
 
 const u32Max = 0xffff_ffff;
-/** Kilobits of the largest Ethernet frame of a pod: a frame larger than the bucket would never pass. */
+/** Size of a pod's largest Ethernet frame in kilobits: a frame larger than the bucket would never pass. */
 const frameKilobits = Math.ceil((9_216 * 8) / 1_000);
 
 const unspecified: Readonly<Record<Family, Ip>> = { ipv4: parseIp('0.0.0.0'), ipv6: parseIp('::') };
 
-/** What the bridge holds for one pod. Pure, and the same for every pod: Services and policy are other owners', who it is to policy as well (`compileSubject`). */
+/**
+ * Compiles the bridge entries of one pod. Pure, and the same for every pod: Services, and the pod's policy classes (`compileSubject`), have
+ * other owners.
+ */
 export function compilePod(pod: PodIntent): Wanted {
   const flows = pod.addresses.flatMap((ip) => [...(ip.family === 'ipv4' ? arp(pod, ip) : neighbourDiscovery(pod, ip)), ...routed(pod, ip)]);
   const meters = [
@@ -43,10 +46,10 @@ export function compilePod(pod: PodIntent): Wanted {
   return { ...nothing, flows: [classify(pod), ...flows, toPort(pod), ...limited(pod)], meters };
 }
 
-/** The flows of a pod that nothing limits. */
+/** Flows of a pod without limits. */
 export const podPattern: PodPattern = (place) => compilePod(place).flows;
 
-/** A pod's meters have numbers by that of its port: unique, and the same after a restart. */
+/** Returns the number of a pod's meter, derived from its port: unique, and the same after a restart. */
 function ingressMeter(ofPort: number): number {
   return ingressMeters.first + ofPort - podOfPorts.first;
 }
@@ -56,7 +59,7 @@ function meterOf(id: number, { rate, burst }: RateLimit): Meter {
   return { id, rate: kilobits(rate, 1), burst: kilobits(burst, frameKilobits) };
 }
 
-/** Everything a pod sends counts against its limit, including what is dropped later. */
+/** Flow that classifies the pod's packets. Everything that a pod sends counts against its limit, including packets dropped later. */
 function classify({ ofPort, egress }: PodIntent): Flow {
   const limit = egress ? [meter(ofPort)] : [];
   const steps = [...limit, load(reg.source('pod')), goto('spoofGuard')];
@@ -83,7 +86,7 @@ function routed(pod: PodIntent, ip: Ip): Flow[] {
   ];
 }
 
-/** The pod is client and endpoint of one connection to a Service. */
+/** Flow for a pod that is client and endpoint of one connection to a Service. */
 function hairpin(ip: Ip): Flow {
   return {
     table: 'snatMark',
@@ -107,7 +110,7 @@ function hairpin(ip: Ip): Flow {
   };
 }
 
-/** What is sent to a limited pod counts once it was let in. What it sends itself by a Service is not held back. */
+/** Flows that limit received traffic. It counts after it was admitted. The pod's own traffic through a Service is not limited. */
 function limited({ ofPort, ingress }: PodIntent): Flow[] {
   if (ingress === undefined) return [];
   const match: Match = { regs: [reg.destination('pod'), reg.outPort(ofPort)] };
@@ -124,8 +127,8 @@ function toPort({ ofPort, mac }: PodIntent): Flow {
 }
 
 /**
- * A pod speaks ARP for its own address only; probes (sender 0.0.0.0, RFC 5227) also only about it. Announcements
- * are flooded, up to a rate (`compileAnnouncements`), so that every cache learns of a re-used address; all else is forwarded to the address's owner.
+ * Flows for ARP. A pod sends ARP only for its own address, and probes (sender 0.0.0.0, RFC 5227) only about it. Announcements are flooded,
+ * up to a rate (`compileAnnouncements`), so that every cache learns of a reused address; all else is forwarded to the address's owner.
  */
 function arp(pod: PodIntent, ip: Ip): Flow[] {
   const fromPod: Match = { inPort: pod.ofPort, ethSrc: pod.mac, payload: 'arp', arpSha: pod.mac };
@@ -145,8 +148,9 @@ function arp(pod: PodIntent, ip: Ip): Flow[] {
 }
 
 /**
- * As ARP, for the address and the link-local address that Linux derives from the MAC. The link-layer address option is the
- * pod's own or absent (Linux answers unicast probes without it). Source: RFC 4861 sections 4.3, 4.4; RFC 4862 section 5.4.
+ * Flows for neighbour discovery, like those for ARP, for the address and the link-local address that Linux derives from the MAC. The
+ * link-layer address option is the pod's own or absent (Linux answers unicast probes without it). Source: RFC 4861 sections 4.3, 4.4; RFC
+ * 4862 section 5.4.
  */
 function neighbourDiscovery(pod: PodIntent, ip: Ip): Flow[] {
   const own = [ip, linkLocal(pod.mac)];
@@ -161,7 +165,7 @@ function solicitations(pod: PodIntent, address: Ip): Flow[] {
   const options = [pod.mac, 'absent'] as const;
   return [
     ...options.map((ndSll) => ndGuard(pod, icmpv6.neighbourSolicitation, { ipSrc: address, ndSll })),
-    // Duplicate address detection, for the pod's own addresses only.
+    // Duplicate address detection, only for the pod's own addresses.
     ndGuard(pod, icmpv6.neighbourSolicitation, { ipSrc: unspecified.ipv6, ndSll: 'absent', ndTarget: address }),
   ];
 }

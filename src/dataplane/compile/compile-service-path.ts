@@ -7,7 +7,7 @@ import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
 import { shownCommit } from './shown-commit.ts';
 
-/** What Services need on every node, independent of the Services themselves. Pure. */
+/** Compiles the flows that Services need on every node, independent of the Services themselves. Pure. */
 export function compileServicePath(environment: NodeEnvironment): readonly Flow[] {
   return familiesOf(environment).flatMap((family) => [
     ...restoring(family, environment),
@@ -22,8 +22,8 @@ export function compileServicePath(environment: NodeEnvironment): readonly Flow[
 }
 
 /**
- * What comes back to a translated source: to the address that hairpin connections come from, or from a peer to what the world's
- * connections to its pods come from. Those that are older than that address came from the gateway's.
+ * Flows for replies to a translated source: the address of hairpin connections, or from a peer the address of external clients' connections
+ * to its pods. Connections older than that address used the gateway's.
  */
 function restoring(family: Family, environment: NodeEnvironment): Flow[] {
   const restore: Step = { do: 'ct', zone: zones[family].snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] };
@@ -42,7 +42,7 @@ function restoring(family: Family, environment: NodeEnvironment): Flow[] {
 }
 
 /**
- * Peers choose endpoints for their own pods; what comes from them goes to its destination.
+ * Flows that select packets for Services. Peers choose endpoints for their own pods, so their packets go to the destination as it is.
  *
  * Sources behind the gateway: the node itself has the gateway's address; a pod that connects to an address of its own node keeps its own.
  */
@@ -59,7 +59,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
   return [
     flow(priority.normal, { regs: [reg.source('tunnel')] }, goto('egressEntry')),
     flow(priority.normal, { regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('sourceRanges')),
-    // Addresses of Services in no range have flows of their Services.
+    // Service addresses outside the ranges have flows of their Services.
     ...ofFamily(environment.serviceCidrs).map((ipDst) =>
       flow(priority.high, { ipDst, regs: [reg.source('pod')] }, load(reg.scope('pod')), goto('openings')),
     ),
@@ -71,8 +71,8 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
 }
 
 /**
- * Addresses that packets are sent to and that no host sends from: by the gateway such a source is forged. A connection from one
- * may be another's reverse, or be translated to what it is, and Open vSwitch 3.1.0 aborts on such.
+ * Returns destination addresses from which no host sends: such a source from the gateway is forged. A connection from one may be the
+ * reverse of another, or be translated to itself, and Open vSwitch 3.1.0 aborts on such.
  */
 function notSources(environment: NodeEnvironment): readonly Cidr[] {
   const sources = ownCidrs(environment).map((cidr) => cidrOf(worldSource(cidr), addressBits(cidr.family)));
@@ -80,8 +80,10 @@ function notSources(environment: NodeEnvironment): readonly Cidr[] {
 }
 
 /**
- * A packet that is translated and has no mark: on the kernel's data path the second of two that a new socket sent at once (`shownCommit`). Once is
- * enough.
+ * Flows for packets for which connection tracking found no free tuple: they should have been translated, but are still new and have no
+ * mark. On the userspace data path of Open vSwitch 3.1 a client's previous translations occupy tuples until they expire, and every attempt
+ * tries random ports. So translation is tried twice more, for which the data path has room; then the agent sends the packet again. If that
+ * fails too, it is dropped: untranslated it would be misrouted. The kernel's data path drops such a packet itself.
  */
 function withoutMark(family: Family): Flow[] {
   const steps = shownCommit({ zone: zones[family].main, next: 'egressEntry', exec: [] });
@@ -94,12 +96,7 @@ function withoutMark(family: Family): Flow[] {
   return [{ table: 'egressEntry', priority: priority.guard, match, steps: [load(reg.tries('one')), ...steps] }];
 }
 
-/**
- * The tracker found no free tuple: what was to be translated is new still, and has no mark. On the userspace data path of Open vSwitch
- * 3.1 a client's former translations stand in the way until they are swept, and every try draws other ports at random. So it is tried
- * twice more, for which the data path has room; then the agent sends the packet once more. If that does not help it ends: untranslated
- * it would go astray. The kernel's data path drops such a packet itself.
- */
+/** Flows for packets that are dropped: the chosen endpoint no longer exists, and the client is remembered for it until that expires. */
 function untranslated(family: Family): Flow[] {
   const flow = (level: number, regs: readonly Mark[], ...steps: Step[]): Flow => ({
     table: 'egressEntry',
@@ -121,19 +118,22 @@ function untranslated(family: Family): Flow[] {
   ];
 }
 
-/** What ends: an endpoint was picked that is no more, by a client that is remembered for it until it is forgotten. */
+/** A group has chosen for a client without a learned flow: learn it, and do not choose again. */
 function undecided(family: Family): Flow[] {
   const states = [reg.serviceState('chosen'), reg.serviceState('learn')];
   return [
     ...states.map((state): Flow => ({ table: 'dnat', priority: priority.low, match: { payload: family, regs: [state] }, steps: drop })),
-    // A group has chosen for a client without a learned flow: learn it, and do not choose again.
+    // Flow that learns the endpoint of a fragmented datagram. Only the first fragment of a datagram that opens a connection shows the
+    // tracked ports. It comes first, as connection tracking orders them, and its endpoint is learned for the others. The kernel's data path
+    // reassembles: flows see no fragments.
     { table: 'affinity', priority: priority.low, match: { payload: family, regs: [reg.serviceState('learn')] }, steps: [] },
   ];
 }
 
 /**
- * The datagram that opens a connection may be fragmented, and only its first fragment shows the ports that the tracker saw. It comes first,
- * as the tracker puts them in order, and its endpoint is learned for the others. The kernel's datapath shows no fragments: it reassembles.
+ * Flows for replies. A client that reached a Service through the gateway gets replies through it, even a pod of this node: nftables may
+ * have translated its packets before the bridge did. Replies that would be tunnel packets are dropped as forged: their destination is what
+ * the client claimed, and a node would accept them as its peer's.
  */
 function recordFragmentEndpoint(family: Family): Flow {
   return {
@@ -146,30 +146,27 @@ function recordFragmentEndpoint(family: Family): Flow {
 
 const protocolsWithoutSctp = { ipv4: ['tcp', 'udp', 'icmp'], ipv6: ['tcp', 'udp', 'icmp6'] } as const;
 
-/**
- * A client that reached a Service by the gateway is answered through it, a pod of this node included: the node's packet filter may have
- * translated its packets before the bridge did. Replies that would be tunnel packets are dropped as forged: their destination
- * is what the client claimed, and a node would accept them as its peer's.
- */
+/** A packet that connection tracking considers invalid has no direction, but is translated. */
 function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironment): Flow[] {
   const of = (ctState: Match['ctState']): Match => ({
     payload: family,
     ...(ctState && { ctState }),
     ctMarks: [ctMark.service('yes'), ctMark.source('gateway')],
   });
-  // What the tracker calls invalid has no direction, but is translated by it.
+  // Translated by nftables only: host ports.
   const all = [of({ rpl: '+', trk: '+' }), of({ inv: '+', snat: '+', trk: '+' })];
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: 'route', priority: level, match, steps });
   const toGateway = [{ do: 'setEthDst', mac: gateway.mac } as const, load(reg.destination('gateway')), goto('ttl')];
   const carrier: Match = tunnel.type === 'gre' ? { protocol: 'gre' } : { protocol: 'udp', portDst: tunnel.port };
-  // Translated by the node's packet filter alone: host ports.
+  // Without ports all SCTP of two addresses is one connection to connection tracking, and a supposed reply may be none.
   const ofHostPort: Match = {
     payload: family,
     ctState: { rpl: '+', trk: '+' },
     ctMarks: [ctMark.service('no'), ctMark.source('gateway')],
     regs: [reg.source('pod')],
   };
-  // To a tracker without ports all SCTP of two addresses is one connection, and what it calls an answer may be none.
+  // Flows for source translation. Without it the replies of some endpoints would bypass the reverse translation: a client that is its own
+  // endpoint (the node here, a pod by a flow of its own), and an endpoint on another node that an external client reached through this one.
   const answering = blindToSctp ? protocolsWithoutSctp[family].map((protocol) => ({ ...ofHostPort, protocol })) : [ofHostPort];
   return [
     flow(priority.guard, { ...ofHostPort, ...carrier }, drop),
@@ -181,10 +178,7 @@ function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironme
   ];
 }
 
-/**
- * Without source translation some endpoints would answer their clients past the translation back: a client that is its own endpoint
- * (the node here, a pod by a flow of its own), and an endpoint on another node that the world reached through this one.
- */
+/** No ingress policy of another pod follows: it leaves through the tunnel, or returns to the node. */
 function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[] {
   const { main, snat } = zones[family];
   const ours = ownCidrs(environment)
@@ -195,11 +189,12 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     table: 'snatMark',
     priority: priority.normal,
     match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs },
-    // No ingress policy of another pod follows: it leaves by the tunnel, or goes back to the node.
+    // One action for all packets of the opening side: the zone may have lost the state of the first packet, or never have had it. After a
+    // restart of OVS a connection begins with a packet from its middle, which userspace connection tracking considers known as soon as it
+    // is committed for the second time.
     steps: shownCommit({ zone: main, next: 'snat', exec: written(...marks, ctMark.barred('no')) }),
   });
-  // All of the side that opened it, by one action: the zone may have lost what the first packet left there, or never have had it. After a restart of
-  // the switch a connection begins with a packet from its midst, which the userspace tracker calls known as soon as it is committed for the second time.
+  // The packet now carries this zone's mark, and the later tables match it.
   const translate = (ip: Ip, hairpin: Mark): readonly Flow[] => {
     const flow = (level: number, ctState: Match['ctState'], ...first: readonly Step[]): Flow => ({
       table: 'snat',
@@ -213,7 +208,7 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
           commit: true,
           next: 'switch',
           nat: { kind: 'src', ip },
-          // The packet now carries this zone's mark, and the later tables match it.
+          // See `translationOfErrors`.
           exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
         },
       ],
@@ -221,14 +216,15 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     return [
       flow(priority.normal, { new: '+', trk: '+' }),
       flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
-      // `translationOfErrors` says why.
+      // A later policy may lift a denial that barred a known connection. A connection is also barred if its second packet was looked up
+      // before the first was committed: that packet is still new, and its commit for the Service bars a connection whose first packet has
+      // passed here. Tables after the other zone do not see this mark.
       ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
     ];
   };
   const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
-  // A known connection is barred again by a denial that a later policy lifts. So is one whose second packet was looked up before the first
-  // was committed: that packet is new still, and its commit for the Service bars a connection whose first packet has passed here. Tables
-  // after the other zone do not see this mark.
+  // A packet that connection tracking considers invalid has no direction, but a reply shows its translation. The kernel's data path shows
+  // that of every packet.
   const clear: Flow = {
     table: 'snatMark',
     priority: priority.normal,

@@ -3,7 +3,7 @@ import type { Flow, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import { type PipelineTableName, tableNames, tables } from '../pipeline/tables.ts';
 
-/** The flow of lowest priority in each table: the miss of the table list. */
+/** Compiles the flow of lowest priority in each table: the miss of the table list. */
 export function compileTables(): readonly Flow[] {
   return tableNames
     .filter((name) => tables[name].miss !== 'return')
@@ -18,7 +18,7 @@ function missSteps(table: PipelineTableName): readonly Step[] {
       return drop;
     case 'chooseEndpoint':
       return [load(reg.serviceState('choose'))];
-    // Learned flows cannot `goto`, so a client with a learned endpoint has to come back here before `balance`.
+    // Learned flows cannot `goto`, so a client with a learned endpoint has to return here before `balance`.
     case 'balanceOrPass':
       return [resubmit('affinity'), resubmit('balance')];
     default:

@@ -8,15 +8,15 @@ import { familiesOf, type NodeEnvironment } from './environment.ts';
 
 export const unservedPortsOwner: Owner = ownerOf('node', 'unserved-ports');
 
-/** Packets a second that the agent gets to refuse, and how many at once. */
+/** Rate (packets per second) and burst of packets sent to the agent for refusal. */
 const shown = { rate: 500, burst: 1_000 } as const;
 const transports: readonly Transport[] = ['tcp', 'udp', 'sctp'];
 
 /**
- * New connections of pods and of the node to an address in a Service range that no Service port took. The agent refuses those to cluster
- * addresses of Services (`ClusterAddresses`) and drops the rest, as kube-proxy does: a Service may be new.
+ * Compiles flows for new connections of pods and of the node to an address in a Service range that no Service port matched. The agent
+ * refuses those to cluster addresses of Services (`ClusterAddresses`) and drops the rest, like kube-proxy: a Service may be new.
  *
- * An owner of its own: a switch that has no meters must not refuse the node's other flows. Pure.
+ * A separate owner: OVS without meters must not refuse the node's other flows. Pure.
  */
 export function compileUnservedPorts(environment: NodeEnvironment): Wanted {
   if (environment.serviceCidrs.length === 0) return nothing;

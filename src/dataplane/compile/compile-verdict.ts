@@ -8,7 +8,7 @@ import { associationsInPieces, deniedAssociations } from './compile-associations
 import { answer } from './compile-entry.ts';
 import { asksAboutAnswers, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
 
-/** One direction's tables. What was let in goes on at `next`. */
+/** Tables of one direction. Admitted packets continue at `next`. */
 interface Direction {
   readonly lookup: PipelineTableName;
   readonly identity: PipelineTableName;
@@ -16,7 +16,7 @@ interface Direction {
   readonly ports: PipelineTableName;
   readonly verdicts: PipelineTableName;
   readonly next: PipelineTableName;
-  /** Marks the answers to what is decided here, and where those go on that still stand. */
+  /** Marks replies to connections that this direction decides, and the table where those that are still admitted continue. */
   readonly answers: ReturnType<typeof reg.answerFrom>;
   readonly answersNext: PipelineTableName;
 }
@@ -43,8 +43,8 @@ const ingress: Direction = {
 };
 
 /**
- * Policy's way, whatever policies there are: answers stand, the rest is asked, and what was decided is done. Pods that nobody has decided
- * about have a class of their own, and talk with their own node only. Pure.
+ * Compiles the path of policy, independent of policies: replies pass, other packets are evaluated, and the decision is applied. Pods
+ * blocked pending policy have their own class, and communicate only with their own node. Pure.
  */
 export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
   const closed = reg.networkPolicyClass('closed');
@@ -88,15 +88,18 @@ function done(direction: Direction, environment: NodeEnvironment): Flow[] {
   return [allowed, ...denied(direction, environment)];
 }
 
-/** What becomes of what a pod of this node is denied, in both directions; a copy of it may go to the agent (`compileDeniedLog`). Pure. */
+/**
+ * Returns the flows for packets denied to or from a pod of this node, by direction; a copy may be sent to the agent (`compileDeniedLog`).
+ * Pure.
+ */
 export function deniedFlows(environment: NodeEnvironment): Readonly<Record<'egress' | 'ingress', readonly Flow[]>> {
   return { egress: denied(egress, environment), ingress: denied(ingress, environment) };
 }
 
 /**
- * Where ports decide, of datagrams that the tracker shows in pieces (the userspace data path's): none shows its port. Those of a
- * connection that was let in go on, for its packets had the port that was judged; none opens one. Decisions for a protocol as a whole
- * are above, and hold for the pieces that show their protocol.
+ * Flows for fragments where ports decide and connection tracking does not reassemble (userspace data path): none shows its port. Those of
+ * an admitted connection pass, since its first packet had the port that was evaluated; none opens a connection. Decisions for a protocol as
+ * a whole are above, and apply to fragments that show their protocol.
  */
 function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
   const flow = (level: number, match: Match, ...loads: Step[]): Flow => ({
@@ -113,8 +116,9 @@ function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
 }
 
 /**
- * What becomes of answers that policy was asked about once more (`answersFrom`, `answersTo`). Where ports decide, they are those that the connection was
- * opened with; of one by a Service that is the Service's, which says nothing, so that it stands. What is denied now is barred.
+ * Flows for replies for which policy was evaluated again (`answersFrom`, `answersTo`). Where ports decide, these are those with which the
+ * connection was opened; for one through a Service that is the Service's port, which decides nothing, so that the reply passes. A
+ * connection that is now denied is barred.
  */
 function answered({ ports, verdicts, answers, answersNext }: Direction, environment: NodeEnvironment): Flow[] {
   const flow = (table: PipelineTableName, level: number, match: Match, steps: readonly Step[]): Flow => ({
@@ -135,7 +139,7 @@ function answered({ ports, verdicts, answers, answersNext }: Direction, environm
   ];
 }
 
-/** Of answers to what the node itself makes nobody is asked: it reaches its pods, whatever policies say. */
+/** Flows for replies to the node itself: policy is not evaluated, because it reaches its pods regardless of policies. */
 function answersToTheNode(environment: NodeEnvironment): Flow[] {
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({
     table: 'ingressLookup',
@@ -151,16 +155,16 @@ function answersToTheNode(environment: NodeEnvironment): Flow[] {
   ];
 }
 
-/** Nothing remains of the question. */
+/** Steps that clear the state of the evaluation. */
 function stands(answers: Direction['answers']): Step[] {
   return [...forgotten(), load({ ...answers, value: 0 }), load(reg.answerPorts('no')), load(reg.verdict('standing'))];
 }
 
 /**
- * What was denied is dropped; of a connection that is known, the rest is barred by it. What the tracker calls invalid has no direction:
- * it bars nothing, or an answer could bar what it answers.
+ * Flows for denied packets. They are dropped, and a known connection is barred. A packet that connection tracking considers invalid has no
+ * direction: it bars nothing, otherwise a reply could bar the connection that it replies to.
  *
- * Where policies are not enforced what would be denied goes on: the flow that counts it is there all the same.
+ * Where policies are not enforced, the packet continues: the flow that counts it is the same.
  */
 function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Flow[] {
   const { policyMode = 'enforce' } = environment;
@@ -179,7 +183,10 @@ function barred(family: Family): Step {
   return { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] };
 }
 
-/** What is in registers when a packet passes the tracker is another context for each of its values: nothing of policy stays. */
+/**
+ * Steps that clear policy's registers. Registers are part of the context when a packet passes connection tracking: each value would be
+ * another one.
+ */
 function forgotten(): Step[] {
   const { verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine } = reg;
   return [verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine].map((field) =>

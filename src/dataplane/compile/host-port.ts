@@ -1,17 +1,17 @@
 import type { Family, Ip } from '../../base/net/ip.ts';
 import type { Transport } from '../pipeline/flow.ts';
 
-/** A port of the node that leads to a port of a pod: `portMappings` of CNI, `hostPort` of Kubernetes. */
+/** Port of the node that is forwarded to a port of a pod: `portMappings` of CNI, `hostPort` of Kubernetes. */
 export interface HostPort {
   readonly transport: Transport;
-  /** 1 to 65535, as `containerPort`. */
+  /** 1 to 65535, like `containerPort`. */
   readonly hostPort: number;
   readonly containerPort: number;
-  /** The node's address that it is at. `0.0.0.0` and `::`: every address of that family; absent: every address of both. */
+  /** Address of the node for this port. `0.0.0.0` and `::`: every address of that family; absent: every address of both. */
   readonly hostIp?: Ip;
 }
 
-/** Where a host port is in one family: at every address of the node, or at one. */
+/** Addresses of a host port in one family: every address of the node, or one. */
 type HostPortPlace = 'everywhere' | Ip;
 
 /** @returns undefined if it is not in that family */
@@ -23,7 +23,7 @@ export function placeOf({ hostIp }: Pick<HostPort, 'hostIp'>, family: Family): H
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
-/** Whether a packet could be for both. */
+/** Reports whether a packet could match both. */
 export function overlap(one: HostPort, other: HostPort): boolean {
   if (one.transport !== other.transport || one.hostPort !== other.hostPort) return false;
   return families.some((family) => {
@@ -33,38 +33,38 @@ export function overlap(one: HostPort, other: HostPort): boolean {
   });
 }
 
-/** `8080/tcp`, or with its address `192.0.2.1:8080/tcp`, `[2001:db8::1]:8080/tcp`. */
+/** Returns `8080/tcp`, or with its address `192.0.2.1:8080/tcp`, `[2001:db8::1]:8080/tcp`. */
 export function hostPortText({ transport, hostPort, hostIp }: Omit<HostPort, 'containerPort'>): string {
   const at = hostIp === undefined ? '' : hostIp.family === 'ipv4' ? `${hostIp.text}:` : `[${hostIp.text}]:`;
   return `${at}${hostPort}/${transport}`;
 }
 
-/** Reason why a host port is not admitted, and the field of `portMappings` that has it. */
+/** Reason why a host port is not admitted, and the field of `portMappings` that is responsible. */
 export interface HostPortRejection {
   readonly field: 'hostIP' | 'hostPort';
-  /** Follows the field's value in a sentence. */
+  /** Text that follows the field's value in a sentence. */
   readonly reason: string;
 }
 
-/** State of a host port on this node at present. */
+/** Current state of a host port on this node. */
 export interface HostPortState {
   /** No new pod gets it, and a running pod loses it. */
   readonly forbidden?: HostPortRejection;
-  /** A process of the node listens there: no new pod gets it, and a running pod keeps it. */
+  /** A process of the node listens on it: no new pod gets it, and a running pod keeps it. */
   readonly occupied?: HostPortRejection;
   /** The node does not have its address now. */
   readonly isWaiting: boolean;
-  /** Addresses that a host port at every address does not include: a process of the node listens at this port of each, or the API server does. */
+  /** Addresses excluded from a host port at every address: a process of the node, or the API server, listens on this port of each. */
   readonly kept: readonly Ip[];
 }
 
-/** State of a host port that nothing else on the node concerns. */
+/** State of a host port without restrictions. */
 export const openHostPort: HostPortState = { isWaiting: false, kept: [] };
 
 /** Finds the state of a host port. */
 export type HostPortCheck = (hostPort: HostPort) => HostPortState;
 
-/** A sentence: the value of the field, and the reason. */
+/** Returns a sentence with the value of the field and the reason. */
 export function rejectionText(hostPort: HostPort, { field, reason }: HostPortRejection): string {
   return `${field === 'hostIP' ? hostPort.hostIp?.text : hostPortText(hostPort)} ${reason}`;
 }

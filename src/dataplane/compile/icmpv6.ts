@@ -7,5 +7,5 @@ export const icmpv6 = {
   redirect: 137,
 } as const;
 
-/** Neighbour discovery as a whole: on-link only, so none of it is ever routed or tracked. */
+/** All types of neighbour discovery: on-link only, so none of it is ever routed or tracked. */
 export const neighbourDiscovery: readonly number[] = Object.values(icmpv6);

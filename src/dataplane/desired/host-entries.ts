@@ -2,19 +2,19 @@ import type { Cidr, Family, Ip } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
 import type { Flow, Group, Meter } from '../pipeline/flow.ts';
 
-/** A route of the node, identified by its destination and table. */
+/** Route of the node, identified by its destination and table. */
 export interface WantedRoute {
   readonly destination: Cidr;
-  /** Next hop, taken as reachable on `dev` whatever the routes say (`onlink`); without it the destination is on the link. */
+  /** Next hop, assumed reachable on `dev` regardless of routes (`onlink`); without it the destination is on the link. */
   readonly via?: Ip;
   readonly dev: string;
   /** Source address for packets that the node itself sends. */
   readonly src?: Ip;
-  /** Routing table; the main table if left out. Part of the identity. */
+  /** Routing table; the main table if omitted. Part of the identity. */
   readonly table?: number;
 }
 
-/** A rule of the node's routing policy: packets with these bits of the mark, or all packets, are looked up in a table. */
+/** Rule of the node's routing policy: packets with these bits of the mark, or all packets, are looked up in a table. */
 export interface WantedRule {
   readonly family: Family;
   readonly priority: number;
@@ -22,31 +22,31 @@ export interface WantedRule {
   readonly mark?: number;
 }
 
-/** A permanent neighbour of the node, identified by device and address. */
+/** Permanent neighbour of the node, identified by device and address. */
 export interface WantedNeighbour {
   readonly dev: string;
   readonly ip: Ip;
   readonly mac: Mac;
 }
 
-/** An address of an interface that is ours, identified by device and address. */
+/** Address of an interface of Seine's, identified by device and address. */
 export interface HostAddress {
   readonly dev: string;
   readonly ip: Ip;
   readonly prefixLength: number;
 }
 
-/** An interface that is ours, up and of this size. Another part makes it. */
+/** Interface of Seine's that is up and has this MTU. Another target creates it. */
 export interface HostLink {
   readonly name: string;
-  /** Bytes of an IP packet. */
+  /** MTU in bytes. */
   readonly mtu: number;
   readonly mac: Mac;
 }
 
 /**
- * Everything one owner asks of the node. Sets in effect: order carries no meaning, and two owners may ask for the same
- * entry as long as they ask for it alike.
+ * All entries that one owner wants. Effectively sets: the order has no meaning, and two owners may want the same entry if their values are
+ * equal.
  */
 export interface Wanted {
   readonly flows: readonly Flow[];

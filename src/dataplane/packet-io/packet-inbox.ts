@@ -8,15 +8,15 @@ import { packetInController } from '../targets/bridge/encoding/to-openflow.ts';
 
 const WHOLE_PACKET = 0xffff;
 
-/** Where packets that the bridge sends to the agent arrive, and what it sends about them leaves. */
+/** Receives packets that the bridge sends to the agent, and sends messages about them. */
 export interface PacketExchange {
-  /** @param take is given what arrives for this reason; its octets are there until it returns */
+  /** @param take called with each packet of this reason; its bytes are valid until it returns */
   readonly on: (reason: PipelinePacketInReason, take: (packet: PacketIn) => void) => void;
-  /** Done in this order. What the switch refuses is not reported. */
+  /** Sends the messages in order. Refusals by OVS are not reported. */
   readonly send: (messages: readonly Uint8Array[]) => Promise<void>;
 }
 
-/** Packets that the bridge sends to the agent, over an OpenFlow connection of its own, so that a flood of them never delays programming. */
+/** Packets from the bridge to the agent, over a separate OpenFlow connection, so that a flood of them never delays programming. */
 export class PacketInbox implements PacketExchange {
   readonly connection: OpenFlowConnection;
   readonly #signal: AbortSignal;
@@ -29,7 +29,7 @@ export class PacketInbox implements PacketExchange {
       greeting: [
         bytesOf(writeUsePacketIn2),
         bytesOf((w) => writeSetControllerId(w, packetInController)),
-        // A management socket gets no packet-in before it has said how much of a packet it wants.
+        // OVS sends no packet-ins to a management socket until the client has set how much of a packet it wants.
         bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: WHOLE_PACKET })),
       ],
       unsolicited: (bytes) => this.#receive(bytes),

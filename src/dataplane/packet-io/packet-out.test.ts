@@ -3,7 +3,7 @@ import { beforeEach, expect, it, vi } from 'vitest';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { FrameInjector } from './packet-out.ts';
 
-/** How many messages each write had. */
+/** Number of messages in each write. */
 let written: number[];
 let isUp: boolean;
 let stop: AbortController;

@@ -5,20 +5,22 @@ import type { OpenFlowConnection } from '../../openflow/connection/connection.ts
 import { writePacketOut } from '../../openflow/packet.ts';
 import { ofPort } from '../../openflow/protocol.ts';
 
-/** The bridge's connection, as far as frames are sent by it. */
+/** Part of the bridge's connection that sends frames. */
 export interface FrameSender {
   readonly openflow: Pick<OpenFlowConnection, 'send'>;
 }
 
-/** Lets the switch send frames out of a port. What is lost is lost. */
+/** Sends frames out of a port. Delivery is not guaranteed. */
 export function sendFrames(sender: FrameSender, port: number, frames: readonly Uint8Array[], signal: AbortSignal): void {
   sender.openflow.send(messagesOf({ from: ofPort.controller, output: port }, frames), signal).catch(() => undefined);
 }
 
-/** Frames that come within this of those that were sent last are sent together: each time it is written to, ovs-vswitchd looks at all of its ports (ms). */
+/** Time for which frames are gathered after the previous write (ms): for each write, ovs-vswitchd checks all of its ports. */
 const GATHER_MS = 5;
 
-/** Lets the switch take frames as if a port had received them. What is lost is lost: neighbours ask when they need to know. */
+/**
+ * Injects frames into OVS as if a port had received them. Delivery is not guaranteed: neighbours send queries if they need the information.
+ */
 export class FrameInjector {
   readonly #sender: FrameSender;
   readonly #signal: AbortSignal;
@@ -35,7 +37,7 @@ export class FrameInjector {
     if (!this.#isSending) void this.#send();
   }
 
-  /** Those of one turn of the loop together, at once; what comes right behind them waits for its turn. */
+  /** Sends the frames of one turn of the event loop together, at once; those that follow closely are gathered. */
   async #send(): Promise<void> {
     this.#isSending = true;
     await nextTurn();

@@ -8,9 +8,9 @@ import type { Mark } from '../pipeline/registers.ts';
 import { toActions } from '../targets/bridge/encoding/to-openflow.ts';
 
 /**
- * A packet as it came in, once more from the connection tracker on. What would come to the agent a second time is dropped.
+ * Returns a packet-out that repeats a received packet from connection tracking on. If it would be sent to the agent again, it is dropped.
  *
- * @param before what makes the packet again what it was
+ * @param before actions that restore the original packet
  */
 export function repeated(fields: Match, data: Uint8Array, before: readonly Action[] = []): Uint8Array | undefined {
   const { in_port: inPort } = fields;

@@ -11,7 +11,7 @@ export interface TcpTuple {
 export interface TcpFrame {
   readonly tuple: TcpTuple;
   readonly isReset: boolean;
-  /** Where the octet of the flags is. */
+  /** Offset of the byte with the flags. */
   readonly flagsAt: number;
 }
 
@@ -22,9 +22,9 @@ const TCP = 6;
 const RST = 0x04;
 
 /**
- * What an untagged frame with a whole TCP header says; `undefined` for anything else, IPv6 with extension headers included.
+ * Decodes an untagged frame with a whole TCP header; `undefined` for anything else, including IPv6 with extension headers.
  *
- * Layouts: Ethernet II (14 octets), IPv4 (RFC 791 section 3.1), IPv6 (RFC 8200 section 3), TCP (RFC 9293 section 3.1).
+ * Layouts: Ethernet II (14 bytes), IPv4 (RFC 791 section 3.1), IPv6 (RFC 8200 section 3), TCP (RFC 9293 section 3.1).
  */
 export function readTcpFrame(frame: Uint8Array): TcpFrame | undefined {
   const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);

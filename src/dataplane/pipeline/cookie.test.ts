@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cookieFeature, cookieOf, cookieWords, cookieWordsAfter, isLearned, learnedCookieOf, type Owner, ownerOf } from './cookie.ts';
 
-// On live switches: an agent with other cookies would rewrite every flow.
+// Cookies are on live bridges: an agent with other cookies would rewrite every flow.
 it.each([
   [ownerOf('node'), 0x1_01b1_c14e_0d4dn],
   [ownerOf('endpoint', 'tcp', '10.0.0.1', '80'), 0x1_0537_0860_425en],

@@ -1,12 +1,15 @@
 import { fnv1aOf } from './fnv-1a.ts';
-/** Generation of the pipeline's layout. Incremented when tables or registers move, so that a dump shows which agent wrote a flow. */
+/**
+ * Generation of the pipeline's layout. Incremented when tables or registers move, so that a dump shows which version of the agent wrote a
+ * flow.
+ */
 export const generation = 1;
 
-/** What a flow is for. Numbers are in cookies on live switches: added to, never re-used. */
+/** Purpose of a flow. Numbers are in cookies on live bridges: add new ones, never reuse one. */
 export const features = { node: 1, peer: 2, pod: 3, service: 4, endpoint: 5, policy: 6, subject: 7, learned: 255 } as const;
 type Feature = keyof typeof features;
 
-/** An owner as a text, `feature` or `feature/…`: `node`, `peer/worker-1`, `pod/default/web-0/eth0@4f5e…`, `service/default/web:http`. */
+/** Owner as a string, `feature` or `feature/…`: `node`, `peer/worker-1`, `pod/default/web-0/eth0@4f5e…`, `service/default/web:http`. */
 export type Owner = string & { readonly brand: 'Owner' };
 
 export function ownerOf(feature: Feature, ...path: readonly string[]): Owner {
@@ -16,8 +19,8 @@ export function ownerOf(feature: Feature, ...path: readonly string[]): Owner {
 const featureNames = new Map<number, Feature>((Object.keys(features) as Feature[]).map((name) => [features[name], name]));
 
 /**
- * The 64-bit cookie of everything that `owner` wants: generation 16, feature 8, hash of the owner's name 40 bits. Cookies
- * are for people, dumps and sweeps by mask; they do not identify a flow.
+ * Returns the 64-bit cookie of everything that `owner` wants: generation 16, feature 8, hash of the owner's name 40 bits. Cookies are for
+ * operators, dumps and removal by mask; they do not identify a flow.
  */
 export function cookieOf(owner: Owner): bigint {
   const { high, low } = cookieWords(owner);
@@ -29,12 +32,15 @@ interface CookieWords {
   readonly low: number;
 }
 
-/** The two halves of `cookieOf`: numbers, for there are many owners. */
+/** Returns the two halves of `cookieOf` as numbers, which are cheaper: there are many owners. */
 export function cookieWords(owner: Owner): CookieWords {
   return wordsOf(featureNumber(owner), lanesOf(owner));
 }
 
-/** The same of owners that begin alike, by what follows: of one kind there may be a hundred thousand. @param beginning with its feature and a slash */
+/**
+ * Returns `cookieWords` for owners with a common beginning, as a function of the rest: there may be a hundred thousand of a kind. @param
+ * beginning with its feature and a slash
+ */
 export function cookieWordsAfter(beginning: string): (rest: string) => CookieWords {
   const [feature, lanes] = [featureNumber(beginning), lanesOf(beginning)];
   return (rest) => wordsOf(feature, lanesOf(rest, lanes));
@@ -50,56 +56,62 @@ function wordsOf(feature: number, lanes: Lanes): CookieWords {
   return { high: (generation << 16) | (feature << 8) | (first >>> 24), low: ((first << 8) | last) >>> 0 };
 }
 
-/** The feature that a cookie names, if it is one of Seine's. */
+/** Returns the feature that a cookie names, if it is one of Seine's. */
 export function cookieFeature(cookie: bigint): Feature | undefined {
   return featureNames.get(Number((cookie >> 40n) & 0xffn));
 }
 
-/** Flows that the switch itself adds by `learn`; no owner wants them one by one, but a wanted step declares them (`LearnStep`). */
+/** Cookie of flows that OVS itself adds by `learn`; no owner wants them individually, but a desired step declares them (`LearnStep`). */
 export const learnedCookie: bigint = (BigInt(generation) << 48n) | (BigInt(features.learned) << 40n);
 
-/** As `learnedCookie`, for flows learned for one owner: they can be found, and counted, by their cookie. */
+/** Like `learnedCookie`, for flows learned for one owner: they can be found and counted by their cookie. */
 export function learnedCookieOf(owner: Owner): bigint {
   const { first, last } = hash40(owner);
   return learnedCookie | (BigInt(first) << 8n) | BigInt(last);
 }
 
-/** Numbers of the shares of learned SCTP associations: of a local pod by the last byte of its address, of any other sender by its last six bits. */
+/** Numbers of shares of learned SCTP associations: the last byte of the address for a local pod, the last six bits for any other sender. */
 export const associationShares = { pods: 256, others: 64 } as const;
 
-/** Cookie of the associations that one share has. Open vSwitch limits learned flows by their cookie. */
+/** Returns the cookie of the associations in one share. Open vSwitch limits learned flows by their cookie. */
 export function associationCookieOf(share: number): bigint {
   return learnedCookie | BigInt(share + 1);
 }
 
-/** Share of a learned association by its cookie; undefined for any other learned flow. */
+/** Returns the share of a learned association from its cookie; undefined for any other learned flow. */
 export function associationShareOf(cookie: bigint): number | undefined {
   const share = Number(cookie - learnedCookie) - 1;
   return share >= 0 && share < associationShares.pods + associationShares.others ? share : undefined;
 }
 
-/** Of flows by which root opens a pod while no agent runs (docs/troubleshooting.md has the lines). Not an owner's: nobody's name gives it. */
+/**
+ * Cookie of flows with which root opens a pod while no agent runs (see docs/troubleshooting.md). It belongs to no owner: no name hashes to
+ * it.
+ */
 export const openedByHandCookie: bigint = (BigInt(generation) << 48n) | (254n << 40n);
 
-/** Whether a flow says that it was learned. Anyone can write such a cookie: `LearnedFlows` says whether a wanted step teaches it. */
+/**
+ * Reports whether a flow has the cookie of a learned flow. Other programs can write such a cookie: `LearnedFlows` reports whether a desired
+ * step creates the flow.
+ */
 export function isLearned(cookie: bigint): boolean {
   return ((cookie >> 40n) & 0xffn) === BigInt(features.learned);
 }
 
 /**
- * Identifies another node's packets on the bridge: 32 bits, the same in every agent and after every start. Two nodes with one
- * number could send as each other's pods; with 5,000 nodes that happens in one cluster of three hundred.
+ * Returns the number that identifies another node's packets on the bridge: 32 bits, the same in every agent and after every start. Two
+ * nodes with one number could send as each other's pods; with 5,000 nodes that happens in one cluster of three hundred.
  */
 export function peerNumber(name: string): number {
   return hash40(ownerOf('peer', name)).first;
 }
 
-/** As `peerNumber`, for a tunnel address that several nodes share. @param address canonical text */
+/** Like `peerNumber`, for a tunnel address that several nodes share. @param address canonical text */
 export function tunnelNumber(address: string): number {
   return hash40(ownerOf('peer', 'tunnel', address)).first;
 }
 
-/** FNV-1a and a second lane of 32 bits, over so many characters. */
+/** FNV-1a and a second 32-bit hash over the same characters. */
 interface Lanes {
   readonly first: number;
   readonly second: number;
@@ -113,7 +125,7 @@ function lanesOf(text: string, before?: Lanes): Lanes {
   return { first: fnv1aOf(text, before?.first), second, length: begin + text.length };
 }
 
-/** To 40 bits: the first 32 of them, and the last 8. */
+/** Folds to 40 bits: the first 32, and the last 8. */
 function folded({ first, second }: Lanes): { readonly first: number; readonly last: number } {
   return { first, last: (second ^ (second >>> 16)) & 0xff };
 }

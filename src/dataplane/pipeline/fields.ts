@@ -1,8 +1,8 @@
 import { bitRange, type FieldSpec, layoutFields } from './registers.ts';
 
 /**
- * The meaning of the registers' bits. reg10 and reg11 are spare. A field keeps its place for ever: packets in
- * flight during an upgrade meet flows of both versions.
+ * Meaning of the registers' bits. reg10 and reg11 are unused. A field never moves: packets in flight during an upgrade meet flows of both
+ * versions.
  */
 export const registerFields = {
   source: {
@@ -143,10 +143,7 @@ export const registerFields = {
 
 export const reg = layoutFields(registerFields);
 
-/**
- * The meaning of the bits of `ct_mark`. Marks live as long as connections do, through agent upgrades: bits are added, never
- * re-used.
- */
+/** Meaning of the bits of `ct_mark`. Marks live as long as connections, also through agent upgrades: add new bits, never reuse one. */
 export const ctMarkFields = {
   source: {
     reg: 0,
@@ -173,11 +170,11 @@ export const ctMarkFields = {
 
 export const ctMark = layoutFields(ctMarkFields);
 
-/** Stores in the connection whether it is let in yet. */
+/** Move that stores in the connection whether it is admitted yet. */
 export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to: bitRange(ctMarkFields.barred) } as const;
 
-/** Stores in the connection where it was opened from. */
+/** Move that stores in the connection its origin. */
 export const sourceToCtMark = { from: bitRange(registerFields.source), to: bitRange(ctMarkFields.source) } as const;
 
-/** Stores in the connection which port it leads to. */
+/** Move that stores in the connection its output port. */
 export const outPortToCtMark = { from: { ...bitRange(registerFields.outPort), width: 16 }, to: bitRange(ctMarkFields.receiver) } as const;

@@ -6,43 +6,44 @@ import type { PipelineTableName } from './tables.ts';
 /**
  * Flows that differ only in an address and a port: a node has a hundred thousand of them, and the pattern is encoded once.
  *
- * Pure. Addresses of one family give the same flows in the same order, and address and port appear in them unchanged, their octets
- * contiguous or in registers of their own.
+ * Pure. Addresses of one family give the same flows in the same order. Address and port appear in them unchanged, with contiguous bytes or
+ * in registers of their own.
  */
 export type FlowPattern = (place: TransportAddress) => readonly Flow[];
 
-/** So many numbers of 32 bits has a flow of a `LeadPattern`. */
+/** Number of 32-bit numbers in a flow of a `LeadPattern`. */
 export const leadNumbers = 2;
 
-/** What may differ between flows of one `LeadPattern`. */
+/** Values that may differ between flows of one `LeadPattern`. */
 export interface LeadPlace extends TransportAddress {
   readonly numbers: readonly [number, number];
 }
 
 /**
- * A flow of an address and a port, with two numbers: of those that lead to Services' groups a node has ten thousand.
+ * Flow for an address and a port, with two numbers: a node has ten thousand of those that forward to Services' groups.
  *
- * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, their octets contiguous. It teaches the switch nothing.
+ * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, with contiguous bytes. It contains
+ * no learn action.
  */
 export type LeadPattern = (place: LeadPlace) => Flow;
 
-/** What may differ between the flows of two pods. */
+/** Values that may differ between the flows of two pods. */
 export interface PodPlace {
   readonly ofPort: number;
   readonly mac: Mac;
-  /** At most one of each family. */
+  /** At most one address of each family. */
   readonly addresses: readonly Ip[];
 }
 
 /**
- * The flows of a pod: each pod that starts waits for them to be encoded.
+ * Flows of a pod: each new pod waits for them to be encoded.
  *
- * Pure. Pods with addresses of the same families have the same flows in the same order, in which the octets of port, MAC and addresses appear unchanged; the MAC's first one
- * also with the bit turned that tells universal from local (RFC 4291 appendix A). They teach the switch nothing.
+ * Pure. Pods with addresses of the same families have the same flows in the same order, in which the bytes of port, MAC and addresses
+ * appear unchanged; the MAC's first byte also with the universal/local bit flipped (RFC 4291 appendix A). They contain no learn action.
  */
 export type PodPattern = (place: PodPlace) => readonly Flow[];
 
-/** A flow that is made when somebody looks at it: it is encoded from its pattern. */
+/** Flow that is compiled only when it is read: it is encoded from its pattern. */
 export class PatternFlow implements Flow {
   readonly from: { readonly pattern: LeadPattern; readonly place: LeadPlace };
 
@@ -72,18 +73,18 @@ export class PatternFlow implements Flow {
 }
 
 /**
- * Rows of a table of which there may be a hundred thousand: one for each address, with a number for its packets. Each has an owner of its own.
+ * Rows of a table that may have a hundred thousand: one for each address, with a number for its packets. Each has its own owner.
  *
- * Pure. Rows of one family have one form; the address appears once in what is matched and nowhere else, the number's 32 bits once in the steps and nowhere
- * else, their octets unchanged.
+ * Pure. Rows of one family have one form. The address appears exactly once in the match, the number's 32 bits exactly once in the steps,
+ * both with unchanged bytes.
  */
 export interface NumberedRows {
-  /** Begins the name of each owner, which ends with the address as a network. */
+  /** Beginning of each owner's name, which ends with the address as a network. */
   readonly owners: string;
   readonly flowOf: (ip: Ip, number: number) => Flow;
 }
 
-/** One of them. */
+/** One of these rows. */
 export interface NumberedRow {
   readonly rows: NumberedRows;
   readonly ip: Ip;

@@ -4,7 +4,7 @@ import type { BitRange, Mark } from './registers.ts';
 import type { PipelineTableName } from './tables.ts';
 import type { PipelinePacketInReason } from './well-known.ts';
 
-/** Higher wins. All priorities are here, with gaps, so that no two flows conflict by accident. */
+/** Priorities of flows; higher wins. All priorities are here, with gaps, so that no two flows conflict by accident. */
 export const priority = {
   miss: 0,
   lowest: 100,
@@ -21,16 +21,16 @@ export const priority = {
 
 export type Transport = 'tcp' | 'udp' | 'sctp';
 
-/** Bits of `ct_state` that we match; each may be required set (`+`) or clear (`-`). Source: ovs-fields(7) "ct_state". */
+/** Bits of `ct_state` that flows match; each may be required set (`+`) or clear (`-`). Source: ovs-fields(7) "ct_state". */
 export type CtState = 'new' | 'est' | 'rel' | 'rpl' | 'inv' | 'trk' | 'snat' | 'dnat';
 
-/** `any` matches both families of ICMP's own protocol only where the flow names its family. */
+/** IP protocol of a match. `icmp` and `icmp6` match only one family each. */
 export type MatchProtocol = Transport | 'icmp' | 'icmp6' | 'gre';
 
-/** The frame's EtherType. */
+/** EtherType of the frame. */
 export type Payload = Family | 'arp';
 
-/** Header fields a flow may look at. Each at most once, which is why this is a record and not a list. */
+/** Header fields that a flow may match. Each at most once, which is why this is a record and not a list. */
 export interface Match {
   readonly inPort?: number;
   readonly ethSrc?: Mac;
@@ -47,13 +47,15 @@ export interface Match {
   readonly ipSrcEnd?: Bits;
   /** One port, or those with these bits. */
   readonly portDst?: number | Bits;
-  /** Of FIN, SYN, RST, PSH, ACK and URG this one alone: the packet that opens a connection, or a reset of an unknown one. */
+  /**
+   * Packets with only this flag out of FIN, SYN, RST, PSH, ACK and URG: the packet that opens a connection, or a reset of an unknown one.
+   */
   readonly tcpFlags?: 'syn' | 'rst';
   /** Source ports with these bits, by which a Service is divided over several groups. */
   readonly portSrc?: Bits;
   /** Fragments. Only the first has ports. */
   readonly fragment?: 'yes';
-  /** The original tuple of the connection, reassembled: of its fragments, only the first shows ports. Tracked packets only. */
+  /** Destination port of the connection's original tuple, reassembled: of its fragments, only the first has ports. Tracked packets only. */
   readonly ctPortDst?: number;
   readonly ctPortSrc?: Bits;
   readonly icmpType?: number;
@@ -74,19 +76,19 @@ export interface Match {
   readonly regs?: readonly Mark[];
 }
 
-/** A value under a mask. */
+/** Value under a mask. */
 export interface Bits {
   readonly value: number;
   readonly mask: number;
 }
 
-/** Source or destination translation. `restore` applies whatever the connection was committed with. */
+/** Source or destination translation. `restore` applies the translation with which the connection was committed. */
 export type Nat =
   | { readonly kind: 'restore' }
   | { readonly kind: 'dst'; readonly ip: Ip; readonly port?: number }
   | { readonly kind: 'src'; readonly ip: Ip };
 
-/** Written into the connection when it is committed. */
+/** Values written into the connection when it is committed. */
 export type CtExec =
   | { readonly do: 'mark'; readonly mark: Mark }
   | { readonly do: 'moveToMark'; readonly from: BitRange; readonly to: BitRange };
@@ -95,7 +97,7 @@ export interface CtStep {
   readonly do: 'ct';
   readonly zone: number;
   readonly commit: boolean;
-  /** The table where the tracked packet continues; without one the packet goes on with the next step, untracked. */
+  /** Table where the tracked packet continues; without one the packet continues with the next step, untracked. */
   readonly next?: PipelineTableName;
   readonly nat?: Nat;
   readonly exec: readonly CtExec[];
@@ -106,18 +108,20 @@ export type Step =
   | { readonly do: 'setEthSrc'; readonly mac: Mac }
   | { readonly do: 'setEthDst'; readonly mac: Mac }
   | { readonly do: 'setIpSrc'; readonly ip: Ip }
-  /** The source becomes the destination that the packet had that opened the connection. Tracked IPv6 packets only. */
+  /** Sets the source to the original destination of the connection's first packet. Tracked IPv6 packets only. */
   | { readonly do: 'setIpSrcToOpened' }
   | { readonly do: 'setTunSrc'; readonly ip: Ip }
   | { readonly do: 'setTunDst'; readonly ip: Ip }
   | { readonly do: 'decTtl' }
-  /** Turns an ARP request into the answer "`ip` is at `mac`" and sends it back. */
+  /** Turns an ARP request into the reply "`ip` is at `mac`" and returns it. */
   | { readonly do: 'answerArp'; readonly mac: Mac; readonly ip: Ip }
   | CtStep
   | { readonly do: 'group'; readonly group: number }
-  /** Drops what exceeds the meter's rate. First of a flow's actions, or it would meter what other actions made of the packet. */
+  /**
+   * Drops packets that exceed the meter's rate. First of a flow's actions, otherwise it would meter the packet as changed by other actions.
+   */
   | { readonly do: 'meter'; readonly meter: number }
-  /** `by` the original tuple, that table sees addresses and ports as the connection's first packet had them; those behind it do not. */
+  /** With `by`, the table sees addresses and ports as in the connection's first packet; tables that it resubmits to do not. */
   | { readonly do: 'resubmit'; readonly table: PipelineTableName; readonly by?: 'originalTuple' }
   | { readonly do: 'goto'; readonly table: PipelineTableName }
   | { readonly do: 'output'; readonly port: number }
@@ -125,19 +129,21 @@ export type Step =
   | { readonly do: 'outputInPort' }
   /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
   | { readonly do: 'normal' }
-  /** What exceeds the meter's rate the agent does not get; the packet itself goes on. */
+  /** Sends a copy to the agent, unless it exceeds the meter's rate; the packet itself continues. */
   | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number }
   | LearnStep;
 
 /**
- * What makes the switch add flows of its own. The step declares them: which table, priority, match, actions and cookie they have
- * follows from it alone, and a flow with a learned flow's cookie that no wanted step declares is a foreign one.
+ * Steps that make OVS add flows. Each step declares them: table, priority, match, actions and cookie follow from the step alone. A flow
+ * with a learned flow's cookie that no desired step declares is foreign.
  */
 export type LearnStep =
   /** Learns the outer source into table `unknownTunnelPeers`, whose counters show the senders. */
   | { readonly do: 'learnUnknownTunnelPeer'; readonly family: Family }
   | LearnChoice
-  /** Learns into table `affinity`, for seconds, that later fragments of this client's datagrams to this address get the same endpoint. */
+  /**
+   * Learns into table `affinity`, for a few seconds, that later fragments of this client's datagrams to this address get the same endpoint.
+   */
   | { readonly do: 'learnFragments'; readonly family: Family }
   | LearnAssociation;
 
@@ -159,15 +165,15 @@ const learnSteps: ReadonlySet<Step['do']> = new Set<LearnStep['do']>([
   'learnUnknownTunnelPeer',
 ]);
 
-/** Learns into table `associations` one side of the SCTP association that this packet is of, for so long after the last such packet. */
+/** Learns into table `associations` one side of this packet's SCTP association, for a fixed time after the last such packet. */
 export interface LearnAssociation {
   readonly do: 'learnAssociation';
   readonly family: Family;
-  /** Whose packets the flow is for: of who sent this packet, or with the ends exchanged of who answers it. */
+  /** Side whose packets the flow matches: the sender of this packet, or with addresses and ports exchanged the one that replies. */
   readonly side: 'opener' | 'answer';
-  /** Its answers stand (`letIn`), and what it sends itself stands too (`kept`), or its answers are denied (`barred`). */
+  /** `letIn`: replies are admitted. `kept`: replies and further packets of the sender are admitted. `barred`: replies are denied. */
   readonly as: 'letIn' | 'kept' | 'barred';
-  /** Number of the sender's share of the learned flows, which limits how many there are. Absent: no limit. */
+  /** Number of the sender's share of the learned flows, which limits their number. Absent: no limit. */
   readonly share?: number;
 }
 
@@ -187,23 +193,23 @@ export interface Flow {
 export interface Bucket {
   readonly weight: number;
   readonly steps: readonly Step[];
-  /** Where the steps come from, if from a pattern: then they need not be looked at. */
+  /** Pattern of the steps, if they have one: then the steps need not be read. */
   readonly from?: { readonly pattern: StepsPattern; readonly place: TransportAddress };
 }
 
-/** What may differ between flows, or steps, of one pattern. */
+/** Values that may differ between flows, or steps, of one pattern. */
 export interface TransportAddress {
   readonly ip: Ip;
   readonly port: number;
 }
 
 /**
- * Steps that differ only in an address and a port. Pure. Addresses of one family give the same steps, in which address and port appear unchanged, their octets
- * contiguous or in registers of their own.
+ * Steps that differ only in an address and a port. Pure. Addresses of one family give the same steps, in which address and port appear
+ * unchanged, with contiguous bytes or in registers of their own.
  */
 export type StepsPattern = (place: TransportAddress) => readonly Step[];
 
-/** A bucket whose steps are made when somebody looks at them: a node has a hundred thousand of them. */
+/** Bucket whose steps are compiled only when they are read: a node has a hundred thousand of them. */
 export class PatternBucket implements Bucket {
   readonly weight: number;
   readonly from: { readonly pattern: StepsPattern; readonly place: TransportAddress };
@@ -218,18 +224,21 @@ export class PatternBucket implements Bucket {
   }
 }
 
-/** A `select` group: OVS picks a bucket in proportion to the weights, by a hash of the connection that the data path computes (`dp_hash`). */
+/**
+ * Group of type `select`: OVS chooses a bucket in proportion to the weights, with a hash of the connection that the data path computes
+ * (`dp_hash`).
+ */
 export interface Group {
   readonly id: number;
   readonly buckets: readonly Bucket[];
 }
 
-/** A meter with one drop band. */
+/** Meter with one drop band. */
 export interface Meter {
   readonly id: number;
   /** Absent: kilobits, of whole Ethernet frames. */
   readonly unit?: 'packets';
-  /** Units a second. */
+  /** Rate in units per second. */
   readonly rate: number;
   /** Burst size in units. */
   readonly burst: number;

@@ -1,14 +1,14 @@
 const offsetBasis = 0x811c9dc5;
 const prime = 0x01000193;
 
-/** The 32-bit FNV-1a of octets. Source: draft-eastlake-fnv. */
+/** Returns the 32-bit FNV-1a hash of bytes. Source: draft-eastlake-fnv. */
 export function fnv1a(octets: readonly number[]): number {
   let hash = offsetBasis;
   for (const octet of octets) hash = Math.imul(hash ^ octet, prime);
   return hash >>> 0;
 }
 
-/** The same of a text, by its UTF-16 code units. @param before that of the text that stands in front of it */
+/** Returns the hash of a string by its UTF-16 code units. @param before hash of the preceding string */
 export function fnv1aOf(text: string, before = offsetBasis): number {
   let hash = before;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), prime);

@@ -3,7 +3,7 @@ import type { Bits, CtExec, CtStep, Flow, Group, LearnChoice, Match, MatchProtoc
 import type { BitRange, Mark } from './registers.ts';
 import { packetInReason } from './well-known.ts';
 
-/** One line in the notation of `ovs-ofctl --names dump-flows`, for tests, documents and logs. */
+/** Returns a flow as one line in the notation of `ovs-ofctl --names dump-flows`, for tests, documents and logs. */
 export function formatFlow(flow: Flow): string {
   const match = formatMatch(flow.match);
   return `table=${flow.table},priority=${flow.priority}${match === '' ? '' : `,${match}`} actions=${formatSteps(flow.steps)}`;
@@ -54,7 +54,7 @@ function formatMatch(match: Match): string {
   return parts.filter((part) => part !== undefined).join(',');
 }
 
-/** Transports as conntrack's own fields name them. Source: IANA protocol numbers. */
+/** Protocol numbers, as conntrack's fields show them. Source: IANA protocol numbers. */
 const ipProtocolNumber: Readonly<Record<MatchProtocol, number>> = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp: 132 };
 
 function protocol({ payload, protocol: carried }: Match): string | undefined {
@@ -165,7 +165,7 @@ function formatNat(nat: Nat): string {
   }
 }
 
-/** ovs-actions(7) in full would take three lines, most of it the same for every Service. */
+/** Abbreviates a learn action: in the notation of ovs-actions(7) it would take three lines, mostly the same for every Service. */
 function formatLearnChoice({ family, transport, idleSeconds }: LearnChoice): string {
   const [source, destination] = family === 'ipv4' ? ['nw_src', 'nw_dst'] : ['ipv6_src', 'ipv6_dst'];
   const timeout = idleSeconds === undefined ? '' : `idle_timeout=${idleSeconds},`;

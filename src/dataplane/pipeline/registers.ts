@@ -1,6 +1,6 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** A range of bits in one 32-bit register, and the names of its values. */
+/** Range of bits in one 32-bit register, and the names of its values. */
 export interface FieldSpec {
   readonly reg: number;
   /** First and last bit, inclusive, 0 = least significant. */
@@ -11,7 +11,7 @@ export interface FieldSpec {
   readonly shares?: readonly string[];
 }
 
-/** A value under a mask: what a flow matches, or what an action loads. */
+/** Value under a mask, for a match or a load. */
 export interface Mark {
   readonly field: string;
   readonly reg: number;
@@ -36,8 +36,8 @@ type RegisterLayout<T extends Readonly<Record<string, FieldSpec>>> = {
 /**
  * Turns a table of fields into typed marks, e.g. `reg.source('pod')`.
  *
- * @throws SeineError `INVARIANT` when the module loads, if a field leaves its register, two fields
- *   overlap without declaring it, or a named value does not fit. A wrong layout must not start.
+ * @throws SeineError `INVARIANT` when the module loads, if a field leaves its register, two fields overlap without declaring it, or a named
+ * value does not fit. The agent must not start with a wrong layout.
  */
 export function layoutFields<const T extends Readonly<Record<string, FieldSpec>>>(specs: T): RegisterLayout<T> {
   const fields = Object.entries<FieldSpec>(specs);
@@ -61,7 +61,7 @@ function checkField(name: string, spec: FieldSpec, fields: readonly (readonly [s
   }
 }
 
-/** Masks are computed once: there are marks for each of a hundred thousand endpoints. */
+/** Returns a function that creates marks. Masks are computed once: there are marks for each of a hundred thousand endpoints. */
 function markerOf(field: string, spec: FieldSpec): (named: string | number) => Mark {
   const [first] = spec.bits;
   const [limit, unit] = [2 ** width(spec), 2 ** first];

@@ -1,14 +1,14 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 
 interface TableSpec {
-  /** OpenFlow table number: fixed for ever, with gaps. */
+  /** OpenFlow table number. It never changes; numbers have gaps. */
   readonly id: number;
   readonly doc: string;
-  /** What happens to a packet that no flow matches; a table name means `goto`. */
+  /** Action for packets that no flow matches; a table name means `goto`. */
   readonly miss: string | 'drop' | 'return' | 'chooseEndpoint' | 'balanceOrPass';
 }
 
-/** Tables in the order packets visit them. OpenFlow refuses a `goto` that does not move down this list. */
+/** Tables in the order in which packets visit them. OpenFlow refuses a `goto` that does not move down this list. */
 export const tables = {
   classify: { id: 0, miss: 'drop', doc: 'Source of the packet: tunnel (known peers only), gateway, local pod.' },
   spoofGuard: {
@@ -123,12 +123,12 @@ export const tableNames = Object.keys(tables) as PipelineTableName[];
 
 const namesById = new Map<number, PipelineTableName>(tableNames.map((name) => [tables[name].id, name]));
 
-/** The name of a table number, or `undefined` for an unknown table. */
+/** Returns the name of a table, or `undefined` for an unknown number. */
 export function tableName(id: number): PipelineTableName | undefined {
   return namesById.get(id);
 }
 
-/** @throws SeineError `INVARIANT` at load if numbers do not grow, or a miss points backwards: OVS would refuse the flow. */
+/** @throws SeineError `INVARIANT` at load if numbers do not increase, or a miss points backwards: OVS would refuse the flow */
 function checkOrder(): void {
   const ids = tableNames.map((name) => tables[name].id);
   if (ids.some((id, index) => index > 0 && id <= (ids[index - 1] ?? -1))) throw new SeineError('INVARIANT', 'table numbers do not grow');

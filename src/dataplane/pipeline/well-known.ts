@@ -1,16 +1,16 @@
 import { type Cidr, hostCidr, type Ip, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { parseMac } from '../../base/net/mac.ts';
 
-/** OpenFlow ports that are the same on every node, above the range that OVS allocates by itself. */
+/** OpenFlow ports that are the same on every node, above the range that OVS allocates itself. */
 export const ofPorts = { tunnel: 32768, gateway: 32769 } as const;
 
-/** Pods' ports are allocated from here. 32770 and 32771 stay free for an uplink and a host port. */
+/** Range of pods' ports. 32770 and 32771 stay free for an uplink and a host port. */
 export const podOfPorts = { first: 32784, last: 65279 } as const;
 
-/** Meters of what pods open to Services; those of pods' egress limits have the numbers of the pods' ports. */
+/** Meters of connections that pods open to Services. The meters of pods' egress limits have the numbers of the pods' ports. */
 export const openingsMeters = { first: 1, last: 1 + podOfPorts.last - podOfPorts.first } as const;
 
-/** Stands for every next hop behind a tunnel, and for the next hop of Services. */
+/** MAC of every next hop over the tunnel, and of the next hop of Services. */
 export const virtualMac = parseMac('aa:bb:cc:dd:ee:ff');
 
 /** Next hop of Service routes on the node, and source address of hairpin connections. */
@@ -19,28 +19,28 @@ export const serviceNextHop: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv6: parseIp('fc01::aabb:ccdd:eeff'),
 };
 
-/** Target of node ports in the node's packet filter, for all of the node's addresses; the port stays the node port. */
+/** Target of node ports in the node's nftables rules, for all of the node's addresses; the port stays the node port. */
 export const nodePortAddress: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.252'),
   ipv6: parseIp('fc01::aabb:ccdd:eefe'),
 };
 
 /**
- * What the node's packet filter translates the world to that a kube-proxy beside us masquerades: the gateway's address, which kube-proxy would
- * give it, is what policy knows the node itself by.
+ * Source address that nftables gives to external clients' connections that a kube-proxy on the same node masquerades. The gateway's
+ * address, which kube-proxy would use, identifies the node itself to policy.
  */
 export const masqueradedWorld: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.251'),
   ipv6: parseIp('fc01::aabb:ccdd:eefd'),
 };
 
-/** Virtual addresses that no packet comes from by the gateway. */
+/** Virtual addresses from which the gateway sends no packets. */
 export const unsentRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
 
 /** All virtual addresses. */
 export const virtualRanges: readonly Cidr[] = [...unsentRanges, ...Object.values(masqueradedWorld).map((ip) => hostCidr(ip))];
 
-/** Conntrack zones. Connections outlive an agent: numbers are never re-used for something else. */
+/** Conntrack zones. Connections outlive an agent: numbers are never reused for another purpose. */
 export const zones = {
   ipv4: { main: 65520, snat: 65521 },
   ipv6: { main: 65510, snat: 65511 },
@@ -50,19 +50,19 @@ export const zones = {
 export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7, unservedPort: 8 } as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
-/** Meters of what pods receive, by pods' ports; behind those of what they send, which have the numbers of their ports. */
+/** Meters of pods' received traffic, by pods' ports; they follow those of sent traffic, which have the numbers of the ports. */
 export const ingressMeters = { first: podOfPorts.last + 1 } as const;
 
-/** The meter of a pod's denied packets, which are shown to the agent, is `offset` and the pod's port. */
+/** Meters of pods' denied packets that are copied to the agent: `offset` plus the pod's port. */
 export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.first } as const;
 
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
 export const nodeMeters = { unservedPorts: 32_700 } as const;
 
-/** Meters of what is flooded: one for each value of the last bits of the sender's MAC. */
+/** Meters of flooded packets: one for each value of the last bits of the sender's MAC. */
 export const announcementMeters = { first: 32_704, count: 64 } as const;
 
-/** UDP port, or IP protocol for GRE, that carries each tunnel type. */
+/** UDP port, or IP protocol for GRE, of each tunnel type. */
 export const tunnelCarriers = {
   geneve: { protocol: 'udp', port: 6081 },
   vxlan: { protocol: 'udp', port: 4789 },
@@ -71,14 +71,14 @@ export const tunnelCarriers = {
 export type TunnelType = keyof typeof tunnelCarriers;
 
 /**
- * Bit of a packet's mark in the kernel (`skb->mark`) of what processes of the node send to the bridge, on the kernel's data path. The packet that
- * carries it to another node still has the socket of the process; the bit, which only a privileged process can set, tells it from a forged one.
+ * Bit of the packet mark (`skb->mark`) on packets that processes of the node send to the bridge, on the kernel data path. The tunnel packet
+ * still has the socket of the process; the bit, which only a privileged process can set, distinguishes it from a forged one.
  */
 export const nodeTrafficMark = 0x20;
 
 /**
- * How the node's own stack finds the bridge for ports of Services at addresses that are not the cluster's: bit of a packet's mark, the table of
- * routes to these addresses, and the priorities of the rules that lead to it. The first rule is for marked packets; the other comes after the
- * main table (32766) and the default one, for nodes that have no route to such an address.
+ * Routing of the node's own traffic to the bridge for Service ports at addresses outside the cluster: bit of a packet's mark, table of
+ * routes to these addresses, and priorities of the rules for it. The first rule is for marked packets; the other comes after the main table
+ * (32766) and the default one, for nodes that have no route to such an address.
  */
 export const externalRouting = { mark: 0x1000, table: 24_158, rules: { marked: 94, otherwise: 32_800 } } as const;

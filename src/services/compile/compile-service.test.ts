@@ -38,7 +38,7 @@ function compile(change: Partial<ServiceIntent> = {}): { readonly flows: string[
   return { flows: flows.map(formatFlow), groups: groups.map(formatGroup) };
 }
 
-/** What translates to an endpoint. */
+/** Finds the `ct` that translates to an endpoint. */
 function ct(text: string): string {
   const exec = 'exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3],move:reg0[20..20]->ct_mark[7..7])';
   return `ct(commit,table=egressEntry,zone=65520,nat(dst=${text}),${exec})`;
@@ -77,7 +77,7 @@ describe('compileService', () => {
     const { flows, groups } = compile({ cluster });
     const asked = 'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10';
     expect(flows.map((flow) => flow.split(' actions=')[0])).toEqual([0, 2, 4, 6].map((from) => `${asked},tp_src=0x${from}/0x6,tp_dst=53`));
-    // 7 is the Service itself, by the name of its first group.
+    // 7 identifies the Service itself, by the name of its first group.
     expect(flows.map((flow) => flow.slice(flow.lastIndexOf(',') + 1))).toEqual([7, 8, 9, 10].map((id) => `group:${id}`));
     expect(groups).toHaveLength(4);
   });
@@ -98,7 +98,7 @@ describe('compileService', () => {
     const asked = 'tcp,nw_dst=10.10.1.5,tp_dst=53';
     const fromItself =
       'table=sourceRanges,priority=230,tcp,nw_src=10.10.1.5,nw_dst=10.10.1.5,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry';
-    /** Its own meter is on the way of a pod that asks there. */
+    /** Flow of a pod's connection to an opened address, with the pod's own meter. */
     const opened = `table=serviceEntry,priority=210,reg0=0x3/0xf,${asked} actions=set_field:0x400000/0x1c00000->reg4,goto_table:openings`;
 
     it('has a group of its own, in which that endpoint’s bucket does not translate', () => {

@@ -21,20 +21,20 @@ import { toRangeSet } from './source-ranges.ts';
 import { isItself, translateTo } from './translation.ts';
 
 interface ServiceCompileOptions {
-  /** Who asks for it. */
+  /** Owner of the flows. */
   readonly owner: Owner;
   /**
-   * The number of the group of that name within this intent; the same name is always given the same number. Numbers are given out when
-   * first asked for, and free again only once the switch confirmed the delete.
+   * Returns the number of the group of that name within this intent; the same name always has the same number. Numbers are allocated on
+   * first use, and released only after OVS has confirmed the deletion.
    */
   readonly groupId: (name: string) => number;
 }
 
 /**
- * What the bridge must hold for one port of a Service, its endpoints' translations excepted (`compileEndpoint`). Pure.
+ * Compiles the bridge entries of one port of a Service, except its endpoints' translations (`compileEndpoint`). Pure.
  *
- * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP port
- * unreachable, so that clients fail at once and do not time out.
+ * A Service with no endpoint still gets a flow: the packet goes to the agent, which answers with a TCP reset or an ICMP port unreachable,
+ * so that clients fail at once and do not time out.
  */
 export function compileService(intent: ServiceIntent, options: ServiceCompileOptions): Wanted {
   const shares = new Distribution(intent, options);
@@ -49,28 +49,28 @@ export function compileService(intent: ServiceIntent, options: ServiceCompileOpt
   return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
 }
 
-/** To how many endpoints a node leads fragmented datagrams that open connections; a power of two. */
+/** Maximum number of endpoints to which a node forwards fragmented datagrams that open connections; a power of two. */
 const fragmentParts = 4;
 
-/** What becomes of a connection that is for a Service, with the source ports it holds for. */
+/** Steps for connections to a Service, and the source ports that they apply to. */
 interface BalancedSteps {
   readonly steps: readonly Step[];
   readonly sourcePorts?: ServiceGroup['sourcePorts'];
 }
 
-/** The same, where it is led to a group that chooses. */
+/** The same, for connections forwarded to a group. */
 interface BalancedGroup {
   readonly group: number;
   readonly sourcePorts?: ServiceGroup['sourcePorts'];
 }
 
-/** How each list of endpoints is shared out; worked out once, whichever addresses lead there. */
+/** Distribution of connections over each list of endpoints; computed once for all addresses that use the list. */
 class Distribution {
-  /** Tells which Service this is; policy will ask. */
+  /** Number that identifies the Service to policy. */
   readonly identity: number;
   readonly #intent: ServiceIntent;
   readonly #options: ServiceCompileOptions;
-  /** By the name of their groups. */
+  /** Groups by name. */
   readonly #byName = new Map<string, readonly ServiceGroup[]>();
   readonly #keys = new Map<Balance['scope'], ReadonlySet<string>>();
 
@@ -97,8 +97,8 @@ class Distribution {
   }
 
   /**
-   * For fragmented datagrams that open a connection: without a group. The tracker reassembles fragments only if they came to it by the
-   * same passes through the data path, and a group takes the first one, which alone shows ports, through one more.
+   * Steps for fragmented datagrams that open a connection, without a group. Connection tracking reassembles fragments only if they arrive
+   * after the same passes through the data path, and a group adds a pass for the first one, the only one with ports.
    */
   ofFragments(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {
     if (answer.do !== 'balance') return this.of(answer, address);
@@ -113,7 +113,7 @@ class Distribution {
     });
   }
 
-  /** `endpointKey` of a list's endpoints; made once, for addresses may be many. */
+  /** Returns `endpointKey` of a list's endpoints; computed once, because there may be many addresses. */
   #keysOf({ scope, endpoints }: Balance): ReadonlySet<string> {
     const keys = this.#keys.get(scope) ?? new Set(endpoints.map(endpointKey));
     this.#keys.set(scope, keys);
@@ -136,7 +136,10 @@ class Distribution {
     return this.#once(scope, () => groupsFor(endpoints, this.#numbers(scope), () => bucket));
   }
 
-  /** For an address that is an endpoint's as well: to that one a connection goes as it is, as if there were no Service. */
+  /**
+   * Returns groups for an address that is also an endpoint's: a connection to that endpoint stays untranslated, as if there were no
+   * Service.
+   */
   #ownGroupsOf({ scope, endpoints }: Balance, address: ServiceAddress): readonly ServiceGroup[] {
     const name = `${scope} at ${endpointKey(address)}`;
     const [bucket, marked] = [bucketFor(this.#intent), this.#marked];
@@ -156,19 +159,19 @@ class Distribution {
   }
 }
 
-/** What a packet of a Service has in its registers before an endpoint is chosen. */
+/** Registers of a packet to a Service before an endpoint is chosen. */
 function marked(translation: ServiceIntent['translation'], identity: number): readonly Step[] {
-  // A bucket translates without a look at registers, and still tells `egressEntry` that a translation was tried.
+  // A bucket translates without reading registers, and still informs `egressEntry` that a translation was attempted.
   const tried = translation === 'bucket' ? [load(reg.serviceState('chosen'))] : [];
   return [load(reg.routed('yes')), load(reg.group(identity)), ...tried];
 }
 
-/** On, as it is. */
+/** Lets the packet continue unchanged. */
 const passes: StepsPattern = () => [resubmit('egressEntry')];
 
 type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
 
-/** All clients are answered alike, or the world differently from pods and the node itself. */
+/** Distributes connections: the same way for all clients, or differently for external clients than for pods and the node itself. */
 function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distribution): Flow[] {
   const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
   const sameAnswer = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
@@ -193,7 +196,7 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
   return [...flows(inside, priority.normal, [choose]), ...(sameAnswer ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
 }
 
-/** What nearly every Service has, and nearly nothing else. */
+/** Flow that nearly every Service has, and usually the only one. */
 function leading({ transport, translation }: ServiceIntent, { ip, port }: ServiceAddress, numbers: LeadPlace['numbers']): Flow {
   return new PatternFlow(leads[translation][transport], { ip, port, numbers });
 }
@@ -216,17 +219,20 @@ const leads = { bucket: leadPatterns('bucket'), endpoint: leadPatterns('endpoint
 
 type OneTransport = Pick<ServiceIntent, 'family' | 'transport'>;
 
-/** The virtual address of node ports is only the node's to use. */
+/** Restricts the virtual address of node ports to the node. */
 function addressOf({ family, transport }: OneTransport, { ip }: ServiceAddress): Match {
   return { payload: family, protocol: transport, ipDst: ip, ...(isVirtual({ ip }) && { regs: [reg.source('gateway')] }) };
 }
 
-/** A connection to this address. */
+/** Match of a connection to this address. */
 function matchOf(intent: OneTransport, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
   return { ...addressOf(intent, address), portDst: address.port, ...(sourcePorts && { portSrc: sourcePorts }) };
 }
 
-/** A fragmented datagram that opens a connection to this address: later fragments have no ports, but the tracker saw it whole. */
+/**
+ * Match of a fragmented datagram that opens a connection to this address: later fragments have no ports, but connection tracking saw the
+ * whole datagram.
+ */
 function fragmentsOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts?: BalancedSteps['sourcePorts']): Match {
   return {
     ...addressOf(intent, address),
@@ -238,8 +244,9 @@ function fragmentsOf(intent: ServiceIntent, address: ServiceAddress, sourcePorts
 }
 
 /**
- * A load balancer's address with source ranges asks the set that its Service has (`compileSourceRanges`). Releases up to 0.22.0 have the
- * ranges of each port here, and `drop` in the flow whose steps these replace: there is no moment without either.
+ * Flows that check source ranges: an address of a load balancer with source ranges uses the set of its Service (`compileSourceRanges`).
+ * Releases up to 0.22.0 have the ranges of each port here, and `drop` in the flow whose steps these replace: one of the two is always
+ * present.
  */
 function sourceRanges(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   if (!hasSourceRanges(intent, address)) return [];
@@ -248,7 +255,7 @@ function sourceRanges(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   return both.map((match) => ({ table: 'sourceRanges', priority: priority.low, match, steps }));
 }
 
-/** What is in no range of Services' addresses is a Service's all the same to a pod that asks it. */
+/** Flows for pods' connections to addresses outside the Service ranges, which belong to a Service all the same. */
 function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   if (address.kind === 'cluster' || isVirtual(address)) return [];
   const steps = [load(reg.scope('pod')), goto('openings')];
@@ -257,9 +264,9 @@ function opened(intent: ServiceIntent, address: ServiceAddress): Flow[] {
 }
 
 /**
- * A packet that comes from where it goes to is no client's: it is not translated. Where two Services lead to each other's addresses it
- * would make a translation that Open vSwitch 3.1.0 takes for the one on its way back, and aborts as above. What comes from cluster
- * addresses, or from that of node ports, ends before.
+ * Flows for packets whose source is their destination: they come from no client and are not translated. Where two Services forward to each
+ * other's addresses, translating them would create an entry that Open vSwitch 3.1.0 confuses with the reverse direction, and abort. Packets
+ * from cluster addresses, or from that of node ports, are dropped earlier.
  */
 function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   if (address.kind === 'cluster' || isVirtual(address)) return [];
@@ -267,14 +274,14 @@ function fromItself(intent: ServiceIntent, address: ServiceAddress): Flow[] {
   return [{ table: 'sourceRanges', priority: priority.highest, match, steps: [goto('egressEntry')] }];
 }
 
-/** A client that was remembered for this endpoint, at the endpoint's own address, before that was looked at. */
+/** Flows for a client whose remembered endpoint has the Service's address: no translation. */
 function chosenItself(intent: ServiceIntent, address: ServiceAddress, endpoint: ServiceEndpoint | undefined): Flow[] {
   if (endpoint === undefined) return [];
   const match: Match = { ...matchOf(intent, address), regs: choiceOf(endpoint, 'chosen') };
   return [{ table: 'dnat', priority: priority.higher, match, steps: [load(reg.serviceState('choose')), goto('egressEntry')] }];
 }
 
-/** Where buckets lead that want their choice remembered. */
+/** Flows used by buckets whose choice is to be learned. */
 function learning(intent: ServiceIntent, { owner }: ServiceCompileOptions, identity: number): Flow[] {
   const learn = learnChoice(intent, owner);
   if (!learn) return [];
@@ -301,7 +308,7 @@ export const translations: Readonly<Record<Transport, FlowPattern>> = {
   sctp: (place) => compileEndpoint('sctp', place).flows,
 };
 
-/** Translation to one endpoint. Owned by the endpoint, not by a Service: it is the same whichever Service chose it. */
+/** Compiles the translation to one endpoint. Owned by the endpoint, not by a Service: it is the same for every Service that chooses it. */
 export function compileEndpoint(transport: Transport, endpoint: ServiceEndpoint): Wanted {
   const { ip } = endpoint;
   const flow: Flow = {
@@ -310,7 +317,7 @@ export function compileEndpoint(transport: Transport, endpoint: ServiceEndpoint)
     match: { payload: ip.family, protocol: transport, regs: choiceOf(endpoint, 'chosen') },
     steps: [translateTo(endpoint)],
   };
-  // Later fragments of IPv6 datagrams do not show that they are UDP's; only a first fragment of UDP's sets the register.
+  // Later fragments of IPv6 datagrams do not show their protocol; only a first fragment of UDP sets the register.
   const reported: Flow = {
     ...flow,
     priority: priority.high,

@@ -1,30 +1,30 @@
 import type { Candidate } from './endpoint-lists.ts';
 import type { ServiceEndpoint } from './service-intent.ts';
 
-/** Where a client is. */
+/** Location of a client. */
 export interface NodeLocation {
   readonly node: string;
   readonly zone?: string;
 }
 
-/** Whose endpoints come first: those of the same node, of the same zone, or all alike. */
+/** Preferred endpoints: those of the same node, of the same zone, or all alike. */
 type Topology = 'node' | 'zone' | 'everywhere';
 
 interface Choice {
-  /** For traffic policy `Cluster`. */
+  /** Endpoints for traffic policy `Cluster`. */
   readonly cluster: readonly ServiceEndpoint[];
-  /** For traffic policy `Local`. */
+  /** Endpoints for traffic policy `Local`. */
   readonly local: readonly ServiceEndpoint[];
   readonly anyEndpoint: boolean;
   readonly topology: Topology;
 }
 
 /**
- * Which endpoints each traffic policy uses. Source: kube-proxy's `CategorizeEndpoints`; KEP-1669 (terminating endpoints), KEP-2433
- * (hints), KEP-3015 (`PreferSameNode`).
+ * Chooses the endpoints that each traffic policy uses. Source: kube-proxy's `CategorizeEndpoints`; KEP-1669 (terminating endpoints),
+ * KEP-2433 (hints), KEP-3015 (`PreferSameNode`).
  *
- * Those that are ready; if there are none – for policy `Local`: none on this node –, those that still serve while they terminate.
- * Topology is asked among the ready ones only.
+ * These are the ready ones. If there are none (for policy `Local`: none on this node), those that still serve while they terminate.
+ * Topology applies only to the ready ones.
  */
 export function chooseEndpoints(all: readonly Candidate[], place: NodeLocation): Choice {
   const topology = topologyOf(all, place);
@@ -40,8 +40,8 @@ export function chooseEndpoints(all: readonly Candidate[], place: NodeLocation):
 }
 
 /**
- * Hints count only if every ready endpoint has one, and only if one of them is meant for us: the controller may be behind, and
- * better a far endpoint than none.
+ * Returns the topology to use. Hints count only if every ready endpoint has one, and only if one of them is for this location: the
+ * controller may be late, and a remote endpoint is better than none.
  */
 export function topologyOf(all: readonly Candidate[], { node, zone }: NodeLocation): Topology {
   if (!all.some(({ nodeHints, zoneHints }) => nodeHints !== undefined || zoneHints !== undefined)) return 'everywhere';

@@ -6,10 +6,10 @@ import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts
 import type { ServicePort } from '../../kubernetes/resources/service.ts';
 import { byAddress, type ServiceEndpoint } from './service-intent.ts';
 
-/** An endpoint with what decides whether it is used. */
+/** Endpoint with the properties that decide whether it is used. */
 export interface Candidate extends ServiceEndpoint {
   readonly ready: boolean;
-  /** Serves, although it terminates: used only if no endpoint is ready (KEP-1669). */
+  /** True if it serves although it terminates: used only if no endpoint is ready (KEP-1669). */
   readonly leaving: boolean;
   readonly nodeName?: string;
   readonly zoneHints?: readonly string[];
@@ -17,7 +17,7 @@ export interface Candidate extends ServiceEndpoint {
 }
 
 interface Candidates {
-  /** Sorted by address, each once. */
+  /** Sorted by address, without duplicates. */
   readonly all: readonly Candidate[];
   /** Addresses that no endpoint of a cluster can have. */
   readonly refused: readonly string[];
@@ -31,13 +31,15 @@ interface EndpointsWanted {
 }
 
 /**
- * A Service with more slices than this changes slice by slice, and reading all the others again would take the agent a second for
- * 100,000 endpoints. For the many small ones it is not worth the memory.
+ * Maximum number of slices of a Service that are read as a whole. A larger Service is updated slice by slice: reading all others again
+ * would take the agent a second for 100,000 endpoints. For the many small ones, caching is not worth the memory.
  */
 const fewSlices = 4;
 const known = new WeakMap<EndpointSlice, Map<string, Candidates>>();
 
-/** The endpoints of one port of a Service, in its slices of one family. An endpoint that moves between slices may be in two of them. */
+/**
+ * Returns the endpoints of one port of a Service, in its slices of one family. An endpoint that moves between slices may be in two of them.
+ */
 export function candidatesOf(slices: readonly EndpointSlice[], want: EndpointsWanted): Candidates {
   const [first] = slices;
   if (first && slices.length === 1) {
@@ -64,8 +66,9 @@ function remembered(slice: EndpointSlice, want: EndpointsWanted): Candidates {
 }
 
 /**
- * Who may write EndpointSlices could reach what a pod cannot, from every node's own stack: its loopback, the metadata service of
- * its cloud. The API server refuses such addresses (`ValidateNonSpecialIP`), but not in objects that are older than the check.
+ * Reads one slice. A user who may write EndpointSlices could otherwise make every node's own stack connect to addresses that a pod cannot
+ * reach: its loopback, its cloud's metadata service. The API server refuses such addresses (`ValidateNonSpecialIP`), except in objects that
+ * are older than the check.
  */
 function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: EndpointsWanted): Candidates {
   const all: Candidate[] = [];
@@ -82,11 +85,11 @@ function readSlice(slice: EndpointSlice, { port, family, publishNotReady }: Endp
   return { all: isAscending(all) ? all : all.sort(byAddress), refused };
 }
 
-/** Slices with so few ports are searched. */
+/** Maximum number of ports for which a slice is searched linearly. */
 const fewPorts = 8;
 const portNumbers = new WeakMap<EndpointSlice, ReadonlyMap<string, number>>();
 
-/** The number that a slice has for a port of its Service; `undefined` if it has not that port. */
+/** Returns the number that a slice has for a port of its Service; `undefined` if it does not have that port. */
 export function portNumberIn(slice: EndpointSlice, { name, protocol }: Pick<ServicePort, 'name' | 'protocol'>): number | undefined {
   if (slice.ports.length <= fewPorts) return slice.ports.find((port) => port.name === name && port.protocol === protocol)?.port;
   const numbers = portNumbers.get(slice) ?? numbersOf(slice);
@@ -103,7 +106,7 @@ function numbersOf({ ports }: EndpointSlice): ReadonlyMap<string, number> {
   return numbers;
 }
 
-/** Sorted, and each once. */
+/** Reports whether the list is sorted and has no duplicates. */
 function isAscending(all: readonly Candidate[]): boolean {
   for (let at = 1; at < all.length; at++) {
     const [before, each] = [all[at - 1], all[at]];
@@ -112,7 +115,7 @@ function isAscending(all: readonly Candidate[]): boolean {
   return true;
 }
 
-/** Written out, for there are many. */
+/** Creates a candidate. Written out for speed, for there are many. */
 function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotReady: boolean): Candidate {
   const { serving, terminating, nodeName, zoneHints, nodeHints } = endpoint;
   const [ready, leaving] = [endpoint.ready || publishNotReady, serving && terminating];
@@ -120,7 +123,10 @@ function candidate(ip: Ip, port: number, endpoint: SliceEndpoint, publishNotRead
   return zoneHints || nodeHints ? { ...plain, ...(zoneHints && { zoneHints }), ...(nodeHints && { nodeHints }) } : plain;
 }
 
-/** Two slices that disagree are of different age, and it is not known which is newer: an endpoint that is ready in one of them is used. */
+/**
+ * Removes duplicates. Two slices that disagree are of different age, and it is unknown which is newer: an endpoint that is ready in one of
+ * them is used.
+ */
 function eachOnce(sorted: readonly Candidate[]): readonly Candidate[] {
   if (isAscending(sorted)) return sorted;
   const once: Candidate[] = [];
@@ -137,5 +143,5 @@ function rank({ ready, leaving }: Candidate): number {
   return leaving ? 1 : 0;
 }
 
-/** Addresses that mean something to a machine itself, or to this bridge, and that no endpoint of a cluster can have. */
+/** Reports whether an address is special to every host, or to this bridge, and can belong to no endpoint of a cluster. */
 export const isUnroutable = containedIn([...specialRanges, ...virtualRanges]);

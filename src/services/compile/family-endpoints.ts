@@ -9,9 +9,9 @@ import { byAddress, type ServiceEndpoint } from './service-intent.ts';
 interface FamilyEndpointsOptions {
   readonly family: Family;
   readonly publishNotReady: boolean;
-  /** Where the clients are. */
+  /** Location of the clients. */
   readonly place: NodeLocation;
-  /** How many endpoints a port has at most. */
+  /** Maximum number of endpoints of a port. */
   readonly most: number;
 }
 
@@ -21,23 +21,23 @@ interface PortEndpoints {
   readonly anyEndpoint: boolean;
   /** Addresses that no endpoint of a cluster can have. */
   readonly refused: readonly string[];
-  /** How many endpoints there are, if that is more than a port may have. */
+  /** Number of endpoints, if it exceeds the maximum. */
   readonly tooMany?: number;
 }
 
 const none: PortEndpoints = { cluster: [], local: [], anyEndpoint: false, refused: [] };
 
 /**
- * The endpoints of each port of a Service in one family. Ports that have one number in all slices that have them share the choice of
- * endpoints: it is made once for each set of slices, and not for each of thousands of ports.
+ * Endpoints of each port of a Service in one family. Ports that have one number in all slices that have them share the choice of endpoints:
+ * it is made once for each set of slices, and not for each of thousands of ports.
  */
 export class FamilyEndpoints {
   readonly #slices: readonly EndpointSlice[];
   readonly #options: FamilyEndpointsOptions;
-  /** By the slices that have the port. */
+  /** Chosen endpoints, by the slices that have the port. */
   readonly #chosen = new Map<string, PortEndpoints>();
 
-  /** @param slices of the Service; those of other families are passed over */
+  /** @param slices of the Service; those of other families are skipped */
   constructor(slices: readonly EndpointSlice[], options: FamilyEndpointsOptions) {
     this.#slices = slices.filter(({ family }) => family === options.family);
     this.#options = options;
@@ -79,7 +79,7 @@ function withPort(chosen: PortEndpoints, number: number): PortEndpoints {
   return { ...chosen, cluster: moved(chosen.cluster), local: moved(chosen.local) };
 }
 
-/** Those of the smallest hashes: an endpoint that comes or goes changes one place, and nodes agree. */
+/** Returns the endpoints with the smallest hashes: one that is added or removed changes one place, and all nodes choose the same. */
 function limited(endpoints: readonly ServiceEndpoint[], most: number): readonly ServiceEndpoint[] {
   if (endpoints.length <= most) return endpoints;
   const ranked = endpoints.map((endpoint) => ({ endpoint, rank: fnv1a([...ipToBytes(endpoint.ip)]) }));

@@ -10,7 +10,7 @@ import type { ProxyConfig, ProxyNode } from './proxy-config.ts';
 import { addressesOfEachPort, endpointsOfEachPort, ownAddressesOfEachPort, serviceBounds } from './service-bounds.ts';
 import { endpointKey, type ServiceAddress, type ServiceEndpoint, type ServiceIntent } from './service-intent.ts';
 
-/** Where and how Services are served. */
+/** Configuration and location with which Services are served. */
 export interface Proxying {
   readonly node: ProxyNode;
   readonly config: ProxyConfig;
@@ -18,7 +18,7 @@ export interface Proxying {
 
 export const transports = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Readonly<Record<ServicePort['protocol'], Transport>>;
 
-/** Why this proxy is not to serve a Service, in words for people; `undefined` if it is ours. */
+/** Returns the reason why this proxy does not serve a Service, as text for operators; `undefined` if it does. */
 export function skipReason(service: Service, { skipServices, serviceProxyName }: ProxyConfig): string | undefined {
   if (service.type === 'ExternalName') return 'ExternalName is for DNS';
   if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS gives the endpoints';
@@ -29,19 +29,22 @@ export function skipReason(service: Service, { skipServices, serviceProxyName }:
   return names.some((name) => skipServices.has(name)) ? 'skipped by configuration' : undefined;
 }
 
-/** kube-proxy asks for objects without the label, with whatever value; a proxy with a name for those that have its name. */
+/**
+ * Reports whether an object is for this proxy. kube-proxy serves objects without the label, whatever its value; a proxy with a name serves
+ * those with its name.
+ */
 function isForProxy({ proxyName }: Pick<Service | EndpointSlice, 'proxyName'>, serviceProxyName: string): boolean {
   return proxyName === (serviceProxyName === '' ? undefined : serviceProxyName);
 }
 
-/** The slices that a proxy is to look at: the labels are asked of each object by itself, whatever its Service has. */
+/** Returns the slices that are for a proxy: their labels are checked individually, regardless of the Service's. */
 function proxiedSlices(slices: readonly EndpointSlice[], { serviceProxyName }: ProxyConfig): readonly EndpointSlice[] {
   return slices.filter((slice) => slice.headlessLabel === undefined && isForProxy(slice, serviceProxyName));
 }
 
 /**
- * What a Service and its EndpointSlices come to on this node: one intent for each port in each of the Service's families that the
- * node has. Pure.
+ * Returns the intents of a Service and its EndpointSlices on this node: one for each port in each of the Service's families that the node
+ * has. Pure.
  *
  * @param all slices of the Service, in any order
  */
@@ -49,7 +52,7 @@ export function serviceIntents(service: Service, all: readonly EndpointSlice[], 
   return [...eachServiceIntent(service, all, proxying)];
 }
 
-/** The same one by one, for a caller that yields to others in between: a Service may have thousands of ports. */
+/** The same one by one, for a caller that yields in between: a Service may have thousands of ports. */
 export function* eachServiceIntent(service: Service, all: readonly EndpointSlice[], proxying: Proxying): Generator<ServiceIntent> {
   if (skipReason(service, proxying.config) !== undefined) return;
   const slices = proxiedSlices(all, proxying.config);
@@ -57,12 +60,12 @@ export function* eachServiceIntent(service: Service, all: readonly EndpointSlice
   for (const clusterIp of onePerFamily(service.clusterIps.map(parseIp))) {
     if (!proxying.node.families.includes(clusterIp.family)) continue;
     const shared = familyOfService(service, slices, clusterIp, proxying);
-    // Objections that concern all ports come with the first.
+    // Rejection reasons that concern all ports come with the first.
     for (const [at, port] of ports.entries()) yield portIntent(shared, port, at === 0 ? shared.objections : [], proxying);
   }
 }
 
-/** Facts that all ports of a Service share in one family: computed once, since each list of the object may be long. */
+/** Properties that all ports of a Service share in one family: computed once, since each list of the object may be long. */
 interface FamilyOfService {
   readonly service: Service;
   readonly clusterIp: Ip;
@@ -128,7 +131,7 @@ function portIntent(shared: FamilyOfService, port: ServicePort, objections: read
     family,
     transport,
     port: port.port,
-    // The userspace data path gives every SCTP packet the port 0: it would pass for that of any other Service's port.
+    // The userspace data path gives every SCTP packet the port 0: it would match any other Service's port.
     addresses: unknowable ? [] : addresses,
     internalPolicy: service.internalTrafficPolicy,
     externalPolicy: service.externalTrafficPolicy,
@@ -152,7 +155,10 @@ function portIntent(shared: FamilyOfService, port: ServicePort, objections: read
   };
 }
 
-/** An address that is an endpoint's as well needs a list of endpoints of its own: to that one a connection goes as it is. */
+/**
+ * Removes addresses over the bound of own lists. An address that is also an endpoint's needs its own list of endpoints: a connection to
+ * that endpoint stays untranslated.
+ */
 function withoutOwnLists(
   addresses: readonly ServiceAddress[],
   endpoints: readonly ServiceEndpoint[],
@@ -173,7 +179,7 @@ function placeOf({ name, zone }: ProxyNode): NodeLocation {
   return { node: name, ...(zone === undefined ? {} : { zone }) };
 }
 
-/** What of a Service is to be served besides its cluster addresses; nothing of a Service that is not this proxy's. */
+/** Returns the addresses of a Service to be served besides its cluster addresses; none if the Service is not for this proxy. */
 export function requestedAddresses(service: Service, config: ProxyConfig): readonly (ServiceAddress & { readonly transport: Transport })[] {
   if (skipReason(service, config) !== undefined) return [];
   return onePerFamily(service.clusterIps.map(parseIp)).flatMap((clusterIp) => {
@@ -191,7 +197,7 @@ interface ExternalAddress {
   readonly ip: Ip;
 }
 
-/** The addresses of one port: with a node port, that is one of them. */
+/** Returns the addresses of one port; with a node port, that is one of them. */
 function addressesOf(
   { type }: Service,
   { port, nodePort }: ServicePort,
@@ -208,8 +214,8 @@ function addressesOf(
 }
 
 /**
- * Load balancers' and external addresses of a Service in one family, which all its ports have. An address that is named twice keeps the
- * meaning that is checked more: load balancers' addresses have source ranges.
+ * Returns load balancers' and external addresses of a Service in one family, which all its ports share. An address that is listed twice
+ * gets the kind with more checks: load balancers' addresses have source ranges.
  */
 function externalAddresses(
   service: Service,
@@ -248,7 +254,7 @@ function externalAddresses(
   return { external, refused };
 }
 
-/** A few texts of a list that may be long, and the number of the others. */
+/** The first few strings of a list that may be long, and the number of others. */
 class NamedExamples {
   static readonly #most = 3;
   readonly #texts: string[] = [];
@@ -267,8 +273,8 @@ class NamedExamples {
 }
 
 /**
- * As kube-proxy has it: ranges of one family do not close the other. Where what was asked for cannot be used, the door that it was to
- * close partly is closed to all.
+ * Returns the source ranges, like kube-proxy: ranges of one family do not restrict the other. If the requested ranges cannot be used, no
+ * client is admitted.
  */
 function sourceRanges(
   { type, loadBalancerSourceRanges, refusedSourceRanges = [], clearedSourceRanges = [] }: Service,
@@ -290,20 +296,20 @@ function sourceRanges(
   return { ranges: all.slice(0, most), refused: [...refused, tooMany] };
 }
 
-/** The address that says "no address yet": no client of a Service has it. */
+/** Address that means "no address yet": no client of a Service has it. */
 const noAddress: Readonly<Record<Family, Cidr>> = { ipv4: parseCidr('0.0.0.0/32'), ipv6: parseCidr('::/128') };
 
-/** More are not possible in Kubernetes; names of ports would not be unique. */
+/** Limits to one per family. Kubernetes does not allow more; names of ports would not be unique. */
 function onePerFamily(ips: readonly Ip[]): readonly Ip[] {
   return ips.filter(({ family }, at) => ips.findIndex((other) => other.family === family) === at);
 }
 
-/** An endpoint that no client of this node's is sent to, and the reason in words for people. */
+/** Endpoint to which no client of this node is sent, and the reason as text for operators. */
 interface UnusedEndpoint extends ServiceEndpoint {
   readonly why: string;
 }
 
-/** Why endpoints that a Service's slices name for `intent` are not used. For people: computed on request. */
+/** Returns the reasons why endpoints in a Service's slices are not used for `intent`. For operators: computed on request. */
 export function unusedEndpoints(
   service: Service,
   slices: readonly EndpointSlice[],

@@ -8,26 +8,26 @@ import {
   type ServiceIntent,
 } from './service-intent.ts';
 
-/** Timeouts of flows are 16-bit numbers (OpenFlow 1.5.1 `ofp_flow_mod`); longer ones are the agent's to keep. */
+/** Longest timeout of a flow, a 16-bit number (OpenFlow 1.5.1 `ofp_flow_mod`); the agent enforces longer ones. */
 export const longestSwitchTimeout = 65_535;
 
-/** What the switch remembers of a client with affinity, as the learned flow says it. */
+/** Endpoint of a client with affinity, as recorded in the learned flow. */
 export interface LearnedChoice {
   readonly client: Ip;
-  /** Came by the gateway: from the world, from the node itself, or from a pod that the node's packet filter has translated. */
+  /** True if it came through the gateway: from an external client, from the node itself, or from a pod that nftables has translated. */
   readonly byGateway: boolean;
   readonly address: Ip;
   readonly port: number;
-  /** As `endpointKey` has it. */
+  /** Endpoint as `endpointKey`. */
   readonly endpoint: string;
 }
 
 const clients: readonly ClientLocation[] = ['pod', 'world'];
 
 /**
- * Whether the Service may still choose this endpoint for this client: as if the client were new.
+ * Reports whether the Service could still choose this endpoint for this client if it were new.
  *
- * @param isOwn whether an address is in the pod networks of this node, the gateway's addresses among them
+ * @param isOwn reports whether an address is in the pod networks of this node, including the gateway's addresses
  */
 export function mayChoose(intent: ServiceIntent | undefined, choice: LearnedChoice, isOwn: (ip: Ip) => boolean): boolean {
   if (intent?.affinitySeconds === undefined) return false;
@@ -37,12 +37,12 @@ export function mayChoose(intent: ServiceIntent | undefined, choice: LearnedChoi
   return keysOf(endpointsFor(intent, address.kind, client)).has(choice.endpoint);
 }
 
-/** Idle timeout of the flow that remembers a client (s). 0, for none, where the timeout of the Service is the agent's to keep. */
+/** Returns the idle timeout of the flow that remembers a client (s). 0, for none, if the agent enforces the Service's timeout. */
 export function idleTimeoutOf({ affinitySeconds }: Pick<ServiceIntent, 'affinitySeconds'>): number {
   return affinitySeconds === undefined || affinitySeconds > longestSwitchTimeout ? 0 : affinitySeconds;
 }
 
-/** Whether clients that are remembered for `before` may be remembered for what `after` does not allow. */
+/** Reports whether clients remembered for `before` may have choices that `after` does not allow. */
 export function narrows(before: ServiceIntent, after: ServiceIntent | undefined): boolean {
   if (after?.affinitySeconds === undefined) return true;
   const kept = new Set(after.addresses.map(endpointKey));
@@ -62,7 +62,7 @@ function loses(before: readonly ServiceEndpoint[], after: readonly ServiceEndpoi
   return before.some((endpoint) => !there.has(endpointKey(endpoint)));
 }
 
-/** Thousands of clients are compared with one list. */
+/** Keys of a list, cached: thousands of clients are compared with one list. */
 const known = new WeakMap<readonly ServiceEndpoint[], ReadonlySet<string>>();
 
 function keysOf(endpoints: readonly ServiceEndpoint[]): ReadonlySet<string> {

@@ -2,19 +2,19 @@ import { type Cidr, type Family, parseIp } from '../../base/net/ip.ts';
 import { type PackedList, packList, unpackList } from './packed-list.ts';
 import type { ServiceAddress, ServiceIntent } from './service-intent.ts';
 
-/** An intent as texts, a quarter of the objects: of those there is one for each port, and hardly one is asked for twice. */
+/** Intent as strings, with a quarter of the objects: there is one for each port, and hardly any is read twice. */
 export interface PackedIntent {
   /** JSON of a row. */
   readonly row: string;
   readonly cluster: PackedList;
   readonly local: PackedList;
-  /** The list that all ports of the Service share; absent if it is empty. */
+  /** List that all ports of the Service share; absent if it is empty. */
   readonly sourceRanges?: readonly Cidr[];
 }
 
 type Plain = Omit<ServiceIntent, 'addresses' | 'sourceRanges' | 'cluster' | 'local'>;
 type AddressRow = readonly [kind: ServiceAddress['kind'], ip: string, port: number];
-/** In the order of the interface. */
+/** Values in the order of the interface. */
 type IntentRow = readonly [
   name: Plain['name'],
   family: Family,
@@ -49,7 +49,7 @@ export function packIntent({ cluster, local, sourceRanges, ...rest }: ServiceInt
 
 export function unpackIntent({ row, cluster, local, sourceRanges = [] }: PackedIntent): ServiceIntent {
   const [name, family, transport, port, addresses, internalPolicy, externalPolicy, seconds, translation, anyEndpoint, objections] =
-    JSON.parse(row) as IntentRow; // our own text
+    JSON.parse(row) as IntentRow; // written by this module
   return {
     name,
     family,

@@ -1,11 +1,13 @@
 import { addressBits, type Family, type Ip, ipFromBytes, ipToBytes, ipv4Text } from '../../base/net/ip.ts';
 import type { ServiceEndpoint } from './service-intent.ts';
 
-/** Endpoints of one family, one octet a character: of each the address, then two octets of the port. V8 keeps such text as plain octets. */
+/**
+ * Endpoints of one family, one byte per character: for each the address, then two bytes of the port. V8 stores such strings as plain bytes.
+ */
 export type PackedList = string & { readonly brand: 'PackedList' };
 
 const portBytes = 2;
-/** Most lists are shorter, and there are many. */
+/** Buffer for encoding. Most lists are shorter, and there are many. */
 const scratch = Buffer.alloc(4_096);
 
 export function packList(endpoints: readonly ServiceEndpoint[]): PackedList {

@@ -17,7 +17,7 @@ const syn6 = frame(
 );
 const udp4 = frame('0800', '45000021 1234 0000 40 11 0000 0a0a0005 0a60000a', '9c40 0035 000d 0000 68656c6c6f');
 
-/** RFC 1071: the sum over a whole with a right checksum is all ones. */
+/** Checksum over data that includes a correct checksum: all ones (RFC 1071). */
 function sumOf(bytes: Buffer): number {
   let sum = 0;
   for (let at = 0; at < bytes.length; at += 2) sum += at + 1 < bytes.length ? bytes.readUInt16BE(at) : bytes.readUInt8(at) << 8;

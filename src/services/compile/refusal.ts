@@ -3,11 +3,11 @@ import { type Ip, ipFromValue } from '../../base/net/ip.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
 
 /**
- * The answer to a packet for a Service without endpoints, as the Service's address itself would give it: a TCP reset, or a
- * port unreachable. Pure: frames in, frames out.
+ * Reply to a packet for a Service without endpoints, as the Service's address itself would give it: a TCP reset, or a port unreachable.
+ * Pure: frames in, frames out.
  *
- * Layouts: Ethernet II (14 octets), IPv4 (RFC 791 section 3.1), IPv6 (RFC 8200 section 3), TCP (RFC 9293 section 3.1),
- * ICMP (RFC 792 "Destination Unreachable"), ICMPv6 (RFC 4443 section 3.1).
+ * Layouts: Ethernet II (14 bytes), IPv4 (RFC 791 section 3.1), IPv6 (RFC 8200 section 3), TCP (RFC 9293 section 3.1), ICMP (RFC 792
+ * "Destination Unreachable"), ICMPv6 (RFC 4443 section 3.1).
  */
 
 const ETHERNET_BYTES = 14;
@@ -21,12 +21,15 @@ const ICMP = 1;
 const ICMPV6 = 58;
 const HOPS = 64;
 const flag = { fin: 1, syn: 2, rst: 4, ack: 16 } as const;
-/** RFC 4443 section 3.1: as much of the packet as fits into the least MTU. RFC 1812 section 4.3.2.3: not over 576 octets for IPv4. */
+/**
+ * Maximum number of quoted bytes. RFC 4443 section 3.1: as much of the packet as fits into the minimum MTU. RFC 1812 section 4.3.2.3: the
+ * message is at most 576 bytes for IPv4.
+ */
 const mostQuoted = { ipv4: 576 - 20 - ICMP_BYTES, ipv6: 1280 - IPV6_BYTES - ICMP_BYTES } as const;
 
 interface IpPacket {
   readonly family: 'ipv4' | 'ipv6';
-  /** The whole IP packet, padding of the frame cut off. */
+  /** Whole IP packet, without padding of the frame. */
   readonly bytes: Buffer;
   readonly source: Buffer;
   readonly destination: Buffer;
@@ -34,7 +37,7 @@ interface IpPacket {
   readonly payload: Buffer;
 }
 
-/** @returns the frame to send back, or `undefined` where nothing must be answered: resets, fragments, what is cut short */
+/** @returns the frame to send back, or `undefined` if no reply is allowed: resets, fragments, truncated packets */
 export function refuse(frame: Uint8Array): Uint8Array | undefined {
   const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
   const packet = readPacket(bytes);
@@ -50,7 +53,7 @@ export function refuse(frame: Uint8Array): Uint8Array | undefined {
   return Buffer.concat([header, answer]);
 }
 
-/** Where a packet is going. */
+/** Destination of a packet. */
 export interface Destination {
   readonly ip: Ip;
   readonly transport: Transport;
@@ -63,7 +66,7 @@ const transports: ReadonlyMap<number, Transport> = new Map([
   [SCTP, 'sctp'],
 ]);
 
-/** @returns undefined for a fragment, for what is cut short, and for protocols without ports */
+/** @returns undefined for a fragment, for a truncated packet, and for protocols without ports */
 export function destinationOf(frame: Uint8Array): Destination | undefined {
   const packet = readPacket(Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength));
   const transport = packet && transports.get(packet.protocol);
@@ -96,7 +99,7 @@ function readIpv4(ip: Buffer): IpPacket | undefined {
   };
 }
 
-/** Without extension headers: flows of Services match the transport protocol, and what hides it is not worth an answer. */
+/** Reads a packet without extension headers: flows of Services match the transport protocol, and packets that hide it get no reply. */
 function readIpv6(ip: Buffer): IpPacket | undefined {
   if (ip.length < IPV6_BYTES) return undefined;
   const length = IPV6_BYTES + ip.readUInt16BE(4);
@@ -112,14 +115,14 @@ function readIpv6(ip: Buffer): IpPacket | undefined {
   };
 }
 
-/** RFC 9293 section 3.5.2, group 1: what a closed port answers. */
+/** Returns the reset that a closed port sends (RFC 9293 section 3.5.2, group 1). */
 function tcpReset(packet: IpPacket): Buffer | undefined {
   const { payload: segment } = packet;
   if (segment.length < TCP_BYTES) return undefined;
   const flags = segment.readUInt8(13);
   if (flags & flag.rst) return undefined;
   const headerBytes = (segment.readUInt8(12) >>> 4) * 4;
-  // No kernel answers what is no segment.
+  // No kernel replies to an invalid segment.
   if (headerBytes < TCP_BYTES || headerBytes > segment.length) return undefined;
   const dataBytes = segment.length - headerBytes;
   const reset = Buffer.alloc(TCP_BYTES);
@@ -153,7 +156,7 @@ function portUnreachable(packet: IpPacket): Buffer {
   return inIp(packet, ICMPV6, message);
 }
 
-/** Wraps an answer, from the address that was asked to the one that asked. */
+/** Wraps a reply, from the packet's destination to its source. */
 function inIp({ family, source, destination }: IpPacket, protocol: number, payload: Buffer): Buffer {
   if (family === 'ipv6') {
     const header = Buffer.alloc(8);
@@ -174,7 +177,7 @@ function inIp({ family, source, destination }: IpPacket, protocol: number, paylo
   return Buffer.concat([whole, payload]);
 }
 
-/** RFC 9293 section 3.1 and RFC 8200 section 8.1, with the answer's direction: the sum does not depend on it. */
+/** Returns the pseudo-header (RFC 9293 section 3.1 and RFC 8200 section 8.1) in the reply's direction: the sum does not depend on it. */
 function pseudoHeader({ family, source, destination }: IpPacket, protocol: number, length: number): Buffer {
   const tail = Buffer.alloc(family === 'ipv4' ? 4 : 8);
   tail.writeUInt8(protocol, tail.length - (family === 'ipv4' ? 3 : 1));

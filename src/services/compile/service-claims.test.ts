@@ -42,7 +42,7 @@ it('says of each spot who holds it, and whom a change concerns, whatever came in
   );
 });
 
-/** Allocated before requested, then the older one, which is the first by name here. */
+/** Returns the first claimant: allocated before requested, then the older one, which is the first by name here. */
 function firstAt(now: ReadonlyMap<string, Claims>, ip: string, port: string): string | undefined {
   const at = (name: string, right: string): boolean =>
     now.get(name)?.some((each) => each.ip === ip && (each.port === undefined || each.port === port) && each.right === right) ?? false;

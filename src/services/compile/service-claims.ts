@@ -8,8 +8,8 @@ import { type Proxying, requestedAddresses, transports } from './intent.ts';
 
 /**
  * Claim of a Service to a port of an address. `allocated`: the API server allocated it to this Service alone: its cluster addresses with
- * all their ports, and its node ports. `requested`: a user or a load balancer's controller wrote it. `yields`: bars no other Service, but
- * is itself barred by an allocated claim: a request at one address of a node yields to the node port of that number.
+ * all their ports, and its node ports. `requested`: a user or a load balancer's controller wrote it. `yields`: excludes no other Service,
+ * but is itself excluded by an allocated claim: a request at one address of a node yields to the node port of that number.
  */
 interface ServiceClaim {
   readonly ip: string;
@@ -25,21 +25,21 @@ interface AddressSpot {
   readonly port: string;
 }
 
-/** A holder of claims; the older one's stand before the younger one's, then by name. */
+/** Holder of claims. Claims of the older one come first, then by name. */
 interface Claimant {
   readonly name: string;
-  /** RFC 3339; absent: as if younger than all others. */
+  /** RFC 3339; absent: treated as younger than all others. */
   readonly createdAt?: string;
 }
 
-/** What a claimant claims of one address. */
+/** Claims of one claimant to one address. */
 interface Holding extends Claimant {
   readonly claims: readonly HeldClaim[];
 }
 
 type HeldClaim = Omit<ServiceClaim, 'ip'>;
 
-/** The claims of most: of those there are many. */
+/** Claims shared by most claimants, of which there are many. */
 const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>> = {
   allocated: [{ right: 'allocated' }],
   requested: [{ right: 'requested' }],
@@ -48,24 +48,24 @@ const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>
 
 const nobody: ReadonlySet<string> = new Set();
 
-/** The API server's own Service; its endpoints are where every client that knows no Service finds it. */
+/** Service of the API server; clients without Services reach it at its endpoints. */
 const apiServerService = 'default/kubernetes';
 
 /**
- * The claims of a Service, whether or not this node serves it.
+ * Returns the claims of a Service, whether or not this node serves it.
  *
- * @param isNodes says whether an address is a node's: on those, every node port is taken
+ * @param isNodes reports whether an address is a node's: on those, every node port is taken
  */
 export function claimsOf(
   service: Service,
   slices: readonly EndpointSlice[],
   { config, isNodes }: Pick<Proxying, 'config'> & { readonly isNodes: (ip: Ip) => boolean },
 ): readonly ServiceClaim[] {
-  // A node's address is no cluster address, whatever the object says: it is not served as one, and bars no other Service.
+  // A node's address is never a valid cluster address: it is not served as one, and excludes no other Service.
   const own = service.clusterIps.filter((ip) => !isNodes(parseIp(ip)));
   const claims: ServiceClaim[] = own.map((ip) => ({ ip, right: 'allocated' }));
   if (`${service.namespace}/${service.name}` === apiServerService) claims.push(...endpointClaims(slices));
-  // Most have nothing but their cluster address, and there are many.
+  // Most have only their cluster address, and there are many.
   const { externalIps, loadBalancerIngress, ports } = service;
   if (externalIps.length + loadBalancerIngress.length === 0 && ports.every(({ nodePort }) => nodePort === undefined)) return claims;
   for (const { kind, ip, port, transport } of requestedAddresses(service, config)) {
@@ -79,7 +79,10 @@ export function claimsOf(
   return claims;
 }
 
-/** Spots where one address of a Service may meet another claim: the address itself first, then on a node's address that of all node ports. */
+/**
+ * Returns the spots where one address of a Service may conflict with another claim: the address itself first, then on a node's address that
+ * of all node ports.
+ */
 export function spotsOf(ip: Ip, port: string, isNodes: (ip: Ip) => boolean): readonly AddressSpot[] {
   const there = { ip: ip.text, port };
   return isNodes(ip) ? [there, { ip: nodePortAddress[ip.family].text, port }] : [there];
@@ -101,16 +104,19 @@ function endpointClaims(slices: readonly EndpointSlice[]): readonly ServiceClaim
   );
 }
 
-/** Who holds which address, over all Services: one address and port leads to one of them, the same whatever came first. */
+/** Holders of addresses, over all Services: one address and port belongs to one Service, regardless of the order of events. */
 export class ServiceClaims {
-  /** Most addresses have one holder, and most holders one address: of those there are many, and a map or a set of one is large. */
+  /**
+   * Holders by address. Most addresses have one holder, and most holders one address: there are many of these, and a map or a set of one is
+   * large.
+   */
   readonly #byIp = new Map<string, Holding | Map<string, Holding>>();
   readonly #ipsOf = new Map<string, string | ReadonlySet<string>>();
 
   /**
-   * Notes what a claimant claims now; nothing ends its claims.
+   * Replaces the claims of a claimant; an empty list removes them.
    *
-   * @returns the names of others that lay claim to an address of which these claims are others than before
+   * @returns the names of others that claim an address for which these claims have changed
    */
   note(claimant: Claimant, claims: readonly ServiceClaim[]): ReadonlySet<string> {
     const [only] = claims;
@@ -131,7 +137,10 @@ export class ServiceClaims {
     return concerned;
   }
 
-  /** Of most it is the only claim, of an address that nobody else claims: at a start there are many. @returns whether it was that, and is noted */
+  /**
+   * Records a sole claim to an address that no other claimant has: the most frequent case, and there are many at a start. @returns whether
+   * it was that, and is recorded
+   */
   #isFirst({ name, createdAt }: Claimant, claim: ServiceClaim): boolean {
     if (this.#ipsOf.has(name) || this.#byIp.has(claim.ip)) return false;
     this.#byIp.set(claim.ip, { name, ...(createdAt === undefined ? {} : { createdAt }), claims: heldOf([claim]) });
@@ -171,11 +180,11 @@ export class ServiceClaims {
       );
   }
 
-  /** Who has one of these spots before `name`, in words for people. */
+  /** Returns the claimant that has one of these spots before `name`, as text for operators. */
   holderBefore(name: string, spots: readonly AddressSpot[]): string | undefined {
     for (const spot of spots) {
       const holders = this.#byIp.get(spot.ip);
-      if (holders === undefined || (!(holders instanceof Map) && holders.name === name)) continue; // nobody else
+      if (holders === undefined || (!(holders instanceof Map) && holders.name === name)) continue; // no other claimant
       const first = this.#firstAt(spot);
       if (first !== undefined && first !== name) return `Service ${first}`;
     }
@@ -192,7 +201,7 @@ export class ServiceClaims {
   }
 }
 
-/** More than so many claims of one address are looked up by port: a Service may have thousands of ports there. */
+/** Number of claims of one address above which they are looked up by port: a Service may have thousands of ports there. */
 const FEW_CLAIMS = 8;
 const indexes = new WeakMap<readonly HeldClaim[], ReadonlyMap<string | undefined, readonly HeldClaim[]>>();
 
@@ -202,7 +211,7 @@ function claimsAt(claims: readonly HeldClaim[], port: string): readonly HeldClai
   return [...(index.get(undefined) ?? []), ...(index.get(port) ?? [])];
 }
 
-/** Orders claimants of one address and port: allocated before requested, older before younger, then by name. */
+/** Sort key of claimants of one address and port: allocated before requested, older before younger, then by name. */
 function rankOf({ name, createdAt = '~', claims }: Holding, port: string): string | undefined {
   const there =
     claims.length <= FEW_CLAIMS ? claims.filter((claim) => claim.port === undefined || claim.port === port) : claimsAt(claims, port);

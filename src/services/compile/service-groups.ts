@@ -7,25 +7,28 @@ import type { Mark } from '../../dataplane/pipeline/registers.ts';
 import type { ServiceEndpoint, ServiceIntent } from './service-intent.ts';
 import { translateTo } from './translation.ts';
 
-/** Hash values that Open vSwitch 3.1 gives a `dp_hash` group at most; with more buckets it hashes every connection in the slow path. */
+/**
+ * Maximum number of hash values that Open vSwitch 3.1 gives a `dp_hash` group; with more buckets it hashes every connection in the slow
+ * path.
+ */
 const slotsMost = 256;
 const slotsLeast = 64;
-/** With fewer slots for each endpoint than this, shares of up to 64 endpoints would differ by more than 1.3. */
+/** Minimum number of slots per endpoint: with fewer, shares of up to 64 endpoints would differ by more than 1.3. */
 const slotsEach = 4;
-/** Any number that leaves room for a small twin. */
+/** Weight of each bucket. Any number that leaves room for a small balancing bucket. */
 const weightEach = 400;
 
-/** A group with the source ports that it is for; all of them if it is the only one. */
+/** Group with the source ports that it is for; all of them if it is the only one. */
 export interface ServiceGroup {
   readonly group: Group;
   readonly sourcePorts?: Bits;
 }
 
 /**
- * The groups that share connections out over `endpoints`, of which there are at least two.
+ * Returns the groups that distribute connections over `endpoints`, of which there are at least two.
  *
- * @param groupId gives the number of the group of that name
- * @param stepsFor what a bucket does for its endpoint, as a pattern: the same one for all endpoints but those that are special
+ * @param groupId returns the number of the group of that name
+ * @param stepsFor returns a bucket's steps for its endpoint, as a pattern: the same one for all endpoints without special treatment
  */
 export function groupsFor(
   endpoints: readonly ServiceEndpoint[],
@@ -38,10 +41,14 @@ export function groupsFor(
   }));
 }
 
-/** A bucket is an action set: of several resubmits the last one would be all, and a lone `ct` comes after all that is loaded. */
+/**
+ * Returns the bucket of an endpoint. A bucket is an action set: of several resubmits only the last is executed, and a lone `ct` is executed
+ * after all loads.
+ */
 export function bucketFor({ affinitySeconds, translation }: Pick<ServiceIntent, 'affinitySeconds' | 'translation'>): StepsPattern {
   if (translation === 'bucket') return translates;
-  // With affinity too: what a client has is learned. By its address it would get the same endpoint again after its timeout.
+  // With affinity too: a client's choice is learned. If it depended on the client's address, it would get the same endpoint again after its
+  // timeout.
   return affinitySeconds === undefined ? chooses : learns;
 }
 
@@ -50,26 +57,27 @@ const translates: StepsPattern = (endpoint) => [translateTo(endpoint)];
 const chooses: StepsPattern = (endpoint) => [...choiceOf(endpoint, 'chosen').map(load), resubmit('dnat')];
 
 /**
- * `affinity` is asked again, then `balance`: the data path hashed this connection by a decision that it may have cached before the client
- * was known.
+ * Steps that learn the choice. `affinity` is looked up again, then `balance`: the data path may have hashed this connection by a decision
+ * that it cached before the client was known.
  */
 const learns: StepsPattern = (endpoint) => [...choiceOf(endpoint, 'learn').map(load), resubmit('sourceRanges')];
 
 /**
- * Equal shares. Open vSwitch gives a group as many hash slots as its smallest weight needs, which for nine equal buckets are 16: two
- * endpoints would get half of what the others get. A twin of the first endpoint, of small weight, makes it take more slots.
+ * Returns buckets with equal shares. Open vSwitch gives a group as many hash slots as its smallest weight needs, which for nine equal
+ * buckets are 16: two endpoints would get half of what the others get. A second bucket of small weight for the first endpoint increases the
+ * number of slots.
  */
 function evenBuckets(members: readonly ServiceEndpoint[], stepsFor: (endpoint: ServiceEndpoint) => StepsPattern): readonly Bucket[] {
   const bucket = (weight: number, endpoint: ServiceEndpoint): Bucket => new PatternBucket(weight, stepsFor(endpoint), endpoint);
   const [first] = members;
   const balancingBucket = Math.ceil((members.length * weightEach) / slotsOf(members.length));
-  // With more than half as many endpoints as slots, they need all slots without a twin.
+  // With more than half as many endpoints as slots, they need all slots without an additional bucket.
   if (first === undefined || balancingBucket > weightEach / 2) return members.map((each) => bucket(weightEach, each));
   const buckets = members.map((each, at) => bucket(at === 0 ? weightEach - balancingBucket : weightEach, each));
   return [...buckets, bucket(balancingBucket, first)];
 }
 
-/** A power of two. */
+/** Returns a power of two. */
 export function slotsOf(endpoints: number): number {
   return Math.min(slotsMost, Math.max(slotsLeast, slotsEach * 2 ** Math.ceil(Math.log2(Math.max(1, endpoints)))));
 }
@@ -79,14 +87,14 @@ interface GroupPart {
   readonly sourcePorts?: Bits;
 }
 
-/** Above this many endpoints on average a part could get more than a group takes. */
+/** Maximum average number of endpoints per part: above it, a part could exceed what a group supports. */
 const membersOnAverage = 160;
-/** Bits of the source port that tell parts apart. Bit 0 is none of them: Linux connects from even ports only. */
+/** Lowest bit of the source port that distinguishes parts. Not bit 0: Linux connects from even ports only. */
 const firstBit = 1;
 
 /**
- * Shares endpoints out over groups. Which one an endpoint belongs to depends on nothing but itself, so that one that comes or goes
- * changes one group.
+ * Distributes endpoints over groups. The group of an endpoint depends only on the endpoint, so that one that is added or removed changes
+ * one group.
  */
 function partsOf(endpoints: readonly ServiceEndpoint[]): readonly GroupPart[] {
   if (endpoints.length <= slotsMost) return [{ members: endpoints }];
@@ -115,7 +123,7 @@ function withPorts(parts: readonly (readonly ServiceEndpoint[])[], bits: number)
   return parts.map((members, at) => ({ members, sourcePorts: { value: at << firstBit, mask } }));
 }
 
-/** FNV-1a of address and port, with MurmurHash3's last steps: neighbouring addresses must not share their high bits. */
+/** Returns FNV-1a of address and port, with MurmurHash3's final mixing: neighbouring addresses must not share their high bits. */
 function hashOf({ ip, port }: ServiceEndpoint): number {
   let hash = fnv1a([...ipToBytes(ip), port >>> 8, port & 0xff]);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -123,7 +131,7 @@ function hashOf({ ip, port }: ServiceEndpoint): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** What the registers hold when an endpoint was picked. */
+/** Registers after an endpoint was chosen. */
 export function choiceOf({ ip, port }: ServiceEndpoint, state: 'chosen' | 'learn'): readonly Mark[] {
   return [...endpointMarks({ ip, port }), reg.endpointPort(port), reg.serviceState(state)];
 }

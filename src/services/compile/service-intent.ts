@@ -2,21 +2,21 @@ import type { Cidr, Family, Ip } from '../../base/net/ip.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
 import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 
-/** Where a connection to a Service may end. */
+/** Destination of a connection to a Service after translation. */
 export interface ServiceEndpoint {
   readonly ip: Ip;
   readonly port: number;
 }
 
 /**
- * Which of a Service's addresses. `nodePort` stands for every address of the node that node ports are opened on: the node's packet
- * filter translates them all to one virtual address, which is the one that the bridge knows.
+ * Kind of a Service's address. `nodePort` means every address of the node on which node ports are opened: nftables translates them all to
+ * one virtual address, the only one that the bridge knows.
  */
 type AddressKind = 'cluster' | 'nodePort' | 'external' | 'loadBalancer';
 
 /**
- * An address and port that connections to a Service are opened to. An external address that is the node's own cannot be routed to the bridge:
- * where the node port does not stand for it, it has a second one of its kind, a port of the node ports' virtual address.
+ * Address and port to which clients of a Service connect. An external address that is the node's own cannot be routed to the bridge: if the
+ * node port does not cover it, it has a second address of its kind, a port of the node ports' virtual address.
  */
 export interface ServiceAddress {
   readonly kind: AddressKind;
@@ -24,63 +24,65 @@ export interface ServiceAddress {
   readonly port: number;
 }
 
-/** Whether packets have this address only between the node's packet filter and its bridge. */
+/** Reports whether packets have this address only between the node's nftables rules and its bridge. */
 export function isVirtual({ ip }: Pick<ServiceAddress, 'ip'>): boolean {
   return ip.text === nodePortAddress[ip.family].text;
 }
 
-/** Addresses that clients use, and the node port. */
+/** Returns the addresses that clients use, and the node port. */
 export function shownAddresses({ addresses }: Pick<ServiceIntent, 'addresses'>): readonly ServiceAddress[] {
   return addresses.filter((address) => address.kind === 'nodePort' || !isVirtual(address));
 }
 
 type TrafficPolicy = 'Cluster' | 'Local';
 
-/** One port of a Service in one family, as this node must serve it: what Service, EndpointSlices, node and configuration come to. */
+/** One port of a Service in one family, as this node must serve it: the result of Service, EndpointSlices, node and configuration. */
 export interface ServiceIntent {
   /** Unique within the Service: `PORTNAME/FAMILY`, or `PORT-PROTOCOL/FAMILY` for an unnamed port. */
   readonly name: string;
   readonly family: Family;
   readonly transport: Transport;
-  /** The Service's port. */
+  /** Port of the Service. */
   readonly port: number;
-  /** At least one; the cluster address first, if there is one. Each once. */
+  /** At least one, without duplicates; the cluster address first, if there is one. */
   readonly addresses: readonly ServiceAddress[];
-  /** For clients of the cluster address. */
+  /** Policy for clients of the cluster address. */
   readonly internalPolicy: TrafficPolicy;
-  /** For the world that asks one of the others; pods and the node itself get every endpoint there (the in-cluster short-cut). */
+  /** Policy for external clients at the other addresses; pods and the node itself get every endpoint there (the in-cluster short-cut). */
   readonly externalPolicy: TrafficPolicy;
-  /** How long a client stays with its endpoint after its last new connection, in seconds (1 to 86,400). */
+  /** Time for which a client keeps its endpoint after its last new connection, in seconds (1 to 86,400). */
   readonly affinitySeconds?: number;
   /**
-   * What translates to an endpoint: the bucket that chose it, or a flow that all of this endpoint's users share. What a client is
-   * remembered for is in registers, and pieces of datagrams pass no group: for these it takes the flow.
+   * Place of the translation: the bucket that chose the endpoint, or a flow shared by all users of this endpoint. The choice for a client
+   * with affinity is in registers, and fragments of datagrams do not pass a group: both need the flow.
    */
   readonly translation: 'bucket' | 'endpoint';
-  /** Who may use load balancers' addresses; empty means everyone. One list for all ports of a Service. */
+  /** Sources admitted to load balancers' addresses; empty means all. One list for all ports of a Service. */
   readonly sourceRanges: readonly Cidr[];
-  /** Endpoints for policy `Cluster`, topology considered. Sorted by address, each once. */
+  /** Endpoints for policy `Cluster`, with topology applied. Sorted by address, without duplicates. */
   readonly cluster: readonly ServiceEndpoint[];
-  /** Endpoints for policy `Local`: those on this node. Sorted, each once. May hold some that `cluster` does not (topology). */
+  /** Endpoints for policy `Local`: those on this node. Sorted, without duplicates. May include some that `cluster` does not (topology). */
   readonly local: readonly ServiceEndpoint[];
-  /** Somewhere in the cluster there is an endpoint: decides between refusing and dropping where `local` is empty. */
+  /** True if there is an endpoint anywhere in the cluster: decides between refusing and dropping where `local` is empty. */
   readonly anyEndpoint: boolean;
-  /** What of the port is not served as the Service says, a sentence each. */
+  /** Parts of the port that are not served as specified, one sentence each. */
   readonly objections: readonly string[];
 }
 
-/** Who opens a connection: a pod of this node, the node itself, or a host outside that reaches the Service through the node. */
+/** Origin of a connection: a pod of this node, the node itself, or an external host that reaches the Service through the node. */
 export type ClientLocation = 'pod' | 'node' | 'world';
 
-/** What a client of one of a Service's addresses gets. `scope` names the list of the intent. */
+/** Treatment of a client at one of a Service's addresses. `scope` names the list of the intent. */
 export type ServiceVerdict =
   | { readonly do: 'balance'; readonly scope: 'cluster' | 'local'; readonly endpoints: readonly ServiceEndpoint[] }
-  /** Refused at once: TCP reset, or port unreachable. */
+  /** Refuses at once: TCP reset, or port unreachable. */
   | { readonly do: 'refuse' }
-  /** Only endpoints on this node will do, and there are none. */
+  /** Drops: only endpoints on this node are allowed, and there are none. */
   | { readonly do: 'drop' };
 
-/** What `client` gets at an address of `kind`, source ranges left aside. Source: kube-proxy's use of its `CategorizeEndpoints`. */
+/**
+ * Returns the treatment of `client` at an address of `kind`, without source ranges. Source: kube-proxy's use of its `CategorizeEndpoints`.
+ */
 export function answerFor(intent: ServiceIntent, kind: AddressKind, client: ClientLocation): ServiceVerdict {
   const scope = scopeFor(intent, kind, client);
   const endpoints = intent[scope];
@@ -93,7 +95,7 @@ function scopeFor({ internalPolicy, externalPolicy }: ServiceIntent, kind: Addre
   return externalPolicy === 'Local' && client === 'world' ? 'local' : 'cluster';
 }
 
-/** Every endpoint that a client may be sent to from this node. Sorted, each once. */
+/** Returns every endpoint to which a client may be sent from this node. Sorted, without duplicates. */
 export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly ServiceEndpoint[] {
   if (local.length === 0) return cluster;
   const known = new Set(cluster.map(endpointKey));
@@ -101,22 +103,22 @@ export function reachableEndpoints({ cluster, local }: ServiceIntent): readonly 
   return more.length === 0 ? cluster : [...cluster, ...more].sort(byAddress);
 }
 
-/** Those of them that have a translation of their own. */
+/** Returns those that have their own translation flow. */
 export function translatedEndpoints(intent: ServiceIntent): readonly ServiceEndpoint[] {
   return intent.translation === 'endpoint' ? reachableEndpoints(intent) : [];
 }
 
-/** Whether the address is for clients in the Service's source ranges alone. */
+/** Reports whether the address is restricted to the Service's source ranges. */
 export function hasSourceRanges({ sourceRanges }: Pick<ServiceIntent, 'sourceRanges'>, { kind }: Pick<ServiceAddress, 'kind'>): boolean {
   return kind === 'loadBalancer' && sourceRanges.length > 0;
 }
 
-/** The list of ranges that the port asks; `undefined` if none of its addresses does. */
+/** Returns the list of ranges that the port checks; `undefined` if none of its addresses does. */
 export function askedRanges(intent: Pick<ServiceIntent, 'sourceRanges' | 'addresses'>): readonly Cidr[] | undefined {
   return intent.addresses.some((address) => hasSourceRanges(intent, address)) ? intent.sourceRanges : undefined;
 }
 
-/** `address port`, unique for an endpoint of one transport. */
+/** Returns `address port`, unique for an endpoint of one transport. */
 export function endpointKey({ ip, port }: ServiceEndpoint): string {
   return `${ip.text} ${port}`;
 }

@@ -7,14 +7,14 @@ import { type Flow, load, type Match, priority, resubmit, type Step } from '../.
 import type { Mark } from '../../dataplane/pipeline/registers.ts';
 import type { ProxyNode } from './proxy-config.ts';
 
-/** The ranges of a Service in one family, as its ports name them to table `sourceRangeSets`. */
+/** Ranges of a Service in one family, as its ports reference them in table `sourceRangeSets`. */
 interface RangeSet {
   readonly owner: Owner;
-  /** 64 bits of a SHA-256 of the ranges: who chooses ranges cannot choose those that have the number of another Service's. */
+  /** 64 bits of a SHA-256 of the ranges: a user cannot choose ranges that have the number of another Service's. */
   readonly number: readonly Mark[];
 }
 
-/** The ports of a Service share one list. */
+/** Sets by list, which all ports of a Service share. */
 const sets = new WeakMap<readonly Cidr[], RangeSet>();
 
 export function rangeSetOf(ranges: readonly Cidr[]): RangeSet {
@@ -33,14 +33,14 @@ function rangeSet(ranges: readonly Cidr[]): RangeSet {
   };
 }
 
-/** To the ranges: what is in none of them is dropped there. */
+/** Steps that check the ranges: packets from other sources are dropped there. */
 export function toRangeSet(ranges: readonly Cidr[]): readonly Step[] {
   return [...rangeSetOf(ranges).number.map(load), { do: 'goto', table: 'sourceRangeSets' }];
 }
 
 /**
- * Who may use load balancers' addresses of the Services that have these ranges, of one family. The node itself may if one of its addresses
- * may: its packets have the gateway's here. One flow for each range, whatever ports and Services have it. Pure.
+ * Compiles the sources admitted to load balancers' addresses of Services with these ranges, of one family. The node itself is admitted if
+ * one of its addresses is: its packets have the gateway's here. One flow for each range, for all ports and Services that have it. Pure.
  */
 export function compileSourceRanges(ranges: readonly Cidr[], { addresses, gateway }: Pick<ProxyNode, 'addresses' | 'gateway'>): Wanted {
   const [first] = ranges;
@@ -51,7 +51,9 @@ export function compileSourceRanges(ranges: readonly Cidr[], { addresses, gatewa
   return { ...nothing, flows: [...allowed.values()].map((range) => allow(range, number)) };
 }
 
-/** Both lists may be long: a lookup for each length of a prefix, not a comparison with each range. */
+/**
+ * Returns a test for membership. Both lists may be long: it does one lookup for each prefix length instead of a comparison with each range.
+ */
 function isInOneOf(ranges: readonly Cidr[]): (ip: Ip) => boolean {
   const networks = new Map<number, Set<bigint>>();
   for (const { family, prefixLength, network } of ranges) {
@@ -70,7 +72,7 @@ function allow(range: Cidr, number: readonly Mark[]): Flow {
   return {
     table: 'sourceRangeSets',
     priority: priority.normal,
-    // A mask of nothing is no match at all to a switch, and would not be read back as it was written.
+    // OVS drops a match with an empty mask, and would not report it as it was written.
     match: range.prefixLength === 0 ? match : { ...match, ipSrc: range },
     steps: [resubmit('affinity'), resubmit('balance')],
   };

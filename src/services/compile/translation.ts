@@ -3,7 +3,7 @@ import type { CtStep } from '../../dataplane/pipeline/flow.ts';
 import { zones } from '../../dataplane/pipeline/well-known.ts';
 import type { ServiceAddress, ServiceEndpoint } from './service-intent.ts';
 
-/** Translates to an endpoint, and commits the connection with that: before anybody has let it in. */
+/** Translates to an endpoint, and commits the connection before it is admitted. */
 export function translateTo({ ip, port }: ServiceEndpoint): CtStep {
   return {
     do: 'ct',
@@ -20,8 +20,8 @@ export function translateTo({ ip, port }: ServiceEndpoint): CtStep {
 }
 
 /**
- * Whether a Service's address and port are this endpoint's. There is nothing to translate then, and nothing may: Open vSwitch 3.1.0 on
- * the userspace data path aborts when a connection that was translated to what it was comes again (`conn_update_state()`).
+ * Reports whether a Service's address and port are this endpoint's. Then no translation is needed, and none is allowed: Open vSwitch 3.1.0
+ * on the userspace data path aborts when a connection that was translated to its own tuple appears again (`conn_update_state()`).
  */
 export function isItself({ ip, port }: ServiceEndpoint, address: ServiceAddress): boolean {
   return port === address.port && ip.text === address.ip.text && ip.family === address.ip.family;

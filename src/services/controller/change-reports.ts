@@ -3,9 +3,9 @@ import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { ServedState } from './ports.ts';
 import type { ServiceChange, ServiceResult, ServiceSubscriber } from './service-changes.ts';
 
-/** A change whose entries all pass those of others that wait to be written. */
+/** Change whose entries all overtake those of others that wait to be written. */
 interface ChangeAhead {
-  /** Of the bridge's desired state that has the change. */
+  /** Revision of the bridge's desired state that has the change. */
   readonly revision: number;
   /** Owners whose entries changed. */
   readonly owners: ReadonlySet<Owner>;
@@ -16,7 +16,7 @@ interface PendingReport {
   readonly ahead: ChangeAhead | undefined;
 }
 
-/** Changes of Services that are in the desired state, until the subscribers have them. */
+/** Changes of Services that are in the desired state, until subscribers are notified. */
 export class ChangeReports {
   readonly #options: { readonly nodeState: Pick<ServedState, 'bridge' | 'reconcilers'>; readonly signal: AbortSignal };
   readonly #subscribers: ServiceSubscriber[] = [];
@@ -60,7 +60,7 @@ export class ChangeReports {
   }
 }
 
-/** Only an abort rejects it; subscribers that wait for it learn that. */
+/** Marks the rejection as handled. Only an abort causes it; subscribers that wait receive it. */
 function handled(acknowledged: Promise<void>): Promise<void> {
   acknowledged.catch(() => undefined);
   return acknowledged;

@@ -4,13 +4,13 @@ import type { ServiceIntent } from '../compile/service-intent.ts';
 import type { ServiceChange, ServiceSubscriber } from './service-changes.ts';
 
 /**
- * Ports that are served at cluster addresses. A connection to another port of such an address is refused; a connection to an address without
- * any port is not, because its Service may be new and on its way to this node.
+ * Ports that are served at cluster addresses. A connection to another port of such an address is refused; a connection to an address
+ * without any port is not, because its Service may be new and not yet known to this node.
  */
 export class ClusterAddresses implements ServiceSubscriber {
   /** Ports by address. */
   readonly #ports = new Map<string, Set<string>>();
-  /** Addresses of Services of which other ports follow, by Service. */
+  /** Addresses of Services for which more ports follow, by Service. */
   readonly #incomplete = new Map<string, Set<string>>();
 
   changed({ key, ports, hasMore }: Pick<ServiceChange, 'key' | 'ports' | 'hasMore'>): void {
@@ -26,7 +26,7 @@ export class ClusterAddresses implements ServiceSubscriber {
     }
   }
 
-  /** Tells whether the address is a Service's and the Service has other ports than this. */
+  /** Reports whether the address is a Service's and the Service has ports, but not this one. */
   isUnservedPort({ ip, transport, port }: Destination): boolean {
     const served = this.#ports.get(ip.text);
     if (served === undefined || served.has(portKey(transport, port))) return false;

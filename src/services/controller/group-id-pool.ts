@@ -4,8 +4,8 @@ import { fnv1aOf } from '../../dataplane/pipeline/fnv-1a.ts';
 const RANGE = 0xffff_ff00;
 
 /**
- * Lends group numbers. Which one depends on the borrower's name, so that an agent that starts again asks for the same groups and
- * the switch need not be told anything; only where two names fall on one number does the order matter.
+ * Allocates group numbers. The number depends on the group's name, so that a restarted agent requests the same groups and OVS needs no
+ * change; the order matters only where two names hash to one number.
  */
 export class GroupIdPool {
   readonly #lent = new Set<number>();
@@ -17,7 +17,7 @@ export class GroupIdPool {
     return candidate;
   }
 
-  /** To be called once the switch is known to have removed the group. */
+  /** Releases a number. Call this once OVS is known to have removed the group. */
   giveBack(id: number): void {
     this.#lent.delete(id);
   }

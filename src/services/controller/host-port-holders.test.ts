@@ -60,7 +60,7 @@ describe('the address of a host port', () => {
   it.each([
     ['10.96.0.1', 'is in the network of Services'],
     ['fd00:96::1', 'is in the network of Services'],
-    // As with kube-proxy's mode ipvs, which gives the node the addresses of Services.
+    // Like kube-proxy's mode ipvs, which gives the node the addresses of Services.
     ['10.96.0.77', 'is in the network of Services'],
     ['10.10.2.5', 'belongs to pods of node node-2'],
     ['fd00:10::2:5', 'belongs to pods of node node-2'],

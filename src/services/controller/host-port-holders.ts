@@ -13,29 +13,29 @@ import type { ServiceHost } from './service-host.ts';
 interface HostPortHoldersOptions {
   readonly services: Pick<Replica<Service>, 'entries' | 'subscribe'>;
   readonly host: Pick<ServiceHost, 'portHolder' | 'staysWhereItIs'>;
-  /** Where this agent finds the API server; no address if it is named. */
+  /** Place of the API server as this agent uses it; no address if it is a name. */
   readonly apiServer: { readonly ip: Ip | undefined; readonly port: number };
   readonly holders: Pick<AddressHolders, 'holderOf'>;
   readonly environment: () => Pick<NodeEnvironment, 'serviceCidrs'>;
-  /** The node's own addresses at this moment. */
+  /** Returns the node's current addresses. */
   readonly own: () => readonly Ip[];
   /** TCP ports of the agent itself, each with its purpose. */
   readonly agentPorts: ReadonlyMap<number, string>;
-  /** Sockets of the node's processes on a port. */
+  /** Returns the sockets of the node's processes on a port. */
   readonly listeners: (hostPort: Pick<HostPort, 'transport' | 'hostPort'>) => readonly ListeningSocket[];
 }
 
-/** What Services have of every node. */
+/** Ports and addresses that Services use on every node. */
 interface ServiceUse {
-  /** By transport and port. */
+  /** Services by transport and port. */
   readonly ports: ReadonlyMap<string, string>;
-  /** Cluster addresses, in canonical text. */
+  /** Services by cluster address, in canonical text. */
   readonly addresses: ReadonlyMap<string, string>;
 }
 
 /**
- * State of host ports on this node: addresses that can never be the node's, ports that are reserved, and ports on which a process of the node
- * listens.
+ * State of host ports on this node: addresses that can never be the node's, ports that are reserved, and ports on which a process of the
+ * node listens.
  */
 export class HostPortHolders {
   readonly #options: HostPortHoldersOptions;
@@ -58,7 +58,7 @@ export class HostPortHolders {
     return { ...(occupied ? { occupied } : {}), isWaiting, kept: this.#keptBy(hostPort, sockets) };
   }
 
-  /** The address of a host port, if it can never be this node's. */
+  /** Rejects the address of a host port if it can never be this node's. */
   #foreignAddress({ hostIp }: HostPort, own: readonly Ip[]): HostPortRejection | undefined {
     if (hostIp === undefined || hostIp.value === 0n || isLoopback(hostIp)) return undefined;
     const { environment, holders, host, apiServer } = this.#options;
@@ -90,7 +90,7 @@ export class HostPortHolders {
     return service === undefined ? undefined : rejection(`Service ${service} it is`);
   }
 
-  /** Addresses that a host port at every address leaves to their processes. */
+  /** Returns the addresses that a host port at every address leaves to their processes. */
   #keptBy(wanted: HostPort, sockets: readonly ListeningSocket[]): readonly Ip[] {
     const { ip, port } = this.#options.apiServer;
     const isApiServers = ip !== undefined && wanted.transport === 'tcp' && wanted.hostPort === port;
@@ -112,7 +112,7 @@ export class HostPortHolders {
   }
 }
 
-/** Process that listens at the same address, or at every address, in words. */
+/** Describes the process that listens at the same address, or at every address. */
 function occupiedBy(wanted: HostPort, sockets: readonly ListeningSocket[]): HostPortRejection | undefined {
   for (const { family, address, isIpv6Only } of sockets) {
     const families = family === 'ipv6' && address.value === 0n && !isIpv6Only ? (['ipv6', 'ipv4'] as const) : [family];

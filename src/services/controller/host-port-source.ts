@@ -14,7 +14,7 @@ import { ownAddresses } from './node-addresses.ts';
 import type { AddressHolders, ServeConfig, ServeNode, ServeSources } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
 
-/** More changes within this time are one (ms). */
+/** Time for which changes are gathered (ms). */
 const SETTLE_MS = 10;
 /** Shortest time between two comparisons of all host ports (ms). */
 const REST_MS = 500;
@@ -25,7 +25,7 @@ interface HostPortSourceParts {
   readonly node: Pick<ServeNode, 'routeSocket' | 'environment'>;
   readonly holders: AddressHolders;
   readonly host: Pick<ServiceHost, 'portHolder' | 'staysWhereItIs'>;
-  /** Of protocol `socketDiagnosis`. */
+  /** Socket of protocol `socketDiagnosis`. */
   readonly diagnosisSocket: NetlinkSocket;
   readonly log: Log;
 }
@@ -74,7 +74,7 @@ export function openHostPortSource(parts: HostPortSourceParts, signal: AbortSign
   };
 }
 
-/** TCP ports at which the agent itself answers. */
+/** Returns the TCP ports on which the agent itself listens. */
 function agentPorts({ proxy, metricsAddress = '', metricsTLSAddress = '' }: ServeConfig): ReadonlyMap<number, string> {
   const named = [
     [proxy.healthzBindAddress, 'the health check of the Service proxy'],
@@ -88,7 +88,10 @@ function portOf(address: string): number {
   return Number(address.slice(address.lastIndexOf(':') + 1));
 }
 
-/** A kernel without diagnosis of a protocol leaves its sockets unknown: pods start, and the log names the cause. */
+/**
+ * Returns the listening sockets. A kernel without diagnosis of a protocol leaves its sockets unknown: pods start, and the log names the
+ * cause.
+ */
 function listenersOf({ diagnosisSocket, log }: HostPortSourceParts, { transport, hostPort }: Pick<HostPort, 'transport' | 'hostPort'>) {
   if (transport === 'sctp' || (transport === 'udp' && isEphemeral(hostPort))) return [];
   let found: readonly ListeningSocket[] = [];
@@ -102,7 +105,7 @@ function listenersOf({ diagnosisSocket, log }: HostPortSourceParts, { transport,
   return found;
 }
 
-/** A client's UDP socket without a peer has such a port: its server is elsewhere. */
+/** Reports whether a port is ephemeral: a client's UDP socket without a peer has such a port, and its server is elsewhere. */
 function isEphemeral(port: number): boolean {
   const [first = 0, last = 0] = readSysctl(['net', 'ipv4', 'ip_local_port_range']).split(/\s+/).map(Number);
   return port >= first && port <= last;

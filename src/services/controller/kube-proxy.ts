@@ -6,30 +6,30 @@ import { type Nftables, objectsIn } from '../../netlink/nftables/nftables.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 import { listenersOn } from '../../netlink/sockets/listeners.ts';
 
-/** Where kube-proxy says that it is well (`--healthz-bind-address`). What is said there is not asked: any process may say it. */
+/** Port of kube-proxy's health check (`--healthz-bind-address`). Its answer is not used: any process may give it. */
 const HEALTHZ_PORT = 10_256;
 /**
- * The backlog of agents' sockets, by which they are told from a kube-proxy's (Go takes `net.core.somaxconn`), also one that hangs and can be asked
- * nothing: to take it for a kube-proxy would take node ports from the world.
+ * Backlog of agents' sockets, which distinguishes them from a kube-proxy's (Go uses `net.core.somaxconn`), even of one that hangs and
+ * cannot be queried: mistaking it for a kube-proxy would close node ports to external clients.
  */
 export const AGENTS_BACKLOG = 211;
-/** The interface of kube-proxy’s mode ipvs, which has all cluster addresses. */
+/** Interface of kube-proxy's mode ipvs, which has all cluster addresses. */
 const IPVS_INTERFACE = 'kube-ipvs0';
 
-/** Empty chains that kube-proxy makes to notice that rules were flushed: to list all its rules may take ten thousands of lines. */
+/** Empty chains with which kube-proxy detects that rules were flushed: listing all its rules may take tens of thousands of lines. */
 const canaries = [
   { family: 'ipv4', command: 'list chain ip mangle KUBE-PROXY-CANARY', program: 'iptables' },
   { family: 'ipv6', command: 'list chain ip6 mangle KUBE-PROXY-CANARY', program: 'ip6tables' },
 ] as const;
-/** Of the iptables from before nftables, by table. */
+/** Chains of legacy iptables, by table. */
 const legacyChains = [
   { table: 'mangle', chain: 'KUBE-PROXY-CANARY' },
   { table: 'nat', chain: 'KUBE-SERVICES' },
 ] as const;
 
-/** What only root can have put there. */
+/** Signs that only root can have created. */
 export interface KubeProxySigns {
-  /** In words for people: its rules and interfaces, which may be those of one that is gone and was not cleaned up after. */
+  /** Descriptions of kube-proxy's rules and interfaces, which may be remains of one that no longer runs. */
   readonly found: readonly string[];
 }
 
@@ -37,18 +37,18 @@ export const noSigns: KubeProxySigns = { found: [] };
 
 interface KubeProxyPlaces {
   readonly nftables: Pick<Nftables, 'run'>;
-  /** Of protocol `route`. */
+  /** Socket of protocol `route`. */
   readonly routeSocket: NetlinkSocket;
-  /** Of protocol `socketDiagnosis`. */
+  /** Socket of protocol `socketDiagnosis`. */
   readonly diagnosisSocket: NetlinkSocket;
   readonly legacy: LegacyIptables;
-  /** Whether this process listens on the port, whatever its backlog became; false if left out. */
+  /** Reports whether this process listens on the port, whatever its backlog; false if omitted. */
   readonly isOwn?: (port: number) => boolean;
 }
 
 /**
- * Looks for a kube-proxy in the agent's network namespace, by what needs root: whatever a pod of the host's network could do as
- * another user would turn node ports off.
+ * Looks for a kube-proxy in the agent's network namespace, by signs that need root: otherwise a pod in the host network, running as another
+ * user, could turn node ports off.
  */
 export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn = () => false }: KubeProxyPlaces): KubeProxySigns {
   const tables = tablesIn(tryRun(nftables, 'list tables')).filter(({ name }) => name === 'kube-proxy');
@@ -63,7 +63,7 @@ export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legac
   };
 }
 
-/** False on a kernel that has no sock_diag of TCP. */
+/** False on a kernel without sock_diag of TCP. */
 function rootListens(socket: NetlinkSocket): boolean {
   try {
     return listenersOn(socket, HEALTHZ_PORT).some(({ user, backlog }) => user === 0 && backlog !== AGENTS_BACKLOG);
@@ -91,7 +91,7 @@ function tryRun(nftables: Pick<Nftables, 'run'>, command: string): string {
   try {
     return nftables.run(command);
   } catch (thrown) {
-    if (SeineError.from(thrown, command).code === 'REFUSED') return ''; // there is no such thing
+    if (SeineError.from(thrown, command).code === 'REFUSED') return ''; // there is no such object
     throw thrown;
   }
 }

@@ -8,15 +8,15 @@ import { type Service, services } from '../../kubernetes/resources/service.ts';
 import type { ProxyConfig } from '../compile/proxy-config.ts';
 import { serviceBounds } from '../compile/service-bounds.ts';
 
-/** An API server stores no larger object (etcd's `--max-request-bytes`). */
+/** Largest object that an API server stores (etcd's `--max-request-bytes`). */
 const storedBytes = 1_500_000;
-/** Every address of tests may be an external one. */
+/** Configuration that accepts all addresses of tests as external ones. */
 const anyExternal: Partial<ProxyConfig> = { externalIpRanges: [parseCidr('0.0.0.0/0')] };
 
 const list = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index));
 const ipOf = (first: number, index: number): string => `${first}.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`;
 
-/** The repeating fields of a Service's object that this agent reads, with a value of `count` elements each. */
+/** Repeating fields of a Service's object that this agent reads, with a value of `count` elements each. */
 const serviceFields = {
   ports: (count) => ({ spec: { ports: list(count, (at) => ({ name: `p${at}`, protocol: 'TCP', port: at + 1, nodePort: at + 1 })) } }),
   externalIPs: (count) => ({ spec: { externalIPs: list(count, (at) => ipOf(20, at)) } }),
@@ -45,7 +45,7 @@ function pairsOf<K extends string>(fields: Readonly<Record<K, unknown>>): [K, K]
   return names.flatMap((first, at) => names.slice(at + 1).map((second): [K, K] => [first, second]));
 }
 
-/** How many elements of a field take half of the largest object. */
+/** Returns the number of elements with which a field takes half of the largest object. */
 function half(field: (count: number) => object, most = Number.POSITIVE_INFINITY): number {
   const each = (JSON.stringify(field(1_000)).length - JSON.stringify(field(0)).length) / 1_000;
   return Math.min(most, Math.floor(storedBytes / 2 / each));
@@ -83,7 +83,7 @@ function sliceOf(name: string, ...parts: readonly object[]): EndpointSlice {
   return projected;
 }
 
-/** Turns that end after each step, how much is wanted in the longest of them, and how many changed ports are reported. */
+/** Records turns that end after each step, the number of desired changes in the longest of them, and the number of reported ports. */
 function counted(config?: Partial<ProxyConfig>) {
   const turns = new LoopTurns(0);
   const t = servicesScenario({ turns, ...(config && { config }) });
@@ -103,7 +103,7 @@ function counted(config?: Partial<ProxyConfig>) {
   return { ...t, work };
 }
 
-/** The bridge takes each batch when the test lets it. */
+/** Bridge that accepts each batch when the test permits it. */
 async function withGate(t: ReturnType<typeof counted>) {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
@@ -121,7 +121,7 @@ async function withGate(t: ReturnType<typeof counted>) {
   return gate;
 }
 
-/** What the desired state has for Services, by what the bounds are about. */
+/** Numbers of desired entries of Services, by the subject of each bound. */
 function sizes(t: ReturnType<typeof counted>) {
   const ports = t.served.portsOf('default/large');
   let [addresses, endpoints, ranges] = [0, 0, 0];

@@ -6,7 +6,7 @@ import { getLink } from '../../netlink/links.ts';
 import { type Address, listAddresses } from '../../netlink/routing/addresses.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 
-/** Which of the node's addresses node ports are opened on. */
+/** Addresses of the node on which node ports are opened. */
 interface NodePortChoice {
   /** `proxy.nodePortAddresses`: networks, or `primary` for those that the Node object has. Empty means all. */
   readonly among: readonly (Cidr | 'primary')[];
@@ -14,7 +14,7 @@ interface NodePortChoice {
   readonly primary: readonly string[];
 }
 
-/** Addresses that are the node's own for the world; not those of the bridge's gateway, nor loopback and link-local ones. */
+/** Returns addresses at which external clients reach the node; not those of the bridge's gateway, nor loopback and link-local ones. */
 export function ownAddresses(addresses: readonly Address[], gateway: IfIndex | undefined): readonly Ip[] {
   return addresses
     .filter(({ link, scope, duplicateDetection }) => link !== gateway && scope === 'global' && duplicateDetection !== 'failed')
@@ -26,10 +26,10 @@ export function nodePortAddresses(own: readonly Ip[], { among, primary }: NodePo
   return own.filter((ip) => among.some((choice) => (choice === 'primary' ? primary.includes(ip.text) : cidrContains(choice, ip))));
 }
 
-/** More changes within this time are one (ms). */
+/** Time for which changes are gathered (ms). */
 const SETTLE_MS = 5;
 
-/** The node's own addresses as they come and go, until the signal. */
+/** Current addresses of the node, until the signal. */
 export class NodeAddresses {
   readonly #socket: NetlinkSocket;
   readonly #gateway: string;
@@ -52,9 +52,9 @@ export class NodeAddresses {
   }
 
   /**
-   * Calls back after the addresses have changed, with all that came or went.
+   * Calls back after the addresses have changed, with all that were added or removed.
    *
-   * @param reported is called before that, and at each change that the kernel reports, also of addresses that are not the node's own here
+   * @param reported called before that, and at each change that the kernel reports, also of addresses that are not the node's own here
    */
   follow(changed: (which: readonly Ip[]) => void, signal: AbortSignal, reported: () => void = () => undefined): void {
     const compare = (): void => {

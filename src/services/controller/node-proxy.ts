@@ -19,14 +19,17 @@ interface NodeProxyOptions {
   readonly mode: ProxyMode;
 }
 
-/** Changes of other nodes within this time are one (ms), and Services are compared at most once in the longer one: thousands may join at once. */
+/**
+ * Time for which changes of other nodes are gathered (ms), and shortest time between two comparisons of Services: thousands of nodes may
+ * join at once.
+ */
 const HOLDERS_SETTLE_MS = 20;
 const HOLDERS_REST_MS = 500;
 
-/** Picks out the Services that a change of the node concerns; left out: all of them. */
+/** Selects the Services that a change of the node concerns; all if omitted. */
 type ConcernedServices = (service: Service) => boolean;
 
-/** What this node is to Services, and what of them it serves; says when that has changed. */
+/** Properties of this node that decide which Services it serves and how; notifies when they have changed. */
 export class NodeProxy {
   readonly host: ServiceHost;
   readonly #options: NodeProxyOptions;
@@ -41,7 +44,7 @@ export class NodeProxy {
         readonly proxying: Proxying;
       }
     | undefined;
-  /** What of the Node object makes a difference; as text, to see whether it has changed. */
+  /** Relevant parts of the Node object as a string, to detect changes. */
   #identity = '';
   #gatewayText = '';
 
@@ -63,7 +66,7 @@ export class NodeProxy {
     });
   }
 
-  /** Wants what the node holds for Services whichever they are. */
+  /** Sets the node's entries for Services that are independent of the Services. */
   want(): void {
     this.#identity = this.#nodeText();
     this.#elsewhere.compare();
@@ -96,7 +99,7 @@ export class NodeProxy {
     void mode.follow(everythingChanged, this.#signal);
   }
 
-  /** Whether an address of a Service is another's, or stays with another node, is not for the Service alone to say: nodes join, leave and change. */
+  /** Follows nodes: whether an address of a Service belongs to another node changes when nodes join, leave and change. */
   #followHolders(changed: (which: ConcernedServices) => void): void {
     const { holders, sources } = this.#options;
     let networks: Cidr[] = [];
@@ -112,10 +115,12 @@ export class NodeProxy {
     };
     for (const end of [holders.subscribe(note), sources.peers.subscribe(() => debouncer.ring())])
       this.#signal.addEventListener('abort', end, { once: true });
-    debouncer.ring(); // changes since the Services were compared first
+    debouncer.ring(); // changes since the Services were first compared
   }
 
-  /** What the node itself sends to a Service comes from the gateway's addresses: a Service that lists the sources it admits must name them. */
+  /**
+   * Compares the gateway's addresses. The node's own traffic to a Service comes from them: a Service with source ranges must include them.
+   */
   #compareGateway(changed: (which?: ConcernedServices) => void): void {
     const text = textOf(this.#options.node.environment.current.gateway.addresses);
     if (text === this.#gatewayText) return;
@@ -123,12 +128,12 @@ export class NodeProxy {
     changed(({ loadBalancerSourceRanges }) => loadBalancerSourceRanges.length > 0);
   }
 
-  /** The node's own, as they are now. */
+  /** Current addresses of the node. */
   get addresses(): readonly Ip[] {
     return this.#addresses.own;
   }
 
-  /** Read for each of thousands of Services: worked out anew only where something that it is made of is another than before. */
+  /** Proxy configuration, read for each of thousands of Services: computed again only when one of its inputs has changed. */
   get proxying(): Proxying {
     const { mode, node: side } = this.#options;
     const [environment, node, { proxyAll }] = [side.environment.current, this.#node(), mode];
@@ -165,14 +170,14 @@ function textOf(addresses: readonly Ip[]): string {
   return addresses.map(({ text }) => text).join();
 }
 
-/** Only Services with an address in one of the networks are served otherwise than before. */
+/** Selects Services with an address in one of the networks: only these are served differently. */
 function usingOneOf(networks: readonly Cidr[]): ConcernedServices {
   const isIn = containedInMany(networks);
   return ({ clusterIps, externalIps, loadBalancerIngress }) =>
     [...clusterIps, ...externalIps, ...loadBalancerIngress.map(({ ip }) => ip)].some((text) => isIn(parseIp(text)));
 }
 
-/** Without the brackets that an IPv6 address has in a URL. */
+/** Removes the brackets that an IPv6 address has in a URL. */
 function bareHost(host: string): string {
   return host.replace(/^\[|\]$/g, '');
 }
@@ -189,7 +194,7 @@ class Elsewhere {
     this.#known = this.#read();
   }
 
-  /** As of the last `compare`. */
+  /** Reports whether the last `compare` found the address. */
   has({ text }: Ip): boolean {
     return text === this.#server || this.#known.has(text);
   }

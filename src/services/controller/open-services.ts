@@ -45,17 +45,17 @@ export interface NodeServices {
   readonly clusterAddresses: ClusterAddresses;
   /** State of host ports on this node. */
   readonly hostPorts: HostPortSource;
-  /** To be awaited before `follow`: reads what the bridge serves. Rejects only when the agent stops. */
+  /** Reads what the bridge serves. Await this before `follow`. Rejects only when the agent stops. */
   remember(): Promise<void>;
   /**
-   * Serves what is known and follows what changes, until the signal.
+   * Serves known Services and follows changes, until the signal.
    *
-   * @param released resolves once every source is in step and all of it is wanted; rejects only when the agent stops
+   * @param released resolves once every source is synced and all of it is desired; rejects only when the agent stops
    */
   follow(released: Promise<void>): void;
 }
 
-/** Wires the room, and looks for a kube-proxy before the first Service is served. */
+/** Constructs the parts of this folder, and looks for a kube-proxy before the first Service is served. */
 export function openServices(ports: ServePorts, signal: AbortSignal): NodeServices {
   const { config, sources, node: nodeSide, holders, observe, log } = ports;
   const nftables = Nftables.open();

@@ -4,18 +4,18 @@ import type { ServiceIntent } from '../compile/service-intent.ts';
 
 /** One port of a Service in one family, as it is served. */
 export interface ServedPort {
-  /** Made anew each time, as the groups are. */
+  /** Created on each access, like the groups. */
   readonly intent: ServiceIntent;
-  /** By their names within the port. */
+  /** Group numbers, by the groups' names within the port. */
   readonly groups: ReadonlyMap<string, number>;
 }
 
-/** The only group of most ports. */
+/** Name of the only group of most ports. */
 const usualGroup = 'cluster/0';
 
-/** What is served is kept packed and made when it is asked for. */
+/** Served port that is stored packed and created on access. */
 export class KeptPort implements ServedPort {
-  /** The number of the usual group if there is no other; else names and numbers, in turn. */
+  /** Number of the usual group if there is no other; otherwise names and numbers, alternating. */
   readonly #groups: number | readonly (string | number)[];
   readonly #packed: PackedIntent;
 
@@ -39,11 +39,11 @@ export class KeptPort implements ServedPort {
 
 const none: ReadonlyMap<Owner, ServedPort> = new Map();
 
-/** The ports of each Service by owner. Most Services have one, and there are many: a map of one is large. */
+/** Ports of each Service by owner. Most Services have one, and there are many: a map of one is large. */
 export class PortsOfServices {
   readonly #ports = new Map<string, readonly [Owner, ServedPort] | ReadonlyMap<Owner, ServedPort>>();
 
-  /** How many Services have any. */
+  /** Number of Services with ports. */
   get size(): number {
     return this.#ports.size;
   }
@@ -64,7 +64,7 @@ export class PortsOfServices {
     return ports instanceof Map ? ports : new Map([ports as readonly [Owner, ServedPort]]);
   }
 
-  /** Replaces what there was. */
+  /** Replaces the ports of a Service. */
   set(service: string, ports: ReadonlyMap<Owner, ServedPort>): void {
     const [first] = ports;
     if (first === undefined) this.#ports.delete(service);

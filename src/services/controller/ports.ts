@@ -11,11 +11,9 @@ import type { Service } from '../../kubernetes/resources/service.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 
-/*
- * What this room needs of the rest of the agent. The composition root hands it in; nothing here knows where it comes from.
- */
+/* Interfaces of this folder to the rest of the agent, which injects them. */
 
-/** The part of the agent's configuration that decides what is served and where, by the same names. */
+/** Part of the agent's configuration that decides what is served and where, with the same names. */
 export interface ServeConfig {
   readonly nodeName: string;
   readonly hostGateway: string;
@@ -25,7 +23,7 @@ export interface ServeConfig {
   readonly proxy: ServiceProxySettings;
 }
 
-/** The section `proxy` of the configuration; `docs/services.md` has the meaning of each key. */
+/** Section `proxy` of the configuration; `docs/services.md` describes each key. */
 export interface ServiceProxySettings {
   readonly proxyAll?: boolean | undefined;
   readonly nodePortAddresses: readonly (Cidr | 'primary')[];
@@ -39,7 +37,7 @@ export interface ServiceProxySettings {
   readonly forgetTCPConnections: boolean;
 }
 
-/** What the API server says. */
+/** Objects from the API server. */
 export interface ServeSources {
   readonly services: Replica<Service>;
   readonly slices: Replica<EndpointSlice>;
@@ -49,13 +47,13 @@ export interface ServeSources {
   /** Host of the API server's URL, address or name. */
   readonly apiServer: string;
   readonly apiServerPort: number;
-  /** Why the node forwards nothing now; undefined if it does. */
+  /** Returns the reason why the node forwards nothing now; undefined if it does. */
   readonly obstacle: () => string | undefined;
-  /** Thousands of Services may change at once, and pods start meanwhile. */
+  /** Turns of the event loop: thousands of Services may change at once, and pods start meanwhile. */
   readonly turns: LoopTurns;
 }
 
-/** The part of the wanted state that Services write. */
+/** Part of the desired state that Services write. */
 export type ServedState = Pick<
   NodeState,
   'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'overtaking' | 'bringAlong' | 'bridge' | 'learned' | 'reconcilers'
@@ -65,7 +63,7 @@ export type ServedState = Pick<
 export interface ServeNode {
   readonly state: ServedState;
   readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'dumpFlows' | 'gather' | 'bundle' | 'untilUp'>;
-  /** Of protocol `route`. */
+  /** Socket of protocol `route`. */
   readonly routeSocket: NetlinkSocket;
   readonly environment: LiveNodeEnvironment;
   /** Called when the kernel reports a change of the node's addresses, before Services are compared. */
@@ -79,16 +77,16 @@ interface LiveNodeEnvironment {
 
 export interface AddressHolders {
   /**
-   * What has this address already, in words for people: a Service must not take the place of a node or a pod.
+   * Returns the current holder of this address, as text for operators: a Service must not replace a node or a pod.
    *
-   * @param service asks for its cluster address
+   * @param service requests the address as its cluster address
    */
   holderOf(ip: Ip, service?: { readonly createdAt?: string }): string | undefined;
-  /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
+  /** Calls back with networks for which `holderOf` may have changed. @returns a function that ends it */
   subscribe(changed: (networks: readonly Cidr[]) => void): () => void;
 }
 
-/** Takes a duration in seconds for `/metrics`. */
+/** Records a duration in seconds for `/metrics`. */
 export type ObserveProgramming = (
   name: 'service_programming_duration_seconds' | 'network_programming_duration_seconds',
   labels: Readonly<Record<string, string>>,

@@ -6,19 +6,19 @@ import type { ProxyConfig } from '../compile/proxy-config.ts';
 import { type KubeProxySigns, noSigns } from './kube-proxy.ts';
 import type { ServiceProxySettings } from './ports.ts';
 
-/** How often a kube-proxy is looked for (ms): one that is taken away or comes is noticed without a restart. */
+/** Interval between checks for a kube-proxy (ms): its start or removal is noticed without a restart. */
 const LOOK_EVERY_MS = 10_000;
 
 interface ProxyModeOptions {
   readonly config: ServiceProxySettings;
-  /** @throws SeineError if it cannot be looked for */
+  /** @throws SeineError if the check is not possible */
   readonly look: () => KubeProxySigns;
-  /** Called after each look, whatever it has found. */
+  /** Called after each check, with any result. */
   readonly looked?: () => void;
   readonly log: Log;
 }
 
-/** What of Services is ours now, which depends on whether a kube-proxy runs beside us. */
+/** Share of Services that this agent serves, which depends on whether a kube-proxy runs on the node. */
 export class ProxyMode {
   readonly #options: ProxyModeOptions;
   #signs: KubeProxySigns = noSigns;
@@ -47,7 +47,7 @@ export class ProxyMode {
     };
   }
 
-  /** For `seinectl status`: what is served, and why no more. */
+  /** Summary for `seinectl status`: what is served, and the reason for any restriction. */
   get sentence(): string {
     const { config } = this.#options;
     const found = this.#signs.found.join(', ');
@@ -56,7 +56,7 @@ export class ProxyMode {
     return `on, beside a kube-proxy: what the node itself sends to cluster addresses is still taken by kube-proxy (${found})`;
   }
 
-  /** Looks once; the first look belongs before the first Service. @returns whether what is ours is otherwise than before */
+  /** Checks once; the first check belongs before the first Service. @returns whether the result has changed */
   look(): boolean {
     const before = { ...this.#signs, proxyAll: this.proxyAll };
     this.#signs = this.#options.look();
@@ -66,7 +66,7 @@ export class ProxyMode {
     return before.proxyAll !== this.proxyAll;
   }
 
-  /** Calls back when what is ours has changed, until the signal. Never rejects: what cannot be looked at now stays as it was. */
+  /** Calls back when the result has changed, until the signal. Never rejects: after a failed check the result stays. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await idle(LOOK_EVERY_MS, signal);

@@ -17,15 +17,15 @@ const ENDPOINTS_AT_ONCE = 256;
 interface ServedPortsOptions {
   readonly nodeState: ServedState;
   readonly node: { readonly proxying: Proxying; readonly host: Pick<ServiceHost, 'routes' | 'elements'> };
-  /** Ends waiting for the switch to confirm that groups are gone. */
+  /** Ends waiting for OVS to confirm that groups are removed. */
   readonly signal: AbortSignal;
 }
 
-/** Wants what single ports of Services need, lends them group numbers, and counts which endpoint is used by how many ports. */
+/** Sets the desired entries of single ports of Services, allocates group numbers for them, and counts the ports that use each endpoint. */
 export class ServedPorts {
   readonly #options: ServedPortsOptions;
   readonly #groups = new GroupIdPool();
-  /** How many ports more than one lead to an endpoint; of most of a hundred thousand it is one. */
+  /** Number of ports beyond the first that use an endpoint; most of a hundred thousand have one. */
   readonly #furtherUsers = new Map<Owner, number>();
   readonly #rangeSets: RangeSets;
   /** Numbers of groups that are no longer desired, with the revision of the bridge that is without them. */
@@ -37,9 +37,9 @@ export class ServedPorts {
   }
 
   /**
-   * Yields between endpoints, of which there may be thousands.
+   * Serves a port. Yields between endpoints, of which there may be thousands.
    *
-   * @throws what the compilers throw; then the port is dropped, as it was and as it should have been
+   * @throws errors of the compilers; then both the previous and the new state of the port are dropped
    */
   *serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): Generator<void, ServedPort> {
     const { nodeState, node } = this.#options;
@@ -50,7 +50,7 @@ export class ServedPorts {
       groups.set(name, id);
       return id;
     };
-    // Endpoints first: a group must not lead where nothing translates yet, should the two come in different bundles.
+    // Endpoints first: a group must not forward to an endpoint without translation, in case the two are in different bundles.
     const had = new Set(known && endpointOwners(known.intent));
     this.#rangeSets.use(intent);
     for (const [at, endpoint] of translatedEndpoints(intent).entries()) {
@@ -82,8 +82,8 @@ export class ServedPorts {
   }
 
   /**
-   * A number may be allocated again only once no flow of the switch can lead to the old group. One wait at a time for however many: each of
-   * thousands of waits would be woken by every change that the switch acknowledges.
+   * Releases numbers once no flow of OVS can use the old group. One wait at a time for all of them: each of thousands of waits would be
+   * woken by every change that OVS acknowledges.
    */
   #giveBack(gone: Pick<Revisions, 'bridge'>, groups: readonly number[]): void {
     if (groups.length === 0) return;
@@ -101,7 +101,7 @@ export class ServedPorts {
     }
   }
 
-  /** @param had endpoints that the port had before; one that it keeps is taken out of them, and stays counted */
+  /** @param had endpoints that the port had before; one that it keeps is removed from the set, and stays counted */
   #useEndpoint(transport: Transport, endpoint: ServiceEndpoint, had: Set<Owner>): void {
     const owner = endpointOwner(transport, endpoint);
     if (had.delete(owner)) return;
@@ -124,12 +124,12 @@ function unused(before: ReadonlyMap<string, number> = new Map(), after: Readonly
   return [...before].flatMap(([name, id]) => (after.has(name) ? [] : [id]));
 }
 
-/** Wants each set of source ranges once, as long as a port asks it. */
+/** Sets each set of source ranges once, as long as a port uses it. */
 class RangeSets {
   readonly #options: Pick<ServedPortsOptions, 'nodeState' | 'node'>;
-  /** How many ports ask each set. */
+  /** Number of ports that use each set. */
   readonly #users = new Map<Owner, number>();
-  /** The lists that were compiled with the node's present addresses: a Service's ports share one, which is new each time that it is compared. */
+  /** Lists that were compiled with the node's present addresses: a Service's ports share one, which is a new object in each comparison. */
   readonly #compiled = new WeakSet<readonly Cidr[]>();
 
   constructor(options: Pick<ServedPortsOptions, 'nodeState' | 'node'>) {

@@ -4,27 +4,27 @@ import type { Service } from '../../kubernetes/resources/service.ts';
 import type { ServiceIntent } from '../compile/service-intent.ts';
 import type { ServedPort } from './packed-service-port.ts';
 
-/** When news of a Service came, and what they were made of changed. */
+/** Time of a Service's event, and times when the objects changed. */
 export interface Arrival {
-  /** By `performance.now()`: the oldest news that wait. */
+  /** Time of the oldest waiting event (`performance.now()`). */
   readonly atMs: number;
-  /** Milliseconds since the epoch, each once. */
+  /** Milliseconds since the epoch, without duplicates. */
   readonly triggeredMs: readonly number[];
 }
 
-/** A Service that was compared with what is wanted of it, whether or not anything differed. */
+/** Result of comparing a Service, with or without a difference. */
 export interface ServiceResult {
   readonly key: string;
   /** Undefined for a Service that was deleted. */
   readonly service: Service | undefined;
   readonly slices: readonly EndpointSlice[];
-  /** What is served of it from now on. */
+  /** Ports of it that are served from now on. */
   readonly ports: ReadonlyMap<Owner, ServedPort>;
-  /** What is not served as the Service says, a sentence each. */
+  /** Parts that are not served as the Service specifies, one sentence each. */
   readonly objections: readonly string[];
 }
 
-/** Ports of a Service of which the bridge is to hold something else than before. A Service of many ports has several, one after another. */
+/** Ports of a Service whose bridge entries changed. A Service of many ports has several changes, one after another. */
 export interface ServiceChange {
   readonly key: string;
   /** Undefined for a Service that was deleted. */
@@ -32,19 +32,19 @@ export interface ServiceChange {
   readonly ports: readonly ChangedPort[];
   /** True if other ports of the Service follow. */
   readonly hasMore: boolean;
-  /** `start`: what the agent found when it started, which need not be new. */
+  /** `start`: found when the agent started, which need not be new. */
   readonly occasion: 'start' | 'news';
   readonly arrival: Arrival;
 }
 
-/** An effect of serving beside flows, groups, routes and elements. Called synchronously; must not throw. */
+/** Effect of serving other than flows, groups, routes and elements. Called synchronously; must not throw. */
 export interface ServiceSubscriber {
   compared?(result: ServiceResult): void;
-  /** @param acknowledged resolves when the switch has the change; rejects only when the agent stops */
+  /** @param acknowledged resolves when OVS has the change; rejects only when the agent stops */
   changed?(change: ServiceChange, acknowledged: Promise<void>): void;
 }
 
-/** One port that a change concerns. */
+/** One changed port. */
 interface ChangedPort {
   readonly owner: Owner;
   /** Undefined if the port is new. */
@@ -53,13 +53,13 @@ interface ChangedPort {
   readonly is: ServiceIntent | undefined;
 }
 
-/** Ports that one change has at most. */
+/** Maximum number of ports in one change. */
 const PORTS_AT_ONCE = 100;
 
 /**
- * The ports of a Service that was compared, in the lists of one change each: those that are gone or remain first.
+ * Ports of a Service that was compared, in the lists of one change each: those that are removed or remain come first.
  *
- * @param after what is served of the Service from now on; of `before` the intents are unpacked
+ * @param after ports of the Service served from now on; the intents of `before` are unpacked
  */
 export function* changedPorts(
   before: ReadonlyMap<Owner, ServedPort>,

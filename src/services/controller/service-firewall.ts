@@ -6,7 +6,7 @@ import { nftText } from '../../netlink/nftables/nft-elements.ts';
 import type { ServiceIntent } from '../compile/service-intent.ts';
 import { translationOf } from './virtual-ports.ts';
 
-/** Table of the node's packet filter that leads node ports to the bridge. */
+/** Name of the nftables table that sends node ports to the bridge. */
 export const servicesTable = 'seine-services';
 
 const sets = {
@@ -18,7 +18,7 @@ const words = {
   ipv6: { ip: 'ip6', type: 'ipv6_addr', icmp: 'ipv6-icmp' },
 } as const;
 
-/** Before kube-proxy's and every other chain at `dstnat` (-100): a packet is translated by the first chain that has a rule for it. */
+/** Priority before kube-proxy's and every other chain at `dstnat` (-100): the first chain with a matching rule translates a packet. */
 const PRIORITY = -105;
 
 interface ServiceFirewallOptions {
@@ -27,14 +27,13 @@ interface ServiceFirewallOptions {
 }
 
 /**
- * The table that translates what comes for a node port, or for an external address that is the node's own, to the virtual
- * address that the bridge knows node ports by. Which ports and addresses is a matter of elements, so that a change of one Service
- * costs one element.
+ * Table that translates the destination of packets for a node port, or for an external address that is the node's own, to the virtual
+ * address of node ports on the bridge. Ports and addresses are elements, so that a change of one Service costs one element.
  *
- * The source stays what it is, but for what the node itself sends (in the node's own table). A pod that asks its node is answered by the
- * way it asked: the bridge sends answers to what came by the gateway back there.
+ * The source does not change, except for the node's own packets (in the node's own table). A pod that connects to its node gets replies by
+ * the same path: the bridge returns replies to packets from the gateway there.
  *
- * A packet of a translated connection that the connection tracker calls invalid would leave with the virtual address: it is dropped.
+ * A packet of a translated connection that connection tracking considers invalid would leave with the virtual address: it is dropped.
  */
 export function serviceFirewall({ families, gateway }: ServiceFirewallOptions): string {
   const translate = families.flatMap((family) => {
@@ -67,7 +66,7 @@ function declarations(family: Family): readonly string[] {
   ];
 }
 
-/** The elements that say on which addresses node ports are served. */
+/** Returns elements with the addresses on which node ports are served. */
 export function addressElements(addresses: readonly Ip[], families: readonly Family[]): ReadonlyMap<FirewallKey, string> {
   return new Map(
     addresses.flatMap((ip) =>
@@ -77,10 +76,10 @@ export function addressElements(addresses: readonly Ip[], families: readonly Fam
 }
 
 /**
- * The elements of one port of a Service: its node port, and its external addresses that are the node's own, which no route can
- * lead to the bridge (`translationOf`).
+ * Returns the elements of one port of a Service: its node port, and its external addresses that are the node's own, which no route can send
+ * to the bridge (`translationOf`).
  *
- * @param own says whether an address is the node's
+ * @param own reports whether an address is the node's
  */
 export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): ReadonlyMap<FirewallKey, string> {
   const { family, transport, addresses } = intent;
@@ -101,8 +100,8 @@ function chain(name: string, hook: string, rules: readonly string[]): string {
 }
 
 /**
- * Table of nftables that marks packets for external addresses of Services. It is not part of `seine-services`, which an agent up to 0.22.0
- * replaces when it starts, before its own routes are in place. That agent does not know this table.
+ * Name of the nftables table that marks packets for external addresses of Services. It is not part of `seine-services`, which an agent up
+ * to 0.22.0 replaces when it starts, before its own routes are in place. That agent does not know this table.
  */
 export const externalTable = 'seine-external';
 
@@ -111,23 +110,23 @@ const externalSets = {
   ipv6: { addresses: 'external-addresses6', ports: 'external-ports6' },
 } as const satisfies Readonly<Record<Family, object>>;
 
-/** Before reverse path filters of other programs at `raw` (-300), which ask for the route of the packet's mark. */
+/** Priority before reverse path filters of other programs at `raw` (-300), which use the packet's mark in the route lookup. */
 const BEFORE_REVERSE_PATH_FILTERS = -310;
-/** After `mangle` (-150), where other programs restore marks, and before every translation of destinations (`PRIORITY`). */
+/** Priority after `mangle` (-150), where other programs restore marks, and before every translation of destinations (`PRIORITY`). */
 const AFTER_OTHER_MARKS = -145;
 
 const mark = `0x${externalRouting.mark.toString(16)}`;
 const marking = `meta mark set meta mark | ${mark}`;
 
 /**
- * The body of the table. It marks what is for a port that a Service has at an external address, so that the rules of the routing policy lead it
- * to the bridge ({@link externalRules}); other ports of the address are routed as if there were no Service.
+ * Body of the table. It marks packets for a port that a Service has at an external address, so that the rules of the routing policy send
+ * them to the bridge ({@link externalRules}); other ports of the address are routed as if there were no Service.
  *
- * ICMP errors about a connection to such a port are marked as well: the endpoint needs them. An answer from the bridge is marked for the sake
- * of reverse path filters; the table of routes does not have its destination.
+ * ICMP errors about a connection to such a port are marked as well: the endpoint needs them. A reply from the bridge is marked for reverse
+ * path filters; the table of routes does not have its destination.
  *
- * A packet for another port that would leave the node by the interface that it came in by is dropped. A router that sends all packets for
- * the address to this node would send it back, until its hop limit ends.
+ * A packet for another port that would leave the node by the interface by which it came is dropped. A router that sends all packets for the
+ * address to this node would return it, until its hop limit is reached.
  */
 export function externalFirewall({ families, gateway }: ServiceFirewallOptions): string {
   const requests = families.flatMap((family) => {
@@ -153,7 +152,7 @@ export function externalFirewall({ families, gateway }: ServiceFirewallOptions):
   ].join('\n');
 }
 
-/** Rules of the routing policy that lead to the table of external addresses. */
+/** Rules of the routing policy that select the table of external addresses. */
 export function externalRules(families: readonly Family[]): readonly WantedRule[] {
   const { mark: bits, table, rules } = externalRouting;
   return families.flatMap((family) => [
@@ -163,9 +162,9 @@ export function externalRules(families: readonly Family[]): readonly WantedRule[
 }
 
 /**
- * Elements for the external addresses of one port of a Service.
+ * Returns elements for the external addresses of one port of a Service.
  *
- * @param isRouted tells whether the node's own stack leads packets for an address to the bridge
+ * @param isRouted reports whether the node's own stack routes packets for an address to the bridge
  */
 export function externalElements(
   { family, transport, addresses }: Pick<ServiceIntent, 'family' | 'transport' | 'addresses'>,

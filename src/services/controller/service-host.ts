@@ -23,17 +23,17 @@ const hostOwner = ownerOf('node', 'services');
 interface ServiceHostOptions {
   readonly nodeState: Pick<ServedState, 'want' | 'wantElements' | 'forget'>;
   readonly environment: () => NodeEnvironment;
-  /** The node's own addresses, and those of them that node ports are opened on. */
+  /** Addresses of the node, and those of them on which node ports are opened. */
   readonly own: { has(ip: Ip): boolean };
   readonly nodePortAddresses: () => readonly Ip[];
   readonly proxyAll: () => boolean;
-  /** Where another node, or the API server, is: its address leads there, and not to the bridge. */
+  /** Reports whether another node, or the API server, has this address: packets to it do not go to the bridge. */
   readonly isElsewhere: (ip: Ip) => boolean;
-  /** Where this agent finds the API server. */
+  /** Place of the API server as this agent uses it. */
   readonly apiServer: ApiServerPlace;
 }
 
-/** The address in canonical text, or a name. */
+/** Address in canonical text, or a name. */
 interface ApiServerPlace {
   readonly host: string;
   readonly port: number;
@@ -42,7 +42,7 @@ interface ApiServerPlace {
 /** `--port` of the kubelet: logs, exec and probes of every pod of the node. */
 const KUBELET_PORT = 10_250;
 
-/** What the node's own stack holds for Services: routes to the bridge, and what its packet filter translates. */
+/** Entries of the node's own stack for Services: routes to the bridge, and nftables translations. */
 export class ServiceHost {
   readonly #options: ServiceHostOptions;
 
@@ -50,18 +50,21 @@ export class ServiceHost {
     this.#options = options;
   }
 
-  /** Whether an address is the node's own. */
+  /** Reports whether an address is the node's own. */
   isOwn(ip: Ip): boolean {
     return this.#options.own.has(ip);
   }
 
-  /** Whether it is the node's, another's, or the API server's: pods may be served there, but it stays where it is. */
+  /**
+   * Reports whether the address is the node's, another node's, or the API server's: its Service is served to pods, but the address stays
+   * where it is.
+   */
   staysWhereItIs(ip: Ip): boolean {
     return this.isOwn(ip) || this.#options.isElsewhere(ip);
   }
 
   /**
-   * Component of the cluster that listens at this port of an address that stays where it is, in words.
+   * Describes the component of the cluster that listens at this port of an address that stays where it is.
    *
    * @param ip undefined for components that listen at every address of a node
    */
@@ -73,12 +76,12 @@ export class ServiceHost {
     return transport === 'tcp' && ip?.text === apiServer.host && port === apiServer.port ? 'the API server' : undefined;
   }
 
-  /** Wants what does not depend on any Service; to be called again when something of it may have changed. */
+  /** Sets the entries that do not depend on any Service; call again when one of the inputs may have changed. */
   want(): void {
     const { nodeState, environment, nodePortAddresses, proxyAll } = this.#options;
     const { gateway } = environment();
     const families = familiesOf(environment());
-    // Also where another proxy serves node ports: connections that this agent's rules have translated live in the tracker, and go on.
+    // Also where another proxy serves node ports: connections that this agent's rules have translated are still tracked, and continue.
     const rules = proxyAll() ? externalRules(families) : [];
     nodeState.want(hostOwner, { ...nothing, routes: families.map((family) => this.#route(nodePortAddress[family])), rules });
     if (!proxyAll()) {
@@ -94,9 +97,9 @@ export class ServiceHost {
   }
 
   /**
-   * One route for each address that no configured range covers: ranges of Services may change, and no other address is taken. A cluster address
-   * belongs to its Service with all ports. Of an external address only the Services' ports do: its route is in a table for packets that
-   * nftables marks.
+   * Returns one route for each address that no configured range covers: ranges of Services may change, and no other address is routed. A
+   * cluster address belongs to its Service with all ports. At an external address only the Services' ports do: its route is in a table for
+   * packets that nftables marks.
    */
   routes({ addresses }: Pick<ServiceIntent, 'addresses'>): readonly WantedRoute[] {
     if (!this.#options.proxyAll()) return [];

@@ -5,14 +5,14 @@ import { addressesOfEachPort, endpointsOfEachPort, serviceBounds } from '../comp
 import type { ServiceIntent } from '../compile/service-intent.ts';
 import type { ServedPort } from './packed-service-port.ts';
 
-/** A Service that is compared: what was served of it, what is from now on, and what of it is not served. */
+/** Comparison of a Service: what was served of it, what is served from now on, and what is not. */
 export interface Refresh {
   readonly before: ReadonlyMap<Owner, ServedPort>;
   readonly after: Map<Owner, ServedPort>;
   readonly intents: Map<Owner, ServiceIntent>;
-  /** Owners of which the bridge is to hold something else. */
+  /** Owners whose bridge entries changed. */
   readonly changed: Set<Owner>;
-  /** Dropped already. */
+  /** Owners already dropped. */
   readonly failed: Set<Owner>;
   readonly objections: Set<string>;
 }
@@ -21,22 +21,22 @@ export function newRefresh(before: Refresh['before']): Refresh {
   return { before, after: new Map(), intents: new Map(), changed: new Set(), failed: new Set(), objections: new Set() };
 }
 
-/** Objections kept of one Service: it may have one for each of thousands of ports. */
+/** Maximum number of rejection reasons kept for one Service: it may have one for each of thousands of ports. */
 const OBJECTIONS_MAX = 20;
 
 export function addObjection(objections: Set<string>, objection: string): void {
   if (objections.size < OBJECTIONS_MAX) objections.add(objection);
 }
 
-/** A Service of at most this size is compared in a moment. */
+/** Maximum size of a Service that is compared in a moment. */
 const FEW = 100;
-/** Length of an endpoint in a packed slice, about. */
+/** Approximate length of an endpoint in a packed slice. */
 const ENDPOINT_LENGTH = 24;
 
 /**
- * Approximate number of things that are compared of a Service: its ports with their addresses and endpoints, and its source ranges.
+ * Approximate number of things that are compared for a Service: its ports with their addresses and endpoints, and its source ranges.
  *
- * @param served ports that are served of it now
+ * @param served number of its ports served now
  */
 export function serviceSize(service: Service | undefined, slices: readonly EndpointSlice[], served: number): number {
   if (service === undefined) return served;
@@ -48,12 +48,15 @@ export function serviceSize(service: Service | undefined, slices: readonly Endpo
   return Math.max(served, ports * (1 + addresses + endpoints) + ranges);
 }
 
-/** Whether a Service passes one of `size` that is being compared: by a quarter at most, so that few are under way at once. */
+/**
+ * Reports whether a Service overtakes one of `size` that is being compared: it must be at most a quarter of that, so that few are in
+ * progress at once.
+ */
 export function passes(its: number, size: number): boolean {
   return its <= size / 4;
 }
 
-/** Those of about one size keep their order. */
+/** Orders by size; those of about one size keep their order. */
 export function smallestFirst(keys: readonly string[], sizeOf: (key: string) => number): readonly string[] {
   const magnitudes = new Map(keys.map((key) => [key, Math.ceil(Math.log10(Math.max(1, sizeOf(key) / FEW)))]));
   return keys.toSorted((a, b) => (magnitudes.get(a) ?? 0) - (magnitudes.get(b) ?? 0));

@@ -42,7 +42,7 @@ describe('Services', () => {
     await t.follow();
     t.services.put('default/a', '2', { ...a, ports: a.ports.map((port) => ({ ...port, name: 'web' })) });
     await t.flush();
-    // A list tells of what is there before it tells of what is gone.
+    // A list reports present objects before removed ones.
     t.services.replace(new Map([['default/b', { version: '3', value: service('b', 1) }]]));
     await t.flush();
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);

@@ -22,12 +22,12 @@ import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFi
 import { SlicesOfServices } from './slices-of-services.ts';
 import { VirtualPorts } from './virtual-ports.ts';
 
-/** Changes that come within this time are worked off together (ms): a rollout is many small ones. */
+/** Time for which changes are gathered (ms): a rollout consists of many small ones. */
 const COALESCE_MS = 2;
-/** Entries of the node that one change of a Service may have written before those of others that wait. */
+/** Maximum number of entries that one change of a Service may have written before waiting entries of others. */
 const OVERTAKING_KEYS = 500;
 
-/** What the node is to Services at present; `lookAgain` after that has changed. */
+/** Current properties of the node for Services; call `lookAgain` after they have changed. */
 interface ServingNode {
   readonly proxying: Proxying;
   readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'staysWhereItIs' | 'portHolder'>;
@@ -43,7 +43,10 @@ interface ServicesOptions {
   readonly signal: AbortSignal;
 }
 
-/** Keeps Services on the node in step with the API. Only what changed is compared: work grows with the change, not with the number of Services. */
+/**
+ * Keeps Services on the node synced with the API. Only changed ones are compared: work grows with the change, not with the number of
+ * Services.
+ */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #ports: ServedPorts;
@@ -52,19 +55,22 @@ export class Services {
   readonly #claims = new ServiceClaims();
   readonly #served = new PortsOfServices();
   #pending = new Map<string, Arrival>();
-  /** Pending Services whose claims were not noted yet. */
+  /** Pending Services whose claims were not recorded yet. */
   readonly #unclaimed = new Set<string>();
   readonly #comparing = new Set<string>();
   readonly #reports: ChangeReports;
-  /** Slices that may have changed, and when the news came (`performance.now()`). Whose they are is found out in turns, for there may be many. */
+  /**
+   * Slices that may have changed, and times of the events (`performance.now()`). Their Services are looked up in slices of time, for there
+   * may be many.
+   */
   readonly #heard = new Map<string, number>();
-  /** Services that came before their slices. */
+  /** Services that arrived before their slices. */
   #early = new Map<string, Arrival>();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
   #isSettled = false;
   readonly #settling = Promise.withResolvers<void>();
-  /** By `namespace/name`. */
+  /** Rejection reasons by `namespace/name`. */
   readonly objections: UnservedReasons;
 
   constructor(options: ServicesOptions) {
@@ -82,12 +88,12 @@ export class Services {
     this.objections = new UnservedReasons('Service', options.log);
   }
 
-  /** To be called before `follow`. */
+  /** Adds a subscriber. Call before `follow`. */
   subscribe(subscriber: ServiceSubscriber): void {
     this.#reports.subscribe(subscriber);
   }
 
-  /** Begins to serve what is known now, and follows changes. @returns a function that ends it */
+  /** Serves known Services and follows changes. @returns a function that ends it */
   follow(): () => void {
     const { times } = this.#options;
     const { services, slices } = this.#options.sources;
@@ -110,13 +116,16 @@ export class Services {
     };
   }
 
-  /** After a change of what this node is, what is ours to serve, or who has which address. @param which all if left out */
+  /**
+   * Compares again after a change of the node, of the share of Services that this agent serves, or of address holders. @param which all if
+   * omitted
+   */
   lookAgain(which: (service: Service) => boolean = () => true): void {
     for (const [key, service] of this.#options.sources.services.entries()) if (which(service)) this.#note(key);
     this.#schedule();
   }
 
-  /** Resolves once all that is known of Services is wanted. */
+  /** Resolves once all known Services are in the desired state. */
   async settled(): Promise<void> {
     while (this.#isBehind || this.#work !== undefined) {
       this.#begin();
@@ -124,12 +133,12 @@ export class Services {
     }
   }
 
-  /** Whether everything that the API server has confirmed at first has been worked off: what is new now is new. */
+  /** True once everything in the API server's first lists has been handled: later changes are new. */
   get isInStep(): boolean {
     return this.#isSettled;
   }
 
-  /** Resolves once `isInStep` and the switch has acknowledged what is wanted by then. @throws the signal's reason */
+  /** Resolves once `isInStep` and OVS has acknowledged the desired state of that time. @throws the signal's reason */
   async inStep(signal: AbortSignal): Promise<void> {
     await abortable(this.#settling.promise, signal);
     const { nodeState } = this.#options;
@@ -140,7 +149,7 @@ export class Services {
     return this.#served.size;
   }
 
-  /** Ports that are served, by owner. */
+  /** Served ports, by owner. */
   served(): Generator<[Owner, ServedPort]> {
     return this.#served.all();
   }
@@ -161,7 +170,7 @@ export class Services {
     return this.#options.times;
   }
 
-  /** The owners of what the bridge holds for a Service: its ports, and the endpoints that have a flow of their own. */
+  /** Returns the owners of a Service's bridge entries: its ports, and the endpoints that have their own flow. */
   ownersOf(key: string): { readonly ports: readonly Owner[]; readonly endpoints: ReadonlySet<Owner> } {
     const served = this.portsOf(key);
     return { ports: [...served.keys()], endpoints: new Set([...served.values()].flatMap(({ intent }) => endpointOwners(intent))) };
@@ -173,20 +182,23 @@ export class Services {
   }
 
   /**
-   * @param triggeredAt when what the change was made of changed, if the controller noted it (RFC 3339)
-   * @param atMs when it was heard of, if not just now
+   * @param triggeredAt time of the underlying change, if the controller recorded it (RFC 3339)
+   * @param atMs time of the event, if not now
    */
   #note(key: string, triggeredAt?: string, atMs?: number): void {
     this.#pending.set(key, this.#options.times.arrived(this.#pending.get(key), triggeredAt, atMs));
     this.#unclaimed.add(key);
   }
 
-  /** Of all that wait, before the first of them is compared; those whose address another takes or frees are compared too. */
+  /**
+   * Records the claims of all pending Services before the first of them is compared; Services whose address another takes or releases are
+   * compared too.
+   */
   async #noteClaims(): Promise<void> {
     const { sources, node } = this.#options;
     const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
     const concerned = new Set<string>();
-    // What comes to be pending meanwhile is noted too: a set is iterated to its end.
+    // Services that become pending meanwhile are also recorded: iteration of a set includes them.
     for (const key of this.#unclaimed) {
       this.#unclaimed.delete(key);
       const service = sources.services.get(key);
@@ -197,7 +209,7 @@ export class Services {
     }
     for (const key of concerned) {
       if (!this.#pending.has(key)) this.#note(key);
-      this.#unclaimed.delete(key); // its own claims are those that are noted
+      this.#unclaimed.delete(key); // its own claims are recorded
     }
   }
 
@@ -212,8 +224,8 @@ export class Services {
   }
 
   /**
-   * True for a new Service whose slices may merely not be listed yet. To look at it now would mean to refuse its connections, where a
-   * bridge that outlived the agent's memory serves them, and to do all the work twice.
+   * True for a new Service whose slices may just not be listed yet. Handling it now would refuse its connections, while the bridge may
+   * still have flows of the previous agent that serve them, and would double the work.
    */
   #isEarly(key: string): boolean {
     const { services, slices } = this.#options.sources;
@@ -225,7 +237,7 @@ export class Services {
     this.#early.clear();
   }
 
-  /** Also where there is nothing to work off: then everything is in step. */
+  /** Starts the work. Also without pending Services: then everything is synced. */
   #schedule(): void {
     if (this.#timer !== undefined || this.#work !== undefined || this.#options.signal.aborted) return;
     this.#timer = setTimeout(() => this.#begin(), COALESCE_MS);
@@ -250,7 +262,7 @@ export class Services {
       const concerned = this.#pending;
       this.#pending = new Map();
       const byName = [...concerned.keys()].sort();
-      // By name a start gives the same group numbers as the one before.
+      // In order of names, a start gives the same group numbers as the previous one.
       for (const key of this.#isSettled ? smallestFirst(byName, (each) => this.#sizeOf(each)) : byName) {
         const arrival = concerned.get(key);
         if (arrival === undefined) continue;
@@ -262,7 +274,7 @@ export class Services {
         if (turns.due) await this.#pause();
       }
       this.#reports.flush();
-      // What was known when both lists were complete is served now. What changes all the time must not keep a start from its end.
+      // Everything known when both lists were complete is served now. Objects that change all the time must not delay the end of a start.
       if (isComplete && !signal.aborted) this.#settle();
     } while (this.#isBehind && !signal.aborted);
     if (services.synced && slices.synced) this.#settle();
@@ -277,15 +289,15 @@ export class Services {
     this.#settling.resolve();
   }
 
-  /** Lets others have the event loop, once what was changed so far is on its way. */
+  /** Yields to the event loop once the changes so far are in the desired state. */
   async #pause(): Promise<void> {
     this.#reports.flush();
     await this.#options.sources.turns.next();
   }
 
   /**
-   * Compares one Service. One of many ports yields between them, and smaller ones that change meanwhile pass it. If it changes
-   * itself, it is compared again after this: ports that were compared with the former object have what was right then.
+   * Compares one Service. One of many ports yields between them, and smaller ones that change meanwhile overtake it. If it changes itself,
+   * it is compared again afterwards: ports compared with the previous object have what was right then.
    */
   async #refresh(key: string, arrival: Arrival): Promise<void> {
     const { turns } = this.#options.sources;
@@ -300,7 +312,7 @@ export class Services {
     this.#comparing.delete(key);
   }
 
-  /** Those that came to be pending while a Service of `size` is compared; at a start they wait, for there all are pending. */
+  /** Handles Services that became pending while one of `size` is compared; at a start they wait, for then all are pending. */
   async #letSmallerPass(size: number): Promise<void> {
     if (!this.#isSettled) return;
     await this.#noteSlices();
@@ -318,7 +330,7 @@ export class Services {
   *#comparePorts(key: string, arrival: Arrival): Generator<void> {
     const { sources, nodeState } = this.#options;
     const occasion = this.#isSettled ? 'news' : 'start';
-    // At a start all are new, and none passes another.
+    // At a start all are new, and none overtakes another.
     const allowance = { keysLeft: this.#isSettled ? OVERTAKING_KEYS : -1 };
     const service = sources.services.get(key);
     const slices = this.#slicesOf.of(key);
@@ -360,7 +372,7 @@ export class Services {
     }
   }
 
-  /** A port that makes no sense to the compilers is left out, and said; it must not end the agent, which serves all others. */
+  /** Serves a port. One that the compilers reject is left out and reported; it must not end the agent, which serves all others. */
   *#serve(key: string, asked: ServiceIntent, { before, after, intents, changed, failed, objections }: Refresh): Generator<void> {
     const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
     if (addresses.length === 0) return;
@@ -379,8 +391,8 @@ export class Services {
   }
 
   /**
-   * An external address may be a node's: load balancers give those out. A cluster address must be the Service's alone, and of no
-   * address a port that is another's already.
+   * Reports whether an address may be served. An external address may be a node's: load balancers assign those. A cluster address must
+   * belong to the Service alone, and a port of any address to no other Service.
    */
   #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
     const { node, holders, sources } = this.#options;

@@ -1,12 +1,12 @@
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import { type EndpointSlice, serviceKeyOf } from '../../kubernetes/resources/endpoint-slice.ts';
 
-/** Which slices each Service has, kept up to date by calls of `note` for each slice that may have changed. */
+/** Slices of each Service, kept up to date by a call of `note` for each slice that may have changed. */
 export class SlicesOfServices {
   readonly #slices: Replica<EndpointSlice>;
   /** Names of slices by Service; most have one. */
   readonly #ofService = new Map<string, string | Set<string>>();
-  /** Which Service a slice was counted for; its label may change. */
+  /** Service for which a slice was counted; its label may change. */
   readonly #serviceOf = new Map<string, string>();
 
   constructor(slices: Replica<EndpointSlice>) {
@@ -19,7 +19,7 @@ export class SlicesOfServices {
     return (typeof names === 'string' ? [names] : [...names]).flatMap((name) => this.#slices.get(name) ?? []);
   }
 
-  /** Notes which Service a slice belongs to now, and names those that are concerned: the one it had, and the one it has. */
+  /** Records the Service of a slice, and returns those that are concerned: the previous one, and the current one. */
   note(name: string): string[] {
     const slice = this.#slices.get(name);
     const before = this.#serviceOf.get(name);

@@ -4,22 +4,22 @@ import { fnv1aOf } from '../../dataplane/pipeline/fnv-1a.ts';
 import { nodePortAddress } from '../../dataplane/pipeline/well-known.ts';
 import { isVirtual, type ServiceAddress, type ServiceIntent } from '../compile/service-intent.ts';
 
-/** Ports that are allocated here: above the API server's default range of node ports, 30000 to 32767. */
+/** First port that is allocated here: above the API server's default range of node ports, 30000 to 32767. */
 const FIRST_PORT = 32_768;
 const LAST_PORT = 65_535;
 
 interface VirtualPortsOptions {
-  /** Whether an address is the node's own. */
+  /** Reports whether an address is the node's own. */
   readonly isOwn: (ip: Ip) => boolean;
-  /** Whether a port of the virtual address is the node port of any Service. */
+  /** Reports whether a port of the virtual address is the node port of any Service. */
   readonly isNodePort: (intent: ServiceIntent, port: number) => boolean;
 }
 
 /**
- * Ports of the node ports' virtual address for external addresses that are the node's own. The packet filter translates such an address, for no
- * route can take it from the node; on the bridge its virtual port has its kind, and with it traffic policy and source ranges.
+ * Ports of the node ports' virtual address for external addresses that are the node's own. nftables translates such an address, for no
+ * route can take it from the node; on the bridge its virtual port has its kind, and so its traffic policy and source ranges.
  *
- * The port follows from the owner's name, so that an agent that starts again chooses the same one.
+ * The port follows from the owner's name, so that a restarted agent chooses the same one.
  */
 export class VirtualPorts {
   readonly #options: VirtualPortsOptions;
@@ -31,7 +31,10 @@ export class VirtualPorts {
     this.#options = options;
   }
 
-  /** The intent with a virtual address for each kind of external address that needs one. Releases what the owner had and does not need. */
+  /**
+   * Returns the intent with a virtual address for each kind of external address that needs one. Releases addresses of the owner that are no
+   * longer needed.
+   */
   add(owner: Owner, intent: ServiceIntent): ServiceIntent {
     const added: ServiceAddress[] = [];
     const places = new Set<string>();
@@ -56,7 +59,7 @@ export class VirtualPorts {
     this.#placesOf.delete(owner);
   }
 
-  /** Where the node port, or else the cluster address, treats clients in the same way, it stands for the address. */
+  /** Reports whether a kind needs a virtual address: not if the node port, or else the cluster address, treats clients in the same way. */
   #needsOne({ addresses, sourceRanges, internalPolicy, externalPolicy }: ServiceIntent, kind: 'external' | 'loadBalancer'): boolean {
     if (!addresses.some((address) => address.kind === kind && this.#options.isOwn(address.ip))) return false;
     if (kind === 'loadBalancer' && sourceRanges.length > 0) return true;
@@ -79,10 +82,10 @@ function placeOf({ family, transport }: Pick<ServiceIntent, 'family' | 'transpor
   return `${family} ${transport} ${port}`;
 }
 
-/** The address that the packet filter translates an own external address to; undefined if it must not be translated. */
+/** Returns the address to which nftables translates an own external address; undefined if it must not be translated. */
 export function translationOf({ addresses, sourceRanges }: ServiceIntent, { kind }: ServiceAddress): ServiceAddress | undefined {
   const virtual = addresses.find((address) => address.kind === kind && isVirtual(address));
-  // The bridge would no longer see that it was the load balancer's address, and whom that is for.
+  // The bridge could no longer recognise the load balancer's address, and so its source ranges.
   if (virtual !== undefined || (kind === 'loadBalancer' && sourceRanges.length > 0)) return virtual;
   return addresses.find((address) => address.kind === 'nodePort') ?? addresses.find((address) => address.kind === 'cluster');
 }

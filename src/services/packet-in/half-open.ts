@@ -18,44 +18,47 @@ import { type PacketIn, writePacketOut } from '../../openflow/packet.ts';
 import { ofPort } from '../../openflow/protocol.ts';
 import { refuse } from '../compile/refusal.ts';
 
-/** Packets a second that are looked at, and how many at once; clients send theirs again. */
+/** Rate and burst of packets that are handled; clients send again. */
 const rate = { perSecond: 200, burst: 500 } as const;
-/** Probes that may wait for their answer; the oldest is given up. */
+/** Maximum number of probes that wait for their reply; the oldest is abandoned. */
 const probesMax = 256;
-/** SYNs that were sent once more and may be reset yet; the oldest is let go. */
+/** Maximum number of SYNs that were sent again and may still be reset; the oldest is abandoned. */
 const openingsMax = 256;
-/** A reset answers the server's challenge, which answers the SYN: a round trip, and however late the agent is. */
+/**
+ * Time for which a reset is expected (ms). It answers the server's challenge ACK, which answers the SYN: a round trip, plus the agent's
+ * delay.
+ */
 const openingMs = 3_000;
 const TCP = 6;
 const SYN = 0x02;
-/** Source: ovs-fields(7) "ct_state". */
+/** Bits of ct_state. Source: ovs-fields(7) "ct_state". */
 const translated = { src: 64, dst: 128 } as const;
 
-/** A packet that the tracker knows a connection for and calls invalid nevertheless, as it was then. */
+/** Packet that connection tracking considers invalid although it knows its connection, with its state at that time. */
 interface Refused {
   readonly data: Uint8Array;
   readonly fields: Match;
   readonly frame: TcpFrame;
 }
 
-/** A SYN that was sent once more, as a message to the switch. */
+/** SYN that was sent again, as a message to OVS. */
 interface Opening {
   readonly atMs: number;
   readonly message: Uint8Array;
 }
 
 /**
- * Ends what the switch's tracker remembers of connections whose client comes again (`dataplane/compile/compile-half-open.ts`).
+ * Deletes tracked connections whose client connects again (`dataplane/compile/compile-half-open.ts`).
  *
- * The tracker finds a connection by what its client calls the server. If that is a Service, the packet is translated when it arrives
- * here, and only the tracker knows what from: an answer that no server sent is given to it, and comes back translated.
+ * Connection tracking finds a connection by the server address that its client used. For a Service, the packet that arrives here is
+ * translated, and only connection tracking knows the original: the agent injects a reply that no server sent, which comes back translated.
  */
 export class HalfOpenConnections {
   readonly #packets: PacketExchange;
   readonly #log: Log;
   readonly #tokens = new TokenBucket(rate);
   readonly #probes = new Map<number, Refused>();
-  /** By what the client called the server. */
+  /** SYNs by the server address that the client used. */
   readonly #openings = new Map<string, Opening>();
   #lastProbe = 0;
   #forgotten = 0;
@@ -87,7 +90,7 @@ export class HalfOpenConnections {
     }
     const state = numberOf(fields.ct_state);
     if (state & translated.dst) this.#probe({ data: data.slice(), fields, frame });
-    // The server of a connection to a Service speaks, and in the Service's name by now.
+    // The server of a connection to a Service sends, with the Service's address by now.
     else this.#forget({ data, fields, frame }, state & translated.src ? turned(frame.tuple) : frame.tuple);
   }
 
@@ -104,11 +107,11 @@ export class HalfOpenConnections {
     this.#send([packetOut({ in_port: ofPort.controller }, tracked(reg.halfOpenProbe('sent'), reg.probeId(id)), answer)]);
   }
 
-  /** @param original how the client addressed the server */
+  /** @param original address of the server as the client used it */
   #forget({ data, fields, frame }: Refused, original: TcpTuple): void {
     const { main, snat } = zones[original.src.family];
     const messages = [flush(main, original)];
-    // A second entry has the source translated, of what has gone to the endpoint already.
+    // A second entry has the translated source, for packets that have gone to the endpoint already.
     if (holds(fields.ct_mark, ctMark.snat('yes'))) messages.push(flush(snat, frame.tuple));
     const again = frame.isReset
       ? this.#takeOpening(original)
@@ -130,9 +133,9 @@ export class HalfOpenConnections {
   }
 
   /**
-   * The SYN that this client's reset belongs to. It goes again behind the order to forget, for the client's own next one, milliseconds
-   * after its reset, may have gone by already: what the switch would learn of that connection next is a packet of its server, which nothing
-   * translates back. TCP takes the same SYN twice (RFC 9293 section 3.10.7.4).
+   * Returns the SYN that this client's reset belongs to. It is sent again after the request to delete the connection, because the client's
+   * own next one, milliseconds after its reset, may have passed already. Otherwise the next packet of the connection would be one of its
+   * server, which would not be translated back. TCP accepts the same SYN twice (RFC 9293 section 3.10.7.4).
    */
   #takeOpening(original: TcpTuple): Uint8Array | undefined {
     const key = textOf(original);
@@ -152,12 +155,15 @@ function textOf({ src, dst, srcPort, dstPort }: TcpTuple): string {
   return `${src.text} ${srcPort} ${dst.text} ${dstPort}`;
 }
 
-/** The packet as its client sent it, from the tracker on. What is invalid then goes on as it is. */
+/** Returns the packet as its client sent it, from connection tracking on. If it is invalid then, it continues unchanged. */
 function once(fields: Match, now: TcpTuple, original: TcpTuple, data: Uint8Array): Uint8Array | undefined {
   return repeated(fields, data, now.dst.text === original.dst.text ? [] : asSent(original));
 }
 
-/** The tracker gives a client another port too where another of its connections has the same one to the same endpoint. */
+/**
+ * Restores the original packet. Connection tracking also changes a client's port where another of its connections to the same endpoint has
+ * it.
+ */
 function asSent({ dst, srcPort, dstPort }: TcpTuple): readonly Action[] {
   const ports = { tcp_src: srcPort, tcp_dst: dstPort };
   return [
@@ -178,7 +184,7 @@ function packetOut(fields: Match, actions: readonly Action[], data: Uint8Array):
   return bytesOf((w) => writePacketOut(w, { fields, actions, data }));
 }
 
-/** Both addresses and ports, by which the switch finds the connection without looking at others. */
+/** Request with both addresses and ports, with which OVS finds the connection without a search. */
 function flush(zone: number, original: TcpTuple): Uint8Array {
   return bytesOf((w) => writeConntrackFlush(w, { zone, ipProtocol: TCP, original }));
 }

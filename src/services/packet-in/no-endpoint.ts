@@ -7,10 +7,10 @@ import { type PacketIn, writePacketOut } from '../../openflow/packet.ts';
 import { ofPort } from '../../openflow/protocol.ts';
 import { type Destination, destinationOf, refuse } from '../compile/refusal.ts';
 
-/** Answers a second, and how many at once: clients of an empty Service retry, and none of them is worth the agent's time. */
+/** Rate and burst of replies: clients of a Service without endpoints retry, and must not use much of the agent's time. */
 const rate = { perSecond: 500, burst: 1_000 } as const;
 
-/** Tells whether the address is a Service's and the Service does not have that port. False as long as it is not known. */
+/** Reports whether the address is a Service's and the Service does not have that port. False while this is unknown. */
 export type UnservedPortCheck = (destination: Destination) => boolean;
 
 interface NoEndpointOptions {
@@ -22,7 +22,7 @@ interface NoEndpointOptions {
 /** Answers connections to Services without endpoints, and to ports that a Service does not have. */
 export class NoEndpointResponder {
   readonly #options: NoEndpointOptions;
-  /** One for each reason: clients that try unused addresses must not take the answers of others. */
+  /** Token buckets, one for each reason: clients that try unused ports must not use up the replies of others. */
   readonly #tokens = { noEndpoint: new TokenBucket(rate), unservedPort: new TokenBucket(rate) };
   #answered = 0;
   #suppressed = 0;

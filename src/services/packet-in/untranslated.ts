@@ -4,12 +4,12 @@ import type { Log } from '../../base/log/log.ts';
 import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
 import { repeated } from '../../dataplane/packet-io/repeated.ts';
 
-/** Packets a second that are sent once more, and how many at once; clients send theirs again, a second later. */
+/** Rate and burst of packets that are sent again; clients send theirs again after a second. */
 const rate = { perSecond: 200, burst: 500 } as const;
 
 /**
- * Sends packets once more that the switch found no free tuple for in three tries (`dataplane/compile/compile-service-path.ts`): each try
- * draws other ports, and one pass through the data path has no room for more of them.
+ * Sends packets again for which connection tracking found no free tuple in three attempts (`dataplane/compile/compile-service-path.ts`):
+ * each attempt chooses other ports, and one pass through the data path has no room for more.
  */
 export class UntranslatedPackets {
   readonly #tokens = new TokenBucket(rate);

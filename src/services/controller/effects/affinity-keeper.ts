@@ -13,36 +13,45 @@ import type { ServiceChange, ServiceSubscriber } from '../service-changes.ts';
 import { readLearnedFlow, strictDelete, withIdleTimeout } from './learned-flow.ts';
 
 /**
- * When learned choices are looked at after a change, in ms after the acknowledgement: a packet under way through what the data path
- * remembers of the old flows learns the old choice once more.
+ * Times of checks of learned choices after a change (ms after the acknowledgement): a packet in transit may learn the old choice again
+ * through data path entries of the old flows.
  */
 const AFTER_MS = [0, 40, 600] as const;
-/** How often choices that the switch cannot let expire are looked at (ms). */
+/** Interval between checks of choices with timeouts that OVS cannot enforce (ms). */
 const LONG_LOOK_MS = 60_000;
-/** When all are compared again: after some were corrected, which a packet under way may learn once more, and after a failure or a hold. */
+/**
+ * Delay before the next comparison of all choices (ms): after corrections, which a packet in transit may undo, and after a failure or
+ * delayed removals.
+ */
 const AGAIN_MS = { corrected: 1_000, failed: 10_000, held: 10_000 } as const;
-/** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
+/**
+ * Size of a loss that is delayed until a second check confirms it: more than this share, and at least this number, as for lists of the API
+ * server.
+ */
 const HOLD = { share: 0.3, atLeast: 5 } as const;
-/** Ports whose choices are listed each by itself. */
+/** Maximum number of ports whose choices are listed individually. */
 const LISTED_ALONE = 64;
 const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
 const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
 
 interface AffinityKeeperOptions {
   readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'bundle' | 'untilUp'>;
-  /** Whether an address is in the pod networks of this node, the gateway's addresses among them. */
+  /** Reports whether an address is in the pod networks of this node, including the gateway's addresses. */
   readonly isOwn: (ip: Ip) => boolean;
-  /** What may not be there was taken away, and no more of it is held: what is learned and not wanted now is foreign. May be called again. */
+  /**
+   * Called after choices that are not allowed were removed and none is delayed: other learned flows that are not desired are foreign. May
+   * be called again.
+   */
   readonly compared?: () => void;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly nowMs?: () => number;
 }
 
-/** What a comparison found: nothing to do, choices that were corrected, or removals that wait for a second comparison. */
+/** Result of a comparison: nothing to do, corrected choices, or removals that wait for a second comparison. */
 type AffinityComparison = 'kept' | 'corrected' | 'held';
 
-/** A flow-mod that gives a choice another timeout. */
+/** Flow-mod that changes the timeout of a choice. */
 interface Renewal {
   readonly cookie: bigint;
   readonly choice: LearnedChoice;
@@ -55,22 +64,22 @@ interface Use {
 }
 
 /**
- * Removes learned choices of endpoints where the switch does not do it by itself: the Service may not choose that endpoint for that
- * client any more, or its timeout is longer than a flow's can be. A choice carries the timeout of the time when it was learned: the keeper
- * replaces it when the Service's timeout changes.
+ * Removes learned choices of endpoints where OVS does not: the Service may not choose that endpoint for that client any more, or its
+ * timeout is longer than a flow's can be. A choice has the timeout of the time when it was learned: the keeper replaces it when the
+ * Service's timeout changes.
  */
 export class AffinityKeeper implements ServiceSubscriber {
   readonly #options: AffinityKeeperOptions;
   readonly #nowMs: () => number;
-  /** Ports that remember clients, by the cookie of what they have learned. */
+  /** Ports with affinity, by the cookie of their learned flows. */
   readonly #ports = new Map<bigint, ServiceIntent>();
-  /** Seconds, of those that are ours to let expire, by the same. */
+  /** Timeouts enforced by the agent (s), by cookie. */
   readonly #long = new Map<bigint, number>();
-  /** Since when each of their choices has seen no packet; by match. */
+  /** Last observed use of each of their choices, by match. */
   #uses = new Map<string, Use>();
   #removed = 0;
   #held = 0;
-  /** Something may be there that should not: nothing was compared yet, or taking away failed. */
+  /** True if choices may be outdated: nothing was compared yet, or a removal failed. */
   #isBehind = true;
 
   constructor(options: AffinityKeeperOptions) {
@@ -78,17 +87,17 @@ export class AffinityKeeper implements ServiceSubscriber {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** Choices taken away. */
+  /** Number of choices removed. */
   get removed(): number {
     return this.#removed;
   }
 
-  /** Choices that are not allowed any more and are kept until a second look: they are too many to go at once. */
+  /** Number of choices that are no longer allowed and wait for a second check, because they are many. */
   get held(): number {
     return this.#held;
   }
 
-  /** A Service may have thousands of ports: those whose choices have to be looked at are looked at together. */
+  /** Schedules checks of ports. A Service may have thousands: their choices are checked together. */
   changed({ ports }: Pick<ServiceChange, 'ports'>, acknowledged: Promise<void>): void {
     const narrowed = new Set<bigint>();
     for (const { owner, was, is } of ports) {
@@ -108,10 +117,10 @@ export class AffinityKeeper implements ServiceSubscriber {
   }
 
   /**
-   * Compares what is there with what the Services may choose now, which may have changed while no agent ran, and lets long choices
-   * expire; until the signal.
+   * Compares present choices with what the Services allow now, which may have changed while no agent ran, and expires long choices; until
+   * the signal.
    *
-   * @param inStep resolves once every Service that is known is on the bridge; rejects only when the agent stops
+   * @param inStep resolves once every known Service is on the bridge; rejects only when the agent stops
    */
   async run(inStep: Promise<void>): Promise<void> {
     const { signal } = this.#options;
@@ -141,8 +150,8 @@ export class AffinityKeeper implements ServiceSubscriber {
   }
 
   /**
-   * Removes every choice that is not allowed now, and gives the others the timeout of their Service. Removals that are so many that the
-   * repair could be the outage wait until a second comparison confirms them.
+   * Removes every choice that is not allowed now, and gives the others the timeout of their Service. Many removals at once could themselves
+   * cause an outage: they wait until a second comparison confirms them.
    */
   async compare(): Promise<AffinityComparison> {
     const { log } = this.#options;
@@ -151,7 +160,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     const outdated: Renewal[] = [];
     let all = 0;
     await this.#list(learned, (flow) => {
-      // Of fragments: theirs is no owner's, and lives for seconds.
+      // Flows of fragments have no owner and live for seconds.
       if (flow.cookie === learnedCookie) return;
       all++;
       if (!this.#isAllowed(flow)) gone.push(strictDelete(flow));
@@ -169,7 +178,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     return gone.length + outdated.length > 0 ? 'corrected' : 'kept';
   }
 
-  /** Takes away long choices that no new connection has used for their Service's time, as far as this agent has seen it. */
+  /** Removes long choices that no new connection has used for their Service's timeout, as far as this agent has observed. */
   async expire(): Promise<void> {
     const uses = new Map<string, Use>();
     await this.#remove(this.#long, (flow) => {
@@ -199,7 +208,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     }
   }
 
-  /** None if the flow has the timeout of its Service. */
+  /** Returns the renewal; none if the flow has the timeout of its Service. */
   #renewalOf(flow: FlowStats): Renewal[] {
     const choice = readLearnedFlow(flow);
     const intent = this.#ports.get(flow.cookie);
@@ -208,7 +217,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     return flow.idleTimeout === idleTimeout ? [] : [{ cookie: flow.cookie, choice, message: withIdleTimeout(flow, idleTimeout) }];
   }
 
-  /** A choice that the Service has stopped to allow since it was read is left to the removal under way, which it would undo. */
+  /** Renews choices, except those that the Service has disallowed since they were read: renewing would undo the removal in progress. */
   async #renew(outdated: readonly Renewal[]): Promise<void> {
     const { bridge, signal, isOwn } = this.#options;
     const allowed = outdated.filter(({ cookie, choice }) => mayChoose(this.#ports.get(cookie), choice, isOwn));
@@ -224,7 +233,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     return choice !== undefined && mayChoose(this.#ports.get(flow.cookie), choice, this.#options.isOwn);
   }
 
-  /** The switch finds the choices of one port by their cookie. For more than a few ports all choices are listed once. */
+  /** Removes choices. OVS finds those of one port by their cookie. For more than a few ports all choices are listed once. */
   async #remove(cookies: ReadonlySet<bigint> | ReadonlyMap<bigint, unknown>, which: (flow: FlowStats) => boolean): Promise<void> {
     const gone: Uint8Array[] = [];
     const take = (flow: FlowStats): void => void (cookies.has(flow.cookie) && which(flow) && gone.push(strictDelete(flow)));

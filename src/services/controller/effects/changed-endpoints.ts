@@ -3,20 +3,21 @@ import type { ServiceAddress, ServiceIntent } from '../../compile/service-intent
 import type { LedAddress } from './previously-served.ts';
 import { endpointsAt, ipProtocols, kindOf, type Stale, servedKey, staleAfter } from './stale-connections.ts';
 
-/** What changed since the bridge was read, as far as connections are left behind by it. */
+/** Changes since the bridge was read that make connections stale. */
 interface LeftBehind {
   readonly stale: Stale;
-  /** How many endpoints at an address, or addresses without any, connections are forgotten of; and of how many that were or are there. */
+  /** Number of endpoints (or addresses without any) whose connections are to be deleted, and number of all previous and current ones. */
   readonly lost: number;
   readonly all: number;
 }
 
 /**
- * Connections that lead where the Services do not lead now, for the bridge led there before. Services at addresses that the bridge did not
- * know are new: connections that were let past them are stale too. A bridge that knew none had been emptied, and says nothing about that.
+ * Returns connections whose destination is no longer served, because the bridge forwarded there before. Services at addresses that the
+ * bridge did not know are new: connections that passed them by are stale too. A bridge without Services had been reset, and gives no
+ * information.
  *
- * @param led what the bridge served
- * @param served ports by `servedKey`: what is served now
+ * @param led addresses that the bridge served
+ * @param served ports served now, by `servedKey`
  */
 export function leftBehind(led: readonly LedAddress[], served: ReadonlyMap<string, ServiceIntent>): LeftBehind {
   const known = new Set<string>();
@@ -43,13 +44,13 @@ function sinceThen(led: LedAddress, now: ServiceIntent | undefined): Stale {
   const guess = ip.text === nodePortAddress[ip.family].text ? 'nodePort' : 'cluster';
   const address: ServiceAddress = { kind: now ? kindOf({ kind: guess, ip, port }, now) : guess, ip, port };
   const after = now && { ...now, addresses: [address] };
-  // A `Local` Service without an endpoint here has none before and after: nothing was let past it.
+  // A `Local` Service without an endpoint here has none before and after: no connection passed it by.
   const hasNone = led.inside.length + (led.world?.length ?? 0) === 0;
   if (after && hasNone && endpointsAt(address.kind, after).length === 0) return { bridge: [], host: [] };
   return staleAfter(asIntent(led, address), after, { transports: [transport], newServices: 'kept' });
 }
 
-/** The port that would have been compiled to this. */
+/** Returns the intent from which such an address would have been compiled. */
 function asIntent({ transport, ip, port, inside, world }: LedAddress, address: ServiceAddress): ServiceIntent {
   return {
     name: '',

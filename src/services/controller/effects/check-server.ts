@@ -8,14 +8,14 @@ import { AGENTS_BACKLOG } from '../kube-proxy.ts';
 
 interface CheckServerOptions {
   readonly port: number;
-  /** All addresses of the node, of both families where there are two, if left out. */
+  /** Address to listen on; all addresses of the node, of all its families, if omitted. */
   readonly host?: string;
-  /** For the log. */
+  /** Name for the log. */
   readonly what: string;
-  /** @param path without query */
+  /** Answers a request. @param path without query */
   readonly answer: (path: string, response: ServerResponse) => void;
   readonly log: Log;
-  /** The time between two attempts to open the port (ms). */
+  /** Delay between two attempts to open the port (ms). */
   readonly retryMs?: number;
   /** Called with the cause each time the port cannot be opened, and with undefined once it is open. */
   readonly onListen?: (cause: string | undefined) => void;
@@ -23,10 +23,10 @@ interface CheckServerOptions {
 
 const LISTEN_RETRY_MS = 5_000;
 const MOST_CONNECTIONS = 256;
-/** An answer is a few hundred bytes: a client that does not read it within this time is closed. */
+/** Timeout of a connection (ms). An answer is a few hundred bytes: a client that does not read it in time is disconnected. */
 const ANSWER_MS = 1_500;
 
-/** The server of load balancers' health checks. It listens as soon as no other process has the port; no client can occupy it. */
+/** Server for load balancers' health checks. It listens as soon as no other process has the port; no client can occupy it. */
 export class CheckServer {
   readonly #options: CheckServerOptions;
   readonly #stop = new AbortController();
@@ -37,7 +37,8 @@ export class CheckServer {
   constructor(options: CheckServerOptions) {
     this.#options = options;
     this.#host = options.host ?? '::';
-    // The limit has the deadlines; Node's own are for connections that have sent a part of a request, and are checked twice a minute.
+    // The connection limit has the deadlines; Node's own are for connections that have sent a part of a request, and are checked twice a
+    // minute.
     this.#server = createServer({ requestTimeout: 0, headersTimeout: 0, maxHeaderSize: 8_192 }, (request, response) => {
       request.resume();
       options.answer((request.url ?? '').split('?')[0] ?? '', response);
@@ -58,7 +59,7 @@ export class CheckServer {
     this.#connections.closeAll();
   }
 
-  /** Never rejects: what the port is about works without it. */
+  /** Opens the port. Never rejects: the rest of the agent works without it. */
   async #listen(): Promise<void> {
     const { signal } = this.#stop;
     const { port, what, log, onListen } = this.#options;
@@ -85,7 +86,7 @@ export class CheckServer {
       this.#server.once('error', reject);
       this.#server.listen({ port, host: this.#host, ipv6Only: false, backlog: AGENTS_BACKLOG }, () => {
         this.#server.off('error', reject);
-        this.#server.on('error', () => undefined); // of accepting; the next client may fare better
+        this.#server.on('error', () => undefined); // error of accepting; the next client may succeed
         if (this.#stop.signal.aborted) this.#server.close();
         resolve();
       });

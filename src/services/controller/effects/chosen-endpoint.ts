@@ -3,12 +3,12 @@ import { tables } from '../../../dataplane/pipeline/tables.ts';
 import type { Action, CtAction } from '../../../openflow/actions/action.ts';
 import type { ServiceEndpoint } from '../../compile/service-intent.ts';
 
-/** The endpoint that actions of ours choose: they translate to it, or load it into the registers of the chosen endpoint. */
+/** Returns the endpoint that Seine's actions choose: they translate to it, or load it into the registers of the chosen endpoint. */
 export function chosenEndpoint(actions: readonly Action[]): ServiceEndpoint | undefined {
   return translatedTo(actions) ?? loaded(actions);
 }
 
-/** Whether actions of ours send a connection on as it is, to an endpoint whose address is the Service's. */
+/** Reports whether Seine's actions forward a connection untranslated, to an endpoint with the Service's address. */
 export function choosesItself(actions: readonly Action[]): boolean {
   return actions.some((action) => action.kind === 'resubmit' && action.table === tables.egressEntry.id);
 }
@@ -20,7 +20,7 @@ function translatedTo(actions: readonly Action[]): ServiceEndpoint | undefined {
   return { ip: ipFromValue(addresses.family, BigInt(addresses.first)), port: ports.first };
 }
 
-/** IPv6 addresses are loaded as a whole by learned flows, and by others in four parts. */
+/** Returns the endpoint from loads. Learned flows load IPv6 addresses as a whole, others in four parts. */
 function loaded(actions: readonly Action[]): ServiceEndpoint | undefined {
   const port = loadedValue(actions, 'reg4', 0xffff);
   if (port === undefined) return undefined;

@@ -2,23 +2,26 @@ import { idle } from '../../../base/async/pause.ts';
 import { within } from '../../../base/async/time-limit.ts';
 import { Doorbell } from '../../../base/async/wake-signal.ts';
 
-/** A pass takes a fifth of our time and no more: a walk through the kernel's table takes 13 ms when it has 262,144 buckets, however few are used. */
+/**
+ * Pause after each pass, as a multiple of its duration: passes take at most a fifth of the agent's time. A walk through the kernel's table
+ * takes 13 ms with 262,144 buckets, however few are used.
+ */
 const REST_FOR_EACH_PASS = 4;
-/** A pass that had to wait for the switch to come back took no time of ours (ms). */
+/** Maximum pause (ms): a pass that waited for OVS to return did not use the agent's time. */
 const REST_MOST_MS = 250;
-/** How long after a failed pass the next one is tried (ms): doubled with each in a row. */
+/** Delay before a failed pass is retried (ms): doubled with each consecutive failure. */
 const RETRY_MS = { first: 200, most: 30_000 } as const;
 
 interface CleanQueueOptions<T> {
-  /** Two of one key are the same work. */
+  /** Returns the identity of work: two items with one key are the same. */
   readonly keyOf: (work: T) => string;
-  /** Above this many that wait, each is replaced by what `coarser` makes of it. */
+  /** Maximum number of waiting items; above it, each is replaced with its `coarser` form. */
   readonly waitingMax: number;
-  /** Work that includes this one and forgets more than it; many have the same. */
+  /** Returns work that includes this item and deletes more; many items share it. */
   readonly coarser: (work: T) => T;
-  /** What would be forgotten now is served again. */
+  /** Reports whether the connections to be deleted now belong to something that is served again. */
   readonly isOutOfDate: (work: T) => boolean;
-  /** Does all of it; what it did counts only if it resolves. */
+  /** Executes all items; counted only if it resolves. */
   readonly pass: (due: readonly T[]) => void | Promise<void>;
   readonly failed: (thrown: unknown) => void;
   readonly signal: AbortSignal;
@@ -26,13 +29,13 @@ interface CleanQueueOptions<T> {
 
 interface WaitingWork<T> {
   readonly work: T;
-  /** When it is to be done (`performance.now()`); ascending, at least one. */
+  /** Times when the item is due (`performance.now()`); ascending, at least one. */
   readonly dueMs: readonly number[];
 }
 
 /**
- * Work that is done several times, some while apart, and again after it failed until it succeeds: nothing is lost but by the end of the
- * agent. What is due at one time is done in one pass.
+ * Queue of work that is done several times at intervals, and retried after a failure until it succeeds: nothing is lost unless the agent
+ * ends. Items that are due at one time are executed in one pass.
  */
 export class CleanQueue<T> {
   readonly #options: CleanQueueOptions<T>;
@@ -50,12 +53,12 @@ export class CleanQueue<T> {
     return this.#waiting.size;
   }
 
-  /** How often work was replaced by coarser work, for there was too much of it. */
+  /** Number of items that were replaced with coarser ones, because there were too many. */
   get merged(): number {
     return this.#merged;
   }
 
-  /** @param afterMs when, counted from now (ms); ascending, at least one */
+  /** @param afterMs delays from now (ms); ascending, at least one */
   add(all: readonly T[], afterMs: readonly number[]): void {
     const { waitingMax, coarser } = this.#options;
     const isTooMuch = this.#waiting.size + all.length > waitingMax;
@@ -82,7 +85,7 @@ export class CleanQueue<T> {
     }
   }
 
-  /** Never rejects. */
+  /** Executes due items. Never rejects. */
   async #work(): Promise<void> {
     const { signal, isOutOfDate } = this.#options;
     this.#isWorking = true;
@@ -99,7 +102,7 @@ export class CleanQueue<T> {
     this.#isWorking = false;
   }
 
-  /** What was added again meanwhile stays as it was added. */
+  /** Executes a pass. Items that were added again meanwhile keep their new times. */
   async #tryPass(due: readonly (readonly [string, WaitingWork<T>])[], beginMs: number): Promise<void> {
     const { pass, failed, signal } = this.#options;
     const retryMs = Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** this.#failures);
@@ -115,7 +118,7 @@ export class CleanQueue<T> {
     }
   }
 
-  /** Or until something is added. */
+  /** Waits until an item is due or added. */
   async #untilDue(): Promise<void> {
     if (this.#waiting.size === 0) return;
     let dueMs = Infinity;

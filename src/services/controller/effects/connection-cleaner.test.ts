@@ -37,7 +37,7 @@ function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined, s
   return { key: service, service: undefined, ports: [{ owner, was, is }], hasMore: false, occasion: 'news', arrival };
 }
 
-/** A switch and a node that fail as often as said, and count what they were asked to forget. */
+/** OVS and a node that fail the given number of times, and count the requests to delete. */
 function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
   const left = { bridgeFails, answersLost, hostFails };
   const stop = new AbortController();

@@ -20,38 +20,38 @@ import {
 } from './stale-connections.ts';
 
 /**
- * When connections are forgotten, in ms after the switch acknowledged the change. A packet that was under way through the old
- * flows, or through the data path's cache of them, makes its entry anew: the cache is as new as the flows some milliseconds later,
- * half a second when much is in it (ovs-vswitchd.conf.db(5) `max-revalidator`).
+ * Times when connections are deleted (ms after OVS acknowledged the change). A packet in transit through the old flows, or through the data
+ * path's cache of them, creates its entry again: the cache is updated some milliseconds after the flows, or half a second if it is large
+ * (ovs-vswitchd.conf.db(5) `max-revalidator`).
  */
 const AFTER_MS = { endpoint: [0, 40, 600], address: [0, 600] } as const;
-/** Of what waits to be forgotten; the switch walks its whole table for each. */
+/** Maximum number of waiting requests; OVS walks its whole table for each. */
 const WAITING_MAX = 20_000;
 
 interface ConnectionCleanerOptions {
   readonly bridge: Pick<OpenFlowConnection, 'send' | 'barrier' | 'untilUp'>;
   readonly host: Pick<HostConnections, 'forget'>;
-  /** TCP connections to an endpoint that is gone are forgotten too. Left out: they go on until they end. */
+  /** True if TCP connections to a removed endpoint are deleted too. If omitted, they continue until they end. */
   readonly forgetTCPConnections?: boolean;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
 /**
- * Forgets connections that lead nowhere, in the bridge's tracker and in the node's. What is due at one time is done in one pass,
- * for however many Services it is. What failed is tried again until it succeeds or what it was to forget is served again.
+ * Deletes stale connections from the bridge's connection tracking and the node's. What is due at one time is done in one pass, for any
+ * number of Services. A failed request is retried until it succeeds or its connections belong to something that is served again.
  *
- * An answer that was lost counts as a failure: a connection that was forgotten is not there a second time, and those of clients that came
- * meanwhile lead to endpoints that are served.
+ * A lost answer counts as a failure: a connection cannot be deleted twice, and those that clients have opened since lead to endpoints that
+ * are served.
  */
 export class ConnectionCleaner implements ServiceSubscriber {
   readonly #options: ConnectionCleanerOptions;
-  /** Those whose connections are cleaned up after. */
+  /** Transports whose connections are deleted. */
   readonly transports: StaleOptions['transports'];
   readonly #bridge: CleanQueue<StaleConnections>;
   readonly #host: CleanQueue<StaleHostConnections>;
   readonly #served = new Map<string, ServiceIntent>();
-  /** Whose the ports of `#served` are. */
+  /** Owners of the ports in `#served`. */
   readonly #servedBy = new Map<string, Owner>();
   #forgotten = { bridge: 0, host: 0, failures: 0 };
 
@@ -79,12 +79,15 @@ export class ConnectionCleaner implements ServiceSubscriber {
     });
   }
 
-  /** `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests for an endpoint that became one for its address. */
+  /**
+   * Numbers of deletions. `bridge`: requests, each for any number of connections; `host`: connections; `merged`: requests for an endpoint
+   * that became one for its address.
+   */
   get counters(): { readonly bridge: number; readonly host: number; readonly failures: number; readonly merged: number } {
     return { ...this.#forgotten, merged: this.#bridge.merged };
   }
 
-  /** Requests that are still to be made, or to be made once more. */
+  /** Number of requests to be made or repeated. */
   get waiting(): number {
     return this.#bridge.waiting + this.#host.waiting;
   }
@@ -103,7 +106,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
     this.clean({ bridge: stale.flatMap(({ bridge }) => bridge), host: stale.flatMap(({ host }) => host) }, acknowledged);
   }
 
-  /** @param acknowledged resolves when the switch no longer makes such connections; if it rejects, nothing is forgotten */
+  /** @param acknowledged resolves when OVS no longer creates such connections; if it rejects, nothing is deleted */
   clean({ bridge, host }: Stale, acknowledged: Promise<void>): void {
     if (bridge.length + host.length === 0) return;
     acknowledged.then(
@@ -116,7 +119,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
     );
   }
 
-  /** An address may be another port's before it is heard that it is not this one's any more. */
+  /** Records the port that serves an address. An address may belong to another port before the removal from this one is reported. */
   #noteServed(owner: Owner, was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
     for (const key of this.#keysOf(was)) {
       if (this.#servedBy.get(key) !== owner) continue;

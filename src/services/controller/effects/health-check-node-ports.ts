@@ -6,22 +6,22 @@ import type { ServiceResult, ServiceSubscriber } from '../service-changes.ts';
 import { HealthChecks } from './health-checks.ts';
 import { localEndpoints } from './local-endpoints.ts';
 
-/** Kubernetes takes no more in an event's note. */
+/** Maximum length of an event's note in Kubernetes. */
 const EVENT_TEXT_MAX = 1_000;
 
 interface HealthCheckNodePortsOptions {
   readonly nodeName: string;
-  /** Asked at every comparison. */
+  /** Evaluated at every comparison. */
   readonly isEnabled: () => boolean;
   readonly events: Pick<EventPoster, 'post'>;
   /** Receives the Services whose port another process of the node has. */
   readonly taken: Pick<UnservedReasons, 'set' | 'of'>;
   readonly log: Log;
-  /** The time between two attempts to open a port (ms). */
+  /** Delay between two attempts to open a port (ms). */
   readonly retryMs?: number;
 }
 
-/** Opens the `healthCheckNodePort` of each Service that has one and is served here, and counts the endpoints its answers tell. */
+/** Opens the `healthCheckNodePort` of each Service that has one and is served here, and counts the endpoints for its answers. */
 export class HealthCheckNodePorts implements ServiceSubscriber {
   readonly #options: HealthCheckNodePortsOptions;
   readonly #checks: HealthChecks;

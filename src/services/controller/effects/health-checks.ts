@@ -2,26 +2,26 @@ import type { ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log/log.ts';
 import { CheckServer } from './check-server.ts';
 
-/** What a load balancer that asks a node about a Service is told. */
+/** Information that a load balancer gets from a node about a Service. */
 interface HealthCheck {
   readonly namespace: string;
   readonly name: string;
   readonly port: number;
-  /** Ready endpoints on this node: while there are some, the load balancer may send here. */
+  /** Number of ready endpoints on this node: while it is positive, the load balancer may send here. */
   readonly localEndpoints: number;
 }
 
 interface HealthChecksOptions {
   readonly log: Log;
-  /** Called with the cause while the port of a Service cannot be opened, and with undefined once it is open or not wanted. */
+  /** Called with the cause while the port of a Service cannot be opened, and with undefined once it is open or no longer requested. */
   readonly onListen?: (key: string, port: number, cause: string | undefined) => void;
-  /** The time between two attempts to open a port (ms). */
+  /** Delay between two attempts to open a port (ms). */
   readonly retryMs?: number;
 }
 
 /**
- * One HTTP server for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint
- * that is ready, 503 otherwise. Answers have the form of kube-proxy's (pkg/proxy/healthcheck/service_health.go).
+ * HTTP servers, one for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint that
+ * is ready, 503 otherwise. Answers have the form of kube-proxy's (pkg/proxy/healthcheck/service_health.go).
  */
 export class HealthChecks {
   readonly #options: HealthChecksOptions;
@@ -31,7 +31,7 @@ export class HealthChecks {
     this.#options = options;
   }
 
-  /** Replaces what is told about a Service. @param check undefined: it has no port for that */
+  /** Replaces the answer for a Service. @param check undefined: the Service has no such port */
   set(key: string, check: HealthCheck | undefined): void {
     const known = this.#checks.get(key);
     if (known && known.port !== check?.port) {

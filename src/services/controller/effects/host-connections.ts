@@ -6,14 +6,14 @@ import type { NetlinkSocket } from '../../../netlink/socket.ts';
 import { isVirtual } from '../../compile/service-intent.ts';
 import type { StaleHostConnections } from './stale-connections.ts';
 
-/** The node's own connection tracker: zone 0 of the kernel's. */
+/** Connection tracking of the node itself: zone 0 of the kernel's. */
 export class HostConnections {
   readonly #socket: NetlinkSocket;
   readonly #isOwn: (ip: Ip) => boolean;
 
   /**
    * @param socket of protocol `netfilter`
-   * @param isOwn whether an address is the node's
+   * @param isOwn reports whether an address is the node's
    */
   constructor(socket: NetlinkSocket, isOwn: (ip: Ip) => boolean) {
     this.#socket = socket;
@@ -21,9 +21,9 @@ export class HostConnections {
   }
 
   /**
-   * One walk through the table for each family and protocol.
+   * Deletes connections, with one walk through the table for each family and protocol.
    *
-   * @returns how many were forgotten; one that ended meanwhile is as good as forgotten
+   * @returns the number of deleted connections, including those that ended meanwhile
    * @throws SeineError if the table cannot be read
    */
   forget(all: readonly StaleHostConnections[]): number {
@@ -33,7 +33,7 @@ export class HostConnections {
     return forgotten;
   }
 
-  /** @param same of one family and protocol */
+  /** @param same connections of one family and protocol */
   #forgetAlike(same: readonly StaleHostConnections[]): number {
     const [first] = same;
     if (!first) return 0;
@@ -47,7 +47,7 @@ export class HostConnections {
     return batch.entries.length === 0 ? 0 : this.#socket.attempt(batch).filter((error) => error === undefined).length;
   }
 
-  /** Of a node port: what was translated to the virtual address, or should have been. */
+  /** Reports whether a connection is stale. For a node port: it was translated to the virtual address, or should have been. */
   #isStale({ zone, original, reply }: TrackedConnection, { ip }: StaleHostConnections['address']): boolean {
     if (zone !== 0) return false;
     if (!isVirtual({ ip })) return original.dst.text === ip.text;

@@ -11,7 +11,7 @@ import { chosenEndpoint } from './chosen-endpoint.ts';
 
 const byGateway = reg.source('gateway');
 
-/** @returns undefined for a flow that has not the shape of a choice of an endpoint */
+/** @returns undefined for a flow that does not have the shape of a choice of an endpoint */
 export function readLearnedFlow(flow: Pick<FlowStats, 'match' | 'instructions'>): LearnedChoice | undefined {
   const match = decodeMatch(flow.match);
   const [client, address] = [sourceOf(match), destinationOf(match)];
@@ -29,7 +29,9 @@ export function strictDelete({ table, priority, match }: Pick<FlowStats, 'table'
   return w.finish();
 }
 
-/** The same choice with another idle timeout (s), 0 for none. Replaces the flow, whose time without a packet starts at zero. */
+/**
+ * Returns a flow-mod for the same choice with another idle timeout (s), 0 for none. It replaces the flow, whose idle time starts at zero.
+ */
 export function withIdleTimeout(flow: FlowStats, idleTimeout: number): Uint8Array {
   const { table, priority, cookie, hardTimeout, flags, importance, match, instructions } = flow;
   const w = new ByteWriter(256);

@@ -3,8 +3,8 @@ import type { EndpointSlice } from '../../../kubernetes/resources/endpoint-slice
 import type { Service } from '../../../kubernetes/resources/service.ts';
 
 /**
- * How many endpoints of a Service are ready on a node, each address once, in the Service's first family. Those that only serve
- * while they terminate do not count: a load balancer shall send new connections elsewhere.
+ * Returns the number of a Service's endpoints that are ready on a node, each address once, in the Service's first family. Those that only
+ * serve while they terminate do not count: a load balancer has to send new connections elsewhere.
  */
 export function localEndpoints({ ipFamilies }: Pick<Service, 'ipFamilies'>, slices: readonly EndpointSlice[], node: string): number {
   const addresses = slices

@@ -13,25 +13,25 @@ import { endpointKey, type ServiceEndpoint } from '../../compile/service-intent.
 import { choosesItself, chosenEndpoint } from './chosen-endpoint.ts';
 import { ipProtocols } from './stale-connections.ts';
 
-/** Where the bridge leads clients of one address and port, by its flows and groups. */
+/** Destinations for clients of one address and port, read from the bridge's flows and groups. */
 export interface LedAddress {
   readonly transport: Transport;
   readonly ip: Ip;
   readonly port: number;
-  /** Of pods and the node; each once. Empty where they are refused or dropped. */
+  /** Endpoints for pods and the node, without duplicates. Empty where they are refused or dropped. */
   readonly inside: readonly ServiceEndpoint[];
-  /** Of the world, where it is led otherwise. */
+  /** Endpoints for external clients, if they differ. */
   readonly world?: readonly ServiceEndpoint[];
 }
 
 export type LedReader = Pick<OpenFlowConnection, 'dumpFlows' | 'gather' | 'untilUp'>;
 
-/** Generation and feature. */
+/** Mask of generation and feature. */
 const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
 const serviceCookie = cookieOf(ownerOf('service')) & FEATURE_OF_COOKIE;
 const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
 const world = reg.scope('world');
-/** Groups that are asked for at a time. */
+/** Number of groups that are requested at a time. */
 const GROUPS_AT_A_TIME = 64;
 
 interface LedFlow {
@@ -43,8 +43,8 @@ interface LedFlow {
 }
 
 /**
- * What the bridge serves, whoever wrote it: flows of this generation of the pipeline that carry a Service's cookie, and their groups. Before
- * the first Service is wanted it is what the last agent served. Of flows for fragments nothing is said: they lead where the others do.
+ * Reads what the bridge serves, for any writer: flows of this generation of the pipeline with the cookie of a Service, and their groups.
+ * Before the first Service is desired, it is what the last agent served. Flows for fragments are ignored: their destinations are the same.
  *
  * @throws SeineError `UNAVAILABLE` if the connection was lost meanwhile
  */

@@ -1,16 +1,19 @@
 import type { ObserveProgramming } from '../ports.ts';
 import type { Arrival, ServiceChange, ServiceSubscriber } from '../service-changes.ts';
 
-/** The last time that something of a Service was changed on the switch. */
+/** Last change of a Service's entries on OVS. */
 interface Programmed {
   readonly at: Date;
-  /** From the news to the acknowledgement; undefined while the switch has not acknowledged it. */
+  /** Time from the event to the acknowledgement; undefined until OVS has acknowledged it. */
   readonly tookMs: number | undefined;
 }
 
-/** One Service has no more slices that changed at once and are worth telling apart. */
+/** Maximum number of triggers that are distinguished: one Service rarely has more slices that change at once. */
 const TRIGGERS_MAX = 64;
-/** Clocks of two machines differ, and an object may be older than the agent: what took longer says nothing about the network. */
+/**
+ * Longest plausible time (ms): clocks of two hosts differ, and an object may be older than the agent, so longer times do not measure the
+ * network.
+ */
 const PLAUSIBLE_MS = 10 * 60_000;
 
 interface ProgrammingTimesOptions {
@@ -20,18 +23,18 @@ interface ProgrammingTimesOptions {
 }
 
 /**
- * How long changes of Services take: from the watch event, and from the moment that the controller noted in the slice
- * (`endpoints.kubernetes.io/last-change-trigger-time`), to the switch's acknowledgement. The second is the SLI "network programming
- * latency" of Kubernetes; each trigger counts once, and those before the agent began do not.
+ * Durations of changes of Services: from the watch event, and from the time that the controller recorded in the slice
+ * (`endpoints.kubernetes.io/last-change-trigger-time`), to OVS's acknowledgement. The second is the SLI "network programming latency" of
+ * Kubernetes; each trigger counts once, and those before the agent's start do not.
  */
 export class ProgrammingTimes implements ServiceSubscriber {
-  /** By which `atMs` is told. */
+  /** Clock of `atMs`. */
   readonly nowMs: () => number;
   readonly #observe: ObserveProgramming;
   readonly #clockMs: () => number;
   readonly #startedMs: number;
   readonly #last = new Map<string, { readonly atMs: number; tookMs: number | undefined }>();
-  /** The newest trigger that was counted, by Service. */
+  /** Newest trigger that was counted, by Service. */
   readonly #counted = new Map<string, number>();
 
   constructor({ observe, nowMs = () => performance.now(), clockMs = () => Date.now() }: ProgrammingTimesOptions) {
@@ -41,7 +44,7 @@ export class ProgrammingTimes implements ServiceSubscriber {
     this.#startedMs = clockMs();
   }
 
-  /** @param waiting what came before and was not worked off yet */
+  /** @param waiting earlier arrival that has not been handled yet */
   arrived(waiting: Arrival | undefined, triggeredAt: string | undefined, atMs = this.nowMs()): Arrival {
     const triggerMs = triggeredAt === undefined ? Number.NaN : Date.parse(triggeredAt);
     const known = waiting?.triggeredMs ?? [];
@@ -56,8 +59,8 @@ export class ProgrammingTimes implements ServiceSubscriber {
   }
 
   /**
-   * @param acknowledged resolves when the switch has the change
-   * @param change `start` for what was found at a start, whose time says nothing about changes
+   * @param acknowledged resolves when OVS has the change
+   * @param change `start` for a Service found at a start, whose time does not measure a change
    */
   programmed(
     key: string,

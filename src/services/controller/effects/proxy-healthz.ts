@@ -7,21 +7,21 @@ import { CheckServer } from './check-server.ts';
 
 interface ProxyHealthzOptions {
   readonly nodeName: string;
-  /** `ADDRESS:PORT`; empty: nowhere. */
+  /** `ADDRESS:PORT`; empty: disabled. */
   readonly address: string;
   readonly mode: Pick<ProxyMode, 'proxyAll' | 'kubeProxyFound'>;
   readonly nodes: Pick<Replica<Node>, 'get' | 'synced'>;
-  /** Why the node does not forward now; undefined if it does. */
+  /** Returns the reason why the node does not forward now; undefined if it does. */
   readonly obstacle: () => string | undefined;
   readonly log: Log;
 }
 
 /**
- * What clouds' load balancers ask each node for Services with `externalTrafficPolicy: Cluster`, at the address and with the meaning of kube-proxy's
- * health check (pkg/proxy/healthcheck/proxy_health.go): `/healthz` is 503 while the node does not forward, or is to be deleted, so that new
- * connections go elsewhere; `/livez` does not look at the latter.
+ * Health check for clouds' load balancers, which query each node for Services with `externalTrafficPolicy: Cluster`, at the address and
+ * with the meaning of kube-proxy's (pkg/proxy/healthcheck/proxy_health.go). `/healthz` is 503 while the node does not forward, or is to be
+ * deleted, so that new connections go elsewhere; `/livez` ignores the deletion.
  *
- * Only where Services are ours and no kube-proxy is: it has the address, or wants it back.
+ * Only where this agent serves all Services and no kube-proxy runs: a kube-proxy has the address, or needs it back.
  */
 export class ProxyHealthz {
   readonly #options: ProxyHealthzOptions;
@@ -34,7 +34,7 @@ export class ProxyHealthz {
     this.#place = placeOf(options.address);
   }
 
-  /** Opens or closes the port, by what {@link ProxyMode} has found. */
+  /** Opens or closes the port, depending on what {@link ProxyMode} has found. */
   look(): void {
     const { mode, log } = this.#options;
     if (this.#place === undefined) return;
@@ -53,12 +53,12 @@ export class ProxyHealthz {
     this.#server = undefined;
   }
 
-  /** Whether a process that listens on this port is this one. */
+  /** Reports whether the process that listens on this port is this one. */
   isOwn(port: number): boolean {
     return this.#place?.port === port && this.#server?.listens === true;
   }
 
-  /** For `seinectl status`. */
+  /** Summary for `seinectl status`. */
   get sentence(): string {
     const { mode, address } = this.#options;
     if (this.#place === undefined) return 'off: proxy.healthzBindAddress is empty';
@@ -69,7 +69,7 @@ export class ProxyHealthz {
     return `${why === undefined ? '200' : '503'} on ${address}${why === undefined ? '' : `: ${why}`}`;
   }
 
-  /** Why load balancers should send nothing new here although all works. */
+  /** Returns the reason why load balancers should send no new connections here although the node works. */
   #leaving(): string | undefined {
     const { nodes, nodeName } = this.#options;
     const node = nodes.get(nodeName);
@@ -100,7 +100,7 @@ export class ProxyHealthz {
   }
 }
 
-/** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty; the configuration has checked it */
+/** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty; the configuration was validated */
 function placeOf(text: string): { readonly host: string; readonly port: number } | undefined {
   if (text === '') return undefined;
   const colon = text.lastIndexOf(':');

@@ -27,7 +27,7 @@ const dns: ServiceIntent = {
   objections: [],
 };
 
-/** `ADDRESS:PORT`, with ` > ENDPOINT` where only connections to that are meant. */
+/** Returns `ADDRESS:PORT`, with ` > ENDPOINT` if only connections to that are meant. */
 function reported({ bridge, host }: Stale) {
   const address = (each: { readonly address: { readonly ip: { readonly text: string }; readonly port: number } }) =>
     `${each.address.ip.text}:${each.address.port}`;

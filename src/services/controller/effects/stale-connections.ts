@@ -11,16 +11,16 @@ import {
 /** Numbers of IP protocols. */
 export const ipProtocols: Readonly<Record<Transport, number>> = { tcp: 6, udp: 17, sctp: 132 };
 
-/** Connections of the bridge's tracker that lead to an endpoint or address that is no longer served, or past a Service that is served now. */
+/** Connections of the bridge to an endpoint or address that is no longer served, or that bypass a Service that is served now. */
 export interface StaleConnections {
   readonly zone: number;
   readonly ipProtocol: number;
   readonly address: ServiceAddress;
-  /** Those that were translated to this endpoint; left out: whatever they were translated to, or that they were not. */
+  /** Restricts to connections translated to this endpoint; if omitted, all connections, translated or not. */
   readonly endpoint?: ServiceEndpoint;
 }
 
-/** Connections of the node's own tracker that were decided before a Service came or after it went. */
+/** Connections of the node's own connection tracking that were decided before a Service appeared or after it was removed. */
 export interface StaleHostConnections {
   readonly ipProtocol: number;
   readonly address: ServiceAddress;
@@ -33,20 +33,20 @@ export interface Stale {
 
 export interface StaleOptions {
   readonly transports: readonly Transport[];
-  /** What was tracked before this agent started is kept: a Service that is new to it need not be new. */
+  /** With `kept`, connections tracked before this agent started are kept: a Service that is new to the agent need not be new. */
   readonly newServices: 'flushed' | 'kept';
 }
 
 const nothingStale: Stale = { bridge: [], host: [] };
 
 /**
- * What the change of one port of a Service leaves behind in connection trackers. UDP has no end: an entry lives as long as its
- * client keeps sending, and leads wherever it was first decided to.
+ * Returns connections that the change of one port of a Service makes stale. UDP has no end: an entry lives as long as its client keeps
+ * sending, and keeps its first destination.
  *
- * - The port or the address is gone: whatever went there.
- * - It has its first endpoint: whatever was let past, or was sent elsewhere, before there was one.
- * - An endpoint is gone: what was translated to it, and nothing else.
- * - The world may no longer be sent to other nodes (policy `Local`): what was.
+ * - The port or the address is removed: all connections to it.
+ * - It gets its first endpoint: all connections that bypassed it, or were sent elsewhere, before.
+ * - An endpoint is removed: only connections translated to it.
+ * - External clients may no longer be sent to other nodes (policy `Local`): those that were.
  */
 export function staleAfter(before: ServiceIntent | undefined, after: ServiceIntent | undefined, options: StaleOptions): Stale {
   const known = before ?? after;
@@ -72,7 +72,7 @@ export function staleAfter(before: ServiceIntent | undefined, after: ServiceInte
 }
 
 /**
- * Whether a connection that was stale leads to what this address serves now: its endpoint came back before the connection was forgotten.
+ * Reports whether a stale connection leads to what this address serves now: its endpoint returned before the connection was deleted.
  *
  * @param now the port that serves the address; undefined if none does
  */
@@ -83,12 +83,12 @@ export function isServedAgain({ address, endpoint }: StaleConnections, now: Serv
   return allowed.some((each) => endpointKey(each) === endpointKey(endpoint));
 }
 
-/** By which a port finds the connections that are its own, and they the port. */
+/** Returns the key by which a port finds its connections, and connections their port. */
 export function servedKey(ipProtocol: number, { ip, port }: Pick<ServiceAddress, 'ip' | 'port'>): string {
   return `${ipProtocol} ${ip.text} ${port}`;
 }
 
-/** Which of the port's addresses this is. */
+/** Returns the kind of this address of the port. */
 export function kindOf({ kind, ip, port }: ServiceAddress, now: ServiceIntent): ServiceAddress['kind'] {
   return now.addresses.find((each) => each.ip.text === ip.text && each.port === port)?.kind ?? kind;
 }
@@ -101,7 +101,7 @@ function leftEndpoints({ kind }: ServiceAddress, before: ServiceIntent, after: S
   return was.filter((endpoint) => !there.has(endpointKey(endpoint)));
 }
 
-/** Every endpoint that a client may be sent to: of external addresses, pods and the node get every endpoint, whatever the policy. */
+/** Returns every endpoint to which a client may be sent: at external addresses, pods and the node get every endpoint, with any policy. */
 export function endpointsAt(kind: ServiceAddress['kind'], intent: ServiceIntent): readonly ServiceEndpoint[] {
   if (kind !== 'cluster') return intent.externalPolicy === 'Local' ? reachableEndpoints(intent) : intent.cluster;
   return intent.internalPolicy === 'Local' ? intent.local : intent.cluster;

@@ -9,7 +9,7 @@ import { StartCleaner } from './start-cleaner.ts';
 
 const emptied = { untilUp: async () => {}, dumpFlows: async () => {}, gather: async () => [] };
 
-/** Translated in the bridge's zone, to an endpoint of a Service that is not served. */
+/** Connection translated in the bridge's zone, to an endpoint of a Service that is not served. */
 function astray(id: number): TrackedConnection {
   const [client, service, endpoint] = [parseIp('10.10.0.9'), parseIp('10.96.0.99'), parseIp('10.10.0.5')];
   const original = { src: client, srcPort: 40_000 + id, dst: service, dstPort: 53 };
@@ -17,7 +17,7 @@ function astray(id: number): TrackedConnection {
   return { family: 'ipv4', ipProtocol: 17, zone: zones.ipv4.main, id, original, reply };
 }
 
-/** A node whose bridge was emptied: only the kernel knows of connections. */
+/** Node whose bridge was reset: only the kernel knows connections. */
 function scene(connections: readonly TrackedConnection[], { fails = 0 } = {}) {
   const stop = new AbortController();
   const node = { connections: [...connections], fails, lists: 0 };
@@ -33,7 +33,7 @@ function scene(connections: readonly TrackedConnection[], { fails = 0 } = {}) {
       node.connections = node.connections.filter((each) => !gone.includes(each));
     },
   };
-  /** How long it waited before each further look, and what it held and had forgotten by then. */
+  /** Delay before each further check, and the numbers of delayed and of remaining connections by then. */
   const waits: { readonly ms: number; readonly held: number; readonly left: number }[] = [];
   const idle = async (ms: number): Promise<void> => void waits.push({ ms, held: start.held, left: node.connections.length });
   const start: StartCleaner = new StartCleaner({ bridge: emptied, cleaner, tracked, log: silentLog, signal: stop.signal, idle });

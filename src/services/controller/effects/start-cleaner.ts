@@ -8,39 +8,49 @@ import type { ConnectionCleaner } from './connection-cleaner.ts';
 import { type LedAddress, type LedReader, readServed } from './previously-served.ts';
 import { judgeConnection, type TrackedConnections } from './tracked-connections.ts';
 
-/** How long the bridge is waited for before Services are served without knowing what it served (ms). */
+/** Maximum time to wait for the bridge before Services are served without knowing what it served (ms). */
 const PATIENCE_MS = 5_000;
-/** When it is compared again: after some was stale, with each look in a row twice as late; after a failure, and after a hold. */
+/**
+ * Delay before the next comparison (ms): after stale connections, doubled with each consecutive check; after a failure; and after delayed
+ * deletions.
+ */
 const AGAIN_MS = { stale: 1_000, failed: 5_000, held: 10_000 } as const;
-/** What is still stale after so many looks is made anew by what this agent does not know: it is left alone. */
+/**
+ * Maximum number of checks that find stale connections: any that remain are created again by something that this agent does not know, and
+ * are left alone.
+ */
 const STALE_LOOKS_MAX = 6;
-/** A loss of more than this share, and of at least so many, is held until a second look comes to the same: as with lists of the API server. */
+/**
+ * Size of a loss that is delayed until a second check confirms it: more than this share, and at least this number, as for lists of the API
+ * server.
+ */
 const HOLD = { share: 0.3, atLeast: 5 } as const;
 
 interface StartCleanerOptions {
   readonly bridge: LedReader;
   readonly cleaner: Pick<ConnectionCleaner, 'clean' | 'served' | 'transports'>;
-  /** The kernel's, which can be listed. */
+  /** Connections of the kernel, which can be listed. */
   readonly tracked: Pick<TrackedConnections, 'list' | 'forget'>;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Waits so long (ms), or until the signal. */
+  /** Waits for this time (ms), or until the signal. */
   readonly idle?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** Of those that there are, how many would go. */
+/** Number of present items, and number that would be removed. */
 interface Loss {
   readonly lost: number;
   readonly all: number;
 }
 
 /**
- * Forgets connections that went stale while no agent ran. The kernel's tracker is listed. The userspace data path's cannot be, by any protocol;
- * but the bridge still leads where the last agent wanted it to, and what differs from that is what a running agent would have cleaned up after.
+ * Deletes connections that became stale while no agent ran. The kernel's connections are listed. Those of the userspace data path cannot
+ * be, with any protocol; but the bridge still has the last agent's destinations, and where the current ones differ, a running agent would
+ * have deleted connections.
  */
 export class StartCleaner {
   readonly #options: StartCleanerOptions;
-  /** Empty where the bridge could not be read. */
+  /** Addresses that the bridge served; empty if it could not be read. */
   #led: readonly LedAddress[] = [];
   #held = 0;
 
@@ -48,12 +58,12 @@ export class StartCleaner {
     this.#options = options;
   }
 
-  /** Endpoints and connections that are kept until a second look, for they are too many to go at once. */
+  /** Number of endpoints and connections that wait for a second check, because they are many. */
   get held(): number {
     return this.#held;
   }
 
-  /** Reads what the bridge serves. To be awaited before the first Service is wanted. Rejects only when the agent stops. */
+  /** Reads what the bridge serves. Await this before the first Service is desired. Rejects only when the agent stops. */
   async remember(): Promise<void> {
     const { bridge, cleaner, log, signal } = this.#options;
     try {
@@ -67,7 +77,7 @@ export class StartCleaner {
     }
   }
 
-  /** @param inStep resolves once every Service that is known is on the bridge; rejects only when the agent stops */
+  /** @param inStep resolves once every known Service is on the bridge; rejects only when the agent stops */
   async run(inStep: Promise<void>): Promise<void> {
     const { signal } = this.#options;
     const isInStep = await inStep.then(
@@ -96,7 +106,10 @@ export class StartCleaner {
     }
   }
 
-  /** Done once nothing is stale and the bridge leads nowhere that is: until its old flows are gone, they make such connections anew. */
+  /**
+   * Compares. Done once nothing is stale and the bridge has no destination that is: until its old flows are removed, they create such
+   * connections again.
+   */
   async #compare(): Promise<'done' | 'stale' | 'held'> {
     const { bridge, cleaner, tracked, log, signal } = this.#options;
     const { stale, ...ofBridge } = leftBehind(this.#led, cleaner.served);

@@ -34,7 +34,7 @@ const served = new Map(
   [dns, empty, itself].flatMap((intent) => intent.addresses.map((address) => [servedKey(ipProtocols.udp, address), intent] as const)),
 );
 
-/** `DESTINATION PORT > WHO-ANSWERS PORT`, of a client that may be named before. */
+/** Connection `DESTINATION PORT > REPLY-SOURCE PORT`, optionally preceded by its client. */
 function connection(text: string, zone: number = zones.ipv4.main): TrackedConnection {
   const [, src = '10.10.0.9', dst = '', dstPort, by = '', byPort] = /^(?:(\S+): )?(\S+) (\d+) > (\S+) (\d+)$/.exec(text) ?? [];
   const client = { ip: parseIp(src), port: 40_000 };

@@ -7,18 +7,18 @@ import type { NetlinkSocket } from '../../../netlink/socket.ts';
 import type { ServiceIntent } from '../../compile/service-intent.ts';
 import { endpointsAt, ipProtocols, kindOf, servedKey } from './stale-connections.ts';
 
-/** Deleted with one system call. */
+/** Number of connections deleted with one system call. */
 const BATCH_SIZE = 1_000;
 
 /**
- * Whether a connection of the kernel's tracker leads where the Services lead.
+ * Reports whether a connection of the kernel leads where its Service is served.
  *
- * - In the bridge's zone (on the kernel's data path it is there): it is translated to an endpoint that the address has, or to none where the
- *   address is not served or is the endpoint itself.
- * - In the node's own: what the packet filter has translated to the virtual address of node ports is for one that is served.
+ * - In the bridge's zone (with the kernel data path): it is translated to an endpoint that the address has, or untranslated if the address
+ *   is not served or is the endpoint itself.
+ * - In the node's own zone: if nftables has translated it to the virtual address of node ports, the port is served.
  *
  * @param served ports by `servedKey`
- * @returns `other` for what is no Service's
+ * @returns `other` for connections of no Service
  */
 export function judgeConnection(connection: TrackedConnection, served: ReadonlyMap<string, ServiceIntent>): 'well' | 'astray' | 'other' {
   const { family, zone, ipProtocol, original, reply } = connection;
@@ -38,7 +38,7 @@ export function judgeConnection(connection: TrackedConnection, served: ReadonlyM
   return isTranslated || endpoints.length > 0 ? 'astray' : 'well';
 }
 
-/** The kernel's connection tracker, of all zones. */
+/** Connection tracking of the kernel, all zones. */
 export class TrackedConnections {
   readonly #socket: NetlinkSocket;
 
@@ -47,7 +47,7 @@ export class TrackedConnections {
     this.#socket = socket;
   }
 
-  /** In turns, for a walk through the table takes 13 ms. @throws SeineError if the table cannot be read */
+  /** Lists connections in slices, for a walk through the table takes 13 ms. @throws SeineError if the table cannot be read */
   async list(transports: readonly Transport[]): Promise<readonly TrackedConnection[]> {
     const found: TrackedConnection[] = [];
     for (const transport of transports)
@@ -58,7 +58,7 @@ export class TrackedConnections {
     return found;
   }
 
-  /** One that ended meanwhile is as good as forgotten. */
+  /** Deletes connections. One that ended meanwhile counts as deleted. */
   async forget(connections: readonly TrackedConnection[]): Promise<void> {
     for (let at = 0; at < connections.length; at += BATCH_SIZE) {
       const batch = new Batch();

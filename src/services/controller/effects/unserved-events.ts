@@ -3,7 +3,7 @@ import type { PeerSource } from '../../../kubernetes/resources/peer-source.ts';
 import { isReportingNode } from '../../../kubernetes/resources/reporting-node.ts';
 import type { ServiceResult, ServiceSubscriber } from '../service-changes.ts';
 
-/** Kubernetes takes no more in an event's note. */
+/** Maximum length of an event's note in Kubernetes. */
 const EVENT_TEXT_MAX = 1_000;
 
 interface UnservedEventsOptions {
@@ -12,7 +12,7 @@ interface UnservedEventsOptions {
   readonly events: Pick<EventPoster, 'post'>;
 }
 
-/** Warns the owner of a Service that is not served as it says, by an event that one node of the cluster posts. */
+/** Warns the owner of a Service that is not served as specified, with an event that one node of the cluster posts. */
 export class UnservedEvents implements ServiceSubscriber {
   readonly #options: UnservedEventsOptions;
 
