@@ -51,6 +51,14 @@ it('has no link to a part of a page that is not there', () => {
   expect(dead).toEqual([]);
 });
 
+it('links to records of runs only from pages for contributors', () => {
+  const forContributors = /^(README|CONTRIBUTING|CHANGELOG)\.md$|^docs\/(adr|contributing|design|records)\//;
+  const linking = pages.filter(
+    (page) => !forContributors.test(page) && /\]\([^)]*\brecords\//.test(readFileSync(join(root, page), 'utf8')),
+  );
+  expect(linking).toEqual([]);
+});
+
 it('has a place in the documents for every npm script', () => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Readonly<Record<string, string>> };
   const contributing = ['CONTRIBUTING.md', 'docs/contributing/tests.md'].map((page) => readFileSync(join(root, page), 'utf8')).join('\n');
