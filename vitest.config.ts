@@ -60,6 +60,7 @@ export default defineConfig({
             'test/names.test.ts',
             'test/exports.test.ts',
             'test/wall-clock.test.ts',
+            'test/language.test.ts',
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
             'test/support/*.test.ts',
