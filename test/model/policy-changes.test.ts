@@ -177,6 +177,48 @@ it(`each packet meets what held before a change or what holds after it, whatever
   process.stdout.write(`${bundles} bundles, ${between} states\n`);
 });
 
+it('applies the first policy of a pod while an address loses its own row, and denies nothing that is allowed before and after', async () => {
+  const namespace = (name: string): PolicyObject => ({
+    kind: 'Namespace',
+    object: { metadata: { name, labels: { 'kubernetes.io/metadata.name': name } } },
+  });
+  const pod = (ns: string, name: string, nodeName: string, host: string): PolicyObject => ({
+    kind: 'Pod',
+    object: {
+      metadata: { namespace: ns, name, labels: {}, creationTimestamp: '2026-01-01T00:00:00Z' },
+      spec: { nodeName, containers: [] },
+      status: { phase: 'Running', podIPs: [{ ip: `10.1.0.${host}` }, { ip: `fd00:1::${host}` }] },
+    },
+  });
+  const policy = (ns: string, namespaceSelector: object): PolicyObject => ({
+    kind: 'NetworkPolicy',
+    object: {
+      metadata: { namespace: ns, name: 'egress' },
+      spec: { podSelector: {}, policyTypes: ['Egress'], egress: [{ to: [{ namespaceSelector }] }] },
+    },
+  });
+  const node: PolicyObject = {
+    kind: 'Node',
+    object: {
+      metadata: { name: provenNode },
+      spec: { podCIDRs: ['10.1.0.0/24', 'fd00:1::/64'] },
+      status: { addresses: [{ type: 'InternalIP', address: '192.168.0.1' }] },
+    },
+  };
+  const objects = [
+    node,
+    namespace('red'),
+    namespace('green'),
+    pod('green', 'leaves', 'n2', '5'),
+    pod('green', 'stays', provenNode, '8'),
+    pod('red', 'free', provenNode, '10'),
+    policy('green', { matchLabels: { 'kubernetes.io/metadata.name': 'green' } }),
+  ];
+  await withNode(5, objects, async (live, signal) => {
+    expect(await live.change([{ remove: 3 }, { put: policy('red', {}) }], undefined, signal)).toEqual([]);
+  });
+});
+
 it(`so does it where pods exchange their labels, and leave classes that others come to (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {

@@ -13,7 +13,7 @@ import type { DirectionFlows } from './direction-flows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
 import type { LeftMatrix } from './inherited-rows.ts';
 import { HeldIdentities } from './installed-identities.ts';
-import { identityWithin, lengthsOf } from './transition.ts';
+import { identityWithin, lengthsOf } from './round-moves.ts';
 
 type ByDirection<T> = Readonly<Record<PolicyDirection, T>>;
 

@@ -1,16 +1,19 @@
 import { type Steps, tinyWork } from '../../base/async/steps.ts';
-import { cidrOf, parseCidr } from '../../base/net/ip.ts';
+import { classIdOf, type PeerIdentity, type PolicyDecision, relationKey, relationKeyOf, type SubjectClass } from '../matrix/matrix.ts';
+import type { DirectionKeys, DirectionRows, RowsBefore } from './flows-matrix.ts';
+import { identityText, noPeer } from './installed-identities.ts';
 import {
-  classIdOf,
-  type PeerIdentity,
-  type PolicyDecision,
-  type PolicyDirection,
-  relationKey,
-  relationKeyOf,
-  type SubjectClass,
-} from '../matrix/matrix.ts';
-import type { DirectionKeys, DirectionRows, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
-import { type HeldIdentities, identityText, noPeer } from './installed-identities.ts';
+  decisionAt,
+  has,
+  type IdentityMove,
+  identityMoves,
+  isDecidedOtherwise,
+  losesRow,
+  type MovedClasses,
+  movedClasses,
+  nobody,
+  type RoundChange,
+} from './round-moves.ts';
 
 /**
  * State while entry flows change from the classes of one round to those of the next, for rounds that also change identities of addresses.
@@ -45,15 +48,7 @@ export interface TransitionBounds {
   readonly rows: number;
 }
 
-interface TransitionOptions {
-  readonly direction: PolicyDirection;
-  readonly before: MatrixBefore;
-  readonly after: MatrixAfter;
-  /** Local pods that were added, removed or changed. */
-  readonly pods: Iterable<string>;
-  readonly changed: DirectionKeys;
-  /** Identities before the round. */
-  readonly held: Pick<HeldIdentities, 'holdersOf' | 'prefixLengths'>;
+interface TransitionOptions extends RoundChange {
   /** Reports whether the bridge cannot have the number of an identity or of a class. */
   readonly isFresh: (content: PeerIdentity | SubjectClass) => boolean;
   /** Reports whether the row of an address was made by this agent; else it is that of a previous agent. */
@@ -69,12 +64,19 @@ interface TransitionOptions {
   readonly freeClasses: number;
 }
 
-/** Computes a transition. @returns undefined if none is needed: no pod leaves a class, or no address changes its identity */
+/**
+ * Computes a transition.
+ *
+ * @returns undefined if none is needed: no address changes its identity, or no pod leaves a class and pods that join one decide about obsolete rows of
+ * addresses like about the networks that hold them
+ */
 export function* transitionOf(options: TransitionOptions): Steps<DirectionTransition | undefined> {
   const classes = movedClasses(options);
-  if (classes.left.size === 0 || options.changed.identities.size === 0) return undefined;
-  const middle = new Middle(options, classes);
+  if (options.changed.identities.size === 0 || classes.left.size + classes.joined.size + classes.added.size === 0) return undefined;
+  if (classes.left.size === 0 && !(yield* losesRow(options))) return undefined;
   const moves = yield* identityMoves(options);
+  if (classes.left.size === 0 && !moves.some((move) => isDecidedOtherwise(options, classes, move))) return undefined;
+  const middle = new Middle(options, classes);
   const arrivals = Map.groupBy(moves, ({ will }) => identityText(will));
   for (const move of moves) {
     middle.place(move, {
@@ -87,72 +89,6 @@ export function* transitionOf(options: TransitionOptions): Steps<DirectionTransi
   yield* middle.copyContested();
   return yield* middle.rows();
 }
-
-interface MovedClasses {
-  /** Classes that pods leave. */
-  readonly left: ReadonlySet<SubjectClass>;
-  /** Classes that pods join and that existed before. */
-  readonly joined: ReadonlySet<SubjectClass>;
-  readonly added: ReadonlySet<SubjectClass>;
-}
-
-function movedClasses({ direction, before, after, pods }: TransitionOptions): MovedClasses {
-  const [left, joined, added] = [new Set<SubjectClass>(), new Set<SubjectClass>(), new Set<SubjectClass>()];
-  for (const pod of pods) {
-    const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
-    const [from, to] = [was?.[direction], will?.[direction]];
-    if (from === to) continue;
-    if (from && will) left.add(from);
-    if (to) (has(before[direction], to) ? joined : added).add(to);
-  }
-  return { left, joined, added };
-}
-
-/** Addresses that change from one identity to another. */
-interface IdentityMove {
-  readonly was: PeerIdentity;
-  readonly will: PeerIdentity;
-  readonly cidrs: string[];
-  /** True if each of the addresses had a row of its own. */
-  areHolders: boolean;
-}
-
-function* identityMoves({ direction, before, after, changed, held }: TransitionOptions): Steps<readonly IdentityMove[]> {
-  const moves = new Map<string, IdentityMove>();
-  const longestFirst = lengthsOf(held.prefixLengths(), changed.identities);
-  let work = 0;
-  for (const cidr of changed.identities) {
-    if (++work % tinyWork === 0) yield;
-    const own = before[direction].identities.get(cidr);
-    const was = own ?? identityWithin(cidr, before[direction].identities, longestFirst);
-    const will = after[direction].identities.get(cidr) ?? identityWithin(cidr, after[direction].identities, longestFirst);
-    const key = `${identityText(was)} ${identityText(will)}`;
-    const move = moves.get(key) ?? { was, will, cidrs: [], areHolders: true };
-    moves.set(key, move);
-    move.cidrs.push(cidr);
-    if (!own) move.areHolders = false;
-  }
-  return [...moves.values()];
-}
-
-/** Returns the prefix lengths in use and those of `cidrs`, the longest first. */
-export function lengthsOf(held: Iterable<number>, cidrs: Iterable<string>): readonly number[] {
-  const lengths = new Set(held);
-  for (const cidr of cidrs) lengths.add(Number(cidr.slice(cidr.indexOf('/') + 1)));
-  return [...lengths].sort((a, b) => b - a);
-}
-
-/** Returns the identity of a network without a row of its own. */
-export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, longestFirst: readonly number[]): PeerIdentity {
-  const { network, prefixLength } = parseCidr(text);
-  for (const length of longestFirst) {
-    const found = length < prefixLength ? rows.get(cidrOf(network, length).text) : undefined;
-    if (found) return found;
-  }
-  return nobody;
-}
-
-const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
 
 /** Class in which one identity needs two decisions: one for pods that leave the class, another for pods that join it. */
 interface Contest {
@@ -378,15 +314,4 @@ class Middle {
     }
     return copies;
   }
-}
-
-function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
-  return relations.get(relationKey(subject)) !== undefined;
-}
-
-function decisionAt({ relations }: DirectionRows, subject: SubjectClass, identity: PeerIdentity): PolicyDecision | undefined {
-  const { coarse, fine } = identity;
-  const exact = relations.get(relationKey(subject, coarse, fine)); // an earlier transition may have one for a coarse part only
-  const ofCoarse = coarse.id === noPeer.id ? undefined : relations.get(relationKey(subject, coarse));
-  return exact ?? ofCoarse ?? relations.get(relationKey(subject));
 }
