@@ -4,26 +4,26 @@ import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { KubeHttp } from './http-client.ts';
 
-/** Whether a caller may `get` a path: by his token, he is not known, or he is and may not. */
+/** Right of a caller to `get` a path, from a bearer token: allowed, unknown token, or known but not allowed. */
 type CallerVerdict = 'allowed' | 'unknown' | 'forbidden';
 
 interface CallerReviewOptions {
   readonly http: Pick<KubeHttp, 'json'>;
-  /** What callers want: a path that is no resource, e.g. `/metrics`. */
+  /** Path that callers request, not of a resource, e.g. `/metrics`. */
   readonly path: string;
   readonly nowMs?: () => number;
 }
 
-/** A `yes` is taken for as long without asking again; a `no` for less, as the right may be given meanwhile. */
+/** Lifetime of a positive verdict (ms); of a negative one it is shorter, as the right may be granted meanwhile. */
 const yesMs = 60_000;
 const noMs = 10_000;
-/** While the API server does not answer a `yes` goes on for so long: that is when metrics are wanted. */
+/** Lifetime of a positive verdict while the API server does not answer (ms): that is when metrics are needed. */
 const yesWithoutServerMs = 600_000;
 const remembered = 256;
-/** Of callers of whom nothing is known, at a time: strangers do not make the agent a burden to the API server. */
+/** Maximum number of concurrent reviews of unknown callers: they must not make the agent a burden to the API server. */
 const ASKING_MAX = 4;
 const PATIENCE_MS = 5_000;
-/** Longer ones are no tokens of a Kubernetes. */
+/** Maximum length: longer strings are not tokens of Kubernetes. */
 const TOKEN_LENGTH_MAX = 16 * 1024;
 
 interface KnownCaller {
@@ -41,14 +41,15 @@ const tokenReview = z.object({ status: z.object({ authenticated: z.boolean().cat
 const accessReview = z.object({ status: z.object({ allowed: z.boolean().catch(false) }) });
 
 /**
- * Asks the API server who has a bearer token, and whether he may `get` a path: TokenReview, then SubjectAccessReview. Its rights are `create` of both.
+ * Reviews bearer tokens with the API server, and the right to `get` a path: TokenReview, then SubjectAccessReview. It needs the right to
+ * `create` both.
  *
- * Tokens are kept only as their hash. Source: https://kubernetes.io/docs/reference/access-authn-authz/webhook/.
+ * Tokens are kept only as hashes. Source: https://kubernetes.io/docs/reference/access-authn-authz/webhook/.
  */
 export class CallerReview {
   readonly #options: CallerReviewOptions;
   readonly #nowMs: () => number;
-  /** By hash of the token; the oldest first. */
+  /** Verdicts by hash of the token; the oldest first. */
   readonly #known = new Map<string, KnownCaller>();
   readonly #asking = new Map<string, Promise<CallerVerdict>>();
 
@@ -57,7 +58,10 @@ export class CallerReview {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** @throws SeineError `UNAVAILABLE` if the API server does not say, or too many ask; `REFUSED` if it does not let this agent ask */
+  /**
+   * @throws SeineError `UNAVAILABLE` if the API server does not answer, or there are too many reviews; `REFUSED` if it does not permit this
+   * agent to review
+   */
   async verdict(token: string, signal: AbortSignal): Promise<CallerVerdict> {
     if (token === '' || token.length > TOKEN_LENGTH_MAX) return 'unknown';
     const key = createHash('sha256').update(token).digest('base64');
@@ -73,7 +77,7 @@ export class CallerReview {
     }
   }
 
-  /** One question a token at a time, for all who come with it. */
+  /** Reviews a token. One review per token at a time, shared by all its callers. */
   #ask(key: string, token: string, signal: AbortSignal): Promise<CallerVerdict> {
     const asked = this.#asking.get(key);
     if (asked !== undefined) return asked;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { dirname, resolve } from 'node:path';
-// Not the package's entry: that one loads every API class, some 50 MB.
+// Not the package's entry point: that one loads every API class, about 50 MB.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import { parse as parseYaml } from 'yaml';
 import * as z from 'zod';
@@ -13,12 +13,12 @@ export interface KubeAccess {
   /** Without a trailing slash; may have a path. */
   readonly server: URL;
   /**
-   * The settings of the next request. Read them for each request: tokens and certificates are renewed while the agent runs.
+   * Returns the settings of the next request. Read them for each request: tokens and certificates are renewed while the agent runs.
    *
-   * @throws SeineError `UNAVAILABLE` if a credential cannot be had now
+   * @throws SeineError `UNAVAILABLE` if a credential is not available now
    */
   credentials(): Promise<KubeCredentials>;
-  /** Says that the server refused the last credentials (401): read everything again. */
+  /** Reports that the server refused the last credentials (401): everything is read again. */
   invalidate(): void;
 }
 
@@ -28,21 +28,21 @@ export interface KubeCredentials {
   readonly tls: Readonly<Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>>;
 }
 
-/** `server` takes the place of the address that the source names; certificates and credentials stay the source's. */
+/** Source of the configuration. `server` replaces the address of the source; certificates and credentials stay the source's. */
 type KubeConfigSource = { readonly server?: string } & (
   | {
       readonly from: 'file';
       readonly path: string;
       /** Merged into the first, as kubectl does with the paths of `KUBECONFIG`. */
       readonly further?: readonly string[];
-      /** The current one if left out. */
+      /** The current one if omitted. */
       readonly context?: string;
     }
-  /** The Pod's service account; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
+  /** Service account of the Pod; `KUBERNETES_SERVICE_HOST` and `_PORT` must be set. */
   | { readonly from: 'cluster' }
 );
 
-/** How long credentials are used before they are read again. client-go re-reads token files at this pace, too. */
+/** Time after which credentials are read again (ms). client-go reads token files at the same interval. */
 const FRESH_MS = 60_000;
 
 /**
@@ -69,7 +69,7 @@ export function loadKubeAccess(source: KubeConfigSource): KubeAccess {
     },
     invalidate: () => {
       cached = undefined;
-      // A new KubeConfig asks its exec plug-in anew; the old one would answer from its cache until expiry.
+      // A new KubeConfig calls its exec plug-in again; the old one would answer from its cache until expiry.
       config = tryReadConfig(source) ?? config;
     },
   };
@@ -98,7 +98,10 @@ function readFiles(config: KubeConfig, { path, further = [], context }: KubeConf
   if (context !== undefined) config.setCurrentContext(context);
 }
 
-/** The library reads `token-file`, as some write it; kubectl's name of it is `tokenFile`, and its content stands before a `token`. */
+/**
+ * Reads a file. The library reads `token-file`, which some files use; kubectl's name is `tokenFile`, whose content takes precedence over
+ * `token`.
+ */
 function readFile(config: KubeConfig, path: string): void {
   config.loadFromFile(path);
   const { users } = withTokenFiles.parse(parseYaml(readFileSync(path, 'utf8')));
@@ -111,7 +114,7 @@ function readFile(config: KubeConfig, path: string): void {
   });
 }
 
-/** Of a kubeconfig (clientcmd/api/v1, `AuthInfo`), what the library leaves out. */
+/** Fields of a kubeconfig (clientcmd/api/v1, `AuthInfo`) that the library ignores. */
 const withTokenFiles = z.looseObject({
   users: z.array(z.looseObject({ name: z.string(), user: z.looseObject({ tokenFile: z.string().optional() }).nullish() })).nullish(),
 });
@@ -125,7 +128,7 @@ function contextsOf(config: KubeConfig): string {
   );
 }
 
-/** A file that is being replaced must not cost us the configuration we have. */
+/** Reads the configuration; undefined on failure: a file that is being replaced must not lose the present configuration. */
 function tryReadConfig(source: KubeConfigSource): KubeConfig | undefined {
   try {
     return readConfig(source);
@@ -139,7 +142,7 @@ function hasExec(config: KubeConfig): boolean {
   return Boolean(user?.exec ?? user?.authProvider);
 }
 
-/** @throws SeineError `INVALID_INPUT` also for what the bundle leaves out (build/esbuild/stub-unused.mjs) */
+/** @throws SeineError `INVALID_INPUT`, also for features that the bundle leaves out (build/esbuild/stub-unused.mjs) */
 function serverOf(config: KubeConfig, override?: string): URL {
   const server = override ?? config.getCurrentCluster()?.server ?? '';
   if (!URL.canParse(server))
@@ -163,21 +166,21 @@ function serverOf(config: KubeConfig, override?: string): URL {
 async function credentialsOf(config: KubeConfig, source: KubeConfigSource): Promise<KubeCredentials> {
   const options: RequestOptions & { headers?: OutgoingHttpHeaders } = {};
   const plain = serverOf(config, source.server).protocol === 'http:';
-  // KubeConfig makes no agent for plain http; such a server (kubectl proxy, tests) asks for no credentials either.
+  // KubeConfig creates no agent for plain http; such a server (kubectl proxy, tests) requires no credentials either.
   if (plain) return { headers: {}, tls: {} };
   await config.applyToHTTPSOptions(options);
   const { ca, cert, key, rejectUnauthorized, servername } = options;
   return { headers: headersOf(options), tls: definedOnly({ ca, cert, key, rejectUnauthorized, servername }) };
 }
 
-/** A token read from a file ends in a newline, which no header may have. */
+/** Returns headers. A token read from a file ends in a newline, which no header may contain. */
 function headersOf(options: RequestOptions): Record<string, string> {
   const headers = Object.fromEntries(Object.entries(options.headers ?? {}).map(([name, value]) => [name, String(value).trim()]));
   if (typeof options.auth === 'string') headers['Authorization'] = `Basic ${Buffer.from(options.auth).toString('base64')}`;
   return headers;
 }
 
-/** Explicit `undefined` would override defaults of `node:tls`. */
+/** Drops undefined members: explicit `undefined` would override defaults of `node:tls`. */
 function definedOnly(tls: { [K in keyof KubeCredentials['tls']]: KubeCredentials['tls'][K] | undefined }): KubeCredentials['tls'] {
   return Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
 }

@@ -4,7 +4,7 @@ import { Doorbell } from '../../base/async/wake-signal.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type KubeHttp, segment } from './http-client.ts';
 
-/** An event for the owner of an object. */
+/** Event for the owner of an object. */
 export interface KubeEvent {
   readonly type: 'Normal' | 'Warning';
   /** CamelCase, constant; e.g. `NotUnderstood`. */
@@ -18,7 +18,7 @@ export interface KubeEvent {
     readonly name: string;
     readonly uid: string;
   };
-  /** Anything else that makes it news again, e.g. the object's generation. */
+  /** Anything else that makes the event a new one, e.g. the object's generation. */
   readonly occasion?: string;
 }
 
@@ -34,13 +34,13 @@ interface EventPosterOptions {
 }
 
 interface EventPacing {
-  /** Between two requests. */
+  /** Interval between two requests (ms). */
   readonly everyMs: number;
-  /** The same event is not posted again for so long. API servers forget events after an hour. */
+  /** Time for which the same event is not posted again (ms). API servers delete events after an hour. */
   readonly repeatMs: number;
-  /** Waiting events; the oldest of the namespace with most of them are dropped for new ones. */
+  /** Maximum number of waiting events; for a new one, the oldest of the namespace with most of them is dropped. */
   readonly maxWaiting: number;
-  /** Events remembered as posted. */
+  /** Maximum number of events remembered as posted. */
   readonly maxRemembered: number;
   readonly retryMs: number;
 }
@@ -48,20 +48,20 @@ interface EventPacing {
 export const eventPacing: EventPacing = { everyMs: 200, repeatMs: 3_600_000, maxWaiting: 1_000, maxRemembered: 10_000, retryMs: 10_000 };
 
 /**
- * Posts Kubernetes Events, a few a second at most and each only once an hour. Namespaces take turns: who changes an object again and again keeps
- * nobody else from their events.
+ * Posts Kubernetes Events, a few per second at most and each only once an hour. Namespaces take turns: a user who changes an object again
+ * and again does not delay the events of others.
  *
- * The name of an event is derived from its text, so that hundreds of agents with the same event make one object: all but the first
- * are answered "already exists".
+ * The name of an event is derived from its text, so that hundreds of agents with the same event create one object: all but the first get
+ * "already exists".
  */
 export class EventPoster {
   readonly #options: EventPosterOptions;
   readonly #pacing: EventPacing;
   readonly #nowMs: () => number;
-  /** By namespace and name; the namespace whose turn is next comes first. */
+  /** Waiting events by namespace and name; the next namespace comes first. */
   readonly #waiting = new Map<string, Map<string, KubeEvent>>();
   #waitingCount = 0;
-  /** When each was posted; oldest first. */
+  /** Time when each was posted; oldest first. */
   readonly #posted = new Map<string, number>();
   readonly #bell = new Doorbell();
   #dropped = 0;
@@ -76,12 +76,12 @@ export class EventPoster {
     return this.#waitingCount;
   }
 
-  /** Events that were never posted because too many waited. */
+  /** Number of events that were never posted because too many waited. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Cheap; call it whenever the condition is seen. */
+  /** Posts an event. Cheap; may be called whenever the condition is observed. */
   post(event: KubeEvent): void {
     const name = eventName(event);
     const postedMs = this.#posted.get(name);
@@ -113,7 +113,7 @@ export class EventPoster {
     this.#waitNoLonger(...oldest);
   }
 
-  /** The oldest event of the namespace whose turn it is, which is last from then on. */
+  /** Returns the oldest event of the next namespace, which becomes the last. */
   #next(): readonly [string, KubeEvent] | undefined {
     const [turn] = this.#waiting;
     if (turn === undefined) return undefined;
@@ -137,7 +137,7 @@ export class EventPoster {
     }
   }
 
-  /** @returns how long to wait before the next, in ms */
+  /** @returns delay before the next request (ms) */
   async #send(name: string, event: KubeEvent, signal: AbortSignal): Promise<number> {
     const namespace = event.about.namespace || 'default';
     const request = {
@@ -167,7 +167,7 @@ export class EventPoster {
     dropOldest(this.#posted, this.#pacing.maxRemembered);
   }
 
-  /** A `v1` Event. Source: Kubernetes API reference, Event core/v1. */
+  /** Returns a `v1` Event. Source: Kubernetes API reference, Event core/v1. */
   #object(name: string, namespace: string, { type, reason, message, about }: KubeEvent): unknown {
     const time = new Date(this.#nowMs()).toISOString().replace(/\.\d+Z$/, 'Z');
     const { component, instance } = this.#options;
@@ -189,16 +189,16 @@ export class EventPoster {
   }
 }
 
-/** The API server refuses longer ones. */
+/** Maximum length of a message in the API server. */
 const MAX_MESSAGE_CHARS = 1_024;
-/** A DNS subdomain name has at most 253 characters; a dot and 16 digits follow. */
+/** Maximum length of the object's part of the name. A DNS subdomain name has at most 253 characters; a dot and 16 digits follow. */
 const MAX_OBJECT_NAME_CHARS = 236;
 
 function eventName({ about, type, reason, message, occasion = '' }: KubeEvent): string {
   const digest = createHash('sha256')
     .update(JSON.stringify([about.uid, type, reason, message, occasion]))
     .digest('hex');
-  // A label that was cut must not end with what no label ends with.
+  // A truncated label must not end with a character that is not allowed there.
   return `${about.name.slice(0, MAX_OBJECT_NAME_CHARS).replace(/[-.]+$/, '')}.${digest.slice(0, 16)}`;
 }
 

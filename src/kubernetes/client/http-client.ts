@@ -14,16 +14,16 @@ interface KubeRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** Media types of the answer; JSON if left out. */
+  /** Media types of the answer; JSON if omitted. */
   readonly accept?: string;
-  /** For a PATCH, e.g. `application/strategic-merge-patch+json`. */
+  /** Media type of a PATCH, e.g. `application/strategic-merge-patch+json`. */
   readonly contentType?: string;
-  /** Until the headers of the answer are there. */
+  /** Timeout for the headers of the answer (ms). */
   readonly timeoutMs?: number;
 }
 
 /**
- * One path segment from a name that came from outside.
+ * Returns one path segment from a name that came from outside.
  *
  * @throws SeineError `INVALID_INPUT` for a name that would change the path: no object has it
  */
@@ -36,18 +36,20 @@ export function segment(name: string): string {
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
-/** The kernel then probes each second and gives up after ten: a dead path is noticed in 25 s though nothing is sent. */
+/**
+ * Idle time before keep-alive probes (ms). The kernel then probes each second and gives up after ten: a dead path is noticed in 25 s though
+ * nothing is sent.
+ */
 const KEEP_ALIVE_MS = 15_000;
 const MAX_SOCKETS = 16;
 const MAX_FREE_SOCKETS = 2;
 
 /**
- * Speaks HTTP/1.1 to one API server over connections that are kept and probed.
+ * HTTP/1.1 client of one API server over connections that are kept and probed.
  *
- * Every failure is a SeineError whose `context` has `method`, `path` and, if the server answered, `status`, `reason` (of its
- * `Status` object), `causes` (their reasons) and `retryAfterMs`:
- * `REFUSED` for an answer 4xx; `UNAVAILABLE` for an answer 5xx or none, where it is not known whether a write happened;
- * `CANCELLED` when the signal aborted.
+ * Every failure is a SeineError whose `context` has `method`, `path` and, if the server answered, `status`, `reason` (of its `Status`
+ * object), `causes` (their reasons) and `retryAfterMs`: `REFUSED` for an answer 4xx; `UNAVAILABLE` for an answer 5xx or none, where it is
+ * unknown whether a write happened; `CANCELLED` when the signal aborted.
  */
 export class KubeHttp {
   readonly #access: KubeAccess;
@@ -75,7 +77,7 @@ export class KubeHttp {
     return protocol === 'https:' ? 443 : 80;
   }
 
-  /** The answer's JSON, at most 4 MiB of it. */
+  /** Returns the answer's JSON, at most 4 MiB of it. */
   async json(request: KubeRequest, signal: AbortSignal): Promise<unknown> {
     const limit = within(signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const response = await this.#send(request, limit);
@@ -86,7 +88,7 @@ export class KubeHttp {
     }
   }
 
-  /** The `Date` header of the answer, whose body is not looked at; undefined if it has none. */
+  /** Returns the `Date` header of the answer, whose body is ignored; undefined if it has none. */
   async date(request: KubeRequest, signal: AbortSignal): Promise<string | undefined> {
     const limit = within(signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const response = await this.#send(request, limit);
@@ -99,10 +101,10 @@ export class KubeHttp {
   }
 
   /**
-   * The answer's bytes as they arrive. The caller reads to the end, or leaves the loop, or aborts; each frees the connection.
+   * Yields the answer's bytes as they arrive. The caller reads to the end, or leaves the loop, or aborts; each frees the connection.
    *
-   * @param onAccepted called once the server has said yes, which may be long before it has something to tell
-   * @throws SeineError as the class says, also while reading
+   * @param onAccepted called once the server has accepted the request, which may be long before it sends data
+   * @throws SeineError like the class, also while reading
    */
   async *stream(request: KubeRequest, signal: AbortSignal, onAccepted?: () => void): AsyncGenerator<Uint8Array, void> {
     const headersLate = new AbortController();
@@ -134,8 +136,8 @@ export class KubeHttp {
   }
 
   /**
-   * A kept connection may have been closed by the server a moment ago, which shows only when it is used. A request that changes
-   * nothing is then sent again; whether one that changes something was carried out, only the caller can find out.
+   * Sends a request. The server may just have closed a kept connection, which shows only when it is used. A request that changes nothing is
+   * then sent again; for one that changes something, only the caller can find out whether it was executed.
    */
   async #openOnLiveConnection(request: KubeRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const mayRepeat = (request.method ?? 'GET') === 'GET';
@@ -170,8 +172,8 @@ export class KubeHttp {
     return new Promise((resolve, reject) => {
       const sent = this.#request(url, options);
       const abort = () => sent.destroy(new Error('aborted'));
-      // Not the option `signal`: aborted just after the answer's end, that destroys a socket without a listener,
-      // and the process dies of its error. From the response on, it is the response that is destroyed.
+      // Not the option `signal`: aborted just after the answer's end, that destroys a socket without a listener, and the process dies of
+      // its error. From the response on, the response is destroyed instead.
       signal.addEventListener('abort', abort, { once: true });
       sent.once('response', (response) => {
         signal.removeEventListener('abort', abort);
@@ -186,7 +188,7 @@ export class KubeHttp {
   }
 }
 
-/** How a request on a kept connection ended when the connection turned out to be closed. */
+/** Result of a request on a kept connection that turned out to be closed. */
 class ClosedBeforeUse {
   readonly cause: Error;
 
@@ -195,7 +197,7 @@ class ClosedBeforeUse {
   }
 }
 
-/** What an answer other than 2xx means; reads (a bounded part of) its `Status` object. */
+/** Returns the error of an answer other than 2xx; reads (a bounded part of) its `Status` object. */
 export async function refusal(request: KubeRequest, response: IncomingMessage): Promise<SeineError> {
   const status = response.statusCode ?? 0;
   const said = await readStatus(response);
@@ -234,7 +236,7 @@ const statusSchema = z.object({
     .catch({ retryAfterSeconds: 0, causes: [] }),
 });
 
-/** Kubernetes' `metav1.Status`, or what can be said of a proxy's HTML. */
+/** Returns Kubernetes' `metav1.Status`, or the available information about a proxy's HTML. */
 export function statusObject(value: unknown): StatusObject {
   const parsed = statusSchema.safeParse(value);
   const { reason, message, details } = parsed.success ? parsed.data : noStatus;
@@ -273,7 +275,7 @@ async function readAll(response: IncomingMessage, maxBytes: number): Promise<Uin
   return Buffer.concat(chunks, length);
 }
 
-/** Errors of sockets and TLS have many shapes; all mean that there was no whole answer. */
+/** Returns the error of a request. Errors of sockets and TLS have many shapes; all mean that there was no complete answer. */
 function failure(request: KubeRequest, thrown: unknown, signal: AbortSignal): SeineError {
   if (thrown instanceof SeineError) return thrown;
   const context = { method: request.method ?? 'GET', path: request.path };
@@ -281,7 +283,7 @@ function failure(request: KubeRequest, thrown: unknown, signal: AbortSignal): Se
     return new SeineError('CANCELLED', 'request to the API server', { context, cause: thrown });
   const seen: unknown = signal.aborted ? signal.reason : thrown;
   const why = seen instanceof Error ? seen.message : String(seen);
-  // Node's own have a code, e.g. ERR_INVALID_CHAR for a token that is no header value; a bare one is a bug.
+  // Node's own have a code, e.g. ERR_INVALID_CHAR for a token that is not a valid header value; one without code is a bug.
   const bug = (thrown instanceof TypeError || thrown instanceof RangeError) && !('code' in thrown);
   const code = bug ? 'INVARIANT' : 'UNAVAILABLE';
   return new SeineError(code, `no whole answer from the API server: ${why}`, { context, cause: thrown });

@@ -11,7 +11,7 @@ interface PodExecRequest {
   readonly namespace: string;
   readonly pod: string;
   readonly container: string;
-  /** The program and its arguments; there is no shell. */
+  /** Program and its arguments; there is no shell. */
   readonly command: readonly string[];
 }
 
@@ -21,12 +21,12 @@ interface PodExecResult {
   readonly exitCode: number;
 }
 
-/** Newest first; the server takes the first that it knows. In both, the first octet of a message names a channel. */
+/** Subprotocols, newest first; the server chooses the first that it knows. In both, the first byte of a message names a channel. */
 const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
 const channels = { stdout: 1, stderr: 2, status: 3 } as const;
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
 
-/** What ends the channels: a `metav1.Status`, with the exit code among its causes if the program ran. */
+/** Last message of the error channel: a `metav1.Status`, with the exit code among its causes if the program ran. */
 const statusSchema = z.object({
   status: z.string(),
   message: z.string().catch(''),
@@ -44,7 +44,7 @@ const statusSchema = z.object({
 export class PodExec {
   readonly #access: KubeAccess;
   readonly #userAgent: string;
-  /** Keeps no connection, for each ends with its program; but sessions of TLS, which make the next one cheaper. */
+  /** Keeps no connections, for each ends with its program; but TLS sessions, which make the next one cheaper. */
   readonly #agent: Agent | PlainAgent;
   #context: { readonly of: KubeCredentials['tls']; readonly made: SecureContext } | undefined;
 
@@ -55,9 +55,9 @@ export class PodExec {
   }
 
   /**
-   * @param signal aborts the program, too, as far as its container's runtime does that
-   * @throws SeineError `REFUSED` if the API server or the runtime does not run it, `UNAVAILABLE` if there is no whole answer (it may have
-   *   run), `PROTOCOL` for more than 16 MiB, `CANCELLED` when the signal aborted
+   * @param signal aborts the program, too, if the container's runtime supports that
+   * @throws SeineError `REFUSED` if the API server or the runtime does not run it, `UNAVAILABLE` if there is no complete answer (it may
+   * have run), `PROTOCOL` for more than 16 MiB, `CANCELLED` when the signal aborted
    */
   async run(request: PodExecRequest, signal: AbortSignal): Promise<PodExecResult> {
     const { headers, tls } = await this.#access.credentials();
@@ -85,7 +85,9 @@ export class PodExec {
     }
   }
 
-  /** One for all connections: to read certificates takes as long as to shake hands, and as much memory until it is collected. */
+  /**
+   * Returns one context for all connections: reading certificates takes as long as a handshake, and as much memory until it is collected.
+   */
   #secureContext(tls: KubeCredentials['tls']): SecureContext {
     if (this.#context?.of !== tls) this.#context = { of: tls, made: createSecureContext(tls) };
     return this.#context.made;
@@ -106,7 +108,7 @@ export class PodExec {
       socket.on('error', (cause) =>
         reject(new SeineError('UNAVAILABLE', `no whole answer from the API server: ${cause.message}`, { cause })),
       );
-      // Channels are not in order with each other: all has come once the connection has ended, not when the status is there.
+      // Channels are not ordered with each other: the answer is complete when the connection has ended, not when the status arrives.
       socket.on('close', () => {
         try {
           resolve(resultOf(heard));
@@ -147,7 +149,7 @@ function hear(heard: Heard, data: RawData): boolean {
   return heard.bytes <= OUTPUT_BYTES_MAX;
 }
 
-/** @throws SeineError `UNAVAILABLE` if it was not said how the program ended, `REFUSED` if it did not run */
+/** @throws SeineError `UNAVAILABLE` if the end of the program was not reported, `REFUSED` if it did not run */
 function resultOf({ stdout, stderr, status }: Heard): PodExecResult {
   const said = statusSchema.safeParse(parsed(text(status)));
   if (!said.success) throw new SeineError('UNAVAILABLE', 'the answer breaks off');
@@ -162,7 +164,7 @@ function parsed(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
-    return undefined; // the answer broke off before, or within it
+    return undefined; // the answer was cut off before or within it
   }
 }
 

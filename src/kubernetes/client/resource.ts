@@ -3,11 +3,9 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Family, isIp, isMappedIpv4, parseIp, readCidr } from '../../base/net/ip.ts';
 
 /**
- * One resource of the Kubernetes API as the agent watches it: its path, and the projection of each object.
- *
- * `project` is the border: it gives a narrow immutable value, `undefined` for an object we have no use for, or throws
- * SeineError `INVALID_INPUT` that names the field. It must copy what it keeps and be a pure function, because values are compared
- * and stored.
+ * Resource of the Kubernetes API as the agent watches it: its path, and the projection of each object.
+ * `project` is the border: it returns a narrow immutable value, `undefined` for an object that the agent does not use, or throws SeineError
+ * `INVALID_INPUT` that names the field. It must copy what it keeps and be a pure function, because values are compared and stored.
  */
 export interface Resource<T> {
   readonly kind: string;
@@ -15,12 +13,12 @@ export interface Resource<T> {
   readonly path: string;
   readonly fieldSelector?: string;
   readonly labelSelector?: string;
-  /** Raised whenever `T` changes its meaning, so that values stored by an older agent are not used. */
+  /** Incremented whenever `T` changes its meaning, so that values stored by an older agent are not used. */
   readonly revision: number;
   project(raw: unknown): T | undefined;
 }
 
-/** The members that every object has, read before anything else so that even an invalid object has a name. */
+/** Members that every object has, read before anything else so that even an invalid object has a name. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` where the resource has no namespaces. */
   readonly key: string;
@@ -31,13 +29,13 @@ const identitySchema = z.object({
   metadata: z.object({ name: z.string().min(1), namespace: z.string().nullish(), resourceVersion: z.string().nullish() }),
 });
 
-/** @throws SeineError `INVALID_INPUT` if the value is no Kubernetes object with a name. */
+/** @throws SeineError `INVALID_INPUT` if the value is not a Kubernetes object with a name */
 export function identityOf(raw: unknown): ObjectIdentity {
   const { metadata } = parseObject(identitySchema, raw);
   return { key: objectKey(metadata.namespace ?? '', metadata.name), version: metadata.resourceVersion ?? '' };
 }
 
-/** As `identityOf`, quicker; `undefined` where that has something to say about the object. */
+/** Like `identityOf`, but faster; `undefined` where that would throw. */
 export function identityIn(raw: unknown): ObjectIdentity | undefined {
   const metadata = memberOf(raw, 'metadata');
   const [name, namespace, version] = ['name', 'namespace', 'resourceVersion'].map((member) => memberOf(metadata, member));
@@ -54,7 +52,7 @@ export function objectKey(namespace: string, name: string): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }
 
-/** @throws SeineError `INVALID_INPUT` whose message has the path of each wrong field, e.g. `spec.ports[1].port: …`. */
+/** @throws SeineError `INVALID_INPUT` whose message has the path of each wrong field, e.g. `spec.ports[1].port: …` */
 export function parseObject<S extends z.ZodType>(schema: S, raw: unknown): z.output<S> {
   const parsed = schema.safeParse(raw);
   if (parsed.success) return parsed.data;
@@ -68,13 +66,13 @@ export function formatPath(path: readonly PropertyKey[]): string {
   return path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index === 0 ? '' : '.'}${String(part)}`)).join('');
 }
 
-/** An IP address in canonical text; Kubernetes accepts others, e.g. `FD00::01`. */
+/** IP address in canonical text; Kubernetes accepts others, e.g. `FD00::01`. */
 export const ipText = z
   .string()
   .refine(isIp, { error: (issue) => `${JSON.stringify(issue.input)} is not an IP address`, abort: true })
   .transform((text) => parseIp(text).text);
 
-/** Networks of an object: those that can be used, and those that Kubernetes tolerates and we leave out. */
+/** Networks of an object: those that can be used, and those that Kubernetes accepts and the agent ignores. */
 export interface Networks {
   /** Canonical text. */
   readonly cidrs: readonly string[];
@@ -85,14 +83,14 @@ export interface Networks {
 
 export interface RefusedNetwork {
   readonly family: Family;
-  /** In words, with the text. */
+  /** Reason, including the text. */
   readonly why: string;
 }
 
-/** A list of networks. What is no network at all is a wrong field; spaces around one are Kubernetes' to take away. */
+/** List of networks. A string that is not a network is a wrong field; spaces around one are removed, as by Kubernetes. */
 export const networkList = listOf(z.string()).transform((texts, context): Networks => readNetworks(texts, context, 'refused'));
 
-/** The same, where an address with a prefix length means the network that holds it: its host bits are cleared. */
+/** The same, where an address with a prefix length means the network that contains it: its host bits are cleared. */
 export const networkListWithHostBits = listOf(z.string()).transform((texts, context): Networks => readNetworks(texts, context, 'cleared'));
 
 function readNetworks(texts: readonly string[], context: z.RefinementCtx, hostBits: 'refused' | 'cleared'): Networks {
@@ -118,7 +116,7 @@ export const portNumber = z.int().min(1).max(65_535);
 export const protocol = z.enum(['TCP', 'UDP', 'SCTP']);
 export type Protocol = z.output<typeof protocol>;
 
-/** Go prints a nil slice as `null` and leaves an empty one out; both mean an empty list. */
+/** List that may be null or absent: Go prints a nil slice as `null` and leaves an empty one out; both mean an empty list. */
 export function listOf<S extends z.ZodType>(element: S) {
   return z
     .array(element)
@@ -126,21 +124,21 @@ export function listOf<S extends z.ZodType>(element: S) {
     .transform((list): readonly z.output<S>[] => list ?? []);
 }
 
-/** The value of a label or annotation; keys like `__proto__` cannot reach a prototype this way. */
+/** Returns the value of a label or annotation; keys like `__proto__` cannot reach a prototype this way. */
 export function ownValue(map: Readonly<Record<string, string>> | null | undefined, key: string): string | undefined {
   return map && Object.hasOwn(map, key) ? map[key] : undefined;
 }
 
-/** So much of an annotation is kept: more than any value of it that means something. */
+/** Maximum length of a stored annotation: longer than any valid value. */
 const logShownMax = 16;
 
-/** Annotation `seine.dev/log` of a Namespace or a Pod. */
+/** Returns the annotation `seine.dev/log` of a Namespace or a Pod. */
 export function logAnnotation(annotations: Readonly<Record<string, string>> | null | undefined): { readonly log?: string } {
   const log = ownValue(annotations, 'seine.dev/log');
   return log === undefined ? {} : { log: log.slice(0, logShownMax) };
 }
 
-/** Labels, annotations. A record of zod has no `__proto__`: whoever has that label would be taken for somebody without it. */
+/** Labels, annotations. A record of zod has no `__proto__`: an object with that label would be treated as one without it. */
 export const stringMap = z
   .unknown()
   .transform((raw, context): Readonly<Record<string, string>> | null | undefined => {

@@ -25,9 +25,9 @@ export interface EndpointSlice {
   readonly endpoints: PackedEndpoints;
   /** Label `service.kubernetes.io/service-proxy-name`: another proxy's slice if present. */
   readonly proxyName?: string;
-  /** Label `service.kubernetes.io/headless` is present, of whatever value: it is DNS's, and no proxy's. */
+  /** True if the label `service.kubernetes.io/headless` is present, with any value: such a slice is only for DNS. */
   readonly headlessLabel?: true;
-  /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`: when what the controller made this of changed (RFC 3339). */
+  /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`: time of the change that caused the slice's (RFC 3339). */
   readonly triggeredAt?: string;
 }
 
@@ -85,7 +85,7 @@ export const endpointSlices: Resource<EndpointSlice> = {
   },
 };
 
-/** Key of the Service a slice belongs to, as the Service replica has it. */
+/** Returns the key of the Service of a slice, as in the Service replica. */
 export function serviceKeyOf(slice: EndpointSlice): string | undefined {
   return slice.service === undefined ? undefined : objectKey(slice.namespace, slice.service);
 }

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 
-/** The ConfigMap `seine-live` of `seine-system`: what holds on all nodes, and is followed while agents run. */
+/** ConfigMap `seine-live` of `seine-system`: settings of all nodes that agents follow while they run. */
 export interface LiveSettings {
-  /** What `policy.mode` of it says, cut to what is shown; absent if it says nothing. */
+  /** Value of `policy.mode`, truncated for display; absent if it is not set. */
   readonly policyMode?: string;
 }
 
@@ -14,7 +14,7 @@ const name = 'seine-live';
 
 const schema = z.object({ data: stringMap });
 
-/** Of this one object: agents may read no other ConfigMap. */
+/** Resource with only this object: agents may read no other ConfigMap. */
 export const liveSettings: Resource<LiveSettings> = {
   kind: 'ConfigMap',
   path: `/api/v1/namespaces/${namespace}/configmaps`,
@@ -26,5 +26,5 @@ export const liveSettings: Resource<LiveSettings> = {
   },
 };
 
-/** Where a replica of them has it. */
+/** Key of the object in a replica. */
 export const liveSettingsKey = `${namespace}/${name}`;

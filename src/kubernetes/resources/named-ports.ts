@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { listOf, protocol } from '../client/resource.ts';
 
-/** What of a pod's containers has to do with its ports. */
+/** Fields of a pod's containers that concern ports. */
 export const portedContainers = listOf(
   z.object({
     restartPolicy: z.string().nullish(),
@@ -14,7 +14,7 @@ interface PortedPod {
   readonly initContainers: z.output<typeof portedContainers>;
 }
 
-/** By name and protocol, `http/TCP`: of several containers the first that has it, then of sidecars. */
+/** Returns ports by name and protocol, `http/TCP`: of several containers the first that has it, then of sidecars. */
 export function namedPorts({ containers, initContainers }: PortedPod): Readonly<Record<string, number>> {
   const sidecars = initContainers.filter(({ restartPolicy }) => restartPolicy === 'Always');
   const ports: Record<string, number> = {};

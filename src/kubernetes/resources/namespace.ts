@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import { logAnnotation, parseObject, type Resource, stringMap } from '../client/resource.ts';
 
-/** A Namespace, for selectors of namespaces. */
+/** Namespace, for selectors of namespaces. */
 export interface Namespace {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Annotation `seine.dev/log`, the beginning of it; absent if there is none. */
+  /** Annotation `seine.dev/log`, truncated; absent if there is none. */
   readonly log?: string;
 }
 

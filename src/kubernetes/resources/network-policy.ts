@@ -4,8 +4,8 @@ import { isMappedIpv4, parseCidr } from '../../base/net/ip.ts';
 import { formatPath, type Protocol, parseObject, portNumber, protocol, type Resource } from '../client/resource.ts';
 
 /**
- * A NetworkPolicy with the API's defaults filled in. What this version cannot read of a rule allows nothing and is among the faults: a
- * policy that is half understood is stricter than it was meant, never more open.
+ * NetworkPolicy with the API's defaults filled in. Parts of a rule that this version cannot read allow nothing and are among the faults: a
+ * partly understood policy is stricter than intended, never more open.
  */
 export interface NetworkPolicy {
   readonly namespace: string;
@@ -16,11 +16,11 @@ export interface NetworkPolicy {
   /** Absent: the policy does not isolate its pods in this direction. */
   readonly ingress?: readonly NetworkPolicyRule[];
   readonly egress?: readonly NetworkPolicyRule[];
-  /** Fields that cannot be used, with their values, in words; absent if none. */
+  /** Fields that cannot be used, with their values, as text; absent if none. */
   readonly faults?: readonly string[];
 }
 
-/** All requirements hold for a match; none: everything matches. `matchLabels` are requirements `In` with one value. */
+/** All requirements have to match; none: everything matches. `matchLabels` are requirements `In` with one value. */
 type SelectorRequirements = readonly LabelRequirement[];
 
 export interface LabelRequirement {
@@ -30,7 +30,7 @@ export interface LabelRequirement {
   readonly values: readonly string[];
 }
 
-/** At its place in `spec.ingress` or `spec.egress`. An empty list matches nothing; the API's empty list is `any`. */
+/** Rule at its place in `spec.ingress` or `spec.egress`. An empty list matches nothing; the API's empty list is `any`. */
 export interface NetworkPolicyRule {
   readonly peers: 'any' | readonly NetworkPolicyPeer[];
   readonly ports: 'any' | readonly NetworkPolicyPort[];
@@ -39,18 +39,18 @@ export interface NetworkPolicyRule {
 export type NetworkPolicyPeer =
   /** Canonical text. */
   | { readonly cidr: string; readonly except: readonly string[] }
-  /** Without `namespaces`: pods of the policy's own. */
+  /** Without `namespaces`: pods of the policy's own namespace. */
   | { readonly namespaces?: SelectorRequirements; readonly pods: SelectorRequirements };
 
 export interface NetworkPolicyPort {
   readonly protocol: Protocol;
-  /** Absent: all ports. A text is the name of a port of the destination's containers. */
+  /** Absent: all ports. A string is the name of a port of the destination's containers. */
   readonly port?: number | string;
   /** Last port of a range that begins at `port`. */
   readonly endPort?: number;
 }
 
-/** A key that JSON can have and an object of this language cannot keep, must not be lost: the selector would match more. */
+/** Labels. A key that JSON can have and a JavaScript object cannot must not be lost: the selector would match more. */
 const labelMap = z
   .unknown()
   .refine((raw) => typeof raw !== 'object' || raw === null || !Object.hasOwn(raw, '__proto__'), '__proto__ is no label')
@@ -77,7 +77,7 @@ const selector = z
     ],
   );
 
-/** Host bits are cleared, as the API has it; what no packet has (IPv4 written as IPv6) or can be read in two ways is refused. */
+/** Network. Host bits are cleared, as by the API; a network that no packet has (IPv4 written as IPv6) or that is ambiguous is refused. */
 const network = z.string().transform((text, context) => {
   try {
     const cidr = parseCidr(text);
@@ -163,7 +163,7 @@ function typesOf(types: readonly string[], egress: readonly unknown[]): { readon
   return { ingress: true, egress: egress.length > 0 };
 }
 
-/** As many as there are: what cannot be read keeps its place and matches nothing. */
+/** Returns as many rules as there are: one that cannot be read keeps its place and matches nothing. */
 function rulesOf(direction: 'ingress' | 'egress', raw: readonly unknown[], faults: FaultList): readonly NetworkPolicyRule[] {
   const peersField = direction === 'ingress' ? 'from' : 'to';
   return raw.map((each, at): NetworkPolicyRule => {
@@ -212,7 +212,7 @@ function quoted(value: unknown): string {
 const QUOTED_MAX = 100;
 const FAULTS_MAX = 5;
 
-/** The first few: they are kept with the object, and told in an event. */
+/** List of the first few faults: they are stored with the object, and reported in an event. */
 class FaultList {
   readonly #texts: string[] = [];
   #more = 0;

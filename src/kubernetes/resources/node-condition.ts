@@ -8,11 +8,11 @@ export interface NodeCondition {
 }
 
 /**
- * Sets one condition of a Node's status and leaves the others alone: conditions are merged by `type`.
+ * Sets one condition of a Node's status and leaves the others unchanged: conditions are merged by `type`.
  *
- * `NetworkUnavailable: False` is what some cloud controllers wait for before they let pods onto a node.
+ * Some cloud controllers wait for `NetworkUnavailable: False` before they admit pods to a node.
  *
- * @throws SeineError as {@link KubeHttp} says
+ * @throws SeineError like {@link KubeHttp}
  */
 export async function setNodeCondition(http: KubeHttp, nodeName: string, condition: NodeCondition, signal: AbortSignal): Promise<void> {
   const time = new Date().toISOString().replace(/\.\d+Z$/, 'Z');

@@ -1,15 +1,15 @@
 import * as z from 'zod';
 import { ipText, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 
-/** A Node, as its peers and its own agent need it. Addresses and networks are canonical text. */
+/** Node, with the properties that its peers and its own agent need. Addresses and networks are canonical text. */
 export interface Node {
   readonly name: string;
   readonly uid: string;
   /** One per family, where an API server checks it; empty until a controller allocates them. */
   readonly podCidrs: readonly string[];
-  /** What else `spec.podCIDRs` has that cannot be used, in words; absent if nothing. */
+  /** Reasons for other entries of `spec.podCIDRs` that cannot be used; absent if none. */
   readonly refusedPodCidrs?: readonly string[];
-  /** What else `status.addresses` has that is not used, in words; absent if nothing. */
+  /** Reasons for other entries of `status.addresses` that are not used; absent if none. */
   readonly refusedAddresses?: readonly string[];
   /** `status.addresses` of type InternalIP in the Node's own order; the first of a family is the one to use. */
   readonly internalIps: readonly string[];
@@ -17,9 +17,9 @@ export interface Node {
   readonly externalIps?: readonly string[];
   /** Label `topology.kubernetes.io/zone`. */
   readonly zone?: string;
-  /** Annotation `seine.dev/policy-mode` as it is written, and no more of it than can be a mode and a few characters; absent if there is none. */
+  /** Annotation `seine.dev/policy-mode` as written, truncated to slightly more than a mode; absent if there is none. */
   readonly policyMode?: string;
-  /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only from what an older agent stored. */
+  /** `metadata.creationTimestamp`, RFC 3339 in UTC; absent only in objects stored by an older agent. */
   readonly createdAt?: string;
   readonly deleting: boolean;
   /** Taint `ToBeDeletedByClusterAutoscaler`; absent if it has none. */
@@ -28,17 +28,17 @@ export interface Node {
   readonly networkUnavailable?: boolean;
 }
 
-/** Pod networks of a Node. The API server accepts one per family. */
+/** Maximum number of pod networks of a Node. The API server accepts one per family. */
 const NETWORKS_MAX = 16;
-/** Addresses of one type and family: a node has a few. */
+/** Maximum number of addresses of one type and family: a node has a few. */
 const ADDRESSES_MAX = 128;
-/** Reasons kept of one list. */
+/** Maximum number of reasons kept for one list. */
 const REASONS_MAX = 5;
 
-/** So much of an annotation that is no mode is kept, to be shown. */
+/** Maximum length of an annotation that is not a mode, for display. */
 const MODE_SHOWN_MAX = 32;
 
-/** Gives an InternalIP or ExternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
+/** Returns an InternalIP or ExternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
 const nodeIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
   if (type !== 'InternalIP' && type !== 'ExternalIP') return undefined;
   const parsed = ipText.safeParse(address);
@@ -100,13 +100,13 @@ export const nodes: Resource<Node> = {
   },
 };
 
-/** `podCIDR` is the first of `podCIDRs`, for who knows but one. */
+/** Returns the networks. `podCIDR` is the first of `podCIDRs`, for clients that know only one. */
 function networksOf(spec: z.output<typeof schema>['spec']): Networks {
   const { podCIDRs = noNetworks, podCIDR = noNetworks } = spec ?? {};
   return podCIDRs.cidrs.length + podCIDRs.refused.length > 0 ? podCIDRs : podCIDR;
 }
 
-/** Reasons of a list that may be long: the first, and the number of the others. */
+/** Returns the reasons of a list that may be long: the first, and the number of the others. */
 function boundedRefusals(cidrs: readonly string[], refused: Networks['refused']): Pick<Node, 'refusedPodCidrs'> {
   const reasons = refused.slice(0, REASONS_MAX - 1).map(({ why }) => `spec.podCIDRs: ${why}`);
   const others = refused.length - reasons.length + Math.max(0, cidrs.length - NETWORKS_MAX);
@@ -114,7 +114,7 @@ function boundedRefusals(cidrs: readonly string[], refused: Networks['refused'])
   return reasons.length > 0 ? { refusedPodCidrs: reasons } : {};
 }
 
-/** The first addresses of each family, in their order: no node needs more, and other nodes keep and compare all of them. */
+/** Returns the first addresses of each family, in their order: no node needs more, and other nodes store and compare all of them. */
 function firstOfFamilies(all: readonly string[]): { readonly ips: readonly string[]; readonly refused: readonly string[] } {
   const counts = { ipv4: 0, ipv6: 0 };
   const ips = all.filter((ip) => ++counts[ip.includes(':') ? 'ipv6' : 'ipv4'] <= ADDRESSES_MAX);
@@ -127,12 +127,18 @@ function firstOfFamilies(all: readonly string[]): { readonly ips: readonly strin
 
 const noNetworks: Networks = { cidrs: [], refused: [] };
 
-/** What the cluster's autoscaler puts on a node before it drains and deletes it, and kube-proxy's health check goes by. */
+/**
+ * Reports whether the node has the taint that the cluster autoscaler sets before it drains and deletes a node, and that kube-proxy's health
+ * check uses.
+ */
 function isToBeDeleted(taints: unknown): boolean {
   return Array.isArray(taints) && taints.some((one: unknown) => isRecord(one) && one['key'] === 'ToBeDeletedByClusterAutoscaler');
 }
 
-/** Searched without a decoder: every node has a handful of conditions, which change all the time, and only this one matters. */
+/**
+ * Returns the condition. Searched without a schema: every node has several conditions, which change all the time, and only this one
+ * matters.
+ */
 function networkCondition(conditions: unknown): Pick<Node, 'networkUnavailable'> {
   if (!Array.isArray(conditions)) return {};
   const found: unknown = conditions.find((one: unknown) => isRecord(one) && one['type'] === 'NetworkUnavailable');

@@ -2,39 +2,39 @@ import type { Family } from '../../base/net/ip.ts';
 import type { Replica } from '../client/replica/replica.ts';
 import type { Node } from './node.ts';
 
-/** Another node, as far as packets are concerned. Addresses and networks are canonical text. */
+/** Another node, with the properties that matter to packets. Addresses and networks are canonical text. */
 export interface Peer {
   readonly name: string;
   readonly podCidrs: readonly string[];
-  /** What its Node has besides that cannot be used, in words. */
+  /** Reasons for networks of its Node that cannot be used. */
   readonly refusedPodCidrs?: readonly string[];
-  /** Addresses of its Node that are not used, in words. */
+  /** Reasons for addresses of its Node that are not used. */
   readonly refusedAddresses?: readonly string[];
-  /** Where its tunnel ends, per family; a family it does not have is absent. */
+  /** Tunnel end by family; a family that it does not have is absent. */
   readonly transport: Readonly<Partial<Record<Family, string>>>;
-  /** Where it receives tunnel packets: every address of its Node. */
+  /** Addresses at which it receives tunnel packets: every address of its Node. */
   readonly addresses: readonly string[];
-  /** When it joined the cluster, RFC 3339 in UTC, if that is known. */
+  /** Time when it joined the cluster, RFC 3339 in UTC, if known. */
   readonly since?: string;
 }
 
 /**
- * All nodes but our own.
+ * Source of all nodes but this one.
  *
- * A port, because the Node resource is expensive for so little data: kubelets' heartbeats are most of its bytes. A source
- * with less noise can take its place.
+ * An interface, because the Node resource is expensive for so little data: kubelets' heartbeats are most of its bytes. A source with less
+ * noise can replace it.
  */
 export interface PeerSource {
   readonly synced: boolean;
   whenSynced(signal: AbortSignal): Promise<void>;
   get(name: string): Peer | undefined;
-  /** In no particular order. Peers without pod networks or transport addresses yet are among them. */
+  /** Returns peers in no particular order, including those without pod networks or transport addresses yet. */
   peers(): IterableIterator<Peer>;
   /** Calls back with names of peers that may have changed, and when the source becomes synced. @returns a function that ends it */
   subscribe(listener: (names: ReadonlySet<string>) => void): () => void;
 }
 
-/** Peers out of the Node resource. Heartbeats change nothing that a {@link Node} has, so no listener is called. */
+/** Returns peers from the Node resource. Heartbeats change nothing that a {@link Node} has, so no listener is called. */
 export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSource {
   return {
     get synced() {
@@ -51,7 +51,7 @@ export function peersFromNodes(nodes: Replica<Node>, ownName: string): PeerSourc
     subscribe: (listener) =>
       nodes.subscribe((names) => {
         const others = new Set(names);
-        // Our own change alone is none of a peer; an empty set is the news that the source is synced.
+        // A change of only this node is not a peer's; an empty set announces that the source is synced.
         if (others.delete(ownName) && others.size === 0) return;
         listener(others);
       }),

@@ -4,7 +4,7 @@ import { type KubeHttp, segment } from '../client/http-client.ts';
 import { ipText, listOf, logAnnotation, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 import { namedPorts, portedContainers } from './named-ports.ts';
 
-/** A Pod, as the agent of its own node needs it. Addresses are canonical text. */
+/** Pod, with the properties that the agent of its own node needs. Addresses are canonical text. */
 export interface Pod {
   readonly namespace: string;
   readonly name: string;
@@ -14,18 +14,20 @@ export interface Pod {
   readonly podIps: readonly string[];
   readonly hostNetwork: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** As of `PolicyPod`. */
+  /** See `PolicyPod`. */
   readonly ports: Readonly<Record<string, number>>;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   readonly deleting: boolean;
   /**
-   * Annotation `kubernetes.io/config.hash`: what kubelet calls the UID of a pod that it did not get from the API server. The
-   * object is that pod's mirror then, and has a UID of its own.
+   * Annotation `kubernetes.io/config.hash`: kubelet's UID of a pod that it did not get from the API server. The object is that pod's mirror
+   * then, and has its own UID.
    */
   readonly configHash?: string;
-  /** Present if an annotation of CNI's plugin `bandwidth` limits it (`kubernetes.io/ingress-bandwidth`, `kubernetes.io/egress-bandwidth`). */
+  /**
+   * Present if an annotation of CNI's plugin `bandwidth` limits it (`kubernetes.io/ingress-bandwidth`, `kubernetes.io/egress-bandwidth`).
+   */
   readonly bandwidth?: true;
-  /** As of `Namespace`. */
+  /** See `Namespace`. */
   readonly log?: string;
 }
 
@@ -53,7 +55,7 @@ const schema = z.object({
     .nullish(),
 });
 
-/** The Pods of one node. Watching those of all nodes is for small clusters only. */
+/** Pods of one node. Watching those of all nodes is only for small clusters. */
 export function podsOf(nodeName: string): Resource<Pod> {
   return { ...pods, fieldSelector: `spec.nodeName=${nodeName}` };
 }
@@ -88,7 +90,7 @@ function isLimited(annotations: Parameters<typeof ownValue>[0]): boolean {
   return ['ingress', 'egress'].some((direction) => ownValue(annotations, `kubernetes.io/${direction}-bandwidth`) !== undefined);
 }
 
-/** One Pod as the API server has it now; undefined if it has none of that name. @throws SeineError as `KubeHttp` says */
+/** Returns one Pod from the API server; undefined if there is none of that name. @throws SeineError like `KubeHttp` */
 export async function fetchPod(http: KubeHttp, namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined> {
   const path = `/api/v1/namespaces/${segment(namespace)}/pods/${segment(name)}`;
   try {

@@ -2,11 +2,11 @@ import * as z from 'zod';
 import { listOf, parseObject, type Resource } from '../client/resource.ts';
 
 /*
- * What policies are about, as the API server has it: members that no policy looks at are left out, and nothing is understood. Whoever proves
- * what the agent makes of policies must not read them with the agent's eyes, so these have nothing in common with the watched projections.
+ * Objects that policies refer to, as the API server has them: members that no policy reads are left out, and nothing is interpreted. A
+ * proof of the agent's policy must not depend on the agent's own interpretation, so these share nothing with the watched projections.
  */
 
-/** Labels and whole specifications are passed on as they came. */
+/** Labels and whole specifications, passed on unchanged. */
 const asIs = z.unknown().optional();
 const text = z
   .string()
@@ -64,6 +64,6 @@ export const policyEvidence = {
   networkPolicies: evidenceOf('NetworkPolicy', '/apis/networking.k8s.io/v1/networkpolicies', networkPolicy),
   namespaces: evidenceOf('Namespace', '/api/v1/namespaces', namespace),
   nodes: evidenceOf('Node', '/api/v1/nodes', node),
-  // What ended is nobody, and may be most of the cluster's pods.
+  // Pods that have ended do not matter to policy, and may be most of the cluster's pods.
   pods: { ...evidenceOf('Pod', '/api/v1/pods', pod), fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' },
 } as const;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ipText, listOf, parseObject, type Resource, stringMap } from '../client/resource.ts';
 import { namedPorts, portedContainers } from './named-ports.ts';
 
-/** A Pod of the cluster, as the other end of a policy or as its subject. Addresses are canonical text. */
+/** Pod of the cluster, as the other end of a policy or as its subject. Addresses are canonical text. */
 export interface PolicyPod {
   readonly namespace: string;
   readonly name: string;
@@ -11,7 +11,7 @@ export interface PolicyPod {
   readonly createdAt?: string;
   readonly podIps: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
-  /** By name and protocol, `http/TCP`: of several containers the first that has it, then of sidecars. */
+  /** Ports by name and protocol, `http/TCP`: of several containers the first that has it, then of sidecars. */
   readonly ports: Readonly<Record<string, number>>;
 }
 
@@ -32,7 +32,9 @@ const schema = z.object({
     .nullish(),
 });
 
-/** Pods that ended, and pods of the host network, are nobody to a policy. The kind is not the API's: a node's own Pods are another copy. */
+/**
+ * Pods for policy, without those that have ended or use the host network. The kind is not the API's: a node's own Pods are another copy.
+ */
 export const policyPods: Resource<PolicyPod> = {
   kind: 'PolicyPod',
   path: '/api/v1/pods',

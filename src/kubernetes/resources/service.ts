@@ -14,7 +14,7 @@ import {
   stringMap,
 } from '../client/resource.ts';
 
-/** A Service, with the API server's defaults filled in. Addresses and networks are canonical text. */
+/** Service, with the API server's defaults filled in. Addresses and networks are canonical text. */
 export interface Service {
   readonly namespace: string;
   readonly name: string;
@@ -22,29 +22,29 @@ export interface Service {
   /** RFC 3339 in UTC, to the second: its order is that of time. Absent in objects that no API server has stored. */
   readonly createdAt?: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
-  /** The order of `ipFamilies`. Empty for a headless Service and for ExternalName. */
+  /** In the order of `ipFamilies`. Empty for a headless Service and for ExternalName. */
   readonly clusterIps: readonly string[];
   readonly ipFamilies: readonly Family[];
   readonly ports: readonly ServicePort[];
-  /** How long a client stays with its endpoint; absent without `sessionAffinity: ClientIP`. */
+  /** Time for which a client keeps its endpoint (s); absent without `sessionAffinity: ClientIP`. */
   readonly affinitySeconds?: number;
   readonly externalTrafficPolicy: 'Cluster' | 'Local';
   readonly internalTrafficPolicy: 'Cluster' | 'Local';
   readonly externalIps: readonly string[];
   /** `status.loadBalancer.ingress` entries that have an address; `Proxy` means that traffic must not be short-cut. */
   readonly loadBalancerIngress: readonly { readonly ip: string; readonly ipMode: 'VIP' | 'Proxy' }[];
-  /** Empty means everyone, if none was refused. */
+  /** Empty means all sources, if none was refused. */
   readonly loadBalancerSourceRanges: readonly string[];
-  /** What else `spec.loadBalancerSourceRanges` has that cannot be used; absent if nothing. */
+  /** Other entries of `spec.loadBalancerSourceRanges`, which cannot be used; absent if none. */
   readonly refusedSourceRanges?: readonly RefusedNetwork[];
-  /** What of `loadBalancerSourceRanges` was written with host bits, which are cleared; absent if nothing. */
+  /** Entries of `loadBalancerSourceRanges` that were written with host bits, which are cleared; absent if none. */
   readonly clearedSourceRanges?: readonly RefusedNetwork[];
   readonly healthCheckNodePort?: number;
   readonly publishNotReadyAddresses: boolean;
   readonly trafficDistribution?: string;
   /** Label `service.kubernetes.io/service-proxy-name`: another proxy's Service if present. */
   readonly proxyName?: string;
-  /** Label `service.kubernetes.io/headless` is present: not to be proxied, whatever its addresses. */
+  /** True if the label `service.kubernetes.io/headless` is present: not to be proxied, with any addresses. */
   readonly headlessLabel: boolean;
 }
 
@@ -53,14 +53,14 @@ export interface ServicePort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** A number, or the name of a port of the pods. */
+  /** Number, or name of a port of the pods. */
   readonly targetPort: number | string;
   readonly nodePort?: number;
 }
 
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 
-/** A defaulted field, which JSON may leave out or give as null. */
+/** Returns a defaulted field, which JSON may leave out or contain as null. */
 function orElse<S extends z.ZodType, D extends z.output<S>>(schema: S, fallback: D) {
   return schema.nullish().transform((value) => value ?? fallback);
 }
@@ -150,7 +150,7 @@ function projectPort({ name, protocol, port, targetPort, nodePort }: z.output<ty
   return { name, protocol, port, targetPort: targetPort || port, ...(nodePort ? { nodePort } : {}) };
 }
 
-/** Servers without dual-stack give no `ipFamilies`; the addresses then say it. */
+/** Returns the families. Servers without dual-stack send no `ipFamilies`; the addresses then determine them. */
 function familiesOf(declared: readonly ('IPv4' | 'IPv6')[], clusterIps: readonly string[]): readonly Family[] {
   if (declared.length > 0) return declared.map((family) => (family === 'IPv6' ? 'ipv6' : 'ipv4'));
   return clusterIps.map((ip) => (ip.includes(':') ? 'ipv6' : 'ipv4'));

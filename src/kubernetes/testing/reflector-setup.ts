@@ -9,18 +9,18 @@ import type { ReflectorReport } from '../client/reflector/reflector-report.ts';
 import { type Node, nodes } from '../resources/node.ts';
 import { ScriptedApiServer } from './scripted-api-server.ts';
 
-/** Waits for nothing longer than a test has to. */
+/** Policy with times that are no longer than a test needs. */
 export const hasty: ReflectorPolicy = {
   ...reflectorPolicy,
   minBackoffMs: 1,
   maxBackoffMs: 4,
   healthyWatchMs: 0,
-  // A machine that does other things as well may keep the loop for a while; tests of the limit set their own.
+  // A busy host may block the event loop for a while; tests of the limit set their own.
   snapshotIdleMs: 3_000,
   snapshotMs: 10_000,
 };
 
-/** A node as the API server gives it. */
+/** Node object as sent by the API server. */
 export function node(name: string, version: number, cidr = '10.0.0.0/24', more: object = {}) {
   return { metadata: { name, uid: name, resourceVersion: String(version), ...more }, spec: { podCIDRs: [cidr] } };
 }
@@ -29,15 +29,15 @@ export function many(count: number, version = 1) {
   return Array.from({ length: count }, (_, index) => node(`n${index}`, version));
 }
 
-/** A reflector of nodes before a scripted API server, and all that it said. For its tests. */
+/** Reflector of nodes with a scripted API server, and all its reports. For its tests. */
 export class ReflectorScene {
   readonly server: ScriptedApiServer;
   readonly #http: KubeHttp;
-  /** Where it keeps its copy. */
+  /** Folder of its copy. */
   stateDir: string;
   reflector: Reflector<Node>;
   reports: ReflectorReport[] = [];
-  /** The keys of each reported change, sorted. */
+  /** Keys of each reported change, sorted. */
   changes: string[][] = [];
   #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -67,7 +67,7 @@ export class ReflectorScene {
     await this.#running;
   }
 
-  /** As another process, that has what the first one stored and has heard of nothing. */
+  /** Restarts as another process, which has the stored copy of the first one and no other information. */
   async restart(): Promise<void> {
     await this.stop();
     this.reports = [];

@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeAccess } from '../client/config.ts';
 
-/** The server's reaction to one request. */
+/** Reaction of the server to one request. */
 type ScriptedResponse = (request: IncomingMessage, response: ServerResponse, signal: AbortSignal) => Promise<void> | void;
 
 /**
- * A scripted API server for tests: each request gets the next answer of the script, or waits for one.
- * It can break every promise a real one keeps.
+ * Scripted API server for tests: each request gets the next answer of the script, or waits for one. It can violate every guarantee of a
+ * real one.
  */
 export class ScriptedApiServer {
   /** `METHOD path?query` of each request, in order. */
@@ -62,12 +62,12 @@ export function status(code: number, reason: string, details: object = {}): Scri
   return json({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code, reason, message: `said ${reason}`, details }, code);
 }
 
-/** A list as the API server prints it. */
+/** Returns a list as the API server prints it. */
 export function list(version: string, items: readonly unknown[]): ScriptedResponse {
   return json({ kind: 'List', apiVersion: 'v1', metadata: { resourceVersion: version }, items });
 }
 
-/** A watch that sends these lines, then ends, or stays open until the client leaves. */
+/** Watch that sends these lines, then ends, or stays open until the client leaves. */
 export function watch(lines: readonly unknown[], then: 'end' | 'stay' | 'cut' = 'stay'): ScriptedResponse {
   return async (_request, response, signal) => {
     response.writeHead(200, { 'content-type': 'application/json' });

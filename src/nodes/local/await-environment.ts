@@ -4,7 +4,7 @@ import type { Node } from '../../kubernetes/resources/node.ts';
 import { type EnvironmentSources, LiveEnvironment } from './live-environment.ts';
 import type { Readiness } from './readiness.ts';
 
-/** How often the node is looked at again while something of it is missing (ms); changes of the Node are seen at once. */
+/** Interval between checks of the node while something is missing (ms); changes of the Node object are noticed at once. */
 const RETRY_MS = 500;
 const OBSTACLE = 'environment';
 

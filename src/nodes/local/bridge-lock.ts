@@ -3,7 +3,7 @@ import type { Log } from '../../base/log/log.ts';
 import type { SwitchDatabase } from '../../dataplane/targets/switch/switch-database.ts';
 import type { Readiness } from './readiness.ts';
 
-/** How long a lock that is not ours right after a new connection counts as asked for, and not as another agent's (ms). */
+/** Time after a new connection during which a lock that this agent does not have counts as requested, not as another agent's (ms). */
 const ANSWER_PATIENCE_MS = 500;
 
 type DatabaseLock = ReturnType<SwitchDatabase['lock']>;
@@ -16,12 +16,12 @@ interface BridgeLockOptions {
 }
 
 /**
- * One agent per bridge, by a lock of the switch's database. An agent without it reads and writes nothing.
+ * Ensures one agent per bridge, with an OVSDB lock. An agent without it reads and writes nothing.
  *
- * While the database cannot be reached no agent can take the lock, so the agent that had it goes on with what it can do.
+ * While OVSDB cannot be reached no agent can take the lock, so the agent that had it continues as far as it can.
  */
 export class BridgeLock {
-  /** RFC 7047 section 3.1 <id>: letters, digits and underscores only. */
+  /** Name of the lock. RFC 7047 section 3.1 <id>: only letters, digits and underscores. */
   readonly name: string;
   readonly #options: BridgeLockOptions;
   readonly #lock: DatabaseLock;
@@ -33,12 +33,12 @@ export class BridgeLock {
     this.#lock = options.database.lock(this.name);
   }
 
-  /** Why nothing may be written now; undefined if it may. */
+  /** Returns the reason why nothing may be written now; undefined if it may. */
   blockedBy(): string | undefined {
     return this.#state === 'held' ? undefined : `another agent holds bridge ${this.#options.bridge}`;
   }
 
-  /** Waits until the bridge is ours for the first time. @throws SeineError `CANCELLED` */
+  /** Waits until this agent has the bridge for the first time. @throws SeineError `CANCELLED` */
   async take(signal: AbortSignal): Promise<void> {
     await this.#options.database.synced(signal);
     if (!(await this.#answeredWithin(signal))) this.#isHeldByOther();
@@ -47,9 +47,9 @@ export class BridgeLock {
   }
 
   /**
-   * From `take` on, follows who has the lock, until the signal.
+   * Follows the holder of the lock after `take`, until the signal.
    *
-   * @param regained it was another agent's for a while, who may have changed everything
+   * @param regained called when another agent had the lock for a while: it may have changed everything
    */
   async keep(regained: () => void, signal: AbortSignal): Promise<void> {
     const { database } = this.#options;
@@ -68,7 +68,7 @@ export class BridgeLock {
     }
   }
 
-  /** True if the lock is ours within the time a server takes to say so. */
+  /** True if OVSDB grants the lock within the time that a server takes to answer. */
   async #answeredWithin(signal: AbortSignal): Promise<boolean> {
     const patience = within(signal, ANSWER_PATIENCE_MS);
     await this.#lock.whenHeld(patience).catch(() => signal.throwIfAborted());

@@ -4,17 +4,17 @@ import { settingText } from '../../dataplane/targets/host/setting-key.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import { filesThatSet } from './setting-files.ts';
 
-/** How often it is looked who sets what is repaired (ms). */
+/** Interval between checks of repeatedly repaired settings (ms). */
 const LOOK_MS = 5_000;
 
 interface ContestedSettingsOptions {
   readonly nodeState: Pick<NodeState, 'settings' | 'reconcilers'>;
-  /** What is wrong with the node, in sentences, by the part that found it. */
+  /** Warnings about the node, by their source. */
   readonly warnings: Map<string, readonly string[]>;
   readonly log: Log;
 }
 
-/** Says which kernel settings another program sets again and again, and names files that set them, until the signal. */
+/** Reports kernel settings that another program changes repeatedly, and names files that set them, until the signal. */
 export async function watchContestedSettings({ nodeState, warnings, log }: ContestedSettingsOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const sentences = contestedSettings(nodeState);

@@ -4,7 +4,7 @@ import type { Replica } from '../../kubernetes/client/replica/replica.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { LiveEnvironment } from './live-environment.ts';
 
-/** An interface that is set up anew loses its address for a moment: how long to wait for more news of the node (ms). */
+/** Time for which changes of the node are gathered (ms): an interface that is reconfigured has no address for a moment. */
 const SETTLE_MS = 100;
 
 interface EnvironmentWatchOptions {
@@ -15,7 +15,7 @@ interface EnvironmentWatchOptions {
   readonly interfacesChanged: Doorbell;
 }
 
-/** Looks at the node again after every change of its Node object or of its interfaces, until the signal. */
+/** Reads the node's environment again after every change of its Node object or of its interfaces, until the signal. */
 export async function watchEnvironment(options: EnvironmentWatchOptions, signal: AbortSignal): Promise<void> {
   const { live, nodeName, nodes, interfacesChanged } = options;
   const look = new Debouncer({ waitMs: SETTLE_MS, restMs: () => SETTLE_MS }, () => live.look(), signal);

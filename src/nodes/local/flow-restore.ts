@@ -8,26 +8,25 @@ import type { SwitchDatabase } from '../../dataplane/targets/switch/switch-datab
 import type { Readiness } from './readiness.ts';
 
 const KEY = 'flow-restore-wait';
-/** A confirmation that takes longer is begun anew, and logged. */
+/** Timeout of a confirmation (ms); it is then logged and started again. */
 const PATIENCE_MS = 10_000;
 const RETRY_MS = 1_000;
 
 interface FlowRestoreOptions {
   readonly database: SwitchDatabase;
   readonly nodeState: Pick<NodeState, 'bridge' | 'reconcilers'>;
-  /** OVSDB lock that must be held to write. */
+  /** OVSDB lock required for writes. */
   readonly lock: string;
   readonly readiness: Readiness;
   readonly log: Log;
 }
 
 /**
- * Lets a switch that was started with `flow-restore-wait` forward packets, once its flows are there.
+ * Lets an OVS that was started with `flow-restore-wait` forward packets, once its flows are installed.
  *
- * The script that starts ovs-vswitchd sets the key first, so that the kernel's cached flows of before go on until the new ones are
- * known; clearing it flushes that cache (ovs-vswitchd.conf.db(5)). So it is cleared only after everything that is wanted was
- * acknowledged and read back. If that does not come about, the switch keeps waiting and the agent says so: an alarm, never a
- * blind release.
+ * The script that starts ovs-vswitchd sets the key first, so that the kernel keeps its cached flows until the new ones are known; clearing
+ * it flushes that cache (ovs-vswitchd.conf.db(5)). So it is cleared only after everything desired was acknowledged and read back. If that
+ * fails, OVS keeps waiting and the agent reports it: an alarm, never an unchecked release.
  */
 export async function keepFlowRestore(options: FlowRestoreOptions, signal: AbortSignal): Promise<void> {
   const { database, readiness, log } = options;

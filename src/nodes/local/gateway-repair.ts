@@ -6,29 +6,29 @@ import type { Log } from '../../base/log/log.ts';
 import { ofPorts } from '../../dataplane/pipeline/well-known.ts';
 import type { PortWatch } from '../../dataplane/targets/switch/port-watch.ts';
 
-/** How long a program that deletes the gateway may take to end ovs-vswitchd as well (ms). */
+/** Time that a program which deletes the gateway may take to stop ovs-vswitchd as well (ms). */
 const PATIENCE_MS = 150;
-/** How long the switch may take to put a port back (ms). */
+/** Time that ovs-vswitchd may take to restore a port (ms). */
 const PLUG_PATIENCE_MS = 1_000;
-/** How often it is looked whether there is a gateway: it may have been deleted before the kernel's events were listened to, or they were lost (ms). */
+/** Interval between checks for the gateway (ms): it may have been deleted before the kernel's events were received, or events were lost. */
 const LOOK_EVERY_MS = 4_000;
 
 interface GatewayRepairPorts {
-  /** Of the gateway's interface. */
+  /** Name of the gateway's interface. */
   readonly name: string;
   readonly exists: () => boolean;
   readonly isSwitchUp: () => boolean;
   readonly ports: Pick<PortWatch, 'ofPort' | 'whenPlugged'>;
-  /** Wants the node's ports of the switch, all or all but one. @returns the revision of that */
+  /** Requests the node's OVS ports, all or all but one. @returns the revision */
   readonly wantPorts: (without?: string) => number;
-  /** Waits until the switch's database holds a revision. */
+  /** Waits until OVSDB has a revision. */
   readonly realized: (revision: number, signal: AbortSignal) => Promise<void>;
-  /** Resolves once ovs-vswitchd has seen that the bridge has no such port. */
+  /** Resolves once ovs-vswitchd has noticed that the bridge does not have this port. */
   readonly unplug: (port: string, signal: AbortSignal) => Promise<void>;
   readonly log: Log;
 }
 
-/** Makes the gateway's interface anew whenever it was deleted, until the signal. */
+/** Recreates the gateway's interface whenever it was deleted, until the signal. */
 export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell, signal: AbortSignal): Promise<void> {
   gone.ring();
   while (!signal.aborted) {
@@ -39,13 +39,13 @@ export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell,
 }
 
 /**
- * Lets ovs-vswitchd make the gateway's interface anew after it was deleted: it does once it has seen that the port was gone.
+ * Makes ovs-vswitchd recreate the gateway's interface after it was deleted: it does so once it has noticed that the port was removed.
  *
- * @returns `failed` if it is to be tried again
+ * @returns `failed` if it is to be retried
  */
 async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): Promise<'done' | 'failed'> {
   const { name, ports, log } = node;
-  // If ovs-vswitchd has gone, so has its gateway, and it brings it back.
+  // If ovs-vswitchd has stopped, its gateway is gone with it, and it restores it.
   if (node.exists() || !node.isSwitchUp() || ports.ofPort(name) !== ofPorts.gateway) return 'done';
   log.warn('the gateway was deleted; it is made anew', { interface: name });
   try {

@@ -12,15 +12,16 @@ export interface HostSetting {
 }
 
 /**
- * Kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them for administrators.
+ * Returns the kernel settings of the node without which packets are lost, or pods could misuse the node; `docs/operations.md` lists them
+ * for administrators.
  *
- * @param hostPortsAtLoopback left out while that is not known
+ * @param hostPortsAtLoopback omitted while unknown
  */
 export function hostSettings(families: readonly Family[], gateway: string, hostPortsAtLoopback?: boolean): readonly HostSetting[] {
   const ipv4: readonly HostSetting[] = [
     { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
     { name: ['net', 'ipv4', 'conf', gateway, 'forwarding'], value: '1', why: 'what comes from pods is forwarded' },
-    // Answers to a Service come from an address that no route of the interface names.
+    // Replies of a Service come from an address that no route of the interface names.
     { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
     ...(hostPortsAtLoopback === undefined ? [] : [routeLocalnet(gateway, hostPortsAtLoopback)]),
     { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
@@ -43,10 +44,10 @@ function routeLocalnet(gateway: string, hostPortsAtLoopback: boolean): HostSetti
   return { name: ['net', 'ipv4', 'conf', gateway, 'route_localnet'], value: hostPortsAtLoopback ? '1' : '0', why };
 }
 
-/** What of `NodeState` holds the settings. */
+/** Part of `NodeState` that has the settings. */
 type SettingsState = Pick<NodeState, 'wantSettings'>;
 
-/** Wants the kernel settings that go with what the node is at present. */
+/** Sets the kernel settings for the node's current environment. */
 export function wantHostSettings(
   environment: NodeEnvironment,
   { interfaces, hostPortsAtLoopback }: { readonly interfaces: readonly HostInterface[]; readonly hostPortsAtLoopback?: boolean },
@@ -63,8 +64,8 @@ export function wantHostSettings(
 }
 
 /**
- * Turning on forwarding makes Linux ignore router advertisements, and with them a default route learnt that way: where one was
- * accepted before, `accept_ra` becomes 2, and stays that (`Documentation/networking/ip-sysctl`).
+ * Returns settings that keep a learnt default route. Enabling forwarding makes Linux ignore router advertisements, and with them the route:
+ * where one was accepted before, `accept_ra` becomes 2, and stays that (`Documentation/networking/ip-sysctl`).
  *
  * @param transport interface that carries the node's own traffic
  */

@@ -7,30 +7,30 @@ import type { NetlinkSocket } from '../../netlink/socket.ts';
 
 interface HostWatchOptions {
   readonly socket: NetlinkSocket;
-  /** `port` of the socket by which our own addresses, routes, rules and neighbours are made: what it does is no news. */
+  /** `port` of the socket that creates Seine's addresses, routes, rules and neighbours: events of its changes are ignored. */
   readonly ours: number;
   /** Name of the gateway interface. */
   readonly gateway: string;
-  /** Whether a name is one of the node's ends of pods' interfaces. */
+  /** Reports whether a name is that of the host end of a pod's interface. */
   readonly isPodInterface: (name: string) => boolean;
   readonly isWantedNeighbour: (ip: Ip) => boolean;
-  /** Something that is ours may be otherwise than before. */
+  /** Called when an entry of Seine's may have changed. */
   readonly changed: () => void;
-  /** The gateway interface is a new one: everything that hung on the old one is gone. */
+  /** Called when the gateway interface is a new one: everything attached to the previous one is gone. */
   readonly gatewayMade: () => void;
-  /** An interface that is no pod's and not ours, or an address of it, may be another than before. */
+  /** Called when an interface that is neither a pod's nor Seine's, or an address of it, may have changed. */
   readonly nodeChanged: () => void;
-  /** The kernel's settings of all interfaces, of the gateway or of a tap may be others than before. */
+  /** Called when the kernel's settings of all interfaces, of the gateway or of a tap may have changed. */
   readonly settingsChanged: () => void;
-  /** The gateway's interface is gone. */
+  /** Called when the gateway's interface is gone. */
   readonly gatewayGone: () => void;
-  /** The node's end of a pod's pair is another than before, or gone. */
+  /** Called when the host end of a pod's pair has changed or is gone. */
   readonly podInterface: (change: 'set' | 'deleted', link: Link) => void;
-  /** News was lost. */
+  /** Called when events were lost. */
   readonly overrun: () => void;
 }
 
-/** Reports what the kernel, or another program, changes of what is ours in the node's own stack, until closed. */
+/** Reports changes that the kernel, or another program, makes to Seine's entries in the node's network stack, until closed. */
 export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeighbour, changed, ...tell }: HostWatchOptions): {
   close(): void;
 } {
@@ -54,8 +54,8 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
 }
 
 /**
- * Pods' interfaces come with settings of their own. `disable_ipv6` has no event, and takes the addresses away. A tap whose reader comes
- * has a carrier: what is wanted of it follows from what that one asked for.
+ * Reports whether settings may have changed. Pods' interfaces have their own settings and do not count. `disable_ipv6` has no event, but
+ * removes addresses. A tap whose reader opens it gets a carrier: its desired setting depends on the features that the reader requested.
  */
 export function concernsSettings(event: KernelEvent, gateway: IfIndex | undefined): boolean {
   if (event.kind === 'overrun') return true;
@@ -64,7 +64,9 @@ export function concernsSettings(event: KernelEvent, gateway: IfIndex | undefine
   return event.kind === 'netconf' && (event.netconf.link === 'all' || event.netconf.link === gateway);
 }
 
-/** What carries the tunnels may be any interface, and which one may change with any address. */
+/**
+ * Reports whether the node's environment may have changed: any interface may carry the tunnels, and the choice may change with any address.
+ */
 export function concernsNode(
   event: Extract<KernelEvent, { kind: 'overrun' | 'link' | 'address' }>,
   gateway: IfIndex | undefined,
@@ -81,10 +83,11 @@ export function concernsNode(
 }
 
 /**
- * Pods' interfaces come and go all the time; only the gateway's and what leads over it are the host target's.
+ * Reports whether entries of Seine's may have changed. Pods' interfaces are created and deleted all the time; the host target only has the
+ * gateway's entries and what is routed over it.
  *
- * A neighbour that is removed says so as a failed one, and one that is made dynamic is no permanent one any more: for
- * those that are wanted, any news counts.
+ * The event for a removed neighbour shows it as failed, and one that became dynamic is no longer permanent: for desired neighbours, any
+ * event counts.
  */
 export function concernsUs(event: KernelEvent, gateway: IfIndex | undefined, isWantedNeighbour: (ip: Ip) => boolean): boolean {
   switch (event.kind) {

@@ -11,9 +11,9 @@ export interface EnvironmentSources {
   readonly config: NodeConfig;
   readonly nodes: Pick<Replica<Node>, 'get' | 'synced'>;
   readonly interfaces: () => readonly HostInterface[];
-  /** What else the node is reached at; absent: nothing. */
+  /** Returns other addresses of the node; absent: none. */
   readonly localAddresses?: () => readonly Ip[];
-  /** What is said of the policy mode of all nodes; absent: nothing. */
+  /** Returns the policy mode set for all nodes; absent: none. */
   readonly liveMode?: () => string | undefined;
   readonly log: Log;
 }
@@ -21,10 +21,10 @@ export interface EnvironmentSources {
 type EnvironmentListener = (now: NodeEnvironment, before: NodeEnvironment) => void;
 
 /**
- * What this node is at present: looked up anew whenever its Node object, its interfaces or its pods' networks may have changed.
+ * Current environment of this node: determined again whenever its Node object, its interfaces or its pods' networks may have changed.
  *
- * What cannot be made sense of changes nothing: a Node object that is gone, names an address that this machine does not have, or
- * has no pod network any more leaves running pods what they have, and is said.
+ * Invalid changes have no effect: a Node object that was deleted, names an address that this host does not have, or has no pod network any
+ * more leaves running pods unchanged, and is reported.
  */
 export class LiveEnvironment {
   readonly #sources: EnvironmentSources;
@@ -33,7 +33,7 @@ export class LiveEnvironment {
   #previousCidrs: () => readonly Cidr[] = () => [];
   #problem: string | undefined;
 
-  /** @throws SeineError `UNAVAILABLE` for what may still come */
+  /** @throws SeineError `UNAVAILABLE` for what may still appear */
   constructor(sources: EnvironmentSources) {
     this.#sources = sources;
     this.#current = this.#resolve();
@@ -43,12 +43,12 @@ export class LiveEnvironment {
     return this.#current;
   }
 
-  /** Why the node is still taken for what it was; undefined if it is not. */
+  /** Reason why the previous environment is still used; undefined if it is not. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** @param formerCidrs networks of pods that this node still has, the present ones may be among them; asked at every look */
+  /** @param formerCidrs returns networks of pods that this node still has, possibly including the present ones; called at every check */
   countPods(formerCidrs: () => readonly Cidr[]): void {
     this.#previousCidrs = formerCidrs;
     this.look();
@@ -98,7 +98,7 @@ export class LiveEnvironment {
   }
 }
 
-/** Each part as text. */
+/** Returns each part as a string. */
 function describe({
   gateway,
   tunnel,

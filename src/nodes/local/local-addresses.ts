@@ -4,21 +4,23 @@ import { type Link, listLinks } from '../../netlink/links.ts';
 import { type Address, listAddresses } from '../../netlink/routing/addresses.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 
-/** So many are told apart: each is a few flows. */
+/** Maximum number of addresses: each takes a few flows. */
 const ADDRESSES_MAX = 64;
-/** The interface of kube-proxy's mode ipvs: its addresses are Services', behind which any pod may be. */
+/** Interface of kube-proxy's mode ipvs: its addresses are Services', with any pod as endpoint. */
 const IPVS_INTERFACE = 'kube-ipvs0';
 
-/** What `localAddresses` says now. */
+/** Returns the current local addresses. */
 export function readLocalAddresses(socket: NetlinkSocket, gateway: string): readonly Ip[] {
   return localAddresses(listAddresses(socket), listLinks(socket), gateway);
 }
 
 /**
- * Addresses of any interface of the node that pods reach it at, in order of their text, the first 64: what NodeLocal DNSCache binds on
- * an interface of its own is among them. One that is of a link is none unless somebody bound it alone (169.254.20.10/32). Pure.
+ * Returns addresses of the node's interfaces at which pods reach it, in order of their text, the first 64; they include those that
+ * NodeLocal DNSCache binds on its own interface. A link-local address counts only if it was assigned as a single address
+ * (169.254.20.10/32). Pure.
  *
- * @param gateway name of the bridge's gateway, whose own addresses are known: any other on it is taken away (`HostTarget`), and that is no news
+ * @param gateway name of the bridge's gateway, whose own addresses are known: any other on it is removed (`HostTarget`), and is not a
+ * change of the node
  */
 export function localAddresses(
   addresses: readonly Pick<Address, 'link' | 'address' | 'prefixLength' | 'scope' | 'duplicateDetection'>[],

@@ -8,10 +8,10 @@ import type { Node } from '../../kubernetes/resources/node.ts';
 import { type NodeCondition, setNodeCondition } from '../../kubernetes/resources/node-condition.ts';
 import type { Readiness } from './readiness.ts';
 
-/** The least time between two writes (ms), should another controller keep writing the contrary. */
+/** Minimum time between two writes (ms), in case another controller keeps writing the opposite. */
 const RESTS_MS = { first: 1_000, most: 60_000 } as const;
 
-/** What makes the scheduler and cloud controllers believe that a node can take pods. */
+/** Condition by which the scheduler and cloud controllers know that a node can run pods. */
 const available: NodeCondition = {
   type: 'NetworkUnavailable',
   status: 'False',
@@ -25,15 +25,15 @@ interface NetworkConditionOptions {
   readonly http: KubeHttp;
   readonly readiness: Pick<Readiness, 'whenReady'>;
   readonly log: Log;
-  /** For tests (ms). */
+  /** Minimum times between writes, for tests (ms). */
   readonly rests?: { readonly first: number; readonly most: number };
 }
 
 /**
- * Keeps the condition `NetworkUnavailable: False` on this node's object from when the agent is first ready. Written only where the
- * object says otherwise: a restart of all agents of a cluster writes nothing.
+ * Keeps the condition `NetworkUnavailable: False` on this node's object from when the agent is first ready. Written only where the object
+ * differs: a restart of all agents of a cluster writes nothing.
  *
- * The condition stays when the agent goes: pods go on without it, and new ones wait for it.
+ * The condition stays when the agent stops: running pods do not need it, and new ones wait for it.
  */
 export async function keepNetworkCondition(options: NetworkConditionOptions, signal: AbortSignal): Promise<void> {
   const { nodeName, nodes, readiness, rests = RESTS_MS } = options;
@@ -62,7 +62,7 @@ export async function keepNetworkCondition(options: NetworkConditionOptions, sig
   }
 }
 
-/** What fails is tried again by the caller: nothing of the node waits for it. */
+/** Writes the condition. The caller retries failures: nothing else on the node waits for it. */
 async function write({ http, nodeName, log }: NetworkConditionOptions, signal: AbortSignal): Promise<void> {
   try {
     await setNodeCondition(http, nodeName, available, signal);

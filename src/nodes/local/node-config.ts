@@ -2,7 +2,7 @@ import type { Cidr } from '../../base/net/ip.ts';
 import type { NodeEnvironment, PolicyMode } from '../../dataplane/compile/environment.ts';
 import type { TunnelType } from '../../dataplane/pipeline/well-known.ts';
 
-/** What of the agent's configuration decides what this node is; docs/configuration.md explains each key. */
+/** Part of the agent's configuration that defines this node; docs/configuration.md explains each key. */
 export interface NodeConfig {
   readonly nodeName: string;
   readonly ovsBridge: string;
@@ -10,10 +10,10 @@ export interface NodeConfig {
   readonly hostGateway: string;
   readonly tunnelInterface: string;
   readonly tunnelType: TunnelType;
-  /** 0: the type's own. */
+  /** 0: the default of the tunnel type. */
   readonly tunnelPort: number;
   readonly tunnelCsum: boolean;
-  /** 0: the transport interface's, less what the tunnel needs. */
+  /** 0: the MTU of the transport interface, less the tunnel's overhead. */
   readonly defaultMTU: number;
   readonly noSNAT: boolean;
   readonly policy: { readonly mode: PolicyMode; readonly liveConnections: NonNullable<NodeEnvironment['liveConnections']> };

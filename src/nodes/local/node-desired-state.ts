@@ -13,10 +13,10 @@ import type { NodeConfig } from './node-config.ts';
 
 export const nodeOwner = ownerOf('node');
 
-/** Where the node's own part is wanted. */
+/** State that receives the node's own entries. */
 type NodeWants = Pick<NodeState, 'want' | 'wantBridge' | 'wantFirewall'>;
 
-/** What is wanted of a node whatever its peers and pods are: bridge, gateway, tunnel, addresses and packet filter. */
+/** Sets the entries of a node that are independent of its peers and pods: bridge, gateway, tunnel, addresses and nftables. */
 export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: NodeEnvironment): void {
   wantSwitch(config, nodeState, environment);
   nodeState.want(nodeOwner, compileNode(environment));
@@ -25,7 +25,7 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }
 
-/** @param without a port that has to go for a moment. @returns the revision of what is wanted of the switch's database */
+/** @param without a port that has to be removed for a moment. @returns the revision of OVSDB's desired state */
 export function wantSwitch(
   config: NodeConfig,
   nodeState: Pick<NodeWants, 'wantBridge'>,
@@ -40,10 +40,13 @@ export function wantSwitch(
   );
 }
 
-/** What Open vSwitch calls tunnels. */
+/** Type of a tunnel in Open vSwitch. */
 export type TunnelPortType = TunnelType | 'ip6gre';
 
-/** The type of the tunnel's port. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all else serves both. */
+/**
+ * Returns the type of the tunnel's port. The kernel has one interface for GRE over IPv4 and another for GRE over IPv6; all others carry
+ * both.
+ */
 export function tunnelPortType(
   dataPath: NodeConfig['ovsDatapathType'],
   { tunnel, transport }: Pick<NodeEnvironment, 'tunnel' | 'transport'>,
@@ -52,7 +55,7 @@ export function tunnelPortType(
   return tunnel.type === 'gre' && dataPath === 'system' && overIpv6 ? 'ip6gre' : tunnel.type;
 }
 
-/** Of this node as it is now; before it is known, of most nodes. */
+/** Returns the port for this node's current environment; before that is known, the port of most nodes. */
 export function presentTunnelPort(
   config: Pick<NodeConfig, 'ovsDatapathType' | 'tunnelType'>,
   environment: NodeEnvironment | undefined,
@@ -82,7 +85,7 @@ function ownPorts(config: NodeConfig, environment: NodeEnvironment): readonly Wa
   ];
 }
 
-/** Where pods of this node get their addresses from. */
+/** Returns the pools from which pods of this node get their addresses. */
 export function podPoolsOf({ podCidrs, gateway }: NodeEnvironment): readonly { readonly cidr: Cidr; readonly gateway: Ip }[] {
   return podCidrs.flatMap((cidr) => {
     const address = gateway.addresses.find(({ family }) => family === cidr.family);

@@ -22,16 +22,16 @@ import type { NetlinkSocket } from '../../netlink/socket.ts';
 import type { NodeConfig } from './node-config.ts';
 import { nodePolicyMode } from './policy-mode.ts';
 
-/** An interface of the node with what matters for carrying tunnels. */
+/** Interface of the node with the properties that matter for tunnels. */
 export interface HostInterface {
   readonly name: string;
   readonly mtu: number;
   readonly addresses: readonly Ip[];
 }
 
-/** What each encapsulation adds to a packet, outer IPv4 header included. */
+/** Overhead of each encapsulation, outer IPv4 header included (bytes). */
 const overheadBytes: Readonly<Record<TunnelType, number>> = { geneve: 50, vxlan: 50, gre: 42 };
-/** An outer IPv6 header is so much longer: RFC 8200 section 3, RFC 791 section 3.1. */
+/** Additional length of an outer IPv6 header: RFC 8200 section 3, RFC 791 section 3.1. */
 const ipv6MoreBytes = 20;
 
 export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterface[] {
@@ -46,11 +46,11 @@ export function readHostInterfaces(socket: NetlinkSocket): readonly HostInterfac
 }
 
 /**
- * What is the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
+ * Returns the inputs that are the same for every compiler on this node, from its configuration, its Node object and its interfaces. Pure.
  *
- * @param usedCidrs networks of pods that the node has; those that are not its own any more stay until their last pod is gone
- * @param liveMode what is said of the policy mode of all nodes
- * @throws SeineError `UNAVAILABLE` for what may still come: pod CIDRs, an interface with the node's address
+ * @param usedCidrs networks in which the node has pods; those that are no longer its own stay until their last pod is gone
+ * @param liveMode policy mode set for all nodes
+ * @throws SeineError `UNAVAILABLE` for what may still appear: pod CIDRs, an interface with the node's address
  */
 export function resolveEnvironment(
   config: NodeConfig,
@@ -96,18 +96,24 @@ export function resolveEnvironment(
   };
 }
 
-/** What a tunnel takes of a packet's room, to whatever peer: none that joins may change the MTU of pods that run. */
+/** Returns the overhead of a tunnel to any peer: one that joins must not change the MTU of running pods. */
 function tunnelBytes(type: TunnelType, ends: readonly Ip[]): number {
   return overheadBytes[type] + (ends.some(({ family }) => family === 'ipv6') ? ipv6MoreBytes : 0);
 }
 
-/** One that begins where a present one does is no other network to the node's own stack: it has one gateway address with it. */
+/**
+ * Returns the previous networks. One with the same first address as a present one is not a separate network to the node's stack: both have
+ * the same gateway address.
+ */
 function formerCidrs(present: readonly Cidr[], used: readonly Cidr[]): readonly Cidr[] {
   const starts = new Set(present.map(({ network }) => network.text));
   return used.filter(({ network: { text } }) => !starts.has(text) && starts.add(text));
 }
 
-/** A network of pods that would take addresses away from the node itself. @throws SeineError `UNAVAILABLE`: the Node may be corrected */
+/**
+ * Rejects a network of pods that would take addresses from the node itself. @throws SeineError `UNAVAILABLE`: the Node object may be
+ * corrected
+ */
 function refuseImpossible(podCidr: Cidr, interfaces: readonly HostInterface[], config: NodeConfig): void {
   const refuse = (why: string): never => {
     throw new SeineError('UNAVAILABLE', `the node's pod network ${podCidr.text} ${why}`);
@@ -123,7 +129,10 @@ function refuseImpossible(podCidr: Cidr, interfaces: readonly HostInterface[], c
   }
 }
 
-/** Named by the configuration, or the one with an address in a configured range, or the one with the node's own address. */
+/**
+ * Returns the interface named by the configuration, or the one with an address in a configured range, or the one with the node's own
+ * address.
+ */
 function transportInterface(config: NodeConfig, node: Node, interfaces: readonly HostInterface[]): HostInterface {
   const { transportInterface: named, transportInterfaceCIDRs: ranges } = config;
   const found =
@@ -142,10 +151,11 @@ function transportInterface(config: NodeConfig, node: Node, interfaces: readonly
 }
 
 /**
- * The addresses peers know this node by, where the interface has them; else the interface's first of each family. IPv4 first.
+ * Returns the addresses by which peers know this node, where the interface has them; otherwise the interface's first of each family. IPv4
+ * first.
  *
- * A family that the Node object does not name is none if it names another: peers send nothing there, and take nothing from there. Such
- * are the addresses that an interface makes for itself.
+ * If the Node object names addresses of only one family, the other one is not used: peers send nothing there, and accept nothing from
+ * there. Such addresses are e.g. those that an interface generates itself.
  */
 function tunnelEnds({ transportInterfaceCIDRs: ranges }: NodeConfig, node: Node, { name, addresses }: HostInterface): readonly Ip[] {
   const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -159,12 +169,15 @@ function tunnelEnds({ transportInterfaceCIDRs: ranges }: NodeConfig, node: Node,
   return known.length > 0 ? known : ends;
 }
 
-/** The interface that has one of the tunnel's ends, however it was chosen; undefined if it is gone meanwhile. */
+/** Returns the interface that has one of the tunnel's ends, however it was chosen; undefined if it no longer exists. */
 export function carrierOf(ends: readonly Ip[], interfaces: readonly HostInterface[]): string | undefined {
   return interfaces.find(({ addresses }) => addresses.some(({ text }) => ends.some((end) => end.text === text)))?.name;
 }
 
-/** The kernel carries GRE by one interface over IPv4 and by another over IPv6; the tunnel port of a node is one of them. */
+/**
+ * Returns the ends that can be used. The kernel carries GRE by one interface over IPv4 and by another over IPv6; the tunnel port of a node
+ * is one of them.
+ */
 function carriedEnds({ tunnelType, ovsDatapathType }: NodeConfig, ends: readonly Ip[]): readonly Ip[] {
   if (tunnelType !== 'gre' || ovsDatapathType !== 'system') return ends;
   return ends.some(({ family }) => family === 'ipv4') ? ends.filter(({ family }) => family === 'ipv4') : ends;
@@ -174,14 +187,14 @@ function onePerFamily(cidrs: readonly Cidr[]): readonly Cidr[] {
   return (['ipv4', 'ipv6'] as const).flatMap((family) => cidrs.find((cidr) => cidr.family === family) ?? []);
 }
 
-/** Stable without being stored anywhere: pods and the node's own neighbours remember it over a restart. */
+/** Returns the gateway's MAC. Stable without being stored: pods and the node's neighbours remember it over a restart. */
 function gatewayMac(nodeName: string): Mac {
   const bytes = createHash('sha256').update(`gateway of ${nodeName}`).digest().subarray(0, 6);
   bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02;
   return macFromBytes(bytes);
 }
 
-/** For callers that have the node's addresses as text. */
+/** Returns addresses for callers that have the node's addresses as text. */
 export function transportOf(addresses: Readonly<Partial<Record<Family, string>>>): readonly Ip[] {
   return [addresses.ipv4, addresses.ipv6].flatMap((text) => (text === undefined ? [] : parseIp(text)));
 }

@@ -1,21 +1,21 @@
 import { type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
 
-/** What has been said of a node's policy mode, by whoever may say it; none of it need be a mode. */
+/** Policy modes set for a node from each source; any may be invalid. */
 interface SaidModes {
-  /** Of this node, by its annotation `seine.dev/policy-mode`. */
+  /** Mode of this node, from its annotation `seine.dev/policy-mode`. */
   readonly annotation?: string | undefined;
-  /** Of all nodes, by `policy.mode` in the ConfigMap `seine-live`. */
+  /** Mode of all nodes, from `policy.mode` in the ConfigMap `seine-live`. */
   readonly live?: string | undefined;
-  /** By the agent's own configuration. */
+  /** Mode from the agent's own configuration. */
   readonly configured: PolicyMode;
 }
 
-/** What holds on a node: the first of annotation, ConfigMap and configuration that is a mode. Pure. */
+/** Returns the mode of a node: the first valid one of annotation, ConfigMap and configuration. Pure. */
 export function nodePolicyMode({ annotation, live, configured }: SaidModes): PolicyMode {
   return modeOf(annotation) ?? modeOf(live) ?? configured;
 }
 
-/** Why something that was said does not count, in sentences; empty if all of it does. Pure. */
+/** Returns the reasons why set modes do not count, one sentence each; empty if all do. Pure. */
 export function policyModeFaults(said: SaidModes): readonly string[] {
   const holds = nodePolicyMode(said);
   const fault = (where: string, text: string | undefined): readonly string[] =>

@@ -2,13 +2,14 @@ import { EventEmitter, once } from 'node:events';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
 /**
- * - `ready`     pods are served
- * - `starting`  not yet, or not now; existing pods keep what they have (STATUS 50)
- * - `impaired`  existing pods are affected as well, e.g. no vswitchd (STATUS 51)
+ * State of the node:
+ * - `ready` pods are served
+ * - `starting` not yet, or not now; existing pods keep their network (STATUS 50)
+ * - `impaired` existing pods are affected as well, e.g. no vswitchd (STATUS 51)
  */
 export type ReadyState = { readonly state: 'ready' } | { readonly state: 'starting' | 'impaired'; readonly reason: string };
 
-/** Whether pods are served, and if not, why. One place, for STATUS, `/readyz`, ADD and the operator alike. */
+/** Readiness to serve pods, and the reasons against it. One place, for STATUS, `/readyz`, ADD and the operator. */
 export class Readiness {
   readonly #changed = new EventEmitter().setMaxListeners(0);
   readonly #obstacles = new Map<string, Exclude<ReadyState, { state: 'ready' }>>();

@@ -13,8 +13,8 @@ interface RetryOptions {
 }
 
 /**
- * Does what the switch or the kernel may refuse, until it is taken: an administrator may mend the cause, e.g. free a port number or allow
- * IPv6. Until then the node is not ready and says why; an agent that ended could not.
+ * Retries work that OVS or the kernel may refuse until it is accepted: an administrator may fix the cause, e.g. free a port number or allow
+ * IPv6. Until then the node is not ready and reports the reason; an agent that exited could not.
  *
  * @throws SeineError `CANCELLED` if `signal` comes first, and every failure of `work` but `REFUSED`
  */

@@ -3,14 +3,14 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { Readiness } from './readiness.ts';
 
-/** An agent that ends lets go of the bridge first, and of its journal and its socket some milliseconds later. */
+/** Interval between attempts (ms). An agent that ends releases the bridge first, and its journal and its socket some milliseconds later. */
 const RETRY_MS = 50;
 
 /**
- * Does what another agent may still be in the way of, again and again until it is not, and says meanwhile what is awaited.
+ * Retries an operation that another agent may still block, until it succeeds, and reports meanwhile what it waits for.
  *
- * @param take throws `REFUSED` while another agent has what it takes
- * @throws SeineError whatever else `take` throws; `CANCELLED`
+ * @param take throws `REFUSED` while another agent has the resource
+ * @throws SeineError other errors of `take`; `CANCELLED`
  */
 export async function retryWhileHeld<T>(take: () => Promise<T>, readiness: Readiness, log: Log, signal: AbortSignal): Promise<T> {
   const obstacle = 'handover';

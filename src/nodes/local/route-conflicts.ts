@@ -9,21 +9,21 @@ import { getLink } from '../../netlink/links.ts';
 import { listRoutes, lookUpRoute, ourProtocol } from '../../netlink/routing/routes.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
 
-/** Networks asked about in one look; what there is beyond that has its turn in the next. */
+/** Maximum number of networks looked up in one check; further ones are next in the following check. */
 const ASKED_MAX = 512;
-/** Between turns of the event loop: a question takes the kernel some 20 µs. */
+/** Number of lookups between turns of the event loop: one takes the kernel about 20 µs. */
 const ASKED_AT_ONCE = 32;
-/** A route of ours that is gone for a moment is repaired meanwhile (ms). */
+/** Delay before a conflict is confirmed (ms): a route of Seine's that is missing for a moment is repaired meanwhile. */
 const CONFIRMED_AFTER_MS = 500;
-/** What the kernel says of a blackhole, of what is prohibited, and of what it cannot reach; `lookUpRoute` returns nothing for the last. */
+/** Errors for blackhole, prohibited and unreachable destinations; for the last `lookUpRoute` returns nothing. */
 const blocked = new Set(['EINVAL', 'EACCES']);
 
-/** A network of pods or Services that another program's rule or route leads elsewhere. */
+/** Network of pods or Services that another program's rule or route sends elsewhere. */
 export interface TakenWay {
   readonly network: Cidr;
-  /** The address of it that was asked about. */
+  /** Address of it that was looked up. */
   readonly asked: Ip;
-  /** Index of the interface that the kernel takes; undefined if it sends nothing there. */
+  /** Index of the interface that the kernel uses; undefined if it sends nothing there. */
   readonly link: number | undefined;
   /** Mark of the packets that the route is for; undefined if it is for all. */
   readonly mark?: number;
@@ -34,13 +34,14 @@ type FoundWay = TakenWay & Pick<WantedRoute, 'destination' | 'table'>;
 interface TakenWaysOptions {
   readonly socket: NetlinkSocket;
   readonly gateway: string;
-  /** What the node's own stack is known to hold; undefined while that is not known. */
+  /** Returns the known content of the node's network stack; undefined while unknown. */
   readonly held: () => ReadonlyMap<HostKey, HostEntry> | undefined;
 }
 
 /**
- * Asks the kernel which way it takes to what our routes lead to. A rule of the routing policy, a route to a smaller network or one at a
- * better metric may lead elsewhere, though every route of ours is as wanted. These belong to other programs, so they are only reported.
+ * Looks up in the kernel which way it takes to the destinations of Seine's routes. A rule of the routing policy, a route to a smaller
+ * network or one with a better metric may take precedence, although every route of Seine's is as desired. These belong to other programs,
+ * so they are only reported.
  */
 export class TakenWays {
   readonly #options: TakenWaysOptions;
@@ -73,19 +74,19 @@ export class TakenWays {
   }
 }
 
-/** A route of ours that is not there is for the reconciler to repair and to say, be it paused. */
+/** Returns the conflicts whose own route is present. A missing route is repaired and reported by the reconciler, even if paused. */
 function ourRoutes(socket: NetlinkSocket, taken: readonly TakenWay[]): ReadonlySet<string> {
   const families = new Set(taken.map(({ network }) => network.family));
   const routes = [...families].flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }));
   return new Set(routes.map(placeOf));
 }
 
-/** Destination of a route, and its table where that is not the main one. */
+/** Returns the destination of a route, and its table where that is not the main one. */
 function placeOf({ destination, table }: Pick<WantedRoute, 'destination' | 'table'>): string {
   return `${destination.text} ${table === externalRouting.table ? table : ''}`;
 }
 
-/** Our own table is for packets with our mark. */
+/** Looks up a route. Seine's own table is for packets with Seine's mark. */
 function wayTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 'destination' | 'table'>): FoundWay {
   const asked = exampleOf(destination);
   const mark = table === externalRouting.table ? externalRouting.mark : undefined;
@@ -98,7 +99,7 @@ function wayTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 
   }
 }
 
-/** Not the first address: of the own pod network that is the node's. */
+/** Returns an address of the network. Not the first one: in the own pod network that is the node's. */
 function exampleOf(network: Cidr): Ip {
   const bits = addressBits(network.family) - network.prefixLength;
   return bits < 2 ? network.network : cidrAddress(network, 2n);

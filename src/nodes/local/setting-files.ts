@@ -1,21 +1,21 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Where sysctl(8) and systemd-sysctl look (sysctl.d(5)). */
+/** Folders that sysctl(8) and systemd-sysctl read (sysctl.d(5)). */
 const folders = ['etc/sysctl.d', 'run/sysctl.d', 'usr/local/lib/sysctl.d', 'usr/lib/sysctl.d', 'lib/sysctl.d'] as const;
 const FILES_MAX = 200;
 const FILE_BYTES_MAX = 64 * 1024;
 
-/** A container sees the node's files only where they are mounted; its own say nothing of the node. */
+/** Returns the root of the node's files. A container sees them only where they are mounted; its own files are not the node's. */
 function rootOfNode(): string {
   return existsSync('/host/proc/sys/net') ? '/host' : '/';
 }
 
 /**
- * The files that set this setting to another value, as far as they can be read. Not necessarily what did it: any program may write it.
+ * Returns files that set this setting to another value, as far as they can be read. Not necessarily the cause: any program may write it.
  *
  * @param setting with slashes, `net/ipv4/ip_forward`
- * @param root where the node's files are
+ * @param root of the node's files
  */
 export function filesThatSet(setting: string, wanted: string, root = rootOfNode()): readonly string[] {
   const candidates = ['etc/sysctl.conf', ...folders.flatMap((folder) => filesIn(root, folder))].slice(0, FILES_MAX);
@@ -39,7 +39,7 @@ function textOf(path: string): string {
     const stat = statSync(path);
     return stat.isFile() && stat.size <= FILE_BYTES_MAX ? readFileSync(path, 'utf8') : '';
   } catch {
-    return ''; // not there, or not for us
+    return ''; // missing, or not readable
   }
 }
 
@@ -50,12 +50,15 @@ function setsOtherwise(text: string, setting: string, wanted: string): boolean {
   });
 }
 
-/** One switch of the kernel has two names. */
+/** Returns the names of a setting: some have two in the kernel. */
 function namesOf(setting: string): readonly string[] {
   return setting === 'net/ipv4/ip_forward' ? [setting, 'net/ipv4/conf/all/forwarding'] : [setting];
 }
 
-/** sysctl.d(5): a name whose first separator is a slash has slashes, else dots and slashes stand for each other; `*` is one part. */
+/**
+ * Reports whether a name means the setting. sysctl.d(5): a name whose first separator is a slash has slashes, otherwise dots and slashes
+ * are exchanged; `*` is one part.
+ */
 function isMeant(name: string, setting: string): boolean {
   const withSlashes = /^[^./]*\//.test(name) ? name : name.replaceAll(/[./]/g, (separator) => (separator === '.' ? '/' : '.'));
   const [parts, meant] = [withSlashes.split('/'), setting.split('/')];

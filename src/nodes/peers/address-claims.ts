@@ -1,9 +1,9 @@
 import { addressBits, type Cidr, type Family, overlaps } from '../../base/net/ip.ts';
 
-/** Addresses that a Node object says are its pods', or its tunnel's. */
+/** Addresses that a Node object lists as its pods' or its tunnel's. */
 export interface AddressClaim {
   readonly node: string;
-  /** When the node joined, RFC 3339 in UTC; empty if that is not known, which counts as the latest. */
+  /** Time when the node joined, RFC 3339 in UTC; empty if unknown, which counts as the latest. */
   readonly since: string;
   readonly use: 'pods' | 'tunnel';
   readonly range: Cidr;
@@ -12,22 +12,21 @@ export interface AddressClaim {
 /** Addresses that no other node can have. */
 export interface ReservedRange {
   readonly range: Cidr;
-  /** For people, e.g. `the Services' addresses`. */
+  /** Description for operators, e.g. `the Services' addresses`. */
   readonly what: string;
-  /** A tunnel may end in the network that our own tunnels start from; pods may not live there. */
+  /** Uses that the range excludes. A tunnel may end in the network of this node's own tunnel ends; pods must not be there. */
   readonly against: 'pods' | 'both';
 }
 
-/** A node's pods with a shorter prefix than this are no node's pods: the cluster would have room for a few nodes only. */
+/** Shortest accepted prefix of a node's pod network: with a shorter one the cluster would have room for only a few nodes. */
 const shortestPrefix: Readonly<Record<Family, number>> = { ipv4: 8, ipv6: 16 };
 
 /**
- * Which of the addresses that nodes claim they may have. Who writes a Node object could draw other nodes' traffic to itself
- * otherwise, or cut nodes off: by a network of pods that covers other nodes, the underlay or Services, or by a tunnel that ends
- * at a pod.
+ * Decides which of the addresses that nodes claim are accepted. A user who may write Node objects could otherwise redirect other nodes'
+ * traffic, or cut nodes off: with a pod network that covers other nodes, the underlay or Services, or with a tunnel that ends at a pod.
  *
- * Of two that collide, the node that joined first has its way, on every node alike and in whatever order they became known. Two
- * tunnels with one address do not collide: a machine that comes back under another name is both for a while.
+ * If two claims collide, the node that joined first gets the address, on every node and in any order of events. Two tunnels with one
+ * address do not collide: a host that returns under another name has both for a while.
  */
 export class AddressClaims {
   #reserved: readonly ReservedRange[];
@@ -38,16 +37,16 @@ export class AddressClaims {
     this.#reserved = reserved;
   }
 
-  /** Replaces what no node can have. What every node claims must be set again after this. */
+  /** Replaces the reserved ranges. All claims of nodes must be set again after this. */
   reserve(reserved: readonly ReservedRange[]): void {
     this.#reserved = reserved;
   }
 
-  /** Replaces all that `node` claims. @returns other nodes, about whose claims the answer may be another now */
+  /** Replaces all claims of `node`. @returns other nodes whose claims may be decided differently now */
   set(node: string, claims: readonly AddressClaim[]): ReadonlySet<string> {
     const before = this.#ofNode.get(node) ?? [];
     for (const claim of before) this.#index[claim.range.family].remove(claim);
-    // What can never be had collides with no claim.
+    // A claim that can never be accepted collides with no other.
     const possible = claims.filter((claim) => this.#impossible(claim) === undefined);
     for (const claim of possible) this.#index[claim.range.family].add(claim);
     if (possible.length === 0) this.#ofNode.delete(node);
@@ -60,17 +59,17 @@ export class AddressClaims {
     return concerned;
   }
 
-  /** Claims of a node that no reserved range excludes, as they were set last. */
+  /** Returns the last claims of a node, without those that reserved ranges exclude. */
   of(node: string): readonly AddressClaim[] {
     return this.#ofNode.get(node) ?? [];
   }
 
-  /** Whether another node's tunnel ends at this address as well. */
+  /** Reports whether another node's tunnel also ends at this address. */
   isShared(claim: AddressClaim): boolean {
     return this.#sharing(claim).next().done !== true;
   }
 
-  /** Why a claim that was set cannot be had, in words for people; undefined if it can. */
+  /** Returns the reason for rejecting a claim, as text for operators; undefined if it is accepted. */
   objection(claim: AddressClaim): string | undefined {
     const impossible = this.#impossible(claim);
     if (impossible !== undefined) return impossible;
@@ -79,7 +78,7 @@ export class AddressClaims {
     return undefined;
   }
 
-  /** Whose addresses these are in part, in words for people. */
+  /** Describes the claimant of a part of these addresses, for operators. */
   claimantOf(range: Cidr, counts: (claim: AddressClaim) => boolean = () => true): string | undefined {
     for (const claim of this.#index[range.family].overlapping(range))
       if (counts(claim)) return `${claim.use === 'pods' ? 'pods' : 'the tunnel'} of node ${claim.node}`;
@@ -112,17 +111,17 @@ function isEarlier(a: AddressClaim, b: AddressClaim): boolean {
   return a.since !== '' && (b.since === '' || a.since < b.since);
 }
 
-/** The first bits of a network's address, as many as it and a prefix of `length` have in common. */
+/** Returns the first bits of a network's address, as many as it and a prefix of `length` have in common. */
 function startAt({ network, prefixLength, family }: Cidr, length: number): bigint {
   return network.value >> BigInt(addressBits(family) - Math.min(prefixLength, length));
 }
 
-/** Finds what overlaps a range without looking at everything: there are as many steps as different prefix lengths. */
+/** Index of ranges that finds overlaps without a full scan: a lookup takes as many steps as there are different prefix lengths. */
 class RangeIndex {
   readonly #all = new Set<AddressClaim>();
-  /** By prefix length: what has exactly that length. */
+  /** Ranges of exactly this length, by prefix length. */
   readonly #exact = new Map<number, ByStart>();
-  /** By prefix length: what is inside, of that length or longer. */
+  /** Ranges of this length or longer, by the prefix that contains them. */
   readonly #inside = new Map<number, ByStart>();
 
   add(claim: AddressClaim): void {
@@ -153,7 +152,7 @@ class RangeIndex {
   }
 }
 
-/** A claim by itself where there is one only, as nearly always: thousands of sets of one take more memory than the claims. */
+/** Claims by start. A single claim is stored directly, as nearly always: thousands of sets of one take more memory than the claims. */
 type ByStart = Map<bigint, AddressClaim | Set<AddressClaim>>;
 
 function at(byStart: ByStart, start: bigint): Iterable<AddressClaim> {

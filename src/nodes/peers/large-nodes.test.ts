@@ -11,9 +11,12 @@ import { peersFromNodes } from '../../kubernetes/resources/peer-source.ts';
 import { Peers } from './peers.ts';
 import { reservedRanges } from './reserved-ranges.ts';
 
-/** An API server stores no larger object (etcd's `--max-request-bytes`). */
+/** Largest object that an API server stores (etcd's `--max-request-bytes`). */
 const storedBytes = 1_500_000;
-/** Entries of bridge and host, of a Node's networks and of its tunnel addresses, one of a family each; and of nftables, of all its addresses. */
+/**
+ * Maximum number of entries: of bridge and host, for a Node's networks and its tunnel addresses, one per family each; and of nftables, for
+ * all its addresses.
+ */
 const entriesMost = 200 + 4 * 128;
 const keptBytesMost = 50_000;
 
@@ -27,7 +30,7 @@ interface Part {
   readonly status?: object;
 }
 
-/** The repeating fields of a Node that this agent reads, with `count` elements each. */
+/** Repeating fields of a Node that this agent reads, with `count` elements each. */
 const fields: Readonly<Record<string, (count: number) => Part>> = {
   'metadata.labels': (count) => ({ metadata: { labels: texts(count) } }),
   'metadata.annotations': (count) => ({ metadata: { annotations: texts(count) } }),

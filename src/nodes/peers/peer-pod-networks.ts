@@ -6,15 +6,15 @@ import { type AddressClaim, AddressClaims, type ReservedRange } from './address-
 
 interface PeerPodNetworksOptions {
   readonly source: Pick<PeerSource, 'get' | 'peers' | 'subscribe'>;
-  /** Present ones; `reservedChanged` after they may have changed. */
+  /** Returns the current ranges; call `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
 }
 
 /**
- * Networks that other nodes have for their pods, as policy takes them. A network that a node may not have is no network of pods: by the Node of a
- * hostile machine, hosts outside would count as pods, and a pod as another's.
+ * Pod networks of other nodes for policy. A network that a node is not allowed to have does not count: otherwise the Node object of a
+ * hostile host could make external hosts count as pods, and a pod as another's.
  *
- * Nothing is done until `settle`: thousands of nodes may join at once.
+ * Nothing is computed until `settle`: thousands of nodes may join at once.
  */
 export class PeerPodNetworks {
   readonly #options: PeerPodNetworksOptions;
@@ -30,20 +30,20 @@ export class PeerPodNetworks {
     for (const { name } of options.source.peers()) this.#pending.add(name);
   }
 
-  /** Notes which nodes change. @returns a function that ends it */
+  /** Records which nodes change. @returns a function that ends it */
   follow(): () => void {
     return this.#options.source.subscribe((names) => {
       for (const name of names) this.#pending.add(name);
     });
   }
 
-  /** Calls back with nodes that may have other networks after `settle`, where none of them changed. @returns a function that ends it */
+  /** Calls back with nodes whose networks may change with `settle` although their objects did not. @returns a function that ends it */
   subscribe(listener: (names: ReadonlySet<string>) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Reads again what no other node can have. */
+  /** Reads the reserved ranges again. */
   reservedChanged(): void {
     const { source, reserved } = this.#options;
     const [before, now] = [this.#reserved, reserved()];
@@ -60,7 +60,7 @@ export class PeerPodNetworks {
     for (const listener of this.#listeners) listener(names);
   }
 
-  /** Compares what changed. @returns nodes that may have other networks than before */
+  /** Compares what changed. @returns nodes whose networks may have changed */
   async settle(turns: LoopTurns): Promise<ReadonlySet<string>> {
     const concerned = new Set<string>();
     while (this.#pending.size > 0) {
@@ -76,7 +76,7 @@ export class PeerPodNetworks {
     return concerned;
   }
 
-  /** Undefined for a node that is no peer. */
+  /** Returns the networks of a node; undefined if it is not a peer. */
   of(name: string): readonly string[] | undefined {
     const peer = this.#options.source.get(name);
     if (peer === undefined) return undefined;
@@ -85,7 +85,7 @@ export class PeerPodNetworks {
   }
 }
 
-/** Addresses that a Node claims, of both families. */
+/** Returns the addresses that a Node claims, of both families. */
 export function claimsOf({ name: node, podCidrs, transport, since = '' }: Peer): readonly AddressClaim[] {
   return [
     ...podCidrs.map((text): AddressClaim => ({ node, since, use: 'pods', range: parseCidr(text) })),

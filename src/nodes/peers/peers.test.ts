@@ -70,7 +70,7 @@ function setUp() {
   return { nodes, datapath, peers, put, bind, reached: () => networksReached(flows()), routes, passes: takes(flows), become };
 }
 
-/** What is wanted of the bridge's flows, in the order of asking. */
+/** Returns the desired flows of the bridge, in order of request. */
 function flowsWantedOf(datapath: NodeState): () => readonly Flow[] {
   const flows = new Map<Owner, readonly Flow[]>();
   const { want, forget } = datapath;
@@ -86,13 +86,15 @@ function flowsWantedOf(datapath: NodeState): () => readonly Flow[] {
   return () => [...flows.values()].flat();
 }
 
-/** Networks that tunnels lead to. */
+/** Returns the networks that tunnels reach. */
 function networksReached(flows: readonly Flow[]): string[] {
   const tunnels = flows.filter(({ table }) => table === 'tunnel');
   return [...new Set(tunnels.map(({ match: { ipDst } }) => (ipDst ? ipDst.text : 'everything')))].toSorted();
 }
 
-/** Whether the bridge takes a tunnel packet from one address with another inside; whoever asked last has his way with a flow. */
+/**
+ * Reports whether the bridge accepts a tunnel packet from one address with another inside; of several owners of a flow, the last one wins.
+ */
 function takes(flows: () => readonly Flow[]): (tunnel: string, inside: string) => boolean {
   return (tunnel, inside) => {
     const classified = flows().findLast(({ table, match }) => table === 'classify' && match.tunSrc?.text === tunnel);
@@ -247,7 +249,7 @@ describe('Peers', () => {
       if (restarted) t.peers.lookAgain();
       expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
       expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(true);
-      // The other address is one node's alone, and speaks for that one only.
+      // The other address belongs to one node, and is only valid for that one.
       expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(true);
       expect(t.passes('fd00:77::2', '10.10.8.5')).toBe(false);
     }

@@ -18,38 +18,38 @@ import { tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 type HoldersListener = (ranges: readonly Cidr[]) => void;
 
-/** So many peers are worked off without giving the loop a turn: a millisecond of work. */
+/** Number of peers handled between turns of the event loop: a millisecond of work. */
 const AT_ONCE = 4;
 
 interface PeersOptions {
   readonly source: PeerSource;
   readonly nodeState: NodeState;
-  /** Present ones; `lookAgain` after they have changed. */
+  /** Returns the current environment; call `lookAgain` after it has changed. */
   readonly environment: () => NodeEnvironment;
-  /** Present ones, read from the kernel; `reservedChanged` after they may have changed. */
+  /** Returns the current ranges, read from the kernel; call `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
   readonly dataPath: 'system' | 'netdev';
-  /** Thousands of nodes may join at once, and pods start meanwhile. */
+  /** Turns of the event loop: thousands of nodes may join at once, and pods start meanwhile. */
   readonly turns: LoopTurns;
   readonly log: Log;
 }
 
 /**
- * Keeps what this node wants for each other node in step with the peer source, one peer at a time. What a Node object claims and
- * cannot have is left out, and said.
+ * Keeps this node's entries for each other node synced with the peer source, one peer at a time. Invalid claims of a Node object are left
+ * out and reported.
  *
- * News are worked off at once where they are few, and in turns with the rest of the agent where they are many.
+ * A few changes are handled at once; many are handled in turns with the rest of the agent.
  */
 export class Peers {
-  /** By the name of the node. */
+  /** Rejection reasons by node name. */
   readonly objections: UnservedReasons;
   readonly #options: PeersOptions;
   readonly #claims: AddressClaims;
   readonly #previousCidrs = new PreviousPodCidrs();
-  /** What each peer has been given a way to, and all of them together. */
+  /** Networks for which each peer has entries, and the union of all. */
   readonly #reached = new Map<string, readonly Cidr[]>();
   readonly #routed = new CidrUnion();
-  /** Those of the latter that were last wanted. */
+  /** Networks of the union that were last requested as routes. */
   #routes = new Set<string>();
   #pending = new Set<string>();
   #isWorking = false;
@@ -64,20 +64,20 @@ export class Peers {
     this.objections = new UnservedReasons('Node', options.log);
   }
 
-  /** Wants what is known now and follows changes. @returns a function that ends it */
+  /** Handles known peers and follows changes. @returns a function that ends it */
   follow(): () => void {
     const { source } = this.#options;
     this.#refresh([...source.peers()].map(({ name }) => name));
     return source.subscribe((names) => this.#refresh(names));
   }
 
-  /** After a change of what this node is: every peer is served anew, by the node that it is now. */
+  /** Handles every peer again after a change of this node's environment. */
   lookAgain(): void {
     this.reservedChanged();
     this.#refresh([...this.#options.source.peers()].map(({ name }) => name));
   }
 
-  /** Reads again what no other node can have, and compares the peers whose claims that concerns. To be called after a change of the node's addresses. */
+  /** Reads the reserved ranges again, and compares the peers whose claims they concern. Call after a change of the node's addresses. */
   reservedChanged(): void {
     const { source, reserved } = this.#options;
     const before = this.#reserved;
@@ -90,18 +90,18 @@ export class Peers {
     this.#announce(ranges);
   }
 
-  /** Calls back with networks of which `holderOf` may have another answer than before. @returns a function that ends it */
+  /** Calls back with networks for which `holderOf` may have changed. @returns a function that ends it */
   subscribe(listener: HoldersListener): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Resolves once all that is known of peers is wanted. */
+  /** Resolves once all known peers are in the desired state. */
   async settled(): Promise<void> {
     await this.#work;
   }
 
-  /** What the compiler is given for each of them. */
+  /** Returns the compiler's input for each peer. */
   *intents(): Generator<PeerIntent> {
     for (const peer of this.#options.source.peers())
       yield this.#intentWith(
@@ -113,9 +113,10 @@ export class Peers {
   }
 
   /**
-   * What has this address already, in words for people, so that no Service may: a range of Services alone is no holder.
+   * Returns the current holder of this address, as text for operators; a Service must not have it. A range of Services does not count as a
+   * holder.
    *
-   * @param service asks for its cluster address: what Nodes claim counts only where it is right against this Service
+   * @param service requests the address as its cluster address: a Node's claim counts only if it takes precedence over this Service
    */
   holderOf(ip: Ip, service?: { readonly createdAt?: string }): string | undefined {
     const { serviceCidrs } = this.#options.environment();
@@ -126,9 +127,10 @@ export class Peers {
   }
 
   /**
-   * Tells whether a Node's claim to a cluster address is right against the Service that has it. Where no range of Services is configured, a Node
-   * could take any Service from all nodes otherwise. A node writes its own tunnel address, at any time: it counts in the network that carries the
-   * tunnels. A network of pods stays as it was when the Node joined: it counts for Services that came later.
+   * Reports whether a Node's claim to a cluster address takes precedence over the Service that has it. Without a configured Service range,
+   * a Node could otherwise take any Service from all nodes. A node can write its own tunnel address at any time: it counts only in the
+   * network that carries the tunnels. A network of pods does not change after the Node has joined: it counts against Services created
+   * later.
    */
   #precedes({ use, since, range }: AddressClaim, createdAt: string | undefined): boolean {
     if (use === 'tunnel') return this.#reserved.some(({ against, range: link }) => against === 'pods' && overlaps(link, range));
@@ -144,7 +146,9 @@ export class Peers {
     if (!this.#isWorking) this.#work = this.#workOff();
   }
 
-  /** First what all of them claim, then what each of them gets: no node gets for a moment what another had first. */
+  /**
+   * Handles pending peers. First the claims of all, then the entries of each: no node gets an address for a moment that another had first.
+   */
   async #workOff(): Promise<void> {
     const { turns, source } = this.#options;
     this.#isWorking = true;
@@ -170,7 +174,7 @@ export class Peers {
     this.#isWorking = false;
   }
 
-  /** One Node object that makes no sense must not end the agent, which serves all others. */
+  /** Sets the entries of a peer. One invalid Node object must not end the agent, which serves all others. */
   #want(name: string): void {
     const { source, nodeState: datapath } = this.#options;
     const environment = this.#options.environment();
@@ -190,7 +194,7 @@ export class Peers {
     }
   }
 
-  /** Adds before it removes: what moves from node to node is never without a route. */
+  /** Adds before it removes: a network that moves from node to node always has a route. */
   #reach(name: string, networks: readonly Cidr[]): void {
     const before = this.#reached.get(name) ?? [];
     for (const cidr of networks) this.#routed.add(cidr);
@@ -199,7 +203,10 @@ export class Peers {
     else this.#reached.set(name, networks);
   }
 
-  /** Each route by itself: thousands that stay are not described anew for one that comes. New ones first, then what they replace goes. */
+  /**
+   * Sets routes individually: thousands of unchanged ones are not compiled again for a new one. New ones come first, then those that they
+   * replace are removed.
+   */
   #wantRoutes(): void {
     const { nodeState: datapath, environment } = this.#options;
     const before = this.#routes;
@@ -231,7 +238,7 @@ export class Peers {
     return this.#claims.objection(claim) === undefined;
   }
 
-  /** A node that has such a network now has it for good. */
+  /** Returns previous networks of a node. A node that now has such a network is its owner. */
   #formerOf(name: string): readonly Cidr[] {
     return this.#formerClaims(name).flatMap((claim) => {
       if (this.#isFine(claim)) return [claim.range];
@@ -253,7 +260,7 @@ export class Peers {
     return [...this.#ownClaims(peer), ...this.#formerClaims(peer.name)];
   }
 
-  /** How long they are needed is not known, so every other claim comes first. */
+  /** Returns claims to previous networks. It is unknown how long they are needed, so every other claim takes precedence. */
   #formerClaims(node: string): readonly AddressClaim[] {
     const families = familiesOf(this.#options.environment());
     return this.#previousCidrs
@@ -263,14 +270,14 @@ export class Peers {
       .map((range): AddressClaim => ({ node, since: '', use: 'pods', range }));
   }
 
-  /** Of the families that this node has: the others' are nothing to it. */
+  /** Returns the claims in the families that this node has; others do not matter to it. */
   #ownClaims(peer: Peer): readonly AddressClaim[] {
     const families = familiesOf(this.#options.environment());
     return claimsOf(peer).filter(({ use, range }) => use === 'tunnel' || families.includes(range.family));
   }
 }
 
-/** Ranges of what is in one of two lists alone. */
+/** Returns ranges that are in only one of two lists. */
 function differing<T extends { readonly range: Cidr }>(
   before: readonly T[],
   after: readonly T[],
@@ -282,11 +289,11 @@ function differing<T extends { readonly range: Cidr }>(
     .concat([...(is ?? [])].flatMap(([text, range]) => (was?.has(text) ? [] : range)));
 }
 
-/** Where tunnels of this node and of the other end in different families, nothing is carried between them. */
+/** Returns rejection reasons for peers whose tunnels end in another family: the two nodes cannot exchange packets. */
 function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick<PeersOptions, 'environment' | 'dataPath'>): string[] {
   const own = environment();
   const portType = tunnelPortType(dataPath, own);
-  // On the kernel's data path such a node takes GRE over IPv4 only, as this one would.
+  // On the kernel's data path such a node accepts GRE only over IPv4, like this one.
   const theirs = portType === 'ip6gre' ? [transport.ipv4 ?? transport.ipv6] : [transport.ipv4, transport.ipv6];
   const ends = theirs.flatMap((text) => (text === undefined ? [] : parseIp(text)));
   if (ends.length === 0 || ends.some(({ family }) => own.transport.some((ip) => ip.family === family))) return [];
@@ -295,7 +302,7 @@ function objectionsToFamily({ transport }: Peer, { environment, dataPath }: Pick
   return [`tunnel address ${words(ends)} is of another family than this node's, ${words(own.transport)}: no ${portType} tunnel${remedy}`];
 }
 
-/** No node's own: names of nodes have no slash. */
+/** Returns the owner of a route. No node's owner has this name: names of nodes have no slash. */
 function routeOwner(network: string): Owner {
   return ownerOf('peer', 'route', network);
 }

@@ -14,8 +14,8 @@ interface PolicyNoticeOptions {
 const message = 'what Seine cannot read of a NetworkPolicy allows nothing';
 
 /**
- * Tells the owner of each NetworkPolicy what of it could not be read. One node speaks for each policy, chosen by a hash of both names, so
- * that a large cluster does not write one event a node.
+ * Reports to the owner of each NetworkPolicy the parts that could not be read. One node posts the event for each policy, chosen by a hash
+ * of both names, so that a large cluster does not write one event per node.
  */
 export function followPolicies({ policies, peers, nodeName, events }: PolicyNoticeOptions): () => void {
   const notice = (key: string): void => {

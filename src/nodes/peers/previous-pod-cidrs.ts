@@ -1,23 +1,23 @@
-/** Of one node, so many are remembered, and of so many nodes. */
+/** Maximum number of networks remembered per node, and of nodes. */
 const PER_NODE_MAX = 4;
 const NODES_MAX = 1_000;
 
 /**
- * Pod networks that nodes had before, as far as this agent has seen them: a node whose network changes still has pods in the old
- * one, and no object says so. Bounded; the longest known go first.
+ * Previous pod networks of nodes, as far as this agent has observed them: a node whose network changes still has pods in the old one, and
+ * no object shows that. Bounded; the oldest are dropped first.
  */
 export class PreviousPodCidrs {
-  /** What each node had when it was last looked at, and each that has left since. */
+  /** Networks of each node when it was last checked, and (`#left`) of nodes that have left since. */
   readonly #last = new Map<string, readonly string[]>();
   readonly #left = new Map<string, readonly string[]>();
   readonly #former = new Map<string, readonly string[]>();
 
-  /** Notes what a node has now. @param podCidrs canonical text; undefined if there is no such node now */
+  /** Records a node's current networks. @param podCidrs canonical text; undefined if there is no such node now */
   note(node: string, podCidrs: readonly string[] | undefined): void {
     const before = this.#last.get(node) ?? this.#left.get(node);
     if (podCidrs === undefined) {
       this.#last.delete(node);
-      // One that comes back under another pod network may be the same machine with the same pods.
+      // A node that returns with another pod network may be the same host with the same pods.
       if (before) bounded(this.#left, node, before);
       return;
     }
@@ -33,7 +33,7 @@ export class PreviousPodCidrs {
     );
   }
 
-  /** Another node has it now. */
+  /** Drops a network that another node has now. */
   forget(node: string, cidr: string): void {
     this.#keep(
       node,

@@ -4,17 +4,17 @@ import { type NodeEnvironment, ownCidrs } from '../../dataplane/compile/environm
 import { virtualRanges } from '../../dataplane/pipeline/well-known.ts';
 import type { ReservedRange } from './address-claims.ts';
 
-/** An address of this node, with the network it says is on its link. */
+/** Address of this node, with the network on its link. */
 interface OwnAddress {
   readonly address: Ip;
   readonly prefixLength: number;
 }
 
 /**
- * What no other node can have, as this node sees it.
+ * Returns the ranges that no other node can have, as seen by this node.
  *
  * @param addresses all global ones of the node
- * @param apiServer host of the API server, address or name; a name says nothing
+ * @param apiServer host of the API server, address or name; a name reserves nothing
  */
 export function reservedRanges(
   environment: NodeEnvironment,

@@ -12,7 +12,7 @@ const [oldMac, newMac] = [parseMac('0e:00:00:00:00:01'), parseMac('0e:00:00:00:0
 const router = parseIp('192.0.2.254');
 const onLink = (address: Ip): TunnelNextHop => ({ link, address });
 
-/** A kernel whose neighbours answer as `owners` says, one round after they were asked, and an Open vSwitch that remembers what it was given. */
+/** Kernel whose neighbours answer according to `owners`, one round after the query, and an Open vSwitch that remembers its settings. */
 function scene({
   addresses,
   nextHopOf = onLink,
@@ -47,7 +47,7 @@ function scene({
     now: () => nowMs,
     log: silentLog,
   });
-  /** A second of the kernel, then a round. */
+  /** Advances the kernel by a second, then runs a round. */
   const second = async (): Promise<void> => {
     nowMs += 1_000;
     for (const { address, state, mac } of table.values()) {

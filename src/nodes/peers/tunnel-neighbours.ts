@@ -10,40 +10,40 @@ import { transportOf } from '../local/node-environment.ts';
 
 /** Interval between two rounds (ms). */
 const ROUND_MS = 1_000;
-/** How often the Ethernet address of a next hop is verified (ms), where there are not more of them than rounds have room for. */
+/** Interval between verifications of a next hop's Ethernet address (ms), unless there are more of them than rounds have room for. */
 const VERIFY_EVERY_MS = 3_000;
-/** Tunnel addresses whose next hop is verified in one round. */
+/** Number of tunnel addresses whose next hop is verified in one round. */
 const VERIFIED_AT_ONCE = 32;
-/** How long the kernel asks for a neighbour before this round of questions counts as unanswered (ms). Then the next one begins. */
+/** Time for which the kernel queries a neighbour before the attempt counts as unanswered (ms). Then the next one begins. */
 const ANSWER_MS = 10_000;
-/** A daemon that is frozen takes the request, and may never answer (ms). */
+/** Timeout of a request (ms): a stopped ovs-vswitchd accepts it, and may never answer. */
 const SET_MS = 10_000;
-/** Next hops that no tunnel has used for so long are forgotten (ms). */
+/** Time without use by a tunnel after which a next hop is dropped (ms). */
 const FORGOTTEN_AFTER_MS = 600_000;
 
-/** Where the kernel sends packets for a tunnel address: the other node itself, or a router. */
+/** Next hop of a tunnel address in the kernel: the other node itself, or a router. */
 export type TunnelNextHop = Pick<Neighbour, 'link' | 'address'>;
 
 export type ResolvedHop = TunnelNextHop & { readonly mac: Mac };
 
-/** The node's kernel and its Open vSwitch, as far as neighbours are concerned. */
+/** Access to neighbours of the node's kernel and its Open vSwitch. */
 export interface NeighbourPorts {
   /** Undefined if the kernel has no route. */
   readonly nextHopOf: (address: Ip) => TunnelNextHop | undefined;
-  /** Neighbours of the links of these hops, as the kernel knows them. */
+  /** Returns neighbours on the links of these hops, as the kernel knows them. */
   readonly list: (hops: readonly TunnelNextHop[]) => readonly Neighbour[];
-  /** Has the kernel ask a neighbour whether its Ethernet address is still the known one. */
+  /** Makes the kernel verify a neighbour's Ethernet address. */
   readonly verify: (hop: TunnelNextHop) => void;
-  /** Has the kernel ask the whole link who has this address. */
+  /** Makes the kernel query the whole link for this address. */
   readonly resolve: (hop: TunnelNextHop) => void;
-  /** Has Open vSwitch send tunnel packets for these next hops to these Ethernet addresses. */
+  /** Makes Open vSwitch send tunnel packets for these next hops to these Ethernet addresses. */
   readonly set: (hops: readonly ResolvedHop[], signal: AbortSignal) => Promise<void>;
 }
 
 interface TunnelNeighboursOptions extends NeighbourPorts {
   /** Tunnel addresses of other nodes. */
   readonly addresses: () => readonly Ip[];
-  /** Milliseconds, from any fixed moment; never goes back. */
+  /** Monotonic time (ms). */
   readonly now: () => number;
   readonly log: Log;
 }
@@ -51,30 +51,30 @@ interface TunnelNeighboursOptions extends NeighbourPorts {
 interface NeighbourQuestion {
   readonly hop: TunnelNextHop;
   readonly sinceMs: number;
-  /** Whether the kernel was asked to ask: what it knew before counts for nothing. */
+  /** True if the kernel was made to query: its previous information no longer counts. */
   isAsked: boolean;
 }
 
 /**
  * Keeps the Ethernet addresses to which the userspace data path sends tunnel packets up to date.
  *
- * Open vSwitch learns a neighbour from ARP and ND messages that pass its bridge, and keeps what it learned for as long as packets are sent there. A node
- * whose network card was replaced, or a router that was, need not announce its new address, and the node's kernel asks for it only when the node itself
- * sends packets there. So the agent has the kernel verify every next hop every few seconds, and gives Open vSwitch what was answered.
+ * Open vSwitch learns a neighbour from ARP and ND messages that pass its bridge, and keeps the entry as long as packets are sent there. A
+ * node or router whose network card was replaced need not announce its new address, and the node's kernel queries it only when the node
+ * itself sends packets there. So the agent makes the kernel verify every next hop every few seconds, and gives the answers to Open vSwitch.
  */
 export class TunnelNeighbours {
   readonly #options: TunnelNeighboursOptions;
-  /** By tunnel address, when its next hop was looked up last (ms). */
+  /** Time of the last next-hop lookup (ms), by tunnel address. */
   #lookedUpMs = new Map<string, number>();
   readonly #questions = new Map<string, NeighbourQuestion>();
-  /** By next hop, the last answer; without an Ethernet address if there was none. */
+  /** Last answer by next hop; without an Ethernet address if there was none. */
   readonly #answers = new Map<string, { readonly mac: Mac | undefined; readonly atMs: number }>();
 
   constructor(options: TunnelNeighboursOptions) {
     this.#options = options;
   }
 
-  /** Until the signal. */
+  /** Runs until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const { log } = this.#options;
     while (!signal.aborted) {
@@ -91,7 +91,7 @@ export class TunnelNeighbours {
     }
   }
 
-  /** @throws SeineError as the ports */
+  /** @throws SeineError like the ports */
   async round(signal: AbortSignal): Promise<void> {
     const { list, set, now } = this.#options;
     const nowMs = now();
@@ -105,7 +105,7 @@ export class TunnelNeighbours {
     for (const hop of answered) this.#note(hop, nowMs);
   }
 
-  /** Those that were not looked up for the longest time. */
+  /** Returns the addresses whose last lookup is the oldest. */
   #due(nowMs: number): readonly Ip[] {
     const current = this.#options.addresses();
     this.#lookedUpMs = new Map(current.map(({ text }) => [text, this.#lookedUpMs.get(text) ?? -Infinity]));
@@ -118,7 +118,7 @@ export class TunnelNeighbours {
     return due;
   }
 
-  /** Many nodes may have one router as their next hop. */
+  /** Begins a verification. Many nodes may have one router as their next hop. */
   #begin(address: Ip, nowMs: number): void {
     const hop = this.#options.nextHopOf(address);
     if (hop === undefined) return;
@@ -183,7 +183,7 @@ function keyOf({ link, address }: TunnelNextHop): string {
   return `${link} ${address.text}`;
 }
 
-/** Addresses to which tunnel packets for these nodes are sent. @param own addresses of this node's tunnels, of a family each */
+/** Returns addresses to which tunnel packets for these nodes are sent. @param own addresses of this node's tunnels, one per family */
 export function tunnelAddresses(peers: Iterable<Pick<Peer, 'transport'>>, own: readonly Ip[]): readonly Ip[] {
   const families = new Set(own.map(({ family }) => family));
   return Array.from(peers, ({ transport }) => transportOf(transport).find(({ family }) => families.has(family))).flatMap((ip) => ip ?? []);

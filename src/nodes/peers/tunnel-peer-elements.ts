@@ -3,8 +3,8 @@ import { firewallTable, tunnelPeerSets } from '../../dataplane/compile/compile-f
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 
 /**
- * Elements of the node's nftables table: addresses of one other node to which processes of this node send no tunnel packets. All of its addresses, of
- * both families: it receives tunnel packets at each. Two nodes may have one address.
+ * Returns elements of the node's nftables table: addresses of one other node to which processes of this node must not send tunnel packets.
+ * All of its addresses, of both families: it receives tunnel packets at each. Two nodes may have one address.
  */
 export function tunnelPeerElements(addresses: readonly Ip[]): ReadonlyMap<FirewallKey, string> {
   return new Map(addresses.map(({ family, text }) => [elementKey(firewallTable, tunnelPeerSets[family], text), '']));

@@ -1,18 +1,22 @@
 import { SeineError } from '../../../base/errors/seine-error.ts';
 
-/** - `values`: JSON objects one after another, as in a watch. - `list`: one object whose member `items` is a long array of objects. */
+/**
+ * Shape of the stream:
+ * - `values`: JSON objects one after another, as in a watch.
+ * - `list`: one object whose member `items` is a long array of objects.
+ */
 export type JsonShape = 'values' | 'list';
 
 export interface JsonLimits {
   /** Larger values are skipped without being kept. */
   readonly maxValueBytes: number;
-  /** Nesting inside a value, the value itself counted; deeper ones are skipped. */
+  /** Maximum nesting inside a value, including the value itself; deeper ones are skipped. */
   readonly maxDepth: number;
-  /** Everything of a list but its items; more is an error. */
+  /** Maximum size of a list without its items; more is an error. */
   readonly maxEnvelopeBytes: number;
 }
 
-/** One value's bytes, or that one was skipped and how long it was. */
+/** Bytes of one value, or the length and reason of a skipped one. */
 type Cut = { readonly bytes: Uint8Array } | { readonly skipped: 'too large' | 'too deep'; readonly length: number };
 
 const QUOTE = 0x22;
@@ -25,7 +29,7 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 
 /**
- * Cuts JSON objects out of a byte stream by counting brackets outside strings; it does not check what is between them.
+ * Cuts JSON objects out of a byte stream by counting brackets outside strings; it does not check their content.
  *
  * Source: RFC 8259; bytes of multi-byte UTF-8 characters are never equal to ASCII, so no decoding is needed.
  */
@@ -39,8 +43,8 @@ export class JsonCutter {
   }
 
   /**
-   * @param chunk whatever the socket gave, in any sizes; may be reused after the iteration ends
-   * @throws SeineError `PROTOCOL` if something else than an object stands where one must. The stream is then unusable.
+   * @param chunk bytes from the socket, of any size; may be reused after the iteration ends
+   * @throws SeineError `PROTOCOL` if something other than an object appears where one is required. The stream is then unusable.
    */
   *push(chunk: Uint8Array): Generator<Cut, void> {
     let at = 0;
@@ -64,7 +68,7 @@ export class JsonCutter {
     return this.#envelope?.end();
   }
 
-  /** The index of the next value's brace, or the length of the chunk. */
+  /** Returns the index of the next value's brace, or the length of the chunk. */
   #findValue(chunk: Uint8Array, from: number): number {
     let at = this.#envelope && !this.#envelope.inItems ? this.#envelope.scan(chunk, from) : from;
     for (; at < chunk.length; at++) {
@@ -79,7 +83,7 @@ export class JsonCutter {
   }
 }
 
-/** Keeps one object's bytes from its brace to its matching brace. */
+/** Collects one object's bytes from its brace to its matching brace. */
 class ValueScanner {
   open = false;
   readonly #limits: JsonLimits;
@@ -101,11 +105,11 @@ class ValueScanner {
     const to = this.#findEnd(chunk, from);
     this.#length += to - from;
     if (this.#length > this.#limits.maxValueBytes || this.#tooDeep) this.#pieces = [];
-    else this.#pieces.push(this.#complete ? chunk.subarray(from, to) : new Uint8Array(chunk.subarray(from, to))); // a Buffer's `slice` is no copy
+    else this.#pieces.push(this.#complete ? chunk.subarray(from, to) : new Uint8Array(chunk.subarray(from, to))); // a Buffer's `slice` does not copy
     return to;
   }
 
-  /** The value, once it is complete. */
+  /** Returns the value, once it is complete. */
   take(): Cut | undefined {
     if (!this.#complete) return undefined;
     const length = this.#length;
@@ -143,7 +147,7 @@ class ValueScanner {
     return chunk.length;
   }
 
-  /** @returns the index of the closing quote, or the last index of the chunk if it is not in it */
+  /** @returns the index of the closing quote, or the last index of the chunk if it has none */
   #skipString(chunk: Uint8Array, from: number): number {
     let at = from;
     if (this.#escaped) {
@@ -162,7 +166,7 @@ class ValueScanner {
   }
 }
 
-/** Follows the outer object of a list to the array `items`, and keeps everything that is not in it. */
+/** Follows the outer object of a list to the array `items`, and keeps everything outside it. */
 class EnvelopeScanner {
   inItems = false;
   readonly #maxBytes: number;
@@ -170,7 +174,7 @@ class EnvelopeScanner {
   #depth = 0;
   #inString = false;
   #escaped = false;
-  /** The string being read, if it is a member name of the outer object. */
+  /** String being read, if it is a member name of the outer object. */
   #name: string | undefined;
   #expectName = false;
   #itemsFollow = false;
@@ -193,7 +197,7 @@ class EnvelopeScanner {
   leaveItems(): void {
     this.inItems = false;
     this.#itemsFollow = false;
-    this.#depth++; // for the bracket that comes next, whose partner was not counted
+    this.#depth++; // for the next bracket, whose partner was not counted
   }
 
   end(): Uint8Array {
@@ -243,7 +247,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** One piece stays as it is; it is only looked at until the next one is cut. */
+/** Joins chunks. A single chunk is not copied; it is valid until the next value is cut. */
 function join(pieces: readonly Uint8Array[], length: number): Uint8Array {
   const [only] = pieces;
   if (only && pieces.length === 1) return only;

@@ -3,13 +3,13 @@ import { SeineError } from '../../../base/errors/seine-error.ts';
 import { JsonCutter, type JsonLimits, type JsonShape } from './json-cutter.ts';
 
 /**
- * An API object may have 1.5 MiB in etcd, as protobuf; as JSON a NetworkPolicy is up to three times that. One that cannot be read isolates
- * nobody, so the limit is above all that an API server serves. Nothing else can run while an object is parsed, 10 ms for each MiB.
- * Depth: no object we read is deeper than some 15.
+ * Limits for API objects. An object may have 1.5 MiB in etcd, as protobuf; as JSON a NetworkPolicy is up to three times that. One that
+ * cannot be read isolates no pod, so the limit is above everything that an API server serves. The event loop is blocked while an object is
+ * parsed, 10 ms for each MiB. Depth: no object that the agent reads is deeper than about 15.
  */
 export const apiLimits: JsonLimits = { maxValueBytes: 8 * 1024 * 1024, maxDepth: 64, maxEnvelopeBytes: 256 * 1024 };
 
-/** A value that was there but is not known, because a limit forbade to read it. */
+/** Value that was present but is unknown, because it exceeded a limit. */
 export interface Unreadable {
   readonly why: 'too large' | 'too deep' | 'no JSON';
   readonly bytes: number;
@@ -18,21 +18,21 @@ export interface Unreadable {
 export interface JsonSink {
   readonly limits: JsonLimits;
   readonly turns: LoopTurns;
-  /** Each value as it arrives. Synchronous, so that a value is freed before the next is parsed. */
+  /** Called with each value as it arrives. Synchronous, so that a value is freed before the next is parsed. */
   readonly onValue: (value: unknown) => void;
   readonly onUnreadable: (what: Unreadable) => void;
-  /** Whether a value is known from its octets, and need not be parsed. */
+  /** Reports whether a value is known from its bytes, and need not be parsed. */
   readonly isKnown?: (octets: Buffer) => boolean;
-  /** After the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */
+  /** Called after the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */
   readonly onPause?: () => void;
 }
 
 /**
- * Reads a stream of JSON values, or the elements of `items` of one large object, and never holds the loop longer than it takes
- * to parse one value.
+ * Reads a stream of JSON values, or the elements of `items` of one large object, and never blocks the event loop longer than it takes to
+ * parse one value.
  *
  * @returns for `list` the object without its items; for `values` undefined
- * @throws SeineError `PROTOCOL` if the stream is not JSON of that shape, or ends inside a value; and whatever reading throws
+ * @throws SeineError `PROTOCOL` if the stream is not JSON of that shape, or ends inside a value; and errors of reading
  */
 export async function readJson(shape: JsonShape, chunks: AsyncIterable<Uint8Array>, sink: JsonSink): Promise<unknown> {
   const cutter = new JsonCutter(shape, sink.limits);

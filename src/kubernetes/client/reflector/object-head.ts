@@ -1,21 +1,21 @@
 import { type ObjectIdentity, objectKey } from '../resource.ts';
 
 /*
- * Servers write what an object is before what it says, and of tens of thousands of a first list most are held in that very version: these need not be parsed. They
- * write without spaces; where one is, or anything else that is not as they have it, the object is to be parsed.
+ * Servers write an object's identity before its content, and of tens of thousands of objects in a first list most are known in the same
+ * version: these need not be parsed. Servers write without spaces; an object with a space, or any other deviation, is parsed.
  */
 
 const octetsOf = (text: string): Buffer => Buffer.from(text, 'latin1');
 
-/** What stands before the object. */
+/** Bytes before the object. */
 const heads = {
-  /** An element of a list. */
+  /** Element of a list. */
   object: octetsOf(''),
-  /** An event of a watch that says that an object is there. */
+  /** Event of a watch for a present object. */
   added: octetsOf('{"type":"ADDED","object":'),
 } as const;
 
-/** What may stand before the metadata. */
+/** Members that may precede the metadata. */
 const kinds = ['"kind":"', '"apiVersion":"'].map(octetsOf);
 const metadata = octetsOf('"metadata":{');
 const members = { name: octetsOf('name'), namespace: octetsOf('namespace'), version: octetsOf('resourceVersion') } as const;
@@ -24,14 +24,14 @@ const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST, COLON, COMMA, SPACE
   each.charCodeAt(0),
 ) as [number, number, number, number, number, number, number, number, number];
 
-/** Of what is not there. */
+/** Offset of something missing. */
 const nowhere = -1;
 
 /**
- * What `identityIn` says of an object, from its first octets alone.
+ * Returns the same as `identityIn`, only from the object's first bytes.
  *
  * @param octets of one whole JSON object
- * @returns undefined where something stands before the metadata, or in it, that is not as servers have it: it is to be parsed then
+ * @returns undefined if the part up to the end of the metadata differs from the form that servers write: then the object has to be parsed
  */
 export function identityAhead(octets: Buffer, form: keyof typeof heads): ObjectIdentity | undefined {
   const head = heads[form];
@@ -40,7 +40,7 @@ export function identityAhead(octets: Buffer, form: keyof typeof heads): ObjectI
   return from === nowhere ? undefined : identityFrom(octets, from);
 }
 
-/** @returns where the first member of the metadata begins */
+/** @returns the offset of the metadata's first member */
 function metadataFrom(octets: Buffer, from: number): number {
   let at = from;
   for (let kind = kinds.find((each) => standsAt(octets, at, each)); kind; kind = kinds.find((each) => standsAt(octets, at, each))) {
@@ -51,7 +51,7 @@ function metadataFrom(octets: Buffer, from: number): number {
   return standsAt(octets, at, metadata) ? at + metadata.length : nowhere;
 }
 
-/** @param from the first member of the metadata */
+/** @param from offset of the metadata's first member */
 function identityFrom(octets: Buffer, from: number): ObjectIdentity | undefined {
   let [name, namespace, version] = ['', '', undefined as string | undefined];
   let at = from;
@@ -84,7 +84,9 @@ function standsAt(octets: Buffer, at: number, what: Buffer): boolean {
   return true;
 }
 
-/** @param from behind the opening quote @returns what follows the closing one; nowhere for what is written with escapes, or is no JSON */
+/**
+ * @param from offset after the opening quote @returns the offset after the closing one; `nowhere` for strings with escapes, or invalid JSON
+ */
 function endOfText(octets: Buffer, from: number): number {
   for (let at = from; at < octets.length; at++) {
     const octet = octets[at] ?? 0;
@@ -94,7 +96,7 @@ function endOfText(octets: Buffer, from: number): number {
   return nowhere;
 }
 
-/** Of a value that is not looked into: brackets are counted. @returns the comma or the brace that follows it */
+/** Skips a value by counting brackets. @returns the offset of the comma or the brace that follows it */
 function endOfValue(octets: Buffer, from: number): number {
   let [depth, inString] = [0, false];
   for (let at = from; at < octets.length; at++) {

@@ -6,33 +6,33 @@ import { JsonCutter } from '../json/json-cutter.ts';
 import { apiLimits, parseJson } from '../json/json-stream.ts';
 import type { Resource } from '../resource.ts';
 
-/** Objects of a page. */
+/** Objects per page. */
 const PAGE_SIZE = 500;
-/** More than there are in any cluster: a server whose pages never end is left (500,000 objects). */
+/** Maximum number of pages (500,000 objects), more than any cluster has: stops reading from a server whose pages never end. */
 const PAGES_MAX = 1_000;
 
 interface ObjectListOptions {
   readonly http: Pick<KubeHttp, 'stream'>;
-  /** Parsing takes turns with the rest of the process. */
+  /** Turns of the event loop, between which objects are parsed. */
   readonly turns: LoopTurns;
 }
 
 interface ListedResource<T> extends Omit<Resource<T>, 'revision'> {
-  /** The media type of the answer, where it is not that of whole objects. */
+  /** Media type of the answer, if it is not that of whole objects. */
   readonly accept?: string;
 }
 
-/** Objects without their specification and status: of a node a sixth. Servers that do not have it send whole objects. */
+/** Media type for objects without specification and status: a sixth of a node. Servers that do not support it send whole objects. */
 export const metadataOnly = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
 
 const envelopeSchema = z.object({ metadata: z.object({ continue: z.string().nullish() }).nullish() });
 
 /**
- * What the API server has now, and not what a watch has heard of it: a list read page by page, an object at a time, as fast as they are
- * taken.
+ * Yields the current objects of the API server, independent of a watch: a list read page by page, an object at a time, as fast as the
+ * caller consumes them.
  *
- * @throws SeineError as `KubeHttp`; `PROTOCOL` if an object is beyond `apiLimits`, for then it is not known what there is; `INVALID_INPUT`
- *   as `project`
+ * @throws SeineError like `KubeHttp`; `PROTOCOL` if an object is beyond `apiLimits`, for then the list is incomplete; `INVALID_INPUT` like
+ * `project`
  */
 export async function* listObjects<T>(
   { http, turns }: ObjectListOptions,

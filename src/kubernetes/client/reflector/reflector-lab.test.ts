@@ -81,7 +81,7 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   { minLength: 10, maxLength: 60, size: 'max' },
 );
 
-/** A cluster whose server does all that a real one may, and a reflector for each kind. */
+/** Cluster whose server does all that a real one may, and a reflector for each kind. */
 class Cluster {
   readonly store = new Store();
   readonly cache = new WatchCache(this.store);
@@ -147,14 +147,14 @@ class Cluster {
     else if (held) this.store.remove(storage, held.object);
   }
 
-  /** The server is well from now on. */
+  /** Stops the server's faults. */
   heal(): void {
     this.incidents.length = 0;
     this.refusals.length = 0;
     for (const { storage } of Object.values(kinds)) this.cache.release(storage);
   }
 
-  /** What the server has of a kind, as a client would keep it. */
+  /** Returns the server's objects of a kind, as a client would keep them. */
   truth({ storage, resource }: Watched): Record<string, object | undefined> {
     return Object.fromEntries(
       this.store.list(storage).map(({ object }) => {
@@ -181,7 +181,7 @@ class Cluster {
   }
 }
 
-/** A failure prints its seed, which does the same again. */
+/** A failure prints its seed, which reproduces it. */
 const { SEINE_TEST_SEED: seed, SEINE_TEST_RUNS: runs = '60' } = process.env;
 
 it('ends with what the server has, in memory and on disk, whatever the server does', { timeout: 120_000 }, async () => {

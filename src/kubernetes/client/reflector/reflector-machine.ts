@@ -1,5 +1,5 @@
 /**
- * When to list, to watch and to wait, so that a copy of one resource stays equal to the API server's for ever.
+ * State machine that decides when to list, to watch and to wait, so that a copy of one resource stays equal to the API server's.
  *
  * Pure: no socket, timer, clock or randomness. `reflector.ts` carries out each step and reports its outcome.
  *
@@ -11,39 +11,39 @@
  */
 export interface ReflectorState {
   readonly doing: 'nothing' | 'snapshot' | 'confirm' | 'watch';
-  /** What a wait delays; absent while not waiting. */
+  /** Action that a wait delays; absent while not waiting. */
   readonly waitingFor?: 'snapshot' | 'confirm' | 'watch';
-  /** `watchList` until a server says that it cannot. */
+  /** `watchList` until a server does not support it. */
   readonly by: 'watchList' | 'list';
-  /** The newest resource version seen; a snapshot older than that would go back in time. `undefined`: none, or of no use. */
+  /** Newest resource version seen; an older snapshot would go back in time. `undefined`: none, or unusable. */
   readonly version: string | undefined;
-  /** The next snapshot has to be a quorum read, because the server cannot serve `version`. */
+  /** True if the next snapshot has to be a quorum read, because the server cannot serve `version`. */
   readonly quorum: boolean;
-  /** In a row; a watch that lived for `healthyWatchMs` ends the row. */
+  /** Number of consecutive failures; a watch that lived for `healthyWatchMs` resets it. */
   readonly failures: number;
   readonly watchSinceMs: number;
   /** Objects missing from a snapshot, too many to trust it. */
   readonly held?: { readonly known: number; readonly missing: number; readonly sinceMs: number };
-  /** The server says that it has come to this version, which is older than one we have seen. */
+  /** Set if the server reports a version older than one that was seen. */
   readonly behind?: { readonly version: string; readonly sinceMs: number };
 }
 
 interface ListSnapshot {
   readonly type: 'snapshot';
   readonly version: string;
-  /** How many objects we had, and how many of them are not in the snapshot. */
+  /** Number of objects in the copy, and number of those that are not in the snapshot. */
   readonly known: number;
   readonly missing: number;
-  /** Whether every object of the snapshot could be read; if not, missing ones may be among the others. */
+  /** True if every object of the snapshot could be read; if not, missing ones may be among the others. */
   readonly complete: boolean;
 }
 
 /**
- * Why a request failed, as far as it matters.
- * - `gone`         the server no longer has our version (410)
- * - `ahead`        the server does not have our version yet, and perhaps never will: it was restored from a backup
- * - `unsupported`  no such way of asking; the other way is next
- * - `broken`       anything else
+ * Reason of a failed request, as far as it matters:
+ * - `gone` the server no longer has the requested version (410)
+ * - `ahead` the server does not have the requested version yet, and perhaps never will: it was restored from a backup
+ * - `unsupported` the server does not support this kind of request; the other one is next
+ * - `broken` anything else
  */
 export type FailureKind = 'gone' | 'ahead' | 'unsupported' | 'broken';
 
@@ -52,34 +52,34 @@ export type ReflectorEvent =
   | ListSnapshot
   /** An object in the watch had this version. */
   | { readonly type: 'seen'; readonly version: string }
-  /** The server has told everything up to this version. */
+  /** The server has sent all changes up to this version. */
   | { readonly type: 'bookmark'; readonly version: string }
-  /** The server closed the watch in good order. */
+  /** The server closed the watch regularly. */
   | { readonly type: 'ended' }
   | { readonly type: 'failed'; readonly why: FailureKind; readonly retryAfterMs?: number }
   | { readonly type: 'waited' };
 
-/** `watchList` is a watch that first sends everything there is. */
+/** `watchList` is a watch that first sends all existing objects. */
 export interface WatchAction {
   readonly do: 'watch' | 'watchList';
   readonly version: string;
   readonly timeoutSeconds: number;
 }
 
-/** `version` empty: a quorum read; `0`: whatever the server has at hand; else: not older than that. */
+/** `version` empty: a quorum read; `0`: any version that the server has; else: not older than that. */
 export type ReflectorAction =
   | { readonly do: 'list'; readonly version: string }
   | WatchAction
   | { readonly do: 'wait'; readonly ms: number }
-  /** Go on with the request that is running. */
+  /** Continues the running request. */
   | { readonly do: 'stay' };
 
 export interface ReflectorStep {
   readonly state: ReflectorState;
   readonly action: ReflectorAction;
   /**
-   * After a snapshot. `replace`: what is not in it is gone. `merge`: what is in it counts, what is not in it is kept. Absent: it is
-   * not believed at all.
+   * Present after a snapshot. `replace`: objects not in it are deleted. `merge`: objects in it are updated, others are kept. Absent: the
+   * snapshot is not trusted at all.
    */
   readonly commit?: 'replace' | 'merge';
 }
@@ -88,25 +88,28 @@ export interface ReflectorPolicy {
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;
   readonly healthyWatchMs: number;
-  /** The server ends a watch after a random time between these, so that thousands of clients do not come back in step. */
+  /** Range of the random time after which the server ends a watch, so that thousands of clients do not reconnect at once. */
   readonly minWatchSeconds: number;
   readonly maxWatchSeconds: number;
   /**
-   * The brake: a snapshot that misses more than this share of the known objects, and at least `brakeMinimum` or all of them, needs a second
-   * opinion. In a cluster of three nodes an empty list is as wrong as in one of a thousand.
+   * Brake: a snapshot that misses more than this share of the known objects, and at least `brakeMinimum` or all of them, needs a second
+   * one. In a cluster of three nodes an empty list is as wrong as in one of a thousand.
    */
   readonly brakeShare: number;
   readonly brakeMinimum: number;
-  /** How long a watch may be behind what was seen before, as one replica of several API servers is behind another, before a list decides. */
+  /**
+   * Time for which a watch may be behind a version seen before, as one replica of several API servers is behind another, before a list
+   * decides.
+   */
   readonly behindMs: number;
-  /** Silence during a snapshot, its whole length, and how long a watch may outlive its own timeout before we end it. */
+  /** Maximum silence during a snapshot, its maximum length, and the time by which a watch may exceed its own timeout before it is ended. */
   readonly snapshotIdleMs: number;
   readonly snapshotMs: number;
   readonly watchGraceMs: number;
   /**
-   * How long a watch may be silent. A kube-apiserver sends a bookmark a minute; one that is frozen, or a load balancer that holds the
-   * connection for it, sends none, while its kernel still answers keep-alives. A watch that has not brought a bookmark yet is replaced
-   * by a new one without a failure, after three quarters of this time to all of it: the server may not support bookmarks.
+   * Maximum silence of a watch. A kube-apiserver sends a bookmark every minute; one that is frozen, or a load balancer that keeps the
+   * connection for it, sends none, while its kernel still answers keep-alives. A watch that has not received a bookmark yet is replaced
+   * with a new one without a failure, after three quarters of this time to all of it: the server may not support bookmarks.
    */
   readonly watchSilenceMs: number;
 }
@@ -141,7 +144,7 @@ export const idleReflector: ReflectorState = {
   watchSinceMs: 0,
 };
 
-/** The transition for one event. */
+/** Returns the transition for one event. */
 export function stepReflector(state: ReflectorState, event: ReflectorEvent, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
   switch (event.type) {
     case 'start':
@@ -178,12 +181,15 @@ function judge(state: ReflectorState, seen: ListSnapshot, at: ReflectorMoment, p
   return { ...next, commit: seen.complete ? 'replace' : 'merge' };
 }
 
-/** Whether a server has not come as far as we have, or has gone back. A quorum read is never behind: what it says is so. */
+/** Reports whether a server has not reached a version that was seen, or has gone back. A quorum read is never behind. */
 function isBehind({ version, quorum }: ReflectorState, heard: string): boolean {
   return !quorum && version !== undefined && (compareVersions(heard, version) ?? 0) < 0;
 }
 
-/** Another server may be a little behind for a moment; one that stays behind was restored from a backup, or is cut off from the others. */
+/**
+ * Handles the version of another server, which may be behind for a moment; one that stays behind was restored from a backup, or is cut off
+ * from the others.
+ */
 function compare(state: ReflectorState, version: string, at: ReflectorMoment, policy: ReflectorPolicy): ReflectorStep {
   if (!isBehind(state, version)) return { state: see(state, version, at, policy), action: { do: 'stay' } };
   if (state.behind && at.nowMs - state.behind.sinceMs >= policy.behindMs) return recheck(state, version, at, policy);
@@ -220,7 +226,7 @@ function recover(state: ReflectorState, { why, retryAfterMs = 0 }: Failed, at: R
         retryAfterMs,
       );
     case 'gone':
-      // A list of our own version is always possible after a watch of it was not, unless the server lost data.
+      // A list of the known version is always possible after a watch of it failed, unless the server lost data.
       return doing === 'watch'
         ? retry(counted, 'snapshot', at, policy, retryAfterMs)
         : retry({ ...counted, quorum: true, version: undefined }, doing, at, policy, retryAfterMs);
@@ -251,7 +257,7 @@ function begin(from: ReflectorState, task: ReflectorTask, at: ReflectorMoment, p
   return { state, action: { do: state.by, version: state.version ?? '0', timeoutSeconds } };
 }
 
-/** The newer of two; the second if they cannot be compared. */
+/** Returns the newer of two; the second if they cannot be compared. */
 function newerVersion(a: string | undefined, b: string): string {
   return a !== undefined && (compareVersions(a, b) ?? -1) > 0 ? a : b;
 }
@@ -261,7 +267,7 @@ function newerVersion(a: string | undefined, b: string): string {
  *
  * They are decimal numbers (Kubernetes documentation, "Resource versions"; guaranteed since 1.35, true for every server before).
  *
- * @returns `undefined` if one of them is something else
+ * @returns `undefined` if one of them is not a number
  */
 export function compareVersions(a: string, b: string): number | undefined {
   if (!isDecimal(a) || !isDecimal(b)) return undefined;

@@ -1,24 +1,24 @@
 import type { SeineError } from '../../../base/errors/seine-error.ts';
 import type { ReflectorState } from './reflector-machine.ts';
 
-/** What a reflector says of itself as it happens; for logs and metrics. */
+/** Reports of a reflector as events occur; for logs and metrics. */
 export type ReflectorReport =
   | { readonly what: 'restored'; readonly objects: number; readonly version: string }
   | { readonly what: 'synced'; readonly objects: number; readonly version: string; readonly tookMs: number }
-  /** Tried again after `waitMs`; `failures` counts those in a row. */
+  /** Retried after `waitMs`; `failures` counts consecutive ones. */
   | { readonly what: 'failed'; readonly error: SeineError; readonly failures: number; readonly waitMs: number }
   /** A watch has lived for a while after failures. */
   | { readonly what: 'recovered' }
-  /** The server has come to this version only, and one that is newer was seen; a quorum read decides if that lasts. */
+  /** The server has only reached this version, and a newer one was seen; a quorum read decides if that lasts. */
   | { readonly what: 'behind'; readonly version: string; readonly seen: string }
   /** A snapshot missed too much; nothing is removed until a quorum read has answered. */
   | { readonly what: 'held'; readonly known: number; readonly missing: number }
   | { readonly what: 'released'; readonly missing: number }
-  /** It has shown all that the snapshot missed. */
+  /** The quorum read has shown all that the snapshot missed. */
   | { readonly what: 'refuted'; readonly missing: number }
-  /** An object that we cannot use; its last good value stays. */
+  /** An object that cannot be used; its last good value stays. */
   | { readonly what: 'invalid'; readonly key: string; readonly error: SeineError }
-  /** A part of the stream that says nothing we understand. */
+  /** A part of the stream that cannot be understood. */
   | { readonly what: 'unreadable'; readonly why: string }
   | { readonly what: 'storage'; readonly error: SeineError };
 
@@ -31,31 +31,31 @@ export interface ReflectorStatus {
   readonly objects: number;
   readonly version: string;
   readonly failures: number;
-  /** How long the present watch has lived (ms); undefined while there is none. */
+  /** Age of the present watch (ms); undefined while there is none. */
   readonly watchAgeMs?: number;
-  /** Since the API server last said anything of the resource (ms); undefined before it ever did. */
+  /** Time since the API server last sent anything about the resource (ms); undefined if it never did. */
   readonly silenceMs?: number;
   readonly lastError?: SeineError;
   readonly held?: { readonly known: number; readonly missing: number };
-  /** The version to which the server has come, if one that is newer was seen. */
+  /** Version that the server has reached, if a newer one was seen. */
   readonly behind?: string;
-  /** Keys of objects we could not use, and what is wrong with each. Bounded by what the API server has. */
+  /** Keys of objects that cannot be used, and the error of each. Bounded by the number of objects in the API server. */
   readonly invalid: ReadonlyMap<string, SeineError>;
 }
 
 /**
- * How far a copy can be relied upon.
- * - `in step`       what the API server last said, and it can be followed
+ * Reliability of a copy:
+ * - `in step` the API server's last state, which can be followed
  * - `not confirmed` the API server has not confirmed it since this process began
- * - `held`          a list lacked too much of it; a second one decides
- * - `refused`       we may not read it (401, 403)
- * - `gone`          the API server says that there is no such resource (404); what was known of it stays
- * - `behind`        the API server has not come as far as what was seen before, or has gone back
- * - `failing`       the API server cannot be followed
+ * - `held` a list lacked too much of it; a second one decides
+ * - `refused` the agent may not read it (401, 403)
+ * - `gone` the API server has no such resource (404); what was known of it stays
+ * - `behind` the API server has not reached a version that was seen before, or has gone back
+ * - `failing` the API server cannot be followed
  */
 export type SourceState = 'in step' | 'not confirmed' | 'held' | 'refused' | 'gone' | 'behind' | 'failing';
 
-/** What a state is made of; `lastError` is absent once the server has answered well. */
+/** Facts from which a state is derived; `lastError` is absent once the server has answered successfully. */
 interface SourceFacts {
   readonly synced: boolean;
   readonly held: boolean;

@@ -8,7 +8,7 @@ beforeEach(async () => {
 });
 afterEach(() => t.close());
 
-/** On a busy machine a watch may be replaced before its first line is read. */
+/** Answers for repeated watches: on a busy host a watch may be replaced before its first line is read. */
 const manyTimes = <T>(answer: T): readonly T[] => Array.from({ length: 50 }, () => answer);
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 20_000, interval: 2 });
 

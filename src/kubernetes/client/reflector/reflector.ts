@@ -31,18 +31,21 @@ interface ReflectorOptions<T> {
   readonly resource: Resource<T>;
   readonly turns: LoopTurns;
   readonly onReport: (report: ReflectorReport) => void;
-  /** Folder for the stored copy; absent means that nothing is stored. */
+  /** Folder for the stored copy; if absent, nothing is stored. */
   readonly stateDir?: string;
-  /** The least time between two writes of the stored copy, in ms. */
+  /** Minimum time between two writes of the stored copy (ms). */
   readonly saveEveryMs?: number;
   readonly policy?: ReflectorPolicy;
-  /** Resolves when the server may be asked for the first time, or once `signal` aborts; what is stored is there before. Absent: at once. */
+  /**
+   * Resolves when the server may be contacted for the first time, or once `signal` aborts; the stored copy is available before. Absent: at
+   * once.
+   */
   readonly whenToBegin?: (signal: AbortSignal) => Promise<void>;
 }
 
 const DEFAULT_SAVE_EVERY_MS = 10_000;
 
-/** Keeps a copy of one resource of the Kubernetes API, through whatever the server and the network do. */
+/** Keeps a copy of one resource of the Kubernetes API, through all failures of the server and the network. */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #policy: ReflectorPolicy;
@@ -52,7 +55,7 @@ export class Reflector<T> {
   #invalid = new Map<string, SeineError>();
   #snapshotBeganMs = 0;
   #heardMs: number | undefined;
-  /** Since when the server follows for us from a version we have; a resource that nobody changes is quiet for a minute. */
+  /** Time since which the server follows from a version that this copy has; a resource without changes is quiet for a minute. */
   #followedSinceMs: number | undefined;
 
   constructor(options: ReflectorOptions<T>) {
@@ -92,7 +95,7 @@ export class Reflector<T> {
   /**
    * Restores the stored copy, then lists and watches until `signal` aborts.
    *
-   * @throws SeineError `INVARIANT`; every other failure is reported and tried again for ever
+   * @throws SeineError `INVARIANT`; every other failure is reported and retried for ever
    */
   async run(signal: AbortSignal): Promise<void> {
     const keeper = this.#keeper();
@@ -210,7 +213,7 @@ export class Reflector<T> {
     this.#heardMs = performance.now();
     const event = watch.next ? undefined : this.#parseEvent(raw, watch.draft);
     if (event?.type === 'ERROR') throw event.error;
-    if (!watch.draft) this.#lastError = undefined; // it answers, and well
+    if (!watch.draft) this.#lastError = undefined; // it answers, and successfully
     if (event?.type === 'BOOKMARK') this.#onBookmark(watch, event.version, event.initialEventsEnd ? 'initialEventsEnd' : 'progress');
     else if (event && watch.draft) this.#draftEvent(watch.draft, event);
     else if (event) this.#apply(event.type, event.object);
@@ -318,7 +321,10 @@ export class Reflector<T> {
     draft?.spoil();
   }
 
-  /** Among the initial events may be live ones: what has changed or gone since the server began to send. */
+  /**
+   * Handles an event of the snapshot. Live events may be among the initial ones: for objects that changed or were deleted since the server
+   * began to send.
+   */
   #draftEvent(draft: SnapshotDraft<T>, { type, object }: ObjectEvent): void {
     const gone = type === 'DELETED' ? this.#readGone(object) : undefined;
     if (type !== 'DELETED') this.#draftObject(draft, object);
@@ -334,8 +340,8 @@ export class Reflector<T> {
   }
 
   /**
-   * Tens of thousands of objects that have not changed since the last time need not be looked into. A server that was restored from a backup gives versions
-   * again: after any sign of that, and for a second opinion, everything is read.
+   * Reports whether an object is unchanged and need not be parsed: there are tens of thousands. A server that was restored from a backup
+   * reuses versions: after any sign of that, and for a confirmation, everything is read.
    */
   #isKept(draft: SnapshotDraft<T> | undefined, identity: () => ObjectIdentity | undefined): boolean {
     const { doing, quorum } = this.#state;
@@ -379,7 +385,7 @@ export class Reflector<T> {
   }
 }
 
-/** That a resource is gone altogether is held like a list that lacks all of it. */
+/** Returns the held state. A resource that is gone altogether is treated like a list that lacks all of it. */
 function heldOf(state: SourceState, held: ReflectorState['held'], size: number): Pick<ReflectorStatus, 'held'> {
   if (held) return { held };
   return state === 'gone' && size > 0 ? { held: { known: size, missing: size } } : {};

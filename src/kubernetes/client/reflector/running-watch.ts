@@ -4,19 +4,19 @@ import type { FailureKind, ReflectorAction, WatchAction } from './reflector-mach
 import { failureKind } from './watch-event.ts';
 import { Watchdog } from './watchdog.ts';
 
-/** The state of one watch request. */
+/** State of one watch request. */
 export class RunningWatch<T> {
   readonly action: WatchAction;
   readonly watchdog = new Watchdog();
-  /** Aborted when we go, not the server. */
+  /** Aborted when the client, not the server, ends the watch. */
   readonly leave = new AbortController();
-  /** The snapshot, while the initial events arrive. */
+  /** Snapshot while the initial events arrive. */
   draft: SnapshotDraft<T> | undefined;
-  /** It has brought a bookmark, beside the one that ends the initial events: silence means something. */
+  /** True after a bookmark other than the one that ends the initial events: then silence is a failure. */
   bringsBookmarks = false;
-  /** When it has outlived its own time (`performance.now()`); unset while the initial events arrive. */
+  /** Time when it has outlived its own timeout (`performance.now()`); unset while the initial events arrive. */
   endsAtMs: number | undefined;
-  /** Whether silence until the watchdog expires is no failure: the server may not support bookmarks, or may be frozen. */
+  /** True if silence until the watchdog expires is not a failure: the server may not support bookmarks, or may be frozen. */
   isRenewedWhenExpired = false;
   #next: ReflectorAction | undefined;
 
@@ -25,12 +25,12 @@ export class RunningWatch<T> {
     this.draft = draft;
   }
 
-  /** The step that ends this watch. */
+  /** Step that ends this watch. */
   get next(): ReflectorAction | undefined {
     return this.#next;
   }
 
-  /** Whether the watch has ended for a new one, which a frozen server does not accept. */
+  /** True if the watch has ended to be replaced; a frozen server does not accept the new one. */
   get isRenewed(): boolean {
     return this.#next === undefined && this.watchdog.expired && this.isRenewedWhenExpired;
   }
@@ -41,7 +41,7 @@ export class RunningWatch<T> {
   }
 
   failureKind(error: SeineError): FailureKind {
-    // A server that does not know `sendInitialEvents`, and does not say so, never ends them.
+    // A server that does not support `sendInitialEvents`, without reporting that, never ends them.
     if (this.draft && this.watchdog.expired) return 'unsupported';
     return failureKind(error, this.draft ? 'watchList' : 'watch');
   }

@@ -4,13 +4,13 @@ import { statusObject } from '../http-client.ts';
 import { parseObject } from '../resource.ts';
 import type { FailureKind } from './reflector-machine.ts';
 
-/** What became of one object. */
+/** Change of one object. */
 export interface ObjectEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly object: unknown;
 }
 
-/** One event of a watch, not yet looked into. */
+/** Event of a watch, with unparsed object. */
 export type WatchEvent =
   | ObjectEvent
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly initialEventsEnd: boolean }
@@ -29,7 +29,7 @@ const bookmarkSchema = z.object({
 const errorSchema = z.object({ code: z.int().catch(0) });
 
 /**
- * @throws SeineError `INVALID_INPUT` if it is no event
+ * @throws SeineError `INVALID_INPUT` if it is not an event
  * @see Kubernetes API concepts, "Watch bookmarks" and "Streaming lists"
  */
 export function parseWatchEvent(raw: unknown): WatchEvent {
@@ -62,17 +62,17 @@ const envelopeSchema = z.object({
   metadata: z.object({ resourceVersion: z.string().min(1), continue: z.string().nullish() }),
 });
 
-/** @throws SeineError `PROTOCOL` if it is no list. `whole` is false if the server left out a rest without being asked to. */
+/** @throws SeineError `PROTOCOL` if it is not a list. `whole` is false if the server left out a rest without being requested to. */
 export function parseListEnvelope(raw: unknown): { readonly version: string; readonly whole: boolean } {
   const parsed = envelopeSchema.safeParse(raw);
   if (!parsed.success) throw new SeineError('PROTOCOL', 'the API server answered with something that is no list', { cause: parsed.error });
   return { version: parsed.data.metadata.resourceVersion, whole: !parsed.data.metadata.continue };
 }
 
-/** Statuses by which servers say that they do not know `sendInitialEvents`: before 1.27, without the feature, or no Kubernetes. */
+/** Statuses of servers that do not support `sendInitialEvents`: before 1.27, without the feature, or not Kubernetes. */
 const UNSUPPORTED: ReadonlySet<unknown> = new Set([400, 405, 406, 415, 422, 501]);
 
-/** @param doing what the server was asked for */
+/** @param doing kind of the request */
 export function failureKind(error: SeineError, doing: 'list' | 'watchList' | 'watch'): FailureKind {
   const { status, reason, causes } = error.context;
   if (status === 410 || reason === 'Expired' || reason === 'Gone') return 'gone';

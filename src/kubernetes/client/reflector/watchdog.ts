@@ -1,4 +1,4 @@
-/** A timer that can be wound up again, as the abort signal of a request. */
+/** Timer that can be restarted, as the abort signal of a request. */
 export class Watchdog {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -11,7 +11,7 @@ export class Watchdog {
     return this.#controller.signal.aborted;
   }
 
-  /** Aborts in `ms` unless wound again; `why` is the error's text. */
+  /** Aborts in `ms` unless restarted; `why` is the error's text. */
   arm(ms: number, why: string): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#controller.abort(new DOMException(why, 'TimeoutError')), ms);

@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const fileOf = (minAppendedBytes?: number) =>
   new ReplicaFile<Value>({ path, of, turns, ...(minAppendedBytes === undefined ? {} : { minAppendedBytes }) });
 
-/** A replica that changes and is stored, step by step. */
+/** Replica that changes and is stored, step by step. */
 class Stored {
   readonly objects = new Map<string, Held<Value>>();
   readonly file: ReplicaFile<Value>;
@@ -55,7 +55,7 @@ class Stored {
   }
 }
 
-/** What another process finds: version and values; or why nothing. */
+/** Returns what another process finds: version and values, or the reason for nothing. */
 async function found(): Promise<unknown> {
   try {
     const stored = await fileOf().load();
@@ -160,7 +160,7 @@ it('is the old one, whole, when the machine died before the new one had the name
   for (const n of [4, 5, 6]) await stored.save({ a: n, c: n });
   await stored.file.close();
   expect(await found()).toEqual(snapshotOf(stored));
-  copyFileSync(join(folder, 'before'), path); // the name was taken back, with all that was appended to the new one
+  copyFileSync(join(folder, 'before'), path); // the rename was lost, with all that was appended to the new file
   writeFileSync(`${path}.new`, '{"format":2,"ki');
   expect(await found()).toEqual(before);
   const next = new Stored();
@@ -169,7 +169,7 @@ it('is the old one, whole, when the machine died before the new one had the name
   await next.file.close();
 });
 
-/** What this process stored and another one reads, in a file of its own hands from then on. */
+/** Returns the replica of a new process that loaded the stored one and owns the file from then on. */
 async function restarted(from: Stored, minAppendedBytes?: number): Promise<Stored> {
   await from.file.close();
   const next = new Stored(fileOf(minAppendedBytes));

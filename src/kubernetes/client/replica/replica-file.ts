@@ -18,16 +18,16 @@ interface ReplicaFileOptions {
   readonly path: string;
   readonly of: StoredKind;
   readonly turns: LoopTurns;
-  /** What changed is appended until it comes to this much, and to as much as a whole file; then the file is written anew. */
+  /** Minimum size of appended changes; when they exceed it and the size of a whole file, the file is rewritten. */
   readonly minAppendedBytes?: number;
 }
 
-/** What is to be stored. Objects may change while it is. */
+/** Content to be stored. Objects may change meanwhile. */
 interface ReplicaSave<T> {
   readonly objects: ReadonlyMap<string, Held<T>>;
   /** Keys of objects that were added, changed or removed since the last save. */
   readonly changed: ReadonlySet<string>;
-  /** Asked at the end, when it is not older than any object that was written. */
+  /** Called at the end, when the version is not older than any object written. */
   readonly version: () => string;
 }
 
@@ -35,7 +35,7 @@ const MIN_APPENDED_BYTES = 1024 * 1024;
 const WRITE_BYTES = 64 * 1024;
 const READ_BYTES = 256 * 1024;
 
-/** A file whose every octet was written or read by this process, and that can be gone on with. */
+/** File of which every byte was written or read by this process, and that can be appended to. */
 interface OpenReplica {
   readonly handle: FileHandle;
   readonly inode: number;
@@ -45,16 +45,16 @@ interface OpenReplica {
 }
 
 /**
- * A replica on disk. What changes is appended, so that little change costs little; so much is appended as a whole file has, then it is
- * written anew. All in all at most about twice the bytes are written that have changed, and the file has twice the bytes it needs.
+ * Replica on disk. Changes are appended, so that few changes cost little; when the appended part is as large as a whole file, the file is
+ * rewritten. At most about twice the changed bytes are written, and the file has at most twice the bytes that it needs.
  *
- * A crash at any moment leaves what was stored before, or with it: a section that is not whole does not count, and a new file has its
+ * A crash at any moment leaves the previous content, or with it the new one: an incomplete section does not count, and a new file gets its
  * name only once it is on disk.
  */
 export class ReplicaFile<T> {
   readonly #options: ReplicaFileOptions;
   #open: OpenReplica | undefined;
-  /** Of a file that was read and is not yet open. */
+  /** Extent of a file that was read and is not yet open. */
   #loaded: StoredExtent | undefined;
 
   constructor(options: ReplicaFileOptions) {
@@ -62,9 +62,9 @@ export class ReplicaFile<T> {
   }
 
   /**
-   * Reads what an earlier process stored. A file that is whole is gone on with by the next save.
+   * Reads the content stored by an earlier process. The next save appends to a complete file.
    *
-   * @returns `undefined` if there is nothing, or something of another kind, revision or layout
+   * @returns `undefined` if there is nothing, or content of another kind, revision or layout
    * @throws SeineError `INVALID_INPUT` if it is damaged, `UNAVAILABLE` if it cannot be read; either way there is nothing to restore
    */
   async load(): Promise<StoredReplica<T> | undefined> {
@@ -80,10 +80,11 @@ export class ReplicaFile<T> {
   }
 
   /**
-   * The first time the whole is written, unless a whole file was loaded.
+   * Writes changes; the first time everything, unless a complete file was loaded.
    *
-   * @returns how many bytes were written
-   * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; what was stored before is still there then, and the whole is next
+   * @returns number of bytes written
+   * @throws SeineError `UNAVAILABLE`, e.g. when the disk is full; the previous content is still present then, and the next save writes
+   * everything
    */
   async save(what: ReplicaSave<T>): Promise<number> {
     const { path } = this.#options;
@@ -96,7 +97,7 @@ export class ReplicaFile<T> {
     }
   }
 
-  /** The next save writes the whole. */
+  /** Closes the file: the next save writes everything. */
   async close(): Promise<void> {
     const open = this.#open;
     this.#open = undefined;
@@ -104,26 +105,26 @@ export class ReplicaFile<T> {
     await open?.handle.close().catch(() => undefined); // all that counts was synced
   }
 
-  /** Behind what a crash has cut off nothing may be appended: such a file is written anew. */
+  /** Opens the loaded file to append. After a section that a crash has cut off nothing may be appended: such a file is rewritten. */
   async #reopen(): Promise<OpenReplica | undefined> {
     const loaded = this.#loaded;
     this.#loaded = undefined;
-    const handle = loaded && (await open(this.#options.path, 'a', 0o600).catch(() => undefined)); // it is made anew, or cannot be
+    const handle = loaded && (await open(this.#options.path, 'a', 0o600).catch(() => undefined)); // it is rewritten, or cannot be
     if (!handle) return undefined;
     const { bytes, wholeBytes, sum } = loaded;
-    const found = await handle.stat().catch(() => undefined); // not to be seen: it is made anew
+    const found = await handle.stat().catch(() => undefined); // cannot be read: it is rewritten
     if (found?.size === bytes)
       return { handle, inode: found.ino, sections: new SectionWriter(sum), wholeBytes, appendedBytes: bytes - wholeBytes };
     await handle.close().catch(() => undefined); // nothing was written
     return undefined;
   }
 
-  /** The file, if it is worth to be gone on with, and if it is still the one that has the name. */
+  /** Returns the file if appending to it is worthwhile, and if it still has its name. */
   async #appendable(): Promise<OpenReplica | undefined> {
     const { path, minAppendedBytes = MIN_APPENDED_BYTES } = this.#options;
     const open = (this.#open ??= await this.#reopen());
     if (!open || open.appendedBytes >= Math.max(minAppendedBytes, open.wholeBytes)) return undefined;
-    const found = await stat(path).catch(() => undefined); // not there, or not to be seen: it is made anew
+    const found = await stat(path).catch(() => undefined); // missing, or cannot be read: it is rewritten
     return found?.ino === open.inode ? open : undefined;
   }
 
@@ -155,7 +156,7 @@ export class ReplicaFile<T> {
   }
 }
 
-/** Without this, a crash of the machine may take the new name back, and what was appended since with it. */
+/** Syncs the folder. Without this, a crash of the host may undo the rename, and lose what was appended since. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r');
   try {
@@ -174,14 +175,14 @@ function* linesOf<T>(keys: Iterable<string>, objects: ReadonlyMap<string, Held<T
   for (const key of keys) yield objectLine(key, objects.get(key));
 }
 
-/** @returns how many bytes */
+/** @returns number of bytes */
 async function writeLines(file: FileHandle, lines: Iterable<string>, turns: LoopTurns): Promise<number> {
   let written = 0;
   let pending = '';
   const write = async (): Promise<void> => {
     const bytes = Buffer.from(pending);
     pending = '';
-    await file.writeFile(bytes); // goes on where the last one ended
+    await file.writeFile(bytes); // continues where the last one ended
     written += bytes.length;
   };
   for (const line of lines) {

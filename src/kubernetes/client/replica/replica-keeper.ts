@@ -12,19 +12,19 @@ interface ReplicaKeeperOptions<T> {
   readonly file: string;
   readonly of: StoredKind;
   readonly turns: LoopTurns;
-  /** The least time between two writes. */
+  /** Minimum time between two writes (ms). */
   readonly everyMs: number;
   readonly onError: (error: SeineError) => void;
 }
 
-/** No more is written than this, on average, however much changes: what waits is written once. */
+/** Maximum average write rate, for any number of changes: waiting changes are written once. */
 const BYTES_PER_MS = 128;
 
-/** Keeps a replica's file on disk up to date. The file is a convenience: whatever happens to it, the replica works on. */
+/** Keeps a replica's file on disk up to date. The file is optional: failures of it do not affect the replica. */
 export class ReplicaKeeper<T> {
   readonly #options: ReplicaKeeperOptions<T>;
   readonly #file: ReplicaFile<T>;
-  /** What the file does not have yet; `undefined` if it has all. */
+  /** Keys that the file does not have yet; `undefined` if it has all. */
   #unsaved: Set<string> | undefined;
   #savedVersion = '';
 
@@ -48,8 +48,8 @@ export class ReplicaKeeper<T> {
   }
 
   /**
-   * Writes after changes, as soon as the API server has confirmed the copy for the first time: from then on a new process can do
-   * without it. And a last time when `signal` aborts if something is not yet written.
+   * Writes after changes, as soon as the API server has confirmed the copy for the first time: from then on a new process can use it.
+   * Writes a last time when `signal` aborts if there are unsaved changes.
    */
   async run(version: () => string, signal: AbortSignal): Promise<void> {
     const changed = new Doorbell();
@@ -62,7 +62,7 @@ export class ReplicaKeeper<T> {
     const firstSync = new AbortController();
     store.whenSynced(signal).then(
       () => firstSync.abort(),
-      () => undefined, // the end, which the loop sees
+      () => undefined, // the end, which the loop detects
     );
     let isFirst = true;
     let waitMs = everyMs;
@@ -79,20 +79,20 @@ export class ReplicaKeeper<T> {
     await this.#file.close();
   }
 
-  /** @returns how many bytes were written */
+  /** @returns number of bytes written */
   async #save(version: () => string): Promise<number> {
     const { store, onError } = this.#options;
     const changed = this.#unsaved;
     if (!changed) return 0;
     this.#unsaved = undefined;
     try {
-      // A server that has gone back in time gives versions again, to objects that may be equal and have not "changed".
+      // A server that has gone back in time reuses versions, for objects that may be equal and have not "changed".
       if ((compareVersions(version(), this.#savedVersion) ?? 0) < 0) await this.#file.close();
       const bytes = await this.#file.save({ objects: store.held(), changed, version });
       this.#savedVersion = version();
       return bytes;
     } catch (thrown) {
-      this.#unsaved ??= new Set(); // the next time the whole is written
+      this.#unsaved ??= new Set(); // the next save writes everything
       onError(SeineError.from(thrown, 'store a replica'));
       return 0;
     }

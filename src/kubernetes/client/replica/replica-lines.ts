@@ -6,24 +6,24 @@ import { apiLimits, parseJson } from '../json/json-stream.ts';
 import type { Held } from './replica.ts';
 
 /*
- * The file of a replica: JSON objects, one a line, in sections that each end with a line which a cut-off one does not have.
+ * The file of a replica: one JSON object per line, in sections whose last line shows that they are complete.
  *
  *     {format, kind, revision}
  *     {key, version, value}         for each object
- *     {end, version, crc}           lines since the last end; a version not older than any object; sum of all bytes so far
+ *     {end, version, crc}           lines since the last end; a version not older than any object; checksum of all bytes so far
  *     {key, version, value} …       objects that have changed
- *     {gone}                        keys of objects that are gone
+ *     {gone}                        keys of deleted objects
  *     {end, version, crc}
  *     …
  */
 
-/** Raised with the layout of the file. What is inside the objects has the resource's own revision. */
+/** Incremented with changes of the file's layout. The content of objects has the resource's own revision. */
 const FORMAT = 2;
 
-/** No line is longer than an object of the API with a few words more. */
+/** Maximum length of a line: an object of the API with some additional bytes. */
 const MAX_LINE_BYTES = 2 * apiLimits.maxValueBytes;
 
-/** What a replica file holds, and of which resource. */
+/** Content of a replica file, and its resource. */
 export interface StoredKind {
   readonly kind: string;
   readonly revision: number;
@@ -36,13 +36,13 @@ export interface StoredReplica<T> {
   readonly extent: StoredExtent;
 }
 
-/** How far a file is whole. */
+/** Extent of the complete part of a file. */
 export interface StoredExtent {
-  /** Of the first section. */
+  /** Size of the first section. */
   readonly wholeBytes: number;
-  /** Of all whole sections. */
+  /** Size of all complete sections. */
   readonly bytes: number;
-  /** Of all of them; the next section goes on with it. */
+  /** Checksum of all of them; the next section continues it. */
   readonly sum: number;
 }
 
@@ -53,21 +53,21 @@ export function headLine({ kind, revision }: StoredKind): string {
   return JSON.stringify({ format: FORMAT, kind, revision });
 }
 
-/** @param held absent if the object is gone */
+/** @param held absent if the object was deleted */
 export function objectLine<T>(key: string, held: Held<T> | undefined): string {
   return JSON.stringify(held ? { key, version: held.version, value: held.value } : { gone: key });
 }
 
-/** Puts the sections of one file together, each after the one before. */
+/** Writes the sections of one file, each after the one before. */
 export class SectionWriter {
   #sum: number;
 
-  /** @param sum of the sections that are there */
+  /** @param sum checksum of the existing sections */
   constructor(sum = 0) {
     this.#sum = sum;
   }
 
-  /** @param version asked after the last line */
+  /** @param version called after the last line */
   *section(lines: Iterable<string>, version: () => string): Generator<string> {
     let count = 0;
     for (const line of lines) {
@@ -82,18 +82,18 @@ export class SectionWriter {
   }
 }
 
-/** The sum goes on over the end of a section, so that none is taken for the next one of another file. */
+/** Continues the checksum over the end of a section, so that no section is mistaken for one of another file. */
 function sumOfEnd({ end, version }: { readonly end: number; readonly version: string }, sum: number): number {
   return crc32(JSON.stringify([end, version]), sum);
 }
 
 /**
- * Reads a replica as far as its sections are whole: what a crash has cut off, or a disk has harmed, ends it before.
+ * Reads a replica as far as its sections are complete: a part cut off by a crash, or damaged on disk, ends it.
  *
- * The values are taken as they are: the file is ours alone (0600), and they were checked before they were written.
+ * Values are not checked: only the agent can write the file (0600), and they were checked before they were written.
  *
  * @returns `undefined` if it is of another kind, revision or layout
- * @throws SeineError `INVALID_INPUT` if not even the first section is whole; and whatever reading throws
+ * @throws SeineError `INVALID_INPUT` if not even the first section is complete; and errors of reading
  */
 export async function readReplica<T>(
   chunks: AsyncIterable<Uint8Array>,
@@ -121,7 +121,7 @@ const NEWLINE = '\n'.charCodeAt(0);
 class ReplicaReader<T> {
   readonly #of: StoredKind;
   readonly #objects = new Map<string, Held<T>>();
-  /** Of the section that is being read. */
+  /** Changes of the section that is being read. */
   #changes: { readonly key: string; readonly held?: Held<T> }[] = [];
   #lines = 0;
   #sum = 0;
@@ -134,7 +134,7 @@ class ReplicaReader<T> {
     this.#of = of;
   }
 
-  /** @returns whether what follows can be of use */
+  /** @returns whether the following lines can be used */
   take(line: Uint8Array): boolean {
     this.#bytes += line.length;
     try {
@@ -181,7 +181,7 @@ function isEnd(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'end' in value;
 }
 
-/** Plainly checked: there are tens of thousands of lines, and no one is told what is wrong with one. */
+/** Checks a line without a schema: there are tens of thousands of lines, and no error is reported for a single one. */
 function storedChange<T>(line: unknown): { readonly key: string; readonly held?: Held<T> } {
   const { key, version, value, gone } = (typeof line === 'object' ? (line ?? {}) : {}) as Record<string, unknown>;
   if (typeof gone === 'string' && gone !== '') return { key: gone };

@@ -3,36 +3,36 @@ import { isDeepStrictEqual } from 'node:util';
 import { notifyAll } from '../../../base/async/notify-all.ts';
 import { compareVersions } from '../reflector/reflector-machine.ts';
 
-/** A read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
+/** Read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
 export interface Replica<T> {
   readonly size: number;
   get(key: string): T | undefined;
-  /** In no particular order. */
+  /** Returns the objects in no particular order. */
   entries(): IterableIterator<readonly [string, T]>;
-  /** Whether the API server has confirmed the copy since this process began. Until then it may be what an earlier one stored. */
+  /** True if the API server has confirmed the copy since this process began. Until then it may be the copy stored by an earlier one. */
   readonly synced: boolean;
   whenSynced(signal: AbortSignal): Promise<void>;
   /**
-   * Calls back with the keys whose value may have changed; the state is to be read again then. Also calls back, perhaps with no
-   * keys, when the copy becomes synced. Synchronous: mark and return. A listener that throws ends the owner of the copy.
+   * Calls back with the keys whose value may have changed; read the state again then. Also calls back, perhaps with no keys, when the copy
+   * becomes synced. Synchronous: mark and return. A listener that throws ends the owner of the copy.
    *
    * @returns a function that ends the subscription
    */
   subscribe(listener: (keys: ReadonlySet<string>) => void): () => void;
 }
 
-/** One object as the server last showed it; without value if we have no use for it. */
+/** Object as last sent by the server; without value if the agent does not use it. */
 export interface Held<T> {
   readonly version: string;
   readonly value: T;
 }
 
-/** Deleted keys remembered, so that an older event that comes late does not bring the object back. */
+/** Maximum number of deleted keys remembered, so that a late older event does not restore the object. */
 const MAX_TOMBSTONES = 1_024;
 
 const nothing: ReadonlyMap<string, string> = new Map();
 
-/** The replica that a reflector fills. Changes are announced by {@link flush}, so that many become one call. */
+/** Replica that a reflector fills. Changes are announced by {@link flush}, so that many become one call. */
 export class ReplicaStore<T> implements Replica<T> {
   #objects = new Map<string, Held<T>>();
   readonly #tombstones = new Map<string, string>();
@@ -50,7 +50,7 @@ export class ReplicaStore<T> implements Replica<T> {
     return this.#synced;
   }
 
-  /** Events that were duplicates or came too late. */
+  /** Number of events that were duplicates or came too late. */
   get ignored(): number {
     return this.#ignored;
   }
@@ -63,7 +63,7 @@ export class ReplicaStore<T> implements Replica<T> {
     for (const [key, held] of this.#objects) yield [key, held.value];
   }
 
-  /** What is held, with versions; for storage. */
+  /** Returns the objects with versions; for storage. */
   held(): ReadonlyMap<string, Held<T>> {
     return this.#objects;
   }
@@ -77,21 +77,21 @@ export class ReplicaStore<T> implements Replica<T> {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Takes what an earlier process stored. For an empty store. */
+  /** Fills an empty store with the copy stored by an earlier process. */
   restore(objects: ReadonlyMap<string, Held<T>>): void {
     this.#objects = new Map(objects);
     this.#dirty = new Set(objects.keys());
     this.flush();
   }
 
-  /** A held object for a snapshot; the one we have if the value is equal, so that nothing is kept twice. */
+  /** Returns an object for a snapshot; the present one if the value is equal, so that no value is kept twice. */
   reuse(key: string, version: string, value: T): Held<T> {
     const old = this.#objects.get(key);
     if (!old || !isDeepStrictEqual(old.value, value)) return { version, value };
     return old.version === version ? old : { version, value: old.value };
   }
 
-  /** An object was added or changed, if `version` is news. */
+  /** Adds or changes an object, if `version` is newer. */
   put(key: string, version: string, value: T): void {
     if (this.#isOld(key, version)) return;
     this.#tombstones.delete(key);
@@ -101,7 +101,10 @@ export class ReplicaStore<T> implements Replica<T> {
     if (held.value !== old?.value) this.#dirty.add(key);
   }
 
-  /** An object is gone (or no longer of use), if `version` is news. Servers give the version of the deletion, or the object's last. */
+  /**
+   * Removes an object that was deleted (or is no longer used), if `version` is newer. Servers send the version of the deletion, or the
+   * object's last.
+   */
   remove(key: string, version: string): void {
     const old = this.#objects.get(key);
     const known = old?.version ?? this.#tombstones.get(key);
@@ -113,7 +116,7 @@ export class ReplicaStore<T> implements Replica<T> {
     if (this.#objects.delete(key)) this.#dirty.add(key);
   }
 
-  /** How many objects are held that `next` does not have. */
+  /** Returns the number of objects that `next` does not have. */
   missingFrom(next: { has(key: string): boolean }): number {
     let missing = 0;
     for (const key of this.#objects.keys()) if (!next.has(key)) missing++;
@@ -121,9 +124,9 @@ export class ReplicaStore<T> implements Replica<T> {
   }
 
   /**
-   * Holds exactly `next` from now on, whose values came through {@link reuse}; in one step, so that no reader sees half of it.
+   * Replaces the content with `next`, whose values came through {@link reuse}; in one step, so that no reader sees an intermediate state.
    *
-   * @param gone what the snapshot said is gone, and the version of that
+   * @param gone objects that the snapshot reported as deleted, with the version of that
    */
   replace(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
     for (const [key, { value }] of next) if (this.#objects.get(key)?.value !== value) this.#dirty.add(key);
@@ -133,7 +136,7 @@ export class ReplicaStore<T> implements Replica<T> {
     for (const [key, version] of gone) this.#bury(key, version);
   }
 
-  /** As {@link replace}, but keeps what `next` does not have and nothing said is gone. */
+  /** Like {@link replace}, but keeps objects that `next` does not have and that were not reported as deleted. */
   merge(next: Map<string, Held<T>>, gone: ReadonlyMap<string, string> = nothing): void {
     const merged = new Map(this.#objects);
     for (const [key, held] of next) merged.set(key, held);

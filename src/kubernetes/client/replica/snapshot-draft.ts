@@ -3,12 +3,12 @@ import { compareVersions } from '../reflector/reflector-machine.ts';
 import { identityOf, type ObjectIdentity, type Resource } from '../resource.ts';
 import type { Held, ReplicaStore } from './replica.ts';
 
-/** The outcome for one object of a snapshot. */
+/** Result of reading one object of a snapshot. */
 export type ObjectRead<T> =
   | (ObjectIdentity & { readonly is: 'good'; readonly value: T })
-  /** Nothing we have a use for. */
+  /** Object that the agent does not use. */
   | (ObjectIdentity & { readonly is: 'unused' })
-  /** It has a name, but the rest cannot be used. */
+  /** Object with a name whose rest cannot be used. */
   | (ObjectIdentity & { readonly is: 'invalid'; readonly error: SeineError });
 
 /** @throws SeineError `INVALID_INPUT` if not even a name can be read */
@@ -24,12 +24,15 @@ export function readObject<T>(resource: Resource<T>, raw: unknown): ObjectRead<T
   }
 }
 
-/** A snapshot while it arrives. No reader sees it before it is complete. */
+/** Snapshot while it arrives. No reader sees it before it is complete. */
 export class SnapshotDraft<T> {
   readonly objects = new Map<string, Held<T>>();
-  /** Objects that the server said are gone, or of no use to us, and the version of that: live events come among the initial ones. */
+  /**
+   * Objects that the server reported as deleted, or that the agent does not use, with the version of that: live events come among the
+   * initial ones.
+   */
   readonly gone = new Map<string, string>();
-  /** Keys of objects we cannot use, and why. */
+  /** Keys of objects that cannot be used, and the reasons. */
   readonly invalid = new Map<string, SeineError>();
   readonly #store: ReplicaStore<T>;
   #complete = true;
@@ -38,17 +41,17 @@ export class SnapshotDraft<T> {
     this.#store = store;
   }
 
-  /** False if something in it could not even be named, so that an object missing from it may yet exist. */
+  /** False if something in it had no readable name, so that an object missing from it may yet exist. */
   get complete(): boolean {
     return this.#complete;
   }
 
-  /** Whether it says anything of an object, be it that it is gone. */
+  /** Reports whether it has information about an object, even that it was deleted. */
   has(key: string): boolean {
     return this.objects.has(key) || this.gone.has(key);
   }
 
-  /** Takes over what is held of an object, if it is of the very same version. @returns whether it is */
+  /** Keeps the present value of an object if it has exactly this version. @returns whether it has */
   keep(identity: ObjectIdentity | undefined): boolean {
     const held = identity && this.#store.held().get(identity.key);
     if (held === undefined || held.version !== identity?.version || held.version === '') return false;
@@ -66,7 +69,7 @@ export class SnapshotDraft<T> {
         this.#drop(read);
         return;
       case 'invalid': {
-        // The object exists: its last good value serves on, rather than none.
+        // The object exists: its last good value is better than none.
         const last = this.objects.get(read.key) ?? this.#store.held().get(read.key);
         if (last) this.#hold(read.key, last);
         this.invalid.set(read.key, read.error);
@@ -74,7 +77,7 @@ export class SnapshotDraft<T> {
     }
   }
 
-  /** The object is gone; servers give the version of the deletion, or the object's last. */
+  /** Removes a deleted object; servers send the version of the deletion, or the object's last. */
   remove(identity: ObjectIdentity): void {
     const known = this.#versionOf(identity.key);
     if (known === undefined || (compareVersions(identity.version, known) ?? 0) >= 0) this.#drop(identity);
