@@ -13,7 +13,7 @@ export const floors: readonly (readonly string[])[] = [
 ];
 
 /**
- * Areas that each area imports from. An area is a folder of `src`, or `lab`. The picture in docs/architecture.md is drawn from this table.
+ * Areas that each area imports from. An area is a folder of `src`, or `lab`. The picture in docs/design/architecture.md is generated from this table.
  * A new feature that needs a new arrow here needs a reason in its commit.
  */
 export const areas: Readonly<Record<string, readonly string[]>> = {
