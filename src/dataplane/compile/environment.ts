@@ -22,11 +22,11 @@ export interface NodeEnvironment {
     readonly addresses: readonly Ip[];
   };
   readonly tunnel: { readonly ofPort: number; readonly type: TunnelType; readonly port: number };
-  /** At most one of each family. */
+  /** Pod networks, at most one of each family. */
   readonly podCidrs: readonly Cidr[];
   /** Earlier pod CIDRs of this node in which it still has pods. */
   readonly formerPodCidrs?: readonly Cidr[];
-  /** This node's tunnel end points, at most one of each family. */
+  /** Tunnel end points of this node, at most one of each family. */
   readonly transport: readonly Ip[];
   /** Service address ranges that this node serves; empty where another proxy serves them. */
   readonly serviceCidrs: readonly Cidr[];

@@ -48,7 +48,7 @@ export interface HostPortRejection {
 
 /** Current state of a host port on this node. */
 export interface HostPortState {
-  /** No new pod gets it, and a running pod loses it. */
+  /** Rejected for new pods, and removed from a running pod. */
   readonly forbidden?: HostPortRejection;
   /** A process of the node listens on it: no new pod gets it, and a running pod keeps it. */
   readonly occupied?: HostPortRejection;

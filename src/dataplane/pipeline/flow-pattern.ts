@@ -31,7 +31,7 @@ export type LeadPattern = (place: LeadPlace) => Flow;
 export interface PodPlace {
   readonly ofPort: number;
   readonly mac: Mac;
-  /** At most one address of each family. */
+  /** Addresses, at most one of each family. */
   readonly addresses: readonly Ip[];
 }
 

@@ -37,7 +37,7 @@ export interface Match {
   readonly ethDst?: Mac;
   /** Source MACs whose last bits have these values. */
   readonly ethSrcEnd?: Bits;
-  /** Only VLAN-tagged frames. A flow without this field matches tagged and untagged frames. */
+  /** Matches only VLAN-tagged frames. A flow without this field matches tagged and untagged frames. */
   readonly vlan?: 'tagged';
   readonly payload?: Payload;
   readonly protocol?: MatchProtocol;
@@ -121,7 +121,7 @@ export type Step =
    * Drops packets that exceed the meter's rate. First of a flow's actions, otherwise it would meter the packet as changed by other actions.
    */
   | { readonly do: 'meter'; readonly meter: number }
-  /** With `by`, the table sees addresses and ports as in the connection's first packet; tables that it resubmits to do not. */
+  /** Resubmits to a table. With `by`, it sees addresses and ports as in the connection's first packet; tables that it resubmits to do not. */
   | { readonly do: 'resubmit'; readonly table: PipelineTableName; readonly by?: 'originalTuple' }
   | { readonly do: 'goto'; readonly table: PipelineTableName }
   | { readonly do: 'output'; readonly port: number }

@@ -10,7 +10,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 
 /** Address of the API server, and credentials. */
 export interface KubeAccess {
-  /** Without a trailing slash; may have a path. */
+  /** URL without a trailing slash; may have a path. */
   readonly server: URL;
   /**
    * Returns the settings of the next request. Read them for each request: tokens and certificates are renewed while the agent runs.

@@ -39,7 +39,7 @@ export interface NetworkPolicyRule {
 export type NetworkPolicyPeer =
   /** Canonical text. */
   | { readonly cidr: string; readonly except: readonly string[] }
-  /** Without `namespaces`: pods of the policy's own namespace. */
+  /** Pods. If `namespaces` is absent, those of the policy's own namespace. */
   | { readonly namespaces?: SelectorRequirements; readonly pods: SelectorRequirements };
 
 export interface NetworkPolicyPort {

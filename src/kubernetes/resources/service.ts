@@ -22,7 +22,7 @@ export interface Service {
   /** RFC 3339 in UTC, to the second: its order is that of time. Absent in objects that no API server has stored. */
   readonly createdAt?: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
-  /** In the order of `ipFamilies`. Empty for a headless Service and for ExternalName. */
+  /** Cluster addresses in the order of `ipFamilies`. Empty for a headless Service and for ExternalName. */
   readonly clusterIps: readonly string[];
   readonly ipFamilies: readonly Family[];
   readonly ports: readonly ServicePort[];

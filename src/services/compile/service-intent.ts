@@ -44,7 +44,7 @@ export interface ServiceIntent {
   readonly transport: Transport;
   /** Port of the Service. */
   readonly port: number;
-  /** At least one, without duplicates; the cluster address first, if there is one. */
+  /** Addresses, at least one and without duplicates; the cluster address first, if there is one. */
   readonly addresses: readonly ServiceAddress[];
   /** Policy for clients of the cluster address. */
   readonly internalPolicy: TrafficPolicy;

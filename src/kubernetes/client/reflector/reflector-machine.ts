@@ -131,7 +131,7 @@ export const reflectorPolicy: ReflectorPolicy = {
 
 interface ReflectorMoment {
   readonly nowMs: number;
-  /** From 0 (inclusive) to 1. */
+  /** Random number from 0 (inclusive) to 1. */
   readonly chance: number;
 }
 

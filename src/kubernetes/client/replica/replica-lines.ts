@@ -30,7 +30,7 @@ export interface StoredKind {
 }
 
 export interface StoredReplica<T> {
-  /** Not older than any of the objects. */
+  /** Version that is not older than any of the objects. */
   readonly version: string;
   readonly objects: ReadonlyMap<string, Held<T>>;
   readonly extent: StoredExtent;
