@@ -112,7 +112,7 @@ const groups: Groups = {
     apiSocket: { meaning: 'socket for `seinectl`', values: path },
     stateDir: { meaning: 'folder for leases and the last known objects; equal to the plugin’s `stateDir`', values: path },
     metricsAddress: { meaning: '`/metrics`, `/livez` and `/readyz` over HTTP', values: endpoint },
-    metricsTLSAddress: { meaning: '`/metrics` over TLS with a [bearer token](operations.md#prometheus)', values: endpoint },
+    metricsTLSAddress: { meaning: '`/metrics` over TLS with a [bearer token](reference/metrics.md#prometheus)', values: endpoint },
     metricsTLSCertFile: { meaning: 'certificate chain for it, PEM', standard: 'self-signed', values: path },
     metricsTLSKeyFile: { meaning: 'private key for it; required with the certificate', standard: 'self-signed', values: path },
     'status.reportPoolExhausted': '[STATUS](cni.md#status) fails when no address is free',

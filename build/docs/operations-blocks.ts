@@ -3,7 +3,7 @@ import { problemKinds } from '../../src/api/problem.ts';
 import { hostSettings } from '../../src/nodes/local/host-settings.ts';
 import { METRIC_PREFIX, type MetricRow, metricRows, processRows } from '../../src/operations/admin/metrics/metric-rows.ts';
 
-/** Tables of `docs/operations.md` and `docs/troubleshooting.md` that the agent's own tables say. */
+/** Tables of `docs/operations.md` and `docs/reference` from the tables of the agent. */
 export function metricsTable(): string {
   const ours = Object.entries<MetricRow>(metricRows).map(([name, row]) => [METRIC_PREFIX + name, row] as const);
   const rows = [...ours, ...Object.entries<MetricRow>(processRows)].map(
@@ -19,10 +19,13 @@ export function kernelSettingsTable(): string {
 
 export function checksTable(): string {
   const rows = Object.entries(checkNames).map(([name, how]) => `| \`${name}\` | ${how} |`);
-  return ['| Finding | What was looked at |', '|---|---|', ...rows].join('\n');
+  return ['| Finding | What is checked |', '|---|---|', ...rows].join('\n');
 }
 
 export function problemsTable(): string {
-  const rows = Object.entries(problemKinds).map(([kind, meaning]) => `| \`${kind}\` | ${meaning} |`);
+  // Links in these texts start from `docs`.
+  const rows = Object.entries(problemKinds).map(
+    ([kind, meaning]) => `| \`${kind}\` | ${meaning.replaceAll(/\]\((?=[\w-]+\.md)/g, '](../')} |`,
+  );
   return ['| Kind | Meaning |', '|---|---|', ...rows].join('\n');
 }

@@ -14,6 +14,7 @@ import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
+import { alertSections, alertsTable, commandSections, pathsTable } from './reference-blocks.ts';
 
 import { pinnedTable, releasesTable } from './versions-blocks.ts';
 
@@ -30,11 +31,8 @@ export interface Page {
 export function generatedPages(): Page[] {
   const architecture = join(root, 'docs', 'design', 'architecture.md');
   const operations = join(root, 'docs', 'operations.md');
-  const troubleshooting = join(root, 'docs', 'troubleshooting.md');
   const reliability = join(root, 'docs', 'reliability.md');
   const dataPaths = join(root, 'docs', 'data-paths.md');
-  const withMetrics = withBlock(readFileSync(operations, 'utf8'), 'metrics', metricsTable());
-  const withProblems = withBlock(withMetrics, 'problems', problemsTable());
   const versions = join(root, 'docs', 'versions.md');
   const withReleases = withBlock(readFileSync(versions, 'utf8'), 'releases', releasesTable());
   const configuration = join(root, 'docs', 'configuration.md');
@@ -55,13 +53,13 @@ export function generatedPages(): Page[] {
   );
   return [
     page(install, installPage),
-    page(operations, withBlock(withProblems, 'kernel settings', kernelSettingsTable())),
+    page(operations, withBlock(readFileSync(operations, 'utf8'), 'kernel settings', kernelSettingsTable())),
+    ...referencePages(),
     page(join(root, 'build', 'manifests', 'seine.yaml'), `${manifestText(manifestParts(defaultOptions))}\n`),
     page(join(root, 'build', 'manifests', 'uninstall.yaml'), `${manifestText(uninstallParts(defaultOptions))}\n`),
     ...Object.entries(chartFiles()).map(([path, text]) => page(join(root, 'build', 'helm', 'seine', path), text)),
     page(configuration, configurationPage),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
-    page(troubleshooting, withBlock(readFileSync(troubleshooting, 'utf8'), 'checks', checksTable())),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
     page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
     page(join(root, 'docs', 'design', 'pipeline.md'), pipelinePage()),
@@ -69,6 +67,22 @@ export function generatedPages(): Page[] {
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),
     page(architecture, withBlock(readFileSync(architecture, 'utf8'), 'areas', areasPicture())),
   ];
+}
+
+/** Pages of `docs/reference`: their prose is written by hand, their blocks come from the program. */
+function referencePages(): readonly Page[] {
+  return [
+    reference('seinectl', { commands: commandSections, problems: problemsTable, checks: checksTable }),
+    reference('api', { paths: pathsTable }),
+    reference('metrics', { metrics: metricsTable }),
+    reference('alerts', { alerts: alertsTable, expressions: alertSections }),
+  ];
+}
+
+function reference(name: string, blocks: Readonly<Record<string, () => string>>): Page {
+  const path = join(root, 'docs', 'reference', `${name}.md`);
+  const text = Object.entries(blocks).reduce((all, [block, make]) => withBlock(all, block, make()), readFileSync(path, 'utf8'));
+  return page(path, text);
 }
 
 function page(path: string, text: string): Page {

@@ -233,7 +233,7 @@ it('has what pages speak of', async () => {
   await cluster.wait(patience, '-n', looked.namespace, '--for=condition=Ready', 'pod', '--all');
 });
 
-it('does what docs/operations.md says', async () => await pages().run('docs/operations.md'));
+it('does what docs/reference/metrics.md says', async () => await pages().run('docs/reference/metrics.md'));
 
 it('is scraped by a Prometheus that is configured as that page says, and takes all alerts and panels', async () => {
   await untilUniform(cluster);
@@ -264,7 +264,7 @@ it('is scraped by a Prometheus that is configured as that page says, and takes a
   }
 });
 
-it.each(Object.keys(triedPages).filter((each) => each !== 'docs/operations.md'))('does what %s says', async (each) => {
+it.each(Object.keys(triedPages).filter((each) => each !== 'docs/reference/metrics.md'))('does what %s says', async (each) => {
   await pages().run(each);
   await untilUniform(cluster);
 });

@@ -26,7 +26,7 @@ interface ScrapeConfig {
 const address = '127.0.0.1:9090';
 const alerts = join(packageRoot, 'build', 'observability', 'alerts.yaml');
 
-/** Debian's Prometheus in the network of a node, with the configuration that docs/operations.md has for one without the operator. */
+/** Debian's Prometheus in the network of a node, with the configuration that docs/reference/metrics.md has for one without the operator. */
 export class RealPrometheus {
   readonly #cluster: RealCluster;
   readonly #netns: string;
@@ -78,9 +78,9 @@ export class RealPrometheus {
    */
   #configuration(token: string): object {
     const [, yaml = ''] =
-      /### Prometheus\n.*?```yaml\n(.*?)```/s.exec(readFileSync(join(packageRoot, 'docs', 'operations.md'), 'utf8')) ?? [];
+      /## Prometheus\n.*?```yaml\n(.*?)```/s.exec(readFileSync(join(packageRoot, 'docs', 'reference', 'metrics.md'), 'utf8')) ?? [];
     const { scrape_configs: [job] = [] } = parse(yaml) as { readonly scrape_configs?: readonly ScrapeConfig[] };
-    if (job === undefined) throw new Error('docs/operations.md has no scrape_configs');
+    if (job === undefined) throw new Error('docs/reference/metrics.md has no scrape_configs');
     const { kubernetes_sd_configs: discovery, ...rest } = job;
     expect(discovery).toEqual([{ role: 'node' }]);
     const nodes = this.#cluster.plan.nodes.map(({ name, ips }) => ({

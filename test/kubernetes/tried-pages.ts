@@ -22,7 +22,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
     Helm: 'helm',
     'The plugin and its configuration': 'pages',
   },
-  'docs/operations.md': { 'The whole fleet': 'pages', 'Support bundle': 'pages', Prometheus: 'pages' },
+  'docs/reference/metrics.md': { Prometheus: 'pages' },
   'docs/upgrade.md': { Pools: 'pages' },
   'docs/uninstall.md': { Uninstalling: 'install' },
   'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
@@ -36,6 +36,8 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/host-ports-and-bandwidth.md': { 'Check host ports': 'pages', 'Bandwidth limits': 'pages' },
   'docs/troubleshooting.md': {
     Troubleshooting: 'pages',
+    'The whole fleet': 'pages',
+    'Support bundle': 'pages',
     'No container of the agent runs': 'pages',
     'A pod has to be opened while no agent runs': 'pages',
   },

@@ -3,9 +3,12 @@ import { join } from 'node:path';
 import { alertRules } from './observability.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-const pages = ['README.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).map((name) => join('docs', name))].filter((path) =>
-  path.endsWith('.md'),
-);
+const folders = ['docs', 'docs/reference'];
+const pages = [
+  'README.md',
+  'SECURITY.md',
+  ...folders.flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(folder, name))),
+].filter((path) => path.endsWith('.md'));
 
 interface Code {
   readonly line: string;

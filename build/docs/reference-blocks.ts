@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import type { Command } from 'commander';
+import { parse } from 'yaml';
+import { operatorActions, operatorRoutes, publicRoutes } from '../../src/operations/admin/routes.ts';
+import { plain } from '../../src/seinectl/paint.ts';
+import { programFor } from '../../src/seinectl/program.ts';
+import { apiPaths } from './api-paths.ts';
+import { commandExamples } from './command-examples.ts';
+
+/*
+ * Blocks of `docs/reference/{seinectl,api,alerts}.md`. A command without an example and a path without a description are errors, and so are
+ * an example and a description of what the program does not have.
+ */
+
+/** One section for each command: synopsis, description, options, example. */
+export function commandSections(): string {
+  const terminal = { room: { width: 100, paint: plain }, line: () => undefined, remark: () => undefined };
+  const leaves = leavesOf(programFor(terminal, Readable.from([])).command);
+  sameNames(
+    'commands',
+    leaves.map(({ words }) => words),
+    Object.keys(commandExamples),
+  );
+  return leaves.map(commandSection).join('\n\n');
+}
+
+interface Leaf {
+  readonly words: string;
+  readonly command: Command;
+}
+
+function leavesOf(command: Command, words = ''): readonly Leaf[] {
+  if (command.commands.length === 0) return [{ words, command }];
+  return command.commands.flatMap((each) => leavesOf(each, `${words} ${each.name()}`.trim()));
+}
+
+function commandSection({ words, command }: Leaf): string {
+  const values = command.registeredArguments.map((each) => {
+    const name = `${each.name().toUpperCase()}${each.variadic ? '…' : ''}`;
+    return each.required ? name : `[${name}]`;
+  });
+  const rows = command.options.map(({ flags, description }) => `| \`${flags}\` | ${cell(description)} |`);
+  const options = rows.length === 0 ? [] : [['| Option | Meaning |', '|---|---|', ...rows].join('\n')];
+  const description = command.description();
+  return [
+    `### ${words}`,
+    `\`${['seinectl', words, ...values].join(' ')}\`: ${description}.`,
+    ...options,
+    ['```sh', commandExamples[words], '```'].join('\n'),
+  ].join('\n\n');
+}
+
+/** A row for each path: who may call it, parameters, answer. */
+export function pathsTable(): string {
+  // Handlers take their sources when they are called; none is called here.
+  const noSources = { agent: {} } as never;
+  const anyone = Object.keys(publicRoutes(noSources));
+  const served = [
+    ...Object.keys(operatorRoutes(noSources)).map((path) => `GET ${path}`),
+    ...Object.keys(operatorActions(noSources)).map((path) => `POST ${path}`),
+  ];
+  sameNames('paths', served, Object.keys(apiPaths));
+  const rows = served.map((name) => {
+    const [method = '', path = ''] = name.split(' ');
+    const { parameters = [], does } = apiPaths[name] ?? { does: '' };
+    const caller = method === 'GET' && anyone.includes(path) ? 'root; local processes' : 'root';
+    return `| \`${method}\` | \`${path}\` | ${caller} | ${parameters.map((each) => `\`${each}\``).join(', ')} | ${does} |`;
+  });
+  return ['| Method | Path | Caller | Parameters | Answer |', '|---|---|---|---|---|', ...rows].join('\n');
+}
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<'summary' | 'description' | 'runbook', string>>;
+}
+
+/** A row for each rule of `alerts.yaml`. */
+export function alertsTable(): string {
+  const rows = alertRules().map(({ alert, labels, annotations, for: lasting = '' }) => {
+    const runbook = annotations.runbook.replace(/^docs\//, '../');
+    return `| \`${alert}\` | ${labels['severity']} | ${lasting} | ${cell(filled(annotations.summary))} | [runbook](${runbook}) |`;
+  });
+  return ['| Alert | Severity | For | Meaning | Remedy |', '|---|---|---|---|---|', ...rows].join('\n');
+}
+
+/** The expression and the effect of each rule. */
+export function alertSections(): string {
+  return alertRules()
+    .map(({ alert, expr, annotations }) =>
+      [`### ${alert}`, `\`${expr.trim().replaceAll(/\s+/g, ' ')}\``, filled(annotations.description)].join('\n\n'),
+    )
+    .join('\n\n');
+}
+
+function alertRules(): readonly Alert[] {
+  const file = join(import.meta.dirname, '..', 'observability', 'alerts.yaml');
+  const { groups } = parse(readFileSync(file, 'utf8')) as { groups: readonly { rules: readonly Alert[] }[] };
+  return groups.flatMap(({ rules }) => rules);
+}
+
+/** Prometheus' templates as the names of what is filled in. */
+function filled(text: string): string {
+  return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}/g, '*$1*');
+}
+
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+function sameNames(what: string, there: readonly string[], described: readonly string[]): void {
+  const missing = there.filter((name) => !described.includes(name));
+  const extra = described.filter((name) => !there.includes(name));
+  if (missing.length + extra.length > 0)
+    throw new Error(`${what} without a description: ${missing.join(', ')}; descriptions of none: ${extra.join(', ')}`);
+}
