@@ -33,7 +33,7 @@ export interface Stale {
 
 export interface StaleOptions {
   readonly transports: readonly Transport[];
-  /** Treatment of bypassing connections. With `kept`, connections tracked before this agent started are kept: a Service that is new to the agent need not be new. */
+  /** Bypassing connections. With `kept`, those tracked before this agent started are kept: a Service that is new to the agent need not be new. */
   readonly newServices: 'flushed' | 'kept';
 }
 
