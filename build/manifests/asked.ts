@@ -21,7 +21,7 @@ export const usage = `Usage: npm run render -- [options]
   --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/network-policy.md)
   --set KEY=VALUE      a setting of the agent (docs/configuration.md), e.g. --set proxy.proxyAll=true; may be given several times
   --pod-monitor        a PodMonitor for Prometheus' operator, and an identity that may get the metrics; wants --set metricsTLSAddress=ADDRESS:PORT
-  --uninstall          what takes it off the nodes again (docs/uninstall.md)
+  --uninstall          what takes it off the nodes again (docs/installation/uninstall.md)
   --help               this text
 
 Pools: nodes with agents of another version or other settings (docs/upgrade.md#pools)

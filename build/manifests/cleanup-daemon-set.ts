@@ -11,7 +11,7 @@ const script = `until seinectl node cleanup --yes --cni-bin-dir ${insideCniBin} 
 /** The script has become `sleep`: the node is clean. So `kubectl rollout status` ends when all nodes are. */
 const isClean = 'read -r name < /proc/1/comm && [ "$name" = sleep ]';
 
-/** Takes Seine off every node: what `docs/uninstall.md` has people apply once the agents are gone. */
+/** Takes Seine off every node: what `docs/installation/uninstall.md` has people apply once the agents are gone. */
 export function cleanupDaemonSet(options: ManifestOptions): Part {
   const grants: Grants = {
     ...agentGrants(options),
@@ -48,6 +48,6 @@ export function cleanupDaemonSet(options: ManifestOptions): Part {
   return {
     object,
     about:
-      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/uninstall.md.\nA pod is ready when its node is clean.',
+      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/installation/uninstall.md.\nA pod is ready when its node is clean.',
   };
 }

@@ -64,7 +64,7 @@ it('names its own images with the version that the package has', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string };
   const own = [
     'docs/install.md',
-    'docs/uninstall.md',
+    'docs/installation/uninstall.md',
     'build/images/agent.Dockerfile',
     'build/images/ovs.Dockerfile',
     'build/manifests/seine.yaml',

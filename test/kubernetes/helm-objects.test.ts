@@ -136,10 +136,10 @@ it('has a pool as a release of its own, with its own way back', async () => {
 });
 
 it('is taken away by the commands of the page: what cleans first, and then all of it', async () => {
-  await typed(commandOf('docs/uninstall.md', 'Uninstalling', 'helm upgrade'));
+  await typed(commandOf('docs/installation/uninstall.md', 'Uninstalling', 'helm upgrade'));
   const left = await plane.kubectl([...system, 'get', 'daemonsets', '-o', 'name'], limit);
   expect(left).toBe('daemonset.apps/seine-cleanup\ndaemonset.apps/seine-ovs\n');
-  await typed(commandOf('docs/uninstall.md', 'Uninstalling', 'helm uninstall'));
+  await typed(commandOf('docs/installation/uninstall.md', 'Uninstalling', 'helm uninstall'));
   await plane.kubectl(['wait', '--for=delete', 'namespace/seine-system', '--timeout=120s'], limit);
   const kinds = 'clusterrole,clusterrolebinding,flowschema,validatingadmissionpolicy,validatingadmissionpolicybinding';
   expect(await plane.kubectl(['get', kinds, '-l', 'app.kubernetes.io/part-of=seine', '-o', 'name'], limit)).toBe('');

@@ -197,7 +197,7 @@ it('is taken away by the commands of the page, and nodes are clean', async () =>
   await cluster.kubectl('delete', 'pod', '-l', 'app in (web, client)');
   await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');
   const commands = 'Uninstalling';
-  await typed(commandOf('docs/uninstall.md', commands, 'helm upgrade'));
+  await typed(commandOf('docs/installation/uninstall.md', commands, 'helm upgrade'));
   await until(
     async () =>
       (await cluster.kubectl('-n', 'seine-system', 'get', 'daemonsets', '-o', 'name')) ===
@@ -206,7 +206,7 @@ it('is taken away by the commands of the page, and nodes are clean', async () =>
     () => 'the agents stay',
   );
   await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-cleanup', `--timeout=${patience}s`);
-  await typed(commandOf('docs/uninstall.md', commands, 'helm uninstall'));
+  await typed(commandOf('docs/installation/uninstall.md', commands, 'helm uninstall'));
   await cluster.wait(patience, '--for=delete', 'namespace/seine-system');
   expect(
     await cluster.kubectlAnyway('get', 'clusterrole,flowschema,validatingadmissionpolicy', '-l', 'app.kubernetes.io/part-of=seine'),

@@ -334,7 +334,7 @@ async function untilWhole(): Promise<void> {
 }
 
 it('leaves nothing when it is uninstalled by the page', async () => {
-  const uninstall = 'docs/uninstall.md';
+  const uninstall = 'docs/installation/uninstall.md';
   await cluster.kubectl('delete', 'pods', '--all', '--now');
   await cluster.kubectl('delete', 'namespace', looked.namespace, '--ignore-not-found');
   await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');

@@ -24,8 +24,8 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   },
   'docs/reference/metrics.md': { Prometheus: 'pages' },
   'docs/upgrade.md': { Pools: 'pages' },
-  'docs/uninstall.md': { Uninstalling: 'install' },
-  'docs/migrate-from-kube-proxy.md': { 'Rules that kube-proxy has left': 'pages' },
+  'docs/installation/uninstall.md': { Uninstalling: 'install' },
+  'docs/installation/kube-proxy-replacement.md': { 'Rules that kube-proxy has left': 'pages' },
   'docs/network-policy.md': {
     'Audit policies before enforcing them': 'pages',
     'Inspect policies': 'pages',

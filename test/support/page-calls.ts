@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { alertRules } from './observability.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-const folders = ['docs', 'docs/reference'];
+const folders = ['docs', 'docs/installation', 'docs/reference'];
 const pages = [
   'README.md',
   'SECURITY.md',
