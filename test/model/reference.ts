@@ -189,7 +189,7 @@ export class Reference {
     const networks = this.#reachablePeers()
       .filter(({ transport }) => has(transport, packet.tunSrc))
       .flatMap(({ podCidrs }) => podCidrs);
-    const isNode = networks.some((cidr) => same(packet.ipSrc, cidrAddress(cidr, 1n)));
+    const isNode = networks.some((cidr) => [0n, 1n].some((own) => same(packet.ipSrc, cidrAddress(cidr, own))));
     const isRemote = service && this.#place(given.dst)?.kind === 'tunnel';
     if (isNode) return true;
     return isCompared && (isRemote || networks.some((cidr) => cidrContains(cidr, asked.src) || cidrContains(cidr, asked.dst)));

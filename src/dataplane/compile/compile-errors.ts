@@ -1,4 +1,4 @@
-import { type Cidr, cidrAddress, type Family, type Ip } from '../../base/net/ip.ts';
+import { addressBits, type Cidr, cidrOf, type Family, type Ip } from '../../base/net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { goto, load, priority, resubmitAsOpened } from '../pipeline/flow.ts';
@@ -68,7 +68,7 @@ export function errorsOfPeer(inPort: number, cidr: Cidr, sender: Mark): readonly
       table: 'spoofGuard',
       // Below the flow that drops neighbour discovery.
       priority: priority.above,
-      match: { inPort, payload, protocol: icmpOf[payload], ipSrc: cidrAddress(cidr, 1n), regs: [sender] },
+      match: { inPort, payload, protocol: icmpOf[payload], ipSrc: ownAddresses(cidr), regs: [sender] },
       steps: [load(reg.sentBy('node')), goto('unSnat')],
     },
   ];
@@ -115,5 +115,13 @@ export function translationOfErrors(environment: NodeEnvironment): readonly Flow
 
 /** Types of destination unreachable, packet too big, time exceeded and parameter problem. Source: RFC 792; RFC 4443 section 3. */
 const errorTypes: Readonly<Record<Family, readonly number[]>> = { ipv4: [3, 11, 12], ipv6: [1, 2, 3, 4] };
+
+/**
+ * Addresses of a node's pod network that no pod has: the first (`worldSource`), which an error gets that the node sends on for a router or a client
+ * outside, and the second, the gateway's.
+ */
+function ownAddresses({ family, network }: Cidr): Cidr {
+  return cidrOf(network, addressBits(family) - 1);
+}
 
 const icmpOf: Readonly<Record<Family, 'icmp' | 'icmp6'>> = { ipv4: 'icmp', ipv6: 'icmp6' };

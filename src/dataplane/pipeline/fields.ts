@@ -70,7 +70,7 @@ export const registerFields = {
   sentBy: {
     reg: 0,
     bits: [29, 29],
-    doc: 'Whether a packet of ICMP from the tunnel has the address of a node’s gateway.',
+    doc: 'Whether a packet of ICMP from the tunnel has an address that is the node’s own: its gateway’s, or the first of its pod network.',
     values: { pod: 0, node: 1 },
   },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
