@@ -1,6 +1,6 @@
 /**
- * Decisions of policy on one node, as data: who (class of a local pod) with whom (class of the other address) gives a decision (ranges of
- * ports with a verdict). Every key has one value; entries do not overlap.
+ * Decisions of policy on one node, as data: the class of a local pod and the class of the other address give a decision (ranges of ports with a
+ * verdict). Every key has one value; entries do not overlap.
  */
 export interface PolicyMatrix {
   /** Local pods by `namespace/name`. A pod that is missing is blocked pending policy: nothing is known of it yet. */
