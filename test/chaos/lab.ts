@@ -63,7 +63,7 @@ interface LabStatus {
   readonly pods: readonly LabPod[];
 }
 
-/** A lab of two nodes, of which the first is chaosd. Nothing of it is known but its command line, its socket and what it prints. */
+/** A lab of two nodes, of which the first is damaged. Nothing of it is known but its command line, its socket and what it prints. */
 export class Lab {
   readonly dir: string;
   readonly api: Api;

@@ -44,7 +44,7 @@ const ports = { direct: 7_777, service: 7_778, sticky: 7_779 } as const;
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
 /**
- * Traffic that goes on while a node is chaosd: from a pod of the tried node to one beside it, to one of the other node, to a Service of
+ * Traffic that goes on while a node is damaged: from a pod of the tried node to one beside it, to one of the other node, to a Service of
  * both and to one with affinity, in both families.
  */
 export class Lanes {
