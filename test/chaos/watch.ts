@@ -24,7 +24,7 @@ const onTheNode = / near /;
 /** Of a Service: its connections may be given another endpoint, once the switch has forgotten them. */
 const toService = / (?:service|sticky) /;
 
-/** Looks at what goes on while a node is chaosd: its lanes, and what the agent counts. */
+/** Looks at what goes on while a node is damaged: its lanes, and what the agent counts. */
 export class Watch {
   readonly #lab: Lab;
   readonly #lanes: Lanes | undefined;
