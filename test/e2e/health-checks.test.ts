@@ -57,12 +57,12 @@ async function untilWell(withinMs: number): Promise<void> {
     async () => {
       const { verdict, problems, looks } = await status();
       last = JSON.stringify({ verdict, problems, looks });
-      return verdict === 'no problems';
+      // A check that becomes due between the two is overdue for a moment, as it waits for the switch.
+      return verdict === 'no problems' && (await seinectl('status')).includes('No problems.');
     },
     withinMs,
     () => `not well: ${last}`,
   );
-  expect(await seinectl('status')).toContain('No problems.');
 }
 
 beforeAll(async () => {

@@ -71,7 +71,7 @@ it('keeps of a report what each test came to, and why, and makes a page of it', 
   const page = conformancePage([run]);
   expect(page).toContain('| Services | 1 of 2 |');
   expect(page).toContain('| of these, conformance tests | 1 of 1 |');
-  expect(page).toContain('| Services Granular does not | every | not known: no answer |');
+  expect(page).toContain('| Services Granular does not | every | unknown: no answer |');
   const known = expectedFailures.find(({ pattern }) => pattern.includes('kube-proxy urls'));
   expect(page).toContain(`| Networking Granular should check kube-proxy urls | every | ${known?.why} |`);
   const later = { ...run, date: '2026-11-24', tests: run.tests.map((test) => ({ ...test, state: 'passed' as const })) };
@@ -103,7 +103,7 @@ it('keeps the last three whole runs of each order, and says of failures that the
     expect(recordedRuns(folder).at(-2)?.tests[0]?.again).toBe('2026-11-07');
     const page = conformancePage(kept);
     expect(page).toContain('|  | IPv4 first, 1 | IPv4 first, 2 | IPv4 first, 3 | IPv6 first |');
-    expect(page).toContain('| Services work | IPv6 first | not known: no answer |');
+    expect(page).toContain('| Services work | IPv6 first | unknown: no answer |');
   } finally {
     rmSync(folder, { recursive: true });
   }

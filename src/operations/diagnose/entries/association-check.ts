@@ -2,7 +2,7 @@ import type { FoundProblem } from '../../../api/problem.ts';
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } from './sctp-associations.ts';
 
-const CHECK_EVERY_MS = 10_000;
+const CHECK_EVERY_MS = 60_000;
 /** Senders that are named. */
 const NAMED_MAX = 10;
 
