@@ -14,8 +14,9 @@ const sets = {
   ipv6: { addresses: 'node-addresses6', ports: 'node-ports6', own: 'own-external6' },
 } as const satisfies Readonly<Record<Family, object>>;
 const words = {
-  ipv4: { ip: 'ip', type: 'ipv4_addr', icmp: 'icmp' },
-  ipv6: { ip: 'ip6', type: 'ipv6_addr', icmp: 'ipv6-icmp' },
+  // Protocol numbers: nft reads names from /etc/protocols, which an image need not have.
+  ipv4: { ip: 'ip', type: 'ipv4_addr', icmp: 1 },
+  ipv6: { ip: 'ip6', type: 'ipv6_addr', icmp: 58 },
 } as const;
 
 /** Priority before kube-proxy's and every other chain at `dstnat` (-100): the first chain with a matching rule translates a packet. */
