@@ -43,7 +43,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
   --nodes N         nodes of upstream's lab (${nodesUsual})
   --procs N         upstream's tests side by side (${procsUsual})
   --pod-interface KIND  auto, standing or veth: what pods get; the agent's default if absent
-  --record          keep what e2e came to for docs/records/conformance.md, which \`npm run docs\` writes anew; of a part (--focus): which failures
+  --record          keep what e2e came to for docs/records/conformance.md, which \`npm run docs\` regenerates; of a part (--focus): which failures
                     did not come again
   --keep            leave the lab as it is after the tests, to be looked at
   -h, --help        this text

@@ -3,7 +3,7 @@ interface ApiPath {
   readonly does: string;
 }
 
-/** What each path of the agent's API answers, by method and path, for its reference page. */
+/** Descriptions of the paths of the agent's API, by method and path, for the reference page. */
 export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'GET /livez': { does: '200 while the event loop runs' },
   'GET /readyz': { does: '200 if pods are served, else 503; `state` (`ready`, `starting`, `impaired`) and `reason`' },

@@ -26,7 +26,7 @@ export function uninstallParts(options: ManifestOptions): Part[] {
 }
 
 const head = [
-  '# Seine. What each object is for is said in docs/install.md; how all of it is taken away again, in docs/installation/uninstall.md.',
+  '# Seine. docs/install.md explains each object; docs/installation/uninstall.md explains the removal.',
   '# Rendered by `npm run render`: change build/manifests/*.ts, not this file.',
 ];
 

@@ -156,7 +156,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(associationCheck(openflow), signal),
       healthChecks.follow(cni.look, signal),
       healthChecks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
-      keepTunnelNeighbours({ config, socket: stack.links.socket, peers, live, log }, signal),
+      keepTunnelNeighbours({ config, peers, live, log }, signal),
     ];
   };
 }

@@ -164,6 +164,7 @@ function openPeersAndServices(
     nodeNetworks.reservedChanged();
   };
   live.subscribe(addressesChanged);
+  nodeNetworks.reservedChanged(); // they were read when the bridge was ready, and may have changed since
   const node = { state: nodeState, bridge: ovs.openflow, routeSocket: stack.links.socket, environment: live, addressesChanged };
   const obstacle = (): string | undefined => {
     const state = readiness.state();

@@ -5,39 +5,45 @@ import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
 import { errnoOf } from '../netlink/errno.ts';
 import { getLink } from '../netlink/links.ts';
 import { Batch } from '../netlink/message.ts';
-import { listNeighbours, resolveNeighbour, verifyNeighbour } from '../netlink/routing/neighbours.ts';
+import { listNeighboursOffThread, type Neighbour, resolveNeighbour, verifyNeighbour } from '../netlink/routing/neighbours.ts';
 import { lookUpRoute } from '../netlink/routing/routes.ts';
-import type { NetlinkSocket } from '../netlink/socket.ts';
+import { NetlinkSocket } from '../netlink/socket.ts';
 import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
 import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from '../nodes/peers/tunnel-neighbours.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 
-/** What the kernel says of an address that it may not or cannot send to. */
+/** Errors of the kernel for an address that it may not or cannot send to. */
 const unreachable = new Set(['EINVAL', 'EACCES']);
 
 interface TunnelNeighbourParts {
   readonly config: Pick<AgentConfig, 'ovsDatapathType' | 'ovsRunDir'>;
-  /** Of the node's own network namespace. */
-  readonly socket: NetlinkSocket;
   readonly peers: Pick<PeerSource, 'peers'>;
   readonly live: Pick<LiveEnvironment, 'current'>;
   readonly log: Log;
 }
 
 /** Keeps the neighbours of tunnels up to date until the signal. On the kernel's data path they are the kernel's own, which verifies them by itself. */
-export async function keepTunnelNeighbours({ config, socket, peers, live, log }: TunnelNeighbourParts, signal: AbortSignal): Promise<void> {
+export async function keepTunnelNeighbours({ config, peers, live, log }: TunnelNeighbourParts, signal: AbortSignal): Promise<void> {
   if (config.ovsDatapathType !== 'netdev') return;
   const addresses = () => tunnelAddresses(peers.peers(), live.current.transport);
-  const ports = neighbourPorts(socket, config.ovsRunDir);
-  await new TunnelNeighbours({ ...ports, addresses, now: () => performance.now(), log }).run(signal);
+  // A socket of its own: it is busy while a large table is listed off the main thread.
+  const socket = NetlinkSocket.open();
+  try {
+    const ports = neighbourPorts(socket, config.ovsRunDir);
+    await new TunnelNeighbours({ ...ports, addresses, now: () => performance.now(), log }).run(signal);
+  } finally {
+    socket.close();
+  }
 }
 
 function neighbourPorts(socket: NetlinkSocket, runDir: string): NeighbourPorts {
   return {
     nextHopOf: (address) => nextHopOf(socket, address),
-    list: (hops) => {
-      const lists = new Map(hops.map(({ link, address: { family } }) => [`${family} ${link}`, { family, link }]));
-      return [...lists.values()].flatMap((filter) => listNeighbours(socket, filter));
+    list: async (hops) => {
+      const filters = new Map(hops.map(({ link, address: { family } }) => [`${family} ${link}`, { family, link }]));
+      const lists: Neighbour[][] = [];
+      for (const filter of filters.values()) lists.push(await listNeighboursOffThread(socket, filter)); // one request of a socket at a time
+      return lists.flat();
     },
     verify: (hop) => ask(socket, (batch) => verifyNeighbour(batch, hop)),
     resolve: (hop) => ask(socket, (batch) => resolveNeighbour(batch, hop)),

@@ -8,7 +8,7 @@ import { deleteListedRule, listRules } from '../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-/** Of the node, of Services' node ports and external addresses, and of host ports. */
+/** Tables for the node, for node ports and external addresses of Services, and for host ports. */
 const firewallTables = ['seine', 'seine-services', 'seine-external', 'seine-host-ports'];
 /** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;

@@ -11,7 +11,7 @@ const one = 'policy.networks20k';
 const ten = 'policy.networks10x20k';
 export const policyNetworksRowNames = [...rowsOf(one), ...rowsOf(ten)];
 
-/** As many as one policy may name. */
+/** Number of networks that one policy may name. */
 const networks = 20_000;
 const withinMs = 300_000;
 /** Memory that is still above the level before is measured again for so long (ms). */

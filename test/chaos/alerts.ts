@@ -13,7 +13,7 @@ export interface Alert {
 /** What they say may be so on a node that is as it ought to be: objects of the API that contradict each other, which a virgin objects to as well. */
 export const ofObjects: ReadonlySet<string> = new Set(['SeineObjectsNotServed']);
 
-/** As `docs/reference/metrics.md` has Prometheus scrape it. */
+/** Labels that the scrape configuration of `docs/reference/metrics.md` adds. */
 const scraped = new Map([
   ['job', 'seine-agent'],
   ['instance', 'tried'],

@@ -3,7 +3,7 @@ import { type Place, portsPath, run, runOn } from './host.ts';
 
 /** What a lab gives a node; the agent looks after none of it. */
 const wires = new Set(['lo', 'eth0', 'mgmt0', 'br-phy', 'ovs-netdev']);
-/** Of the protocol number that our routes carry (docs/installation/uninstall.md), as `ip` prints it. */
+/** Protocol number of Seine's routes (docs/installation/uninstall.md), as `ip` prints it. */
 const ourProtocol = '94';
 /** Flags that say how a link fares, not how it was set. */
 const passing = new Set(['LOWER_UP', 'NO-CARRIER', 'M-DOWN']);

@@ -99,7 +99,7 @@ it('has examples of each kind', () => {
   expect([objects.length >= 9, settings.length >= 2, lists.length >= 3]).toEqual([true, true, true]);
 });
 
-/** Of the example cluster, with all policies of the page but those of the other names. */
+/** Objects of the example cluster, with all policies of the page but those of the other names. */
 const verdicts = [
   { policies: ['default-deny'], allowed: ['db > world TCP 443'], denied: ['api > db TCP 5432', 'world > db TCP 80'] },
   { policies: ['default-deny', 'db-from-api'], allowed: ['api > db TCP 5432'], denied: ['web > db TCP 5432', 'api > db TCP 80'] },

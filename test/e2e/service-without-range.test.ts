@@ -8,7 +8,7 @@ import { slowness } from '../support/test-datapath.ts';
 const patienceMs = 20_000 * slowness;
 const signal = () => AbortSignal.timeout(patienceMs);
 
-/** As installed by default: the range of Services is not configured, so no address is reserved for them. */
+/** Lab as installed by default: the range of Services is not configured, so no address is reserved for them. */
 describe('a Service of a cluster whose agents know no range of Services', () => {
   let lab: ConvergeLab;
 

@@ -238,7 +238,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       return tookMs;
     }
 
-    /** What a replaced network card does, without any announcement. */
+    /** Replaces the Ethernet address like a new network card, without any announcement. */
     async function replaceMac(number: number, mac: string): Promise<void> {
       if (testDatapath === 'netdev') await lab.exec(number, 'ovs-vsctl', 'set', 'Bridge', 'br-phy', `other-config:hwaddr="${mac}"`);
       else await lab.exec(number, 'ip', 'link', 'set', transport(lab.plan), 'address', mac);

@@ -7,7 +7,7 @@ const hertz = 10;
 const backWithinMs = 120_000;
 const readyWithinS = 180;
 
-/** What one fault cost, as the tables of docs/records/faults.md count it. */
+/** Losses by one fault, as the tables of docs/records/faults.md count it. */
 export interface Cost {
   readonly udpLost: number;
   readonly udpSent: number;

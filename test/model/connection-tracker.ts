@@ -12,7 +12,7 @@ export interface Tracking {
   readonly remark: (mark: number) => number;
   /** What an earlier `ct()` said of this packet. */
   readonly before: Remembered | undefined;
-  /** Whether the packet continues in another table: a data path may process another packet before it does. */
+  /** True if the packet continues in another table: a data path may process another packet before it does. */
   readonly recirculates: boolean;
 }
 

@@ -22,7 +22,7 @@ export interface Packet {
   readonly icmpCode?: number;
   /** Of an echo: tells pings apart as ports do connections. */
   readonly icmpId?: number;
-  /** Of an ICMP error: the packet that it is about. */
+  /** Packet that an ICMP error is about. */
   readonly quotes?: Tuple;
   readonly ndTarget?: Ip;
   readonly ndSll?: Mac;

@@ -159,7 +159,7 @@ const crossedRules = {
 const tenants = ['blocks', 'names', 'outside'] as const;
 type Tenant = (typeof tenants)[number];
 
-/** What each rule allows, and the ports beside it. */
+/** Probes of the ports that each rule allows, and of the ports next to them. */
 function crossedProbes(
   tenant: Tenant,
   rules: number,

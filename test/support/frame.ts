@@ -34,7 +34,7 @@ export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)
 /** Types and codes of the error that says a packet was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
 const tooBig = { ipv4: { protocol: 'icmp', type: 3, code: 4 }, ipv6: { protocol: 'icmp6', type: 2, code: 0 } } as const;
 
-/** Of every link of IPv6 (RFC 8200 section 5). */
+/** Smallest MTU of a link with IPv6 (RFC 8200 section 5). */
 const leastMtu = 1280;
 
 /** An ICMP error that says `quoted` was too big, and carries `data` (an even number of octets) behind what it quotes. */
@@ -299,7 +299,7 @@ function decodeIcmp(r: ByteReader): Partial<Packet> {
   return { icmpType, icmpCode, ndTarget, ...(option === 1 ? { ndSll: mac } : { ndTll: mac }) };
 }
 
-/** Of TCP and UDP. */
+/** Protocol numbers of TCP and UDP. */
 function decodeQuoted(r: ByteReader): Tuple {
   const bytes = r.raw(r.remaining);
   const version = (bytes[0] ?? 0) >>> 4;

@@ -21,7 +21,7 @@ const previousRelease = releaseOf(process.env['SEINE_TEST_RELEASE']);
 const firstWithHostPorts = '0.8.0';
 const hasHostPorts = previousRelease.version.localeCompare(firstWithHostPorts, 'en', { numeric: true }) >= 0;
 
-/** Of a pod's first host port; those of the others follow it. */
+/** Number of a pod's first host port; those of the others follow it. */
 const containerPort = 8_000;
 /** One that the world answers at its outside addresses (the lab), and Services of the demo at their cluster addresses. */
 const worldPort = 80;
@@ -102,7 +102,7 @@ describe.runIf(hasHostPorts)('a pod with a host port that this release refuses, 
   const toService = (): Aim => ({ from: 'node-1', address: clusterIp, port: worldPort });
   const toResolver = (): Aim => ({ from: 'node-1', address: resolver, port: ports.beside });
 
-  /** What no release may change. */
+  /** Properties that no release may change. */
   async function keepsWorking(): Promise<void> {
     for (const pod of ['foreign', 'user', 'neighbour', 'reserved', 'honest'])
       for (const family of families)

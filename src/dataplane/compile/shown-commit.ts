@@ -6,8 +6,8 @@ import type { CtStep, Step } from '../pipeline/flow.ts';
  *
  * The kernel's data path gives a packet the mark that a commit writes only if that commit changes the connection's mark. If a new socket
  * sends two packets at once, the second may write the same mark as the first, and would keep the mark of its own lookup: none. So a bit of
- * the mark is set and cleared again, by two actions between which no other packet is processed. Source: Linux 6.1
- * net/openvswitch/conntrack.c `ovs_ct_set_mark`.
+ * the mark is set and cleared again, by two actions of one packet. Only a packet of the same connection that another CPU processes between
+ * the two may still keep the mark of its own lookup. Source: Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_set_mark`.
  */
 export function shownCommit({ exec, next, ...commit }: Omit<CtStep, 'nat' | 'do' | 'commit'>): readonly Step[] {
   const step = { do: 'ct', commit: true, ...commit } as const;

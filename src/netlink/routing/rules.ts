@@ -76,7 +76,7 @@ function ruleList(family: Family): ListRequest<Rule> {
   };
 }
 
-/** Of an `RTM_NEWRULE` or `RTM_DELRULE`; undefined for other families. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWRULE` or `RTM_DELRULE`; undefined for other families. @throws SeineError `PROTOCOL` */
 export function decodeRule(message: NetlinkMessage): Rule | undefined {
   const { head, attributes } = splitPayload(message.payload, RULE_HEADER_LENGTH, 'rule');
   const family = familyOf(head.getUint8(0));

@@ -18,6 +18,18 @@ export interface ReservedRange {
   readonly against: 'pods' | 'both';
 }
 
+/** Returns ranges that are in only one of two lists. */
+export function differing<T extends { readonly range: Cidr }>(
+  before: readonly T[],
+  after: readonly T[],
+  textOf: (each: T) => string,
+): readonly Cidr[] {
+  const [was, is] = [before, after].map((list) => new Map(list.map((each) => [textOf(each), each.range])));
+  return [...(was ?? [])]
+    .flatMap(([text, range]) => (is?.has(text) ? [] : range))
+    .concat([...(is ?? [])].flatMap(([text, range]) => (was?.has(text) ? [] : range)));
+}
+
 /** Shortest accepted prefix of a node's pod network: with a shorter one the cluster would have room for only a few nodes. */
 const shortestPrefix: Readonly<Record<Family, number>> = { ipv4: 8, ipv6: 16 };
 

@@ -8,14 +8,13 @@ import { peersFromNodes } from '../../kubernetes/resources/peer-source.ts';
 import { PeerPodNetworks } from './peer-pod-networks.ts';
 import { reservedRanges } from './reserved-ranges.ts';
 
-function setUp() {
+function setUpUnfollowed() {
   const nodes = new ReplicaStore<Node>();
   let addresses = [{ address: parseIp('192.168.77.1'), prefixLength: 24 }];
   const networks = new PeerPodNetworks({
     source: peersFromNodes(nodes, 'n1'),
     reserved: () => reservedRanges(exampleNode, addresses, '203.0.113.6'),
   });
-  networks.follow();
   let version = 0;
   const put = (name: string, podCidrs: readonly string[], internalIps: readonly string[] = []): void => {
     const createdAt = nodes.get(name)?.createdAt ?? `2026-01-01T00:00:${String(++version).padStart(2, '0')}Z`;
@@ -31,8 +30,24 @@ function setUp() {
     nodes.flush();
   };
   const settle = async () => [...(await networks.settle(new LoopTurns(1)))].toSorted();
-  return { networks, put, remove, bind, settle };
+  const follow = () => void networks.follow();
+  return { networks, put, remove, bind, settle, follow };
 }
+
+function setUp() {
+  const all = setUpUnfollowed();
+  all.follow();
+  return all;
+}
+
+it('compares nodes that were listed after it was made and before it follows changes', async () => {
+  const { networks, put, settle, follow } = setUpUnfollowed();
+  put('n2', ['10.20.0.0/24']);
+  put('n3', ['10.20.0.0/16']);
+  follow();
+  expect(await settle()).toEqual(['n2', 'n3']);
+  expect(networks.of('n3')).toEqual([]);
+});
 
 it('gives policy what a node may have for its pods, and nothing of what belongs to others', async () => {
   const { networks, put, settle } = setUp();

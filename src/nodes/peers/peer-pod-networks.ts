@@ -2,7 +2,7 @@ import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { hostCidr, overlaps, parseCidr } from '../../base/net/ip.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { transportOf } from '../local/node-environment.ts';
-import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
 
 interface PeerPodNetworksOptions {
   readonly source: Pick<PeerSource, 'get' | 'peers' | 'subscribe'>;
@@ -27,12 +27,13 @@ export class PeerPodNetworks {
     this.#options = options;
     this.#reserved = options.reserved();
     this.#claims = new AddressClaims(this.#reserved);
-    for (const { name } of options.source.peers()) this.#pending.add(name);
   }
 
-  /** Records which nodes change. @returns a function that ends it */
+  /** Records all nodes, and which change. @returns a function that ends it */
   follow(): () => void {
-    return this.#options.source.subscribe((names) => {
+    const { source } = this.#options;
+    for (const { name } of source.peers()) this.#pending.add(name);
+    return source.subscribe((names) => {
       for (const name of names) this.#pending.add(name);
     });
   }
@@ -47,15 +48,13 @@ export class PeerPodNetworks {
   reservedChanged(): void {
     const { source, reserved } = this.#options;
     const [before, now] = [this.#reserved, reserved()];
-    const keyOf = ({ range, against }: ReservedRange): string => `${range.text} ${against}`;
-    const [keysBefore, keysNow] = [new Set(before.map(keyOf)), new Set(now.map(keyOf))];
-    const changed = [...before.filter((each) => !keysNow.has(keyOf(each))), ...now.filter((each) => !keysBefore.has(keyOf(each)))];
+    const changed = differing(before, now, ({ range, against }) => `${range.text} ${against}`);
     if (changed.length === 0) return;
     this.#reserved = now;
     this.#claims.reserve(now);
     const names = new Set<string>();
     for (const peer of source.peers())
-      if (claimsOf(peer).some(({ range }) => changed.some((each) => overlaps(each.range, range)))) names.add(peer.name);
+      if (claimsOf(peer).some(({ range }) => changed.some((each) => overlaps(each, range)))) names.add(peer.name);
     for (const name of names) this.#pending.add(name);
     for (const listener of this.#listeners) listener(names);
   }

@@ -11,7 +11,7 @@ import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { tunnelPortType } from '../local/node-desired-state.ts';
 import { transportOf } from '../local/node-environment.ts';
-import { type AddressClaim, AddressClaims, type ReservedRange } from './address-claims.ts';
+import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
 import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
 import { tunnelPeerElements } from './tunnel-peer-elements.ts';
@@ -275,18 +275,6 @@ export class Peers {
     const families = familiesOf(this.#options.environment());
     return claimsOf(peer).filter(({ use, range }) => use === 'tunnel' || families.includes(range.family));
   }
-}
-
-/** Returns ranges that are in only one of two lists. */
-function differing<T extends { readonly range: Cidr }>(
-  before: readonly T[],
-  after: readonly T[],
-  textOf: (each: T) => string,
-): readonly Cidr[] {
-  const [was, is] = [before, after].map((list) => new Map(list.map((each) => [textOf(each), each.range])));
-  return [...(was ?? [])]
-    .flatMap(([text, range]) => (is?.has(text) ? [] : range))
-    .concat([...(is ?? [])].flatMap(([text, range]) => (was?.has(text) ? [] : range)));
 }
 
 /** Returns rejection reasons for peers whose tunnels end in another family: the two nodes cannot exchange packets. */

@@ -31,7 +31,7 @@ function scene({
   const neighbours = new TunnelNeighbours({
     addresses: () => addresses,
     nextHopOf,
-    list: () => [...table.values()],
+    list: async () => [...table.values()],
     verify: ({ address }) => {
       asked.push(`verify ${address.text}`);
       probesLeft = 3;

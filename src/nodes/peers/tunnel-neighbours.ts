@@ -31,7 +31,7 @@ export interface NeighbourPorts {
   /** Undefined if the kernel has no route. */
   readonly nextHopOf: (address: Ip) => TunnelNextHop | undefined;
   /** Returns neighbours on the links of these hops, as the kernel knows them. */
-  readonly list: (hops: readonly TunnelNextHop[]) => readonly Neighbour[];
+  readonly list: (hops: readonly TunnelNextHop[]) => Promise<readonly Neighbour[]>;
   /** Makes the kernel verify a neighbour's Ethernet address. */
   readonly verify: (hop: TunnelNextHop) => void;
   /** Makes the kernel query the whole link for this address. */
@@ -98,7 +98,8 @@ export class TunnelNeighbours {
     this.#forgetOld(nowMs);
     for (const address of this.#due(nowMs)) this.#begin(address, nowMs);
     if (this.#questions.size === 0) return;
-    const known = new Map(list([...this.#questions.values()].map(({ hop }) => hop)).map((neighbour) => [keyOf(neighbour), neighbour]));
+    const neighbours = await list([...this.#questions.values()].map(({ hop }) => hop));
+    const known = new Map(neighbours.map((neighbour) => [keyOf(neighbour), neighbour]));
     const answered = [...this.#questions].flatMap(([key, question]) => this.#advance(key, question, known.get(key)));
     if (answered.length === 0) return;
     await set(answered, within(signal, SET_MS));

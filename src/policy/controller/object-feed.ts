@@ -100,12 +100,16 @@ export class ObjectFeed {
   /** Puts all waiting objects into the engine, in turns. */
   async work(): Promise<void> {
     const { turns, nodeNetworks } = this.#options;
-    for (const name of await nodeNetworks.settle(turns)) this.#dirty.nodes.add(name);
-    for (const kind of kinds)
-      for (const key of this.#dirty[kind]) {
-        this.#put(kind, key);
-        if (turns.due) await turns.next();
-      }
+    for (;;) {
+      // Also after the last object: a node that changes meanwhile may decide about the networks of nodes that were put before it.
+      for (const name of await nodeNetworks.settle(turns)) this.#dirty.nodes.add(name);
+      if (!this.isBehind) return;
+      for (const kind of kinds)
+        for (const key of this.#dirty[kind]) {
+          this.#put(kind, key);
+          if (turns.due) await turns.next();
+        }
+    }
   }
 
   /**

@@ -6,7 +6,7 @@ import type { LivezWatch } from './livez.ts';
 export const faultNames = ['flows', 'groups', 'switch', 'agent', 'switch and agent'] as const;
 export type FaultName = (typeof faultNames)[number];
 
-/** What happens to a node while attackers' objects are there, and how often: one step of so many. */
+/** Faults of a node while attackers' objects exist, each with its frequency: one step of this many. */
 export const faultEvery = 8;
 const readyMs = 60_000;
 /** An agent that is back answers within this time, whatever objects there are; its copies of them are read first. */

@@ -8,7 +8,7 @@ const addressesMost = 25_000;
 const conditionsMost = 5_000;
 const object: ApiObject = { metadata: { name: rogueNode } };
 
-/** What a node's credentials can make of its own Node, and of the pods that are bound to it. */
+/** Changes that a node's credentials can make to its own Node, and to pods that are bound to it. */
 export function drawNodeWrite(drawing: Drawing): HostileWrite {
   const { random } = drawing;
   const kind = random.pick(['addresses', 'addresses', 'pod', 'pod', 'labels', 'conditions'] as const);

@@ -22,7 +22,7 @@ export interface HostileOptions extends LabOptions {
   readonly patience: number;
   /** What is written; of every kind if left out. */
   readonly kinds?: readonly WriteKind[];
-  /** Whether nodes lose flows, switches and agents as well. */
+  /** True if nodes also lose flows, OVS and agents. */
   readonly faults?: boolean;
   /** After a failure, as long as all agents live. */
   readonly goesOn?: boolean;
@@ -235,7 +235,7 @@ export class HostileCluster {
     };
   }
 
-  /** What attackers have now, and what they named just before. */
+  /** Places that attackers have now, and those that they named just before. */
   async #named(writes: readonly HostileWrite[]): Promise<NamedByAttackers> {
     const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
     // What was theirs when the step began may answer until agents have followed.

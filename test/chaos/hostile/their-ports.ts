@@ -20,7 +20,7 @@ interface Tried {
 const neverTheirs = new Set([nodeProgramPort, 10_256]);
 const neverOnLoopback = new Set([10_250, 10_349]);
 
-/** Whether an answer of an attacker would be right: the address is of their Service, or the port of a node and theirs by right. */
+/** Reports whether an answer of an attacker would be right: the address is of their Service, or the port of a node and theirs by right. */
 export function isTheirs(theirs: TheirPorts, { from, address, port, protocol }: Tried): boolean {
   if (theirs.services.some(({ spec }) => ((spec?.['clusterIPs'] ?? []) as readonly string[]).includes(address))) return true;
   const isLoopback = address.startsWith('127.') || address === '::1';

@@ -39,7 +39,7 @@ interface PortOutcome {
   readonly by: readonly string[];
 }
 
-/** What this node makes of policies. */
+/** Policies as this node applies them. */
 type ExplainedPolicies = { readonly matrix: PolicyMatrix } & Pick<PolicyEngine, 'leftOutAt'>;
 
 /** Whether policies let a connection be opened, by the matrix of this node alone. */
