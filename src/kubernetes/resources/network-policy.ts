@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { SeineError } from '../../base/errors/seine-error.ts';
-import { isMappedIpv4, parseCidr } from '../../base/net/ip.ts';
-import { formatPath, type Protocol, parseObject, portNumber, protocol, type Resource } from '../client/resource.ts';
+import { type Protocol, parseObject, portNumber, protocol, type Resource } from '../client/resource.ts';
+import { network, type SelectorRequirements, labelSelector as selector } from './label-selector.ts';
+import { FaultList, type FieldPath, quoted, readField } from './object-faults.ts';
 
 /**
  * NetworkPolicy with the API's defaults filled in. Parts of a rule that this version cannot read allow nothing and are among the faults: a
@@ -18,16 +18,6 @@ export interface NetworkPolicy {
   readonly egress?: readonly NetworkPolicyRule[];
   /** Fields that cannot be used, with their values, as text; absent if none. */
   readonly faults?: readonly string[];
-}
-
-/** All requirements have to match; none: everything matches. `matchLabels` are requirements `In` with one value. */
-type SelectorRequirements = readonly LabelRequirement[];
-
-export interface LabelRequirement {
-  readonly key: string;
-  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
-  /** Empty for `Exists` and `DoesNotExist`. */
-  readonly values: readonly string[];
 }
 
 /** Rule at its place in `spec.ingress` or `spec.egress`. An empty list matches nothing; the API's empty list is `any`. */
@@ -49,45 +39,6 @@ export interface NetworkPolicyPort {
   /** Last port of a range that begins at `port`. */
   readonly endPort?: number;
 }
-
-/** Labels. A key that JSON can have and a JavaScript object cannot must not be lost: the selector would match more. */
-const labelMap = z
-  .unknown()
-  .refine((raw) => typeof raw !== 'object' || raw === null || !Object.hasOwn(raw, '__proto__'), '__proto__ is no label')
-  .pipe(z.record(z.string(), z.string()).nullish())
-  .optional();
-
-const requirement = z
-  .strictObject({
-    key: z.string().min(1),
-    operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-    values: z.array(z.string()).nullish(),
-  })
-  .transform(({ key, operator, values }) => ({ key, operator, values: values ?? [] }))
-  .refine(({ operator, values }) => (operator === 'In' || operator === 'NotIn') === values.length > 0, {
-    error: 'In and NotIn need values, Exists and DoesNotExist have none',
-  });
-
-const selector = z
-  .strictObject({ matchLabels: labelMap, matchExpressions: z.array(requirement).nullish() })
-  .transform(
-    ({ matchLabels, matchExpressions }): SelectorRequirements => [
-      ...Object.entries(matchLabels ?? {}).map(([key, value]) => ({ key, operator: 'In' as const, values: [value] })),
-      ...(matchExpressions ?? []),
-    ],
-  );
-
-/** Network. Host bits are cleared, as by the API; a network that no packet has (IPv4 written as IPv6) or that is ambiguous is refused. */
-const network = z.string().transform((text, context) => {
-  try {
-    const cidr = parseCidr(text);
-    if (!isMappedIpv4(cidr) && !/\/0\d/.test(text)) return cidr.text;
-    context.issues.push({ code: 'custom', message: 'a network that can be read in two ways', input: text });
-  } catch (thrown) {
-    context.issues.push({ code: 'custom', message: SeineError.from(thrown, 'parse').rawMessage, input: text });
-  }
-  return z.NEVER;
-});
 
 const peer = z
   .strictObject({
@@ -168,7 +119,7 @@ function rulesOf(direction: 'ingress' | 'egress', raw: readonly unknown[], fault
   const peersField = direction === 'ingress' ? 'from' : 'to';
   return raw.map((each, at): NetworkPolicyRule => {
     const path = ['spec', direction, at];
-    const rule = read(ruleSchemas[direction], each, path, faults);
+    const rule = readField(ruleSchemas[direction], each, path, faults);
     if (!rule) return { peers: [], ports: [] };
     return {
       peers: listOrAny(peer, rule.peers, [...path, peersField], faults),
@@ -177,52 +128,12 @@ function rulesOf(direction: 'ingress' | 'egress', raw: readonly unknown[], fault
   });
 }
 
-type Path = readonly (string | number)[];
-
 function listOrAny<T>(
   schema: z.ZodType<T>,
   raw: readonly unknown[] | null | undefined,
-  path: Path,
+  path: FieldPath,
   faults: FaultList,
 ): 'any' | readonly T[] {
   if (!raw || raw.length === 0) return 'any';
-  return raw.flatMap((each, at) => read(schema, each, [...path, at], faults) ?? []);
-}
-
-function read<T>(schema: z.ZodType<T>, raw: unknown, path: Path, faults: FaultList): T | undefined {
-  const parsed = schema.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  for (const issue of parsed.error.issues)
-    faults.add(`${formatPath([...path, ...issue.path])}: ${issue.message} (${quoted(valueAt(raw, issue.path))})`);
-  return undefined;
-}
-
-function valueAt(raw: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>(
-    (value, part) => (typeof value === 'object' && value !== null && Object.hasOwn(value, part) ? Reflect.get(value, part) : undefined),
-    raw,
-  );
-}
-
-function quoted(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'absent';
-  return text.length > QUOTED_MAX ? `${text.slice(0, QUOTED_MAX)}…` : text;
-}
-
-const QUOTED_MAX = 100;
-const FAULTS_MAX = 5;
-
-/** List of the first few faults: they are stored with the object, and reported in an event. */
-class FaultList {
-  readonly #texts: string[] = [];
-  #more = 0;
-
-  add(text: string): void {
-    if (this.#texts.length < FAULTS_MAX) this.#texts.push(text);
-    else this.#more++;
-  }
-
-  get texts(): readonly string[] {
-    return this.#more === 0 ? this.#texts : [...this.#texts, `and ${this.#more} more`];
-  }
+  return raw.flatMap((each, at) => readField(schema, each, [...path, at], faults) ?? []);
 }

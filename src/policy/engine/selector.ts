@@ -1,4 +1,4 @@
-import type { LabelRequirement } from '../../kubernetes/resources/network-policy.ts';
+import type { LabelRequirement } from '../../kubernetes/resources/label-selector.ts';
 
 /** Requirement of a selector on one label. */
 interface LabelTest {
