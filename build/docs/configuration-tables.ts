@@ -22,7 +22,7 @@ const groups: Groups = {
     nodeName: { meaning: 'name of the Node object', standard: '`$NODE_NAME`, else the host name', values: 'name' },
     kubeconfig: { meaning: 'kubeconfig of an agent that is not a pod', standard: 'the service account', values: path },
     kubeAPIServerOverride: {
-      meaning: 'API server, [required without kube-proxy](install.md#without-kube-proxy-how-the-agent-finds-the-api-server)',
+      meaning: 'API server, [required without kube-proxy](installation/manifest.md#address-of-the-api-server)',
       standard: 'the kubeconfig’s',
       values: 'URL',
     },

@@ -15,8 +15,7 @@ import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } fro
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { alertSections, alertsTable, commandSections, pathsTable } from './reference-blocks.ts';
-
-import { pinnedTable, releasesTable } from './versions-blocks.ts';
+import { pinnedTable } from './versions-blocks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 
@@ -33,10 +32,9 @@ export function generatedPages(): Page[] {
   const operations = join(root, 'docs', 'operations.md');
   const reliability = join(root, 'docs', 'reliability.md');
   const dataPaths = join(root, 'docs', 'data-paths.md');
-  const versions = join(root, 'docs', 'versions.md');
-  const withReleases = withBlock(readFileSync(versions, 'utf8'), 'releases', releasesTable());
+  const features = join(root, 'docs', 'feature-matrix.md');
   const configuration = join(root, 'docs', 'configuration.md');
-  const install = join(root, 'docs', 'install.md');
+  const install = join(root, 'docs', 'installation', 'manifest.md');
   const installBlocks = {
     objects: objectsTable,
     capabilities: capabilitiesTable,
@@ -61,7 +59,7 @@ export function generatedPages(): Page[] {
     page(configuration, configurationPage),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
-    page(versions, withBlock(withReleases, 'pinned', pinnedTable())),
+    page(features, withBlock(readFileSync(features, 'utf8'), 'pinned', pinnedTable())),
     page(join(root, 'docs', 'design', 'pipeline.md'), pipelinePage()),
     page(join(root, 'docs', 'records', 'conformance.md'), conformancePage()),
     page(join(root, 'build', 'observability', 'dashboard.json'), dashboardJson()),

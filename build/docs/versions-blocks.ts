@@ -4,13 +4,6 @@ import { join } from 'node:path';
 const root = join(import.meta.dirname, '..', '..');
 const read = (...path: readonly string[]): string => readFileSync(join(root, ...path), 'utf8');
 
-/** Every release by its heading in the changelog, the newest first; only that gets fixes. */
-export function releasesTable(): string {
-  const headings = Array.from(read('CHANGELOG.md').matchAll(/^## \[(\d+\.\d+\.\d+)\] - (\S+)$/gm));
-  const rows = headings.map(([, version, date], at) => `| ${version} | ${date} | ${at === 0 ? 'yes' : 'no: upgrade'} |`);
-  return ['| Release | Date | Gets fixes |', '|---|---|---|', ...rows].join('\n');
-}
-
 interface PackageManifest {
   readonly engines: { readonly node: string };
   readonly optionalDependencies: Readonly<Record<string, string>>;

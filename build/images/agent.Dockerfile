@@ -10,7 +10,7 @@
 # Has Node and npm; builds.
 ARG BUILD_BASE=docker.io/library/node:24-bookworm-slim
 # What runs. Debian 12: the libnftables of 13 writes maps at which that of 12 ends by a fault of memory, and with it the agent of an earlier release and the `nft`
-# of such a node (docs/limits.md).
+# of such a node (docs/feature-matrix.md).
 ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILD_BASE} AS build

@@ -105,13 +105,13 @@ const agentAt = [...podAt, 'containers', 0];
 const notes: readonly Note[] = [
   [
     [...podAt, 'affinity'],
-    'No node has two agents: those of a pool run where its label says so, all others where it is not (docs/upgrade.md#pools).',
+    'No node has two agents: those of a pool run where its label says so, all others where it is not (docs/installation/upgrade.md#pools).',
   ],
   [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
   [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
   [
     [...agentAt, 'resources'],
-    'The agent needs about 20 KiB a Service with ten endpoints. The limit is over four times what it takes at rest with ten thousand (docs/limits.md).',
+    'The agent needs about 20 KiB a Service with ten endpoints. The limit is over four times what it takes at rest with ten thousand (docs/feature-matrix.md).',
   ],
   [[...agentAt, 'startupProbe'], 'The plugin’s program asks the agent’s socket. A port could be another process’s, or configured away.'],
   [[...agentAt, 'livenessProbe'], 'Answers while the event loop turns. Whatever else is wrong, a restart would not mend it.'],

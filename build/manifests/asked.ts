@@ -24,7 +24,7 @@ export const usage = `Usage: npm run render -- [options]
   --uninstall          what takes it off the nodes again (docs/installation/uninstall.md)
   --help               this text
 
-Pools: nodes with agents of another version or other settings (docs/upgrade.md#pools)
+Pools: nodes with agents of another version or other settings (docs/installation/upgrade.md#pools)
 
   --pool NAME               only what this pool has of its own: DaemonSet and ConfigMap. Its nodes are those labelled ${poolLabels.agent}=NAME
   --pool-ovs                it has an Open vSwitch of its own, too, on nodes labelled ${poolLabels.ovs}=NAME

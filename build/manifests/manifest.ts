@@ -26,7 +26,7 @@ export function uninstallParts(options: ManifestOptions): Part[] {
 }
 
 const head = [
-  '# Seine. docs/install.md explains each object; docs/installation/uninstall.md explains the removal.',
+  '# Seine. docs/installation/manifest.md explains each object; docs/installation/uninstall.md explains the removal.',
   '# Rendered by `npm run render`: change build/manifests/*.ts, not this file.',
 ];
 

@@ -64,7 +64,7 @@ export const defaultOptions: ManifestOptions = {
   podMonitor: false,
 };
 
-/** Where distributions differ from what kubeadm does; docs/install.md has the steps. */
+/** Where distributions differ from what kubeadm does; docs/installation/manifest.md has the steps. */
 export const distributions: Readonly<Record<string, Partial<ManifestOptions>>> = {
   kubeadm: {},
   kind: {},

@@ -53,7 +53,7 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
       [['spec', 'template', 'spec', 'affinity'], 'As for the agent, by a label of its own: to change it restarts Open vSwitch.'],
       [
         ['spec', 'updateStrategy'],
-        'A restart of Open vSwitch costs packets, so it is left to you: delete the pod, node by node (docs/upgrade.md).',
+        'A restart of Open vSwitch costs packets, so it is left to you: delete the pod, node by node (docs/installation/upgrade.md).',
       ],
       [
         [...container, 'resources'],

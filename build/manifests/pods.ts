@@ -19,7 +19,7 @@ export function podSpec(containers: Pick<PodSpec, 'containers' | 'initContainers
 
 /**
  * Names no AppArmor profile: where AppArmor is on, every runtime takes its default, which is enough; where it is off, a kubelet
- * refuses a pod that names one (docs/install.md#apparmor).
+ * refuses a pod that names one (docs/installation/requirements.md#apparmor).
  */
 export function securityContext({ capabilities }: Grants): SecurityContext {
   const granted: Capabilities = { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities.map(({ name }) => name) }) };

@@ -18,7 +18,15 @@ import { exampleAddresses, exampleCluster } from '../support/policy-cluster.ts';
  * policies allow what their sentences say.
  */
 
-const pages = ['services.md', 'network-policy.md', 'host-ports-and-bandwidth.md', 'cni.md', 'configuration.md', 'data-paths.md'];
+const pages = [
+  'getting-started.md',
+  'services.md',
+  'network-policy.md',
+  'host-ports-and-bandwidth.md',
+  'cni.md',
+  'configuration.md',
+  'data-paths.md',
+];
 
 interface ExampleObject {
   readonly apiVersion: string;
@@ -108,6 +116,11 @@ const verdicts = [
     policies: ['api-egress'],
     allowed: ['api > world TCP 443', 'world > api TCP 80'],
     denied: ['api > world TCP 80', 'api > 203.0.113.7 TCP 443', 'api > db TCP 5432'],
+  },
+  {
+    policies: ['shop-web-from-shop'],
+    allowed: ['api > web TCP 80', 'db > web TCP 80'],
+    denied: ['scraper > web TCP 80', 'api > web TCP 81'],
   },
 ];
 

@@ -45,7 +45,7 @@ const isFromKnownHost = (name: string): boolean =>
   /^(?:REGISTRY|localhost|(?!docker\.io\/)[\w-]+\.[\w.-]+|docker\.io\/library)(?::\d+)?\//.test(name);
 
 it('names no image that a registry of others could serve', () => {
-  const places = ['.', 'docs', 'build/manifests', 'build/images'].flatMap((folder) =>
+  const places = ['.', 'docs', 'docs/installation', 'build/manifests', 'build/images'].flatMap((folder) =>
     readdirSync(join(root, folder), { withFileTypes: true })
       .filter((entry) => entry.isFile() && (entry.name.endsWith('.md') || folder.startsWith('build')))
       .map(({ name }) => join(folder, name)),
@@ -63,7 +63,10 @@ it('names no image that a registry of others could serve', () => {
 it('names its own images with the version that the package has', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string };
   const own = [
-    'docs/install.md',
+    'docs/getting-started.md',
+    'docs/installation/images.md',
+    'docs/installation/manifest.md',
+    'docs/installation/upgrade.md',
     'docs/installation/uninstall.md',
     'build/images/agent.Dockerfile',
     'build/images/ovs.Dockerfile',

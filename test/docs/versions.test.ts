@@ -6,7 +6,7 @@ import { releases } from '../support/releases.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const record = readFileSync(join(root, 'docs', 'records', 'compatibility.md'), 'utf8');
-const page = readFileSync(join(root, 'docs', 'versions.md'), 'utf8');
+const page = readFileSync(join(root, 'docs', 'feature-matrix.md'), 'utf8');
 const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly scripts: Readonly<Record<string, string>> };
 
 /** Rows of the table below a heading, without its head. */
@@ -45,7 +45,7 @@ it('records the pinned version of Kubernetes, and two recorded releases', () => 
 });
 
 it.each([
-  ['page', rowsOf(page, 'Tested versions').map(([, , suite = '']) => suite)],
+  ['page', rowsOf(page, 'Versions').map(([, , suite = '']) => suite)],
   ['record', runs.map(({ command }) => command)],
 ])('names each suite of the platforms: %s', (_, commands) => {
   const suites = Object.keys(scripts).filter((name) => /^test:(kernel|arm64|images|kubernetes|ovs|runtime|upgrade)$/.test(name));

@@ -12,8 +12,8 @@ import { type Bases, buildOptions, makeBases, podman, releaseStorage, shellEnvir
  * other masks. What no commit holds is not looked at.
  */
 
-const page = 'docs/install.md';
-const heading = 'Equal builds, and where images come from';
+const page = 'docs/installation/images.md';
+const heading = 'Reproducible builds';
 const images = ['agent', 'ovs'];
 const signal = AbortSignal.timeout(3_000_000);
 const folder = mkdtempSync(join(tmpdir(), 'seine-images-'));

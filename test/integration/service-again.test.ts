@@ -84,7 +84,7 @@ describe.each([
     expect(await end()).toBe('kept');
   });
 
-  // docs/limits.md: the remedy for the userspace data path of Open vSwitch 3.1.0 would be worse.
+  // docs/feature-matrix.md: the remedy for the userspace data path of Open vSwitch 3.1.0 would be worse.
   it('of two connections from one port, to the Service and then to its endpoint, one fails: the first, or the second on the kernel’s data path', async () => {
     const end = await bench.keep(service, 80, 32_011, limitMs);
     const direct = await bench.connect(endpoint, 8080, 32_011, limitMs);

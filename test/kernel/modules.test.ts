@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 
-/** Loading of modules for a container that may not load any (docs/install.md, "Kernel modules"). */
+/** Loading of modules for a container that may not load any (docs/installation/manifest.md, "Kernel modules"). */
 const run = (command: string, ...args: readonly string[]): string => execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' });
 
 const loaded = (): ReadonlySet<string> =>

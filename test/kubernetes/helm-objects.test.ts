@@ -13,7 +13,7 @@ import { commandOf } from './page-commands.ts';
  * install.test.ts. One story: each part begins where the one before has ended.
  */
 
-const page = 'docs/install.md';
+const page = 'docs/installation/helm.md';
 const chart = join(packageRoot, 'build', 'helm', 'seine');
 const limit = AbortSignal.timeout(1_200_000);
 const system = ['-n', 'seine-system'] as const;
@@ -33,8 +33,8 @@ async function typed(command: string, more = ''): Promise<string> {
   return await plane.type(`${command.replace('build/helm/seine', chart)} ${more}`, [dirname(helm)], limit);
 }
 
-const upgrade = () => commandOf(page, 'Helm', 'helm upgrade');
-const rollback = () => commandOf(page, 'Helm', 'helm rollback');
+const upgrade = () => commandOf(page, 'Change and roll back', 'helm upgrade');
+const rollback = () => commandOf(page, 'Change and roll back', 'helm rollback');
 const values = async () => JSON.parse(await typed('helm get values seine --namespace kube-system -o json')) as Record<string, unknown>;
 
 /** Configuration and image that the DaemonSet gives to its pods. */
@@ -60,7 +60,7 @@ let second: Awaited<ReturnType<typeof wanted>>;
 
 it('is installed by the command of the page', async () => {
   await typed(
-    commandOf(page, 'Helm', 'helm install').replace('CONTROL-PLANE-ADDRESS', '192.0.2.1').replace('REGISTRY', 'registry.example'),
+    commandOf(page, 'Install', 'helm install').replace('CONTROL-PLANE-ADDRESS', '192.0.2.1').replace('REGISTRY', 'registry.example'),
   );
   first = await wanted();
   expect(first.image).toMatch(/^registry\.example\/seine\/agent:\d/);

@@ -16,7 +16,7 @@ import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
  * pods of two nodes talk. One story: each part begins where the one before has ended.
  */
 
-const page = 'docs/install.md';
+const page = 'docs/installation/helm.md';
 const dir = labFolderOf('helm');
 const limit = AbortSignal.timeout(3_000_000);
 const patience = 180;
@@ -47,9 +47,9 @@ async function typed(command: string, more = '', chart = join(packageRoot, 'buil
   return await cluster.type(`PATH=${dirname(helm)}:$PATH; ${here} ${more}`);
 }
 
-const installed = () => commandOf(page, 'Helm', 'helm install');
-const upgraded = () => commandOf(page, 'Helm', 'helm upgrade');
-const rolledBack = () => commandOf(page, 'Helm', 'helm rollback');
+const installed = () => commandOf(page, 'Install', 'helm install');
+const upgraded = () => commandOf(page, 'Change and roll back', 'helm upgrade');
+const rolledBack = () => commandOf(page, 'Change and roll back', 'helm rollback');
 const values = async () => JSON.parse(await typed('helm get values seine --namespace kube-system -o json')) as Record<string, unknown>;
 
 interface Deployed {
@@ -120,9 +120,9 @@ it('is installed by the command of the page', async () => {
   const names = `--set agentImage=${agentImage} --set ovsImage=${ovsImage}`;
   await typed(installed(), `${names} --set datapath=netdev --set agent.transportInterface=br-phy`);
   await cluster.wait(patience, '--for=condition=Ready', 'nodes', '--all');
-  await typed(commandOf(page, 'Helm', 'kubectl -n seine-system rollout'));
+  await typed(commandOf(page, 'Install', 'kubectl -n seine-system rollout'));
   first = await untilDeployed(() => true);
-  expect(await cluster.type(commandOf(page, 'kubeadm', 'kubectl -n seine-system exec'))).toContain('READY');
+  expect(await cluster.type(commandOf('docs/installation/manifest.md', 'Install', 'kubectl -n seine-system exec'))).toContain('READY');
   expect(await plugins()).toEqual(installedPlugins);
 });
 

@@ -66,8 +66,8 @@ it('is installed by the commands of the page', async () => {
   await installation.apply();
   await installation.untilReady(patience);
   // It never ends by itself.
-  expect(await cluster.type(`timeout 3 ${commandOf(page, 'kubeadm', 'kubectl get nodes')} || test $? = 124`)).toContain('Ready');
-  expect(await cluster.type(commandOf(page, 'kubeadm', 'kubectl -n seine-system exec'))).toContain('READY');
+  expect(await cluster.type(`timeout 3 ${commandOf(page, 'Install', 'kubectl get nodes')} || test $? = 124`)).toContain('Ready');
+  expect(await cluster.type(commandOf(page, 'Install', 'kubectl -n seine-system exec'))).toContain('READY');
 });
 
 it('brings CoreDNS up', async () => await installation.untilNamesAreServed(patience));
@@ -132,7 +132,7 @@ it('gives an agent its own node, and nothing of others', async () => {
 });
 
 /**
- * What restarts cost nobody, by docs/reliability.md and docs/upgrade.md: harms it up to three times, as a machine with other work loses packets of the
+ * What restarts cost nobody, by docs/reliability.md and docs/installation/upgrade.md: harms it up to three times, as a machine with other work loses packets of the
  * userspace data path by itself, and what a fault costs it costs each time.
  */
 async function costsNothing(name: string, fault: () => Promise<void>): Promise<void> {
@@ -219,7 +219,7 @@ it('stops at one node with a wrong value, where pods are served as before, and c
     await cluster.type(installation.renderCommand(' --set logLevel=debug'));
     // The API server lets nobody change a ConfigMap that nodes have had: what another program has rendered has another name.
     await cluster.type(`sed -i -E 's/logLevel: "debug"/logLevel: "loud"/; s/seine-config-[0-9a-f]+/seine-config-loud/' seine.yaml`);
-    await cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
+    await cluster.type(commandOf(page, 'Install', 'kubectl apply'));
     await stopsBecause(cluster, 'the last configuration that could be used');
     await undo(cluster);
     await untilUniform(cluster);

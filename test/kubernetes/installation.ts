@@ -3,7 +3,7 @@ import { testPodInterface } from '../support/test-datapath.ts';
 import { type RealCluster, say } from './cluster.ts';
 import { commandOf } from './page-commands.ts';
 
-export const page = 'docs/install.md';
+export const page = 'docs/installation/manifest.md';
 /** What this cluster needs besides: packets go through a bridge that has the node's address, and no kernel's data path. */
 const clusterOptions = ['--datapath netdev --set transportInterface=br-phy', ...podInterfaceOption()].join(' ');
 
@@ -23,14 +23,13 @@ export class Installation {
 
   /** The page's call of the renderer, and more options. */
   renderCommand(more = '', names = this.imageOptions()): string {
-    const command = commandOf(page, 'kubeadm', 'npm run render').replace('CONTROL-PLANE-ADDRESS', this.#server);
+    const command = this.#pageCommand().replaceAll(/ --(?:agent|ovs)-image \S+/g, '');
     return `${command} ${names} ${clusterOptions}${more}`;
   }
 
   /** A call of the renderer on another page, with the options of this installation, as the page asks for. */
   withOptions(command: string): string {
-    const [, ...own] = commandOf(page, 'kubeadm', 'npm run render').split(/ (?=--api-server)/);
-    const server = (own[0] ?? '').replace(/ -o .*/, '').replace('CONTROL-PLANE-ADDRESS', this.#server);
+    const [server = ''] = /--api-server \S+/.exec(this.#pageCommand()) ?? [];
     const [, call = '', comment = ''] = /^(.*?)(\s+#.*)?$/.exec(command.replace(/ --agent-image \S+/, '')) ?? [];
     const images = comment.includes('without --ovs-image') ? `--agent-image ${agentImage}` : this.imageOptions();
     return `${call} ${server} ${images} ${clusterOptions}${comment}`;
@@ -38,14 +37,21 @@ export class Installation {
 
   /** As the page gives them to the renderer. */
   imageOptions(agent = agentImage): string {
-    const command = commandOf(page, 'Images', 'npm run render');
-    const options = command.replace(/^npm run render -- /, '').replace(/ -o .*$/, '');
-    return options.replace(/\S+\/agent:\S+/, agent).replace(/\S+\/ovs:\S+/, ovsImage);
+    const options = this.#pageCommand().match(/--(?:agent|ovs)-image \S+/g) ?? [];
+    return options
+      .join(' ')
+      .replace(/\S+\/agent:\S+/, agent)
+      .replace(/\S+\/ovs:\S+/, ovsImage);
+  }
+
+  /** The page's call of the renderer, with the address of this cluster. */
+  #pageCommand(): string {
+    return commandOf(page, 'Install', 'npm run render').replace('CONTROL-PLANE-ADDRESS', this.#server);
   }
 
   async apply(more?: string, names?: string): Promise<void> {
     await this.#cluster.type(this.renderCommand(more, names));
-    await this.#cluster.type(commandOf(page, 'kubeadm', 'kubectl apply'));
+    await this.#cluster.type(commandOf(page, 'Install', 'kubectl apply'));
   }
 
   /** Waits until nodes and agents are ready, with the patience that is given (s). */

@@ -26,6 +26,6 @@ it('reads the commands below a heading', () => {
 });
 
 it('finds what the pages have', () => {
-  expect(commandOf('docs/install.md', 'kubeadm', 'kubectl apply')).toBe('kubectl apply -f seine.yaml');
-  expect(() => commandOf('docs/install.md', 'kubeadm', 'kubectl')).toThrow('not one');
+  expect(commandOf('docs/installation/manifest.md', 'Install', 'kubectl apply')).toBe('kubectl apply -f seine.yaml');
+  expect(() => commandOf('docs/installation/manifest.md', 'Install', 'kubectl')).toThrow('not one');
 });

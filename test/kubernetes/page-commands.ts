@@ -6,7 +6,7 @@ import { shellBlocks } from './page-blocks.ts';
 /**
  * The commands in the shell blocks below a heading of a page, in their order, without comments.
  *
- * @param page such as `docs/install.md`
+ * @param page such as `docs/installation/manifest.md`
  * @param heading its text; that of the title for blocks above the others
  * @throws Error if there are none
  */

@@ -14,16 +14,13 @@ type Runner =
  * `Uninstalling` for Helm's users is `helm`'s.
  */
 export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>>>> = {
-  'docs/install.md': {
-    Images: 'install',
-    'Equal builds, and where images come from': 'images',
-    Signing: 'images',
-    kubeadm: 'install',
-    Helm: 'helm',
-    'The plugin and its configuration': 'pages',
-  },
+  'docs/getting-started.md': { 'Check the network': 'pages' },
+  'docs/installation/requirements.md': {},
+  'docs/installation/images.md': { 'Reproducible builds': 'images', Signing: 'images' },
+  'docs/installation/manifest.md': { Install: 'install', 'Plugin and CNI configuration': 'pages' },
+  'docs/installation/helm.md': { Install: 'helm', 'Change and roll back': 'helm' },
   'docs/reference/metrics.md': { Prometheus: 'pages' },
-  'docs/upgrade.md': { Pools: 'pages' },
+  'docs/installation/upgrade.md': { Pools: 'pages' },
   'docs/installation/uninstall.md': { Uninstalling: 'install' },
   'docs/installation/kube-proxy-replacement.md': { 'Rules that kube-proxy has left': 'pages' },
   'docs/network-policy.md': {

@@ -68,7 +68,7 @@ export function testPathMtu(labOf: () => ServiceLab): void {
       await lab.delete('services', name);
     });
 
-    // The rest is a limit of Open vSwitch's userspace tracker (`docs/limits.md`).
+    // The rest is a limit of Open vSwitch's userspace tracker (`docs/feature-matrix.md`).
     it.each(family === 'ipv6' && testDatapath === 'netdev' ? [] : endpoints)(
       'a host outside gets a long datagram by a node port from an endpoint %s',
       async (_, pod) => {

@@ -1,6 +1,6 @@
 /**
  * Bounds of one Service, for each of its families. Lists of one object multiply: ports by addresses, ports by endpoints. Parts over a bound
- * are not served, and the Service's rejection reasons name them; the rest is served. docs/limits.md has the table.
+ * are not served, and the Service's rejection reasons name them; the rest is served. docs/feature-matrix.md has the table.
  */
 export const serviceBounds = {
   /** Ports, each with its cluster address and node port; and pairs of a port and an external or load balancer's address. */
