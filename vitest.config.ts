@@ -8,7 +8,7 @@ import { testTags } from './test/support/test-tags.ts';
 /**
  * Projects by what they need: `unit` needs nothing; `integration` needs root, real Open vSwitch and namespaces; `e2e` and `waiting` need a
  * whole lab; `runtime` needs a lab and container runtimes, `images` podman, `upgrade` a lab and the repository's history, `ovs` a lab and
- * another Open vSwitch, `kubernetes` a real one, which is built; none of these is part of `npm test`.
+ * another Open vSwitch, `kubernetes` a real one, which is built, `release` podman, emulators and Go; none of these is part of `npm test`.
  * Deadlines are for a machine that does other things as well: they tell that something hangs, not how fast it is.
  *
  * Files run side by side, each in namespaces with names of its own: as many as the machine has processors. With one more, the labs of three
@@ -28,7 +28,17 @@ const oneAfterAnother = { fileParallelism: false, maxWorkers: 1 };
 const waiting = 'test/e2e/health-checks.test.ts';
 /** It boots an emulated machine that keeps every processor busy, so nothing runs beside it (build/test.mjs). */
 const emulated = 'test/e2e/kernel-datapath.test.ts';
-const order = [['unit'], ['e2e', 'integration', 'waiting'], ['emulated'], ['runtime'], ['images'], ['upgrade'], ['ovs'], ['kubernetes']];
+const order = [
+  ['unit'],
+  ['e2e', 'integration', 'waiting'],
+  ['emulated'],
+  ['runtime'],
+  ['images'],
+  ['upgrade'],
+  ['ovs'],
+  ['kubernetes'],
+  ['release'],
+];
 
 /** About how many seconds the long files of labs and switches take. */
 const seconds = JSON.parse(readFileSync(join(import.meta.dirname, 'build', 'test-run', 'durations.json'), 'utf8')) as Record<
@@ -165,6 +175,18 @@ export default defineConfig({
           testTimeout: 600_000,
           hookTimeout: 600_000,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          ...oneAfterAnother,
+          name: 'release',
+          include: ['test/release/*.test.ts'],
+          testTimeout: 600_000,
+          // Images of two architectures are built, one by emulation.
+          hookTimeout: 3_600_000,
+          sequence: { groupOrder: 7 },
         },
       },
     ],

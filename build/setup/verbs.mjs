@@ -16,6 +16,7 @@ export const verbs = {
   lab: { needs: ['machine', 'npm', 'products'], run: ['bin/seine-lab.mjs'] },
   build: { needs: ['npm', 'products'] },
   'build:images': { needs: ['npm'], run: ['build/images/build.mjs'] },
+  'build:go': { needs: [], run: ['build/go/build.mjs'] },
   'build:kubernetes': { needs: ['machine', 'kubernetes'], run: ['build/kubernetes/build.mjs'] },
   'build:seinectl': { needs: ['npm', 'products'], run: ['build/seinectl/build.mjs'] },
   'test:arm64': { needs: ['machine', 'arm64', 'npm', 'products'], run: ['build/arm64/test.mjs'] },
