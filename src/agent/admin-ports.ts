@@ -18,7 +18,7 @@ import type { StartedNode } from './node-start.ts';
 import type { NodeStack } from './node-state.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 
-/** What of the wiring admin looks at. */
+/** Parts of the wiring that admin reads. */
 interface AdminParts {
   readonly config: AgentConfig;
   readonly readiness: Readiness;
@@ -41,12 +41,12 @@ interface AdminParts {
     readonly looks: Looks;
     readonly cni: AgentPorts['cni'];
     readonly postNodeEvent: AgentPorts['postNodeEvent'];
-    /** Of the node, in sentences, by the part of the agent that found them. */
+    /** Warnings about the node, as sentences, by the part of the agent that found them. */
     readonly warnings: ReadonlyMap<string, readonly string[]>;
   };
 }
 
-/** What the API of `agent.sock`, the metrics and the checks read of this agent. */
+/** Ports of this agent for the API of `agent.sock`, the metrics and the checks. */
 export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: AgentConfig } {
   const { config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started, more } = parts;
   const { database, openflow, packets } = ovs;
@@ -79,7 +79,7 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
   };
 }
 
-/** The node as it is when it is asked for. */
+/** Current state of the node, read at each call. */
 function nodeOf(started: StartedNode | undefined) {
   if (!started) return undefined;
   const { live, ipam, network, policy, denied, peers, proxy, gonePods, standing } = started;
@@ -87,7 +87,7 @@ function nodeOf(started: StartedNode | undefined) {
   return { ...environment, ipam, network, policy, denied, peers, services: proxy.services, proxy, gonePods, standing };
 }
 
-/** Losses so great that they wait for a second look. */
+/** Removals so large that they wait for a second check. */
 function heldOf(started: StartedNode | undefined): readonly { readonly what: string; readonly count: number }[] {
   const held = [
     { what: 'remembered clients (session affinity)', count: started?.proxy.affinity.held ?? 0 },
@@ -96,7 +96,7 @@ function heldOf(started: StartedNode | undefined): readonly { readonly what: str
   return held.filter(({ count }) => count > 0);
 }
 
-/** @throws SeineError `UNAVAILABLE`, saying what is missing */
+/** @throws SeineError `UNAVAILABLE` with what is missing */
 function notStarted(readiness: Readiness): never {
   const state = readiness.state();
   throw new SeineError('UNAVAILABLE', state.state === 'ready' ? 'the node is not known yet' : state.reason);

@@ -42,17 +42,17 @@ import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
 
 interface WiredAgent {
-  /** For `agent.sock` and the metrics. */
+  /** Ports for `agent.sock` and the metrics. */
   readonly admin: ReturnType<typeof adminPorts>;
-  /** Until the signal. @throws SeineError `INVARIANT` */
+  /** Runs until the signal is aborted. @throws SeineError `INVARIANT` */
   run(): Promise<void>;
 }
 
 /**
  * Opens everything and starts nothing.
  *
- * @param ofConfig what of the configuration file is not in force, in sentences, and whether that is all of it
- * @throws SeineError `REFUSED` if the machine lacks something, `INVALID_INPUT`
+ * @param ofConfig parts of the configuration file that are not in force, as sentences, and whether that is all of it
+ * @throws SeineError `REFUSED` if the host lacks something, `INVALID_INPUT`
  */
 export function createAgent(
   config: AgentConfig,
@@ -162,8 +162,8 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
 }
 
 /**
- * What a roll-out waits for on each node, beside that pods are served: an agent goes on serving with what it knew and with its former configuration,
- * which is right for its node, and a reason not to replace the next node's.
+ * Conditions of a roll-out on each node, besides serving pods: an agent continues with its last knowledge and its previous configuration,
+ * which is right for its node, but a reason not to replace the agent of the next node.
  */
 function rollOutReadiness(ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean }): Readiness {
   const rollOut = new Readiness();
@@ -192,7 +192,7 @@ interface OpenedNode {
   readonly retry: SwitchRetry;
 }
 
-/** Each needs the other: what the switch reports makes the state look again, and the state writes by the switch's connections. */
+/** Each needs the other: reports of OVS make the state observe again, and the state writes over the connections to OVS. */
 function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const { config, stack, changes, readiness, hooks, repairs, warnings, log } = parts;
   const ovs = openSwitch(
@@ -205,7 +205,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
       bridgeUp: () => {
         retry.bridgeUp();
         nodeState.reconcilers.bridge.invalidate();
-        nodeState.reconcilers.settings.recheck(); // what its taps have follows from its version
+        nodeState.reconcilers.settings.recheck(); // the contents of its taps depend on its version
         changes.datapath.ring();
       },
       bridgeFailed: (cause) => {
@@ -236,7 +236,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     now: () => performance.now(),
   });
   const noting = notingDrift(hooks.events, repairs, () => nodeState);
-  // The kernel's data path changes the megaflow that is meant.
+  // The kernel data path changes the affected megaflow itself.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'openedByHand'> = openNodeState(config, ovs, stack, {
     events,
@@ -246,7 +246,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   return { ovs, nodeState, megaflows, retry, ...opened };
 }
 
-/** The same events, and what was repaired is remembered with its owners. */
+/** Returns the same events, and records repairs with their owners. */
 function notingDrift(events: NodeStateEvents, repairs: RepairHistory, nodeState: () => NodeState): NodeStateEvents {
   return {
     ...events,
@@ -258,7 +258,7 @@ function notingDrift(events: NodeStateEvents, repairs: RepairHistory, nodeState:
   };
 }
 
-/** The same events, and after a change of flows the switch forgets what it made of those before. */
+/** Returns the same events; after a change of flows ovs-vswitchd also discards the megaflows made from earlier flows. */
 function forgettingMegaflows(events: NodeStateEvents, megaflows: StaleMegaflows): NodeStateEvents {
   return {
     ...events,

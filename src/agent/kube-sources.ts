@@ -19,18 +19,20 @@ import { policyPods } from '../kubernetes/resources/policy-pod.ts';
 import { services } from '../kubernetes/resources/service.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 
-/** No job of ours keeps the event loop for longer at a stretch, and for a moment only while a plugin is being answered. */
+/** Maximum time that one of our jobs keeps the event loop (ms), and much less while a plugin waits for its answer. */
 const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
-/** How often sources are looked at that were in step and are not (ms). */
+/** Interval between checks of sources that were synced and no longer are (ms). */
 const IN_STEP_LOOK_MS = 250;
-/** How long a start waits for what others of its sources begin with, and how often it looks (ms). */
+/** Maximum time that a start waits for the first lists of its other sources, and interval of the checks (ms). */
 const START_PATIENCE_MS = 5_000;
 const START_LOOK_MS = 20;
-/** The list of all pods is most of what a start asks of an API server: with 5,000 nodes a thousand agents a second may ask for it. */
+/**
+ * The list of all pods is the largest request of a start to an API server: with 5,000 nodes a thousand agents per second may request it.
+ */
 const FIRST_LISTS = { msOfNode: 1, maxMs: 10_000 } as const;
 
-/** What the agent reads from the Kubernetes API, each a copy that keeps itself up to date. */
+/** Resources that the agent reads from the Kubernetes API, each a copy that stays up to date. */
 export interface KubeSources {
   readonly http: KubeHttp;
   /** Shares the loop between the long jobs of the agent. */
@@ -40,9 +42,9 @@ export interface KubeSources {
   readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
   readonly networkPolicies: Reflector<ReturnType<typeof networkPolicies.project> & {}>;
   readonly namespaces: Reflector<ReturnType<typeof namespaces.project> & {}>;
-  /** Of the whole cluster, without those of the host network. */
+  /** Pods of the whole cluster, without those of the host network. */
   readonly policyPods: Reflector<ReturnType<typeof policyPods.project> & {}>;
-  /** Of this node only. */
+  /** Pods of this node only. */
   readonly pods: Reflector<ReturnType<typeof pods.project> & {}>;
   readonly liveSettings: Reflector<LiveSettings>;
   readonly events: EventPoster;
@@ -99,13 +101,13 @@ export async function runKubeSources(sources: KubeSources, signal: AbortSignal):
   }
 }
 
-/** What is asked of a source to know whether it is in step. */
+/** Part of a source that is needed to determine whether it is synced. */
 export interface JudgedSource {
   readonly replica: Pick<Replica<unknown>, 'whenSynced'>;
   readonly status: Pick<ReflectorStatus, 'state'>;
 }
 
-/** Waits until each of these is in step, all at the same moment: one that was and is refused now is not. */
+/** Waits until each of these is synced, all at the same moment: one that was and is refused now does not count. */
 export async function whenInStep(sources: readonly JudgedSource[], signal: AbortSignal): Promise<void> {
   await Promise.all(sources.map(({ replica }) => replica.whenSynced(signal)));
   while (!sources.every(({ status }) => status.state === 'in step')) {
@@ -114,7 +116,7 @@ export async function whenInStep(sources: readonly JudgedSource[], signal: Abort
   }
 }
 
-/** Whether what this source has is known: in step since this process began, or stored by one before it. */
+/** Reports whether the contents of this source are known: synced since this process began, or stored by an earlier one. */
 export function isKnown({
   replica,
   status,
@@ -125,13 +127,13 @@ export function isKnown({
   return replica.synced || status.version !== '';
 }
 
-/** What is said of the policy mode of all nodes. */
+/** Returns the policy mode that is set for all nodes. */
 export function liveModeOf({ liveSettings }: Pick<KubeSources, 'liveSettings'>): string | undefined {
   return liveSettings.replica.get(liveSettingsKey)?.policyMode;
 }
 
 /**
- * Resolves once it is known what holds on all nodes, or that it cannot be known now: a first flow in another mode would cut connections.
+ * Resolves once the settings for all nodes are known, or known to be unavailable: a first flow in another mode would cut connections.
  *
  * @throws the signal's reason
  */
@@ -140,14 +142,15 @@ export async function whenSettingsKnown({ liveSettings }: Pick<KubeSources, 'liv
   signal.throwIfAborted();
 }
 
-/** A source of which something is known, or that has failed. */
+/** Source with known contents, or one that has failed. */
 interface KnownSource {
   readonly replica: Pick<Replica<unknown>, 'synced'>;
   readonly status: Pick<ReflectorStatus, 'version' | 'failures'>;
 }
 
 /**
- * Resolves once each of these has its first list, or has failed, or `patienceMs` are over: what is begun with then is of one moment, where the API server answers.
+ * Resolves once each of these has its first list, or has failed, or after `patienceMs`: the start then uses lists of about one moment, if
+ * the API server answers.
  *
  * @throws the signal's reason
  */
@@ -158,15 +161,16 @@ export async function whenListsTried(sources: readonly KnownSource[], patienceMs
   signal.throwIfAborted();
 }
 
-/** Waits no longer than a start has patience for, or until `signal` aborts. */
+/** Waits at most for the patience of a start, or until `signal` is aborted. */
 async function untilTried(source: KnownSource, signal: AbortSignal): Promise<void> {
   const patience = AbortSignal.timeout(START_PATIENCE_MS);
   while (!isKnown(source) && source.status.failures === 0 && !patience.aborted && !signal.aborted) await pause(START_LOOK_MS, signal);
 }
 
 /**
- * Resolves when this agent may list the pods of the cluster, or once `signal` aborts: agents that start together, as after an outage or in a roll-out, do so one after another, each at a
- * random time of a span that the number of nodes makes. Until then it has what an earlier agent has stored.
+ * Resolves when this agent may list the pods of the cluster, or once `signal` is aborted: agents that start together, as after an outage or
+ * in a roll-out, do so one after another, each at a random time of a span that depends on the number of nodes. Until then it uses the
+ * contents that an earlier agent has stored.
  *
  * @param chance 0 to 1, of this agent
  */
@@ -179,12 +183,12 @@ export async function untilTurnToList(
   await pause(chance * firstListsSpanMs(nodes.replica.size), signal);
 }
 
-/** In which the agents of a cluster of so many nodes list its pods. */
+/** Returns the span in which the agents of a cluster of this size list its pods. */
 export function firstListsSpanMs(nodes: number): number {
   return Math.min(nodes * FIRST_LISTS.msOfNode, FIRST_LISTS.maxMs);
 }
 
-/** Keeps among the agent's warnings what its own Node has of pod networks that cannot be used. */
+/** Keeps a warning about unusable pod networks of its own Node object. */
 export function warnOfPodNetworks(nodes: Replica<Node>, nodeName: string, warnings: Map<string, readonly string[]>): void {
   nodes.subscribe((names) => {
     if (!names.has(nodeName)) return;
@@ -198,7 +202,7 @@ export function warnOfPodNetworks(nodes: Replica<Node>, nodeName: string, warnin
   });
 }
 
-/** Keeps among the agent's warnings that it watches more pods than it was meant to. It goes on: nothing is opened or closed for that. */
+/** Keeps a warning if the agent watches more pods than intended. It continues; nothing is opened or closed because of it. */
 export function warnOfWatchedPods(
   pods: Pick<Replica<unknown>, 'size' | 'subscribe'>,
   most: number,
@@ -213,7 +217,7 @@ export function warnOfWatchedPods(
   });
 }
 
-/** Under these names they stand among the warnings. */
+/** Names of the warnings. */
 const WATCHED_PODS = 'watched pods';
 const POD_NETWORKS = 'pod networks';
 

@@ -16,7 +16,7 @@ interface LeaseLookParts {
   readonly log: Log;
 }
 
-/** @param server asked for only once it serves, which is before anything is looked at */
+/** @param server called only once it serves, which is before the first check */
 export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts, server: () => CniServer): GonePods {
   return new GonePods({
     leases: () => ipam.leases(),
@@ -28,7 +28,7 @@ export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts
   });
 }
 
-/** Leases whose pod is gone; while the copy of Pods is not in step, nothing is suspected, and status says that of the source. */
+/** Finds leases whose pod no longer exists; while the copy of Pods is not synced, nothing is suspected, and status reports the source. */
 export function leaseLook(gonePods: GonePods): Look {
   return {
     name: 'leases',

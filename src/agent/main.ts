@@ -26,7 +26,7 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-/** @throws SeineError `INVALID_INPUT` for what is no option */
+/** @throws SeineError `INVALID_INPUT` for an unknown option */
 function commandLine() {
   try {
     return parseArgs({ options }).values;
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     process.stdout.write(values.help ? usage : `${seineVersion}\n`);
     return;
   }
-  // Whatever is made by us or by what we start is for root alone.
+  // Files created by us or by our child processes are for root alone.
   process.umask(0o077);
   const { config, text, warnings } = configInForce(values.config, process.env);
   privateFolder(config.stateDir);
@@ -69,7 +69,7 @@ async function main(): Promise<void> {
   log.info('agent stops');
 }
 
-/** Without it a later mistake has nothing to fall back on; that is no reason not to run. */
+/** Without it a later invalid file has no replacement; that is no reason not to run. */
 async function remember(stateDir: string, text: string, log: Log): Promise<void> {
   try {
     await keepConfig(stateDir, text);
@@ -85,7 +85,7 @@ function loggedEvents(log: Log): NodeStateEvents {
     recovered: (part) => log.working(`part ${part}`),
     refused: (part, owner, error) => log.failing(`${part} ${owner}`, 'entries are refused', { part, owner, cause: error.message }, 'error'),
     accepted: (part, owner) => log.working(`${part} ${owner}`),
-    // The same entries again and again are a fight; others are news.
+    // Repeated repairs of the same entries are a conflict; others are news.
     drift: (part, keys) =>
       log.failing(`drift of ${part} ${keys.length} ${keys[0]}`, 'foreign change; repaired', {
         part,

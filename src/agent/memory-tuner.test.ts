@@ -3,7 +3,7 @@ import { MemoryTuner } from './memory-tuner.ts';
 
 const lookMs = 500;
 
-/** What is done in so many looks in a row at a loop that is as busy, and after how long each. */
+/** Results of consecutive checks of a loop with this load, and the time of each. */
 function looks(tuner: MemoryTuner, share: number, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => ({ step: tuner.next(share, lookMs), afterMs: (index + 1) * lookMs }))
     .filter(({ step }) => step !== undefined)

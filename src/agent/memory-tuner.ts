@@ -4,26 +4,26 @@ import { runInNewContext } from 'node:vm';
 import { idle } from '../base/async/pause.ts';
 import { returnFreeMemory } from '../netlink/free-memory.ts';
 
-/** How often it is looked how busy the event loop was (ms). */
+/** Interval between checks of the event loop's load (ms). */
 const LOOK_MS = 500;
-/** Shares of the time in which the event loop worked: from here on it is busy, and below that calm. */
+/** Shares of the time in which the event loop worked: above the first it is busy, below the second idle. */
 const BUSY = 0.3;
 const CALM = 0.1;
-/** So long it has to be calm before memory counts more than time again (ms). */
+/** Time that it has to be idle before memory counts more than time again (ms). */
 const CALM_MS = 10_000;
-/** By then the engine has looked for the garbage of what was; it waits eight seconds for a quiet moment (ms). */
+/** Time after which the engine has collected earlier garbage; it waits eight seconds for an idle moment (ms). */
 const COLLECTED_MS = 15_000;
 
-/** `spend` memory while there is much to do, `save` it while there is not, `giveBack` once what was garbage is collected. */
+/** `spend` memory while there is much to do, `save` it while there is not, `giveBack` once garbage is collected. */
 type MemoryTunerStep = 'spend' | 'save' | 'giveBack';
 
-/** Decides what memory is worth, by how busy the event loop is. Begins by saving. */
+/** Decides between memory and time, by the load of the event loop. Begins by saving memory. */
 export class MemoryTuner {
   #saves = true;
   #calmMs = 0;
   #gaveBack = false;
 
-  /** @param share of the last `ms` in which the event loop worked. @returns what is to be done now, if anything */
+  /** @param share of the last `ms` in which the event loop worked. @returns the next step, if any */
   next(share: number, ms: number): MemoryTunerStep | undefined {
     this.#calmMs = share < CALM ? this.#calmMs + ms : 0;
     if (share >= BUSY) return this.#begin('spend');
@@ -44,18 +44,19 @@ export class MemoryTuner {
 }
 
 /**
- * How much the heap may grow until the next full collection, from now on. Node's flags have more of it for the start, in which the heap grows all the time: with this,
- * a start beside 10,000 Services would collect it a dozen times, of which two found something (V8 reads it whenever it has collected).
+ * Growth of the heap before the next full collection, after the start. Node's flags allow more for the start, in which the heap grows all
+ * the time: with this value, a start with 10,000 Services would collect it a dozen times, with an effect only twice (V8 reads the flag
+ * after each collection).
  */
 const HEAP_GROWTH_PERCENT = 30;
 
 /**
- * From now on the engine spends processor time to hold less memory, while there is little to do: it looks for garbage in quiet moments, and
- * gives pages back. For when the agent is in step: while it starts, a fifth of what it allocates stays, and collecting all the time takes
- * longer than the work itself. So it does while thousands of nodes join: full collections are twice as many then.
+ * Makes the engine spend CPU time to save memory, while there is little to do: it collects garbage in idle moments, and returns pages. For
+ * an agent that is synced: while it starts, a fifth of its allocations stays, and collecting all the time takes longer than the work
+ * itself. The same applies while thousands of nodes join: there are twice as many full collections then.
  *
- * The flag is looked at whenever the engine plans a collection (V8 `Heap::ShouldOptimizeForMemoryUsage`), so that it may be set while it
- * runs. Given on the command line it would also make the young generation too small for a start, whatever else is said of its size.
+ * The engine reads the flag whenever it plans a collection (V8 `Heap::ShouldOptimizeForMemoryUsage`), so it may be set at run time. Given
+ * on the command line it would also make the young generation too small for a start, with any other flags for its size.
  */
 export async function tuneMemory(signal: AbortSignal): Promise<void> {
   const tuner = new MemoryTuner();
@@ -80,8 +81,8 @@ const carryOut: Readonly<Record<MemoryTunerStep, () => void>> = {
 };
 
 /**
- * A full collection, now: when the engine plans the next one it decides at the end of the last, and that was in the start, so that with the growth of a start the next might be
- * never. It holds the event loop for a fifth of a second beside 10,000 Services, once in the agent's life.
+ * Runs a full collection: the engine decides about the next one at the end of the last, which was in the start, so that with the growth of
+ * a start there might never be another. It blocks the event loop for a fifth of a second with 10,000 Services, once in the agent's life.
  */
 function collectOnce(): void {
   setFlagsFromString('--expose-gc');

@@ -36,26 +36,26 @@ import type { NodeChanges } from './node-changes.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
 import { openPolicy } from './policy.ts';
 
-/** How long Services that no disk remembers are waited for before the switch may forward without them (ms). */
+/** Maximum time to wait for Services that are not stored on disk, before OVS may forward without them (ms). */
 const KNOWLEDGE_PATIENCE_MS = 5_000;
-/** How long the removal of what no owner wants waits for nftables (ms). */
+/** Maximum time that the removal of unowned entries waits for nftables (ms). */
 const MARKING_PATIENCE_MS = 5_000;
-/** How often the node is asked again for what it refused (ms). */
+/** Interval between retries of changes that the node refused (ms). */
 const REFUSED_RETRY_MS = 1_000;
-/** How often addresses in quarantine are looked at, and a journal that could not be written is tried again (ms). */
+/** Interval between checks of quarantined addresses, and between attempts to write a journal that could not be written (ms). */
 const RECLAIM_EVERY_MS = 15_000;
 
-/** What is there before the node is known. */
+/** Parts that exist before the node is known. */
 interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
   readonly changes: NodeChanges;
   readonly sources: KubeSources;
   readonly peerSource: PeerSource;
   readonly suspensions: Suspensions;
-  /** Called once every source was in step, and what no owner wants may be removed. */
+  /** Called once every source was synced, and unowned entries may be removed. */
   readonly confirmed: () => void;
 }
 
-/** What is there once the node is known. */
+/** Parts that exist once the node is known. */
 export interface StartedNode extends AttachedPods {
   readonly gonePods: GonePods;
   readonly live: LiveEnvironment;
@@ -68,13 +68,14 @@ export interface StartedNode extends AttachedPods {
 export interface StartHooks extends PodHooks {
   readonly observe?: ServePorts['observe'] & NonNullable<Parameters<typeof openPolicy>[0]['observe']>;
   readonly started: (node: StartedNode) => void;
-  /** What runs beside it until the signal. */
+  /** Tasks that run alongside until the signal is aborted. */
   readonly companions: (node: StartedNode) => readonly Promise<void>[];
 }
 
 /**
- * From nothing known to pods being served, until the signal. Each step waits for what it needs; the order matters only where it
- * says so. Plugins may call as soon as the journal is read: they wait for readiness, and learn what is missing if they cannot.
+ * Runs from the first step until pods are served, then until the signal is aborted. Each step waits for its prerequisites; the order
+ * matters only where stated. Plugins may call as soon as the journal is read: they wait for readiness, and their error names what is
+ * missing.
  */
 export async function startNode(parts: StartParts, hooks: StartHooks, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, changes, sources, readiness, log } = parts;
@@ -88,7 +89,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const loopbackChanged = (usesLoopback: boolean) => wantSettings(parts, live.current, { usesLoopback });
   const pods = await openPods(podParts, { ...hooks, loopbackChanged }, signal);
   wantSettings(parts, live.current, pods.hostPorts);
-  // After the pods: an earlier release's flows let all pods pass, and the node's own of this one only those with flows in the entry tables.
+  // After the pods: flows of an earlier release pass all pods, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
   const gonePods = openGonePods({ ...parts, ...pods }, () => server);
   const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal) };
@@ -120,14 +121,15 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   }
 }
 
-/** The bridge with its gateway and tunnel. */
+/** Prepares the bridge with its gateway and tunnel. */
 async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<LiveEnvironment> {
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
-  // A bridge that somebody emptied forwards nothing before all that is known is wanted of it (`serve`).
+  // A bridge that another program emptied forwards nothing until the whole known state is desired of it (`serve`).
   nodeState.reconcilers.bridge.holdFront();
   report(parts, 'connecting to the switch database');
   await ovs.lock.take(signal);
-  // Before anything is wanted: an agent that does not know the journal's format ends, and must leave the node as the newer one had it.
+  // Before the first desired entry: an agent that does not know the journal's format ends, and must leave the node as the newer one left
+  // it.
   await assertReadableJournal(journalIn(config.stateDir));
   const interfaces = () => readHostInterfaces(stack.links.socket);
   const localAddresses = () => readLocalAddresses(stack.links.socket, config.hostGateway);
@@ -142,7 +144,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   return live;
 }
 
-/** The node, and what no other node may have. */
+/** Node, and addresses that no other node may have. */
 interface ReachedNode {
   readonly live: LiveEnvironment;
   readonly nodeNetworks: PeerPodNetworks;
@@ -179,15 +181,15 @@ function serveSources({ services, endpointSlices, nodes, events, http, turns }: 
   return { services: services.replica, slices, nodes: nodes.replica, peers, events, apiServer: http.host, apiServerPort: http.port, turns };
 }
 
-/** Those of the gateway that are ours are in networks of pods; others on it go again without a word (`HostTarget`). */
+/** Addresses of the gateway that are ours are in pod networks; others on it are removed again without notice (`HostTarget`). */
 function globalAddresses({ links }: StartParts['stack'], gateway: string): ReturnType<typeof listAddresses> {
   const bridge = getLink(links.socket, gateway)?.index;
   return listAddresses(links.socket).filter(({ scope, link }) => scope === 'global' && link !== bridge);
 }
 
 /**
- * Each part follows what this node is, by a subscription of its own, in this order. Pods keep their addresses whatever becomes of
- * the node's networks; the gateway keeps the addresses of the former ones until the last of their pods is gone.
+ * Each part follows the node's environment with its own subscription, in this order. Pods keep their addresses if the node's networks
+ * change; the gateway keeps the addresses of the previous ones until the last of their pods is removed.
  */
 function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, peers, proxy }: StartedNode): void {
   const { config, nodeState, sources } = parts;
@@ -208,7 +210,7 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
 }
 
 const podNetworks = ({ podCidrs }: NodeEnvironment): string => textOf(podCidrs);
-/** What of a node makes a difference to how its peers are reached. */
+/** Properties of a node that affect how its peers are reached. */
 const identity = (environment: NodeEnvironment): string => `${textOf(ownCidrs(environment))} ${textOf(environment.transport)}`;
 const families = (environment: NodeEnvironment): string => familiesOf(environment).join();
 const mtuOf = ({ gateway }: NodeEnvironment): string => String(gateway.mtu);
@@ -217,7 +219,7 @@ function textOf(values: readonly { readonly text: string }[]): string {
   return values.map(({ text }) => text).join();
 }
 
-/** Kernel settings without which packets are lost. @param hostPorts left out until it is known which there are */
+/** Sets kernel settings without which packets are lost. @param hostPorts undefined until the host ports are known */
 function wantSettings({ stack, nodeState }: StartParts, environment: NodeEnvironment, hostPorts?: Pick<HostPorts, 'usesLoopback'>): void {
   const interfaces = readHostInterfaces(stack.links.socket);
   wantHostSettings(environment, { interfaces, ...(hostPorts ? { hostPortsAtLoopback: hostPorts.usesLoopback } : {}) }, nodeState);
@@ -230,7 +232,7 @@ function applyHostSettings(parts: StartParts, environment: NodeEnvironment, host
   nodeState.reconcilers.host.invalidate();
 }
 
-/** The kernel's settings of an interface go with it when ovs-vswitchd makes it anew. */
+/** The kernel's settings of an interface are lost when ovs-vswitchd recreates it. */
 async function keepHostSettings(parts: StartParts, { live, hostPorts }: StartedNode, signal: AbortSignal): Promise<void> {
   const { gatewayMade } = parts.changes;
   while (!signal.aborted) {
@@ -240,9 +242,9 @@ async function keepHostSettings(parts: StartParts, { live, hostPorts }: StartedN
 }
 
 /**
- * Follows the cluster, and reports ready once the switch holds what is known of it.
+ * Follows the cluster, and reports ready once OVS has the whole known state.
  *
- * @param released resolves once every source is in step
+ * @param released resolves once every source is synced
  */
 async function serve(parts: StartParts, { peers, proxy }: StartedNode, released: Promise<void>, signal: AbortSignal): Promise<void> {
   const { config, ovs, nodeState, sources, peerSource, readiness, log } = parts;
@@ -266,7 +268,7 @@ async function serve(parts: StartParts, { peers, proxy }: StartedNode, released:
   await restoring;
 }
 
-/** `/readyz` and STATUS of the CNI plugin show how far the start has come. */
+/** Reports the progress of the start in `/readyz` and STATUS of the CNI plugin. */
 function report({ readiness }: Pick<StartParts, 'readiness'>, doing: string): void {
   readiness.obstruct('start', 'starting', `the agent starts: ${doing}`);
 }
@@ -284,7 +286,7 @@ function reclaim({ log }: StartParts, { ipam, live }: { readonly ipam: Ipam; rea
     );
 }
 
-/** A Service that no disk remembers is worth a short wait for the API server, not a long one: pods without Services beat no pods. */
+/** Waits shortly, and not long, for the API server if a Service is not stored on disk: pods without Services are better than no pods. */
 async function untilServicesKnown({ services, endpointSlices }: KubeSources, signal: AbortSignal): Promise<void> {
   const known = [services, endpointSlices].every(({ replica }) => replica.size > 0);
   if (known) return;
@@ -315,8 +317,8 @@ async function allowRemovals(
 }
 
 /**
- * Waits until nftables marks packets for external addresses of Services, if it does so in time: routes to these addresses that an agent up to
- * 0.22.0 has left in the main table are removed after that.
+ * Waits until nftables marks packets for external addresses of Services, if it does so in time: routes to these addresses that an agent up
+ * to 0.22.0 has left in the main table are removed after that.
  */
 async function markingBeforeRemovals({ firewall, reconcilers }: StartParts['nodeState'], signal: AbortSignal): Promise<void> {
   await reconcilers.firewall.realized(firewall.revision, within(signal, MARKING_PATIENCE_MS)).catch(() => signal.throwIfAborted());

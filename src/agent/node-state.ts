@@ -33,27 +33,27 @@ import type { AgentConfig } from './config/agent-config.ts';
 import type { NodeChanges } from './node-changes.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 
-/** How long to wait for more news of foreign changes before everything is looked at again (ms). */
+/** Time to wait for more reports of foreign changes before the part is observed again (ms). */
 const SETTLE_MS = 20;
 
-/** A program that changes things all the time gets a fifth of the agent's time and no more. */
+/** Limits observations to a fifth of the agent's time if a program changes entries all the time. */
 const REST_FOR_EACH_LOOK = 4;
 
-/** Tables of the packet filter that are Seine's. */
+/** nftables tables of Seine. */
 const tableNames: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
 
-/** The node's own stack: its kernel and its packet filter. */
+/** Network stack of the node: its kernel and its nftables. */
 export interface NodeStack {
   readonly links: HostLinks;
   readonly ports: PortsMount;
   readonly target: HostTarget;
   readonly nftables: Nftables;
-  /** The same once more, for the target alone: it works off the main thread. */
+  /** A second handle for the target alone: it works off the main thread. */
   readonly ownTables: Nftables;
   close(): Promise<void>;
 }
 
-/** @param cniSocket beside which the namespace of standing ports is mounted, if it is */
+/** @param cniSocket next to which the namespace of pre-plugged ports is mounted, if it is */
 export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
   const ports = new PortsMount(portsPathBeside(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
@@ -74,12 +74,12 @@ type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'
 
 interface NodeStateHooks {
   readonly events: NodeStateEvents;
-  /** What was changed inside pods, in sentences. Called after each look at all of them. */
+  /** Changes made inside pods, as sentences. Called after each check of all of them. */
   readonly podsLooked: (sentences: readonly string[]) => void;
   readonly log: Log;
 }
 
-/** Where all that is wanted of the node is kept. Nothing is written while another agent has the bridge. */
+/** Opens the desired state of the node. Nothing is written while another agent has the bridge. */
 export function openNodeState(
   config: AgentConfig,
   ovs: StateConnections,
@@ -116,7 +116,7 @@ export function openNodeState(
     }),
     links,
   };
-  // What is refused to a pod that is only coming, its ADD says.
+  // A refusal for a pod that is being created is reported by its ADD.
   const isComing = (owner: string): boolean =>
     nodeState.links.keysOf(owner).every((key) => {
       const link = nodeState.links.wanted(key)?.link;
@@ -129,12 +129,15 @@ export function openNodeState(
   return { nodeState, links, openedByHand: bridge.openedByHand };
 }
 
-/** How long ovs-vswitchd may take to let go of a port whose interface is made anew (ms). New pods wait that long as well. */
+/** Maximum time for ovs-vswitchd to release a port whose interface is recreated (ms). New pods wait that long as well. */
 const UNPLUG_PATIENCE_MS = 1_000;
 
 type UnplugPorts = Parameters<typeof unplugPort>[0] & { readonly nodeState: NodeState };
 
-/** A pair that is new has no port yet, and nothing is waited for. For another it does not suffice that its row is gone: ovs-vswitchd may not have read that. */
+/**
+ * A new pair has no port yet, so nothing is waited for. For others it is not sufficient that the row is deleted: ovs-vswitchd may not have
+ * read that.
+ */
 async function unplugLink({ nodeState, ...ovs }: UnplugPorts, name: string, signal: AbortSignal): Promise<void> {
   const patience = within(signal, UNPLUG_PATIENCE_MS);
   const hadPort = ovs.database.tables.Interface.find('name', name) !== undefined;
@@ -142,7 +145,7 @@ async function unplugLink({ nodeState, ...ovs }: UnplugPorts, name: string, sign
   if (hadPort) await unplugPort(ovs, name, patience);
 }
 
-/** To be rung when something else may have changed a part: it is looked at once all is quiet, and not without rest. */
+/** Bell to ring when a part may have changed otherwise: it is observed once there are no more rings, with pauses in between. */
 export function debouncedRecheck(part: () => { readonly observeTookMs: number; recheck(): void }, signal: AbortSignal): Debouncer {
   const restMs = (): number => REST_FOR_EACH_LOOK * part().observeTookMs;
   return new Debouncer({ waitMs: SETTLE_MS, restMs }, () => part().recheck(), signal);
@@ -156,7 +159,7 @@ interface NodeWatchOptions {
   readonly changes: NodeChanges;
 }
 
-/** Keeps everything connected and as wanted until the signal. @throws SeineError `INVARIANT` */
+/** Keeps everything connected and in sync until the signal is aborted. @throws SeineError `INVARIANT` */
 export async function keepNode(options: NodeWatchOptions & { readonly ovs: SwitchConnections }, signal: AbortSignal): Promise<void> {
   const { ovs, stack, nodeState } = options;
   const endWatch = watchNode(options, signal);
@@ -165,11 +168,11 @@ export async function keepNode(options: NodeWatchOptions & { readonly ovs: Switc
   } finally {
     endWatch();
   }
-  // After a bug the process ends, and with it what other parts may be in the midst of using.
+  // After a bug the process ends, and with it objects that other parts may be using.
   await stack.close();
 }
 
-/** Looks at each part again when another program has changed something of it, and reports what others follow. @returns what ends it */
+/** Observes each part again when another program has changed it, and reports changes to followers. @returns the function that ends it */
 function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions, signal: AbortSignal): () => void {
   const { reconcilers } = nodeState;
   const rows = debouncedRecheck(() => reconcilers.switch, signal);

@@ -35,7 +35,7 @@ import type { AgentConfig } from './config/agent-config.ts';
 import type { NodeStack } from './node-state.ts';
 import type { SwitchConnections } from './switch-connections.ts';
 
-/** What pods are attached with. */
+/** Parts that are needed to attach pods. */
 export interface PodParts {
   readonly config: AgentConfig;
   readonly ovs: SwitchConnections;
@@ -50,7 +50,7 @@ export interface PodParts {
   readonly log: Log;
 }
 
-/** The pods that are here, and their addresses. */
+/** Pods of this node, and their addresses. */
 export interface AttachedPods {
   readonly ipam: Ipam;
   readonly network: NodePodNetwork;
@@ -63,13 +63,13 @@ export interface PodHooks {
   readonly onCall?: CniServerOptions['onCall'];
 }
 
-/** What of the node pods make otherwise. */
+/** Effects of pods on the node. */
 interface PodEffects {
-  /** Whether host ports are at the node's loopback is otherwise than before. */
+  /** Called when host ports at the node's loopback are enabled or disabled. */
   readonly loopbackChanged: (usesLoopback: boolean) => void;
 }
 
-/** Takes the inventory of pods. What earlier calls have left half done is on its way out when this resolves. */
+/** Reads the inventory of pods. Incomplete work of earlier calls is being removed when this resolves. */
 export async function openPods(
   parts: PodParts,
   { onPodStage, loopbackChanged }: PodHooks & PodEffects,
@@ -104,7 +104,7 @@ export async function openPods(
     log,
   });
   log.info('pods of this node', { ...inventory });
-  // What an ADD or a DEL that was cut short has left must be gone before its numbers and names are used again.
+  // Remains of an interrupted ADD or DEL must be removed before its numbers and names are used again.
   nodeState.allowPodRemovals(parts.policy.owners());
   nodeState.reconcilers.firewall.allowRemovals(isHostPort);
   await Promise.all([nodeState.reconcilers.switch.confirmed(signal), nodeState.reconcilers.links.confirmed(signal)]);
@@ -165,7 +165,7 @@ function networkOptions(
   };
 }
 
-/** Answers the CNI plugin. Another agent that ends may still have the socket. */
+/** Answers the CNI plugin. Another agent that is ending may still have the socket. */
 export async function serveCni(
   { config, pods, readiness, log }: PodParts,
   {
@@ -197,7 +197,7 @@ export async function serveCni(
   return await retryWhileHeld(() => CniServer.start(options), readiness, log, signal);
 }
 
-/** Makes the gateway's interface anew whenever it was deleted, until the signal. */
+/** Recreates the gateway's interface whenever it was deleted, until the signal is aborted. */
 export async function keepGateway(
   { config, live, ovs, stack, nodeState, ports, log }: PodParts,
   gone: Doorbell,

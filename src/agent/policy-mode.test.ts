@@ -60,7 +60,7 @@ it('warns of a ConfigMap that says no mode, beside the annotation', () => {
   t.sayOfAll('audit');
   t.annotate('n1', 'off');
   expect(t.warnings.size).toBe(0);
-  // What holds in its place is another mode by then, which is said, too.
+  // Another mode is in force instead, which is reported, too.
   expect(t.events).toHaveLength(3);
 });
 

@@ -17,7 +17,7 @@ interface PolicyModeOptions {
   readonly log: Log;
 }
 
-/** Under this name they stand among the warnings. */
+/** Name of the warning. */
 const WARNING = 'policy mode';
 
 const meanings: Readonly<Record<PolicyMode, string>> = {
@@ -26,7 +26,7 @@ const meanings: Readonly<Record<PolicyMode, string>> = {
   off: 'no pod is policed',
 };
 
-/** Tells in events of the Node which policy mode holds on it as it changes. What is said and is no mode is a warning, and an event. */
+/** Reports changes of the node's policy mode as events of the Node. An invalid mode is a warning, and an event. */
 export function tellPolicyMode(options: PolicyModeOptions): void {
   const { live, postNodeEvent, log } = options;
   const mode = live.current.policyMode ?? 'enforce';

@@ -22,7 +22,10 @@ import { PolicyController } from '../policy/controller/policy-controller.ts';
 import { PolicyFlows } from '../policy/flows/policy-flows.ts';
 import { isKnown } from './kube-sources.ts';
 
-/** What an API server that refuses, forgets or lies does to pods that policies isolate: nothing opens, and nothing is cut. */
+/**
+ * Effects on pods that policies isolate if an API server refuses, loses data or returns wrong data: nothing is admitted, and nothing is
+ * cut.
+ */
 
 const hasty = { ...reflectorPolicy, minBackoffMs: 1, maxBackoffMs: 4, healthyWatchMs: 0 };
 const web: LocalSubject = {
@@ -59,7 +62,7 @@ const client = {
 const whole = (objects: readonly object[], then: 'stay' | 'end' = 'stay') =>
   watch([...objects.map((object) => event('ADDED', object)), bookmark('5', true)], then);
 
-/** One source, before an API server of its own. */
+/** One source with its own API server. */
 class Source<T> {
   readonly server = new ScriptedApiServer();
   readonly reflector: Reflector<T>;
@@ -90,13 +93,13 @@ class Source<T> {
   }
 }
 
-/** An agent's sources and what it makes of them, on a switch that acknowledges everything at once. */
+/** Sources of an agent and the resulting policy, on a switch that acknowledges everything at once. */
 class Agent {
   readonly policies: Source<ReturnType<typeof networkPolicies.project> & {}>;
   readonly namespaces: Source<ReturnType<typeof namespaces.project> & {}>;
   readonly pods: Source<ReturnType<typeof policyPods.project> & {}>;
   readonly enforcement: PolicyController;
-  /** Owners whose flows were wanted or forgotten. */
+  /** Owners whose flows were desired or removed. */
   readonly told: string[] = [];
   readonly #stop = new AbortController();
 
@@ -149,7 +152,7 @@ class Agent {
     return agent;
   }
 
-  /** Begins with what the servers are told to answer first. */
+  /** Starts with the first answers that the servers were configured to give. */
   run(): void {
     for (const source of [this.policies, this.namespaces, this.pods]) source.run(this.#stop.signal);
   }
@@ -158,7 +161,7 @@ class Agent {
     await this.enforcement.attach(subject, AbortSignal.timeout(5_000));
   }
 
-  /** What holds for the pod, and which policies isolate it. */
+  /** State of the pod, and the policies that isolate it. */
   standing(pod = 'shop/web') {
     const { is, ingress } = this.enforcement.pods().get(pod) ?? {};
     return { is, ingress };
@@ -184,7 +187,7 @@ afterEach(async () => {
   await rm(stateDir, { recursive: true, force: true });
 });
 
-/** In step with ten policies of `shop`; these sources' watches end, and the servers are asked again. */
+/** Synced with ten policies of `shop`; the watches of these sources end, and the servers are asked again. */
 async function inStep(...ending: readonly ('policies' | 'namespaces' | 'pods')[]): Promise<void> {
   const objects = { policies: ten, namespaces: [shop], pods: [client] };
   for (const source of ['policies', 'namespaces', 'pods'] as const)

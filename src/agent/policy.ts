@@ -18,7 +18,10 @@ import { policyTables } from '../policy/flows/rows.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 import { isKnown, type KubeSources, whenListsTried } from './kube-sources.ts';
 
-/** How long a start on a bridge with policy waits for lists to come, so that policies and what they look at are of one moment (ms). */
+/**
+ * Maximum time that a start on a bridge with policy waits for lists, so that policies and the objects that they refer to are of one moment
+ * (ms).
+ */
 const LISTS_PATIENCE_MS = 2_000;
 
 interface PolicyParts {
@@ -34,7 +37,7 @@ interface PolicyParts {
   readonly log: Log;
 }
 
-/** Policy as the API server and the bridge have it: numbers that an earlier agent lent go on being valid. */
+/** Policy as the API server and the bridge have it: numbers that an earlier agent allocated stay valid. */
 export async function openPolicy(
   { config, sources, nodeNetworks, pods, nodeState, suspensions, observe, log }: PolicyParts,
   live: LiveEnvironment,
@@ -45,7 +48,7 @@ export async function openPolicy(
   const held = bridge.actual() ?? new Map();
   const { nodes, namespaces, networkPolicies, policyPods, pods: own, turns } = sources;
   const before: BridgeBefore = bridgeBefore(held);
-  // What the bridge enforces is better than what a part of the sources says.
+  // The rules that the bridge enforces are better than those of an incomplete set of sources.
   const rules = before === 'with policy' ? [namespaces, networkPolicies, nodes, policyPods, own] : [namespaces, networkPolicies];
   if (before === 'with policy') await whenListsTried(rules, LISTS_PATIENCE_MS, signal);
   const enforcement = new PolicyController({
@@ -72,7 +75,7 @@ export async function openPolicy(
     signal,
   });
   const ends = [
-    // Before the nodes are followed: what is put of a node is compared by then.
+    // Before the nodes are followed: parts of a node are compared by then.
     nodeNetworks.follow(),
     own.replica.subscribe((keys) => enforcement.podsChanged(keys)),
     enforcement.follow(),
@@ -84,10 +87,10 @@ export async function openPolicy(
   return enforcement;
 }
 
-/** A hundred of them are a tenth of this. */
+/** A hundred of them take a tenth of this. */
 const BYTES_MAX = 1024 * 1024;
 
-/** What of policies is suspended, as an earlier agent left it. Times are compared with the clock on the wall and with that since the machine's start. */
+/** Suspended policies, as an earlier agent left them. Times are compared with the wall clock and with the time since the host booted. */
 export function openSuspensions(
   { stateDir }: Pick<AgentConfig, 'stateDir'>,
   tell: ConstructorParameters<typeof Suspensions>[0]['tell'],

@@ -2,10 +2,10 @@ import type { Look } from '../api/health/health-check.ts';
 import type { TakenWay, TakenWays } from '../nodes/local/route-conflicts.ts';
 
 const LOOK_EVERY_MS = 4_000;
-/** So many networks are named. */
+/** Maximum number of networks that are named. */
 const NAMED_MAX = 10;
 
-/** Whether the kernel sends what is for pods and Services to the gateway. */
+/** Checks that the kernel routes packets for pods and Services to the gateway. */
 export function routingLook(ways: Pick<TakenWays, 'find'>, gateway: string): Look {
   return {
     name: 'routing',

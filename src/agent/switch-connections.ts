@@ -17,14 +17,16 @@ import { messageType, OPENFLOW_15, readHeader } from '../openflow/protocol.ts';
 import { decodeUnsolicited } from '../openflow/unsolicited.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 
-/** The connections to Open vSwitch: its database, the bridge, and the bridge's packets for the agent. */
+/** Connections to Open vSwitch: OVSDB, the bridge, and packet-ins. */
 export interface SwitchConnections {
   readonly database: SwitchDatabase;
-  /** One agent per bridge. */
+  /** Lock for one agent per bridge. */
   readonly lock: BridgeLock;
   readonly openflow: OpenFlowConnection;
   readonly packets: PacketInbox;
-  /** Keeps them up until `signal`. @throws SeineError `INVARIANT` if one was lost by a bug: a new one would be lost by the same. */
+  /**
+   * Keeps them up until `signal` is aborted. @throws SeineError `INVARIANT` if one was lost because of a bug: a new one would be lost, too.
+   */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -32,19 +34,19 @@ interface SwitchConnectionsOptions {
   readonly config: AgentConfig;
   readonly readiness: Readiness;
   readonly log: Log;
-  /** The database's copy is complete again. */
+  /** Called when the replica of OVSDB is complete again. */
   readonly databaseSynced: () => void;
   readonly databaseFailed?: ((cause: SeineError) => void) | undefined;
-  /** What is known of the bridge may be out of date. */
+  /** Called when the known state of the bridge may be outdated. */
   readonly bridgeUp: () => void;
   readonly bridgeFailed?: ((cause: SeineError) => void) | undefined;
   /** Rung when another OpenFlow controller has changed the bridge. */
   readonly bridgeChanged: Debouncer;
-  /** Which flows the switch may have added itself. */
+  /** Flows that the switch may have added itself. */
   readonly learned: Pick<LearnedFlows, 'covers'>;
 }
 
-/** Opens nothing yet: `run` connects. */
+/** Opens no connection yet: `run` connects. */
 export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSignal): SwitchConnections {
   const { config, readiness, log } = options;
   const { broken, noticeBug } = bugAlarm();
@@ -83,7 +85,7 @@ export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSigna
   };
 }
 
-/** `broken` rejects with the first bug that is noticed. */
+/** `broken` rejects with the first bug. */
 function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cause: SeineError) => void } {
   const { promise: broken, reject } = Promise.withResolvers<never>();
   broken.catch(() => undefined); // awaited by `run`
@@ -93,18 +95,21 @@ function bugAlarm(): { readonly broken: Promise<never>; readonly noticeBug: (cau
 interface BridgeWatch {
   readonly readiness: Readiness;
   readonly log: Log;
-  /** What is known of the bridge may be out of date. */
+  /** Called when the known state of the bridge may be outdated. */
   readonly changed: () => void;
   readonly foreign: Debouncer;
   readonly learned: Pick<LearnedFlows, 'covers'>;
-  /** The connection was lost, or could not be made. */
+  /** Called when the connection was lost, or could not be made. */
   readonly failed: (cause: SeineError) => void;
 }
 
-/** Asks for what other connections change of groups and meters, their requests forwarded: reasons 0 and 1; and of ports: reason 2. */
+/**
+ * Requests notifications of changes by other connections: of groups and meters, as forwarded requests: reasons 0 and 1; and of ports:
+ * reason 2.
+ */
 const news = encodeMessage({ kind: 'setAsync', version: OPENFLOW_15, xid: 0, body: { requestForward: 0b11, portStatus: 0b100 } });
 
-/** With what flows do: only by that a learned flow is told from one that only says so. */
+/** Includes instructions: only they distinguish a learned flow from one that pretends to be. */
 const monitored = monitorFlag.add + monitorFlag.removed + monitorFlag.modify + monitorFlag.instructions;
 
 function openBridge(endpoint: string, { readiness, log, changed, foreign, failed, learned }: BridgeWatch): OpenFlowConnection {
@@ -137,7 +142,7 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
   });
 }
 
-/** A learned flow that goes is no news: it was not wanted one by one, and a foreign one is looked for when it comes. */
+/** Removal of a learned flow is ignored: it was not desired individually, and a foreign one is handled when it is added. */
 function isForeign(update: FlowUpdate, learned: Pick<LearnedFlows, 'covers'>): boolean {
   if (update.event === 'abbreviated') return false;
   if (!('cookie' in update) || !isLearned(update.cookie)) return true;

@@ -22,11 +22,14 @@ interface TunnelNeighbourParts {
   readonly log: Log;
 }
 
-/** Keeps the neighbours of tunnels up to date until the signal. On the kernel's data path they are the kernel's own, which verifies them by itself. */
+/**
+ * Keeps the neighbours of tunnels up to date until the signal is aborted. On the kernel data path they are the kernel's own, which verifies
+ * them itself.
+ */
 export async function keepTunnelNeighbours({ config, peers, live, log }: TunnelNeighbourParts, signal: AbortSignal): Promise<void> {
   if (config.ovsDatapathType !== 'netdev') return;
   const addresses = () => tunnelAddresses(peers.peers(), live.current.transport);
-  // A socket of its own: it is busy while a large table is listed off the main thread.
+  // A separate socket: it is busy while a large table is listed off the main thread.
   const socket = NetlinkSocket.open();
   try {
     const ports = neighbourPorts(socket, config.ovsRunDir);
@@ -42,7 +45,7 @@ function neighbourPorts(socket: NetlinkSocket, runDir: string): NeighbourPorts {
     list: async (hops) => {
       const filters = new Map(hops.map(({ link, address: { family } }) => [`${family} ${link}`, { family, link }]));
       const lists: Neighbour[][] = [];
-      for (const filter of filters.values()) lists.push(await listNeighboursOffThread(socket, filter)); // one request of a socket at a time
+      for (const filter of filters.values()) lists.push(await listNeighboursOffThread(socket, filter)); // one request per socket at a time
       return lists.flat();
     },
     verify: (hop) => ask(socket, (batch) => verifyNeighbour(batch, hop)),
@@ -67,7 +70,7 @@ function nextHopOf(socket: NetlinkSocket, address: Parameters<typeof lookUpRoute
   }
 }
 
-/** The next round finds a neighbour that the kernel has forgotten meanwhile, or has no room for now. */
+/** The next round finds a neighbour that the kernel has removed meanwhile, or cannot store now. */
 function ask(socket: NetlinkSocket, write: (batch: Batch) => void): void {
   const batch = new Batch();
   write(batch);

@@ -1,32 +1,33 @@
 /**
- * What the plugin needs from the system. `host.c` gives it to the native program, `node-host.ts` to Node, and tests have their
- * own. Functions that wait may answer at once or by a promise.
+ * System functions that the plugin uses. `host.c` implements them for the native program, `node-host.ts` for Node, and tests have their
+ * own. Functions that wait may return directly or a promise.
  */
 export interface Host {
-  /** The variable's value; undefined if it is not set. */
+  /** Returns the variable's value; undefined if it is not set. */
   getenv(name: string): string | undefined;
-  /** All of standard input as text, or the error. A terminal is not read. */
+  /** Reads all of standard input as text, or returns the error. A terminal is not read. */
   readStdin(bytesMax: number): { readonly text: string } | { readonly failed: string };
   writeStdout(text: string): void;
   writeStderr(text: string): void;
-  /** Sends one frame, waits for one frame, and closes. Both are limited in time by `timeoutMs` together. */
+  /** Sends one frame, waits for one frame, and closes. `timeoutMs` limits both together. */
   call(path: string, request: string, timeoutMs: number, replyBytesMax: number): AgentCallOutcome | Promise<AgentCallOutcome>;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Returns the time of a monotonic clock (ms). */
   monotonicMs(): number;
   sleep(ms: number): void | Promise<void>;
   /**
-   * Makes the file `folder/name` (0600, its folder and that one's parent 0700) with this content, atomically and durably.
+   * Creates the file `folder/name` (0600, its folder and that one's parent 0700) with this content, atomically and durably.
    *
-   * @returns why it could not be done, or undefined. A folder that has `filesMax` files already is a reason.
+   * @returns the reason for a failure, or undefined. A folder that already has `filesMax` files is a reason.
    */
   saveFile(folder: string, name: string, text: string, filesMax: number): string | undefined;
-  /** How a file begins; undefined if it cannot be read. */
+  /** Returns the start of a file; undefined if it cannot be read. */
   readHead(path: string, bytesMax: number): string | undefined;
   /**
-   * Makes an empty network namespace and mounts it as `folder/name`, the folder 0700, unless one is mounted there. The process is in that
-   * namespace afterwards. One that is killed on the way leaves an empty file, or nothing; of several at once, one does it.
+   * Creates an empty network namespace and mounts it as `folder/name`, the folder 0700, unless one is already mounted there. The process is
+   * in that namespace afterwards. A process that is killed before the end leaves an empty file, or nothing; of several concurrent ones, one
+   * does it.
    *
-   * @returns why it could not be done, or undefined
+   * @returns the reason for a failure, or undefined
    */
   pinNamespace(folder: string, name: string): string | undefined;
 }

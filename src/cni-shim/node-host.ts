@@ -18,7 +18,7 @@ import { dirname, join } from 'node:path';
 import { isatty } from 'node:tty';
 import type { AgentCallOutcome, Host } from './host.ts';
 
-/** The plugin's host functions on Node: for machines without a C compiler, and for tests. */
+/** Host functions on Node: for nodes without a C compiler, and for tests. */
 export function createNodeHost(env: Readonly<Record<string, string | undefined>>): Host {
   return {
     getenv: (name) => env[name],
@@ -72,7 +72,7 @@ function readHead(path: string, bytesMax: number): string | undefined {
   }
 }
 
-/** A pipe that its writer made non-blocking answers EAGAIN; Node has no blocking read for that. */
+/** A pipe that its writer made nonblocking returns EAGAIN; Node has no blocking read for that. */
 function readRetrying(chunk: Buffer): number {
   for (;;) {
     try {

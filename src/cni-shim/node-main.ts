@@ -3,7 +3,7 @@ import { createNodeHost } from './node-host.ts';
 import { runPlugin } from './plugin.ts';
 import { probeAgent } from './probe.ts';
 
-// Runtimes give no arguments.
+// Runtimes pass no arguments.
 const [first, ...others] = process.argv.slice(2);
 if (first === '--version' && others.length === 0) process.stdout.write(`seine ${seineVersion}\n`);
 else if (first === '--probe') {

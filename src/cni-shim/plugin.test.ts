@@ -13,7 +13,7 @@ const add = {
 };
 const conf = JSON.stringify({ cniVersion: '1.0.0', name: 'net', type: 'seine', deadline: 10 });
 
-/** A host whose clock moves only when the plugin sleeps or a call takes its time. */
+/** Host whose clock advances only when the plugin sleeps or a call takes its time. */
 class ScriptedHost implements Host {
   stdout = '';
   stderr = '';
@@ -74,7 +74,7 @@ class ScriptedHost implements Host {
     return this.saveFailure;
   }
 
-  /** An agent has served this boot of the machine, if nothing else is said. */
+  /** An agent has served this node since it booted. */
   readonly heads = new Map([
     ['/var/lib/seine/ipam.journal', '00000000 {"v":1,"op":"open","boot":"b-1","serial":0}'],
     ['/proc/sys/kernel/random/boot_id', 'b-1\n'],

@@ -11,19 +11,19 @@ import type { AgentCallOutcome, Host } from './host.ts';
 type AgentRequest = Exclude<CniRequest, { command: 'VERSION' }>;
 
 /**
- * How long STATUS waits for an agent that does not answer, restarts or starts. A runtime whose STATUS fails makes its node NotReady, and
- * Kubernetes' controllers take every pod of such a node out of its Services at once: an agent that is replaced, or that a busy node has
- * kept from its processor for a second, must not cost that. kubelet itself gives a runtime 30 s (`maxWaitForContainerRuntime`).
+ * Maximum time that STATUS waits for an agent that does not answer, restarts or starts (ms). A runtime whose STATUS fails makes its node
+ * NotReady, and Kubernetes' controllers remove all pods of such a node from its Services at once: replacing the agent, or a second without
+ * CPU on a busy node, must not cause that. kubelet itself waits for a runtime for 30 s (`maxWaitForContainerRuntime`).
  *
- * Not before an agent has served the node since the machine was started: kubelet starts no pod and registers no node while it waits for its
- * first answers, and the agent is such a pod, and waits for that node.
+ * Only after an agent has served the node since it booted: kubelet starts no pod and registers no node while it waits for its first
+ * answers, and the agent is such a pod, and waits for that node.
  */
 const statusDeadlineMs = 10_000;
 const pauseMsMin = 10;
 const pauseMsMax = 200;
 
 /**
- * One run of the plugin: answers VERSION, hands everything else to the agent. Prints the result or the error on stdout, as libcni
+ * Runs the plugin once: answers VERSION, and sends everything else to the agent. Prints the result or the error on stdout, as libcni
  * expects, and never throws.
  *
  * @returns the exit code
@@ -61,7 +61,7 @@ interface PluginCall {
   readonly host: Host;
   readonly request: AgentRequest;
   readonly env: Environment;
-  /** As it came on standard input. */
+  /** Standard input, unchanged. */
   readonly conf: string;
 }
 
@@ -93,7 +93,7 @@ function wasServed({ host, request }: PluginCall): boolean {
   return isServedBoot(host.readHead(journal, journalHeadBytes), host.readHead(bootIdPath, journalHeadBytes));
 }
 
-/** The agent gets a little less time than the plugin waits, so that its own message about a deadline still arrives. */
+/** Deadline of the agent: slightly shorter than the plugin's, so that the agent's own message about a deadline still arrives. */
 function agentDeadline(remainingMs: number): number {
   return Math.max(1, Math.floor(Math.max(remainingMs / 2, remainingMs - 250)));
 }
@@ -105,7 +105,10 @@ function finish(call: PluginCall, { exit, stdout, pinPorts }: WireReply): number
   return exit;
 }
 
-/** After the answer, which does not depend on it. As `portsPathBeside` of src/netlink has it; the place is the plugin's own: an agent cannot have anything else mounted. */
+/**
+ * Runs after the answer, which does not depend on it. The path is that of `portsPathBeside` in src/netlink; the plugin computes it itself,
+ * so an agent cannot make it mount anything else.
+ */
 function pinNamespaceOfPorts({ host, request }: PluginCall): void {
   const { agentSocket } = request.settings;
   const folder = `${agentSocket.slice(0, agentSocket.lastIndexOf('/'))}/netns`;
@@ -144,12 +147,12 @@ function toCniError(thrown: unknown): CniError {
   );
 }
 
-/** The version of a printed error: the caller's if it is supported, whatever else is wrong with the configuration. */
+/** Returns the version for a printed error: the caller's if it is supported, even if the configuration is otherwise invalid. */
 function printableVersion(stdin: string): string {
   try {
     const asked = asString(member(parseObject(stdin, 'network configuration'), 'cniVersion'), 'cniVersion');
     return cniVersions.find((known) => known === asked) ?? newestVersion;
   } catch {
-    return newestVersion; // undecodable, which is what the error being printed says
+    return newestVersion; // undecodable, which the printed error reports
   }
 }

@@ -1,11 +1,11 @@
 import { request } from 'node:http';
 
-/** As in probe.c. */
+/** Same as in probe.c. */
 const usualSeconds = 4;
 const secondsMax = 3_600;
 const answerBytesMax = 4_096;
 
-/** `probe.c` for Node: `livez|readyz|readyz/rollout SOCKET [SECONDS]`. Never rejects. @returns the exit code, and what stderr is told */
+/** `probe.c` for Node: `livez|readyz|readyz/rollout SOCKET [SECONDS]`. Never rejects. @returns the exit code, and the text for stderr */
 export async function probeAgent(words: readonly string[]): Promise<{ readonly exit: number; readonly stderr: string }> {
   const [what = '', path, seconds = String(usualSeconds), ...more] = words;
   const limit = Number(seconds);

@@ -1,13 +1,13 @@
 import type { AgentCallOutcome, Host } from './host.ts';
 import { runPlugin } from './plugin.ts';
 
-/** The functions host.c defines. Errors come as errno numbers. */
+/** Functions that host.c defines. Errors are errno numbers. */
 declare const native: {
   getenv(name: string): string | undefined;
   /** Text, or an errno. */
   readStdin(bytesMax: number): string | number;
   write(fd: number, text: string): void;
-  /** Text; a positive errno once connected, a negative one if it never was. */
+  /** Text; a positive errno after connecting, a negative one if connecting failed. */
   call(path: string, request: string, timeoutMs: number, replyBytesMax: number): string | number;
   monotonicMs(): number;
   sleep(ms: number): void;
@@ -21,7 +21,7 @@ declare const native: {
   exit(code: number): void;
 };
 
-/** errno(3) on Linux. The first three mean that no process listens now, the others that the agent went away. */
+/** errno(3) on Linux. The first three mean that no process listens now, the others that the agent closed the connection. */
 const ENOENT = 2;
 const EAGAIN = 11;
 const ECONNREFUSED = 111;

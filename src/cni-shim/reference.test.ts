@@ -8,11 +8,11 @@ interface ReferenceCall {
   readonly stdin: string;
   readonly exit: number;
   readonly code: number | null;
-  /** Of an ADD that succeeded. */
+  /** Result of an ADD that succeeded. */
   readonly result?: object;
 }
 
-/** Calls that Seine answers differently, and why. */
+/** Calls that Seine answers differently, with the reason. */
 interface Difference {
   readonly cases: string;
   readonly ours: number;
@@ -21,7 +21,7 @@ interface Difference {
 
 const text = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-/** What the reference plugin `ptp` answered to good and bad calls, recorded. It answers 999 to everything that fails at run time. */
+/** Recorded answers of the reference plugin `ptp` to valid and invalid calls. It returns 999 for everything that fails at run time. */
 const calls = text('test/fixtures/cni/reference-calls.jsonl')
   .trim()
   .split('\n')
@@ -30,7 +30,7 @@ const differences = JSON.parse(text('test/fixtures/cni/reference-differences.jso
 
 const differenceOf = (call: ReferenceCall) => differences.find(({ cases }) => new RegExp(cases).test(call.case));
 
-/** Members and types of a value, without what belongs to one run; `routes` are Seine's and not in the recorded configuration. */
+/** Members and types of a value, without those that depend on the run; `routes` are Seine's and not in the recorded configuration. */
 function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value !== 'object' || value === null) return typeof value;

@@ -8,7 +8,7 @@ interface RecordedCall {
   readonly stdin: Readonly<Record<string, unknown>>;
 }
 
-/** The calls of a runtime to the first plugin of its chain, in order. */
+/** Calls of a runtime to the first plugin of its chain, in order. */
 function recorded(runtime: string): readonly RecordedCall[] {
   const text = readFileSync(new URL(`../../test/fixtures/cni/${runtime}.jsonl`, import.meta.url), 'utf8');
   const calls = text

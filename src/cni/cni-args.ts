@@ -1,7 +1,7 @@
 import { CniError, cniCodes } from './errors.ts';
 import { hasOwnKey } from './own-key.ts';
 
-/** The keys of CNI_ARGS in use, unchecked beyond their form. */
+/** Supported keys of CNI_ARGS; only their form is checked. */
 export interface CniArgs {
   readonly podNamespace?: string;
   readonly podName?: string;
@@ -21,7 +21,7 @@ const known: Readonly<Record<string, keyof CniArgs | 'ignored'>> = {
 };
 
 /**
- * CNI_ARGS: `KEY=VALUE;KEY=VALUE`, in any order. The last of two equal keys wins.
+ * Parses CNI_ARGS: `KEY=VALUE;KEY=VALUE`, in any order. The last of two equal keys wins.
  *
  * @throws CniError 4 for a pair without `=`, and for an unknown key unless `IgnoreUnknown` is `1` or `true`
  */

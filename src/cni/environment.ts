@@ -1,7 +1,7 @@
 import { CniError, cniCodes } from './errors.ts';
 import { type CniCommand, isCniCommand } from './versions.ts';
 
-/** The CNI_* variables as the runtime set them; an unset one is absent or empty, which is the same to CNI. */
+/** CNI_* variables as the runtime set them; an unset one is absent or empty, which CNI treats alike. */
 export interface Environment {
   readonly CNI_COMMAND?: string;
   readonly CNI_CONTAINERID?: string;
@@ -22,7 +22,7 @@ export const environmentVariables: readonly EnvironmentVariable[] = [
   'CNI_PATH',
 ];
 
-/** The variables that each command requires. Source: CNI SPEC 1.1.0, "CNI operations". */
+/** Variables that each command requires. Source: CNI SPEC 1.1.0, "CNI operations". */
 const required: Readonly<Record<CniCommand, readonly EnvironmentVariable[]>> = {
   ADD: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
   CHECK: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
@@ -32,7 +32,7 @@ const required: Readonly<Record<CniCommand, readonly EnvironmentVariable[]>> = {
   VERSION: [],
 };
 
-/** Characters; Linux's PATH_MAX for paths, and more than any runtime sends in the others. */
+/** Maximum lengths in characters: Linux's PATH_MAX for paths, and more than any runtime sends for the others. */
 const lengthMax: Readonly<Record<EnvironmentVariable, number>> = {
   CNI_COMMAND: 16,
   CNI_CONTAINERID: 1024,
@@ -55,15 +55,18 @@ export function parseCommand(env: Environment): CniCommand {
   return command;
 }
 
-/** Container ID and network name alike: no separators, no dot or dash in front. Source: CNI SPEC, "Network configuration". */
+/**
+ * Name that is valid as a container ID and as a network name: no separators, no dot or dash at the start. Source: CNI SPEC, "Network
+ * configuration".
+ */
 export function isCniName(text: string): boolean {
   return /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text);
 }
 
 /**
- * Checks that what `command` needs is there and well-formed.
+ * Checks that the variables that `command` requires are present and well-formed.
  *
- * @throws CniError 4 that names all variables missing, or the one that is wrong
+ * @throws CniError 4 that names all missing variables, or the invalid one
  */
 export function checkEnvironment(env: Environment, command: CniCommand): void {
   const missing = required[command].filter((name) => (env[name] ?? '') === '');
@@ -83,7 +86,7 @@ function checkAttachment(env: Environment, command: 'ADD' | 'CHECK' | 'DEL'): vo
   if (!(env.CNI_NETNS ?? '').startsWith('/')) throw wrong(env, 'CNI_NETNS', 'not an absolute path');
 }
 
-/** Visible ASCII: the kernel takes any byte in a name, but logs and `ip link` do not; and then 15 characters are 15 bytes. */
+/** Visible ASCII: the kernel accepts any byte in a name, but logs and `ip link` do not; and 15 characters are then 15 bytes. */
 function isPrintable(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);

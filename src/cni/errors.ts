@@ -1,45 +1,45 @@
 /**
- * Error codes as a runtime sees them. 0–99 are the specification's (CNI SPEC 1.1.0, "Error"), Seine's start at 100.
- * docs/cni.md lists them for operators; a code is never re-used with another meaning.
+ * Error codes for the runtime. 0–99 are those of the specification (CNI SPEC 1.1.0, "Error"), Seine's start at 100. docs/cni.md lists them
+ * for operators; a code is never reused with another meaning.
  */
 export const cniCodes = {
   incompatibleVersion: 1,
   /** The message names the key and the value. */
   unsupportedField: 2,
-  /** The container is unknown, and nothing needs cleaning up. */
+  /** The container is unknown, and needs no cleanup. */
   unknownContainer: 3,
-  /** The message names every CNI_* variable at fault. */
+  /** The message names every invalid CNI_* variable. */
   invalidEnvironment: 4,
   ioFailure: 5,
   undecodable: 6,
   invalidConfig: 7,
-  /** Nothing is wrong with the call: the agent is not there or not ready yet. */
+  /** The call is valid, but the agent is unreachable or not ready. */
   tryAgainLater: 11,
   /** STATUS: ADD cannot be served now. */
   notAvailable: 50,
-  /** STATUS: as 50, and existing pods may have lost their network as well. */
+  /** STATUS: like 50, and existing pods may have lost their network as well. */
   notAvailableLimited: 51,
-  /** A bug in Seine; see the agent's log. */
+  /** Bug in Seine; see the agent's log. */
   internal: 100,
-  /** No address: pool exhausted, the requested one in use, or the journal cannot be written. */
+  /** No address: pool exhausted, the requested one is in use, or the journal cannot be written. */
   addressUnavailable: 101,
-  /** The node refused: namespace, interface, bridge port or flows. Everything done so far was undone. */
+  /** The node refused: namespace, interface, bridge port or flows. All completed steps were undone. */
   wiringFailed: 102,
-  /** CHECK: the message says what differs. */
+  /** CHECK: the message describes the difference. */
   checkFailed: 103,
-  /** ADD of an existing attachment. It is left as it is. */
+  /** ADD of an existing attachment. The attachment is unchanged. */
   alreadyAttached: 104,
-  /** The delegated IPAM plugin failed; its own message is in the details. */
+  /** The delegated IPAM plugin failed; its message is in the details. */
   ipamPluginFailed: 105,
   /** Plugin and agent are more than one release apart and have no protocol version in common. */
   agentProtocol: 106,
-  /** The API server has no such pod: it is deleted, or another one has its name by now. */
+  /** The API server has no such pod: it is deleted, or another one has its name. */
   unknownPod: 107,
 } as const;
 
 export type CniCode = (typeof cniCodes)[keyof typeof cniCodes];
 
-/** A failed call, in the form that the runtime prints. */
+/** Failed call, in the form that the runtime prints. */
 export class CniError extends Error {
   override readonly name = 'CniError';
   readonly code: CniCode;
@@ -52,7 +52,7 @@ export class CniError extends Error {
   }
 }
 
-/** The JSON a plugin prints on stdout when it fails; libcni reads nothing else. */
+/** Formats the JSON that a plugin prints on stdout when it fails; libcni reads nothing else. */
 export function formatError(error: CniError, cniVersion: string): string {
   const details = error.details === '' ? {} : { details: error.details };
   return JSON.stringify({ cniVersion, code: error.code, msg: error.message, ...details });

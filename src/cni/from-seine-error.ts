@@ -1,7 +1,7 @@
 import { type ErrorCode, SeineError } from '../base/errors/seine-error.ts';
 import { type CniCode, CniError, cniCodes } from './errors.ts';
 
-/** The step that failed, where the code alone does not tell. */
+/** Step that failed, if the code alone is not sufficient. */
 type CallStage = 'request' | 'addresses' | 'wiring';
 
 const codes: Readonly<Record<CallStage, Readonly<Record<ErrorCode, CniCode>>>> = {
@@ -22,8 +22,8 @@ function table(failed: CniCode): Readonly<Record<ErrorCode, CniCode>> {
 }
 
 /**
- * Any failure as a CNI error. The one place where Seine's error codes become CNI's: a `context.variable` names the
- * CNI_* variable at fault.
+ * Converts any failure to a CNI error. The only place where Seine's error codes become CNI's: `context.variable` names the invalid CNI_*
+ * variable.
  */
 export function toCniError(thrown: unknown, stage: CallStage): CniError {
   if (thrown instanceof CniError) return thrown;

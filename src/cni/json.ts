@@ -3,7 +3,7 @@ import { hasOwnKey } from './own-key.ts';
 
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 
-/** As JSON.parse makes it: a key called `__proto__` is an own property like any other. Read it through the functions below only. */
+/** Result of JSON.parse: a key called `__proto__` is an own property like any other. Read it through the functions below only. */
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
@@ -11,9 +11,9 @@ export interface JsonObject {
 const depthMax = 64;
 
 /**
- * @param what named in the error
- * @throws CniError 6 if `text` is not JSON, nested deeper than 64 levels, or not an object. A bare `null` counts as an empty object,
- *   as it does for the reference plugins.
+ * @param what subject, for the error
+ * @throws CniError 6 if `text` is not JSON, nested deeper than 64 levels, or not an object. A bare `null` counts as an empty object, as it
+ *   does for the reference plugins.
  */
 export function parseObject(text: string, what: string): JsonObject {
   if (depthOf(text) > depthMax) throw new CniError(cniCodes.undecodable, `${what}: nested deeper than ${depthMax} levels`);
@@ -28,7 +28,10 @@ export function parseObject(text: string, what: string): JsonObject {
   return value;
 }
 
-/** The deepest nesting of brackets outside strings. Counted before parsing, so that the input does not decide how deep the parser recurses. */
+/**
+ * Returns the deepest nesting of brackets outside strings. Counted before parsing, so that the input does not determine the recursion depth
+ * of the parser.
+ */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
@@ -49,12 +52,12 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The own property `key`, so that `constructor` or `toString` are as absent as any other key. `null` counts as absent. */
+/** Returns the own property `key`, so that `constructor` or `toString` are absent like any other key. `null` counts as absent. */
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   return hasOwnKey(object, key) ? (object[key] ?? undefined) : undefined;
 }
 
-/** Like `member`, with the key in any case: runtimes written in Go send `HostPort` as well as `hostPort`. An exact match wins. */
+/** Like `member`, but ignoring the key's case: runtimes written in Go send `HostPort` as well as `hostPort`. An exact match wins. */
 export function memberAnyCase(object: JsonObject, key: string): JsonValue | undefined {
   const exact = member(object, key);
   if (exact !== undefined) return exact;
@@ -62,7 +65,7 @@ export function memberAnyCase(object: JsonObject, key: string): JsonValue | unde
   return other === undefined ? undefined : member(object, other);
 }
 
-/** For error messages: JSON, cut at 100 characters. */
+/** Formats a value for error messages: JSON, cut at 100 characters. */
 export function show(value: JsonValue): string {
   const text = JSON.stringify(value);
   return text.length <= 100 ? text : `${text.slice(0, 100)}…`;

@@ -17,20 +17,20 @@ import {
 import { type CniDns, parseDns } from './result.ts';
 import { type CniCommand, type CniVersion, parseVersion } from './versions.ts';
 
-/** What the plugin itself needs to reach its agent; all of it may be left out. */
+/** Settings that the plugin itself needs to reach its agent; all are optional. */
 export interface PluginSettings {
   readonly agentSocket: string;
   readonly stateDir: string;
-  /** How long a call may take, retries while the agent restarts included. */
+  /** Maximum duration of a call (ms), including retries while the agent restarts. */
   readonly deadlineMs: number;
 }
 
-/** The part of the network configuration every command reads. */
+/** Part of the network configuration that every command reads. */
 export interface NetworkConf {
   readonly cniVersion: CniVersion;
   readonly network: string;
   readonly settings: PluginSettings;
-  /** The whole, for what only some commands read. */
+  /** Whole configuration, for members that only some commands read. */
   readonly json: JsonObject;
 }
 
@@ -38,12 +38,14 @@ const defaultAgentSocket = '/run/seine/cni.sock';
 const defaultStateDir = '/var/lib/seine';
 const defaultDeadlineSeconds = 30;
 const deadlineSecondsMax = 600;
-/** `sun_path` is 108 bytes with its zero (unix(7)); checked again, in bytes, where the address is made. */
+/**
+ * Maximum length of a socket path: `sun_path` is 108 bytes with its zero (unix(7)); checked again, in bytes, when the address is created.
+ */
 const socketPathMax = 107;
 
 /**
  * @param stdin at most 1 MiB, limited by its reader
- * @throws CniError 6 for what cannot be decoded, 1 for the version, 7 for the rest
+ * @throws CniError 6 for undecodable input, 1 for the version, 7 for the rest
  */
 export function parseNetworkConf(stdin: string, command: CniCommand): NetworkConf {
   const json = parseObject(stdin, 'network configuration');
@@ -72,7 +74,7 @@ function absolutePath(json: JsonObject, key: string, lengthMax: number): string 
   return path;
 }
 
-/** Paths are printed: nothing in them may act on a terminal or look like another line of a log. */
+/** Reports whether a text has control characters. Paths are printed: they must not affect a terminal or look like another log line. */
 function hasControls(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
@@ -81,7 +83,7 @@ function hasControls(text: string): boolean {
   return false;
 }
 
-/** The additional fields of ADD. */
+/** Additional fields of ADD. */
 export interface AddConf {
   /** Absent: the agent's own IPAM. Otherwise the name of a plugin in CNI_PATH. */
   readonly ipamType?: string;
@@ -91,21 +93,21 @@ export interface AddConf {
   readonly ips: readonly RequestedIp[];
   readonly mac?: RequestedIp;
   readonly egress?: Bandwidth;
-  /** Present if no plugin behind ours limits bandwidth (`bandwidth: both`). */
+  /** Present if no later plugin of the chain limits bandwidth (`bandwidth: both`). */
   readonly limits?: 'both';
   /** Only with `limits`. */
   readonly ingress?: Bandwidth;
 }
 
-/** A token bucket. */
+/** Token bucket. */
 interface Bandwidth {
-  /** Bits a second, more than 0. */
+  /** Bits per second, more than 0. */
   readonly rate: number;
   /** Burst in bits, more than 0. */
   readonly burst: number;
 }
 
-/** A requested value, and its field, so that an error can name both. */
+/** Requested value with its field, so that an error can name both. */
 export interface RequestedIp {
   readonly text: string;
   /** e.g. `runtimeConfig.ips[0]`; a field that begins with `CNI_ARGS` is an error of that variable. */
@@ -121,8 +123,8 @@ export interface PortMapping {
 }
 
 /**
- * @throws CniError 7 for a value of the wrong form, 2 for a field with an unsupported request: refusing is better than
- *   ignoring it. Unknown fields are ignored, as runtimes and chains add their own.
+ * @throws CniError 7 for a value of the wrong form, 2 for a field with an unsupported request, which is refused rather than ignored.
+ *   Unknown fields are ignored, as runtimes and chains add their own.
  */
 export function parseAddConf(json: JsonObject): AddConf {
   refuse(json, ['mtu'], 'the agent derives it from the transport interface and defaultMTU');
@@ -143,12 +145,12 @@ export function parseAddConf(json: JsonObject): AddConf {
   };
 }
 
-/** What runtimes write where no burst is set: the largest number of 31 or 32 bits. */
+/** Value that runtimes send if no burst is set: the largest number of 31 or 32 bits. */
 const anyBurst = 2_147_483_647;
 
 /**
- * The `bandwidth` capability (CNI CONVENTIONS.md), of which 0 means no limit. Where no burst is set, or the largest number,
- * it is what the rate allows in a second: a burst of half a gigabyte is never intended.
+ * Reads the `bandwidth` capability (CNI CONVENTIONS.md), where 0 means no limit. If the burst is not set, or is the largest number, it
+ * becomes the number of bits of one second: a burst of half a gigabyte is never intended.
  */
 function parseBandwidth(runtimeConfig: JsonObject, direction: 'egress' | 'ingress'): Bandwidth | undefined {
   const bandwidth = asObject(memberAnyCase(runtimeConfig, 'bandwidth'), 'runtimeConfig.bandwidth') ?? {};
@@ -174,7 +176,7 @@ function bits(bandwidth: JsonObject, key: string): number {
   throw new CniError(cniCodes.invalidConfig, `${path}: ${value} is negative`);
 }
 
-/** The `dns` capability, which names the same fields differently; its values replace those of the configuration. */
+/** Reads the `dns` capability, which has other names for the same fields; its values replace those of the configuration. */
 function parseDnsCapability(runtimeConfig: JsonObject): CniDns {
   const dns = asObject(memberAnyCase(runtimeConfig, 'dns'), 'runtimeConfig.dns') ?? {};
   const lists = (['nameservers', 'search', 'options'] as const).map((key) => {
@@ -204,7 +206,7 @@ export function parseIpamType(json: JsonObject): string | undefined {
   return type;
 }
 
-/** The `ips` capability wins over `args.cni.ips` (CNI CONVENTIONS.md). */
+/** The `ips` capability takes precedence over `args.cni.ips` (CNI CONVENTIONS.md). */
 function parseIps(json: JsonObject, runtimeConfig: JsonObject): readonly RequestedIp[] {
   const capability = asked(asStrings(memberAnyCase(runtimeConfig, 'ips'), 'runtimeConfig.ips'), 'runtimeConfig.ips');
   const args = asObject(member(json, 'args'), 'args') ?? {};
@@ -216,7 +218,7 @@ function asked(ips: readonly string[], field: string): readonly RequestedIp[] {
   return ips.map((text, at) => ({ text: withoutLength(text), field: `${field}[${at}]` }));
 }
 
-/** `10.0.0.7` of `10.0.0.7/24`: the length is the pool's. */
+/** Returns `10.0.0.7` for `10.0.0.7/24`: the pool determines the length. */
 export function withoutLength(address: string): string {
   return address.replace(/\/\d{1,3}$/, '');
 }

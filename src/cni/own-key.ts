@@ -1,6 +1,6 @@
 /**
- * True if `key` is the object's own, so that `constructor` or `__proto__` are never found by accident. `Object.hasOwn` is newer
- * than the engine the plugin runs in (ECMAScript 2020).
+ * Reports whether `key` is the object's own, so that `constructor` or `__proto__` are never found by accident. `Object.hasOwn` is newer
+ * than the engine of the plugin (ECMAScript 2020).
  */
 export function hasOwnKey(object: object, key: string): boolean {
   return Object.getOwnPropertyDescriptor(object, key) !== undefined;

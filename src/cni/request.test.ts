@@ -120,7 +120,7 @@ describe('a request', () => {
       { EgressRate: 1_000_000, EgressBurst: 80_000, IngressRate: 5 },
       { rate: 1_000_000, burst: 80_000 },
     ],
-    // No burst set: absent, kubelet's, containerd's.
+    // Burst not set: absent, kubelet's form, containerd's form.
     [{ egressRate: 1_000_000 }, { rate: 1_000_000, burst: 1_000_000 }],
     [
       { egressRate: 1_000_000, egressBurst: 2 ** 31 - 1 },

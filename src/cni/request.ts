@@ -23,7 +23,7 @@ export interface Attachment {
   readonly ifName: string;
 }
 
-/** The pod's name as kubelet gives it; absent unless complete and well-formed. */
+/** Name of the pod from kubelet; absent unless complete and well-formed. */
 interface CniPod {
   readonly namespace: string;
   readonly name: string;
@@ -47,10 +47,10 @@ export interface AddRequest extends WithAttachment, Omit<AddConf, 'ips' | 'mac' 
   readonly command: 'ADD';
   readonly netns: string;
   readonly pod?: CniPod;
-  /** As given, not yet known to be addresses. */
+  /** Unchanged, not yet checked to be addresses. */
   readonly requestedIps: readonly RequestedIp[];
   readonly requestedMac?: RequestedIp;
-  /** Present unless Seine is the first of the chain. */
+  /** Present unless Seine is the first plugin of the chain. */
   readonly prevResult?: CniResult;
 }
 
@@ -81,7 +81,7 @@ interface VersionRequest {
 export type CniRequest = AddRequest | CheckRequest | DelRequest | StatusRequest | GcRequest | VersionRequest;
 
 /**
- * A runtime's call, validated and narrowed. DEL is read leniently: fields it does not need cannot fail it.
+ * Call of a runtime, validated and narrowed. DEL is read leniently: fields that it does not need cannot make it fail.
  *
  * @param stdin ignored for VERSION
  * @throws CniError 1, 2, 4, 6 or 7
@@ -150,13 +150,13 @@ function parseCheck(env: Environment, conf: NetworkConf): CheckRequest {
   };
 }
 
-/** One address, or one of each family with a comma between them. */
+/** Parses one address, or one of each family separated by a comma. */
 function ipsInArgs({ ip = '' }: CniArgs): readonly RequestedIp[] {
   return ip === '' ? [] : ip.split(',').map((text) => ({ text: withoutLength(text.trim()), field: 'CNI_ARGS: IP' }));
 }
 
 /**
- * podman sends K8S_POD_NAME alone, which is not a Kubernetes pod.
+ * podman sends only K8S_POD_NAME, which is not a Kubernetes pod.
  *
  * @throws CniError 4 if namespace and name are given and are not valid names in Kubernetes
  */
@@ -172,10 +172,7 @@ function checkName(key: string, value: string, pattern: RegExp): void {
   if (!pattern.test(value)) throw new CniError(cniCodes.invalidEnvironment, `CNI_ARGS: ${key}: ${show(value)} is not a name of Kubernetes`);
 }
 
-/**
- * An absent list is refused instead of read as an empty one, which would remove every attachment. An explicit `null` is how
- * Go writes an empty list.
- */
+/** An absent list is refused and not read as an empty one, which would remove every attachment. Go writes an empty list as `null`. */
 function parseValidAttachments(json: JsonObject): GcRequest['validAttachments'] {
   const key = 'cni.dev/valid-attachments';
   if (!hasOwnKey(json, key)) throw new CniError(cniCodes.invalidConfig, `${key}: missing`);

@@ -2,7 +2,7 @@ import { CniError, cniCodes } from './errors.ts';
 import { asInteger, asList, asObject, asString, asStrings, isObject, type JsonObject, type JsonValue, member, show } from './json.ts';
 import { type CniVersion, cniVersions, isAtLeast } from './versions.ts';
 
-/** The result of ADD as of version 1.1.0, a superset of the others. */
+/** Result of ADD in version 1.1.0, a superset of the others. */
 export interface CniResult {
   readonly interfaces: readonly CniInterface[];
   readonly ips: readonly CniIp[];
@@ -45,7 +45,7 @@ export interface CniDns {
   readonly options?: readonly string[];
 }
 
-/** The JSON of a result exactly as `version` defines it: only fields that the version lacks are left out. */
+/** Formats a result exactly as `version` defines it: only fields that the version lacks are left out. */
 export function formatResult(result: CniResult, version: CniVersion): string {
   return JSON.stringify(isAtLeast(version, '0.3.0') ? modernResult(result, version) : oldResult(result, version));
 }
@@ -62,12 +62,12 @@ function modernResult(result: CniResult, version: CniVersion): object {
   };
 }
 
-/** Without that field, a route of another table would be read as one of the main table: it is left out. */
+/** Without the table field, a route of another table would be read as one of the main table, so it is left out. */
 function routesBefore110({ routes }: CniResult): readonly CniRoute[] {
   return routes.filter(({ table }) => table === undefined).map(({ dst, gw }) => (gw === undefined ? { dst } : { dst, gw }));
 }
 
-/** 0.1.0 and 0.2.0: one address for each family, routes below it. */
+/** Layout of 0.1.0 and 0.2.0: one address for each family, with its routes. */
 function oldResult(result: CniResult, version: CniVersion): object {
   const family = (wanted: 'ip4' | 'ip6') => {
     const ofFamily = (text: string) => isIpv6(text) === (wanted === 'ip6');
@@ -80,7 +80,7 @@ function oldResult(result: CniResult, version: CniVersion): object {
 }
 
 /**
- * A `prevResult`, in the layout of its own `cniVersion` (or, if absent, of the configuration's, `version`).
+ * Parses a `prevResult` in the layout of its own `cniVersion` (or, if absent, of the configuration's, `version`).
  *
  * @throws CniError 7 that names the field
  */

@@ -1,16 +1,16 @@
-/** The journal of addresses, in the folder of the agent's state. */
+/** Name of the journal of addresses, in the agent's state folder. */
 export const journalFileName = 'ipam.journal';
 
-/** Where Linux says which boot of the machine this is. Source: random(4), "boot_id". */
+/** File with the identifier of the current boot. Source: random(4), "boot_id". */
 export const bootIdPath = '/proc/sys/kernel/random/boot_id';
 
-/** As much of the journal as its first record may begin with (octets). */
+/** Maximum length of the start of the journal up to its first record (bytes). */
 export const journalHeadBytes = 256;
 
 /**
- * Whether an agent has served this node since the machine was started: it begins its journal anew then.
+ * Reports whether an agent has served this node since the host booted: it then starts a new journal.
  *
- * @param journalHead how the file begins; `undefined` if it cannot be read, as `bootId`
+ * @param journalHead start of the file; `undefined` if it cannot be read, like `bootId`
  */
 export function isServedBoot(journalHead: string | undefined, bootId: string | undefined): boolean {
   const id = bootId?.trim() ?? '';

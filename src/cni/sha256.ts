@@ -1,6 +1,6 @@
 /**
- * SHA-256 of a string's UTF-8, as 64 hexadecimal digits. Written out because the plugin's engine has no cryptography; it is
- * used for file names only. Source: FIPS 180-4, sections 4.1.2, 5 and 6.2.
+ * SHA-256 of a string's UTF-8, as 64 hexadecimal digits. Implemented here because the plugin's engine has no cryptography; used for file
+ * names only. Source: FIPS 180-4, sections 4.1.2, 5 and 6.2.
  */
 export function sha256(text: string): string {
   const message = padded(utf8(text));
@@ -21,7 +21,7 @@ function utf8(text: string): number[] {
   return bytes;
 }
 
-/** A one bit, zeros, and the length in bits as 64-bit big-endian number. */
+/** Returns a one bit, zeros, and the length in bits as 64-bit big-endian number. */
 function padded(bytes: readonly number[]): readonly number[] {
   const bits = bytes.length * 8;
   const out = [...bytes, 0x80];

@@ -1,7 +1,7 @@
 import { CniError, cniCodes } from './errors.ts';
 import { hasOwnKey } from './own-key.ts';
 
-/** The supported versions of the CNI protocol, oldest first. */
+/** Supported versions of the CNI protocol, oldest first. */
 export const cniVersions = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
 
 export type CniVersion = (typeof cniVersions)[number];
@@ -10,7 +10,7 @@ export const newestVersion: CniVersion = '1.1.0';
 
 export type CniCommand = 'ADD' | 'DEL' | 'CHECK' | 'STATUS' | 'GC' | 'VERSION';
 
-/** The first version that has a command. */
+/** First version that has a command. */
 const introduced: Readonly<Record<CniCommand, CniVersion>> = {
   ADD: '0.1.0',
   DEL: '0.1.0',
@@ -29,7 +29,7 @@ export function isAtLeast(version: CniVersion, other: CniVersion): boolean {
 }
 
 /**
- * The version of a configuration; an empty or missing one means 0.1.0.
+ * Returns the version of a configuration; an empty or missing one means 0.1.0.
  *
  * @throws CniError 1 if it is not supported, or too old for `command`
  */
@@ -46,7 +46,7 @@ export function parseVersion(text: string, command: CniCommand): CniVersion {
   return version;
 }
 
-/** What VERSION prints. */
+/** Formats the output of VERSION. */
 export function formatVersions(): string {
   return JSON.stringify({ cniVersion: newestVersion, supportedVersions: cniVersions });
 }

@@ -9,18 +9,18 @@ import { asObject, asString, member, parseObject } from './json.ts';
  *   0                   4
  *   | length, big-endian | that many bytes of JSON, UTF-8 |
  *
- * The request carries what CNI itself defines, variables and configuration unchanged, so that the plugin need not know what
- * the agent reads. The answer carries what to print. A plugin of release N works with an agent of N-1, N and N+1: within one
- * `v`, members are only ever added, and a reader ignores those it does not know. A new `v` comes only with a change that
- * cannot be expressed that way; then plugin and agent speak the old one for one more release. Whatever `v` a request has, the
+ * The request carries the variables and the configuration of CNI unchanged, so that the plugin need not know which parts the
+ * agent reads. The answer carries the output. A plugin of release N works with an agent of N-1, N and N+1: within one
+ * `v`, members are only ever added, and a reader ignores unknown ones. A new `v` is introduced only for a change that
+ * cannot be expressed that way; then plugin and agent support the old one for one more release. For any `v` of a request, the
  * answer has the members below.
  *
- * If the plugin's end closes before the answer, the call was given up: the agent undoes everything.
+ * If the plugin's end closes before the answer, the call was cancelled: the agent undoes everything.
  */
 
 const wireVersion = 1;
 
-/** stdin of 1 MiB at most, in JSON again (which at worst writes six bytes for one), and the variables. */
+/** Maximum size of a request: stdin of at most 1 MiB, as JSON in JSON (at worst six bytes for one), and the variables. */
 export const requestBytesMax = 8 * 1024 * 1024;
 export const replyBytesMax = 4 * 1024 * 1024;
 export const stdinBytesMax = 1024 * 1024;
@@ -28,17 +28,17 @@ export const stdinBytesMax = 1024 * 1024;
 export interface WireRequest {
   readonly env: Environment;
   readonly conf: string;
-  /** How long the plugin will wait for the answer. */
+  /** Maximum time that the plugin will wait for the answer (ms). */
   readonly deadlineMs: number;
-  /** 1, and more after a connection was lost before the answer: the ADD may already be done. */
+  /** 1 for the first attempt; more after a connection was lost before the answer: the ADD may already be done. */
   readonly attempt: number;
 }
 
 export interface WireReply {
-  /** The plugin's exit code. */
+  /** Exit code of the plugin. */
   readonly exit: number;
   readonly stdout: string;
-  /** Whether the plugin, which has the host's rights and mounts, is to make the namespace of standing ports (docs/adr/0058). */
+  /** Set if the plugin, which has the host's rights and mounts, should create the namespace of pre-plugged ports (docs/adr/0058). */
   readonly pinPorts?: boolean;
 }
 

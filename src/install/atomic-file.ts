@@ -8,9 +8,8 @@ interface FileContent {
 }
 
 /**
- * Puts a file into its place whole: a reader, also after a power cut, sees the old one or the new one. `check` sees it before it
- * is in place, under another name in the same folder; if it throws, nothing has changed. Drafts of it that a killed process
- * has left are cleared away.
+ * Replaces a file atomically: a reader, also after a power failure, sees the old one or the new one. `check` is called before, with the
+ * path of the new content in the same folder; if it throws, nothing has changed. Deletes drafts that a killed process has left.
  */
 export function placeFile(path: string, { bytes, mode }: FileContent, check: (draft: string) => void = () => undefined): void {
   const [folder, prefix] = [dirname(path), `.${basename(path)}.`];
@@ -28,7 +27,7 @@ export function placeFile(path: string, { bytes, mode }: FileContent, check: (dr
   syncFolder(folder);
 }
 
-/** Takes a file away for good. @returns false if there is none */
+/** Deletes a file durably. @returns false if there is none */
 export function removeFile(path: string): boolean {
   try {
     rmSync(path);
@@ -44,7 +43,7 @@ function writeDraft(path: string, bytes: Uint8Array, mode: number): void {
   const fd = openSync(path, 'wx', 0o600);
   try {
     writeFileSync(fd, bytes);
-    // Whatever the umask is.
+    // Independent of the umask.
     fchmodSync(fd, mode);
     fsyncSync(fd);
   } finally {

@@ -8,30 +8,30 @@ import { deleteListedRule, listRules } from '../netlink/routing/rules.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { Leftover } from './leftover.ts';
 
-/** Tables for the node, for node ports and external addresses of Services, and for host ports. */
+/** nftables tables: for the node, for node ports and external addresses of Services, and for host ports. */
 const firewallTables = ['seine', 'seine-services', 'seine-external', 'seine-host-ports'];
-/** Names of the node's ends of pods' interfaces; they carry an alias that begins with `NAMESPACE/POD`. */
+/** Names of the node's ends of pods' interfaces; their alias begins with `NAMESPACE/POD`. */
 const podLinkName = /^[a-z0-9]{1,7}-[0-9a-f]{7}$/;
 const standingPortName = /^sp-\d{1,5}$/;
 
 interface KernelLeftovers {
   readonly first: readonly Leftover[];
-  /** Interfaces that remain where the switch has not removed them with its bridge. */
+  /** Interfaces that remain if OVS has not removed them with its bridge. */
   readonly links: readonly Leftover[];
-  /** `namespace/pod` of interfaces that are there. */
+  /** `namespace/pod` of existing pod interfaces. */
   readonly pods: readonly string[];
-  /** Of every interface there is, but of standing ports that no pod has: they stay when a pod goes. */
+  /** Names of all interfaces, except pre-plugged ports without a pod: they stay when a pod is removed. */
   readonly names: ReadonlySet<string>;
 }
 
 interface KernelPlaces {
   readonly gateway: string;
   readonly bridge: string;
-  /** Where the namespace of standing ports is mounted, if there is one. */
+  /** Mount point of the namespace of pre-plugged ports. */
   readonly portsPath: string;
 }
 
-/** Packet filter, rules of the routing policy, routes and interfaces of this network namespace that are Seine's. */
+/** Lists Seine's nftables tables, routing rules, routes and interfaces in this network namespace. */
 export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): KernelLeftovers {
   const socket = NetlinkSocket.open();
   try {
@@ -41,7 +41,7 @@ export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): K
       ...links.filter(({ name, kind, alias }) => kind === 'veth' && podLinkName.test(name) && (alias ?? '').includes('/')),
       ...standing,
     ];
-    // With the kernel's datapath these are Open vSwitch's and go with the bridge; otherwise they are taps that stay.
+    // With the kernel data path these belong to Open vSwitch and are removed with the bridge; otherwise they are taps that stay.
     const ofSwitch = links.filter(({ name }) => name === gateway || name === bridge);
     return {
       first: [...packetFilter(), ...rules(socket), ...routes(socket, links)],
@@ -54,7 +54,10 @@ export function kernelLeftovers({ gateway, bridge, portsPath }: KernelPlaces): K
   }
 }
 
-/** The node's ends of standing ports, those on whose far end a pod's interface is up with its alias. What pods have goes with them. */
+/**
+ * Returns the node's ends of pre-plugged ports, with the pod's alias if a pod's interface is up on the far end. The pod's interface is
+ * removed with the port.
+ */
 function standingEnds(links: readonly Link[], portsPath: string): readonly Link[] {
   const ports = new PortsMount(portsPath);
   try {
@@ -116,11 +119,11 @@ function keyOf({ destination, metric, table, gateway, link }: Route): Parameters
 
 function linkLeftover({ name, alias }: Link): Leftover {
   const whose = alias === undefined ? '' : ` (${alias.split(' ', 1)[0]})`;
-  // A link that the kernel refuses to delete by name is Open vSwitch's own, and is reported already.
+  // A link that the kernel refuses to delete by name belongs to Open vSwitch, and is already reported.
   return { what: `interface ${name}${whose}`, remove: () => change((batch) => deleteLink(batch, name), 'ENODEV') };
 }
 
-/** @param gone errno for an object that is gone already */
+/** @param gone errno for an object that no longer exists */
 function change(write: (batch: Batch) => void, gone: 'ESRCH' | 'ENODEV' | 'ENOENT'): void {
   const socket = NetlinkSocket.open();
   try {

@@ -13,24 +13,24 @@ const monitored = {
   Port: ['name', 'external_ids'],
 } as const;
 
-/** The agent's keys in `external_ids`. */
+/** Key of the agent in `external_ids`. */
 const ownerKey = 'seine-owner';
 const restoreKey = 'flow-restore-wait';
-/** How long a database and a switch may take to answer (ms). */
+/** Maximum time for an answer of OVSDB and of ovs-vswitchd (ms). */
 const databasePatienceMs = 3_000;
 const switchPatienceMs = 20_000;
 
 interface SwitchLeftovers {
   readonly items: readonly Leftover[];
   readonly obstacles: readonly string[];
-  /** Pods that the database knows; the interface may be gone, with a pod that was deleted while no agent ran. */
+  /** Pods in OVSDB; the interface may be missing, if a pod was deleted while no agent ran. */
   readonly pods: readonly LeftoverPod[];
 }
 
 interface LeftoverPod {
   /** `namespace/pod`. */
   readonly pod: string;
-  /** The node's end of its interface, which has the port's name. */
+  /** The node's end of its interface, which has the name of the port. */
   readonly link: string;
 }
 
@@ -41,7 +41,7 @@ interface SwitchLocation {
 
 type CleanupDatabase = OvsdbClient<typeof openVswitch, typeof monitored>;
 
-/** The bridge, if its database can be reached. */
+/** Lists the bridge, if OVSDB can be reached. */
 export async function switchLeftovers({ ovsRunFolder, bridge }: SwitchLocation, signal: AbortSignal): Promise<SwitchLeftovers> {
   const path = join(ovsRunFolder, 'db.sock');
   if (!existsSync(path)) return { items: [], pods: [], obstacles: [noSwitch(path)] };
@@ -79,7 +79,10 @@ async function withDatabase<T>(path: string, signal: AbortSignal, work: (client:
   }
 }
 
-/** Waits until the switch has applied it: its interfaces are gone then. A switch that waits for flows is released, as none will come. */
+/**
+ * Waits until ovs-vswitchd has applied it: its interfaces are removed then. An ovs-vswitchd that waits for flows is released, as none will
+ * come.
+ */
 async function removeBridge(client: CleanupDatabase, bridge: string, signal: AbortSignal): Promise<void> {
   const [before] = client.tables.Open_vSwitch.rows();
   const row = client.tables.Bridge.find('name', bridge);

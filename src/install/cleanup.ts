@@ -15,7 +15,7 @@ import type { Leftover } from './leftover.ts';
 
 export interface CleanupOptions {
   readonly folders: Folders;
-  /** The agent's. */
+  /** Sockets of the agent. */
   readonly sockets: readonly string[];
   readonly ovsRunFolder: string;
   readonly bridge: string;
@@ -23,16 +23,16 @@ export interface CleanupOptions {
 }
 
 export interface Leftovers {
-  /** In the order of removal: first what would attach new pods, last the records of the old ones. */
+  /** Items in the order of removal: first those that would attach new pods, last the records of the old ones. */
   readonly items: readonly Leftover[];
-  /** Why nothing should be removed now. */
+  /** Reasons why nothing should be removed now. */
   readonly obstacles: readonly string[];
 }
 
 /**
- * Lists everything that Seine has made on this node; changes nothing.
+ * Lists everything that Seine has created on this node; changes nothing.
  *
- * @throws SeineError `REFUSED` if the kernel does not answer, or if the agent works in another network namespace
+ * @throws SeineError `REFUSED` if the kernel does not answer, or if the agent runs in another network namespace
  */
 export async function findLeftovers(options: CleanupOptions, signal: AbortSignal): Promise<Leftovers> {
   const { folders, sockets, gateway, bridge } = options;
@@ -61,7 +61,7 @@ function named(pods: readonly string[]): string {
   return pods.length > namedMax ? `${shown} and others` : shown;
 }
 
-/** @throws SeineError `REFUSED` for an agent in another network namespace: routes and packet filter here are not its own */
+/** @throws SeineError `REFUSED` for an agent in another network namespace: routes and nftables tables here are not its own */
 async function answeringSockets(paths: readonly string[]): Promise<string[]> {
   const answers = await Promise.all(paths.map(async (path) => ({ path, pid: await listenerOf(path) })));
   const elsewhere = answers.find(({ pid = 0 }) => pid > 0 && isElsewhere(pid));
@@ -73,7 +73,7 @@ async function answeringSockets(paths: readonly string[]): Promise<string[]> {
   return answers.flatMap(({ path, pid }) => (pid === undefined ? [] : [path]));
 }
 
-/** The process that listens on a socket, or 0 for one outside this PID namespace; undefined if none does. */
+/** Returns the process that listens on a socket, or 0 for one outside this PID namespace; undefined if none does. */
 function listenerOf(path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const probe = connect(path);
@@ -89,7 +89,7 @@ function processBehind(socket: Socket): number {
   try {
     return peerCredentials(descriptorOf(socket)).pid;
   } catch {
-    return 0; // it has closed the connection already
+    return 0; // it has already closed the connection
   }
 }
 
@@ -101,7 +101,7 @@ function isElsewhere(pid: number): boolean {
   }
 }
 
-/** Of a mount that a container has only a copy of, the file's removal takes away the original too (mount_namespaces(7)). */
+/** If a container has only a copy of the mount, deleting the file also unmounts the original (mount_namespaces(7)). */
 function portsNamespace(path: string): Leftover[] {
   const folder = dirname(path);
   if (!existsSync(folder)) return [];

@@ -9,40 +9,40 @@ import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pl
 import { chainState, mendedChain } from './own-chain.ts';
 
 const EVERY_MS = 10_000;
-/** A program that changes the files after each repair has them after so many, for a while. */
+/** Maximum number of consecutive repairs: a program that changes the files after each repair wins after that, for a while. */
 const REPAIRS_MAX = 5;
 const REPAIRS_WITHIN_MS = 10 * 60_000;
 const REINSTALL = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts plugin and configuration in place again';
 
 interface CniLookOptions {
-  /** As the agent sees them; where it may not write, nothing is repaired. */
+  /** Folders as the agent sees them; without write access, nothing is repaired. */
   readonly folders: Folders;
   readonly nowMs?: () => number;
 }
 
-/** What the look knows of the configuration, for `seinectl status`. */
+/** State of the configuration in the last check, for `seinectl status`. */
 interface CniChain {
   readonly chain: readonly string[];
   readonly added: readonly string[];
 }
 
-/** What one look finds. */
+/** Findings of one check. */
 interface Findings {
   readonly problems: FoundProblem[];
   readonly repaired: string[];
 }
 
 /**
- * Whether the container runtime still finds what was installed: the plugin, octet for octet, and its configuration. Plugins that others have
- * added to the list stay. What is missing or changed of ours is put back, where this process may write; an installation that is under way is
- * left alone.
+ * Checks that the container runtime still finds the installed files: the plugin, byte for byte, and its configuration. Plugins that others
+ * have added to the list stay. Missing or changed files of Seine are restored, if this process may write; a running installation is not
+ * touched.
  */
 export class CniFiles {
   readonly #places: InstallPaths;
   readonly #folders: Folders;
   readonly #nowMs: () => number;
   #repairsMs: number[] = [];
-  /** The last plugin that was compared whole, by what the kernel says of its file. */
+  /** Metadata of the plugin file that was last compared byte for byte. */
   #goodPlugin = '';
   #chain: CniChain | undefined;
 
@@ -52,7 +52,7 @@ export class CniFiles {
     this.#nowMs = nowMs;
   }
 
-  /** Undefined before the first look, and where nothing of ours is installed. */
+  /** Undefined before the first check, and if nothing of Seine is installed. */
   get chain(): CniChain | undefined {
     return this.#chain;
   }
@@ -65,7 +65,7 @@ export class CniFiles {
   compare(): LookResult {
     const { currentPlugin, currentConf, unfinished } = this.#places;
     this.#chain = undefined;
-    // Nothing was installed here by install-cni: whoever did it looks after it.
+    // install-cni has installed nothing here: another installer is responsible.
     if (!existsSync(currentPlugin) || !existsSync(currentConf)) return { problems: [] };
     if (existsSync(unfinished))
       return { problems: [problem('install', 'an installation of the CNI plugin was begun and has not ended', REINSTALL)] };
@@ -121,7 +121,7 @@ export class CniFiles {
     }
   }
 
-  /** Runtimes take the first configuration by name. */
+  /** Runtimes use the first configuration by name. */
   #earlier(): readonly FoundProblem[] {
     const { conf } = this.#folders;
     if (!existsSync(conf)) return [];
@@ -142,7 +142,7 @@ function faultOfPlugin(path: string, { mode }: Stats, wanted: Uint8Array): strin
   return readFileSync(path).equals(wanted) ? undefined : 'is not the one that was installed';
 }
 
-/** `ctimeMs` cannot be set back. */
+/** Identity of a file; `ctimeMs` cannot be set back. */
 function identityOf({ dev, ino, size, mode, ctimeMs }: Stats): string {
   return [dev, ino, size, mode, ctimeMs].join();
 }
@@ -151,6 +151,6 @@ function readList(text: string, path: string): ConfList | undefined {
   try {
     return parseConfList(text, path);
   } catch {
-    return undefined; // ours, and damaged: it is told of as such
+    return undefined; // Seine's own, and damaged: reported as such
   }
 }

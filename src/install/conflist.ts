@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SeineError } from '../base/errors/seine-error.ts';
 
-/** The name of Seine's plugin in `plugins[].type`, and of its file. */
+/** Name of Seine's plugin in `plugins[].type`, and of its file. */
 export const ownPlugin = 'seine';
 
 const schema = z.looseObject({
@@ -13,7 +13,7 @@ const schema = z.looseObject({
 
 export type ConfList = z.infer<typeof schema>;
 
-/** @throws SeineError `INVALID_INPUT` naming the invalid field, also if Seine's plugin is not in it */
+/** @throws SeineError `INVALID_INPUT` naming the invalid field, also if Seine's plugin is missing */
 export function parseConfList(text: string, from: string): ConfList {
   const parsed = schema.safeParse(parseJson(text, from));
   if (!parsed.success) {
@@ -24,7 +24,7 @@ export function parseConfList(text: string, from: string): ConfList {
   return parsed.data;
 }
 
-/** A valid configuration without Seine's plugin. An invalid one under Seine's name is Seine's: damaged. */
+/** Reports whether a text is a valid configuration without Seine's plugin. An invalid one under Seine's name is Seine's: damaged. */
 export function isForeign(text: string): boolean {
   try {
     return !hasOurs(schema.parse(JSON.parse(text)));
@@ -38,10 +38,10 @@ function hasOurs({ plugins }: ConfList): boolean {
 }
 
 /**
- * The list as it is installed: it offers every version from 0.4.0 on that all of its plugins support.
+ * Returns the list as it is installed: it offers every version from 0.4.0 on that all of its plugins support.
  *
- * @param spoken the versions of each plugin of the chain
- * @throws SeineError `INVALID_INPUT` if one does not support the version that the list is written in
+ * @param spoken versions of each plugin of the chain
+ * @throws SeineError `INVALID_INPUT` if one does not support the version of the list
  */
 export function withVersions(list: ConfList, spoken: ReadonlyMap<string, readonly string[]>): string {
   for (const [type, versions] of spoken)

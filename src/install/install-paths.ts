@@ -4,28 +4,28 @@ import { ownPlugin } from './conflist.ts';
 export const pluginMode = 0o755;
 export const confMode = 0o600;
 
-/** Folders of a node, as this process sees them. */
+/** Folders of a node, with the paths of this process. */
 export interface Folders {
   readonly bin: string;
   readonly conf: string;
-  /** Seine's own. */
+  /** Seine's own folder. */
   readonly state: string;
 }
 
-/** Runtimes take the first configuration by name: Seine's is early, so that it wins over leftovers. */
+/** Runtimes use the first configuration by name: Seine's is early, so that it takes precedence over leftovers. */
 export const confName = '10-seine.conflist';
 
 export interface InstallPaths {
   readonly plugin: string;
   readonly conf: string;
-  /** The last working configuration before this installation. */
+  /** Last working configuration before this installation. */
   readonly goodFolder: string;
   readonly goodPlugin: string;
   readonly goodConf: string;
-  /** What is installed now, for who looks whether it is still there. */
+  /** Copies of the installed files, for the check that they still exist. */
   readonly currentPlugin: string;
   readonly currentConf: string;
-  /** Exists while plugin and configuration may be of two installations: one was begun and has not ended. */
+  /** Exists while plugin and configuration may be of two installations: one has begun and not ended. */
   readonly unfinished: string;
   /** Other files installed into the plugin folder, with the hash of each. */
   readonly record: string;

@@ -12,7 +12,7 @@ const inBin = (name: string): string => join(want.bin, name);
 const conf = (): string => join(want.conf, '10-seine.conflist');
 const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8);
 
-/** A program that answers VERSION as a plugin does. */
+/** Program that answers VERSION like a plugin. */
 function plugin(folder: string, name: string, versions: readonly string[], mark = ''): void {
   mkdirSync(folder, { recursive: true });
   const answer = JSON.stringify({ cniVersion: '1.0.0', supportedVersions: versions });

@@ -9,24 +9,24 @@ import { type ConfList, isForeign, ownPlugin, parseConfList, withVersions } from
 import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pluginMode } from './install-paths.ts';
 import { pluginVersions } from './plugin-versions.ts';
 
-/** containerd and CRI-O call it for every pod, whatever the list says. */
+/** containerd and CRI-O call it for every pod, even if it is not in the list. */
 const loopback = 'loopback';
 
 export interface Installation extends Folders {
   /** Folder with the plugins to install: ours, and those of the chain for nodes that lack them. */
   readonly source: string;
-  /** The configuration to install. */
+  /** Configuration to install. */
   readonly conflist: string;
 }
 
-/** Says what was done or is strange, a line at a time. */
+/** Prints a completed step or a warning, one line per call. */
 export type Say = (line: string) => void;
 
 /**
- * Puts plugin and configuration in place, in this order: a runtime that finds the configuration calls the plugin at once. Each is
- * tried before it takes the place of what is there, and is replaced whole. What was there and worked is kept for {@link rollBack}.
+ * Installs the plugin, then the configuration: a runtime that finds the configuration calls the plugin at once. Each is tested before it
+ * replaces the existing file, and is replaced atomically. The previous files are kept for {@link rollBack} if they worked.
  *
- * @throws SeineError `INVALID_INPUT`, `REFUSED`: what was there before goes on working
+ * @throws SeineError `INVALID_INPUT`, `REFUSED`: the previous files continue to work
  */
 export function install({ source, conflist, ...folders }: Installation, say: Say): void {
   const list = parseConfList(readText(conflist), conflist);
@@ -54,7 +54,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
   warnOfShadows(folders.conf, say);
 }
 
-/** Brings back plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
+/** Restores plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
 export function rollBack(folders: Folders, say: Say): void {
   const places = installPathsIn(folders);
   if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `nothing is kept in ${places.goodFolder}`);
@@ -69,7 +69,7 @@ export function rollBack(folders: Folders, say: Say): void {
   removeFile(places.unfinished);
 }
 
-/** What `remove` would take away; only what is ours. */
+/** Lists the files that `remove` would delete; only Seine's. */
 export function installedFiles(folders: Folders): readonly string[] {
   const places = installPathsIn(folders);
   const ours = readRecord(places.record).filter(([name, hash]) => {
@@ -79,21 +79,21 @@ export function installedFiles(folders: Folders): readonly string[] {
   const others = ours.map(([name]) => join(folders.bin, name));
   const conf = existsSync(places.conf) && !isForeign(readText(places.conf)) ? [places.conf] : [];
   return [
-    // First what an agent that still runs would put back from.
+    // First the files from which a running agent would restore others.
     ...[places.currentConf, places.currentPlugin].filter((path) => existsSync(path)),
     ...conf,
     ...[places.plugin, ...others, places.goodConf, places.goodPlugin, places.unfinished, places.record].filter((path) => existsSync(path)),
   ];
 }
 
-/** Takes away what was installed; the configuration before the plugin, so that no runtime calls one that is gone. */
+/** Deletes the installed files; the configuration before the plugin, so that no runtime calls a missing one. */
 export function remove(folders: Folders, say: Say): void {
   for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
 }
 
 /**
- * Before something is changed: keeps what is there, which worked together. What an installation that got no further has left did not, and
- * what was there before that one is kept already.
+ * Before a change: keeps the existing files, which worked together. Files of an unfinished installation did not, and those before it are
+ * already kept.
  */
 function begin(places: InstallPaths, say: Say): void {
   if (existsSync(places.unfinished)) return;
@@ -101,13 +101,15 @@ function begin(places: InstallPaths, say: Say): void {
   placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
 }
 
-/** The agent puts these back; it does so only while no installation is under way, so that it never brings back what was replaced. */
+/**
+ * Records the files that the agent restores; it does so only while no installation is running, so that it never restores replaced files.
+ */
 function noteCurrent(places: InstallPaths, { plugin, conf }: { readonly plugin: Uint8Array; readonly conf: Uint8Array }): void {
   placeFile(places.currentPlugin, { bytes: plugin, mode: pluginMode });
   placeFile(places.currentConf, { bytes: conf, mode: confMode });
 }
 
-/** Only what works is worth keeping. */
+/** Only working files are kept. */
 function keepGood(places: InstallPaths, say: Say): void {
   if (!existsSync(places.plugin)) return;
   try {
@@ -121,7 +123,7 @@ function keepGood(places: InstallPaths, say: Say): void {
   if (existsSync(places.conf)) placeFile(places.goodConf, { bytes: readFileSync(places.conf), mode: confMode });
 }
 
-/** Other plugins of the chain belong to the node: one that is there stays, one that is missing is brought. */
+/** Other plugins of the chain belong to the node: an existing one stays, a missing one is copied. */
 function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: Say): void {
   const { record } = installPathsIn({ bin, conf: '', state });
   for (const type of new Set([...list.plugins.map((plugin) => plugin.type), loopback])) {
@@ -131,7 +133,7 @@ function completeChain(list: ConfList, source: string, { bin, state }: Folders, 
     if (!existsSync(brought))
       throw new SeineError('REFUSED', `plugin "${type}" is neither in ${bin} nor in ${source}: install it, or take it out of the list`);
     const bytes = readFileSync(brought);
-    // Before it is there: what is not written down is never removed.
+    // Recorded before it is copied: files that are not recorded are never removed.
     const known = Object.fromEntries([...readRecord(record), [type, hashOf(bytes)]]);
     placeFile(record, { bytes: Buffer.from(JSON.stringify(known)), mode: confMode });
     placeFile(path, { bytes, mode: pluginMode }, pluginVersions);
@@ -145,7 +147,7 @@ function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonl
     try {
       spoken.set(type, pluginVersions(join(bin, type)));
     } catch (failure) {
-      // The node's own, which may be made for its libraries and not for this container's.
+      // The node's own plugin, which may be built for its libraries and not for this container's.
       if (type === ownPlugin) throw failure;
       say(`${join(bin, type)} cannot be asked what it speaks: CNI ${list.cniVersion} is assumed`);
       spoken.set(type, [list.cniVersion]);
@@ -168,12 +170,12 @@ function readRecord(path: string): readonly (readonly [string, string])[] {
   return Object.entries(parsed.data).filter(([name]) => name !== '.' && name !== '..');
 }
 
-/** Undefined for what is none. */
+/** Undefined for text that is not JSON. */
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // told as what the schema refuses
+    return undefined; // reported as an error of the schema
   }
 }
 

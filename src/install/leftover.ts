@@ -1,4 +1,4 @@
-/** An item of Seine's on this node, and how it is removed. */
+/** Item of Seine on this node, and the function that removes it. */
 export interface Leftover {
   readonly what: string;
   readonly remove: (signal: AbortSignal) => Promise<void> | void;

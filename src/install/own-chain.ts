@@ -3,17 +3,17 @@ import type { ConfList } from './conflist.ts';
 
 type ChainPlugin = ConfList['plugins'][number];
 
-/** What became of our list. */
+/** State of our list. */
 interface ChainState {
-  /** Types, in order, as the runtime calls them. */
+  /** Types, in the order in which the runtime calls them. */
   readonly chain: readonly string[];
-  /** Of these, those that others have added, e.g. a service mesh. They are theirs. */
+  /** Those of them that others have added, e.g. a service mesh. They belong to others. */
   readonly added: readonly string[];
-  /** What of ours is missing or changed, in words; empty if all is as installed. */
+  /** Missing or changed parts of ours, as text; empty if all is as installed. */
   readonly faults: readonly string[];
 }
 
-/** Compares a list with what was installed: whatever others have added to it is theirs, and no fault. */
+/** Compares a list with the installed one: plugins that others have added belong to them, and are not a fault. */
 export function chainState(installed: ConfList, present: ConfList): ChainState {
   const types = typesOf(present);
   const ours = typesOf(installed);
@@ -33,7 +33,7 @@ export function chainState(installed: ConfList, present: ConfList): ChainState {
   return { chain: types, added: types.filter((type) => !ours.includes(type)), faults };
 }
 
-/** Our part as installed, and what others have added each behind the plugin that it stood behind. */
+/** Returns our part as installed, with the plugins that others have added, each after the plugin that it followed. */
 export function mendedChain(installed: ConfList, present: ConfList): ConfList {
   const ours = new Set(typesOf(installed));
   const followers = new Map<string, ChainPlugin[]>();

@@ -6,18 +6,18 @@ const patienceMs = 10_000;
 const answer = z.object({ supportedVersions: z.array(z.string()).min(1) });
 
 /**
- * What versions of CNI a plugin speaks, by its own word (command VERSION).
+ * Queries the CNI versions that a plugin supports (command VERSION).
  *
- * @throws SeineError `REFUSED` if it cannot be executed or says nothing of use
+ * @throws SeineError `REFUSED` if it cannot be executed or its answer is invalid
  */
 export function pluginVersions(path: string): readonly string[] {
   const options = { env: { CNI_COMMAND: 'VERSION' }, input: '{"cniVersion":"1.0.0"}', timeout: patienceMs, encoding: 'utf8' } as const;
-  // Not `error`: a plugin need not read its input, and EPIPE is then no mistake.
+  // Not `error`: a plugin need not read its input, and EPIPE is then not a failure.
   const { status, stdout, error } = spawnSync(path, [], options);
   try {
     if (status === 0) return answer.parse(JSON.parse(stdout)).supportedVersions;
   } catch {
-    // As if it had said nothing.
+    // Treated like an empty answer.
   }
   const message = `${path} does not answer VERSION: it cannot be executed here, or is damaged`;
   throw new SeineError('REFUSED', message, error === undefined ? {} : { cause: error });

@@ -3,22 +3,22 @@ import { littleEndian } from './sys.ts';
 
 /*
  * struct nlattr (linux/netlink.h):  u16 length (with these 4 bytes) · u16 type · value · zeros up to a multiple of 4
- * All numbers in the machine's byte order, except where an attribute says otherwise.
+ * All numbers in host byte order, except where an attribute says otherwise.
  */
 
 /** The two top bits of an attribute's type are flags (nested, network byte order). */
 const TYPE_MASK = 0x3fff;
 const NLA_HDRLEN = 4;
 
-/** The attributes of one message or of one nested attribute. Values share the message's bytes: copy what you keep. */
+/** Attributes of one message or of one nested attribute. Values share the message's bytes: copy a value to keep it. */
 export class Attributes {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  /** Where the values begin, by type: an interface has some fifty, of which few are asked for. */
+  /** Offsets of the values, by type: an interface has about fifty, of which few are read. */
   readonly #places = new Map<number, number>();
   readonly #what: string;
 
-  /** @throws SeineError `PROTOCOL` if a length runs past the end. Of several with one type the last counts, as in the kernel. */
+  /** @throws SeineError `PROTOCOL` if a length exceeds the message. If a type occurs several times, the last counts, as in the kernel. */
   constructor(bytes: Uint8Array, what: string) {
     this.#bytes = bytes;
     this.#view = viewOf(bytes);
@@ -86,7 +86,7 @@ export class Attributes {
   }
 }
 
-/** In order, with repetitions (`RTA_MULTIPATH` and dumps of strings repeat one type). */
+/** Returns the attributes in order, with repetitions (`RTA_MULTIPATH` and dumps of strings repeat one type). */
 export function attributesIn(bytes: Uint8Array, what: string): { readonly type: number; readonly value: Uint8Array }[] {
   const found: { type: number; value: Uint8Array }[] = [];
   const view = viewOf(bytes);
@@ -107,7 +107,7 @@ function typeAt(view: DataView, at: number): number {
   return view.getUint16(at + 2, littleEndian) & TYPE_MASK;
 }
 
-/** Where the next attribute begins. @throws SeineError `PROTOCOL` if the one at `at` runs past the end */
+/** Returns the offset of the next attribute. @throws SeineError `PROTOCOL` if the one at `at` exceeds the message */
 function endOf(view: DataView, at: number, what: string): number {
   const length = view.getUint16(at, littleEndian);
   if (length < NLA_HDRLEN || at + length > view.byteLength)

@@ -13,34 +13,34 @@ interface ConnectionTuple {
   readonly dstPort: number;
 }
 
-/** An entry of the kernel's connection tracker. Source: `CTA_*` of linux/netfilter/nfnetlink_conntrack.h. */
+/** Entry of the kernel's connection tracker. Source: `CTA_*` of linux/netfilter/nfnetlink_conntrack.h. */
 export interface TrackedConnection {
   readonly family: Family;
-  /** An IP protocol with ports. */
+  /** IP protocol with ports. */
   readonly ipProtocol: number;
   readonly zone: number;
-  /** Distinguishes it from a later one with the same tuple. */
+  /** Identifier that distinguishes it from a later one with the same tuple. */
   readonly id: number;
   readonly original: ConnectionTuple;
   readonly reply: ConnectionTuple;
-  /** Absent: 0, or the kernel keeps none. */
+  /** Absent if it is 0, or the kernel has no marks. */
   readonly mark?: number;
   /** `enum tcp_conntrack` of linux/netfilter/nf_conntrack_tcp.h; absent for other protocols. */
   readonly tcpState?: number;
 }
 
-/** Ended at both ends: what of `tcpState` is kept for late packets alone. */
+/** Values of `tcpState` for connections closed by both ends, which the kernel keeps for late packets only. */
 export const tcpEnded: ReadonlySet<number> = new Set([6, 7, 8]);
 
 interface ConnectionFilter {
   readonly family: Family;
   readonly ipProtocol: number;
-  /** Of the original direction. */
+  /** Destination port of the original direction. */
   readonly dstPort?: number;
 }
 
 /**
- * Connections of one protocol. Kernels from 5.8 on filter themselves; on older ones everything is read and filtered here.
+ * Lists connections of one protocol. Kernels from 5.8 on filter themselves; on older ones everything is read and filtered here.
  *
  * @param socket of protocol `netfilter`
  */
@@ -70,7 +70,7 @@ export function listConnections(socket: NetlinkSocket, filter: ConnectionFilter)
   );
 }
 
-/** Fails with `ENOENT` if it is gone already. */
+/** Fails with `ENOENT` if the connection no longer exists. */
 export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, original }: TrackedConnection): void {
   const { src, dst, srcPort, dstPort } = original;
   batch.message(CT_DELETE, 0, `delete connection ${src.text} to ${dst.text} port ${dstPort}`, () => {
@@ -91,7 +91,7 @@ export function deleteConnection(batch: Batch, { family, ipProtocol, zone, id, o
   });
 }
 
-/** Of an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
+/** Decodes an `IPCTNL_MSG_CT_NEW`; undefined for protocols without ports. @throws SeineError `PROTOCOL` */
 function decodeConnection(message: NetlinkMessage): TrackedConnection | undefined {
   if (message.type !== CT_NEW) return undefined;
   const { head, attributes } = splitPayload(message.payload, 4, 'connection');
@@ -126,7 +126,7 @@ const CTA_MARK = 8;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_FILTER = 25;
-/** The filter, newer than the rest, is parsed strictly. */
+/** The filter attribute is newer than the others, and is parsed strictly. */
 const NLA_F_NESTED = 0x8000;
 const CTA_TUPLE_IP = 1;
 const CTA_TUPLE_PROTO = 2;
@@ -156,7 +156,7 @@ function tupleIn(attributes: Attributes, family: Family): ConnectionTuple | unde
   return { src: ipIn(src, family, 'connection'), dst: ipIn(dst, family, 'connection'), srcPort, dstPort };
 }
 
-/** Numbers of netfilter are in network byte order. */
+/** Netfilter uses network byte order. */
 function bigEndian16(attributes: Attributes, type: number): number | undefined {
   const value = attributes.bytes(type);
   return value && value.length >= 2 ? (value[0] ?? 0) * 256 + (value[1] ?? 0) : undefined;

@@ -12,10 +12,10 @@ export interface Offloads {
 }
 
 /**
- * Makes the sender compute checksums itself, as `ethtool -K NAME tx off` does; segmentation offload falls with it.
+ * Makes the sender compute checksums itself, like `ethtool -K NAME tx off`; this also disables segmentation offload.
  *
- * The userspace datapath reads frames by AF_PACKET and forwards them unchanged: with transmit checksum offload on
- * in a pod, every TCP segment and UDP datagram it sends arrives broken (ICMP does not, so ping works).
+ * The userspace datapath reads frames by AF_PACKET and forwards them unchanged: with transmit checksum offload on in a pod, every TCP
+ * segment and UDP datagram it sends arrives with a wrong checksum (ICMP does not, so ping works).
  *
  * @param socket any netlink socket of the interface's namespace
  */

@@ -4,17 +4,17 @@ import type { NetlinkMessage } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { Watch } from './sys.ts';
 
-/** Events that the kernel queues until they are read. */
+/** Size of the kernel's queue of unread events. */
 export const receiveQueueBytes = 8 * 1024 * 1024;
 const datagramsPerTurn = 256;
-/** More than fit in the queue; the smallest takes half a kilobyte. */
+/** More datagrams than fit in the queue; the smallest takes half a kilobyte. */
 const datagramsInQueue = receiveQueueBytes / 256;
 
 /**
- * Reads the messages of a netlink socket's groups. After `overrun` events were lost.
+ * Reads the messages of a netlink socket's groups. After `overrun`, events were lost.
  *
- * The handler gets the messages of one datagram, which share the receive buffer; for one that it cannot read it throws
- * `PROTOCOL`, and that counts as an overrun: the remedy is the same.
+ * The handler gets the messages of one datagram, which share the receive buffer; for one that it cannot read it throws `PROTOCOL`, which
+ * counts as an overrun: the remedy is the same.
  */
 export class EventSocket {
   readonly #socket: NetlinkSocket;
@@ -33,7 +33,7 @@ export class EventSocket {
     this.#socket.close();
   }
 
-  /** Datagrams read at once: the rest follows in the loop's next turn, after other work. */
+  /** Limits the datagrams read at once: the rest follows in the loop's next turn, after other work. */
   #drain(): void {
     for (let count = 0; count < datagramsPerTurn; count++) {
       const got = this.#deliver();
@@ -57,8 +57,8 @@ export class EventSocket {
   }
 
   /**
-   * Empties the queue before the overrun is reported. The kernel reports the first loss only, and goes on losing silently until
-   * the queue has been empty once; a listing made before that misses what is lost after.
+   * Empties the queue before the overrun is reported. The kernel reports the first loss only, and drops further events silently until the
+   * queue has been empty once; a list read before that misses the events lost later.
    */
   #discard(): void {
     for (let count = 0; count < datagramsInQueue; count++) {

@@ -11,14 +11,14 @@ import { NetlinkSocket } from './socket.ts';
 
 type Change = 'set' | 'deleted';
 
-/** `set` means new or changed. After `overrun` events were lost: list everything again. */
+/** `set` means new or changed. After `overrun`, events were lost: list everything again. */
 export type KernelEvent =
   | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
   | { readonly kind: 'address'; readonly change: Change; readonly address: Address }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
   | { readonly kind: 'rule'; readonly change: Change; readonly rule: Rule }
   | { readonly kind: 'neighbour'; readonly change: Change; readonly neighbour: Neighbour }
-  /** A setting of an interface, or of all of them, is another: forwarding, reverse path filter, proxied neighbours. */
+  /** A setting of an interface, or of all of them, changed: forwarding, reverse path filter, proxied neighbours. */
   | { readonly kind: 'netconf'; readonly netconf: Netconf }
   | { readonly kind: 'overrun' };
 
@@ -36,11 +36,11 @@ const groups = {
 
 interface KernelEventsOptions {
   readonly kinds: readonly EventKind[];
-  /** The caller's own if left out. */
+  /** Network namespace; default: the caller's own. */
   readonly namespace?: NetworkNamespace;
   /**
-   * `port` of a socket whose changes are not reported, because its owner knows them. Links excepted: a change of one may
-   * have further effects.
+   * `port` of a socket whose changes are not reported, because its owner knows them. Except links: a change of one may have further
+   * effects.
    */
   readonly notBy?: number;
 }
@@ -48,9 +48,8 @@ interface KernelEventsOptions {
 /**
  * Reports changes in a network namespace, made by any process.
  *
- * Subscribe first, list after that: then nothing falls between. The handler is called from the event loop and must not
- * throw; it marks something dirty and rings a bell. The agent's own changes are reported too, unless
- * excluded.
+ * Subscribe first, list after that, so that no change is missed. The handler is called from the event loop and must not throw; it marks
+ * something dirty and triggers a run. The agent's own changes are reported too, unless excluded.
  */
 export class KernelEvents {
   readonly #events: EventSocket;
@@ -114,7 +113,7 @@ function decodeEvent(message: NetlinkMessage): KernelEvent | undefined {
       return netconf && { kind: 'netconf', netconf };
     }
     default:
-      return undefined; // prefixes, multicast and the like travel in the same groups
+      return undefined; // prefixes, multicast and the like are sent to the same groups
   }
 }
 

@@ -2,8 +2,8 @@ import type { KoffiFunc } from 'koffi';
 import { loadLibrary } from './sys.ts';
 
 /**
- * Returns memory that the C library holds free to the kernel, which takes milliseconds: that of freed buffers lies between
- * others that stay. Source: malloc_trim(3), an extension of the GNU C library; nothing happens with another one.
+ * Returns free memory of the C library to the kernel, which takes milliseconds: freed buffers lie between others that are in use. Source:
+ * malloc_trim(3), an extension of the GNU C library; no effect with another one.
  */
 export function returnFreeMemory(): void {
   let trim: KoffiFunc<(keep: number) => number>;

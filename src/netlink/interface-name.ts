@@ -4,8 +4,8 @@ import { SeineError } from '../base/errors/seine-error.ts';
 export type IfIndex = number & { readonly brand: 'IfIndex' };
 
 /**
- * Stricter than the kernel's `dev_valid_name`: what passes is safe in a path, a log line and an nftables rule too.
- * `all` and `default` would be other things in `/proc/sys/net/ipv4/conf`.
+ * Stricter than the kernel's `dev_valid_name`: an accepted name is also safe in a path, a log line and an nftables rule. `all` and
+ * `default` have other meanings in `/proc/sys/net/ipv4/conf`.
  *
  * @throws SeineError `INVALID_INPUT`
  */

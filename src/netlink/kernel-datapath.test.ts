@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { SeineError } from '../base/errors/seine-error.ts';
 import { decodeDatapath } from './kernel-datapath.ts';
 
-/** As a little-endian machine's kernel answers; made by hand from linux/genetlink.h and linux/openvswitch.h. */
+/** Answer of the kernel on a little-endian host; written by hand from linux/genetlink.h and linux/openvswitch.h. */
 const answer = Buffer.from(
   [
     '03020000 05000000', // genlmsghdr: command 3, version 2; ovs_header: ifindex 5
@@ -31,7 +31,7 @@ it('reads the counters of a data path', () => {
 it('takes no answer that is cut short for one', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: answer.length - 8 }), (length) => {
-      if (length === answer.length - 8) return; // without the attribute we do not need
+      if (length === answer.length - 8) return; // without the attribute that is not needed
       expect(() => decodeDatapath({ payload: answer.subarray(0, length) })).toThrow(SeineError);
     }),
   );

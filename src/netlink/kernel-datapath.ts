@@ -4,23 +4,26 @@ import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
-/** Counters of one datapath of the kernel since it was made. Source: `struct ovs_dp_stats`, `struct ovs_dp_megaflow_stats` (linux/openvswitch.h). */
+/**
+ * Counters of one datapath of the kernel since it was created. Source: `struct ovs_dp_stats`, `struct ovs_dp_megaflow_stats`
+ * (linux/openvswitch.h).
+ */
 export interface KernelDatapath {
   /** `ovs-system`, which all bridges of an ovs-vswitchd share. */
   readonly name: string;
   /** Packets that matched a megaflow. */
   readonly hits: number;
-  /** Packets that went to ovs-vswitchd because none matched (upcalls). */
+  /** Packets sent to ovs-vswitchd because none matched (upcalls). */
   readonly misses: number;
   /** Upcalls that were dropped because the queue was full. */
   readonly lost: number;
   readonly megaflows: number;
-  /** Masks among the megaflows: a packet may be looked up once for each. */
+  /** Number of masks among the megaflows: a packet may need one lookup for each. */
   readonly masks: number;
 }
 
 /**
- * The datapaths of Open vSwitch in the kernel, in the socket's network namespace; none where the module is not loaded.
+ * Lists the datapaths of Open vSwitch in the kernel, in the socket's network namespace; none if the module is not loaded.
  *
  * @param socket of protocol `generic`
  * @throws SeineError `PROTOCOL` if an answer cannot be parsed

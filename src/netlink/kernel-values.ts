@@ -6,7 +6,7 @@ import { type IfIndex, ifIndex } from './interface-name.ts';
 /** `AF_INET` and `AF_INET6`. */
 export const familyNumber = { ipv4: 2, ipv6: 10 } as const satisfies Record<Family, number>;
 
-/** Undefined for any other address family: bridges, MPLS and the like travel in the same groups and lists. */
+/** Undefined for any other address family: bridges, MPLS and the like are sent to the same groups and lists. */
 export function familyOf(number: number): Family | undefined {
   return number === familyNumber.ipv4 ? 'ipv4' : number === familyNumber.ipv6 ? 'ipv6' : undefined;
 }
@@ -36,7 +36,7 @@ export function optionalLinkIn(index: number | undefined, what: string): IfIndex
   return index ? linkIn(index, what) : undefined;
 }
 
-/** Undefined for hardware addresses that are no Ethernet ones (InfiniBand, tunnels). */
+/** Undefined for hardware addresses that are not Ethernet addresses (InfiniBand, tunnels). */
 export function macIn(bytes: Uint8Array | undefined): Mac | undefined {
   return bytes?.length === 6 ? macFromBytes(bytes) : undefined;
 }

@@ -16,14 +16,14 @@ interface Job {
 /**
  * Deletes links outside the event loop, because the kernel takes 16 ms for one veth (it waits for an RCU grace period).
  *
- * Names that come while it works are deleted together: they are put into a link group, and a group goes in the time
- * that one link takes. One thread of libuv's pool is used at a time, so that files and DNS are not held up.
+ * Names that arrive while it works are deleted together: they are put into a link group, and a group is deleted in the time of one link.
+ * One thread of libuv's pool is used at a time, so that files and DNS are not delayed.
  */
 export class LinkRemover {
   readonly #socket: NetlinkSocket;
   readonly #waiting = new Map<string, Job>();
   #loop: Promise<void> | undefined;
-  /** Above the groups that administrators use, and different from what an earlier process may have left half done. */
+  /** Higher than the groups that administrators use, and different from a group that an earlier process may have left. */
   readonly #group = 0x5e00_0000 + Math.floor(Math.random() * 0x100_0000);
 
   /** @param socket used by nothing else, and closed by `close` */
@@ -36,17 +36,17 @@ export class LinkRemover {
   }
 
   /**
-   * Deletes the link of this name. Callers that wait for one name share the work, but a job that has begun takes no more:
-   * by now the name may be another link's.
+   * Deletes the link of this name. Callers that wait for one name share the work, but a running job accepts no more callers: the name may
+   * by then belong to another link.
    *
-   * @throws SeineError `CANCELLED` if `signal` fires first: the removal goes on
+   * @throws SeineError `CANCELLED` if `signal` fires first: the removal continues
    */
   async remove(name: string, signal: AbortSignal): Promise<LinkRemoval> {
     const job = this.#waiting.get(name) ?? this.#enqueue(name);
     return await unlessAborted(job.done, signal, `remove link ${name}`);
   }
 
-  /** Waits until every removal requested so far is done, however it ended. */
+  /** Waits until every removal requested so far has ended, with success or not. */
   async idle(): Promise<void> {
     await this.#loop;
   }
@@ -64,7 +64,7 @@ export class LinkRemover {
   }
 
   async #work(): Promise<void> {
-    await Promise.resolve(); // requests of one tick go together
+    await Promise.resolve(); // requests of one tick are joined
     while (this.#waiting.size > 0) {
       const jobs = [...this.#waiting.values()].slice(0, linksAtOnce);
       for (const { name } of jobs) this.#waiting.delete(name);
@@ -84,7 +84,7 @@ export class LinkRemover {
       await this.#socket.transactOffThread(batch);
       for (const job of there) job.settle('removed');
     } catch {
-      // One link of the group may be of a kind that cannot be deleted, and then none is: each gets its own answer.
+      // If one link of the group is of a kind that cannot be deleted, then none is deleted: each gets its own answer.
       await this.#removeEach(there);
     }
   }
@@ -116,7 +116,7 @@ export class LinkRemover {
   }
 }
 
-/** A group is deleted under the kernel's one lock for links: limited, so that other callers do not wait long. */
+/** Maximum number of links of a group: it is deleted under the kernel's global lock for links, and other callers should not wait long. */
 const linksAtOnce = 64;
 
 function newJob(name: string): Job {

@@ -7,38 +7,38 @@ import type { NetworkNamespace } from './namespace.ts';
 import type { ListRequest, NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
 
-/** A network interface as the kernel shows it. Source: `struct ifinfomsg`, `IFLA_*` (linux/if_link.h). */
+/** Network interface of the kernel. Source: `struct ifinfomsg`, `IFLA_*` (linux/if_link.h). */
 export interface Link {
   readonly index: IfIndex;
   readonly name: string;
   /** `veth`, `bridge`, `openvswitch`, …; a physical device and the loopback have none. */
   readonly kind: string | undefined;
-  /** Undefined for what has no Ethernet address (some tunnels). */
+  /** Undefined for interfaces without an Ethernet address (some tunnels). */
   readonly mac: Mac | undefined;
   readonly mtu: number;
   readonly state: 'up' | 'down';
-  /** Whether the other end is there and up. A link that is down has no carrier. */
+  /** True if the other end exists and is up. A link that is down has no carrier. */
   readonly carrier: boolean;
   readonly arp: 'on' | 'off';
   readonly loopback: boolean;
   readonly master: IfIndex | undefined;
   readonly group: number;
   readonly alias: string | undefined;
-  /** Of a veth: the other end, in namespace `peerNamespaceId` if that is another one than ours. */
+  /** Other end of a veth, in namespace `peerNamespaceId` if that is another one than ours. */
   readonly peerIndex: IfIndex | undefined;
-  /** Of a macvlan: the interface below it, in namespace `peerNamespaceId` if that is another one than ours. */
+  /** Lower interface of a macvlan, in namespace `peerNamespaceId` if that is another one than ours. */
   readonly lowerIndex: IfIndex | undefined;
-  /** How many ask for every frame of it: of what a passthru macvlan stands on, one while that is up. */
+  /** Number of users that receive every frame of it: one on the lower interface of a passthru macvlan while that is up. */
   readonly promiscuity: number;
   readonly peerNamespaceId: number | undefined;
-  /** Of a tap: whether its frames come with what is left to be done on them (`IFF_VNET_HDR`), as who opened it last has asked for. */
+  /** Set for a tap: whether its frames carry offload metadata (`IFF_VNET_HDR`), as requested by the process that opened it last. */
   readonly vnetHeader: boolean | undefined;
 }
 
-/** By name or by index. */
+/** Name or index. */
 type LinkTarget = string | IfIndex;
 
-/** What to change; what is left out stays as it is. */
+/** Changes of a link; absent members are left unchanged. */
 interface LinkChange {
   readonly state?: 'up' | 'down';
   readonly arp?: 'on' | 'off';
@@ -59,18 +59,18 @@ interface NewLink {
   readonly state?: 'up' | 'down';
 }
 
-/** The peer is born in its namespace, with its name and address; it is down, whatever the near end is. */
+/** The peer is created in its namespace, with its name and address; it is down, whatever the state of the near end. */
 interface NewVeth extends NewLink {
   readonly peer: {
     readonly name: string;
-    /** The near end's own if left out. */
+    /** Default: the namespace of the near end. */
     readonly namespace?: NetworkNamespace;
     readonly mac?: Mac | undefined;
     readonly mtu?: number | undefined;
   };
 }
 
-/** Born in its namespace, down, with the MAC of what is below it. */
+/** Created in its namespace, down, with the MAC of the lower interface. */
 interface NewMacvlan {
   readonly name: string;
   readonly mtu: number;
@@ -89,13 +89,13 @@ interface LinkStatistics {
   readonly sendDropped: bigint;
 }
 
-/** Fails with `EEXIST` if the name is taken here or the peer's name is taken there. */
+/** Fails with `EEXIST` if the name is in use here or the peer's name is in use there. */
 export function createVeth(batch: Batch, veth: NewVeth): void {
   const { peer } = veth;
   create(batch, 'veth', veth, () =>
     batch.nested(IFLA_INFO_DATA, () =>
       batch.nested(VETH_INFO_PEER, () => {
-        ifinfomsg(batch, 0, 0, 0); // a peer that is born up fails with ENOTCONN
+        ifinfomsg(batch, 0, 0, 0); // a peer that is created up fails with ENOTCONN
         newLinkAttributes(batch, peer);
         if (peer.namespace) batch.attributeU32(IFLA_NET_NS_FD, peer.namespace.fd);
       }),
@@ -104,8 +104,8 @@ export function createVeth(batch: Batch, veth: NewVeth): void {
 }
 
 /**
- * A macvlan that takes all that comes by `lower`, and is its only one. Fails with `EEXIST` if the name is taken in its namespace, with
- * `EINVAL` if `lower` has one already, wherever that is, and with `EOPNOTSUPP` where the kernel has no macvlan.
+ * Creates a macvlan that receives everything that arrives at `lower`, and is its only one. Fails with `EEXIST` if the name is in use in its
+ * namespace, with `EINVAL` if `lower` already has one, in any namespace, and with `EOPNOTSUPP` if the kernel has no macvlan.
  */
 export function createMacvlan(batch: Batch, { name, mtu, lower, namespace }: NewMacvlan): void {
   create(
@@ -128,7 +128,7 @@ export function createDummy(batch: Batch, link: NewLink): void {
   create(batch, 'dummy', link, () => {});
 }
 
-/** A link is renamed by index only: beside a name, the kernel takes `IFLA_IFNAME` as the one to look for. */
+/** A link is renamed by index only: with a name, the kernel takes `IFLA_IFNAME` as the one to look up. */
 export function changeLink(batch: Batch, target: LinkTarget, change: LinkChange): void {
   if (typeof target === 'string' && change.name !== undefined) throw new SeineError('INVARIANT', `rename ${target} by its index`);
   batch.message(RTM_NEWLINK, 0, `change link ${target}`, () => {
@@ -144,7 +144,7 @@ export function changeLink(batch: Batch, target: LinkTarget, change: LinkChange)
   });
 }
 
-/** Fails with `ENODEV` if there is none. Takes the kernel 16 ms for a veth: prefer `LinkRemover` where anything else waits. */
+/** Fails with `ENODEV` if there is none. Takes the kernel 16 ms for a veth: prefer `LinkRemover` where other work waits. */
 export function deleteLink(batch: Batch, target: LinkTarget): void {
   batch.message(RTM_DELLINK, 0, `delete link ${target}`, () => {
     ifinfomsg(batch, typeof target === 'string' ? 0 : target, 0, 0);
@@ -152,7 +152,7 @@ export function deleteLink(batch: Batch, target: LinkTarget): void {
   });
 }
 
-/** Deletes every link of a group at once, in the time that one takes. */
+/** Deletes all links of a group at once, in the time of one. */
 export function deleteLinkGroup(batch: Batch, group: number): void {
   batch.message(RTM_DELLINK, 0, `delete link group ${group}`, () => {
     ifinfomsg(batch, 0, 0, 0);
@@ -164,7 +164,7 @@ export function getLink(socket: NetlinkSocket, target: LinkTarget): Link | undef
   return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => linkRequest(batch, target), decodeLink);
 }
 
-/** As `getLink`, off the main thread. */
+/** Like `getLink`, off the main thread. */
 export function getLinkOffThread(socket: NetlinkSocket, target: LinkTarget): Promise<Link | undefined> {
   return socket.getOffThread(RTM_GETLINK, `get link ${target}`, (batch) => linkRequest(batch, target), decodeLink);
 }
@@ -174,12 +174,12 @@ interface LinkFilter {
   readonly master?: IfIndex;
 }
 
-/** Sorted by index. @param filter evaluated in the kernel */
+/** Lists links sorted by index. @param filter evaluated in the kernel */
 export function listLinks(socket: NetlinkSocket, filter: LinkFilter = {}): Link[] {
   return socket.list(linkList(filter)).sort((a, b) => a.index - b.index);
 }
 
-/** As `listLinks`, off the main thread, and not sorted. */
+/** Like `listLinks`, off the main thread, and not sorted. */
 export function listLinksOffThread(socket: NetlinkSocket, filter: LinkFilter): Promise<Link[]> {
   return socket.listOffThread(linkList(filter));
 }
@@ -202,7 +202,7 @@ export function linkStatistics(socket: NetlinkSocket, target: LinkTarget): LinkS
   return socket.get(RTM_GETLINK, `get link ${target}`, (batch) => linkToAskFor(batch, target), decodeStatistics);
 }
 
-/** Of an `RTM_NEWLINK` or `RTM_DELLINK`. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWLINK` or `RTM_DELLINK`. @throws SeineError `PROTOCOL` */
 export function decodeLink(message: NetlinkMessage): Link {
   const { head, attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
   const flags = head.getUint32(8, littleEndian);
@@ -270,7 +270,7 @@ function ifinfomsg(batch: Batch, index: number, flags: number, mask: number): vo
   batch.u32(0).u32(index).u32(flags).u32(mask);
 }
 
-/** @param born where, over what */
+/** @param born namespace and lower interface of the new link */
 function create(batch: Batch, kind: string, link: NewLink, kindData: () => void, born?: Pick<NewMacvlan, 'lower' | 'namespace'>): void {
   batch.message(RTM_NEWLINK, flag.create | flag.exclusive, `create ${kind} ${link.name}`, () => {
     ifinfomsg(batch, 0, link.state === 'up' ? IFF_UP : 0, link.state === 'up' ? IFF_UP : 0);
@@ -297,13 +297,13 @@ function linkToAskFor(batch: Batch, target: LinkTarget): void {
   if (typeof target === 'string') batch.attributeText(IFLA_IFNAME, target);
 }
 
-/** Without its counters, those of IPv6 among them, which the kernel adds up over all processors. */
+/** Excludes its counters, among them those of IPv6, which the kernel adds up over all CPUs. */
 function linkRequest(batch: Batch, target: LinkTarget): void {
   linkToAskFor(batch, target);
   batch.attributeU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
 }
 
-/** The first eight of `struct rtnl_link_stats64`. */
+/** Decodes the first eight counters of `struct rtnl_link_stats64`. */
 function decodeStatistics(message: NetlinkMessage): LinkStatistics {
   const { attributes } = splitPayload(message.payload, IFINFOMSG_LENGTH, 'link');
   const bytes = attributes.bytes(IFLA_STATS64) ?? new Uint8Array(64);

@@ -13,7 +13,7 @@ import { decodeRoute, deleteRoute, replaceRoute } from './routing/routes.ts';
 const link = ifIndex(7);
 const mac = parseMac('0a:01:02:03:04:05');
 
-/** What a little-endian machine sends, in groups of four bytes. */
+/** Message of a little-endian host, in groups of four bytes. */
 function hex(fill: (batch: Batch) => void): string {
   const batch = new Batch();
   fill(batch);
@@ -127,7 +127,7 @@ describe('attributes', () => {
       });
   }
 
-  /** A second encoder: builds strings from the inside out, with no offsets to patch. */
+  /** Second encoder: builds strings from the inside out, with no offsets to patch. */
   function slow({ type, value }: Tree): string {
     const body = value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value.map(slow).join('');
     const le16 = (number: number) => `0000${number.toString(16)}`.slice(-4).replace(/(..)(..)/, '$2$1');

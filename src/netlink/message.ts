@@ -3,7 +3,7 @@ import { Attributes, aligned } from './attributes.ts';
 import { littleEndian } from './sys.ts';
 
 /*
- * struct nlmsghdr (linux/netlink.h), numbers in the machine's byte order:
+ * struct nlmsghdr (linux/netlink.h), numbers in host byte order:
  *   u32 length (with header) · u16 type · u16 flags · u32 sequence · u32 port · payload · zeros up to a multiple of 4
  */
 export const headerLength = 16;
@@ -34,7 +34,7 @@ export interface NetlinkMessage {
   readonly payload: Uint8Array;
 }
 
-/** Cuts a datagram into messages. @throws SeineError `PROTOCOL` if a length is impossible */
+/** Splits a datagram into messages. @throws SeineError `PROTOCOL` if a length is impossible */
 export function messagesIn(bytes: Uint8Array): NetlinkMessage[] {
   const messages: NetlinkMessage[] = [];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -55,7 +55,7 @@ export function messagesIn(bytes: Uint8Array): NetlinkMessage[] {
   return messages;
 }
 
-/** The fixed part of a payload as a view, and the attributes after it. @throws SeineError `PROTOCOL` if it is too short */
+/** Returns the fixed part of a payload as a view, and the attributes after it. @throws SeineError `PROTOCOL` if it is too short */
 export function splitPayload(
   payload: Uint8Array,
   fixed: number,
@@ -72,7 +72,7 @@ interface BatchEntry {
   readonly end: number;
 }
 
-/** Requests that travel together. The kernel carries them out in order, and goes on after one that fails. */
+/** Requests that are sent together. The kernel executes them in order, and continues after one that fails. */
 export class Batch {
   #bytes = new Uint8Array(1024);
   #view = new DataView(this.#bytes.buffer);
@@ -83,7 +83,7 @@ export class Batch {
     return this.#entries;
   }
 
-  /** Everything written; valid until the next message is added. */
+  /** All bytes written; valid until the next message is added. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -93,7 +93,7 @@ export class Batch {
     return this.#write(type, flags | flag.request | flag.ack, what, body);
   }
 
-  /** A request for a list. It is not acknowledged but ended. */
+  /** Adds a request for a list. It is not acknowledged; the list has an end marker. */
   dumpRequest(type: number, what: string, body: (batch: this) => void): this {
     return this.#write(type, flag.request | flag.dump, what, body);
   }
@@ -158,7 +158,7 @@ export class Batch {
     return this;
   }
 
-  /** New bytes are zero, so padding needs no writing. */
+  /** Advances the offset. New bytes are zero, so padding need not be written. */
   #advance(count: number): number {
     const at = this.#length;
     this.#length += count;

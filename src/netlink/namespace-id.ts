@@ -10,9 +10,9 @@ const NETNSA_FD = 3;
 const RTGENMSG_LENGTH = 4;
 
 /**
- * The number of another namespace within the namespace of `socket`: a veth names its other end's namespace by it.
+ * Returns the number of another namespace within the namespace of `socket`: a veth refers to its other end's namespace by it.
  *
- * @returns undefined if it has none there: then no link leads to it
+ * @returns undefined if it has no number there: then no link refers to it
  */
 export function namespaceIdOf(socket: NetlinkSocket, namespace: NetworkNamespace): number | undefined {
   const id = socket.get(

@@ -3,15 +3,15 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 import { fileSystemType, ioctl, mount, type OwnedFd, open, setns, umount, unshare, warmThreadPool } from './sys.ts';
 
-/** Where named namespaces are mounted, as ip-netns(8) does it. */
+/** Directory of mounted named namespaces, as in ip-netns(8). */
 export const namedNamespaces = '/run/netns';
 
-/** A synchronous block of code. A promise is refused by the type, and at run time too. */
+/** Synchronous block of code. A promise is refused by the type, and at run time too. */
 type SynchronousBlock<T> = () => T extends PromiseLike<unknown> ? never : T;
 
-/** An open network namespace. The opener closes it; sockets made inside outlive the handle. */
+/** Open network namespace. The opener closes it; sockets created inside outlive the handle. */
 export class NetworkNamespace {
-  /** For errors and logs: the path it was opened by. */
+  /** Path with which it was opened, for errors and logs. */
   readonly path: string;
   readonly #fd: OwnedFd;
 
@@ -23,8 +23,8 @@ export class NetworkNamespace {
   /**
    * Opens the network namespace mounted at `path`, e.g. `/run/netns/x` or `/proc/PID/ns/net`.
    *
-   * @throws SeineError `INVALID_INPUT` if nothing is there, if it is no network namespace, or if it is the one this
-   *   thread lives in: what is meant for a pod must never be applied to the node.
+   * @throws SeineError `INVALID_INPUT` if the path does not exist, is not a network namespace, or is the namespace of this thread: a pod's
+   *   configuration must never be applied to the node.
    */
   static open(path: string): NetworkNamespace {
     const fd = openPath(path);
@@ -39,7 +39,7 @@ export class NetworkNamespace {
     }
   }
 
-  /** For a netlink message that names a namespace by descriptor. Belongs to this object. */
+  /** Descriptor for a netlink message that refers to a namespace. Belongs to this object. */
   get fd(): number {
     return this.#fd.number;
   }
@@ -54,10 +54,10 @@ export class NetworkNamespace {
   }
 
   /**
-   * Runs `block` inside the namespace, on this thread. Sockets opened by it stay in the namespace for life.
+   * Runs `block` inside the namespace, on this thread. Sockets that it opens stay in the namespace.
    *
-   * Nothing may wait inside: the event loop would go on in the namespace. If returning fails, the process
-   * is aborted, because from then on it would program the pod in place of the node.
+   * Nothing may wait inside: the event loop would continue in the namespace. If returning fails, the process is aborted, because otherwise
+   * it would apply the node's configuration to the pod.
    */
   run<T>(block: SynchronousBlock<T>): T {
     return inside(this.#fd.number, block);
@@ -65,9 +65,9 @@ export class NetworkNamespace {
 }
 
 /**
- * Makes a network namespace and mounts it as `/run/netns/NAME`, as `ip netns add` does.
+ * Creates a network namespace and mounts it as `/run/netns/NAME`, like `ip netns add`.
  *
- * @throws SeineError `REFUSED` with errno `EEXIST` if the name is taken
+ * @throws SeineError `REFUSED` with errno `EEXIST` if the name is in use
  */
 export function createNamedNamespace(name: string): NetworkNamespace {
   const path = namedPath(name);
@@ -81,7 +81,7 @@ export function createNamedNamespace(name: string): NetworkNamespace {
     });
   }
   try {
-    // Returning is by the own namespace's descriptor, so "enter the own one, then unshare" needs no second mechanism.
+    // The thread returns with the own namespace's descriptor, so "enter the own one, then unshare" needs no second mechanism.
     inside(ownNamespace().number, () => {
       unshare(CLONE_NEWNET);
       mount('/proc/thread-self/ns/net', path, 'none', MS_BIND);
@@ -93,29 +93,29 @@ export function createNamedNamespace(name: string): NetworkNamespace {
   }
 }
 
-/** Unmounts and removes `/run/netns/NAME`; the kernel deletes it after its last user. Absent is fine. */
+/** Unmounts and removes `/run/netns/NAME`; the kernel deletes it after its last user. Absence is not an error. */
 export function deleteNamedNamespace(name: string): void {
   removeMountPoint(namedPath(name));
 }
 
-/** Unmounts what is mounted on a file, and removes the file. Absent is fine. */
+/** Unmounts a file, and removes it. Absence is not an error. */
 export function removeMountPoint(path: string): void {
   try {
     umount(path, MNT_DETACH);
   } catch (error) {
-    if (!['EINVAL', 'ENOENT'].includes(errnoOf(error) ?? '')) throw error; // not mounted, or not there
+    if (!['EINVAL', 'ENOENT'].includes(errnoOf(error) ?? '')) throw error; // not mounted, or absent
   }
   rmSync(path, { force: true });
 }
 
-/** @throws SeineError `INVALID_INPUT` unless `name` is one component of a path with harmless characters */
+/** @throws SeineError `INVALID_INPUT` unless `name` is a single path component of safe characters */
 export function namedPath(name: string): string {
   if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,249}$/.test(name))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is no name for a network namespace`);
   return `${namedNamespaces}/${name}`;
 }
 
-/** The namespace this thread lives in, opened once and never closed. `/proc/self` would be the main thread's. */
+/** Network namespace of this thread, opened once and never closed. `/proc/self` would be the main thread's. */
 function ownNamespace(): OwnedFd {
   return (own ??= open('/proc/thread-self/ns/net', 0, 'own network namespace'));
 }
@@ -177,8 +177,8 @@ function refuseOther(fd: OwnedFd, path: string): void {
 }
 
 /**
- * Makes `/run/netns` a shared mount, so that a namespace mounted here is seen, and can be unmounted, in every mount
- * namespace that copied ours. Source: iproute2's behaviour, ip-netns(8); mount_namespaces(7).
+ * Makes `/run/netns` a shared mount, so that a namespace mounted here is visible, and can be unmounted, in every mount namespace that
+ * copied ours. Source: iproute2's behaviour, ip-netns(8); mount_namespaces(7).
  */
 function prepareNamedNamespaces(): void {
   mkdirSync(namedNamespaces, { recursive: true, mode: 0o755 });

@@ -5,11 +5,11 @@ import { NetlinkSocket } from './socket.ts';
 import { abiSizes, fileSystemType, open, receive, warmThreadPool } from './sys.ts';
 
 /**
- * Proves, before anything is programmed, that system calls arrive as meant on this machine, and warms the thread pool.
+ * Checks, before anything is programmed, that system calls work as expected on this host, and starts the thread pool.
  *
- * Takes under 10 ms and changes nothing. To be called once, first thing, from the main thread.
+ * Takes under 10 ms and changes nothing. To be called once, first, from the main thread.
  *
- * @throws SeineError `REFUSED` that says what is missing
+ * @throws SeineError `REFUSED` with the missing feature
  */
 export function selfTest(): void {
   warmThreadPool();

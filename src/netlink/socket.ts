@@ -19,36 +19,38 @@ import {
 } from './sys.ts';
 
 interface NetlinkSocketOptions {
-  /** Routing (rtnetlink(7)) if left out; `socketDiagnosis` is sock_diag(7); `netfilter` is nfnetlink, for the packet filter; `generic` is what families share. */
+  /**
+   * Default: routing (rtnetlink(7)); `socketDiagnosis` is sock_diag(7); `netfilter` is nfnetlink, for nftables; `generic` is shared by
+   * other families.
+   */
   readonly protocol?: keyof typeof protocols;
-  /** Where the socket lives, for ever; the caller's own namespace if left out. */
+  /** Namespace of the socket, for its whole life; default: the caller's own. */
   readonly namespace?: NetworkNamespace;
-  /** Groups to listen to (`RTNLGRP_*` numbers, not bits). */
+  /** Groups to subscribe to (`RTNLGRP_*` numbers, not bits). */
   readonly groups?: readonly number[];
-  /** How many bytes of answers or events the kernel keeps for us. */
+  /** Maximum number of bytes of answers or events in the kernel's queue. */
   readonly receiveQueueBytes?: number;
 }
 
-/** What to list: see `dump`. */
+/** List to request: see `dump`. */
 export interface ListRequest<T> {
   readonly type: number;
-  /** For errors. */
+  /** Subject, for errors. */
   readonly what: string;
   /** Writes the fixed part and the filter attributes. */
   readonly body: (batch: Batch) => void;
-  /** Returns `undefined` for what does not belong in the list; must copy bytes it keeps. */
+  /** Returns `undefined` for an item that does not belong in the list; must copy bytes that it keeps. */
   readonly decode: (message: NetlinkMessage) => T | undefined;
 }
 
 /**
- * A netlink socket, of routing (rtnetlink(7)) unless said otherwise, that stays in the network namespace it was opened in.
+ * Netlink socket, of routing (rtnetlink(7)) by default, that stays in the network namespace it was opened in.
  *
- * The kernel answers while the request is being sent, so nothing here waits: when `send` is back, the answers are
- * in the receive queue.
+ * The kernel answers while the request is being sent, so nothing here waits: when `send` returns, the answers are in the receive queue.
  */
 export class NetlinkSocket {
   readonly #fd: OwnedFd;
-  #sequence = Math.floor(Math.random() * 0x8000_0000); // answers to an earlier owner of our port number do not fit
+  #sequence = Math.floor(Math.random() * 0x8000_0000); // answers to a previous owner of our port number do not fit
   #busy = false;
 
   private constructor(fd: OwnedFd) {
@@ -75,14 +77,14 @@ export class NetlinkSocket {
     }
   }
 
-  /** For `Watch`. Belongs to this object. */
+  /** Descriptor for `Watch`. Belongs to this object. */
   get fd(): number {
     return this.#fd.number;
   }
 
   /**
-   * The number of the network namespace it is in, which no other namespace gets until the machine starts anew: inodes of
-   * namespaces are given again at once. Source: `SO_NETNS_COOKIE`, since Linux 5.14.
+   * Cookie of the socket's network namespace, which no other namespace gets until the host reboots: inodes of namespaces are reused at
+   * once. Source: `SO_NETNS_COOKIE`, since Linux 5.14.
    *
    * @returns undefined on an older kernel
    */
@@ -96,7 +98,7 @@ export class NetlinkSocket {
     }
   }
 
-  /** The source of changes as the kernel names it in its groups' messages: `nl_pid` of `struct sockaddr_nl`. */
+  /** Source of changes in the kernel's group messages: `nl_pid` of `struct sockaddr_nl`. */
   get port(): number {
     const address = socketName(this.#fd.number, 12);
     return new DataView(address.buffer, address.byteOffset, address.length).getUint32(4, littleEndian);
@@ -107,16 +109,16 @@ export class NetlinkSocket {
   }
 
   /**
-   * Carries out a batch. Messages after one that fails are carried out all the same.
+   * Executes a batch. Messages after one that fails are executed all the same.
    *
-   * @throws SeineError of the first message that failed: `REFUSED` with `errno`, `index` and `failed` (how many), or
-   *   `UNAVAILABLE` if an answer was lost and the outcome is unknown
+   * @throws SeineError of the first message that failed: `REFUSED` with `errno`, `index` and `failed` (how many), or `UNAVAILABLE` if an
+   *   answer was lost and the outcome is unknown
    */
   transact(batch: Batch): void {
     throwFirst(this.attempt(batch));
   }
 
-  /** As `transact`, with one answer for each message: `undefined` if it was done, or the error. */
+  /** Like `transact`, with one answer for each message: `undefined` if it was done, or the error. */
   attempt(batch: Batch): (SeineError | undefined)[] {
     this.#begin(batch);
     const results: (SeineError | undefined)[] = [];
@@ -127,12 +129,12 @@ export class NetlinkSocket {
     return results;
   }
 
-  /** As `transact`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  /** Like `transact`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
   async transactOffThread(batch: Batch): Promise<void> {
     throwFirst(await this.attemptOffThread(batch));
   }
 
-  /** As `attempt`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  /** Like `attempt`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
   async attemptOffThread(batch: Batch): Promise<(SeineError | undefined)[]> {
     this.#begin(batch);
     this.#busy = true;
@@ -148,7 +150,7 @@ export class NetlinkSocket {
     }
   }
 
-  /** Lists things. A list that changed while it was read is read again. For the parameters see `ListRequest`. */
+  /** Lists objects. A list that changed while it was read is read again. For the parameters see `ListRequest`. */
   dump<T>(type: number, what: string, body: ListRequest<T>['body'], decode: ListRequest<T>['decode']): T[] {
     return this.list({ type, what, body, decode });
   }
@@ -165,8 +167,8 @@ export class NetlinkSocket {
   }
 
   /**
-   * As `dump`, but the kernel works in a thread of libuv's pool, and the loop has its turn after each part of the list. The
-   * socket does nothing else meanwhile. What changes while it is read may be missed, or be there twice.
+   * Like `dump`, but the kernel works in a thread of libuv's pool, and the loop has its turn after each part of the list. The socket must
+   * not be used meanwhile. Objects that change while the list is read may be missing, or be in it twice.
    */
   async listOffThread<T>({ type, what, body, decode }: ListRequest<T>): Promise<T[]> {
     const request = new Batch().dumpRequest(type, what, body);
@@ -188,7 +190,7 @@ export class NetlinkSocket {
     throw neverTheSame(what);
   }
 
-  /** Asks for one thing. `undefined` if it does not exist (ENODEV, ENXIO, ENOENT, ESRCH, EADDRNOTAVAIL). */
+  /** Requests one object. `undefined` if it does not exist (ENODEV, ENXIO, ENOENT, ESRCH, EADDRNOTAVAIL). */
   get<T>(type: number, what: string, body: (batch: Batch) => void, decode: (message: NetlinkMessage) => T): T | undefined {
     const batch = new Batch().message(type, 0, what, body);
     this.#begin(batch);
@@ -196,7 +198,7 @@ export class NetlinkSocket {
     return this.#found(batch, decode);
   }
 
-  /** As `get`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
+  /** Like `get`, but the kernel works in a thread of libuv's pool. The socket does nothing else meanwhile. */
   async getOffThread<T>(
     type: number,
     what: string,
@@ -214,7 +216,7 @@ export class NetlinkSocket {
     return this.#found(batch, decode);
   }
 
-  /** Unsolicited messages, from the groups. `empty` when there is none left. Valid until the next receive. */
+  /** Returns unsolicited messages of the groups. `empty` when there is none left. Valid until the next receive. */
   receiveEvents(): readonly NetlinkMessage[] | 'empty' {
     const length = receive(this.#fd.number, receiveBuffer, 'netlink');
     return length === 'empty' ? 'empty' : messagesIn(receiveBuffer.subarray(0, length));
@@ -234,7 +236,7 @@ export class NetlinkSocket {
     this.#sequence = (this.#sequence + batch.entries.length) >>> 0;
   }
 
-  /** The answers to messages `from` up to `to`; their numbers end where the socket's counter stands. */
+  /** Reads the answers to messages `from` up to `to`; their numbers end at the socket's counter. */
   #acknowledgements(batch: Batch, from: number, to: number, onData?: (message: NetlinkMessage) => void): (SeineError | undefined)[] {
     const first = (this.#sequence - batch.entries.length + from) >>> 0;
     const results: (SeineError | undefined)[] = Array(to - from).fill(undefined);
@@ -360,8 +362,8 @@ function throwFirst(results: readonly (SeineError | undefined)[]): void {
 }
 
 /**
- * struct nlmsgerr: i32 error (0 or −errno) · header of the request · [payload of the request] · attributes.
- * Attribute 1 is a sentence for people (`NLMSGERR_ATTR_MSG`).
+ * Reads a struct nlmsgerr: i32 error (0 or −errno) · header of the request · [payload of the request] · attributes. Attribute 1 is a
+ * sentence for humans (`NLMSGERR_ATTR_MSG`).
  */
 function failureIn(message: NetlinkMessage, what: string, index: number): SeineError | undefined {
   const { payload } = message;

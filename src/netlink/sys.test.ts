@@ -31,7 +31,7 @@ it('closes a descriptor once, and refuses to use it after that', () => {
   fd.close();
   const reused = openSync('/dev/null', 'r');
   try {
-    expect(reused).toBe(number); // the kernel gives the lowest free number, so a second close would hit this one
+    expect(reused).toBe(number); // the kernel allocates the lowest free number, so a second close would close this one
     fd.close();
     expect(fstatSync(reused).isCharacterDevice()).toBe(true);
     expect(() => fd.number).toThrow('[INVARIANT] the null device is closed');

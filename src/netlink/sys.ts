@@ -6,15 +6,15 @@ import { kernelError } from './errno.ts';
 /*
  * The one file that calls C. koffi checks nothing, so everything is checked here:
  *
- * 1. koffi reads and writes past the end of a buffer without a word: every length is compared with its buffer.
+ * 1. koffi reads and writes past the end of a buffer without an error: every length is compared with its buffer.
  * 2. It truncates integers silently (`close(2 ** 40)` closes 0): every integer is range-checked.
  * 3. It stops a string at the first NUL: strings with one are refused.
  * 4. An asynchronous call does not keep its buffers alive, and the kernel then writes into freed memory: the callback
  *    of every asynchronous call mentions its buffers.
- * 5. A poll handle is closed when it is garbage: `Watch` keeps it. After its callback Node 26 does not run
+ * 5. A poll handle is closed when it is collected as garbage: `Watch` keeps it. After its callback Node 26 does not run
  *    microtasks: the handler is called from `setImmediate`.
- * 6. libuv stops polling a descriptor for good once it has an error (a netlink socket has one after an overrun), and says
- *    so by a status that koffi's types leave out: `Watch` starts again.
+ * 6. libuv stops polling a descriptor for good once it has an error (a netlink socket has one after an overrun), and reports
+ *    it with a status that koffi's types leave out: `Watch` starts again.
  */
 
 const libc = koffi.load(null);
@@ -62,7 +62,7 @@ const native = {
   fstatfs: libc.func('int fstatfs(int, void *)') as KoffiFunc<(fd: number, buffer: Uint8Array) => number>,
 };
 
-/** A file descriptor with one owner, who closes it. Closing twice is harmless; using it after that is a bug that says so. */
+/** File descriptor with one owner, who closes it. Closing twice is harmless; using it after that throws. */
 export class OwnedFd {
   #fd: number;
   readonly #what: string;
@@ -86,10 +86,10 @@ export class OwnedFd {
     if (this.#fd < 0) return;
     const fd = this.#fd;
     this.#fd = -1;
-    native.close(fd); // Linux frees the number whatever close() returns
+    native.close(fd); // Linux frees the number also if close() fails
   }
 
-  /** Hands the descriptor over: the caller closes it from now on. */
+  /** Returns the descriptor and gives up ownership: the caller closes it. */
   release(): number {
     const fd = this.number;
     this.#fd = -1;
@@ -131,7 +131,7 @@ export function bind(fd: number, address: Uint8Array, what: string): void {
   checked('bind', native.bind(int32(fd, 'fd'), filled(address), address.length), `bind ${what}`);
 }
 
-/** On a socket that does not block, returns `inProgress` where `connect(2)` says EINPROGRESS. */
+/** On a nonblocking socket, returns `inProgress` if `connect(2)` fails with EINPROGRESS. */
 export function connect(fd: number, address: Uint8Array, what: string): 'connected' | 'inProgress' {
   const result = native.connect(int32(fd, 'fd'), filled(address), address.length);
   if (result < 0 && koffi.errno() === koffi.os.errno['EINPROGRESS']) return 'inProgress';
@@ -153,7 +153,7 @@ export function send(fd: number, bytes: Uint8Array, what: string): void {
   }
 }
 
-/** As `send`, but in a thread of libuv's pool, for what keeps the kernel busy for milliseconds. `bytes` must not change meanwhile. */
+/** Like `send`, but in a thread of libuv's pool, for requests that keep the kernel busy for milliseconds. `bytes` must not change meanwhile. */
 export function sendOffThread(fd: number, bytes: Uint8Array, what: string): Promise<void> {
   return new Promise((resolve, reject) => {
     native.send.async(int32(fd, 'fd'), filled(bytes), bytes.length, 0, (failure: unknown, sent: number) => {
@@ -181,7 +181,7 @@ export function receive(fd: number, into: Uint8Array, what: string): number | 'e
   }
 }
 
-/** As `receive`, but what does not fit into `into` is cut off. @returns the length of all of it */
+/** Like `receive`, but bytes that do not fit into `into` are cut off. @returns the whole length */
 export function receiveStart(fd: number, into: Uint8Array, what: string): number | 'empty' {
   for (;;) {
     const length = native.recv(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT | MSG_TRUNC);
@@ -190,7 +190,7 @@ export function receiveStart(fd: number, into: Uint8Array, what: string): number
   }
 }
 
-/** As `receive`, but in a thread of libuv's pool, for what the kernel has to work for while it answers. */
+/** Like `receive`, but in a thread of libuv's pool, for answers that take the kernel long. */
 export function receiveOffThread(fd: number, into: Uint8Array, what: string): Promise<number | 'empty'> {
   return new Promise((resolve, reject) => {
     native.recv.async(int32(fd, 'fd'), filled(into), into.length, MSG_DONTWAIT | MSG_TRUNC, (failure: unknown, length: number) => {
@@ -217,7 +217,7 @@ export function setSocketOption(fd: number, level: number, option: number, value
   checked('setsockopt', result, `set socket option ${level}/${option}`);
 }
 
-/** The `struct sockaddr_*` of a socket, at most `size` bytes of it. getsockname(2) */
+/** Returns the `struct sockaddr_*` of a socket, at most `size` bytes of it. getsockname(2) */
 export function socketName(fd: number, size: number): Uint8Array {
   const address = new Uint8Array(int32(size, 'size'));
   const length = Uint32Array.of(size);
@@ -225,7 +225,7 @@ export function socketName(fd: number, size: number): Uint8Array {
   return address.subarray(0, Math.min(size, length[0] ?? 0));
 }
 
-/** @param room how many bytes to read at most, or what the kernel is asked and fills. @returns the bytes the kernel gave */
+/** @param room maximum number of bytes to read, or a buffer with the request that the kernel fills. @returns the bytes of the kernel */
 export function getSocketOption(fd: number, level: number, option: number, room: number | Uint8Array): Uint8Array {
   const value = typeof room === 'number' ? new Uint8Array(int32(room, 'size')) : filled(room);
   const size = value.length;
@@ -235,12 +235,12 @@ export function getSocketOption(fd: number, level: number, option: number, room:
   return value.subarray(0, Math.min(size, length[0] ?? 0));
 }
 
-/** An ioctl without argument, e.g. NS_GET_NSTYPE (ioctl_ns(2)). */
+/** Calls an ioctl without argument, e.g. NS_GET_NSTYPE (ioctl_ns(2)). */
 export function ioctl(fd: number, request: number, what: string): number {
   return checked('ioctl', native.ioctl(int32(fd, 'fd'), uint32(request, 'request'), null), what);
 }
 
-/** An ioctl on `struct ifreq` whose `ifr_data` points to `data`, which the kernel reads and writes. */
+/** Calls an ioctl on `struct ifreq` whose `ifr_data` points to `data`, which the kernel reads and writes. */
 export function ioctlInterface(fd: number, request: number, interfaceName: Uint8Array, data: Uint8Array, what: string): void {
   if (interfaceName.length > 15) throw new SeineError('INVARIANT', `an interface name has at most 15 bytes, not ${interfaceName.length}`);
   const name = new Uint8Array(16);
@@ -251,12 +251,15 @@ export function ioctlInterface(fd: number, request: number, interfaceName: Uint8
 
 /** `f_type` of `fstatfs(2)`: the magic number of the file system. */
 export function fileSystemType(fd: number): number {
-  const buffer = new Uint8Array(256); // `struct statfs` has 120 bytes on 64-bit machines
+  const buffer = new Uint8Array(256); // `struct statfs` has 120 bytes on 64-bit hosts
   checked('fstatfs', native.fstatfs(int32(fd, 'fd'), buffer), 'fstatfs');
   return new DataView(buffer.buffer).getUint32(0, littleEndian); // a long; the magics have 32 bits
 }
 
-/** Locks a file against other processes until the descriptor is closed, also by the end of the process. False if it is locked. flock(2) */
+/**
+ * Locks a file against other processes until the descriptor is closed, also by the end of the process. False if it is already locked.
+ * flock(2)
+ */
 export function tryLock(fd: number): boolean {
   const result = native.flock(int32(fd, 'fd'), 2 | 4); // LOCK_EX | LOCK_NB
   if (result < 0 && koffi.errno() === EAGAIN) return false;
@@ -272,7 +275,7 @@ export class Watch {
   #pending: NodeJS.Immediate | undefined;
   #closed = false;
 
-  /** @param handler must take the error off the descriptor if there is one, or it is called in every turn of the loop */
+  /** @param handler must read the error of the descriptor if there is one; otherwise it is called in every turn of the loop */
   constructor(fd: number, ready: 'readable' | 'writable', handler: () => void) {
     this.#ready = ready;
     this.#handler = handler;
@@ -287,7 +290,7 @@ export class Watch {
     });
   };
 
-  /** A watch alone does not keep the process running after this. */
+  /** Keeps the watch from keeping the process running. */
   unref(): this {
     this.#handle.unref();
     return this;
@@ -304,7 +307,7 @@ export class Watch {
 /**
  * Loads a shared library by the first of `names` that the loader finds.
  *
- * @throws SeineError `REFUSED` naming the Debian package that brings it
+ * @throws SeineError `REFUSED` with the Debian package that contains it
  */
 export function loadLibrary(names: readonly string[], debianPackage: string): LibraryHandle {
   let cause: unknown;
@@ -321,11 +324,11 @@ export function loadLibrary(names: readonly string[], debianPackage: string): Li
 let threadPoolIsWarm = false;
 
 /**
- * Makes libuv start its thread pool now, in the namespaces of the thread that calls.
+ * Makes libuv start its thread pool now, in the namespaces of the calling thread.
  *
- * libuv starts the pool at its first use, and the threads inherit the network namespace of the thread that does so. If that
- * happens inside a pod's namespace, `fs`, `dns.lookup` and `crypto` of the whole process live in the pod from then on.
- * `crypto.randomBytes` always goes through the pool, and the threads exist before it returns.
+ * libuv starts the pool at its first use, and the threads inherit the network namespace of the thread that does so. If that happens inside
+ * a pod's namespace, `fs`, `dns.lookup` and `crypto` of the whole process stay in the pod's namespace. `crypto.randomBytes` always uses the
+ * pool, and the threads exist before it returns.
  */
 export function warmThreadPool(): void {
   if (threadPoolIsWarm) return;
@@ -339,7 +342,7 @@ export function abiSizes(): Readonly<Record<string, number>> {
   return Object.fromEntries(Object.entries(sizes).map(([name, type]) => [name, koffi.sizeof(type)]));
 }
 
-/** The kernel speaks netlink and structs in the machine's own byte order. */
+/** The kernel uses the host's byte order in netlink messages and structs. */
 export const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
 const O_CLOEXEC = 0o2000000;
@@ -370,13 +373,13 @@ function uint32(value: number, what: string): number {
   return value;
 }
 
-/** C gets the address of the first byte, and an empty buffer has none. */
+/** C gets the address of the first byte, which an empty buffer does not have. */
 function filled(bytes: Uint8Array): Uint8Array {
   if (bytes.length === 0) throw new SeineError('INVARIANT', 'an empty buffer cannot be passed to C');
   return bytes;
 }
 
-/** The path can come from a container runtime, so a bad one is not a bug. */
+/** The path can come from a container runtime, so an invalid one is not a bug. */
 function cString(text: string): string {
   if (text.includes('\0')) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} contains a NUL`);
   return text;

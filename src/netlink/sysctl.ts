@@ -3,11 +3,11 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
 
 /**
- * The components of a kernel parameter's name, `['net', 'ipv6', 'conf', 'eth0.7', 'disable_ipv6']`. Not a dotted name,
- * because names of interfaces have dots too.
+ * Components of a kernel parameter's name, `['net', 'ipv6', 'conf', 'eth0.7', 'disable_ipv6']`. Not a dotted name, because names of
+ * interfaces have dots too.
  *
- * `/proc/sys/net` shows the network namespace of the thread that opens a file: for another namespace call these functions
- * inside `NetworkNamespace.run`.
+ * `/proc/sys/net` shows the network namespace of the thread that opens a file: for another namespace call these functions inside
+ * `NetworkNamespace.run`.
  */
 export type SysctlName = readonly string[];
 
@@ -37,16 +37,16 @@ export function writeSysctl(name: SysctlName, value: string | number): void {
   }
 }
 
-/** Writes only what differs, because writing needs a writable `/proc/sys` and reading does not. */
+/** Writes only if the value differs, because writing needs a writable `/proc/sys` and reading does not. */
 export function ensureSysctl(name: SysctlName, value: string | number): 'changed' | 'unchanged' {
   if (readSysctl(name) === String(value)) return 'unchanged';
   writeSysctl(name, value);
   return 'changed';
 }
 
-/** Whether the kernel forwards what comes by this interface. @throws SeineError as `readSysctl` */
+/** Reports whether the kernel forwards packets received by this interface. @throws SeineError like `readSysctl` */
 export function isForwarding(family: 'ipv4' | 'ipv6', interfaceName: string): boolean {
-  // Of IPv6, the setting of all interfaces alone decides (ip-sysctl of the kernel's documentation).
+  // For IPv6, only the setting of all interfaces counts (ip-sysctl of the kernel's documentation).
   const name = ['net', family, 'conf', family === 'ipv4' ? interfaceName : 'all', 'forwarding'];
   return readSysctl(name).trim() !== '0';
 }
@@ -59,8 +59,8 @@ function sysctlPath(name: SysctlName): string {
 }
 
 /**
- * A container's own /proc/sys is read-only, so the manifest gives the agent the node's /proc/sys/net once more. It shows the
- * settings of the network namespace of who looks, as the original does.
+ * A container's own /proc/sys is read-only, so the manifest mounts the node's /proc/sys/net a second time for the agent. Like the original,
+ * it shows the settings of the reader's network namespace.
  */
 const mountedNet = '/host/proc/sys/net';
 

@@ -25,7 +25,7 @@ export const bundleControls = [
 ] as const;
 export type BundleControlType = (typeof bundleControls)[number];
 
-/** Source: OpenFlow 1.5.1 `ofp_bundle_flags`. Sum what is wanted. */
+/** Source: OpenFlow 1.5.1 `ofp_bundle_flags`. Values are added up. */
 export const bundleFlag = { atomic: 1, ordered: 2 } as const;
 
 export interface BundleControl {
@@ -55,7 +55,7 @@ function beginBundleMessage(w: ByteWriter, what: keyof typeof forms, version: Ve
   return start;
 }
 
-/** Whether a message is a bundle control message, in either version. */
+/** Reports whether a message is a bundle control message, in either version. */
 export function isBundleControl(message: Uint8Array): boolean {
   const { type, version } = readHeader(message);
   if (version !== OPENFLOW_13) return type === messageType.bundleControl;
@@ -78,7 +78,7 @@ function bodyOffset(message: Uint8Array): number {
 }
 
 /**
- * Appends one message that puts another into a bundle. Both carry the same transaction id, the wrapped message's own.
+ * Appends one message that adds another one to a bundle. Both carry the transaction id of the inner message.
  *
  * Source: OpenFlow 1.5.1 `ofp_bundle_add_msg` (u32 bundle, 2 zero, u16 flags, message).
  *

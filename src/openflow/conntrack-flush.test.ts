@@ -11,7 +11,7 @@ function hex(match: ConntrackMatch): string {
   return bytes.toString('hex');
 }
 
-// What `ovs-ofctl ct-flush` of Open vSwitch 3.1 sends.
+// Messages that `ovs-ofctl ct-flush` of Open vSwitch 3.1 sends.
 it.each<readonly [string, ConntrackMatch, string]>([
   [
     'both directions of IPv4',

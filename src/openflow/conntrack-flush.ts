@@ -3,31 +3,31 @@ import { type Ip, ipToBytes } from '../base/net/ip.ts';
 import { writeProperty } from './properties.ts';
 import { beginNicira, endMessage } from './protocol.ts';
 
-/** One direction of a connection; what is left out may be anything. */
+/** One direction of a connection; absent members match anything. */
 export interface ConntrackTuple {
   readonly src?: Ip;
   readonly dst?: Ip;
-  /** 0 would match no port but be taken for "any" by the switch. */
+  /** Not 0: the switch would take it for "any" instead of matching port 0. */
   readonly srcPort?: number;
   readonly dstPort?: number;
 }
 
-/** Tracked connections of one zone, as far as they are named. */
+/** Selects tracked connections of one zone. */
 export interface ConntrackMatch {
   readonly zone: number;
   readonly ipProtocol: number;
-  /** As the client's packets were before translation. */
+  /** The client's packets before translation. */
   readonly original?: ConntrackTuple;
-  /** As the endpoint's answers are before they are translated back. */
+  /** The endpoint's replies before they are translated back. */
   readonly reply?: ConntrackTuple;
 }
 
 /**
- * Forgets the tracked connections that match. The switch lists the zone's connections for each of these messages, on both data
- * paths alike, and answers nothing; a barrier says when it has.
+ * Deletes the tracked connections that match. The switch lists the zone's connections for each of these messages, on both data paths, and
+ * sends no answer; a barrier reply shows that it is done.
  *
- * Source: Open vSwitch 3.1 `NXT_CT_FLUSH`, `struct nx_ct_flush` (u8 protocol, 7 zero, properties), `nx_ct_flush_tlv_type`; bytes
- * as `ovs-ofctl ct-flush` sends them. IPv4 addresses are mapped into IPv6.
+ * Source: Open vSwitch 3.1 `NXT_CT_FLUSH`, `struct nx_ct_flush` (u8 protocol, 7 zero, properties), `nx_ct_flush_tlv_type`; bytes as
+ * `ovs-ofctl ct-flush` sends them. IPv4 addresses are mapped into IPv6.
  */
 export function writeConntrackFlush(w: ByteWriter, { zone, ipProtocol, original, reply }: ConntrackMatch): void {
   const start = beginNicira(w, NXT_CT_FLUSH);

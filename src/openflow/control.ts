@@ -5,7 +5,7 @@ import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 import { beginMessage, beginNicira, endMessage, HEADER_BYTES, messageType, OPENFLOW_13, OPENFLOW_15, type Version } from './protocol.ts';
 
-/** A message that is its header. */
+/** Appends a message that consists of its header. */
 export function writeEmpty(
   w: ByteWriter,
   type: 'echoRequest' | 'featuresRequest' | 'getConfigRequest' | 'barrierRequest' | 'getAsyncRequest',
@@ -17,7 +17,7 @@ export function writeEmpty(
 export interface Features {
   readonly datapathId: bigint;
   readonly tables: number;
-  /** Sum of `ofp_capabilities`. */
+  /** Bits of `ofp_capabilities`. */
   readonly capabilities: number;
 }
 
@@ -29,10 +29,10 @@ export function decodeFeatures(message: Uint8Array): Features {
 }
 
 /**
- * How fragments are treated, and how many octets of a packet go to the controller.
+ * Treatment of fragments, and number of bytes of a packet that are sent to the controller.
  *
- * A connection to a bridge's management socket gets no unasked messages at all until it has sent a `missSendLength` that is
- * not 0, or an `AsyncConfig` (ovs-ofctl(8) "monitor").
+ * A connection to a bridge's management socket gets no unsolicited messages until it has sent a `missSendLength` that is not 0, or an
+ * `AsyncConfig` (ovs-ofctl(8) "monitor").
  */
 export interface SwitchConfig {
   /** 0 normal, 1 drop, 2 reassemble, 3 match on `ip_frag` (Open vSwitch). */
@@ -72,7 +72,7 @@ export function decodeRole(message: Uint8Array): { readonly role: Role; readonly
   return { role, generation: r.skip(4).u64() };
 }
 
-/** Which unasked messages the switch sends to us: for each kind the sum of 2 ** reason. Absent kinds stay as they are. */
+/** Unsolicited messages that the switch sends to us: for each kind the sum of 2 ** reason. Absent kinds stay unchanged. */
 export interface AsyncConfig {
   readonly packetIn?: number;
   readonly portStatus?: number;
@@ -83,8 +83,8 @@ export interface AsyncConfig {
 const asyncTypes = { packetIn: 1, portStatus: 3, flowRemoved: 5 } as const;
 
 /**
- * Source: OpenFlow 1.5.1 `ofp_async_config`: properties of u16 type, u16 length = 8, u32 mask. OpenFlow 1.3: two u32 masks a kind, of
- * which the second is for a secondary; there is no leaving a kind as it was.
+ * Source: OpenFlow 1.5.1 `ofp_async_config`: properties of u16 type, u16 length = 8, u32 mask. OpenFlow 1.3: two u32 masks per kind, of
+ * which the second is for a secondary; a kind cannot be left unchanged.
  */
 export function writeSetAsync(w: ByteWriter, config: AsyncConfig, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.setAsync, version);
@@ -106,19 +106,22 @@ const NXT_CT_FLUSH_ZONE = 29;
 
 const PACKET_IN_2 = 2;
 
-/** Packet-ins with userdata from now on. Source: Open vSwitch `NXT_SET_PACKET_IN_FORMAT` (u32 format). */
+/** Selects packet-ins with userdata. Source: Open vSwitch `NXT_SET_PACKET_IN_FORMAT` (u32 format). */
 export function writeUsePacketIn2(w: ByteWriter, version: Version = OPENFLOW_15): void {
   const start = beginNicira(w, NXT_SET_PACKET_IN_FORMAT, version);
   endMessage(w.u32(PACKET_IN_2), start);
 }
 
-/** Whose `controller` actions reach this connection. Source: Open vSwitch `NXT_SET_CONTROLLER_ID` (6 zero, u16 id). */
+/**
+ * Sets the controller id, by which `controller` actions reach this connection. Source: Open vSwitch `NXT_SET_CONTROLLER_ID` (6 zero, u16
+ * id).
+ */
 export function writeSetControllerId(w: ByteWriter, id: number, version: Version = OPENFLOW_15): void {
   const start = beginNicira(w, NXT_SET_CONTROLLER_ID, version);
   endMessage(w.zeros(6).u16(id), start);
 }
 
-/** Forgets every tracked connection of a zone. Source: Open vSwitch `NXT_CT_FLUSH_ZONE` (6 zero, u16 zone). */
+/** Deletes every tracked connection of a zone. Source: Open vSwitch `NXT_CT_FLUSH_ZONE` (6 zero, u16 zone). */
 export function writeFlushZone(w: ByteWriter, zone: number, version: Version = OPENFLOW_15): void {
   const start = beginNicira(w, NXT_CT_FLUSH_ZONE, version);
   endMessage(w.zeros(6).u16(zone), start);
@@ -127,7 +130,7 @@ export function writeFlushZone(w: ByteWriter, zone: number, version: Version = O
 export interface SwitchDesc {
   readonly manufacturer: string;
   readonly hardware: string;
-  /** The version of Open vSwitch. */
+  /** Version of Open vSwitch. */
   readonly software: string;
   readonly serialNumber: string;
   readonly datapath: string;
@@ -137,7 +140,7 @@ export function writeDescRequest(w: ByteWriter, version: Version = OPENFLOW_15):
   writeMultipartRequest(w, multipartType.desc, () => {}, version);
 }
 
-/** @param body of a description reply. Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256, 256, 256, 32 and 256 octets. */
+/** @param body of a description reply. Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256, 256, 256, 32 and 256 bytes. */
 export function decodeDesc(body: Uint8Array): SwitchDesc {
   const r = new ByteReader(body, 'description');
   const [manufacturer, hardware, software] = [textOf(r.raw(256)), textOf(r.raw(256)), textOf(r.raw(256))];

@@ -1,4 +1,4 @@
-/** What the package exports as `seine/openflow`. Inside the project, import the file that has what you need. */
+/** Public interface of the package, `seine/openflow`. Inside the project, import the defining file. */
 export type { TlsCredentials } from '../base/async/endpoint.ts';
 // biome-ignore lint/performance/noBarrelFile: the entry of a package export has to be one file
 export { localPolicy, type ReconnectPolicy } from '../base/async/reconnect.ts';

@@ -13,15 +13,15 @@ import {
   type Version,
 } from './protocol.ts';
 
-/** What the switch did not like. */
+/** Error message of the switch. */
 export interface ErrorMessage {
   readonly type: number;
-  /** For errors of a vendor: 0. */
+  /** 0 for errors of a vendor. */
   readonly code: number;
   readonly vendor?: number;
-  /** As Open vSwitch's tools print it, e.g. `OFPBAC_BAD_OUT_GROUP`; `error TYPE code CODE` if it has no name. */
+  /** Name as Open vSwitch's tools print it, e.g. `OFPBAC_BAD_OUT_GROUP`; `error TYPE code CODE` if it has no name. */
   readonly name: string;
-  /** The start of the message that failed, at least 64 octets of it, or text for a failed hello. */
+  /** Start of the failed message, at least 64 bytes of it, or text for a failed hello. */
   readonly data: Uint8Array;
 }
 
@@ -37,7 +37,7 @@ export function decodeError(message: Uint8Array): ErrorMessage {
   return errorOf({ type: r.u16(), code: r.u16(), data: r.raw(r.remaining) }, version === OPENFLOW_13 ? OPENFLOW_13 : OPENFLOW_15);
 }
 
-/** The error in the body of an error message. */
+/** Converts the body of an error message. */
 export function errorOf({ type, code, data }: Pick<ErrorMessage, 'type' | 'code' | 'data'>, version: Version): ErrorMessage {
   if (type !== EXPERIMENTER) {
     const own = version === OPENFLOW_13 ? errorsIn13[type]?.[code] : undefined;
@@ -49,7 +49,7 @@ export function errorOf({ type, code, data }: Pick<ErrorMessage, 'type' | 'code'
   return { type: code, code: 0, vendor, name: known ?? `error ${code} of vendor 0x${vendor.toString(16)}`, data: r.raw(r.remaining) };
 }
 
-/** As a SeineError: the switch understood and refused. */
+/** SeineError for a request that the switch understood and refused. */
 export function refusal(error: ErrorMessage, doing: string, context: Readonly<Record<string, unknown>> = {}): SeineError {
   const failed = error.data.length >= HEADER_BYTES ? readHeader(error.data) : undefined;
   const about = failed === undefined ? {} : { failed: messageTypeName(failed.type) ?? failed.type };

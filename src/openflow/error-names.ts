@@ -1,6 +1,6 @@
 /**
- * The names of errors, by type and code, as Open vSwitch's tools print them, and those of the vendors 0x2320 and 0x4f4e4600, by
- * type. Found by printing all of them with `ovs-ofctl ofp-parse` of Open vSwitch 3.1; `null` marks a code not assigned.
+ * Names of errors, by type and code, as Open vSwitch's tools print them, and those of the vendors 0x2320 and 0x4f4e4600, by type.
+ * Determined by printing all of them with `ovs-ofctl ofp-parse` of Open vSwitch 3.1; `null` marks an unassigned code.
  */
 export const standardErrors: Readonly<Record<number, readonly (string | null)[]>> = {
   0: ['OFPHFC_INCOMPATIBLE', 'OFPHFC_EPERM'],
@@ -180,7 +180,7 @@ export const standardErrors: Readonly<Record<number, readonly (string | null)[]>
   ],
 };
 
-/** Codes that OpenFlow 1.3 has and 1.5 has not: what `standardErrors` has `null` for. */
+/** Codes of OpenFlow 1.3 that 1.5 does not have: `null` in `standardErrors`. */
 export const errorsIn13: Readonly<Record<number, Readonly<Record<number, string>>>> = {
   13: { 2: 'OFPBPC_BAD_TYPE', 3: 'OFPBPC_BAD_LEN', 4: 'OFPBPC_BAD_VALUE' },
 };
@@ -220,7 +220,7 @@ export const niciraErrors: Readonly<Record<number, string>> = {
   44: 'NXTFFC_DUP_TABLE',
 };
 
-/** What came into OpenFlow after 1.3, for 1.3, by type. */
+/** Errors of OpenFlow after 1.3, in their form for 1.3, by type. */
 export const onfErrors: Readonly<Record<number, string>> = {
   2300: 'OFPBFC_UNKNOWN',
   2301: 'OFPBFC_EPERM',

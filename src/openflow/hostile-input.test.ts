@@ -25,7 +25,7 @@ import { printInstructions } from './text/action-text.ts';
 import { printMatch } from './text/match-text.ts';
 import { decodeUnsolicited } from './unsolicited.ts';
 
-/** Messages in all shapes: what ovs-ofctl sent, and what a switch of version 3.1 sent. */
+/** Messages of all kinds: sent by ovs-ofctl, and sent by a switch of version 3.1. */
 const messages = ['openflow-corpus.jsonl', 'openflow-replies.jsonl'].flatMap((file) =>
   readFileSync(new URL(`../../test/fixtures/${file}`, import.meta.url), 'utf8')
     .trim()
@@ -33,7 +33,7 @@ const messages = ['openflow-corpus.jsonl', 'openflow-replies.jsonl'].flatMap((fi
     .map((line): Uint8Array => Uint8Array.from(Buffer.from((JSON.parse(line) as { hex: string }).hex, 'hex'))),
 );
 
-/** Milliseconds that no message may take. */
+/** Maximum time for one message (ms). */
 const maxMs = 50;
 
 function decodeBody(message: Uint8Array): void {
@@ -56,7 +56,7 @@ function decodeBody(message: Uint8Array): void {
   });
 }
 
-/** Everything that reads a message of the type, whatever the message really holds. */
+/** Calls every decoder of messages of the type, even if the message is of another kind. */
 function decodeAll(message: Uint8Array): void {
   if (message.length < 8) return;
   const { type } = readHeader(message);
@@ -83,7 +83,7 @@ function tolerate(read: () => unknown): void {
   }
 }
 
-/** No throw but `PROTOCOL`, and no hang: processor time, since a busy machine makes everything else take long. */
+/** Expects no error but `PROTOCOL`, and no hang. Measures CPU time, since wall time grows on a busy host. */
 function survives(message: Uint8Array): void {
   const before = performance.now();
   tolerate(() => decodeAll(message));
@@ -94,7 +94,7 @@ function survives(message: Uint8Array): void {
   if (user + system > maxMs * 1000) throw new Error(`more than ${maxMs} ms for ${Buffer.from(message).toString('hex')}`);
 }
 
-/** The same with a header that says the length it has: what frames messages gives no others. */
+/** Like `survives`, with the correct length in the header: the framer passes no other messages. */
 function survivesFramed(message: Uint8Array<ArrayBuffer>): void {
   new DataView(message.buffer).setUint16(2, message.length);
   survive(message);

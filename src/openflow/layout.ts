@@ -3,7 +3,7 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { textOf } from './properties.ts';
 import { OPENFLOW_13, type Version } from './protocol.ts';
 
-/** How a value lies in a message: read and written from one description, so that the two cannot disagree. */
+/** Layout of a value in a message: read and written from one description, so that the two cannot disagree. */
 export interface Layout<T> {
   /** @throws SeineError `PROTOCOL` if it is malformed */
   read(r: ByteReader, version: Version): T;
@@ -11,7 +11,7 @@ export interface Layout<T> {
   write(w: ByteWriter, value: T, version: Version): void;
 }
 
-/** The value that a layout describes. */
+/** Type of the value that a layout describes. */
 export type Laid<L> = L extends Layout<infer T> ? T : never;
 
 interface AnyLayout {
@@ -26,15 +26,15 @@ export const u32: Layout<number> = { read: (r) => r.u32(), write: (w, value) => 
 export const u48: Layout<number> = { read: (r) => r.u48(), write: (w, value) => w.u48(value) };
 export const u64: Layout<bigint> = { read: (r) => r.u64(), write: (w, value) => w.u64(value) };
 
-/** Everything to the end, as a view. */
+/** All bytes to the end, as a view. */
 export const rest: Layout<Uint8Array> = { read: (r) => r.raw(r.remaining), write: (w, value) => w.raw(value) };
 
-/** Octets that say nothing: members of a `record` whose names begin with `_`. */
+/** Padding: members of a `record` whose names begin with `_`. */
 export function zeros(count: number): Layout<undefined> {
   return { read: (r) => void r.skip(count), write: (w) => w.zeros(count) };
 }
 
-/** Text in a field of fixed size. @throws SeineError `INVARIANT` if it does not fit, with a zero behind it */
+/** Text in a field of fixed size. @throws SeineError `INVARIANT` if it does not fit with a terminating zero */
 export function text(bytes: number): Layout<string> {
   return {
     read: (r) => textOf(r.raw(bytes)),
@@ -46,7 +46,7 @@ export function text(bytes: number): Layout<string> {
   };
 }
 
-/** A name for a number; a number that has no name stays one. */
+/** Name for a number; a number without a name stays a number. */
 export function named<N extends string>(base: Layout<number>, names: Readonly<Record<N, number>>): Layout<N | number> {
   const byNumber = new Map((Object.entries(names) as [N, number][]).map(([name, number]) => [number, name]));
   return {
@@ -58,9 +58,9 @@ export function named<N extends string>(base: Layout<number>, names: Readonly<Re
   };
 }
 
-/** As {@link named}, for names that count from 0. */
+/** Like {@link named}, for names that count from 0. */
 export function oneOf<N extends string>(base: Layout<number>, names: readonly N[]): Layout<N | number> {
-  return named(base, Object.fromEntries(names.map((name, number) => [name, number])) as Record<N, number>); // `fromEntries` forgets the names
+  return named(base, Object.fromEntries(names.map((name, number) => [name, number])) as Record<N, number>); // `fromEntries` loses the names
 }
 
 type Members = Readonly<Record<string, AnyLayout>>;
@@ -69,7 +69,7 @@ type RecordOf<M extends Members> = {
   readonly [K in keyof M as K extends `_${string}` ? never : K]: ReturnType<M[K]['read']>;
 };
 
-/** One member after the other, in the order in which they stand here. */
+/** Members in the order in which they are listed here. */
 export function record<M extends Members>(members: M): Layout<RecordOf<M>> {
   const list = Object.entries(members) as [string, Layout<unknown>][]; // the members of a value have the types of their layouts
   return {
@@ -79,7 +79,7 @@ export function record<M extends Members>(members: M): Layout<RecordOf<M>> {
         const value = layout.read(r, version);
         if (!name.startsWith('_')) found[name] = value;
       }
-      return found as RecordOf<M>; // each member was read by its own layout
+      return found as RecordOf<M>; // each member was read with its own layout
     },
     write: (w, value, version) => {
       const given = value as Readonly<Record<string, unknown>>;
@@ -88,7 +88,7 @@ export function record<M extends Members>(members: M): Layout<RecordOf<M>> {
   };
 }
 
-/** Records whose members are in one. */
+/** Concatenates the members of two records. */
 export function joined<A extends object, B extends object>(first: Layout<A>, second: Layout<B>): Layout<A & B> {
   return {
     read: (r, version) => {
@@ -121,17 +121,17 @@ export function list<T>(item: Layout<T>): Layout<readonly T[]> {
 }
 
 export interface Framing {
-  /** Where the 16-bit length stands, from the start of the item; the item's layout has zeros there. */
+  /** Offset of the 16-bit length from the start of the item; the item's layout has zeros there. */
   readonly lengthAt: number;
-  /** Octets before those that the length counts. */
+  /** Bytes before those that the length counts. */
   readonly uncounted?: number;
-  /** What an item has at least. */
+  /** Minimum length of an item. */
   readonly atLeast: number;
-  /** Its end is padded to a multiple of 8, which the length does not count. */
+  /** Set if the end is padded to a multiple of 8, which the length does not count. */
   readonly padded?: true;
 }
 
-/** An item that says how long it is. */
+/** Item with a length field. */
 export function framed<T>(what: string, { lengthAt, uncounted = 0, atLeast, padded }: Framing, inside: Layout<T>): Layout<T> {
   return {
     read: (r, version) => {
@@ -150,7 +150,7 @@ export function framed<T>(what: string, { lengthAt, uncounted = 0, atLeast, padd
   };
 }
 
-/** The same value, laid out as the version has it. */
+/** The same value, with a layout per version. */
 export function byVersion<T>(in13: Layout<T>, in15: Layout<T>): Layout<T> {
   const of = (version: Version) => (version === OPENFLOW_13 ? in13 : in15);
   return {
@@ -159,7 +159,7 @@ export function byVersion<T>(in13: Layout<T>, in15: Layout<T>): Layout<T> {
   };
 }
 
-/** A value shown otherwise than it lies. */
+/** Value with another type than its layout has. */
 export function mapped<A, B>(layout: Layout<A>, toValue: (laid: A) => B, toLaid: (value: B) => A): Layout<B> {
   return {
     read: (r, version) => toValue(layout.read(r, version)),
@@ -167,7 +167,7 @@ export function mapped<A, B>(layout: Layout<A>, toValue: (laid: A) => B, toLaid:
   };
 }
 
-/** What an empty message holds. */
+/** Body of an empty message. */
 export const nothing: Layout<Readonly<Record<never, never>>> = { read: () => ({}), write: () => undefined };
 
 type PropertyRows = Readonly<Record<string, { readonly type: number; readonly layout: AnyLayout }>>;
@@ -178,11 +178,11 @@ export type PropertiesOf<P extends PropertyRows> = { readonly [K in keyof P]?: R
 };
 
 /**
- * Properties to the end: u16 type, u16 length without padding, value, zeros to a multiple of 8. A property whose row does not
- * use all of its octets is kept as unknown.
+ * Properties to the end: u16 type, u16 length without padding, value, zeros to a multiple of 8. A property whose row does not use all of
+ * its bytes is kept as unknown.
  */
 export function properties<P extends PropertyRows>(rows: P): Layout<PropertiesOf<P>> {
-  const list_ = Object.entries(rows) as [string, { type: number; layout: Layout<unknown> }][]; // as in `record`
+  const list_ = Object.entries(rows) as [string, { type: number; layout: Layout<unknown> }][]; // like in `record`
   return {
     read: (r, version) => {
       const found: Record<string, unknown> = {};
@@ -198,7 +198,7 @@ export function properties<P extends PropertyRows>(rows: P): Layout<PropertiesOf
         else unknown.push(...whole);
       }
       if (unknown.length > 0) found['unknownProperties'] = Uint8Array.from(unknown);
-      return found as PropertiesOf<P>; // each was read by its own layout
+      return found as PropertiesOf<P>; // each was read with its own layout
     },
     write: (w, value, version) => {
       const given = value as Readonly<Record<string, unknown>>;

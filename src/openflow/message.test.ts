@@ -17,8 +17,8 @@ function linesOf(file: string): Line[] {
 }
 
 /**
- * What ovs-ofctl and ovs-vswitchd 3.1 said to each other in both versions, and, in `openflow-vectors`, what they never say but
- * `ovs-ofctl ofp-print` or os-ken reads.
+ * Messages between ovs-ofctl and ovs-vswitchd 3.1 in both versions, and, in `openflow-vectors`, messages that they do not send but
+ * `ovs-ofctl ofp-print` or os-ken can read.
  */
 const files = ['openflow-corpus', 'openflow13-corpus', 'openflow-replies', 'openflow-session', 'openflow-vectors', 'openflow-rare'];
 const lines = files.flatMap(linesOf);

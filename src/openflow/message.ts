@@ -9,7 +9,7 @@ import { statisticsRows } from './messages/statistics.ts';
 import { multipartType } from './multipart.ts';
 import { beginMessage, endMessage, HEADER_BYTES, isVersion, messageType, OPENFLOW_13, readHeader, type Version } from './protocol.ts';
 
-/** One row a message. */
+/** One row per message. */
 export const messageRows = { ...controlRows, ...changeRows, ...statisticsRows, ...niciraRows };
 
 export type MessageKind = keyof typeof messageRows;
@@ -20,12 +20,12 @@ interface Envelope {
   readonly xid: number;
 }
 
-/** A message in OpenFlow 1.3 or 1.5. Octets in it are views into the bytes it was read from. */
+/** Message in OpenFlow 1.3 or 1.5. Bytes in it are views into the bytes that it was read from. */
 export type Message =
   | { readonly [K in MessageKind]: Envelope & { readonly kind: K; readonly body: BodyOf<K>; readonly more?: true } }[MessageKind]
   | UnknownMessage;
 
-/** What has no row, or belongs to a version that is not spoken: whole. */
+/** Message without a row, or of an unsupported version: whole. */
 export interface UnknownMessage {
   readonly kind: 'unknown';
   readonly version: number;
@@ -54,9 +54,9 @@ function keyOf(wire: WirePlace): string {
 }
 
 /**
- * Reads one whole message, whatever it is.
+ * Reads one whole message of any kind.
  *
- * @param bytes exactly one message: what `OpenFlowFramer` gives
+ * @param bytes exactly one message, as `OpenFlowFramer` returns it
  * @throws SeineError `PROTOCOL` if it is malformed
  */
 export function decodeMessage(bytes: Uint8Array): Message {
@@ -73,7 +73,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
   return { kind: place.kind, version, xid, body, ...(more ? { more: true } : {}) } as Message; // the row of the kind read the body
 }
 
-/** The key of a message's row, and whether more parts of it follow; leaves the reader at the body. */
+/** Returns the key of a message's row, and whether more parts of it follow; the reader is then at the body. */
 function readPlace(r: ByteReader, type: number): { readonly key: string; readonly more: boolean } {
   if (type === messageType.experimenter) return { key: `vendor ${r.u32()} ${r.u32()}`, more: false };
   if (type !== messageType.multipartRequest && type !== messageType.multipartReply) return { key: `type ${type}`, more: false };
@@ -90,7 +90,7 @@ function speaks(kind: MessageKind, key: string, version: Version): boolean {
 }
 
 /**
- * @param message what `decodeMessage` gave, or made by hand
+ * @param message result of `decodeMessage`, or constructed by the caller
  * @throws SeineError `INVARIANT` if a number does not fit, or the version has no such message
  */
 export function encodeMessage(message: Message): Uint8Array {
@@ -119,7 +119,7 @@ function typeOf(wire: WirePlace): number {
   return wire.reply ? messageType.multipartReply : messageType.multipartRequest;
 }
 
-/** What Open vSwitch's tools call a message: `OFPT_FLOW_MOD`, `OFPST_FLOW reply`. */
+/** Name of a message in Open vSwitch's tools: `OFPT_FLOW_MOD`, `OFPST_FLOW reply`. */
 export function messageName(kind: MessageKind, version: Version): string {
   const row = messageRows[kind] as AnyMessageRow; // a row of some body
   const name = version === OPENFLOW_13 ? (row.nameIn13 ?? row.name) : row.name;

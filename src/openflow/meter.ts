@@ -6,7 +6,7 @@ import { beginMessage, endMessage, HEADER_BYTES, messageType, OPENFLOW_15, type 
 /** Source: OpenFlow 1.5.1 `ofp_meter_mod_command`. */
 export const meterCommands = ['add', 'modify', 'delete'] as const;
 
-/** Source: OpenFlow 1.5.1 `ofp_meter_flags`. Sum what is wanted; one of the first two. */
+/** Source: OpenFlow 1.5.1 `ofp_meter_flags`. Values are added up; exactly one of the first two. */
 export const meterFlag = { kilobits: 1, packets: 2, burst: 4, stats: 8 } as const;
 
 /** Every meter. Source: OpenFlow 1.5.1 `ofp_meter`. */
@@ -34,8 +34,8 @@ const BAND_BYTES = 16;
 /**
  * Appends one message.
  *
- * Source: OpenFlow 1.5.1 `ofp_meter_mod` (u16 command, u16 flags, u32 meter, bands), `ofp_meter_band_header` (u16 type,
- * u16 length, u32 rate, u32 burst, 4 octets of the band's own).
+ * Source: OpenFlow 1.5.1 `ofp_meter_mod` (u16 command, u16 flags, u32 meter, bands), `ofp_meter_band_header` (u16 type, u16 length, u32
+ * rate, u32 burst, 4 bytes specific to the band).
  */
 export function writeMeterMod(w: ByteWriter, mod: MeterMod, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.meterMod, version);
@@ -80,11 +80,11 @@ export function decodeMeters(body: Uint8Array): Meter[] {
   return meters;
 }
 
-/** What a meter has seen since it was made. */
+/** Statistics of a meter since it was created. */
 export interface MeterStats {
   readonly id: number;
   readonly packets: bigint;
-  /** By band: packets that it was applied to. */
+  /** Packets that each band was applied to, by index of the band. */
   readonly bands: readonly { readonly packets: bigint }[];
 }
 
@@ -96,7 +96,7 @@ const STATS_BYTES = 40;
 
 /**
  * @param body of a meter statistics reply. Source: OpenFlow 1.5.1 `ofp_meter_stats` (u32 meter, u16 length, 6 zero, u32 flows, u64 packets,
- *   u64 octets, u32 seconds, u32 nanoseconds, bands), `ofp_meter_band_stats` (u64 packets, u64 octets)
+ *   u64 bytes, u32 seconds, u32 nanoseconds, bands), `ofp_meter_band_stats` (u64 packets, u64 bytes)
  */
 export function decodeMeterStats(body: Uint8Array): MeterStats[] {
   const stats: MeterStats[] = [];
@@ -114,7 +114,7 @@ export function decodeMeterStats(body: Uint8Array): MeterStats[] {
   return stats;
 }
 
-/** Bands to the end. @throws SeineError `PROTOCOL` for a band of a kind that no version has */
+/** Reads bands to the end. @throws SeineError `PROTOCOL` for a band of a kind that no version defines */
 export function readBands(r: ByteReader): MeterBand[] {
   const bands: MeterBand[] = [];
   while (r.remaining > 0) {

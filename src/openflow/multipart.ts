@@ -28,10 +28,10 @@ export const multipartType = {
 
 const MORE = 1;
 
-/** The octets before the body: header, u16 type, u16 flags, 4 octets zero. Source: OpenFlow 1.5.1 `ofp_multipart_request`. */
+/** Length of the header before the body: header, u16 type, u16 flags, 4 bytes zero. Source: OpenFlow 1.5.1 `ofp_multipart_request`. */
 const MULTIPART_HEADER_BYTES = 16;
 
-/** Appends one request; `body` writes what follows its header. */
+/** Appends one request; `body` writes the part after its header. */
 export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: ByteWriter) => unknown, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.multipartRequest, version);
   w.u16(type).u16(0).u32(0);
@@ -39,7 +39,7 @@ export function writeMultipartRequest(w: ByteWriter, type: number, body: (w: Byt
   endMessage(w, start);
 }
 
-/** One message of an answer that may come in many. */
+/** One message of an answer that may consist of many. */
 export interface MultipartPart {
   readonly type: number;
   readonly last: boolean;

@@ -19,10 +19,10 @@ import {
 } from './protocol.ts';
 
 export interface PacketOut {
-  /** Pipeline fields of the packet. `in_port` has to be among them: `ofPort.controller` if there is none. */
+  /** Pipeline fields of the packet. `in_port` is required: `ofPort.controller` if there is none. */
   readonly fields: Match;
   readonly actions: readonly Action[];
-  /** A packet that the switch kept, instead of `data`. Open vSwitch keeps none. */
+  /** Packet buffered by the switch, instead of `data`. Open vSwitch buffers none. */
   readonly buffer?: number;
   readonly data: Uint8Array;
 }
@@ -38,7 +38,7 @@ export function writePacketOut(w: ByteWriter, out: PacketOut, version: Version =
   endMessage(w, start);
 }
 
-/** Appends what follows the header. Source, too: OpenFlow 1.3.5 `ofp_packet_out`: u32 in-port, u16 length, 6 zero, actions, packet. */
+/** Appends the part after the header. Source, too: OpenFlow 1.3.5 `ofp_packet_out`: u32 in-port, u16 length, 6 zero, actions, packet. */
 export function writePacketOutBody(w: ByteWriter, out: PacketOut, version: Version): void {
   w.u32(out.buffer ?? NO_BUFFER);
   if (version === OPENFLOW_13) w.u32(inPortAlone(out.fields));
@@ -50,7 +50,7 @@ export function writePacketOutBody(w: ByteWriter, out: PacketOut, version: Versi
   w.patchU16(lengthAt, w.length - actionsAt).raw(out.data);
 }
 
-/** OpenFlow 1.3 carries no other field. */
+/** Returns the in-port. OpenFlow 1.3 carries no other field. */
 function inPortAlone({ in_port: port, ...others }: Match): number {
   if (typeof port !== 'number' || Object.keys(others).length > 0)
     throw new SeineError('INVARIANT', 'a packet-out of OpenFlow 1.3 has an in-port and no other field');
@@ -73,19 +73,19 @@ export function readPacketOutBody(r: ByteReader, version: Version): PacketOut {
   return { fields, actions, ...(buffer === NO_BUFFER ? {} : { buffer }), data: r.raw(r.remaining) };
 }
 
-/** A packet that the switch hands to us. */
+/** Packet that the switch sent to us. */
 export interface PacketIn {
   readonly table: number;
-  /** Of the flow that sent it; absent if the switch does not say, as for a packet that waits to be resumed. */
+  /** Cookie of the flow that sent it; absent if the switch does not report it, as for a packet that waits to be resumed. */
   readonly cookie?: bigint;
   readonly reason: PacketInReason;
-  /** Pipeline fields as they were: in-port, registers, metadata, tunnel. */
+  /** Pipeline fields at that time: in-port, registers, metadata, tunnel. */
   readonly fields: Match;
-  /** What the `controller` action was given. */
+  /** Userdata of the `controller` action. */
   readonly userdata?: Uint8Array;
-  /** The switch waits for `writeResume`; opaque. */
+  /** Set if the switch waits for `writeResume`; opaque. */
   readonly continuation?: Uint8Array;
-  /** Octets of the packet, of which `data` may be the first only. */
+  /** Length of the packet in bytes; `data` may be shorter. */
   readonly fullLength: number;
   readonly data: Uint8Array;
 }
@@ -155,7 +155,7 @@ function readPacketInProperty(type: number, r: ByteReader): Partial<PacketIn> {
   }
 }
 
-/** Lets a packet go on that a `controller` action with `pause` stopped. Source: Open vSwitch `NXT_RESUME`. */
+/** Resumes a packet that a `controller` action with `pause` stopped. Source: Open vSwitch `NXT_RESUME`. */
 export function writeResume(w: ByteWriter, packet: PacketIn, version: Version = OPENFLOW_15): void {
   const { continuation } = packet;
   if (continuation === undefined) throw new SeineError('INVARIANT', 'a packet without continuation cannot be resumed');

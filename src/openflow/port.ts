@@ -4,7 +4,7 @@ import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 import { HEADER_BYTES, OPENFLOW_13, OPENFLOW_15, ofPort, readHeader, type Version } from './protocol.ts';
 
-/** A port of the bridge as OpenFlow sees it. */
+/** Port of the bridge in OpenFlow. */
 export interface Port {
   readonly number: number;
   readonly name: string;
@@ -25,8 +25,8 @@ const NAME_BYTES = 16;
 const PORT_BYTES_13 = 64;
 
 /**
- * Source: OpenFlow 1.5.1 `ofp_port` (u32 number, u16 length, 2 zero, address, 2 zero, name in 16 octets, u32 config,
- * u32 state, properties). OpenFlow 1.3: no length, and six u32 of features instead of properties.
+ * Source: OpenFlow 1.5.1 `ofp_port` (u32 number, u16 length, 2 zero, address, 2 zero, name in 16 bytes, u32 config, u32 state, properties).
+ * OpenFlow 1.3: no length, and six u32 of features instead of properties.
  *
  * @throws SeineError `PROTOCOL` if the length is wrong
  */
@@ -41,7 +41,9 @@ function readPort(ports: ByteReader, version: Version): Port {
   return { number, name, address, isDown: (config & CONFIG_DOWN) !== 0, isLinkDown: (state & STATE_LINK_DOWN) !== 0, config, state };
 }
 
-/** Asks for one port, or for all with `ofPort.any`; OpenFlow 1.3 always answers with all. Source: OpenFlow 1.5.1 `ofp_port_multipart_request`. */
+/**
+ * Requests one port, or all with `ofPort.any`; OpenFlow 1.3 always answers with all. Source: OpenFlow 1.5.1 `ofp_port_multipart_request`.
+ */
 export function writePortDescRequest(w: ByteWriter, port: number = ofPort.any, version: Version = OPENFLOW_15): void {
   writeMultipartRequest(w, multipartType.portDesc, (body) => version === OPENFLOW_15 && body.u32(port).zeros(4), version);
 }
@@ -73,7 +75,7 @@ export function decodePortStatus(message: Uint8Array): PortStatus {
 
 const STATS_BYTES_13 = 112;
 
-/** What went through a port since it was added. */
+/** Statistics of a port since it was added. */
 export interface PortStats {
   readonly port: number;
   readonly rxPackets: bigint;

@@ -1,11 +1,11 @@
 import type { ByteWriter } from '../base/bytes/bytes.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
 
-/** The number in the header of a message of OpenFlow 1.3, of 1.5. */
+/** Version numbers in message headers: OpenFlow 1.3 and 1.5. */
 export const OPENFLOW_13 = 4;
 export const OPENFLOW_15 = 6;
 
-/** The versions spoken. Functions that take none speak 1.5. */
+/** Supported versions. Functions without a version argument use 1.5. */
 export type Version = typeof OPENFLOW_13 | typeof OPENFLOW_15;
 
 export const versionNames: Readonly<Record<Version, string>> = { [OPENFLOW_13]: 'OpenFlow13', [OPENFLOW_15]: 'OpenFlow15' };
@@ -87,17 +87,17 @@ export const NO_BUFFER = 0xffff_ffff;
 
 export const HEADER_BYTES = 8;
 
-/** Vendor number of experimenter messages, actions and fields: Open vSwitch's own. */
+/** Vendor number of Open vSwitch in experimenter messages, actions and fields. */
 export const NICIRA = 0x2320;
-/** The Open Networking Foundation's: what came into OpenFlow after 1.3, for 1.3. */
+/** Vendor number of the Open Networking Foundation: extensions of OpenFlow 1.3 that later versions include. */
 export const ONF = 0x4f4e_4600;
 
-/** The type that says that a vendor number and a subtype follow, in actions, properties and errors. */
+/** Type that is followed by a vendor number and a subtype, in actions, properties and errors. */
 export const EXPERIMENTER = 0xffff;
 
 const maxMessageBytes = 0xffff;
 
-/** One message's header. Source: OpenFlow 1.5.1 `ofp_header` (u8 version, u8 type, u16 length, u32 xid). */
+/** Header of a message. Source: OpenFlow 1.5.1 `ofp_header` (u8 version, u8 type, u16 length, u32 xid). */
 export interface Header {
   readonly version: number;
   readonly type: number;
@@ -105,20 +105,20 @@ export interface Header {
   readonly xid: number;
 }
 
-/** @param bytes at least the 8 octets of a header */
+/** @param bytes at least the 8 bytes of a header */
 export function readHeader(bytes: Uint8Array): Header {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return { version: view.getUint8(0), type: view.getUint8(1), length: view.getUint16(2), xid: view.getUint32(4) };
 }
 
-/** Begins a message with transaction id 0 (the connection sets it). @returns where it starts, for `endMessage` */
+/** Begins a message with transaction id 0 (the connection sets it). @returns its offset, for `endMessage` */
 export function beginMessage(w: ByteWriter, type: number, version: Version = OPENFLOW_15): number {
   const start = w.length;
   w.u8(version).u8(type).u16(0).u32(0);
   return start;
 }
 
-/** @throws SeineError `INVARIANT` if the message is longer than its length field can say */
+/** @throws SeineError `INVARIANT` if the message is longer than its length field allows */
 export function endMessage(w: ByteWriter, start: number): void {
   const length = w.length - start;
   if (length > maxMessageBytes) throw new SeineError('INVARIANT', `OpenFlow message of ${length} bytes, at most ${maxMessageBytes} fit`);

@@ -3,11 +3,11 @@ import { ByteReader } from '../base/bytes/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 import { textOf } from './properties.ts';
 
-/** What a switch says of itself, for people. */
+/** Description of a switch, for humans. */
 interface SwitchDescription {
   readonly manufacturer: string;
   readonly hardware: string;
-  /** Open vSwitch: its version. */
+  /** Version of Open vSwitch. */
   readonly software: string;
 }
 
@@ -16,8 +16,8 @@ export function writeDescriptionRequest(w: ByteWriter): void {
 }
 
 /**
- * Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256 octets each for manufacturer, hardware and software, then a serial number in
- * 32 and a name in 256.
+ * Source: OpenFlow 1.5.1 `ofp_desc`: texts of 256 bytes each for manufacturer, hardware and software, then a serial number in 32 and a name
+ * in 256.
  *
  * @throws SeineError `PROTOCOL` if it is too short
  */

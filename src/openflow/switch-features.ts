@@ -1,7 +1,10 @@
 import { ByteReader, type ByteWriter } from '../base/bytes/bytes.ts';
 import { multipartType, writeMultipartRequest } from './multipart.ts';
 
-/** What meters a switch can have. Bits of `bands`: 1 << `OFPMBT_*` (1 drop, 2 DSCP remark); of `capabilities`: `OFPMF_*` (kbit/s 1, packets/s 2, burst 4, statistics 8). */
+/**
+ * Meter features of a switch. Bits of `bands`: 1 << `OFPMBT_*` (1 drop, 2 DSCP remark); of `capabilities`: `OFPMF_*` (kbit/s 1, packets/s
+ * 2, burst 4, statistics 8).
+ */
 export interface MeterFeatures {
   readonly maxMeters: number;
   readonly maxBands: number;
@@ -9,7 +12,7 @@ export interface MeterFeatures {
   readonly capabilities: number;
 }
 
-/** What groups a switch can have. Bits of `types`: 1 << `OFPGT_*` (all 0, select 1, indirect 2, fast failover 3). */
+/** Group features of a switch. Bits of `types`: 1 << `OFPGT_*` (all 0, select 1, indirect 2, fast failover 3). */
 export interface GroupFeatures {
   readonly types: number;
   readonly maxSelectGroups: number;

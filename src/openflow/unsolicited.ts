@@ -9,7 +9,7 @@ import { decodePacketIn, decodePacketIn2, NXT_PACKET_IN2, type PacketIn } from '
 import { decodePortStatus, type PortStatus } from './port.ts';
 import { messageType, NICIRA, readHeader } from './protocol.ts';
 
-/** What a switch sends without being asked. `other` is what this build does not model. */
+/** Unsolicited message of a switch. `other` is one that this build does not model. */
 export type Unsolicited =
   | { readonly kind: 'packetIn'; readonly packet: PacketIn }
   | { readonly kind: 'portStatus'; readonly status: PortStatus }
@@ -53,7 +53,7 @@ function flowUpdates(message: Uint8Array): Unsolicited {
     : { kind: 'other', message };
 }
 
-/** Flow monitors are an extension there; its messages say when they pause, where those of 1.5 have events for that. */
+/** Flow monitors are an extension there; its messages report pauses, where those of 1.5 have events. */
 function flowUpdatesIn13(message: Uint8Array): Unsolicited {
   const reply = decodeMessage(message);
   if (reply.kind !== 'flowMonitorReply13') return { kind: 'other', message };

@@ -28,11 +28,11 @@ const recorded = ['openflow-session', 'openflow-vectors'].flatMap((file) =>
     .map((line) => Uint8Array.from(Buffer.from((JSON.parse(line) as { hex: string }).hex, 'hex'))),
 );
 
-/** The messages of a kind that the fixtures have in the version, each with its bytes. */
+/** Messages of a kind in the fixtures of the version, each with its bytes. */
 function of<K extends MessageKind>(kind: K, version: Version): { readonly bytes: Uint8Array; readonly body: BodyOf<K> }[] {
   return recorded.flatMap((bytes) => {
     const message = decodeMessage(bytes) as Message;
-    return message.kind === kind && message.version === version ? [{ bytes, body: message.body as BodyOf<K> }] : []; // the kind is the body's
+    return message.kind === kind && message.version === version ? [{ bytes, body: message.body as BodyOf<K> }] : []; // the kind determines the type of the body
   });
 }
 

@@ -5,7 +5,7 @@ import type { Json } from './json.ts';
 
 const patience = new AbortController().signal;
 
-/** A server that carries out operations named `ok…`, and refuses a transaction that holds any other. */
+/** Server that executes operations named `ok…`, and refuses a transaction that contains any other. */
 class FakeServer {
   readonly transactions: string[] = [];
   readonly held: (() => void)[] = [];

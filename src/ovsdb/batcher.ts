@@ -3,7 +3,7 @@ import type { Json } from './json.ts';
 import { isObject, readServerError } from './json-rpc.ts';
 
 /**
- * Has the server carry out one transaction. Resolves with its raw `result` (RFC 7047 section 4.1.3).
+ * Sends one transaction to the server. Resolves with its raw `result` (RFC 7047 section 4.1.3).
  *
  * @throws SeineError `REFUSED` if the server answered with an error instead, `UNAVAILABLE` if the outcome is unknown.
  */
@@ -11,31 +11,31 @@ type SendTransaction = (operations: readonly Json[]) => Promise<unknown>;
 
 interface Request {
   readonly operations: readonly Json[];
-  /** Once it is on its way, giving up on it leaves its outcome unknown. */
+  /** Set once it is sent; cancelling it then leaves its outcome unknown. */
   sent: boolean;
   resolve(results: readonly unknown[]): void;
   reject(error: unknown): void;
 }
 
-/** Bounds of one joint transaction, and of what may wait for the connection. */
+/** Limits of one joint transaction, and of the queue while there is no connection. */
 const maxJointOperations = 1_000;
 const maxQueued = 10_000;
 
 export interface BatchCounters {
   /** Transactions sent, joint or alone. */
   transactions: number;
-  /** Callers served. */
+  /** Number of callers. */
   requests: number;
   /** Joint transactions that were refused and then sent again one by one. */
   split: number;
 }
 
 /**
- * Sends the transactions of several callers of the same turn of the event loop, or during a transaction under way, as one
- * transaction. Every transaction costs `ovs-vswitchd` a look at its whole configuration, so fewer are much cheaper.
+ * Sends the transactions of several callers of the same turn of the event loop, or during a running transaction, as one transaction. For
+ * every transaction `ovs-vswitchd` processes its whole configuration, so fewer are much cheaper.
  *
- * Callers do not share failures: if the joint transaction is refused, each one's part is tried alone, in the order of
- * arrival. They do share an unknown outcome, which is the truth for each of them.
+ * Callers do not share failures: if the joint transaction is refused, the part of each caller is tried alone, in the order of arrival. They
+ * do share an unknown outcome, which is true for each of them.
  */
 export class Batcher {
   readonly counters: BatchCounters = { transactions: 0, requests: 0, split: 0 };
@@ -44,24 +44,24 @@ export class Batcher {
   #underWay = false;
   #scheduled = false;
 
-  /** There is a server now; sends what is queued. */
+  /** Sends the queued transactions over a new connection. */
   connect(send: SendTransaction): void {
     this.#send = send;
     this.#schedule();
   }
 
-  /** The server is gone. The sender fails what was sent; what is queued waits. */
+  /** Called when the connection is lost. The sender fails the sent transactions; queued ones wait. */
   disconnect(): void {
     this.#send = undefined;
   }
 
   /**
-   * Carries out operations, and resolves with one result for each.
+   * Executes operations, and resolves with one result for each.
    *
-   * Waits for a connection as long as the signal lets it, because before sending there is no doubt about the outcome.
+   * Waits for a connection until the signal is aborted, because the outcome is certain before sending.
    *
-   * @throws SeineError `REFUSED` with the server's error, the operation's index and the operation in `context`;
-   *   `UNAVAILABLE` or `CANCELLED`, with `context.sent` saying whether the server may have acted.
+   * @throws SeineError `REFUSED` with the server's error, the operation's index and the operation in `context`; `UNAVAILABLE` or
+   *   `CANCELLED`, with `context.sent` set if the server may have acted.
    */
   submit(operations: readonly Json[], signal: AbortSignal): Promise<readonly unknown[]> {
     if (signal.aborted) return Promise.reject(cancelled(signal, false));
@@ -94,7 +94,7 @@ export class Batcher {
     });
   }
 
-  /** Waits for the end of the event loop's turn, so that all requests of that turn go together. */
+  /** Waits for the end of the event loop's turn, so that all requests of that turn are sent together. */
   #schedule(): void {
     if (this.#scheduled || this.#underWay || this.#send === undefined || this.#queue.size === 0) return;
     this.#scheduled = true;
@@ -136,7 +136,7 @@ export class Batcher {
     await Promise.all(batch.map((request) => this.#carryOut([request], send)));
   }
 
-  /** Sends the operations of all as one transaction. Gives the error, or nothing once all have their results. */
+  /** Sends all operations as one transaction. Returns the error, or nothing once all have their results. */
   async #attempt(batch: readonly Request[], send: SendTransaction): Promise<SeineError | undefined> {
     const operations = batch.flatMap((request) => request.operations);
     this.counters.transactions += 1;
@@ -155,10 +155,10 @@ export class Batcher {
 }
 
 /**
- * The results of a transaction, one for each operation.
+ * Reads the results of a transaction, one for each operation.
  *
- * A refused one has the error at the operation that failed and `null` after it, or, if the commit failed, one element more
- * than there are operations.
+ * A refused one has the error at the operation that failed and `null` after it, or, if the commit failed, one element more than there are
+ * operations.
  *
  * @throws SeineError `REFUSED` if there is an error among them; `PROTOCOL` if there are too few.
  */

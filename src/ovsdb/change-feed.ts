@@ -3,10 +3,10 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import type { AnyChange, Replica } from './replica.ts';
 
 /**
- * The changes of a replica, from the call on, for a consumer of any speed.
+ * Yields the changes of a replica after the call, for a consumer of any speed.
  *
- * Changes of one row that the consumer has not taken yet become one, from the oldest `before` to the newest `after`, and
- * none if they cancel out. So what is kept is bounded by the number of rows, and nothing is ever dropped.
+ * Changes of one row that the consumer has not taken yet are merged, from the oldest `before` to the newest `after`, and dropped if they
+ * cancel out. So the queue is bounded by the number of rows, and no change is lost.
  */
 export function followChanges(replica: Replica, signal: AbortSignal): AsyncGenerator<readonly AnyChange[], void, void> {
   const pending = new Map<string, AnyChange>();
@@ -24,7 +24,7 @@ export function followChanges(replica: Replica, signal: AbortSignal): AsyncGener
 
 interface Feed {
   readonly bell: Waiters;
-  /** Ends the listening when the consumer leaves the loop. */
+  /** Removes the listener when the consumer leaves the loop. */
   readonly own: AbortController;
   readonly signal: AbortSignal;
 }

@@ -8,7 +8,7 @@ import type { LeaderRule } from './server-watch.ts';
 import type { SessionLimits } from './session.ts';
 
 /**
- * Which rows of a table to hold: all, none, or those that meet at least one of the conditions.
+ * Selects rows of a table to replicate: all, none, or those that meet at least one of the conditions.
  *
  * Source: ovsdb-server(7) section 4.1.12, where conditions are joined by "or"; in a transaction they are joined by "and".
  */
@@ -16,44 +16,44 @@ export type RowFilter<D extends Database, T extends TableName<D>> = 'all' | 'non
 
 export type RowFilters<D extends Database, S extends Selection<D>> = { readonly [T in keyof S & TableName<D>]?: RowFilter<D, T> };
 
-/** Limits on what is held, whatever the server sends. */
+/** Limits on the replica, independent of what the server sends. */
 export interface OvsdbLimits extends SessionLimits {
-  /** Rows of the copy, all tables together. */
+  /** Maximum number of rows of the replica, all tables together. */
   readonly maxRows: number;
 }
 
 export interface OvsdbClientOptions<D extends Database, S extends Selection<D>> {
-  /** What to rely on, e.g. `openVswitch` of `schema/open-vswitch.ts`. */
+  /** Tables and columns that the program uses, e.g. `openVswitch` of `schema/open-vswitch.ts`. */
   readonly database: D;
   /**
-   * `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`. Of several, the next is tried when one is lost or will not do: the members of
-   * a cluster.
+   * `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`. If there are several (members of a cluster), the next is tried when one is lost or not
+   * acceptable.
    */
   readonly endpoint: string | readonly string[];
-  /** Asked before each attempt to connect to an `ssl:` endpoint, so that renewed certificates are taken. */
+  /** Called before each attempt to connect to an `ssl:` endpoint, so that renewed certificates are used. */
   readonly tls?: () => TlsCredentials;
-  /** `required` unless said otherwise. Says nothing of a database that is not clustered. */
+  /** Default: `required`. Has no effect on a database that is not clustered. */
   readonly leader?: LeaderRule;
-  /** The tables and columns to hold a copy of. */
+  /** Tables and columns to replicate. */
   readonly monitor: S;
-  /** The rows to hold; all, of tables that are not named. `filter` changes it later. */
+  /** Rows to replicate; all, for tables without an entry. `filter` changes it later. */
   readonly rows?: RowFilters<D, S>;
   readonly reconnect?: ReconnectPolicy;
   readonly limits?: Partial<OvsdbLimits>;
-  /** How long the server may take over a transaction that does not block, before the connection counts as broken. */
+  /** Maximum time for a transaction that does not block (ms), before the connection counts as broken. */
   readonly transactTimeoutMs?: number;
   readonly hooks?: OvsdbClientHooks;
 }
 
-/** For logs and metrics; must not throw. */
+/** Callbacks for logs and metrics; must not throw. */
 export interface OvsdbClientHooks {
-  /** Connected, and the copy is up to date. */
+  /** Called when the client is connected and the replica is up to date. */
   readonly synced?: () => void;
-  /** An attempt or a connection failed; the next attempt follows. An `INVARIANT` is a bug of ours or of a listener. */
+  /** Called when an attempt or a connection failed; the next attempt follows. An `INVARIANT` is a bug of ours or of a listener. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
 }
 
 export interface OvsdbClientCounters extends Readonly<BatchCounters> {
-  /** Times that the copy was brought up to date with a new connection, or after the server had changed its schema. */
+  /** Times that the replica was synced with a new connection, or after the server had changed its schema. */
   readonly syncs: number;
 }

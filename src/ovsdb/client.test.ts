@@ -19,7 +19,7 @@ interface Request {
   readonly params: readonly unknown[];
 }
 
-/** What a scripted server answers: a result, an error, bytes to send as they are, or nothing at all. */
+/** Answer of a scripted server: a result, an error, raw bytes, or none. */
 type Answer = { readonly result: unknown } | { readonly error: unknown } | { readonly raw: string } | 'silence' | 'hang up';
 
 let dir: string;
@@ -32,7 +32,7 @@ let failures: SeineError[];
 
 const schema = { tables: { Bridge: { columns: { name: {}, ports: {}, _uuid: {} } } } };
 
-/** A small database of one bridge that knows every method. */
+/** Answers of a small database of one bridge that knows every method. */
 function ordinary({ method }: Request): Answer {
   switch (method) {
     case 'get_schema':
@@ -67,7 +67,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true });
 });
 
-/** Our client's messages are small, and each comes in one piece. */
+/** Our client's messages are small, and each arrives in one chunk. */
 function serve(socket: Socket, text: string): void {
   for (const line of text.replaceAll('}{"method"', '}\n{"method"').split('\n')) {
     const request: Request = JSON.parse(line);
@@ -240,7 +240,7 @@ describe('OvsdbClient', () => {
     sockets[0]?.destroy();
     await until(() => !connected.isSynced);
     requests = [];
-    await connected.transact((tx) => tx.comment('x'), stop.signal).catch(() => undefined); // what it answers is not the point
+    await connected.transact((tx) => tx.comment('x'), stop.signal).catch(() => undefined); // the answer does not matter
     expect(methods().filter((method) => method === 'lock' || method === 'transact')).toEqual(['lock', 'transact']);
   });
 

@@ -19,27 +19,26 @@ import { ServerWatch } from './server-watch.ts';
 import { type CallRequest, defaultSessionLimits, JsonRpcSession } from './session.ts';
 import { type Committed, Transaction } from './transaction.ts';
 
-/** An unsolicited message that no part of the client took: updates of monitors that the program requested with `call`. */
+/** Unsolicited message that no part of the client handled: updates of monitors that the program requested with `call`. */
 export interface Notification {
   readonly method: string;
   readonly params: readonly unknown[];
 }
 
-/** One connection, from its opening to its end. */
+/** State of one connection, from its opening to its end. */
 interface LiveConnection {
   readonly session: JsonRpcSession;
   readonly socket: Socket;
   readonly signal: AbortSignal;
-  /** Counts the times that the copy was begun anew on it. */
+  /** Number of times that the replica was restarted on this connection. */
   round: number;
 }
 
 /**
- * A client of one database of an OVSDB server (RFC 7047), which keeps itself connected and holds a copy of what it was asked
- * to. Nothing happens before `run`.
+ * Client of one database of an OVSDB server (RFC 7047), which reconnects and replicates the selected tables. Nothing happens before `run`.
  */
 export class OvsdbClient<D extends Database, const S extends Selection<D>> {
-  /** The copy. While disconnected it shows the last state known. */
+  /** Replica. While disconnected it shows the last known state. */
   readonly tables: Views<D, S>;
   readonly #options: OvsdbClientOptions<D, S>;
   readonly #endpoints: readonly SocketEndpoint[];
@@ -58,8 +57,8 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   #lastName = 0;
 
   /**
-   * @throws SeineError `INVARIANT` if the database has no such table or column; `INVALID_INPUT` if an endpoint is none, or needs
-   *   credentials and there are none, or a condition does not fit its column.
+   * @throws SeineError `INVARIANT` if the database has no such table or column; `INVALID_INPUT` if an endpoint is invalid or lacks its
+   *   credentials, or a condition does not fit its column.
    */
   constructor(options: OvsdbClientOptions<D, S>) {
     this.#options = options;
@@ -75,11 +74,11 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     const filters: Readonly<Record<string, RowFilter<D, TableName<D>> | undefined>> = options.rows ?? {};
     for (const [table, filter] of Object.entries(filters)) this.#monitor.setFilter(table, this.#encodeFilter(table, filter ?? 'all'));
     const tables: object = Object.fromEntries(this.#replica.tables);
-    // The replica was made from the same selection that the type is made from.
+    // The replica and the type are made from the same selection.
     this.tables = tables as Views<D, S>;
   }
 
-  /** Connected, and the copy is up to date. */
+  /** True if the client is connected and the replica is up to date. */
   get isSynced(): boolean {
     return this.#synced;
   }
@@ -88,7 +87,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return { ...this.#batcher.counters, syncs: this.#syncs };
   }
 
-  /** Keeps connected until the signal. Never rejects; call it once. */
+  /** Stays connected until the signal is aborted. Never rejects; call it once. */
   async run(signal: AbortSignal): Promise<void> {
     const { reconnect = localPolicy, hooks } = this.#options;
     await keepConnected(
@@ -103,39 +102,39 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     );
   }
 
-  /** @throws SeineError `CANCELLED` if the signal comes before the copy is up to date. */
+  /** @throws SeineError `CANCELLED` if the signal is aborted before the replica is up to date. */
   async synced(signal: AbortSignal): Promise<void> {
     await this.#syncing.wait(() => (this.#synced ? true : undefined), signal);
   }
 
   /**
-   * Calls back with the rows that changed, after each update and, with exactly the differences, after each reconnect. The
-   * copy shows exactly that state during the call. The listener must not throw.
+   * Calls the listener with the rows that changed, after each update and, with exactly the differences, after each reconnect. The replica
+   * shows exactly that state during the call. The listener must not throw.
    */
   onChange(listener: (changes: readonly RowChange<D, S>[]) => void, signal: AbortSignal): void {
-    // The replica tells only about tables and columns of the selection that the type is made from.
+    // The replica reports only tables and columns of the selection that the type is made from.
     this.#replica.listen((changes) => listener(changes as readonly RowChange<D, S>[]), signal);
   }
 
   /**
-   * The same changes for an asynchronous consumer: changes that happen meanwhile are merged, so that it gets
-   * at most one change a row however long it takes. Ends with the signal.
+   * Yields the same changes to an asynchronous consumer: changes that happen meanwhile are merged, so that it gets at most one change per
+   * row however long it takes. Ends with the signal.
    */
   changes(signal: AbortSignal): AsyncGenerator<readonly RowChange<D, S>[], void, void> {
     return followChanges(this.#replica, signal) as AsyncGenerator<readonly RowChange<D, S>[], void, void>;
   }
 
-  /** All rows of one moment, to keep while the copy goes on. */
+  /** Returns all rows of this moment, independent of later changes. */
   snapshot(): Snapshot<D, S> {
     const tables: object = Object.fromEntries(this.#replica.snapshot());
     return tables as Snapshot<D, S>;
   }
 
   /**
-   * Holds other rows of a table from now on. Resolves when the copy holds them, and no others; listeners hear of the difference.
+   * Changes the rows of a table to replicate. Resolves when the replica has exactly these; listeners are called with the difference.
    *
-   * @throws SeineError `INVALID_INPUT` if a condition does not fit its column; `REFUSED` if the server does not take it, which is
-   *   then as before; `UNAVAILABLE` if the connection was lost meanwhile, and `CANCELLED`: the copy will hold them after the next
+   * @throws SeineError `INVALID_INPUT` if a condition does not fit its column; `REFUSED` if the server does not accept it, which leaves the
+   *   filter unchanged; `UNAVAILABLE` if the connection was lost meanwhile, and `CANCELLED`: the replica will have them after the next
    *   sync.
    */
   async filter<T extends keyof S & TableName<D>>(table: T, rows: RowFilter<D, T>, signal: AbortSignal): Promise<void> {
@@ -145,14 +144,14 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /**
-   * Has the server carry out a transaction, possibly together with those of other callers, whose failures it does not share.
-   * Waits for a connection as long as the signal lets it.
+   * Executes a transaction, possibly together with those of other callers, whose failures it does not share. Waits for a connection until
+   * the signal is aborted.
    *
-   * @param describe builds the transaction; runs at once
+   * @param describe builds the transaction; called synchronously
    * @throws SeineError
    * - `REFUSED`: nothing was done. `context.error` and `context.details` are the server's words (RFC 7047 section 5.2).
-   * - `UNAVAILABLE`: with `context.sent` the outcome is unknown: look at the copy once it is up to date again.
-   * - `CANCELLED`: the signal came first; with `context.sent` the outcome is unknown.
+   * - `UNAVAILABLE`: with `context.sent` the outcome is unknown: read the replica once it is up to date again.
+   * - `CANCELLED`: the signal was aborted first; with `context.sent` the outcome is unknown.
    * - `INVALID_INPUT`: a value has no form in its column, or the schema forbids it. Nothing was sent.
    */
   async transact(describe: (transaction: Transaction<D>) => void, signal: AbortSignal): Promise<Committed> {
@@ -164,7 +163,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return transaction.committed(results);
   }
 
-  /** Asks for a lock, over every connection anew, until it is released. */
+  /** Requests a lock, on every connection again, until it is released. */
   lock(name: string, mode: LockMode = 'queue'): Lock {
     if (this.#locks.has(name)) throw new SeineError('INVARIANT', `OVSDB lock ${name} is asked for twice`);
     const lock = new Lock(name, mode, () => this.#locks.delete(name));
@@ -174,9 +173,9 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
   }
 
   /**
-   * Any method of the protocol, as it is.
+   * Calls any method of the protocol.
    *
-   * @throws SeineError as `JsonRpcSession.call`.
+   * @throws SeineError like `JsonRpcSession.call`.
    */
   async call(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
     return await this.#ask({ method, params }, (result) => result, signal);
@@ -189,25 +188,25 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
   }
 
-  /** The names of the server's databases. @throws SeineError as `call`. */
+  /** Returns the names of the server's databases. @throws SeineError like `call`. */
   async databases(signal: AbortSignal): Promise<readonly string[]> {
     return await this.#ask({ method: 'list_dbs', params: [] }, readNames, signal);
   }
 
-  /** The schema that the server's database has now. @throws SeineError as `call`. */
+  /** Returns the current schema of the server's database. @throws SeineError like `call`. */
   async schema(signal: AbortSignal): Promise<DatabaseSchema> {
     return await this.#ask({ method: 'get_schema', params: [this.#options.database.name] }, parseSchema, signal);
   }
 
-  /** Names the server until it ends. @throws SeineError as `call`. */
+  /** Returns the identifier of the server process. @throws SeineError like `call`. */
   async serverId(signal: AbortSignal): Promise<string> {
     return await this.#ask({ method: 'get_server_id', params: [] }, readText, signal);
   }
 
   /**
-   * Gives the database another schema, as an `.ovsschema` file says it. The copy is then made anew.
+   * Converts the database to another schema, in the format of an `.ovsschema` file. The replica is then recreated.
    *
-   * @throws SeineError as `call`.
+   * @throws SeineError like `call`.
    */
   async convert(schema: Json, signal: AbortSignal): Promise<void> {
     await this.#ask({ method: 'convert', params: [this.#options.database.name, schema] }, () => undefined, signal);
@@ -245,7 +244,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return session;
   }
 
-  /** Brings the copy up to date, for the first time on this connection or after the server has cancelled it. */
+  /** Brings the replica up to date, for the first time on this connection or after the server has cancelled the monitor. */
   #begin(life: LiveConnection): void {
     life.round += 1;
     this.#synced = false;
@@ -263,14 +262,14 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     this.#checkServer();
     this.#synced = true;
     this.#syncs += 1;
-    // Locks first: the server answers in order, and what is queued may assert one.
+    // Locks first: the server answers in order, and queued transactions may assert one.
     for (const lock of this.#locks.values()) lock.connected(session);
     this.#batcher.connect((operations) => this.#send(session, socket, operations));
     this.#options.hooks?.synced?.();
     this.#syncing.poke();
   }
 
-  /** A server that goes on answering probes but not this transaction would hold up all others. */
+  /** A server that answers probes but not this transaction would block all others. */
   async #send(session: JsonRpcSession, socket: Socket, operations: readonly Json[]): Promise<unknown> {
     const { database, transactTimeoutMs = 30_000 } = this.#options;
     const late = (): void => {
@@ -329,7 +328,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
     return rows === 'none' ? noRow : encodeConditions(this.#options.database, table, rows);
   }
 
-  /** `<id>` of RFC 7047: unique among all that may share a transaction, hence for the whole client. */
+  /** Returns an `<id>` of RFC 7047: unique among all that may share a transaction, hence for the whole client. */
   #newName(): string {
     this.#lastName += 1;
     return `row${this.#lastName}`;

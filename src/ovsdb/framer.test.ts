@@ -95,7 +95,7 @@ describe('JsonFramer', () => {
     const before = process.memoryUsage();
     for (let at = 0; at < message.length - 1; at += 1) framer.push(message.subarray(at, at + 1));
     const after = process.memoryUsage();
-    // The chunks themselves are garbage; what is held on to is outside of the heap.
+    // The chunks themselves are garbage; the buffers that are kept are outside of the heap.
     expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(4 * size);
     expect(framer.push(message.subarray(message.length - 1))[0]?.text).toHaveLength(message.length);
   });

@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 import { SeineError } from '../base/errors/seine-error.ts';
 
-/** One JSON text cut out of the stream, not parsed yet. */
+/** JSON text cut out of the stream, not parsed yet. */
 export interface JsonFrame {
   readonly text: string;
-  /** It holds, outside of strings, a run of so many digits that a `number` may not carry it exactly. */
+  /** Set if it contains, outside of strings, a run of digits too long for an exact `number`. */
   readonly wideNumbers: boolean;
-  /** Where it begins, in bytes from the start of the stream. */
+  /** Offset of its first byte from the start of the stream. */
   readonly offset: number;
 }
 
@@ -15,7 +15,9 @@ export interface FrameLimits {
   readonly maxDepth: number;
 }
 
-/** The first copy of a large database is one message. `ovsdb-server` itself stops at a depth of 1000; ours never needs 20. */
+/**
+ * Default limits. The first copy of a large database is one message. `ovsdb-server` itself stops at a depth of 1000; ours never needs 20.
+ */
 export const defaultFrameLimits: FrameLimits = { maxBytes: 128 * 1024 * 1024, maxDepth: 64 };
 
 /** 2^53 has 16 digits: any shorter run is exact. */
@@ -31,10 +33,10 @@ const zero = 0x30;
 const nine = 0x39;
 
 /**
- * Cuts a byte stream into JSON-RPC messages: objects one after another, with nothing or white space between.
+ * Splits a byte stream into JSON-RPC messages: objects one after another, with nothing or white space between.
  *
- * Works on bytes and decodes afterwards, so a character that two reads cut in half is not lost. It counts brackets and
- * skips strings; whether the text is JSON is for the parser to say.
+ * Works on bytes and decodes afterwards, so that a character split between two reads is not lost. It counts brackets and skips strings; the
+ * parser checks whether the text is JSON.
  *
  * Source: RFC 7047 section 4 (JSON-RPC 1.0 over a stream, without framing), RFC 8259.
  */
@@ -43,7 +45,7 @@ export class JsonFramer {
   /** Bytes of the message that began in an earlier chunk, at the start of a buffer that grows: a peer may send them one by one. */
   #held = nothing;
   #heldBytes = 0;
-  /** Where the chunk, and the message, begin in the stream. */
+  /** Offsets of the chunk, and of the message, in the stream. */
   #chunkOffset = 0;
   #offset = 0;
   #depth = 0;
@@ -57,10 +59,10 @@ export class JsonFramer {
   }
 
   /**
-   * The messages that this chunk completes. A chunk may have any size.
+   * Returns the messages that this chunk completes. A chunk may have any size.
    *
-   * @throws SeineError `PROTOCOL`, with the place in the stream, if something else than an object begins, a limit is passed, or a text is not UTF-8. The
-   *   stream is then unusable.
+   * @throws SeineError `PROTOCOL`, with the offset in the stream, if a message is not an object, a limit is exceeded, or a text is not
+   *   UTF-8. The stream is then unusable.
    */
   push(chunk: Uint8Array): JsonFrame[] {
     const frames: JsonFrame[] = [];
@@ -95,7 +97,7 @@ export class JsonFramer {
     return chunk.length;
   }
 
-  /** Goes on behind the end of the string, or to the end of the chunk. */
+  /** Continues after the end of the string, or to the end of the chunk. */
   #skipString(chunk: Uint8Array, from: number): number {
     let escaped = this.#escaped;
     let at = from;
@@ -113,7 +115,7 @@ export class JsonFramer {
     return at;
   }
 
-  /** Goes on into the next string, behind the end of the message, or to the end of the chunk. */
+  /** Continues into the next string, after the end of the message, or to the end of the chunk. */
   #skipStructure(chunk: Uint8Array, from: number): number {
     let digits = this.#digits;
     let at = from;

@@ -19,7 +19,7 @@ const stream = Buffer.from(
   ].join(''),
 );
 
-/** What any input may cost, of this thread's own time: others use the machine as well. */
+/** Maximum CPU time for any input, of this thread only: the host may be busy. */
 const mostMs = 50;
 
 function cpuMs(work: () => void): number {
@@ -29,7 +29,7 @@ function cpuMs(work: () => void): number {
   return (user + system) / 1_000;
 }
 
-/** Feeds bytes to a session and a replica as the client does. Gives the code of the error, or `read`. */
+/** Feeds bytes to a session and a replica as the client does. Returns the code of the error, or `read`. */
 function feed(bytes: Uint8Array): string {
   const replica = new Replica(openVswitch, { Bridge: ['name', 'ports', 'external_ids'], Interface: ['name', 'ofport', 'statistics'] });
   const outlet = { writableLength: 0, write: () => true };
@@ -176,7 +176,7 @@ function codeOf(work: () => void): string {
   }
 }
 
-/** The words of the refusal. */
+/** Returns the text of the error. */
 function complaintAbout(bytes: Uint8Array): string {
   const replica = new Replica(openVswitch, { Bridge: ['name'], Interface: ['name', 'ofport', 'statistics'] });
   const session = new JsonRpcSession(

@@ -2,10 +2,10 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { type Json, writeParsed } from './json.ts';
 
 /**
- * What the peer can send. Ids are the asker's: our requests carry numbers, the server may use any JSON.
+ * Message from the peer. Ids are chosen by the requester: our requests carry numbers, the server may use any JSON.
  *
- * Source: RFC 7047 section 4, JSON-RPC 1.0. `ovsdb-server` leaves `result` out of an error reply, and `error` of a reply may
- * be a string or an object.
+ * Source: RFC 7047 section 4, JSON-RPC 1.0. `ovsdb-server` leaves `result` out of an error reply, and `error` of a reply may be a string or
+ * an object.
  */
 export type Incoming =
   | { readonly kind: 'request'; readonly id: unknown; readonly method: string; readonly params: readonly unknown[] }
@@ -13,7 +13,7 @@ export type Incoming =
   | { readonly kind: 'result'; readonly id: unknown; readonly result: unknown }
   | { readonly kind: 'error'; readonly id: unknown; readonly error: unknown };
 
-/** @throws SeineError `PROTOCOL` if the value is no JSON-RPC message. */
+/** @throws SeineError `PROTOCOL` if the value is not a JSON-RPC message. */
 export function readMessage(value: unknown): Incoming {
   if (!isObject(value)) throw new SeineError('PROTOCOL', 'JSON-RPC: message is no object');
   const { id = null, method, params, result, error = null } = value;
@@ -33,7 +33,7 @@ export function writeNotification(method: string, params: Json): string {
   return JSON.stringify({ method, params, id: null });
 }
 
-/** `id` as the peer sent it, and so for `result`: an echo gives back what came. */
+/** Writes a reply. `id` and `result` are as the peer sent them: an echo returns its parameters. */
 export function writeReply(id: unknown, result: unknown): string {
   return writeParsed({ result, error: null, id });
 }
@@ -42,7 +42,7 @@ export function writeError(id: unknown, error: string): string {
   return writeParsed({ result: null, error, id });
 }
 
-/** The server's words in an error: a tag that programs can compare, and perhaps details for people. */
+/** Error of the server: a tag that programs can compare, and optional details for humans. */
 interface ServerError {
   readonly error: string;
   readonly details: string;

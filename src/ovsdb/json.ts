@@ -1,7 +1,7 @@
 import { SeineError } from '../base/errors/seine-error.ts';
 import type { JsonFrame } from './framer.ts';
 
-/** What can be sent. A 64-bit integer is put in with `jsonInteger`. */
+/** Value that can be sent. Use `jsonInteger` for a 64-bit integer. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [member: string]: Json };
 
 /** `JSON.rawJSON` of the "JSON.parse source text access" proposal; in Node since 22, in no TypeScript library yet. */
@@ -12,13 +12,13 @@ export function jsonInteger(value: bigint): Json {
   return Number.isSafeInteger(narrow) ? narrow : rawJson(String(value));
 }
 
-/** Writes what `parseJson` gave, wide integers exactly. */
+/** Writes a value that `parseJson` returned, with exact wide integers. */
 export function writeParsed(value: unknown): string {
   return JSON.stringify(value, (_member, part) => (typeof part === 'bigint' ? rawJson(String(part)) : part));
 }
 
 /**
- * Parses one message. Integers that a `number` cannot carry exactly come out as `bigint`, all others as `number`.
+ * Parses one message. Integers that a `number` cannot represent exactly become `bigint`, all others `number`.
  *
  * @throws SeineError `PROTOCOL` if it is not JSON.
  */
@@ -33,10 +33,10 @@ export function parseJson(frame: JsonFrame): unknown {
   }
 }
 
-/** -(2^63) has 20 characters. No column takes more, and making a `bigint` of a million digits would take seconds. */
+/** -(2^63) has 20 characters. No column accepts more, and creating a `bigint` of a million digits would take seconds. */
 const widestText = 20;
 
-/** A reviver costs several times the parse itself, so only messages with a long run of digits come here. */
+/** A reviver costs several times the parse itself, so it is used only for messages with a long run of digits. */
 function keepWideIntegers(_member: string, value: unknown, source?: { readonly source?: string }): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const text = source?.source;

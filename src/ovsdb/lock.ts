@@ -3,14 +3,14 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { isObject } from './json-rpc.ts';
 import type { JsonRpcSession } from './session.ts';
 
-/** Wait in the queue, or steal it from its holder. A client that stole it waits in the queue after a reconnect. */
+/** `queue` waits for the lock; `steal` takes it from its owner. A client that stole it waits in the queue after a reconnect. */
 export type LockMode = 'queue' | 'steal';
 
 /**
- * A lock of the server's, requested in every session until it is released.
+ * Lock of the server, requested in every session until it is released.
  *
- * A lock ends with its holder's session, so it may be lost at any time: what must not happen without it belongs
- * into a transaction with `assertLock`. A client whose lock is stolen goes back to the queue.
+ * A lock ends with its owner's session, so it may be lost at any time: changes that require the lock belong into a transaction with
+ * `assertLock`. A client whose lock is stolen goes back to the queue.
  *
  * Source: RFC 7047 sections 4.1.8 to 4.1.10.
  */
@@ -34,17 +34,17 @@ export class Lock {
     return this.#held;
   }
 
-  /** @throws SeineError `CANCELLED` if the signal comes first. */
+  /** @throws SeineError `CANCELLED` if the signal is aborted first. */
   async whenHeld(signal: AbortSignal): Promise<void> {
     await this.#waiters.wait(() => (this.#held ? true : undefined), signal);
   }
 
-  /** @throws SeineError `CANCELLED` if the signal comes first. */
+  /** @throws SeineError `CANCELLED` if the signal is aborted first. */
   async whenLost(signal: AbortSignal): Promise<void> {
     await this.#waiters.wait(() => (this.#held ? undefined : true), signal);
   }
 
-  /** Releases it, and requests it no more. */
+  /** Releases the lock, and no longer requests it. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -53,7 +53,7 @@ export class Lock {
     this.#onRelease();
   }
 
-  /** A session is there to ask over. */
+  /** Called with each new session. */
   connected(session: JsonRpcSession): void {
     if (this.#session === session) return;
     this.#session = session;
@@ -65,7 +65,7 @@ export class Lock {
     this.#set(false);
   }
 
-  /** The server gave it to us. */
+  /** Called when the server has granted the lock. */
   granted(): void {
     if (!this.#released) this.#set(true);
   }
@@ -86,7 +86,7 @@ export class Lock {
       if (result['locked']) this.granted();
     };
     session?.call({ method, params: [this.name] }, read, neverAborted).catch(() => {
-      // It fails with its session, and the next one asks again.
+      // It fails with its session, and the next session requests it again.
     });
   }
 
@@ -94,7 +94,7 @@ export class Lock {
     this.#session
       ?.call({ method, params: [this.name] }, () => {}, neverAborted)
       .catch(() => {
-        // The end of the session unlocks just as well.
+        // The end of the session releases the lock as well.
       });
   }
 

@@ -5,10 +5,10 @@ import type { Replica, UpdateFormat } from './replica.ts';
 import { uuidColumn } from './schema/table.ts';
 import type { JsonRpcSession } from './session.ts';
 
-/** "I know nothing yet", and what a server that keeps no history answers. */
+/** Transaction id of an empty history, and the answer of a server that keeps no history. */
 const noTransaction = '00000000-0000-0000-0000-000000000000';
 
-/** `where` of a `<monitor-cond-request>`: conditions, of which a row must meet one, or what stands for all rows or none. */
+/** `where` of a `<monitor-cond-request>`: conditions, of which a row must meet one, or a value that stands for all rows or none. */
 export type EncodedFilter = readonly Json[];
 export const everyRow: EncodedFilter = [true];
 export const noRow: EncodedFilter = [false];
@@ -18,20 +18,20 @@ interface FilterChange {
   readonly filter: EncodedFilter;
 }
 
-/** The columns that the server has, by table. */
+/** Columns of the server, by table. */
 type ServerColumns = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
- * Keeps a replica up to date over one session after another.
+ * Keeps a replica up to date over consecutive sessions.
  *
- * Prefers the method with which a server that keeps a history sends only what we missed, and falls back to those that older
- * servers know. Source: ovsdb-server(7) "Monitor_cond_since", "Monitor_cond"; RFC 7047 section 4.1.5.
+ * Prefers the method with which a server that keeps a history sends only the missed changes, and falls back to those of older servers.
+ * Source: ovsdb-server(7) "Monitor_cond_since", "Monitor_cond"; RFC 7047 section 4.1.5.
  */
 export class Monitor {
   readonly #replica: Replica;
   readonly #database: string;
   readonly #id: string;
-  /** Which rows to hold, by table; of a table that is not among them, all. */
+  /** Rows to replicate, by table; all, for a table without an entry. */
   readonly #filters = new Map<string, EncodedFilter>();
   #columns: ServerColumns = new Map();
   #lastTransaction = noTransaction;
@@ -46,15 +46,15 @@ export class Monitor {
   }
 
   /**
-   * Begins to monitor, and brings the replica to the state of the server.
+   * Starts to monitor, and syncs the replica with the server.
    *
-   * @throws SeineError as `JsonRpcSession.call`; `PROTOCOL` if the first copy makes no sense.
+   * @throws SeineError like `JsonRpcSession.call`; `PROTOCOL` if the first copy is inconsistent.
    */
   async start(session: JsonRpcSession, columns: ServerColumns, signal: AbortSignal): Promise<void> {
     this.#active = false;
     this.#columns = columns;
     const requests = this.#requests();
-    // A server with other columns than the last one cannot tell us what we missed of those.
+    // A server with other columns than the last one cannot send the missed changes of those.
     if (JSON.stringify(requests) !== this.#lastRequests) this.#lastTransaction = noTransaction;
     this.#lastRequests = JSON.stringify(requests);
     for (const begin of [this.#since, this.#conditional, this.#plain]) {
@@ -67,15 +67,15 @@ export class Monitor {
     }
   }
 
-  /** Which rows to hold from the next `start` on. */
+  /** Sets the rows to replicate from the next `start` on. */
   setFilter(table: string, filter: EncodedFilter): void {
     this.#filters.set(table, filter);
   }
 
   /**
-   * Which rows to hold from now on. Resolves when the replica holds them, and no others.
+   * Changes the rows to replicate. Resolves when the replica has exactly these.
    *
-   * @throws SeineError as `JsonRpcSession.call`. If the server refused, it is as before.
+   * @throws SeineError like `JsonRpcSession.call`. If the server refused, nothing has changed.
    */
   async changeFilter(session: JsonRpcSession, { table, filter }: FilterChange, signal: AbortSignal): Promise<void> {
     const before = this.#filters.get(table) ?? everyRow;
@@ -83,7 +83,7 @@ export class Monitor {
     const requests = JSON.stringify(this.#requests());
     const params = [this.#id, this.#id, { [table]: [{ where: filter }] }];
     try {
-      // Only a change that the server has confirmed is one that it can go on from after the next connection.
+      // Only a change that the server has confirmed can be the base after the next connection.
       await session.call({ method: 'monitor_cond_change', params }, () => (this.#lastRequests = requests), signal);
     } catch (thrown) {
       const refused = thrown instanceof SeineError && thrown.code === 'REFUSED';
@@ -92,15 +92,15 @@ export class Monitor {
     }
   }
 
-  /** The session ended: the next call must be `start`. */
+  /** Called when the session ended: the next call must be `start`. */
   stop(): void {
     this.#active = false;
   }
 
   /**
-   * Takes a notification if it is for this monitor. After `cancelled` the server no longer tells us anything: `start` again.
+   * Handles a notification if it is for this monitor. After `cancelled` the server sends no more updates: call `start` again.
    *
-   * @throws SeineError `PROTOCOL` if it does not fit; the connection, and then the copy, must be made anew.
+   * @throws SeineError `PROTOCOL` if it is inconsistent with the replica; the connection, and then the replica, must be recreated.
    */
   notified(method: string, params: readonly unknown[]): 'taken' | 'cancelled' | 'not mine' {
     if (params[0] !== this.#id) return 'not mine';
@@ -144,7 +144,7 @@ export class Monitor {
 
   async #plain(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
     for (const filter of this.#filters.values()) {
-      // Unrequested rows would look as if they met the conditions.
+      // Unrequested rows would appear to meet the conditions.
       if (filter !== everyRow) throw new SeineError('REFUSED', 'ovsdb monitor: the server cannot leave out rows');
     }
     return this.#whole(session, { method: 'monitor', requests, format: 'update' }, signal);
@@ -163,7 +163,7 @@ export class Monitor {
     return session.call({ method, params: [this.#database, this.#id, requests] }, read, signal);
   }
 
-  /** After an update that does not fit, the next server must send everything. */
+  /** After an inconsistent update, the next server must send everything. */
   #trusting(update: () => void): void {
     try {
       update();
@@ -186,7 +186,7 @@ export class Monitor {
   }
 }
 
-/** Reads the part of a `<database-schema>` that tells which columns there are. */
+/** Reads the columns of each table from a `<database-schema>`. */
 export function readServerColumns(schema: unknown): ServerColumns {
   if (!isObject(schema) || !isObject(schema['tables'])) throw new SeineError('PROTOCOL', 'OVSDB: schema without tables');
   const tables = Object.entries(schema['tables']).map(([name, table]): [string, ReadonlySet<string>] => {

@@ -5,10 +5,10 @@ import { isUuid, type Uuid } from './schema/atoms.ts';
 import type { ColumnName, Database, Row, TableName } from './schema/table.ts';
 import { type AnyRow, TableReplica, type TableView } from './table-replica.ts';
 
-/** The tables and columns to hold a copy of. */
+/** Tables and columns to replicate. */
 export type Selection<D extends Database> = { readonly [T in TableName<D>]?: readonly ColumnName<D, T>[] };
 
-/** The columns selected of one table. */
+/** Selected columns of one table. */
 type Selected<D extends Database, S extends Selection<D>, T extends TableName<D>> = NonNullable<S[T]>[number] & ColumnName<D, T>;
 
 export type SelectedRow<D extends Database, S extends Selection<D>, T extends TableName<D>> = Row<D, T, Selected<D, S, T>>;
@@ -17,7 +17,7 @@ export type Views<D extends Database, S extends Selection<D>> = {
   readonly [T in keyof S & TableName<D>]: TableView<SelectedRow<D, S, T>>;
 };
 
-/** One row that came (`before` is missing), went (`after` is missing) or changed. */
+/** One row that was inserted (`before` is missing), deleted (`after` is missing) or changed. */
 export type RowChange<D extends Database, S extends Selection<D>> = {
   [T in keyof S & TableName<D>]: {
     readonly table: T;
@@ -34,12 +34,12 @@ export interface AnyChange {
   readonly after: AnyRow | undefined;
 }
 
-/** Every row of every table at one moment. */
+/** All rows of all tables at one moment. */
 export type Snapshot<D extends Database, S extends Selection<D>> = {
   readonly [T in keyof S & TableName<D>]: ReadonlyMap<Uuid, SelectedRow<D, S, T>>;
 };
 
-/** A database of more rows than this is no configuration, and would not fit in memory. */
+/** Maximum number of rows by default; more would not be a configuration, and would not fit in memory. */
 const maxRowsByDefault = 2_000_000;
 
 type Staged = Map<TableReplica, Map<Uuid, AnyRow | undefined>>;
@@ -48,10 +48,10 @@ type Staged = Map<TableReplica, Map<Uuid, AnyRow | undefined>>;
 export type UpdateFormat = 'update' | 'update2';
 
 /**
- * A copy of some columns of some tables.
+ * Replica of some columns of some tables.
  *
- * An update is first decoded as a whole and then applied as a whole: no reader sees half of one, and an update
- * that makes no sense changes nothing.
+ * An update is first decoded as a whole and then applied as a whole: no reader sees half of one, and an inconsistent update changes
+ * nothing.
  */
 export class Replica {
   readonly tables: ReadonlyMap<string, TableReplica>;
@@ -70,32 +70,32 @@ export class Replica {
     this.tables = new Map(tables);
   }
 
-  /** Calls back after every update, with the rows that it changed, while the replica shows exactly that state. Must not throw. */
+  /** Calls the listener after every update, with the rows that it changed, while the replica shows exactly that state. Must not throw. */
   listen(listener: (changes: readonly AnyChange[]) => void, signal: AbortSignal): void {
     if (signal.aborted) return;
     this.#listeners.add(listener);
     signal.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
   }
 
-  /** Every row now, to keep. Rows are shared with the replica, which never changes one. */
+  /** Returns all current rows. Rows are shared with the replica, which never modifies one. */
   snapshot(): ReadonlyMap<string, ReadonlyMap<Uuid, AnyRow>> {
     return new Map(Array.from(this.tables, ([name, table]) => [name, new Map(table.entries())]));
   }
 
   /**
-   * Applies an update to what is held.
+   * Applies an update to the replica.
    *
-   * @throws SeineError `PROTOCOL` if it does not fit. Nothing has changed then, and the copy must be replaced.
+   * @throws SeineError `PROTOCOL` if it is inconsistent. Nothing has changed then, and the replica must be replaced.
    */
   apply(updates: unknown, format: UpdateFormat): void {
     this.#commit(this.#stage(updates, format));
   }
 
   /**
-   * Makes the copy equal to a complete one. Rows equal to the current ones stay the same objects and are not reported as
-   * changes, so after a reconnect listeners get exactly the differences.
+   * Makes the replica equal to a complete one. Rows equal to the current ones stay the same objects and are not reported as changes, so
+   * after a reconnect listeners get exactly the differences.
    *
-   * @throws SeineError `PROTOCOL`, as `apply`.
+   * @throws SeineError `PROTOCOL`, like `apply`.
    */
   replace(everything: unknown, format: UpdateFormat): void {
     const staged = this.#stage(everything, format);
@@ -151,7 +151,7 @@ export class Replica {
 
 type UpdateReader = (table: TableReplica, uuid: Uuid, update: Readonly<Record<string, unknown>>) => AnyRow | undefined;
 
-/** What a row is after one `<row-update>` or `<row-update2>`; `undefined` if it is gone. */
+/** Row after one `<row-update>` or `<row-update2>`; `undefined` if it is deleted. */
 const readers: Readonly<Record<UpdateFormat, UpdateReader>> = {
   update(table, uuid, update) {
     return update['new'] === undefined ? undefined : table.decode(uuid, update['new']);

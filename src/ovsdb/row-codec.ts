@@ -22,7 +22,7 @@ export function encodeRow(database: Database, table: string, values: Readonly<Re
   return eachColumn(database, table, values, (column, value) => column.encode(value));
 }
 
-/** As {@link encodeRow}, for a row to compare with: constraints do not bind it. */
+/** Like {@link encodeRow}, for a row to compare with: constraints do not bind it. */
 export function encodeTerms(database: Database, table: string, values: Readonly<Record<string, unknown>>): Json {
   return eachColumn(database, table, values, (column, value) => column.encodeTerm(value));
 }
@@ -52,7 +52,7 @@ function eachColumn(
   return Object.fromEntries(encoded);
 }
 
-/** Has an encoder or a decoder say of which column it complains. */
+/** Runs an encoder or a decoder, and adds the column to its error. */
 export function inColumn<T>(table: string, column: string, work: () => T): T {
   try {
     return work();
@@ -61,7 +61,7 @@ export function inColumn<T>(table: string, column: string, work: () => T): T {
   }
 }
 
-/** The error, with the column, and perhaps the row, that it is about. */
+/** Adds the column, and optionally the row, to an error. */
 export function located(thrown: unknown, table: string, column: string, row?: string): unknown {
   if (!(thrown instanceof SeineError)) return thrown;
   const message = thrown.message.slice(`[${thrown.code}] `.length);

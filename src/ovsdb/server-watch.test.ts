@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 
 const columns = Object.fromEntries(['name', 'model', 'connected', 'leader', 'cid', 'index'].map((name) => [name, {}]));
 
-/** A server that describes one database so, and can tell of changes. */
+/** Starts a server with this row for the database, which can send changes. */
 function serverWith(database: object | undefined) {
   const answers: Readonly<Record<string, unknown>> = {
     set_db_change_aware: {},

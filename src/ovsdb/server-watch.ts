@@ -6,7 +6,7 @@ import { serverDatabase } from './schema/server.ts';
 import type { Row } from './schema/table.ts';
 import type { JsonRpcSession } from './session.ts';
 
-/** Of a clustered database: whether only the member that leads will do. A follower answers from a copy that may be behind. */
+/** Clustered database: whether only the leader is acceptable. A follower answers from a copy that may be outdated. */
 export type LeaderRule = 'required' | 'not required';
 
 const columns = ['name', 'model', 'connected', 'leader', 'cid', 'index'] as const;
@@ -15,7 +15,7 @@ type DatabaseRow = Row<typeof serverDatabase, 'Database', (typeof columns)[numbe
 const monitorId = 'server';
 
 /**
- * The row of one database in the database `_Server`, and whether the server is therefore acceptable.
+ * Row of one database in the database `_Server`, and the decision whether the server is acceptable.
  *
  * Source: ovsdb-server(7) section 4.1.16 "Set_db_change_aware"; ovsdb(7) "Database Change Awareness", "Clustered Database Service Model".
  */
@@ -25,7 +25,7 @@ export class ServerWatch {
   readonly #replica = new Replica(serverDatabase, { Database: columns });
   readonly #monitor = new Monitor(this.#replica, { database: serverDatabase.name, id: monitorId });
   #known = false;
-  /** How far a cluster's log was when we last looked: a member that is behind would take us back in time. */
+  /** Last index seen of a cluster's log: a member with a lower one has an older state. */
   #seen: { readonly cluster: Uuid | undefined; readonly index: bigint } | undefined;
 
   /** @param changed called when the row changes */
@@ -39,14 +39,14 @@ export class ServerWatch {
   }
 
   /**
-   * Starts monitoring. Before Open vSwitch 2.9 servers have no `_Server`, and that is fine.
+   * Starts monitoring. Servers before Open vSwitch 2.9 have no `_Server`, which is accepted.
    *
-   * @throws SeineError as `JsonRpcSession.call`.
+   * @throws SeineError like `JsonRpcSession.call`.
    */
   async start(session: JsonRpcSession, signal: AbortSignal): Promise<void> {
     this.#known = false;
     try {
-      // From here on, the server reports changes to its databases instead of cutting the connection.
+      // After this, the server reports changes to its databases instead of closing the connection.
       await session.call({ method: 'set_db_change_aware', params: [true] }, () => undefined, signal);
       const available = await session.call({ method: 'get_schema', params: [serverDatabase.name] }, readServerColumns, signal);
       await this.#monitor.start(session, available, signal);
@@ -65,7 +65,7 @@ export class ServerWatch {
     return this.#monitor.notified(method, params);
   }
 
-  /** Why this server will not do now; `undefined` if it will. */
+  /** Reason why this server is not acceptable; `undefined` if it is. */
   get objection(): string | undefined {
     if (!this.#known) return undefined;
     const row = this.#row();
@@ -78,7 +78,7 @@ export class ServerWatch {
 
   #row(): DatabaseRow | undefined {
     const rows = this.#replica.tables.get('Database')?.rows() ?? [];
-    // The replica has been made of these columns.
+    // The replica has the same columns.
     for (const row of rows) if (row['name'] === this.#database) return row as DatabaseRow;
     return undefined;
   }

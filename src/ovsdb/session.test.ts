@@ -7,7 +7,7 @@ import { defaultSessionLimits, JsonRpcSession } from './session.ts';
 
 const patience = new AbortController().signal;
 
-/** A session whose other end the test plays. */
+/** Session whose other end is played by the test. */
 function pair() {
   const sent: string[] = [];
   const notified: string[] = [];

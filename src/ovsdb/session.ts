@@ -4,15 +4,15 @@ import { defaultFrameLimits, type FrameLimits, JsonFramer } from './framer.ts';
 import { type Json, parseJson } from './json.ts';
 import { type Incoming, readMessage, readServerError, writeError, writeNotification, writeReply, writeRequest } from './json-rpc.ts';
 
-/** The half of a socket that a session needs. */
+/** Part of a socket that a session needs. */
 export interface Outlet {
   write(text: string): unknown;
-  /** Bytes that were written and not yet handed to the system. */
+  /** Number of bytes that were written and not yet passed to the kernel. */
   readonly writableLength: number;
 }
 
 export interface JsonRpcSessionEvents {
-  /** The peer tells something that was not asked for: `update3`, `locked`, … */
+  /** Called for a notification of the peer: `update3`, `locked`, … */
   notified(method: string, params: readonly unknown[]): void;
   closed(cause: SeineError): void;
 }
@@ -20,7 +20,7 @@ export interface JsonRpcSessionEvents {
 export interface CallRequest {
   readonly method: string;
   readonly params: Json;
-  /** If the caller stops waiting, the server is asked to stop, too (RFC 7047 section 4.1.4). It may act all the same. */
+  /** Set if the server is requested to stop, too, when the caller stops waiting (RFC 7047 section 4.1.4). It may act all the same. */
   readonly cancellable?: boolean;
 }
 
@@ -29,11 +29,11 @@ interface Call {
   settle(answer: { readonly result: unknown } | SeineError): void;
 }
 
-/** More unanswered calls mean a peer that no longer reads. */
+/** Maximum number of unanswered calls; more mean a peer that no longer reads. */
 const maxCalls = 4_096;
 
 export interface SessionLimits extends FrameLimits {
-  /** More unsent bytes mean a peer that no longer reads. */
+  /** Maximum number of unsent bytes; more mean a peer that no longer reads. */
   readonly maxUnsentBytes: number;
 }
 
@@ -42,8 +42,8 @@ export const defaultSessionLimits: SessionLimits = { ...defaultFrameLimits, maxU
 /**
  * JSON-RPC over one stream: finds the call that a reply belongs to, answers echoes, passes notifications on.
  *
- * Everything ends with the stream: `closed` fails the calls that wait for a reply with `UNAVAILABLE`, because whether the
- * server acted on them is unknown.
+ * All calls end with the stream: `closed` fails the calls that wait for a reply with `UNAVAILABLE`, because it is unknown whether the
+ * server acted on them.
  */
 export class JsonRpcSession implements Conversation {
   readonly #outlet: Outlet;
@@ -64,11 +64,11 @@ export class JsonRpcSession implements Conversation {
   /**
    * Sends a request and waits for its result.
    *
-   * @param read makes the answer of the raw result. It runs before anything that the server sent after the reply is looked
-   *   at, so that what it stores is in place when the next notification comes.
-   * @throws SeineError `REFUSED` with `context.error` and `context.details` in the server's words; `UNAVAILABLE` if the stream
-   *   closed, with `context.sent` saying whether the server may have acted; `CANCELLED` if the signal came first, likewise
-   *   with `context.sent`; and whatever `read` throws.
+   * @param read converts the raw result. It runs before anything that the server sent after the reply is processed, so that the state it
+   *   stores is in place for the next notification
+   * @throws SeineError `REFUSED` with `context.error` and `context.details` in the server's words; `UNAVAILABLE` if the stream closed, with
+   *   `context.sent` set if the server may have acted; `CANCELLED` if the signal was aborted first, also with `context.sent`; and any error
+   *   of `read`.
    */
   call<T>(request: CallRequest, read: (result: unknown) => T, signal: AbortSignal): Promise<T> {
     const { method, params, cancellable = false } = request;
@@ -104,10 +104,10 @@ export class JsonRpcSession implements Conversation {
     for (const frame of this.#framer.push(chunk)) this.#dispatch(readMessage(parseJson(frame)));
   }
 
-  /** Asks for a sign of life. Any bytes that come back are one, so the reply itself is not looked at. */
+  /** Sends an echo request. Any bytes that arrive are a sign of life, so the reply itself is ignored. */
   probe(): void {
     this.call({ method: 'echo', params: [] }, ignore, neverAborted).catch(() => {
-      // A probe fails only with the stream, whose end the owner learns anyway.
+      // A probe fails only with the stream, whose end is reported to the owner anyway.
     });
   }
 
@@ -159,7 +159,7 @@ export class JsonRpcSession implements Conversation {
     this.#outlet.write(method === 'echo' ? writeReply(id, params) : writeError(id, 'unknown method'));
   }
 
-  /** The call that waits for this reply; none if the caller stopped waiting. */
+  /** Returns the call that waits for this reply; `undefined` if the caller stopped waiting. */
   #callOf(id: unknown): Call | undefined {
     if (typeof id !== 'number' || !(id < this.#nextId)) throw new SeineError('PROTOCOL', 'JSON-RPC: reply to a request we never made');
     const call = this.#calls.get(id);

@@ -13,11 +13,11 @@ export interface AskOnceOptions {
 }
 
 /**
- * Connects, sends its requests, and disconnects: for what has to be known before a client can be made, such as which databases a
- * server has and what is in their schemas.
+ * Connects, sends its requests, and disconnects: for facts that are needed before a client can be created, such as a server's databases and
+ * their schemas.
  *
- * @throws SeineError `UNAVAILABLE` if there is no answer; `INVALID_INPUT` if the endpoint is none; `CANCELLED` if the signal comes first;
- *   and whatever `ask` throws
+ * @throws SeineError `UNAVAILABLE` if there is no answer; `INVALID_INPUT` if the endpoint is invalid; `CANCELLED` if the signal is aborted
+ *   first; and any error of `ask`
  */
 export async function askOnce<T>(options: AskOnceOptions, ask: (session: JsonRpcSession) => Promise<T>, signal: AbortSignal): Promise<T> {
   const { tls, limits = defaultSessionLimits } = options;

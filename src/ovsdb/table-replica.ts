@@ -6,31 +6,31 @@ import type { Uuid } from './schema/atoms.ts';
 import type { Column } from './schema/columns.ts';
 import type { Table } from './schema/table.ts';
 
-/** A row of any table. Never changes: a changed row is another object. */
+/** Row of any table. Never modified: a changed row is another object. */
 export type AnyRow = Readonly<Record<string, unknown>> & { readonly _uuid: Uuid };
 
-/** A program's view of one replicated table. Always some state that the server's table had, never one between two. */
+/** A program's view of one replicated table. Always a state that the server's table had, never one between two. */
 export interface TableView<R extends AnyRow> {
   readonly size: number;
   get(uuid: Uuid): R | undefined;
-  /** In the order of their coming. Valid until the next change. */
+  /** Returns the rows in the order of arrival. Valid until the next change. */
   rows(): IterableIterator<R>;
   /**
-   * The row with this value in a column that the schema makes unique.
+   * Returns the row with this value in a column that the schema makes unique.
    *
-   * @throws SeineError `INVARIANT` if the column is not unique, or was not asked for.
+   * @throws SeineError `INVARIANT` if the column is not unique, or was not selected.
    */
   find<K extends keyof R & string>(column: K, value: R[K]): R | undefined;
   /**
-   * Waits until `check` makes something of a row; it is asked now, and whenever the row changes. It gets `undefined` while
-   * there is no such row, which also happens just after the transaction that inserts it.
+   * Waits until `check` returns a value for a row; it is called now, and whenever the row changes. Its argument is `undefined` while there
+   * is no such row, which also happens just after the transaction that inserts it.
    *
-   * @throws SeineError `CANCELLED` if the signal comes first; and whatever `check` throws.
+   * @throws SeineError `CANCELLED` if the signal is aborted first; and any error of `check`.
    */
   when<T>(uuid: Uuid, check: (row: R | undefined) => T | undefined, signal: AbortSignal): Promise<T>;
 }
 
-/** The copy of one table, with the columns that were asked for. */
+/** Replica of one table, with the selected columns. */
 export class TableReplica implements TableView<AnyRow> {
   readonly name: string;
   readonly columns: readonly (readonly [name: string, column: Column<unknown, unknown>])[];
@@ -81,13 +81,13 @@ export class TableReplica implements TableView<AnyRow> {
     }
   }
 
-  /** The row that the server describes in full; columns it leaves out hold their fallback. */
+  /** Decodes a row that the server describes in full; columns that it leaves out have their fallback. */
   decode(uuid: Uuid, json: unknown): AnyRow {
     const values = rowObject(json, this.name);
     return this.#build(uuid, (name, column) => (Object.hasOwn(values, name) ? column.decode(values[name]) : column.fallback));
   }
 
-  /** The row after a difference in the form of `update2`. */
+  /** Returns the row after a difference in the form of `update2`. */
   change(row: AnyRow, json: unknown): AnyRow {
     const values = rowObject(json, this.name);
     return this.#build(row._uuid, (name, column) => (Object.hasOwn(values, name) ? column.change(row[name], values[name]) : row[name]));
@@ -97,7 +97,7 @@ export class TableReplica implements TableView<AnyRow> {
     return this.columns.every(([name, column]) => column.equal(a[name], b[name]));
   }
 
-  /** Takes rows away, then puts rows in; so a unique value may move from one row to another in one go. */
+  /** Deletes rows, then inserts rows; so a unique value may move from one row to another in one update. */
   commit(staged: ReadonlyMap<Uuid, AnyRow | undefined>): void {
     for (const [uuid, row] of staged) {
       this.#unindex(uuid);
@@ -110,7 +110,7 @@ export class TableReplica implements TableView<AnyRow> {
     }
   }
 
-  /** Has the waiters for one of these rows check again. */
+  /** Repeats the checks of those who wait for one of these rows. */
   wake(uuids: Iterable<Uuid>): void {
     if (this.#watchers.size === 0) return;
     for (const uuid of uuids) this.#watchers.get(uuid)?.poke();
@@ -122,7 +122,7 @@ export class TableReplica implements TableView<AnyRow> {
     for (const [column, index] of this.#unique) index.delete(row[column]);
   }
 
-  /** All rows of a table get their columns in one order, so that the engine gives them one hidden class. */
+  /** Builds a row. All rows of a table get their columns in one order, so that the engine gives them one hidden class. */
   #build(uuid: Uuid, value: (name: string, column: Column<unknown, unknown>) => unknown): AnyRow {
     const row: Record<string, unknown> & { _uuid: Uuid } = { _uuid: uuid };
     let reading = '';

@@ -19,12 +19,12 @@ import {
 /** Rows to act on: one row, or all that meet every condition; with no condition, all. */
 export type Where<D extends Database, T extends TableName<D>> = Uuid | NewRow<T> | readonly Condition<D, T>[];
 
-/** Stands for the number of rows that an operation met, until the transaction is committed. */
+/** Placeholder for the number of rows that an operation matched, until the transaction is committed. */
 export class RowCount {
   readonly kind = 'row count';
 }
 
-/** Stands for the rows that a `select` finds, until the transaction is committed. */
+/** Placeholder for the rows that a `select` finds, until the transaction is committed. */
 export class FoundRows<R> {
   readonly read: (json: unknown) => R;
 
@@ -37,16 +37,16 @@ export interface WaitFor<D extends Database, T extends TableName<D>, K extends C
   readonly where: Where<D, T>;
   readonly columns: readonly K[];
   readonly until: '==' | '!=';
-  /** In any order; each with just the columns named. */
+  /** Rows in any order; each with just the columns named. */
   readonly rows: readonly { readonly [P in K]: RowValues<D, T>[P] }[];
-  /** 0 tests once. With more the server blocks this transaction, and it shares its fate with no other. */
+  /** 0 tests once. With more the server blocks this transaction, and it is not joined with others. */
   readonly timeoutMs: number;
 }
 
 /**
- * The operations of one transaction, in order: each sees what those before it did, and either all happen or none.
+ * Operations of one transaction, in order: each sees the effects of those before it, and either all are applied or none.
  *
- * Only describes; nothing is sent. The methods give stand-ins for what the server will answer, to be redeemed at `Committed`.
+ * Only describes; nothing is sent. The methods return placeholders for the server's results, to be resolved with `Committed`.
  *
  * Source: RFC 7047 section 5.2.
  */
@@ -57,18 +57,18 @@ export class Transaction<D extends Database> {
   readonly #indexes = new Map<object, number>();
   #blocks = false;
 
-  /** @param nextName gives names for new rows that no transaction sent together with this one uses, too */
+  /** @param nextName returns a name for a new row, unique among all transactions that are sent together */
   constructor(database: D, nextName: () => string) {
     this.#database = database;
     this.#nextName = nextName;
   }
 
-  /** It may block at the server, so nothing else should share its fate. */
+  /** True if it may block at the server, so that nothing else should be joined with it. */
   get blocks(): boolean {
     return this.#blocks;
   }
 
-  /** A row of a table that is not `root` vanishes with the commit unless some other row comes to refer to it. */
+  /** Inserts a row. A row of a table that is not `root` is deleted by the commit unless another row refers to it. */
   insert<T extends TableName<D>>(table: T, values: RowValues<D, T>): NewRow<T> {
     const row = new NewRow(table, this.#nextName());
     return this.#add({ op: 'insert', table, 'uuid-name': row.uuidName, row: encodeRow(this.#database, table, values) }, row);
@@ -98,7 +98,7 @@ export class Transaction<D extends Database> {
     return this.#add(operation, new FoundRows((json) => this.#decodeRow(table, columns, json)));
   }
 
-  /** A precondition: the transaction is refused, with `timed out`, unless it holds. */
+  /** Adds a precondition: the transaction is refused, with `timed out`, unless it is met. */
   wait<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, { where, columns, until, rows, timeoutMs }: WaitFor<D, T, K>): void {
     if (timeoutMs > 0) this.#blocks = true;
     const encodedRows = rows.map((row) => encodeTerms(this.#database, table, row));
@@ -114,8 +114,8 @@ export class Transaction<D extends Database> {
   }
 
   /**
-   * A precondition: some columns of a row still hold the values last seen. The transaction is refused, with `timed out`, if they
-   * do not. To be said before the row is changed in the same transaction.
+   * Adds a precondition: some columns of a row still have the values last seen. The transaction is refused, with `timed out`, if they do
+   * not. Call it before the row is changed in the same transaction.
    */
   unchanged<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, row: Row<D, T, K>, columns: readonly K[]): void {
     this.operations.push({
@@ -129,7 +129,7 @@ export class Transaction<D extends Database> {
     });
   }
 
-  /** Refuses the transaction, with `not owner`, unless this client holds the lock. */
+  /** Refuses the transaction, with `not owner`, unless this client has the lock. */
   assertLock(name: string): void {
     this.operations.push({ op: 'assert', lock: name });
   }
@@ -144,12 +144,12 @@ export class Transaction<D extends Database> {
     this.operations.push({ op: 'commit', durable: true });
   }
 
-  /** Refuses the transaction, with `aborted`: a dry run, except that constraints checked at the commit are not looked at. */
+  /** Refuses the transaction, with `aborted`: a dry run, except that constraints checked at the commit are not evaluated. */
   abort(): void {
     this.operations.push({ op: 'abort' });
   }
 
-  /** Makes the server's answers redeemable. */
+  /** Makes the server's results available. */
   committed(results: readonly unknown[]): Committed {
     return new Committed(results, this.#indexes);
   }
@@ -186,12 +186,12 @@ export class Committed {
     this.#indexes = indexes;
   }
 
-  /** The name that a new row got. */
+  /** Returns the UUID of a new row. */
   uuid(row: NewRow): Uuid {
     return uuidColumn.decode(this.#member(row, 'uuid'));
   }
 
-  /** How many rows an `update`, `mutate` or `delete` met, whether or not it changed them. */
+  /** Returns how many rows an `update`, `mutate` or `delete` matched, changed or not. */
   count(operation: RowCount): number {
     const count = this.#member(operation, 'count');
     if (typeof count !== 'number') throw new SeineError('PROTOCOL', 'OVSDB: count is no number');

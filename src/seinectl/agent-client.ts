@@ -1,19 +1,19 @@
 import { type IncomingMessage, request } from 'node:http';
 import { SeineError, withoutCode } from '../base/errors/seine-error.ts';
 
-/** An agent that says nothing for so long is not going to (ms). */
+/** Time without any data after which an agent counts as unresponsive (ms). */
 const SILENCE_MS = 15_000;
-/** An object of the API has 8 MiB at most. */
+/** Maximum length of a line; an object of the API has at most 8 MiB. */
 const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 const ANSWER_CHARACTERS_MAX = 400_000_000;
 
-/** What an agent said to one question. */
+/** Answer of an agent to one request. */
 interface AgentAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-/** Asks one agent, over its socket on this node. */
+/** Sends requests to one agent, over its socket on this node. */
 export class AgentClient {
   readonly socketPath: string;
 
@@ -23,7 +23,7 @@ export class AgentClient {
 
   /**
    * @param path with query
-   * @throws SeineError `UNAVAILABLE` if no agent answers, with the system's word for it in `context.errno`
+   * @throws SeineError `UNAVAILABLE` if no agent answers, with the errno name in `context.errno`
    */
   get(path: string, method: 'GET' | 'POST' = 'GET'): Promise<AgentAnswer> {
     return new Promise((resolve, reject) => {
@@ -47,9 +47,9 @@ export class AgentClient {
   }
 
   /**
-   * The JSON of an answer that is one.
+   * Returns the JSON of a successful answer.
    *
-   * @throws SeineError as `get`, and `REFUSED` with what the agent said if it does not answer the question
+   * @throws SeineError like `get`, and `REFUSED` with the agent's message for any other answer
    */
   async json(path: string, method: 'GET' | 'POST' = 'GET'): Promise<unknown> {
     const { status, body } = await this.get(path, method);
@@ -62,9 +62,9 @@ export class AgentClient {
   }
 
   /**
-   * The lines of an answer as they come, until its end, or until the caller leaves the loop.
+   * Yields the lines of an answer as they arrive, until its end, or until the caller leaves the loop.
    *
-   * @throws SeineError as `json`, `PROTOCOL` for a line that is too long, `CANCELLED` if `signal` comes first
+   * @throws SeineError like `json`, `PROTOCOL` for a line that is too long, `CANCELLED` if `signal` is aborted first
    */
   async *lines(path: string, method: 'GET' | 'POST', signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const response = await this.#open(path, method, signal);

@@ -3,7 +3,7 @@ import { safeText } from './escape.ts';
 import type { Paint } from './paint.ts';
 import { shortOwner } from './words.ts';
 
-/** Owners by cookie, as the agent tells them. */
+/** Owners by cookie, as reported by the agent. */
 export type Owners = ReadonlyMap<bigint, string>;
 
 interface Annotated {
@@ -13,9 +13,9 @@ interface Annotated {
 }
 
 /**
- * Appends to a line of `ovs-ofctl dump-flows` who asked for the flow.
+ * Appends the flow's owner to a line of `ovs-ofctl dump-flows`.
  *
- * Understands what the tool prints with and without `--names` and `--no-stats`; other text passes as it is.
+ * Understands the output with and without `--names` and `--no-stats`; other text passes unchanged.
  */
 export function annotateLine(text: string, owners: Owners, paint: Paint): Annotated {
   const line = safeText(text).trimEnd();

@@ -75,7 +75,7 @@ describe('the agent that is meant', () => {
     server = createServer((_, response) => response.writeHead(status).end(JSON.stringify(reported)));
     await new Promise<void>((resolve) => server?.listen(socket, resolve));
     expect(await askedFor(new AgentClient(socket))).toEqual(reported);
-    status = 500; // what it has is not known, and it is there
+    status = 500; // its folders are unknown, and it runs
     await expect(askedFor(new AgentClient(socket))).rejects.toMatchObject({ code: 'REFUSED' });
   });
 });

@@ -4,7 +4,7 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import type { CleanupOptions } from '../install/cleanup.ts';
 import type { AgentClient } from './agent-client.ts';
 
-/** What was named on the command line. */
+/** Folders and names from the command line. */
 export interface CleanupPathOptions {
   readonly bridge?: string;
   readonly gateway?: string;
@@ -17,12 +17,12 @@ export interface CleanupPathOptions {
 
 type ConfigRecord = Readonly<Record<string, unknown>>;
 
-/** The agent of the installation that is meant: of the folder that was named, or at the socket that was. */
+/** Returns the socket of the agent of the installation: in the folder that was named, or the socket that was named. */
 export function socketOf({ runDir }: CleanupPathOptions, socket: string): string {
   return runDir === undefined ? socket : join(runDir, 'agent.sock');
 }
 
-/** What an agent there says of itself; undefined if there is none. @throws SeineError `REFUSED` if it does not say */
+/** Returns what an agent there reports about itself; undefined if there is none. @throws SeineError `REFUSED` if it does not report it */
 export async function askedFor(agent: AgentClient): Promise<ConfigRecord | undefined> {
   try {
     return (await agent.json('/v1/config')) as ConfigRecord;
@@ -34,11 +34,11 @@ export async function askedFor(agent: AgentClient): Promise<ConfigRecord | undef
 }
 
 /**
- * Where one installation has everything: as named, else as its agent says, else as usual. The last goes for the usual installation only:
- * what was installed elsewhere, as by a lab, shares this machine with another one, whose folders are not to be taken for it.
+ * Determines the folders of one installation: as named, else as reported by its agent, else the defaults. The defaults apply to the default
+ * installation only: an installation elsewhere, as in a lab, shares this host with another one, whose folders must not be used for it.
  *
  * @param socket of its agent
- * @throws SeineError `INVALID_INPUT` naming what has to be named
+ * @throws SeineError `INVALID_INPUT` naming the missing options
  */
 export function cleanupPathsOf(named: CleanupPathOptions, socket: string, reported: ConfigRecord = {}): CleanupOptions {
   const isUsual = resolve(socket) === defaultPaths.apiSocket;

@@ -23,7 +23,7 @@ export interface CommandContext {
   readonly stdin: Readable;
 }
 
-/** Each command resolves to the exit code. @throws SeineError `UNAVAILABLE` if no agent answers */
+/** Prints the status. Each command resolves to the exit code. @throws SeineError `UNAVAILABLE` if no agent answers */
 export async function status({ agent, terminal }: CommandContext, form: OutputForm): Promise<number> {
   const value = (await agent.json('/v1/status')) as AgentStatus;
   if (form === 'json' || form === 'yaml') print(terminal, value, form);
@@ -37,7 +37,7 @@ export interface GetOptions {
   readonly output: OutputForm;
   readonly table?: string;
   readonly owner?: string;
-  /** Only what is not as wanted. */
+  /** Only entries that are not in sync. */
   readonly bad?: boolean;
 }
 
@@ -89,7 +89,7 @@ function printTable<T extends { readonly state: string }>(
   if (items.some(({ state }) => !['ok', 'idle', 'learned'].includes(state))) terminal.remark(summary(what, items));
 }
 
-/** What clients of a Service get on this node, and why. */
+/** Explains the answers that clients of a Service get on this node. */
 export async function explainService({ agent, terminal }: CommandContext, name: string, from: string | undefined): Promise<number> {
   const answer = (await agent.json(
     `/v1/explain/service${queryOf({ name: name.includes('/') ? name : `default/${name}`, from })}`,
@@ -129,7 +129,7 @@ async function ownersOf(agent: AgentClient): Promise<Owners> {
   return new Map(items.map(({ cookie, owner }) => [BigInt(cookie), owner]));
 }
 
-/** Our own version, and the agent's if there is one. */
+/** Prints our own version, and the agent's if there is one. */
 export async function version({ agent, terminal }: CommandContext): Promise<number> {
   terminal.line(`seinectl     ${seineVersion}`);
   const { versions } = (await agent.json('/v1/status')) as AgentStatus;

@@ -4,8 +4,8 @@ import type { Paint } from './paint.ts';
 import { failureText, ownersText } from './words.ts';
 
 /**
- * Lines for what is not as wanted: `+` has to be added, `-` has to go, `~` is there but otherwise; with who wants it behind `#`.
- * Flows and groups are in the words of ovs-ofctl, ports of ovs-vsctl, the rest of ip.
+ * Lines for drift: `+` is missing, `-` is unexpected, `~` is different; the owner follows `#`. Flows and groups have the syntax of
+ * ovs-ofctl, ports of ovs-vsctl, the rest of ip.
  */
 export function diffLines(entries: readonly Entry[], paint: Paint): string[] {
   return entries.flatMap((entry) => entryLines(entry, paint));

@@ -1,9 +1,9 @@
-/** How seinectl ends; scripts rely on these. */
+/** Exit codes of seinectl; scripts rely on these. */
 export const exitCodes = {
   ok: 0,
-  /** What was asked for is not so: not ready, not as wanted, not there. */
+  /** Negative answer: not ready, not in sync, not found. */
   different: 1,
-  /** The command line, or a file it names, is invalid. */
+  /** The command line, or a file that it names, is invalid. */
   usage: 2,
   unreachable: 3,
 } as const;

@@ -4,7 +4,7 @@ import { safeText } from './escape.ts';
 import { exitCodes } from './exit-codes.ts';
 import type { Terminal } from './terminal.ts';
 
-/** `seinectl explain pod`. @returns 1 if something is wrong with it */
+/** `seinectl explain pod`. @returns 1 if the pod has a problem */
 export async function explainPod(agent: AgentClient, name: string, json: boolean, terminal: Terminal): Promise<number> {
   const full = name.includes('/') || /^[0-9a-f]{64}$/.test(name) ? name : `default/${name}`;
   const answer = (await agent.json(`/v1/explain/pod?${new URLSearchParams({ name: full })}`)) as PodExplanation;

@@ -1,14 +1,14 @@
 import type { Readable } from 'node:stream';
 import { SeineError } from '../base/errors/seine-error.ts';
 
-/** No flow is longer; what is, is no dump. */
+/** Maximum length of a line; longer ones are not part of a dump. */
 const LINE_LENGTH_MAX = 1024 * 1024;
 
 /**
- * The lines of a text, as they come, without their ends.
+ * Yields the lines of a text as they arrive, without their ends.
  *
- * @throws SeineError `INVALID_INPUT` if it cannot be read, or has a line that no tool writes. (`readline` would end the process for
- *   a file that cannot be read.)
+ * @throws SeineError `INVALID_INPUT` if it cannot be read, or has a line that no tool writes. (`readline` would end the process for a file
+ *   that cannot be read.)
  */
 export async function* linesOf(input: Readable, name: string): AsyncGenerator<string> {
   let rest = '';

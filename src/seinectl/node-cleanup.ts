@@ -14,10 +14,10 @@ interface Flags extends CleanupPathOptions {
 }
 
 interface NodeContext {
-  /** Of the agent. */
+  /** Socket of the agent. */
   readonly socket: () => string;
   readonly terminal: Terminal;
-  /** Takes the exit code of the command that was asked for. */
+  /** Called with the exit code of the command. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ const help = `
 What is not named is asked of the agent, if one answers on the socket; else the places in brackets are meant. An installation with its
 socket elsewhere shares this machine with another one, as a node of a lab does: what its agent does not say has to be named.`;
 
-/** `seinectl node …`: what is done to the node itself. Needs no agent. */
+/** `seinectl node …`: changes of the node itself. Needs no agent. */
 export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
   const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = defaultPaths;
   root
@@ -68,7 +68,7 @@ async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal:
   return await removeAll(terminal, items, signal);
 }
 
-/** What cannot be removed does not keep the rest. */
+/** Items that cannot be removed do not prevent the removal of the others. */
 async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['items'], signal: AbortSignal): Promise<number> {
   let failures = 0;
   for (const { what, remove } of items) {

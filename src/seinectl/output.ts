@@ -9,7 +9,7 @@ export function outputOption(forms: readonly OutputForm[]): Option {
   return new Option('-o, --output <form>', 'how to print it').choices(forms).default('table' satisfies OutputForm);
 }
 
-/** A value as it came, for programs. */
+/** Prints a value unchanged, for programs. */
 export function print(terminal: Terminal, value: unknown, form: 'json' | 'yaml'): void {
   terminal.line(
     safeText(

@@ -1,4 +1,4 @@
-/** What a colour stands for. */
+/** Meaning of a colour. */
 export type Tone = 'good' | 'warning' | 'bad' | 'quiet' | 'strong';
 
 /** Source: ECMA-48 SGR. */

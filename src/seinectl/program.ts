@@ -58,7 +58,7 @@ export async function run(args: readonly string[], terminal: Terminal, stdin: Re
   }
 }
 
-/** The command line, with what each command does. */
+/** Command line with the action of each command. */
 export function programFor(terminal: Terminal, stdin: Readable) {
   let code: number = exitCodes.ok;
   const root = new Command('seinectl')
@@ -100,11 +100,11 @@ export function programFor(terminal: Terminal, stdin: Readable) {
 interface ProgramContext {
   readonly context: () => CommandContext;
   readonly terminal: Terminal;
-  /** Takes the exit code of the command that was asked for. */
+  /** Called with the exit code of the command. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
-/** What only looks. */
+/** Adds commands that only read. */
 function addInspection(root: Command, { context, terminal, ends }: ProgramContext): void {
   root
     .command('status')
@@ -125,7 +125,7 @@ function addInspection(root: Command, { context, terminal, ends }: ProgramContex
     .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
 }
 
-/** What holds repair, and lets it go on. */
+/** Adds commands that pause and resume repair. */
 function addPause(root: Command, { context, ends }: ProgramContext): void {
   root
     .command('pause')

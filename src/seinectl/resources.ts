@@ -4,7 +4,7 @@ import type { Tone } from './paint.ts';
 import type { TableColumn } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText } from './words.ts';
 
-/** What an item of each resource is. */
+/** Type of an item of each resource. */
 export interface ResourceItems {
   readonly pods: PodView;
   readonly nodes: NodeView;
@@ -20,10 +20,10 @@ export type ResourceName = keyof ResourceItems;
 
 export interface ResourceListing<T> {
   readonly about: string;
-  /** Whether names are `NAMESPACE/NAME`. */
+  /** Set if names are `NAMESPACE/NAME`. */
   readonly namespaced: boolean;
   readonly columns: readonly TableColumn<T>[];
-  /** What items are sorted by. */
+  /** Sort key of items. */
   readonly order: (item: T) => readonly (string | number)[];
 }
 
@@ -55,7 +55,7 @@ const errorColumn: TableColumn<Pick<Entry, 'error'>> = {
   flexible: true,
 };
 
-/** What is wrong with an object, the refusal that may be behind it first. */
+/** Problem of an object, the likely cause first. */
 const problemColumn: TableColumn<ObjectView> = {
   title: 'PROBLEM',
   of: ({ differences, error }) => [failureText(error), ...differences].filter((text) => text !== '').join('; '),
@@ -212,13 +212,13 @@ export const resources: { readonly [N in ResourceName]: ResourceListing<Resource
   routes,
 };
 
-/** `12 flows: 11 ok, 1 missing`, for the line below a table that not everything is well in. */
+/** `12 flows: 11 ok, 1 missing`, for the line below a table with problems. */
 export function summary(name: string, items: readonly { readonly state: string }[]): string {
   const states = Object.entries(Object.groupBy(items, ({ state }) => state)).map(([state, all]) => `${all?.length ?? 0} ${state}`);
   return `${count(items.length, name.replace(/s$/, ''), name)}: ${states.join(', ')}`;
 }
 
-/** Items in the order of their resource; the agent gives them as they come. */
+/** Sorts items in the order of their resource; the agent returns them in any order. */
 export function sorted<T>(items: readonly T[], order: (item: T) => readonly (string | number)[]): T[] {
   return items
     .map((item) => ({ item, by: order(item) }))

@@ -6,23 +6,23 @@ export interface TableColumn<T> {
   readonly of: (row: T) => string;
   readonly tone?: (row: T) => Tone | undefined;
   readonly align?: 'right';
-  /** Only where there is room for everything. */
+  /** Printed only if there is room for everything. */
   readonly wide?: true;
-  /** May be cut where the terminal ends; the last of a table should. */
+  /** May be cut at the end of the terminal; the last column of a table should be. */
   readonly flexible?: true;
 }
 
 export interface Room {
-  /** Characters of a line; `Infinity` where lines may be as long as they like. */
+  /** Maximum length of a line; `Infinity` for no limit. */
   readonly width: number;
   readonly paint: Paint;
 }
 
 const GAP = '  ';
-/** A column that is cut keeps so much. */
+/** Minimum width of a column that is cut. */
 const LEAST = 12;
 
-/** Lines of a table: titles, then a line for each row. Columns that are empty throughout are left out. */
+/** Lines of a table: titles, then a line for each row. Columns without any value are left out. */
 export function tableLines<T>(columns: readonly TableColumn<T>[], rows: readonly T[], { width, paint }: Room): string[] {
   const cells = columns.map((column) => rows.map((row) => safeLine(column.of(row))));
   const used = columns.flatMap((column, at) => (cells[at]?.some((cell) => cell !== '') ? [{ column, cells: cells[at] ?? [] }] : []));
@@ -61,7 +61,7 @@ export function tableLines<T>(columns: readonly TableColumn<T>[], rows: readonly
   ];
 }
 
-/** What is too wide is taken from the flexible columns, from the widest first. */
+/** Reduces flexible columns until the line fits, the widest first. */
 function widthsWithin(columns: readonly { readonly flexible: boolean; readonly wanted: number }[], width: number): number[] {
   const widths = columns.map(({ wanted }) => wanted);
   const gaps = GAP.length * Math.max(0, columns.length - 1);

@@ -2,14 +2,14 @@ import type { Writable } from 'node:stream';
 import { coloured, plain } from './paint.ts';
 import type { Room } from './table.ts';
 
-/** As `process.stdout` is. */
+/** Like `process.stdout`. */
 export type StandardOutput = Writable & { readonly isTTY?: boolean };
 
-/** What a command writes to, and how. */
+/** Output streams of a command, and their format. */
 export interface Terminal {
   readonly room: Room;
   line(text: string): void;
-  /** To standard error. */
+  /** Writes to standard error. */
   remark(text: string): void;
 }
 
@@ -19,7 +19,7 @@ interface TerminalStreams {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Colours and lines cut to the screen's width only where there is a screen. */
+/** Colours, and lines cut to the screen's width, only on a terminal. */
 export function terminalOf({ out, err, env }: TerminalStreams): Terminal {
   const isScreen = out.isTTY === true;
   const colours = isScreen && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';

@@ -3,7 +3,7 @@ import { secondsOf } from './words.ts';
 
 const secondsMax = 86_400;
 
-/** What `--for` of a change that ends by itself takes. @returns seconds. @throws InvalidArgumentError */
+/** Parses `--for` of a change that ends by itself. @returns seconds. @throws InvalidArgumentError */
 export function secondsUpToADay(text: string): number {
   const found = secondsOf(text);
   if (found === undefined || found < 1 || found > secondsMax)

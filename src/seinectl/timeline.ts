@@ -15,9 +15,9 @@ type Level = (typeof levels)[number];
 interface TimelineOptions {
   /** Seconds. */
   readonly since: number;
-  /** Nothing less than this. */
+  /** Lowest level to print. */
   readonly level: Level;
-  /** Only lines that have this somewhere, whatever its case. */
+  /** Only lines that contain this text, ignoring case. */
   readonly about?: string;
   /** Lines as they were written. */
   readonly json?: boolean;
@@ -26,7 +26,7 @@ interface TimelineOptions {
 interface TimelineContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -42,7 +42,7 @@ Examples:
 
 Exit codes: 0 answered, if only by nothing; 3 no agent answers.`;
 
-/** Adds `seinectl timeline`: what the agent did last. */
+/** Adds `seinectl timeline`: the last actions of the agent. */
 export function addTimeline(root: Command, { agent, terminal, ends }: TimelineContext): void {
   root
     .command('timeline')
@@ -60,7 +60,7 @@ function notEmpty(text: string): string {
   return text;
 }
 
-/** @param nowMs the time of day, of the machine on which the agent runs. @throws SeineError as `AgentClient.get` */
+/** @param nowMs current time of the agent's host. @throws SeineError like `AgentClient.get` */
 export async function timeline(agent: AgentClient, options: TimelineOptions, terminal: Terminal, nowMs: number): Promise<number> {
   const { status, body } = await agent.get('/v1/logs');
   if (status !== 200) throw new SeineError('REFUSED', body.trim(), { context: { status } });
@@ -83,7 +83,7 @@ interface LogLine {
   readonly event: z.output<typeof lineSchema>;
 }
 
-/** None of what was cut, or is of another release. */
+/** Returns nothing for a line that was cut, or is of another release. */
 function lineOf(text: string): LogLine[] {
   try {
     const event = lineSchema.parse(JSON.parse(text));

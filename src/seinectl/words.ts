@@ -1,9 +1,9 @@
 import { withoutCode } from '../base/errors/seine-error.ts';
 
-/** Enough of a container's ID to tell it from others on a node. */
+/** Length of a container ID's prefix that identifies it on a node. */
 const ID_LENGTH = 12;
 
-/** An owner for a table: container IDs cut to what people compare. */
+/** Owner for a table: container IDs cut to the part that users compare. */
 export function shortOwner(owner: string): string {
   return owner.replace(/@([0-9a-f]{12})[0-9a-f]{20,}/, (_, start: string) => `@${start.slice(0, ID_LENGTH)}`);
 }
@@ -33,14 +33,14 @@ export function duration(seconds: number): string {
   return parts.join(' ');
 }
 
-/** Of `90s`, `10m` or `2h`; undefined if it is none of these. */
+/** Parses `90s`, `10m` or `2h`; undefined for other text. */
 export function secondsOf(text: string): number | undefined {
   const [, digits, name] = /^([0-9]{1,6})([smhd])$/.exec(text) ?? [];
   const unit = units.find((each) => each.name === name);
   return unit && Number(digits) * unit.seconds;
 }
 
-/** `1 Mbit`, `1.5 Gbit`, `800 bit`: by thousands, with up to three digits behind the point. */
+/** `1 Mbit`, `1.5 Gbit`, `800 bit`: by thousands, with up to three decimal places. */
 export function bitsText(bits: number): string {
   const power = bits < 1_000 ? 0 : Math.min(4, Math.floor(Math.log10(bits) / 3));
   return `${Number((bits / 1_000 ** power).toFixed(3))} ${['', 'k', 'M', 'G', 'T'][power] ?? ''}bit`;

@@ -5,7 +5,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, isIp, parseIp, readCidr } from '../../base/net/ip.ts';
 import { liveConnectionsChoices, policyModes } from '../../dataplane/compile/environment.ts';
 
-/** An interface name as the kernel takes it: it ends up in rules of the packet filter and in the switch's database. */
+/** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/, 'is no interface name (1 to 15 letters, digits, "_", "." or "-")');
@@ -27,7 +27,7 @@ const cidr = z.string().transform((text, context): Cidr => {
 const cidrOf = (family: 'ipv4' | 'ipv6') =>
   cidr.refine((value) => value.family === family, `is not an ${family === 'ipv4' ? 'IPv4' : 'IPv6'} CIDR`);
 
-/** A value that Antrea knows and Seine does not do yet is refused by its name, so that it is not taken to be in force. */
+/** Refuses a value that Antrea supports and Seine does not yet by its name, so that the user does not assume it is in force. */
 const later = <const Now extends readonly [string, ...string[]]>(now: Now, coming: readonly string[]) =>
   z.string().transform((value, context): Now[number] => {
     if (now.includes(value)) return value as Now[number];
@@ -53,46 +53,46 @@ const serviceReference = z.string().transform((text, context): string => {
   return z.NEVER;
 });
 
-/** What of Services the agent serves; names and meaning are those of Antrea's `antreaProxy`, where it has them. */
+/** Settings of Services; names and meaning are those of Antrea's `antreaProxy`, where it has them. */
 const proxySchema = z.strictObject({
-  /** Left out: true, unless a kube-proxy is found on the node. */
+  /** Default: true, unless a kube-proxy is found on the node. */
   proxyAll: z.boolean().optional(),
-  /** Empty: all addresses of the node. `primary`: those that the Node object has. */
+  /** Empty: all addresses of the node. `primary`: those of the Node object. */
   nodePortAddresses: z.array(z.literal('primary').or(cidr)).default([]),
   skipServices: z.array(serviceReference).max(1_000).default([]),
   proxyLoadBalancerIPs: z.boolean().default(true),
-  /** Value of the label `service.kubernetes.io/service-proxy-name` of the Services that are ours; empty: those without it. */
+  /** Value of the label `service.kubernetes.io/service-proxy-name` of the Services to serve; empty: those without it. */
   serviceProxyName: z
     .string()
     .regex(/^[A-Za-z0-9]?([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'is no value of a label')
     .default(''),
   /** `spec.externalIPs` outside these are refused. */
   externalIPRanges: z.array(cidr).default([]),
-  /** Whether buckets of groups translate, where they can; otherwise each endpoint has a flow that does. */
+  /** True if buckets of groups translate, where they can; otherwise each endpoint has a flow that does. */
   bucketTranslation: z.boolean().default(true),
   disableServiceHealthCheckServer: z.boolean().default(false),
-  /** kube-proxy's health address, which clouds' load balancers ask; empty: nowhere. */
+  /** kube-proxy's health address, which clouds' load balancers query; empty: disabled. */
   healthzBindAddress: address.default('[::]:10256'),
-  /** Whether TCP connections to an endpoint that is gone are forgotten as those of UDP are; otherwise they go on. */
+  /** True if TCP connections to a removed endpoint are deleted like those of UDP; otherwise they continue. */
   forgetTCPConnections: z.boolean().default(false),
 });
 
 const statusSchema = z.strictObject({ reportPoolExhausted: z.boolean().default(true) });
 
 const policySchema = z.strictObject({
-  /** The ConfigMap `seine-live` stands above it, and the annotation `seine.dev/policy-mode` of the Node above both. */
+  /** The ConfigMap `seine-live` takes precedence over it, and the annotation `seine.dev/policy-mode` of the Node over both. */
   mode: z.enum(policyModes).default('enforce'),
-  /** What becomes of a pod of which it is not known whether a policy concerns it. */
+  /** Treatment of a pod for which it is unknown whether a policy selects it. */
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
-  /** Of which pods what policies deny is logged; `annotated`: those with `seine.dev/log`, or in a namespace with it. */
+  /** Pods for which denied connections are logged; `annotated`: those with `seine.dev/log`, or in a namespace with it. */
   logDenied: z.enum(['off', 'annotated', 'all']).default('annotated'),
-  /** What becomes of connections that were let in and policies deny now. */
+  /** Treatment of admitted connections that policies deny now. */
   liveConnections: z.enum(liveConnectionsChoices).default('cut'),
-  /** New connections a second that one pod whose egress is policed may open to Services. */
+  /** Maximum number of new connections per second to Services, for one pod whose egress is policed. */
   serviceOpenings: z.int().min(1).max(1_000_000).default(2_000),
-  /** Above so many pods of the cluster the agent warns that it watches them all; it goes on. */
+  /** Number of pods of the cluster above which the agent warns that it watches them all; it continues. */
   directWatchPods: z.int().min(1).default(20_000),
-  /** Whether what each rule has counted is a metric; its labels name policies. */
+  /** True if the counters of each rule are exported as a metric; its labels name policies. */
   ruleMetrics: z.boolean().default(false),
 });
 
@@ -103,7 +103,7 @@ const schema = z
       .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
       .optional(),
     kubeconfig: absolutePath.optional(),
-    /** Where the API server is when its Service is not served yet: by this agent itself, without kube-proxy. */
+    /** Address of the API server while its Service is not served yet: by this agent itself, without kube-proxy. */
     kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is no https:// or http:// URL' }).optional(),
     ovsBridge: interfaceName.default('br-int'),
     hostGateway: interfaceName.default('antrea-gw0'),
@@ -111,13 +111,13 @@ const schema = z
     trafficEncapMode: later(['encap'], ['noEncap', 'hybrid', 'networkPolicyOnly']).default('encap'),
     trafficEncryptionMode: later(['none'], ['ipsec', 'wireGuard']).default('none'),
     tunnelType: later(['geneve', 'vxlan', 'gre'], ['stt']).default('geneve'),
-    /** 0: the type's own. */
+    /** 0: the default of the tunnel type. */
     tunnelPort: z.int().min(0).max(65_535).default(0),
-    /** Checksum of the outer UDP or GRE header, for networks that do not check what they carry. */
+    /** Checksum of the outer UDP or GRE header, for networks that do not check their payload. */
     tunnelCsum: z.boolean().default(false),
-    /** Pods fill in checksums themselves; for data paths that do not. */
+    /** True if pods compute checksums themselves; for data paths that do not. */
     disableTXChecksumOffload: z.boolean().default(false),
-    /** 0: the transport interface's, less what the tunnel needs. */
+    /** 0: that of the transport interface, less the overhead of the tunnel. */
     defaultMTU: z
       .int()
       .min(0)
@@ -131,7 +131,7 @@ const schema = z
     transportInterface: interfaceName.optional(),
     transportInterfaceCIDRs: z.array(cidr).default([]),
     cniSocket: socketPath.default('/run/seine/cni.sock'),
-    /** Where the runtime looks for CNI plugins and their configuration, as the agent sees them. */
+    /** Folders of the runtime for CNI plugins and their configuration, as the agent sees them. */
     cniBinDir: absolutePath.default('/opt/cni/bin'),
     cniConfDir: absolutePath.default('/etc/cni/net.d'),
     apiSocket: socketPath.default('/run/seine/agent.sock'),
@@ -139,19 +139,22 @@ const schema = z
     ovsRunDir: absolutePath.default('/run/openvswitch'),
     ovsDatapathType: later(['system', 'netdev'], []).default('system'),
     metricsAddress: address.default('127.0.0.1:10351'),
-    /** `/metrics` by TLS, for callers whom the API server knows and RBAC lets; empty: nowhere. */
+    /** Address of `/metrics` over TLS, for callers that the API server authenticates and RBAC authorizes; empty: disabled. */
     metricsTLSAddress: address.default(''),
-    /** PEM. Without them the agent makes a certificate that nobody has signed. */
+    /** PEM. Without them the agent creates a self-signed certificate. */
     metricsTLSCertFile: absolutePath.optional(),
     metricsTLSKeyFile: absolutePath.optional(),
     hostFirewall: z.enum(['own', 'manage']).default('own'),
-    /** `check`: kernel settings that the node needs are not written, only reported. */
+    /** `check`: required kernel settings are not written, only reported. */
     hostSettings: z.enum(['manage', 'check']).default('manage'),
-    /** Whether names, addresses and routes inside pods are put back; otherwise what differs is only reported. */
+    /** True if names, addresses and routes inside pods are restored; otherwise differences are only reported. */
     repairPods: z.boolean().default(false),
-    /** What a new pod gets: `standing`: an interface over a port that stays plugged in, where one is free; `auto`: that, unless the pod's limits of bandwidth are another plugin's; `veth`. */
+    /**
+     * Interface of a new pod: `standing`: one over a pre-plugged port, if one is free; `auto`: that, unless another plugin applies the
+     * pod's bandwidth limits; `veth`.
+     */
     podInterface: z.enum(['auto', 'standing', 'veth']).default('auto'),
-    /** What STATUS of the CNI plugin says. */
+    /** Answer to STATUS of the CNI plugin. */
     status: statusSchema.prefault({}),
     policy: policySchema.prefault({}),
     logLevel: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
@@ -161,26 +164,26 @@ const schema = z
     error: 'is wanted with metricsTLSCertFile, and that with it',
   });
 
-/** How an agent is set up; keys and their meaning are Antrea's where Antrea has them. */
+/** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */
 export type AgentConfig = Omit<z.output<typeof schema>, 'nodeName'> & { readonly nodeName: string };
 
-/** Every key that there is, those of `proxy`, `status` and `policy` with a dot. */
+/** Returns all keys, those of `proxy`, `status` and `policy` with a dot. */
 export function configKeys(): readonly string[] {
   const inner = { proxy: proxySchema, status: statusSchema, policy: policySchema };
   const parts = Object.entries(inner).flatMap(([name, { shape }]) => Object.keys(shape).map((key) => `${name}.${key}`));
   return [...Object.keys(schema.shape).filter((key) => !Object.hasOwn(inner, key)), ...parts];
 }
 
-/** JSON Schema of what may be written, as far as one can say it: conditions on values that are computed are left out. */
+/** Returns the JSON Schema of the file, as far as it can be expressed: conditions on computed values are left out. */
 export function settingsSchema(): z.core.JSONSchema.BaseSchema {
   return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 }
 
 /**
- * Reads a configuration of which every key must be known.
+ * Reads a configuration in which every key must be known.
  *
  * @param text YAML; empty means all defaults
- * @throws SeineError `INVALID_INPUT` naming every wrong field with its path and what is wrong with it
+ * @throws SeineError `INVALID_INPUT` naming every invalid field with its path and the reason
  */
 export function parseConfig(text: string, environment: Variables): AgentConfig {
   const { config, unknown } = acceptConfig(text, environment);
@@ -191,10 +194,10 @@ export function parseConfig(text: string, environment: Variables): AgentConfig {
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * As `parseConfig`, but leaves out keys that this release does not know: a newer release's may be there after a way back, and a restart must
- * not take the node off the network.
+ * Like `parseConfig`, but ignores keys that this release does not know: the file may be that of a newer release after a downgrade, and a
+ * restart must not disconnect the node.
  *
- * @returns the unknown keys by their path, e.g. `proxy.fastPath`
+ * @returns the paths of the unknown keys, e.g. `proxy.fastPath`
  */
 export function acceptConfig(text: string, environment: Variables): { readonly config: AgentConfig; readonly unknown: readonly string[] } {
   const document = parseDocument(text) ?? {};
@@ -206,7 +209,7 @@ export function acceptConfig(text: string, environment: Variables): { readonly c
   return { config: { nodeName, ...rest }, unknown: unknown.map((path) => path.join('.')) };
 }
 
-/** Where an agent keeps its state by this configuration, however much else is wrong with it. */
+/** Returns the agent's state folder according to this configuration, even if it is otherwise invalid. */
 export function stateDirOf(text: string): string {
   const { stateDir } = schema.shape;
   return stateDir.safeParse(parseYamlDocument(text).get('stateDir')).data ?? stateDir.parse(undefined);
@@ -234,7 +237,7 @@ function invalid(faults: readonly string[]): SeineError {
 
 function parseDocument(text: string): unknown {
   try {
-    // What is odd and can be read is no reason to print octets of the file on standard error, as the library would.
+    // A warning about readable text is no reason for the library to print bytes of the file on standard error.
     return parseYaml(text, { maxAliasCount: 0, logLevel: 'error' });
   } catch (cause) {
     throw new SeineError(

@@ -4,23 +4,23 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { StateFile } from '../../base/files/state-file.ts';
 import { type AgentConfig, acceptConfig, stateDirOf } from './agent-config.ts';
 
-/** A configuration that is longer was not written by people (bytes). */
+/** Maximum length of a configuration; longer ones were not written by humans (bytes). */
 const BYTES_MAX = 1 << 20;
 
-/** What an agent runs with. */
+/** Configuration that an agent runs with. */
 interface ConfigInForce {
   readonly config: AgentConfig;
-  /** For `keepConfig`, once the agent's folder is there; undefined if what is in force is what was kept. */
+  /** Text for `keepConfig`, once the agent's folder exists; undefined if the kept configuration is in force. */
   readonly text?: string;
-  /** What of the file is not in force, in sentences for people. */
+  /** Parts of the file that are not in force, as sentences. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Reads the file. A restart is never what takes a node off the network: keys that this release does not know are left out, and in place of
- * a file that cannot be used the last one counts that could.
+ * Reads the file. A restart never disconnects the node: keys that this release does not know are ignored, and an invalid file is replaced
+ * by the last valid one.
  *
- * @throws SeineError `INVALID_INPUT`, naming every wrong field, if there was none before
+ * @throws SeineError `INVALID_INPUT`, naming every invalid field, if there was none before
  */
 export function configInForce(path: string, environment: Readonly<Record<string, string | undefined>>): ConfigInForce {
   let text = '';
@@ -40,7 +40,7 @@ export function configInForce(path: string, environment: Readonly<Record<string,
   }
 }
 
-/** Remembers a configuration that could be used: nothing is written where it is remembered already. @throws SeineError `UNAVAILABLE` */
+/** Stores a valid configuration; nothing is written if it is already stored. @throws SeineError `UNAVAILABLE` */
 export async function keepConfig(stateDir: string, text: string): Promise<void> {
   const kept = keptIn(stateDir);
   if (textIn(kept) !== text) await kept.write(text);
@@ -50,7 +50,7 @@ function textIn(kept: StateFile): string | undefined {
   try {
     return kept.read();
   } catch {
-    return undefined; // what cannot be read is written anew
+    return undefined; // an unreadable file is written again
   }
 }
 
@@ -63,7 +63,7 @@ function lastGood(kept: StateFile, environment: Readonly<Record<string, string |
     const text = kept.read();
     return text === undefined ? undefined : acceptConfig(text, environment).config;
   } catch {
-    return undefined; // It is of no use: what is wrong with the new one is what matters.
+    return undefined; // It is invalid, too: the errors of the new file are reported.
   }
 }
 

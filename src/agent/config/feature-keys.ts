@@ -1,6 +1,9 @@
 import { type AgentConfig, parseConfig } from './agent-config.ts';
 
-/** Keys that change how packets are forwarded, or what is written on the node's disk or in its kernel. A rollout of the configuration changes them both ways. */
+/**
+ * Keys that change how packets are forwarded, or what is written on the node's disk or in its kernel. A rollout of the configuration
+ * changes them in both directions.
+ */
 export const switches: readonly string[] = [
   'noSNAT',
   'tunnelCsum',
@@ -16,7 +19,7 @@ export const switches: readonly string[] = [
   'policy.liveConnections',
 ];
 
-/** Those that are not as a configuration without them would have it: `policy.mode=audit (default enforce)`. */
+/** Returns those that differ from a configuration without them: `policy.mode=audit (default enforce)`. */
 export function changedSwitches(config: AgentConfig): readonly string[] {
   const usual = parseConfig('', { NODE_NAME: config.nodeName });
   return switches.flatMap((key) => {
@@ -25,7 +28,7 @@ export function changedSwitches(config: AgentConfig): readonly string[] {
   });
 }
 
-/** @throws Error if there is no such key, or it is no plain value */
+/** @throws Error if there is no such key, or it is not a plain value */
 export function switchDefault(key: string): string {
   return plainSetting(parseConfig('', { NODE_NAME: 'any' }), key);
 }

@@ -10,9 +10,9 @@ import { NetlinkSocket } from '../socket.ts';
 export type FirewallChange = { readonly kind: 'tables'; readonly tables: ReadonlySet<string> } | { readonly kind: 'overrun' };
 
 interface FirewallEventsOptions {
-  /** The caller's own if left out. */
+  /** Network namespace; default: the caller's own. */
   readonly namespace?: NetworkNamespace;
-  /** Whether a thread belongs to this process, whose own changes are not reported. */
+  /** Reports whether a thread belongs to this process, whose own changes are not reported. */
   readonly isOurThread?: (tid: number) => boolean;
 }
 
@@ -27,13 +27,13 @@ const NFT_MSG_NEWGEN = 15;
 const NFTA_TABLE = 1;
 const NFTA_GEN_PROC_PID = 2;
 const nfgenmsgLength = 4;
-/** A transaction of more tables than that is reported as an overrun. */
+/** Maximum number of tables in a transaction; more are reported as an overrun. */
 const tablesMax = 1_000;
 
 /**
- * Reports changes of the packet filter (nft(8)) by other processes, one call for each transaction.
+ * Reports changes of nftables (nft(8)) by other processes, one call per transaction.
  *
- * Open first, list after that: then nothing falls between. The handler must not throw.
+ * Open first, list after that, so that no change is missed. The handler must not throw.
  */
 export class FirewallEvents {
   readonly #events: EventSocket;
@@ -93,7 +93,7 @@ function bigEndian(bytes: Uint8Array | undefined): number {
   return bytes?.length === 4 ? new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0) : 0;
 }
 
-/** libnftables works in threads of libuv's pool, too; the kernel names the thread. */
+/** libnftables also runs in threads of libuv's pool; the kernel reports the thread. */
 function isThreadOfOurs(tid: number): boolean {
   return existsSync(`/proc/self/task/${tid}`);
 }

@@ -18,13 +18,13 @@ const XT_TABLE_MAXNAMELEN = 32;
 /** `struct ipt_getinfo`: name · u32 hooks · 5 × u32 entries · 5 × u32 underflows · u32 number · u32 size */
 const INFO_BYTES = 84;
 const SIZE_AT = 80;
-/** `struct ipt_get_entries`: name · u32 size · 4 octets of padding · the entries */
+/** `struct ipt_get_entries`: name · u32 size · 4 bytes of padding · the entries */
 const ENTRIES_AT = 40;
-/** Where a chain begins is an entry with the target `ERROR`, whose data is the chain’s name. */
+/** A chain begins with an entry with the target `ERROR`, whose data is the chain’s name. */
 const TARGET_NAME = Buffer.from('ERROR\0');
 const TARGET_NAME_BEFORE = 30;
 
-/** A table with more is not read: tens of thousands of rules take the kernel, and us, too long. */
+/** Maximum size of a table that is read: tens of thousands of rules take the kernel, and us, too long. */
 const TABLE_BYTES_MAX = 4 * 1024 * 1024;
 
 const families = {
@@ -32,7 +32,7 @@ const families = {
   ipv6: { level: SOL_IPV6, names: '/proc/net/ip6_tables_names' },
 } as const;
 
-/** The tables of the caller's network namespace. */
+/** Tables of the caller's network namespace. */
 export interface LegacyIptables {
   tables(family: Family): readonly string[];
   hasChain(family: Family, table: string, chain: string): boolean;
@@ -40,12 +40,12 @@ export interface LegacyIptables {
 
 export const legacyIptables: LegacyIptables = { tables: legacyTables, hasChain: hasLegacyChain };
 
-/** The tables there are. To ask for one that is not there would make it. */
+/** Lists the existing tables. A request for a table that does not exist would create it. */
 function legacyTables(family: Family): readonly string[] {
   return tableNamesIn(families[family].names);
 }
 
-/** Of the kernel's list. A kernel that has not loaded the module has no list; one that lacks the right to read it shows none. */
+/** Reads the kernel's list. A kernel that has not loaded the module has no list; without the right to read it, the list is empty. */
 export function tableNamesIn(file: string): readonly string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean);
@@ -55,7 +55,7 @@ export function tableNamesIn(file: string): readonly string[] {
   }
 }
 
-/** Whether a table that is there has a chain of that name; false also for one that is too large to be read. */
+/** Reports whether an existing table has a chain of that name; false also for a table that is too large to be read. */
 function hasLegacyChain(family: Family, table: string, chain: string): boolean {
   const { level } = families[family];
   const fd = socket(familyNumber[family], SOCK_RAW, IPPROTO_RAW, 'raw socket');
@@ -70,7 +70,7 @@ function hasLegacyChain(family: Family, table: string, chain: string): boolean {
     new DataView(wanted.buffer, wanted.byteOffset).setUint32(XT_TABLE_MAXNAMELEN, size, littleEndian);
     return beginsChain(Buffer.from(getSocketOption(fd.number, level, IPT_SO_GET_ENTRIES, wanted)), chain);
   } catch (thrown) {
-    // It has grown since, or has gone; the next look sees it.
+    // It has grown since, or was deleted; the next check sees it.
     if (['EAGAIN', 'ENOENT', 'EINVAL', 'ENOPROTOOPT'].includes(errnoOf(thrown) ?? '')) return false;
     throw thrown;
   } finally {

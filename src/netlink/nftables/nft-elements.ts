@@ -3,8 +3,8 @@ import type { Cidr, Ip } from '../../base/net/ip.ts';
 import { type NftFamily, nftName } from './nftables.ts';
 
 /**
- * An element of a set (no value) or of a map, in the canonical text that `nftText` and `readElements` both give,
- * so that what is wanted and what is there can be compared as strings.
+ * Element of a set (no value) or of a map, in the canonical text that both `nftText` and `readElements` return, so that desired and actual
+ * elements can be compared as strings.
  */
 export interface NftElement {
   readonly key: string;
@@ -16,23 +16,23 @@ type NftPart = Ip | Cidr | number | 'tcp' | 'udp' | 'sctp' | NftVerdict;
 
 type NftVerdict = { readonly verdict: 'accept' | 'drop' | 'return' } | { readonly verdict: 'jump' | 'goto'; readonly chain: string };
 
-/** Where elements belong: a set or a map. */
+/** Set or map of elements. */
 interface NftSet {
   readonly family: NftFamily;
   readonly table: string;
   readonly name: string;
 }
 
-/** `10.96.0.1 . 6 . 80`: a concatenation as nft(8) takes it, protocols by number as it lists them here. */
+/** `10.96.0.1 . 6 . 80`: concatenation in the syntax of nft(8), with protocols as numbers, as nft lists them here. */
 export function nftText(...parts: readonly NftPart[]): string {
   return parts.map(partText).join(' . ');
 }
 
 /**
- * The commands that take `remove` out of a set or map and put `add` in. Removals come first, so an element whose value
- * changes is in both lists. In one transaction with everything else in the same text.
+ * Returns the commands that delete `remove` from a set or map and add `add`. Deletions come first, so an element whose value changes is in
+ * both lists. They are in one transaction with everything else in the same text.
  *
- * A removal fails, and the transaction with it, if the element is not there; an addition, if its key is there with another value.
+ * A deletion fails, and the transaction with it, if the element does not exist; an addition, if its key exists with another value.
  */
 export function elementChanges(
   set: NftSet,
@@ -46,10 +46,10 @@ export function elementChanges(
 }
 
 /**
- * The elements of a set or map among the objects of a listing, sorted by key.
+ * Reads the elements of a set or map from the objects of a listing, sorted by key.
  *
  * @returns undefined if the listing has no such set
- * @throws SeineError `PROTOCOL` if an element is of a form this room does not know
+ * @throws SeineError `PROTOCOL` if an element has an unknown form
  */
 export function readElements(objects: readonly unknown[], name: string): NftElement[] | undefined {
   for (const object of objects) {
@@ -80,7 +80,7 @@ function elementText({ key, value }: NftElement): string {
   return value === undefined ? checked(key) : `${checked(key)} : ${checked(value)}`;
 }
 
-/** The text may have come from a file: nothing in it may end the list. */
+/** Refuses text that could end the list: it may come from a file. */
 function checked(text: string): string {
   if (!/^[A-Za-z0-9_.:/ -]{1,255}$/.test(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no element for nftables`);
   return text;
@@ -93,7 +93,7 @@ function readElement(element: unknown, isMap: boolean): NftElement {
   return { key: readText(key), value: readText(value) };
 }
 
-/** Source: libnftables-json(5), "expressions"; what an element can be. */
+/** Reads an element. Source: libnftables-json(5), "expressions". */
 function readText(value: unknown): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);

@@ -20,9 +20,9 @@ interface Library {
 }
 
 /**
- * The packet filter of a network namespace, by libnftables in this process (0.3 ms for what takes 3.6 ms by `nft -f -`).
+ * nftables of a network namespace, with libnftables in this process (0.3 ms for a change that takes 3.6 ms with `nft -f -`).
  *
- * A text of commands is one transaction: the kernel takes all of it or nothing.
+ * A text of commands is one transaction: the kernel applies all of it or nothing.
  */
 export class Nftables {
   readonly #library: Library;
@@ -37,7 +37,7 @@ export class Nftables {
   }
 
   /**
-   * @param namespace the caller's own if left out; must stay open as long as this object
+   * @param namespace default: the caller's own; must stay open as long as this object
    * @throws SeineError `REFUSED` naming the Debian package if the library is missing
    */
   static open(namespace?: NetworkNamespace): Nftables {
@@ -60,11 +60,11 @@ export class Nftables {
   }
 
   /**
-   * Carries out commands in the language of nft(8), all or none. `add table T` before `delete table T` makes a delete
-   * that is fine if there is none; `destroy` is newer than Debian 12.
+   * Executes commands in the language of nft(8), all or none. `add table T` before `delete table T` makes a delete that succeeds if there
+   * is none; `destroy` is newer than Debian 12.
    *
-   * @returns what they print, as JSON text (libnftables-json(5)); empty if nothing
-   * @throws SeineError `REFUSED` with what nft says; `missing` is true in the context if something named does not exist
+   * @returns their output, as JSON text (libnftables-json(5)); empty if none
+   * @throws SeineError `REFUSED` with the message of nft; `missing` is true in the context if a named object does not exist
    */
   run(commands: string): string {
     this.#check(commands);
@@ -73,8 +73,8 @@ export class Nftables {
   }
 
   /**
-   * As `run`, in a thread of libuv's pool: 5,000 elements take 25 ms. One at a time, and only in the caller's own
-   * namespace, because the pool's threads live there.
+   * Like `run`, in a thread of libuv's pool: 5,000 elements take 25 ms. One at a time, and only in the caller's own namespace, because the
+   * pool's threads are there.
    */
   async runOffThread(commands: string): Promise<string> {
     this.#check(commands);
@@ -92,7 +92,7 @@ export class Nftables {
     }
   }
 
-  /** The objects of `list table`, as libnftables-json(5) has them; undefined if there is no such table. */
+  /** Returns the objects of `list table`, as in libnftables-json(5); undefined if there is no such table. */
   listTable(family: NftFamily, table: string): unknown[] | undefined {
     try {
       return objectsIn(this.run(`list table ${family} ${nftName(table)}`));
@@ -102,7 +102,9 @@ export class Nftables {
     }
   }
 
-  /** Like `listTable`, in a thread of libuv's pool: ten thousand elements take some 200 ms. The same holds as for `runOffThread`. */
+  /**
+   * Like `listTable`, in a thread of libuv's pool: ten thousand elements take about 200 ms. The same limits apply as for `runOffThread`.
+   */
   async listTableOffThread(family: NftFamily, table: string): Promise<unknown[] | undefined> {
     try {
       return objectsIn(await this.runOffThread(`list table ${family} ${nftName(table)}`));
@@ -132,7 +134,7 @@ export class Nftables {
   }
 }
 
-/** Parses what `run` returns for a list command. @throws SeineError `PROTOCOL` */
+/** Parses the result of `run` for a list command. @throws SeineError `PROTOCOL` */
 export function objectsIn(json: string): unknown[] {
   let parsed: unknown;
   try {
@@ -145,14 +147,16 @@ export function objectsIn(json: string): unknown[] {
   return parsed.nftables;
 }
 
-/** A name as nft(8) takes it unquoted. @throws SeineError `INVALID_INPUT` */
+/** Name that nft(8) accepts unquoted. @throws SeineError `INVALID_INPUT` */
 export function nftName(text: string): string {
   if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(text))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no name for nftables`);
   return text;
 }
 
-/** A quoted text, for `comment` and interface names. nft knows no escapes, so quotes cannot be in it. @throws SeineError `INVALID_INPUT` */
+/**
+ * Quoted text, for `comment` and interface names. nft has no escapes, so the text cannot contain quotes. @throws SeineError `INVALID_INPUT`
+ */
 export function nftQuoted(text: string): string {
   if (!/^[\x20\x21\x23-\x5b\x5d-\x7e]{1,127}$/.test(text))
     throw new SeineError(

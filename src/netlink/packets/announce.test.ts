@@ -20,7 +20,7 @@ it('announces an IPv6 address by a neighbour advertisement with a right checksum
   expect(hex(frame)).toBe(
     `3333000000010a010203040586dd6000000000203aff${address}${allNodes}8800${checksum}20000000${address}02010a0102030405`,
   );
-  // Receiver's check, RFC 4443 section 2.3: everything with the pseudo-header sums up to all ones.
+  // Check of a receiver, RFC 4443 section 2.3: the sum of everything with the pseudo-header is all ones.
   const covered = Buffer.from(`${address}${allNodes}000000200000003a${hex(frame.subarray(54))}`, 'hex');
   let sum = 0;
   for (let at = 0; at < covered.length; at += 2) sum += covered.readUInt16BE(at);

@@ -3,8 +3,8 @@ import { type Ip, ipToBytes } from '../../base/net/ip.ts';
 import { type Mac, macToBytes } from '../../base/net/mac.ts';
 
 /**
- * An Ethernet frame that announces the MAC of an address to all neighbours, so that those with an earlier holder's do not keep
- * sending to it: an ARP announcement, or an unsolicited neighbour advertisement.
+ * Returns an Ethernet frame that announces the MAC of an address to all neighbours, so that they do not keep sending to the previous owner:
+ * an ARP announcement, or an unsolicited neighbour advertisement.
  */
 export function announcement(mac: Mac, address: Ip): Uint8Array {
   return address.family === 'ipv4'

@@ -2,10 +2,13 @@ import type { IfIndex } from '../interface-name.ts';
 import { AF_PACKET, ETH_P_ALL, linkAddress, SOCK_NONBLOCK, SOCK_RAW } from '../sockets/socket-address.ts';
 import { bind, type OwnedFd, receiveStart, socket, Watch } from '../sys.ts';
 
-/** Frames read in one turn of the loop. */
+/** Maximum number of frames read in one turn of the loop. */
 const AT_ONCE = 256;
 
-/** Captures the frames of an interface of this namespace, in both directions, until it is closed (packet(7)). For short times only: it costs a copy of each. */
+/**
+ * Captures the frames of an interface of this namespace, in both directions, until it is closed (packet(7)). For short times only: each
+ * frame is copied.
+ */
 export class FrameTap {
   readonly #fd: OwnedFd;
   readonly #watch: Watch;
@@ -20,7 +23,7 @@ export class FrameTap {
 
   /** @param seen called with each frame, cut to its first 2 KiB, and with its whole length; it must not keep it, nor throw */
   static open(link: IfIndex, seen: (frame: Uint8Array, bytes: number) => void): FrameTap {
-    // Of no protocol: until it is bound it would have the frames of all interfaces.
+    // Without a protocol: until it is bound it would receive the frames of all interfaces.
     const fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0, 'packet socket');
     bind(fd.number, linkAddress(link, ETH_P_ALL), `to link ${link}`);
     return new FrameTap(fd, seen);

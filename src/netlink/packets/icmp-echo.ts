@@ -7,11 +7,11 @@ import { errnoOf } from '../errno.ts';
 import { internetAddress, SOCK_NONBLOCK, SOCK_RAW } from '../sockets/socket-address.ts';
 import { bind, connect, type OwnedFd, receive, send, setSocketOption, socket, Watch } from '../sys.ts';
 
-/** Do not fragment, and ignore the learned path MTU: the whole packet or nothing. `linux/in.h`, `linux/in6.h` */
+/** Do not fragment, and ignore the learned path MTU: the packet is sent whole or not at all. `linux/in.h`, `linux/in6.h` */
 const PMTUDISC_PROBE = 3;
 /** Maximum length of an IP packet. */
 const PACKET_BYTES_MAX = 65_535;
-/** Of the header of ICMP echo (RFC 792, 4443): u8 type · u8 code · u16 checksum · u16 identifier · u16 sequence */
+/** Length of the header of ICMP echo (RFC 792, 4443): u8 type · u8 code · u16 checksum · u16 identifier · u16 sequence */
 const ECHO_HEADER = 8;
 const TOKEN_BYTES = 16;
 
@@ -19,7 +19,7 @@ interface EchoProtocol {
   readonly domain: number;
   readonly protocol: number;
   readonly ipHeader: number;
-  /** Received before the ICMP message: raw(7) includes the IPv4 header, ipv6(7) does not. */
+  /** Number of bytes received before the ICMP message: raw(7) includes the IPv4 header, ipv6(7) does not. */
   readonly leads: number;
   readonly request: number;
   readonly reply: number;
@@ -32,7 +32,7 @@ const echoProtocols: Readonly<Record<Family, EchoProtocol>> = {
   ipv6: { domain: 10, protocol: 58, ipHeader: 40, leads: 0, request: 128, reply: 129, mtuDiscover: [41, 23] },
 };
 
-/** The outcome of one echo request. `tooLong`: this node itself does not send packets of that size there. */
+/** Outcome of one echo request. `tooLong`: this node does not send packets of that size to the address. */
 export type EchoOutcome = 'answered' | 'silent' | 'tooLong' | 'noRoute';
 
 const noRouteErrnos = ['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EACCES', 'ENETDOWN'];
@@ -80,8 +80,8 @@ export class EchoSocket {
   }
 
   /**
-   * @param bytes of the whole IP packet, from 68 up
-   * @throws SeineError `CANCELLED` if `signal` comes first
+   * @param bytes size of the whole IP packet, from 68 up
+   * @throws SeineError `CANCELLED` if `signal` is aborted first
    */
   async ask(bytes: number, patienceMs: number, signal: AbortSignal): Promise<EchoOutcome> {
     signal.throwIfAborted();
@@ -97,7 +97,7 @@ export class EchoSocket {
     } catch (thrown) {
       const errno = errnoOf(thrown);
       if (errno === 'EMSGSIZE') return 'tooLong';
-      if (errno === 'ENOBUFS' || errno === 'EPERM') return 'silent'; // the device, or a packet filter of this node, dropped it at once
+      if (errno === 'ENOBUFS' || errno === 'EPERM') return 'silent'; // the device, or nftables of this node, dropped it at once
       if (errno !== undefined && noRouteErrnos.includes(errno)) return 'noRoute';
       throw thrown;
     } finally {
@@ -125,7 +125,7 @@ export class EchoSocket {
     return protocol === echoProtocols.ipv6.protocol ? message : summed(message);
   }
 
-  /** Errors of the socket are ICMP errors for the request: there will be no reply, and nothing more is known. */
+  /** Errors of the socket are ICMP errors for the request: there will be no reply, and no other information. */
   #drain(): void {
     for (;;) {
       let size: number | 'empty';
@@ -144,7 +144,7 @@ export class EchoSocket {
   }
 }
 
-/** The message with its checksum, in octets 2 and 3, where there are zeros. */
+/** Returns the message with its checksum in bytes 2 and 3, which must be zero. */
 function summed(message: Uint8Array): Uint8Array {
   const done = Uint8Array.from(message);
   new DataView(done.buffer).setUint16(2, internetChecksum(message));

@@ -11,41 +11,42 @@ import { ensureSysctl } from '../sysctl.ts';
 import { type PodRouting, type RouteTables, restoreRouting } from './pod-routing.ts';
 import { type FarEnd, interfaceOver } from './pre-plugged-port.ts';
 
-/** Where a pod's end is. */
+/** Location of a pod's end. */
 interface PodEndPlace {
   readonly netnsPath: string;
-  /** Of the namespace that is meant, if known. */
+  /** Cookie of the expected namespace, if known. */
   readonly netnsCookie: string | undefined;
-  /** The node's end, as the kernel shows it. */
+  /** The node's end, as read from the kernel. */
   readonly hostLink: Pick<Link, 'index' | 'peerIndex'>;
-  /** Of a standing port: the far end, over which the pod's interface is. */
+  /** Set for a pre-plugged port: the far end, below the pod's interface. */
   readonly far?: FarEnd | undefined;
 }
 
-/** A pod's end as it is now. */
+/** Current state of a pod's end. */
 export interface PodEnd {
   readonly link: Link;
   readonly addresses: readonly Address[];
-  /** Of every table but the kernel's own. */
+  /** Routes of every table but the kernel's own. */
   readonly routes: readonly Route[];
   readonly transmitChecksum: 'on' | 'off';
 }
 
-/** What to make of a pod's end; what is left out stays. */
+/** Changes of a pod's end; absent members are left unchanged. */
 interface PodEndChange {
   readonly name?: string;
   readonly mac?: Mac;
   readonly mtu?: number;
   readonly state?: 'up';
   readonly transmitChecksum?: 'off';
-  /** These addresses and routes, where they are missing. */
+  /** Addresses and routes to add where they are missing. */
   readonly routing?: PodRouting & { readonly tables: RouteTables };
 }
 
 /**
- * Looks at a pod's end, which is found by its peer: its name may be another by now.
+ * Reads a pod's end, which is found by its peer: its name may have changed.
  *
- * @returns `unseen` if the namespace is gone, or if it cannot be told whether the path is still its own; undefined if the end is not in it
+ * @returns `unseen` if the namespace no longer exists, or if it is unknown whether the path still refers to it; undefined if the end is not
+ *   in it
  */
 export function readPodEnd(place: PodEndPlace): PodEnd | 'unseen' | undefined {
   return visit<PodEnd | 'unseen' | undefined>(place, 'unseen', (inside) => {
@@ -62,7 +63,7 @@ export function readPodEnd(place: PodEndPlace): PodEnd | 'unseen' | undefined {
   });
 }
 
-/** Changes a pod's end, if it is to be seen. @throws SeineError `REFUSED` */
+/** Changes a pod's end, if it can be seen. @throws SeineError `REFUSED` */
 export function changePodEnd(place: PodEndPlace, change: PodEndChange): void {
   visit(place, undefined, (inside, namespace) => {
     const link = endIn(inside, place);
@@ -106,7 +107,7 @@ function visit<T>({ netnsPath, netnsCookie }: PodEndPlace, unseen: T, look: (ins
   }
 }
 
-/** The path of a process is another's when the process is: without the namespace's own number it says nothing. */
+/** After the end of a process, its path may refer to another process: without the namespace's cookie it proves nothing. */
 export function mayBeAnother({ netnsPath, netnsCookie }: Pick<PodEndPlace, 'netnsPath' | 'netnsCookie'>): boolean {
   return netnsPath.startsWith('/proc/') && netnsCookie === undefined;
 }
@@ -115,11 +116,11 @@ function openIfThere(path: string): NetworkNamespace | undefined {
   try {
     return NetworkNamespace.open(path);
   } catch {
-    return undefined; // gone, or no namespace any more: there is nothing to see
+    return undefined; // deleted, or no longer a namespace: nothing can be read
   }
 }
 
-/** Every namespace has numbers of its own, so a number says nothing unless the other end confirms it. */
+/** Every namespace numbers its links itself, so a number proves nothing unless the other end confirms it. */
 function endIn(inside: NetlinkSocket, { hostLink: { index, peerIndex }, far }: PodEndPlace): Link | undefined {
   if (far) return interfaceOver(inside, far);
   const link = peerIndex && getLink(inside, peerIndex);

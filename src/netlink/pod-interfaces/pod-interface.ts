@@ -15,7 +15,7 @@ import { NetlinkSocket } from '../socket.ts';
 import { ensureSysctl, writeSysctl } from '../sysctl.ts';
 import { type PodRouting, type RouteTables, setUpRouting } from './pod-routing.ts';
 
-/** What the node provides: a socket in its namespace, and a remover that deletes links in the background. */
+/** Access to the node's links: a socket in its namespace, and a remover that deletes links in the background. */
 export interface HostLinks {
   readonly socket: NetlinkSocket;
   readonly remover: LinkRemover;
@@ -23,19 +23,19 @@ export interface HostLinks {
 
 export interface PodInterfaceSpec extends PodRouting {
   readonly netnsPath: string;
-  /** The expected namespace, if known: paths are re-used. See `NetlinkSocket.namespaceCookie`. */
+  /** Cookie of the expected namespace, if known: paths are reused. See `NetlinkSocket.namespaceCookie`. */
   readonly netnsCookie?: string | undefined;
   readonly hostName: string;
   readonly podName: string;
-  /** Of the pod's end. */
+  /** MAC of the pod's end. */
   readonly mac: Mac;
-  /** Of both ends. */
+  /** MTU of both ends. */
   readonly mtu: number;
   /** Alias of the host end: `namespace/pod`. */
   readonly alias: string;
   /**
-   * `layer2Only`: no ARP and no IPv6 at the host end. Needed on the userspace data path, where the end stays an interface of
-   * the node's own stack, which would answer the pod's questions for the node's addresses.
+   * `layer2Only`: no ARP and no IPv6 at the host end. Needed on the userspace data path, where the end stays an interface of the node's own
+   * stack, which would answer the pod's requests for the node's addresses.
    */
   readonly hostEnd: 'layer2Only' | 'plain';
   /** `off` on the userspace data path, see `setTransmitChecksum`. */
@@ -50,36 +50,36 @@ export interface PodInterface {
   readonly netnsCookie: string | undefined;
 }
 
-/** Called on the way; each is waited for. */
+/** Callbacks between the steps; each is awaited. */
 interface PodInterfaceSteps {
-  /** The namespace is the one that is meant, and nothing is made yet. */
+  /** The namespace is the expected one, and nothing is created yet. */
   readonly beforeCreation?: () => Promise<void>;
-  /** The node's end is up and the pod's end is not yet: time to start the rest of the work in parallel. */
+  /** The node's end is up and the pod's end is not yet: other work can start in parallel. */
   readonly hostEndReady?: () => Promise<void>;
 }
 
-/** What an ADD has set inside the pod, for CHECK. */
+/** Configuration that an ADD has set inside the pod, for CHECK. */
 export interface PodInterfaceSetUp {
   readonly link: Link;
   readonly addresses: readonly Address[];
-  /** Of every table but the kernel's own. */
+  /** Routes of every table but the kernel's own. */
   readonly routes: readonly Route[];
 }
 
-/** What is inside the pod. */
+/** State inside the pod. */
 interface PodInterfaceState extends PodInterfaceSetUp {
   readonly neighbours: readonly Neighbour[];
   readonly offloads: Offloads;
 }
 
 /**
- * Makes the pair of interfaces of a pod and sets up both ends, the node's first.
+ * Creates the pair of interfaces of a pod and sets up both ends, the node's first.
  *
  * It waits only for its steps, and to undo its work, if something fails.
  *
- * @throws SeineError `INVALID_INPUT` for a path that is no other network namespace, or a name that cannot be;
- *   `REFUSED` with `conflict` `hostName` or `podName` (errno `EEXIST`) if that name is taken, then nothing was changed;
- *   `REFUSED` for anything else the kernel refused, with `errno`, and `rollback` if even taking back failed
+ * @throws SeineError `INVALID_INPUT` for a path that is not another network namespace, or an invalid name; `REFUSED` with `conflict`
+ *   `hostName` or `podName` (errno `EEXIST`) if that name is in use, then nothing was changed; `REFUSED` for any other refusal of the
+ *   kernel, with `errno`, and `rollback` if even the rollback failed
  */
 export async function createPodInterface(
   host: HostLinks,
@@ -117,7 +117,7 @@ export function readPodInterface(netnsPath: string, podName: string): PodInterfa
   });
 }
 
-/** As `readPodInterface`, of what is looked at in each CHECK. @param of the families whose addresses and routes are asked for */
+/** Like `readPodInterface`, for the state that each CHECK reads. @param of families whose addresses and routes are read */
 export function readPodSetUp(netnsPath: string, podName: string, of: Iterable<Family>): PodInterfaceSetUp | undefined {
   return lookInside(netnsPath, { podName, families: [...of] }, (_, setUp) => setUp);
 }
@@ -165,7 +165,7 @@ function createPair(host: HostLinks, namespace: NetworkNamespace, spec: PodInter
   });
 }
 
-/** @throws SeineError `INVALID_INPUT` if the path is another namespace's by now */
+/** @throws SeineError `INVALID_INPUT` if the path now refers to another namespace */
 export function refuseForeignInterface(namespace: NetworkNamespace, { netnsCookie }: Pick<PodInterfaceSpec, 'netnsCookie'>): void {
   if (netnsCookie === undefined) return;
   const inside = NetlinkSocket.open({ namespace });
@@ -191,9 +191,9 @@ function bringUpHostEnd(host: HostLinks, spec: PodInterfaceSpec): void {
 }
 
 /**
- * Addresses, routes and offload of a pod's end that is there, in its namespace.
+ * Sets addresses, routes and offload of an existing pod's end, in its namespace.
  *
- * @param hostEnd asked last
+ * @param hostEnd called last
  * @throws SeineError `REFUSED`, `UNAVAILABLE`
  */
 export function setUpPodEnd(hostEnd: () => Link, namespace: NetworkNamespace, spec: PodInterfaceSpec): PodInterface {
@@ -201,7 +201,7 @@ export function setUpPodEnd(hostEnd: () => Link, namespace: NetworkNamespace, sp
   try {
     const podLink = existing(pod, spec.podName);
     if (spec.addresses.some(({ address }) => address.family === 'ipv6'))
-      namespace.run(() => ensureSysctl(['net', 'ipv6', 'conf', spec.podName, 'disable_ipv6'], 0)); // some runtimes turn it off
+      namespace.run(() => ensureSysctl(['net', 'ipv6', 'conf', spec.podName, 'disable_ipv6'], 0)); // some runtimes disable it
     if (spec.checksumOffload === 'off') setTransmitChecksum(pod, spec.podName, 'off');
     const routeTables = setUpRouting(pod, podLink.index, spec);
     const hostLink = hostEnd();

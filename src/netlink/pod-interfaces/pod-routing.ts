@@ -12,21 +12,21 @@ import type { NetlinkSocket } from '../socket.ts';
 
 export interface PodRouting {
   readonly addresses: readonly { readonly address: Ip; readonly prefixLength: number }[];
-  /** A default route for each. With a MAC the pod never resolves the gateway. */
+  /** Gateways of a default route each. With a MAC the pod never resolves the gateway. */
   readonly gateways: readonly { readonly address: Ip; readonly mac?: Mac }[];
-  /** More routes; without gateway, the destination is on the link. */
+  /** Additional routes; without gateway, the destination is on the link. */
   readonly routes?: readonly { readonly destination: Cidr; readonly gateway?: Ip | undefined }[];
 }
 
-/** The table of its own that an interface's routes of a family are in; absent where they are in the main one. */
+/** Number of the interface's own routing table, by family; absent if its routes are in the main one. */
 export type RouteTables = Readonly<Partial<Record<Family, number>>>;
 
 /**
- * Gives a pod's interface its addresses and routes, and brings it up.
+ * Sets the addresses and routes of a pod's interface, and brings it up.
  *
- * Where the pod has a default route already, by an interface that came before, that one stays the pod's. Ours gets a table of
- * its own, which rules choose by source address: replies leave by the interface of the request. In the main table its routes
- * have a metric, so that a socket bound to the interface finds them and no other traffic uses them.
+ * If the pod already has a default route, by an earlier interface, that one stays the pod's. Ours gets a table of its own, which rules
+ * select by source address: replies leave by the interface of the request. In the main table its routes have a metric, so that a socket
+ * bound to the interface finds them and no other traffic uses them.
  *
  * @param pod a socket in the pod's namespace
  * @throws SeineError `REFUSED`
@@ -46,7 +46,7 @@ export function setUpRouting(pod: NetlinkSocket, link: IfIndex, routing: PodRout
   return Object.fromEntries([...taken].map((family) => [family, table]));
 }
 
-/** @returns the families that have a default route already; their addresses are set all the same */
+/** @returns the families that already have a default route; their addresses are set all the same */
 function setUpAsFirst(pod: NetlinkSocket, link: IfIndex, routing: PodRouting): ReadonlySet<Family> {
   const { addresses, gateways } = routing;
   const batch = new Batch();
@@ -67,7 +67,7 @@ function setUpAsFirst(pod: NetlinkSocket, link: IfIndex, routing: PodRouting): R
 }
 
 /**
- * Gives a pod's interface those addresses and routes again that it lacks; what there is more of stays.
+ * Restores the missing addresses and routes of a pod's interface; additional ones stay.
  *
  * @param tables as `setUpRouting` returned them
  * @throws SeineError `REFUSED`
@@ -90,7 +90,7 @@ export function restoreRouting(pod: NetlinkSocket, link: IfIndex, routing: PodRo
   for (const [family, table] of Object.entries(tables)) addRules(pod, { routing, taken: new Set([family as Family]), table });
 }
 
-/** The main table's is for sockets bound to the interface, with a higher metric than the others. */
+/** The routes in the main table are for sockets bound to the interface, with a higher metric than the others. */
 function placesOf(table: number): readonly Pick<NewRoute, 'table' | 'metric'>[] {
   return [{ table }, { metric: table }];
 }
@@ -103,7 +103,7 @@ interface Move {
 
 function moveToOwnTable(batch: Batch, link: IfIndex, { routing, family, table }: Move): void {
   for (const { address, prefixLength } of routing.addresses.filter((entry) => entry.address.family === family)) {
-    // The kernel's route to the network goes with the address; the main table may have another interface's.
+    // The kernel's route to the network is deleted with the address; the main table may have another interface's.
     deleteAddress(batch, { link, address, prefixLength });
     replaceAddress(batch, { link, address, prefixLength, prefixRoute: 'noPrefixRoute' });
     const network = { destination: cidrOf(address, prefixLength), link, source: address, protocol: bootProtocol };
@@ -115,7 +115,7 @@ function moveToOwnTable(batch: Batch, link: IfIndex, { routing, family, table }:
   }
 }
 
-/** The kernel does not take rules away with an interface: one that was there before is as good. */
+/** The kernel does not delete rules with an interface; an existing equal rule is fine. */
 function addRules(pod: NetlinkSocket, { routing, taken, table }: { routing: PodRouting; taken: ReadonlySet<Family>; table: number }): void {
   const batch = new Batch();
   for (const { address } of routing.addresses)
@@ -133,9 +133,12 @@ function everything({ family }: Ip): Cidr {
   return cidrOf(ipFromValue(family, 0n), 0);
 }
 
-/** Above the 255 that names are reserved for, and as a metric after the 1024 of IPv6; numbers of interfaces in a pod are small. */
+/**
+ * First table number: above the 255 that are reserved for names, and as a metric after the 1024 of IPv6; numbers of interfaces in a pod are
+ * small.
+ */
 const FIRST_TABLE = 10_000;
-/** Before the main table's 32766, after the usual priorities of administrators. */
+/** Priority before the main table's 32766, after the usual priorities of administrators. */
 const RULE_PRIORITY = 20_000;
 /** `RTPROT_BOOT`, the default of `ip route add`: inside the pod, routes look like those of other plugins. */
 const bootProtocol = 3;

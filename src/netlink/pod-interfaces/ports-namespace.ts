@@ -7,17 +7,18 @@ import { NetworkNamespace } from '../namespace.ts';
 import { NetlinkSocket } from '../socket.ts';
 import { ensureSysctl } from '../sysctl.ts';
 
-/** Where the plugin mounts the namespace of standing ports: beside the agent's socket, and not in /run/netns, which `ip -all netns delete` clears. */
+/**
+ * Returns the mount point of the namespace of pre-plugged ports: next to the agent's socket, and not in /run/netns, which `ip -all netns
+ * delete` clears.
+ */
 export function portsPathBeside(socket: string): string {
   return join(dirname(socket), 'netns', 'ports');
 }
 
-/**
- * The node's namespace of far ends of standing ports, which no process lives in. Its mount keeps it; this handle does as long as it is open.
- */
+/** The node's namespace of the far ends of pre-plugged ports, without any process. It exists as long as its mount, or this handle. */
 export class PortsNamespace {
   readonly namespace: NetworkNamespace;
-  /** In the namespace. */
+  /** Socket in the namespace. */
   readonly socket: NetlinkSocket;
 
   private constructor(namespace: NetworkNamespace, socket: NetlinkSocket) {
@@ -37,7 +38,7 @@ export class PortsNamespace {
     }
   }
 
-  /** Whether it is still what its path names: else it ends with the last process that has it open. */
+  /** Reports whether it is still mounted at its path; otherwise it ends with the last process that has it open. */
   isMounted(): boolean {
     try {
       const { dev, ino } = statSync(this.namespace.path, { bigint: true });
@@ -53,7 +54,7 @@ export class PortsNamespace {
   }
 }
 
-/** Where the namespace of ports is mounted, and its handle since it was. */
+/** Mount point of the namespace of ports, and its handle since it was mounted. */
 export class PortsMount {
   readonly path: string;
   #opened: PortsNamespace | undefined;
@@ -69,7 +70,7 @@ export class PortsMount {
     return this.#opened;
   }
 
-  /** Opens the namespace if it is mounted by now. A handle stays, whatever becomes of the mount: living pods hang on what it holds. */
+  /** Opens the namespace if it is mounted. A handle is kept even if the mount changes: interfaces of running pods depend on its links. */
   look(): void {
     try {
       this.#opened ??= PortsNamespace.open(this.path);
@@ -79,7 +80,7 @@ export class PortsMount {
     }
   }
 
-  /** Reports changes of interfaces in the namespace from when on it is there. Once. */
+  /** Reports changes of interfaces in the namespace once it is mounted. Called once. */
   watch(handler: (event: KernelEvent) => void): void {
     this.#handler = handler;
     this.#listen();
@@ -98,7 +99,7 @@ export class PortsMount {
   }
 }
 
-/** Of ends that are made from now on: nothing there is to have an address. */
+/** Disables IPv6 for ends created later: none in the namespace needs an address. */
 function withoutIpv6(): void {
   try {
     ensureSysctl(['net', 'ipv6', 'conf', 'default', 'disable_ipv6'], 1);

@@ -16,17 +16,17 @@ interface StandingPairSpec extends Pick<PodInterfaceSpec, 'hostName' | 'mtu' | '
   readonly farName: string;
 }
 
-/** A far end, and the namespace it is in. */
+/** Far end, and its namespace. */
 export interface FarEnd {
   readonly ports: PortsNamespace;
   readonly index: IfIndex;
 }
 
 /**
- * Makes the pair of a standing port, with both ends up. The far end's setting of checksums is the pod's: what a macvlan leaves to the
- * interface below it, that computes.
+ * Creates the pair of a pre-plugged port, with both ends up. The far end has the pod's checksum setting: it computes what a macvlan leaves
+ * to its lower interface.
  *
- * @throws SeineError `REFUSED`; what was made is left to be removed by its name
+ * @throws SeineError `REFUSED`; the caller removes what was created by its name
  */
 export function createStandingPair(host: NetlinkSocket, ports: PortsNamespace, spec: StandingPairSpec): void {
   const { hostName, farName, mtu, hostEnd, checksumOffload } = spec;
@@ -41,10 +41,11 @@ export function createStandingPair(host: NetlinkSocket, ports: PortsNamespace, s
 }
 
 /**
- * Gives a pod an interface over a standing port: a macvlan, born in the pod's namespace, with the far end's MAC, which is changed before.
+ * Gives a pod an interface over a pre-plugged port: a macvlan, created in the pod's namespace, with the far end's MAC, which is changed
+ * before.
  *
- * @param hostEnd of the port, which stays as it is
- * @throws SeineError as `createPodInterface`; `REFUSED` with `conflict` `port` if the far end has an interface over it already
+ * @param hostEnd of the port, which stays unchanged
+ * @throws SeineError like `createPodInterface`; `REFUSED` with `conflict` `port` if the far end already has an interface over it
  */
 export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInterfaceSpec): Promise<PodInterface> {
   const namespace = NetworkNamespace.open(spec.netnsPath);
@@ -52,7 +53,7 @@ export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInt
     refuseForeignInterface(namespace, spec);
     createOver(far, namespace, spec);
     try {
-      // Checksums are the far end's affair.
+      // The far end computes checksums.
       return setUpPodEnd(() => hostEnd, namespace, { ...spec, checksumOffload: 'keep' });
     } catch (thrown) {
       throw await takenBack(far, namespace, SeineError.from(thrown, `set up ${spec.podName} of ${spec.alias}`));
@@ -62,7 +63,7 @@ export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInt
   }
 }
 
-/** The alias says from now on whose the port is: a crash leaves a port that is known to be used. */
+/** Creates the macvlan after setting the alias to the pod: after a crash the port is known to be in use. */
 function createOver(
   { ports, index }: FarEnd,
   namespace: NetworkNamespace,
@@ -92,7 +93,10 @@ async function takenBack(far: FarEnd, namespace: NetworkNamespace, failure: Sein
   }
 }
 
-/** Deletes what a pod has over a standing port, in its namespace: there afterwards is none. Off the main thread, for the kernel takes some 20 ms. */
+/**
+ * Deletes a pod's interface over a pre-plugged port, in its namespace; afterwards there is none. Off the main thread, because the kernel
+ * takes about 20 ms.
+ */
 export async function deletePodOverPort(far: FarEnd, namespace: NetworkNamespace): Promise<void> {
   const inside = NetlinkSocket.open({ namespace });
   try {
@@ -108,25 +112,25 @@ export async function deletePodOverPort(far: FarEnd, namespace: NetworkNamespace
   }
 }
 
-/** The interface that stands on a far end, if it is in the namespace of `inside`. Its name may be another by now. */
+/** Returns the interface over a far end, if it is in the namespace of `inside`. Its name may have changed. */
 export function interfaceOver(inside: NetlinkSocket, { ports, index }: FarEnd): Link | undefined {
   return interfacesOver(inside, ports).find(({ lowerIndex }) => lowerIndex === index);
 }
 
-/** What stands on far ends, in the namespace of `inside`. */
+/** Returns the interfaces over far ends, in the namespace of `inside`. */
 export function interfacesOver(inside: NetlinkSocket, ports: PortsNamespace): readonly Link[] {
   const found = listLinks(inside, { kind: 'macvlan' });
-  // A number says something only in its namespace.
+  // A number is meaningful only in its namespace.
   const id = found.length === 0 ? undefined : namespaceIdOf(inside, ports.namespace);
   return id === undefined ? [] : found.filter(({ peerNamespaceId }) => peerNamespaceId === id);
 }
 
-/** Whether the kernel makes macvlans at all: asked with an interface that is taken away again. @throws nothing */
+/** Reports whether the kernel supports macvlan: tested with an interface that is deleted again. @throws nothing */
 export function hasMacvlan(ports: PortsNamespace): boolean {
   const lo = getLink(ports.socket, 'lo');
   if (lo === undefined) return false;
   const batch = new Batch();
-  // Over the loopback the kernel refuses every macvlan with another error than a kind it does not know.
+  // Over the loopback the kernel refuses every macvlan, with another error than for an unknown kind.
   createMacvlan(batch, { name: 'seine-probe', mtu: 1280, lower: lo.index, namespace: ports.namespace });
   const [refusal] = ports.socket.attempt(batch);
   return refusal === undefined || errnoOf(refusal) !== 'EOPNOTSUPP';

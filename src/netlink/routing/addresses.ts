@@ -5,7 +5,7 @@ import { type Batch, flag, type NetlinkMessage, splitPayload } from '../message.
 import type { ListRequest, NetlinkSocket } from '../socket.ts';
 import { littleEndian } from '../sys.ts';
 
-/** An address of an interface. Source: `struct ifaddrmsg`, `IFA_*` (linux/if_addr.h). */
+/** Address of an interface. Source: `struct ifaddrmsg`, `IFA_*` (linux/if_addr.h). */
 export interface Address {
   readonly link: IfIndex;
   readonly address: Ip;
@@ -13,9 +13,9 @@ export interface Address {
   readonly scope: 'global' | 'site' | 'link' | 'host' | number;
   /** Duplicate address detection of IPv6: a tentative address cannot be used yet, a failed one never. */
   readonly duplicateDetection: 'done' | 'tentative' | 'failed';
-  /** `noPrefixRoute`: no route to the whole network came with it. */
+  /** `noPrefixRoute`: it has no route to the whole network. */
   readonly prefixRoute: 'prefixRoute' | 'noPrefixRoute';
-  /** False for what expires: router advertisements, DHCP. */
+  /** False if it expires: router advertisements, DHCP. */
   readonly permanent: boolean;
 }
 
@@ -23,12 +23,12 @@ interface NewAddress {
   readonly link: IfIndex;
   readonly address: Ip;
   readonly prefixLength: number;
-  /** Left out: `skip`, so the address can be used at once. IPv4 knows none. */
+  /** Default: `skip`, so the address can be used at once. Not for IPv4. */
   readonly duplicateDetection?: 'skip' | 'wait';
   readonly prefixRoute?: 'prefixRoute' | 'noPrefixRoute';
 }
 
-/** Sets an address, whether it is there or not. */
+/** Sets an address, whether it exists or not. */
 export function replaceAddress(batch: Batch, address: NewAddress): void {
   const { link, prefixLength, duplicateDetection = 'skip', prefixRoute = 'prefixRoute' } = address;
   batch.message(RTM_NEWADDR, flag.create | flag.replace, `set address ${address.address.text}/${prefixLength} of ${link}`, () => {
@@ -40,7 +40,7 @@ export function replaceAddress(batch: Batch, address: NewAddress): void {
   });
 }
 
-/** Fails with `EADDRNOTAVAIL` if it is not there. */
+/** Fails with `EADDRNOTAVAIL` if it does not exist. */
 export function deleteAddress(batch: Batch, address: Pick<NewAddress, 'link' | 'address' | 'prefixLength'>): void {
   const what = `delete address ${address.address.text}/${address.prefixLength} of ${address.link}`;
   batch.message(RTM_DELADDR, 0, what, () => addressTo(batch, address));
@@ -51,12 +51,12 @@ interface AddressFilter {
   readonly family?: Family;
 }
 
-/** In the kernel's order: of one interface, IPv4 first, and a primary address before its secondaries. */
+/** Lists addresses in the kernel's order: of one interface, IPv4 first, and a primary address before its secondaries. */
 export function listAddresses(socket: NetlinkSocket, filter: AddressFilter = {}): Address[] {
   return familiesOf(filter).flatMap((family) => socket.list(addressList(family, filter)));
 }
 
-/** As `listAddresses`, off the main thread. */
+/** Like `listAddresses`, off the main thread. */
 export async function listAddressesOffThread(socket: NetlinkSocket, filter: AddressFilter): Promise<Address[]> {
   const found: Address[] = [];
   for (const family of familiesOf(filter)) found.push(...(await socket.listOffThread(addressList(family, filter))));
@@ -76,11 +76,11 @@ function addressList(family: Family, { link = 0 }: { readonly link?: number }): 
   };
 }
 
-/** Of an `RTM_NEWADDR` or `RTM_DELADDR`; undefined for other families. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWADDR` or `RTM_DELADDR`; undefined for other families. @throws SeineError `PROTOCOL` */
 export function decodeAddress(message: NetlinkMessage): Address | undefined {
   const { head, attributes } = splitPayload(message.payload, 8, 'address');
   const family = familyOf(head.getUint8(0));
-  // Of a point-to-point IPv4 link, IFA_ADDRESS is the other end and IFA_LOCAL is ours.
+  // On a point-to-point IPv4 link, IFA_ADDRESS is the other end and IFA_LOCAL is ours.
   const bytes = attributes.bytes(IFA_LOCAL) ?? attributes.bytes(IFA_ADDRESS);
   if (family === undefined || bytes === undefined) return undefined;
   const flags = attributes.u32(IFA_FLAGS) ?? head.getUint8(2);

@@ -21,14 +21,14 @@ const stateNumbers = {
 } as const;
 type NeighbourState = keyof typeof stateNumbers;
 
-/** An entry of the ARP or ND table. Source: `struct ndmsg`, `NDA_*`. */
+/** Entry of the ARP or ND table. Source: `struct ndmsg`, `NDA_*`. */
 export interface Neighbour {
   readonly link: IfIndex;
   readonly address: Ip;
-  /** Unknown while it is being resolved, and after that failed. */
+  /** Undefined while it is being resolved, and after that failed. */
   readonly mac: Mac | undefined;
   readonly state: NeighbourState | number;
-  /** `NDA_PROTOCOL`: the program that made it; 0 if unknown. */
+  /** `NDA_PROTOCOL`: the program that created it; 0 if unknown. */
   readonly protocol: number;
 }
 
@@ -36,14 +36,14 @@ interface NewNeighbour {
   readonly link: IfIndex;
   readonly address: Ip;
   readonly mac: Mac;
-  /** `permanent` if left out: never resolved, never aged. */
+  /** Default: `permanent`: never resolved, never aged. */
   readonly state?: 'permanent' | 'noArp' | 'reachable' | 'stale';
 }
 
 /**
- * Sets an entry, whether it is there or not, and marks it as Seine's.
+ * Sets an entry, whether it exists or not, and marks it as Seine's.
  *
- * The kernel holds at most `net.ipv4.neigh.default.gc_thresh3` (1,024) entries; permanent ones do not count.
+ * The kernel stores at most `net.ipv4.neigh.default.gc_thresh3` (1,024) entries; permanent ones do not count.
  */
 export function replaceNeighbour(batch: Batch, neighbour: NewNeighbour): void {
   const { link, address, mac, state = 'permanent' } = neighbour;
@@ -53,7 +53,7 @@ export function replaceNeighbour(batch: Batch, neighbour: NewNeighbour): void {
   });
 }
 
-/** Fails with `ENOENT` if it is not there. */
+/** Fails with `ENOENT` if it does not exist. */
 export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
   batch.message(RTM_DELNEIGH, 0, `delete neighbour ${address.text} of ${link}`, () => {
     ndmsg(batch, link, address.family, 0);
@@ -61,7 +61,7 @@ export function deleteNeighbour(batch: Batch, { link, address }: Pick<NewNeighbo
   });
 }
 
-/** Has the kernel ask a neighbour that it knows for its Ethernet address again. Fails with `ENOENT` or `EINVAL` if it does not know it. */
+/** Makes the kernel resolve a known neighbour's Ethernet address again. Fails with `ENOENT` or `EINVAL` if it is unknown. */
 export function verifyNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
   batch.message(RTM_NEWNEIGH, 0, `verify neighbour ${address.text} of ${link}`, () => {
     ndmsg(batch, link, address.family, stateNumbers.probe);
@@ -69,7 +69,7 @@ export function verifyNeighbour(batch: Batch, { link, address }: Pick<NewNeighbo
   });
 }
 
-/** Has the kernel ask the whole link for a neighbour that it does not know, as a packet to it would. */
+/** Makes the kernel resolve an unknown neighbour on the link, as a packet to it would. */
 export function resolveNeighbour(batch: Batch, { link, address }: Pick<NewNeighbour, 'link' | 'address'>): void {
   batch.message(RTM_NEWNEIGH, flag.create, `resolve neighbour ${address.text} of ${link}`, () => {
     ndmsg(batch, link, address.family, stateNumbers.none, NTF_USE);
@@ -82,12 +82,12 @@ interface NeighbourFilter {
   readonly link?: IfIndex;
 }
 
-/** Without proxy entries. @param filter evaluated in the kernel */
+/** Lists neighbours without proxy entries. @param filter evaluated in the kernel */
 export function listNeighbours(socket: NetlinkSocket, filter: NeighbourFilter): Neighbour[] {
   return socket.list(neighbourList(filter));
 }
 
-/** As `listNeighbours`, off the main thread. */
+/** Like `listNeighbours`, off the main thread. */
 export function listNeighboursOffThread(socket: NetlinkSocket, filter: NeighbourFilter): Promise<Neighbour[]> {
   return socket.listOffThread(neighbourList(filter));
 }
@@ -104,7 +104,7 @@ function neighbourList({ family, link }: NeighbourFilter): ListRequest<Neighbour
   };
 }
 
-/** Of an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWNEIGH` or `RTM_DELNEIGH`; undefined for bridge entries. @throws SeineError `PROTOCOL` */
 export function decodeNeighbour(message: NetlinkMessage): Neighbour | undefined {
   const { head, attributes } = splitPayload(message.payload, 12, 'neighbour');
   const family = familyOf(head.getUint8(0));
@@ -127,7 +127,7 @@ const NDA_DST = 1;
 const NDA_LLADDR = 2;
 const NDA_IFINDEX = 8;
 const NDA_PROTOCOL = 12;
-/** `ndm_flags`: as if a packet were sent there. */
+/** `ndm_flags`: as if a packet were sent to the neighbour. */
 const NTF_USE = 1;
 
 const stateNames = new Map(Object.entries(stateNumbers).map(([name, number]) => [number as number, name as NeighbourState]));

@@ -3,14 +3,14 @@ import type { IfIndex } from '../interface-name.ts';
 import { familyOf, linkIn } from '../kernel-values.ts';
 import { type NetlinkMessage, splitPayload } from '../message.ts';
 
-/** Which settings the kernel reports as changed. Source: `struct netconfmsg`, `NETCONFA_*` (linux/netconf.h). */
+/** Settings that the kernel reports as changed. Source: `struct netconfmsg`, `NETCONFA_*` (linux/netconf.h). */
 export interface Netconf {
   readonly family: Family;
   /** `all` and `default` are `net.ipv4.conf.all` and `.default`. */
   readonly link: IfIndex | 'all' | 'default';
 }
 
-/** Of an `RTM_NEWNETCONF`; undefined for other families. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWNETCONF`; undefined for other families. @throws SeineError `PROTOCOL` */
 export function decodeNetconf(message: NetlinkMessage): Netconf | undefined {
   const { head, attributes } = splitPayload(message.payload, NETCONFMSG_BYTES, 'netconf');
   const family = familyOf(head.getUint8(0));
@@ -21,7 +21,7 @@ export function decodeNetconf(message: NetlinkMessage): Netconf | undefined {
 }
 
 export const RTM_NEWNETCONF = 80;
-/** One octet, to a multiple of four. */
+/** One byte, padded to a multiple of four. */
 const NETCONFMSG_BYTES = 4;
 const NETCONFA_IFINDEX = 1;
 const ALL = -1;

@@ -11,7 +11,7 @@ import { littleEndian } from '../sys.ts';
 /** Seine's number in `rtm_protocol` and `NDA_PROTOCOL`: only entries with it may be removed. */
 export const ourProtocol = 0x5e;
 export const mainTable = 254;
-/** The kernel's own, with a route for each address. */
+/** The kernel's own table, with a route for each address. */
 export const localTable = 255;
 
 /** Source: `RTN_*` of linux/rtnetlink.h. */
@@ -34,7 +34,7 @@ interface NextHop {
   readonly weight: number;
 }
 
-/** A route as the kernel shows it. Source: `struct rtmsg`, `RTA_*`. */
+/** Route of the kernel. Source: `struct rtmsg`, `RTA_*`. */
 export interface Route {
   readonly destination: Cidr;
   readonly kind: RouteKind | number;
@@ -43,14 +43,14 @@ export interface Route {
   /** Preferred source address. */
   readonly source: Ip | undefined;
   readonly mtu: number | undefined;
-  /** 0 for IPv4 without one; IPv6 shows 1024 where none was given. */
+  /** 0 for IPv4 without one; IPv6 shows 1024 if none was given. */
   readonly metric: number;
   readonly table: number;
   readonly protocol: number;
   readonly scope: number;
-  /** The gateway is on the link although no address of the link says so. */
+  /** The gateway is on the link although it is in no network of the link. */
   readonly onLink: boolean;
-  /** Of a multipath route; `gateway` and `link` are then undefined. */
+  /** Next hops of a multipath route; `gateway` and `link` are then undefined. */
   readonly nextHops: readonly NextHop[];
   /** `RTA_*` outside this model: a route with one is not Seine's. */
   readonly unmodelled: readonly number[];
@@ -64,9 +64,9 @@ export interface NewRoute {
   readonly source?: Ip | undefined;
   readonly mtu?: number | undefined;
   readonly metric?: number | undefined;
-  /** `mainTable` if left out. */
+  /** Default: `mainTable`. */
   readonly table?: number;
-  /** `ourProtocol` if left out. */
+  /** Default: `ourProtocol`. */
   readonly protocol?: number;
   /**
    * The gateway need not be in a network of the link. In a namespace where no interface has an IPv4 address, not even the
@@ -75,7 +75,7 @@ export interface NewRoute {
   readonly onLink?: boolean;
 }
 
-/** The identity of a route; the rest may be left out of a delete. */
+/** Identity of a route; the rest may be left out of a delete. */
 type RouteKey = Pick<NewRoute, 'destination' | 'metric' | 'table' | 'kind' | 'gateway' | 'link' | 'protocol'>;
 
 /** Fails with `EEXIST` if there is one with this destination, metric and table. */
@@ -103,7 +103,7 @@ interface RouteFilter {
   readonly link?: IfIndex;
 }
 
-/** Without the kernel's cache. @param filter evaluated in the kernel; an absent table has no routes */
+/** Lists routes without the kernel's cache. @param filter evaluated in the kernel; an absent table has no routes */
 export function listRoutes(socket: NetlinkSocket, filter: RouteFilter): Route[] {
   try {
     return socket.list(routeList(filter));
@@ -112,7 +112,7 @@ export function listRoutes(socket: NetlinkSocket, filter: RouteFilter): Route[] 
   }
 }
 
-/** As `listRoutes`, off the main thread. */
+/** Like `listRoutes`, off the main thread. */
 export async function listRoutesOffThread(socket: NetlinkSocket, filter: RouteFilter): Promise<Route[]> {
   return await socket.listOffThread(routeList(filter)).catch(orNone);
 }
@@ -135,7 +135,7 @@ function orNone(error: unknown): Route[] {
   throw error;
 }
 
-/** The route a packet to `destination` would take. Undefined if there is none. @param mark of the packet; none if left out */
+/** Returns the route of a packet to `destination`. Undefined if there is none. @param mark of the packet; default: none */
 export function lookUpRoute(socket: NetlinkSocket, destination: Ip, mark?: number): Route | undefined {
   const request = (batch: Batch): void => lookUpRequest(batch, destination, mark);
   try {
@@ -146,7 +146,7 @@ export function lookUpRoute(socket: NetlinkSocket, destination: Ip, mark?: numbe
   }
 }
 
-/** Of an `RTM_NEWROUTE` or `RTM_DELROUTE`; undefined for other families. @throws SeineError `PROTOCOL` */
+/** Decodes an `RTM_NEWROUTE` or `RTM_DELROUTE`; undefined for other families. @throws SeineError `PROTOCOL` */
 export function decodeRoute(message: NetlinkMessage): Route | undefined {
   const { head, attributes } = splitPayload(message.payload, RTMSG_LENGTH, 'route');
   const family = familyOf(head.getUint8(0));
@@ -196,7 +196,7 @@ const RT_SCOPE_LINK = 253;
 const RT_SCOPE_HOST = 254;
 const RT_SCOPE_NOWHERE = 255;
 
-/** The last three do not affect where a packet goes. */
+/** The last three do not affect forwarding. */
 const modelled = new Set([
   RTA_DST,
   RTA_OIF,
@@ -254,7 +254,7 @@ function keyAttributes(batch: Batch, { destination, metric, table = mainTable, g
   if (table > 255) batch.attributeU32(RTA_TABLE, table);
 }
 
-/** IPv4 wants the scope of the next hop to be wider than the route's; IPv6 knows none. */
+/** IPv4 requires the scope of the next hop to be wider than the route's; IPv6 has none. */
 function scopeOf({ destination, kind = 'unicast', gateway }: NewRoute): number {
   if (destination.family === 'ipv6') return RT_SCOPE_UNIVERSE;
   if (kind === 'local') return RT_SCOPE_HOST;

@@ -10,22 +10,22 @@ export interface NewRule {
   readonly family: Family;
   readonly table: number;
   readonly priority: number;
-  /** Source address of the packets; of any if left out. */
+  /** Source address of the packets; default: any. */
   readonly source?: Ip;
-  /** Bits of the packet's mark (`skb->mark`) that are all set; of any mark if left out. */
+  /** Bits of the packet's mark (`skb->mark`) that are all set; default: any mark. */
   readonly mark?: number;
 }
 
-/** A rule as the kernel shows it. Source: `struct fib_rule_hdr`, `FRA_*` (linux/fib_rules.h). */
+/** Rule of the kernel. Source: `struct fib_rule_hdr`, `FRA_*` (linux/fib_rules.h). */
 export interface Rule extends Pick<NewRule, 'family' | 'table' | 'priority' | 'mark'> {
   readonly protocol: number;
-  /** Tells that it has conditions or an action that none of Seine's rules on the node has. */
+  /** Set if it has conditions or an action that none of Seine's rules on the node has. */
   readonly unmodelled: boolean;
   /** The kernel's description: `struct fib_rule_hdr` and attributes. */
   readonly described: Uint8Array;
 }
 
-/** Fails with `EEXIST` if there is the same one. */
+/** Fails with `EEXIST` if an equal rule exists. */
 export function addRule(batch: Batch, rule: NewRule): void {
   const { family, source, table, priority, mark } = rule;
   batch.message(RTM_NEWRULE, flag.create | flag.exclusive, `add ${textOf(rule)}`, () => {
@@ -38,8 +38,8 @@ export function addRule(batch: Batch, rule: NewRule): void {
 }
 
 /**
- * Deletes the first rule with all of this, and with Seine's protocol number; it may have further conditions. Fails with `ENOENT` if there is
- * none.
+ * Deletes the first rule with all of this, and with Seine's protocol number; it may have further conditions. Fails with `ENOENT` if there
+ * is none.
  */
 export function deleteRule(batch: Batch, rule: Omit<NewRule, 'source'>): void {
   const { family, table, priority, mark } = rule;
@@ -51,7 +51,10 @@ export function deleteRule(batch: Batch, rule: Omit<NewRule, 'source'>): void {
   });
 }
 
-/** Deletes exactly a rule that was listed, as `ip rule flush` does: the kernel takes its own description of it. Fails with `ENOENT` if it is gone. */
+/**
+ * Deletes exactly a rule that was listed, like `ip rule flush`: the kernel accepts its own description of it. Fails with `ENOENT` if it no
+ * longer exists.
+ */
 export function deleteListedRule(batch: Batch, rule: Rule): void {
   batch.message(RTM_DELRULE, 0, `delete ${textOf(rule)}`, () => {
     for (const byte of rule.described) batch.u8(byte);
@@ -131,5 +134,5 @@ const FRA_FWMASK = 16;
 const FRA_PROTOCOL = 21;
 const NO_SUPPRESSION = 0xffff_ffff;
 
-/** The kernel shows the suppressed prefix length of every rule; of one that suppresses nothing it is all ones. */
+/** The kernel shows the suppressed prefix length of every rule; without suppression it is all ones. */
 const modelled = new Set([FRA_PRIORITY, FRA_FWMARK, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_FWMASK, FRA_PROTOCOL]);

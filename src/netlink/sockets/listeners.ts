@@ -3,16 +3,17 @@ import { type Batch, splitPayload } from '../message.ts';
 import type { NetlinkSocket } from '../socket.ts';
 import { littleEndian } from '../sys.ts';
 
-/** Who listens on a port. */
+/** Socket that listens on a port. */
 interface PortListener {
-  /** Of a port that any process may bind, this is what a process cannot choose. */
+  /** User of the socket. On a port that any process may bind, a process cannot choose this. */
   readonly user: number;
-  /** How many connections it lets wait: what it gave to listen(2), or `net.core.somaxconn` if that is less. */
+  /** Maximum number of waiting connections: the argument of listen(2), or `net.core.somaxconn` if that is less. */
   readonly backlog: number;
 }
 
 /**
- * The sockets that listen on a TCP port, on whatever address. Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
+ * Lists the sockets that listen on a TCP port, on any address. Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of
+ * linux/inet_diag.h.
  *
  * @param socket of protocol `socketDiagnosis`
  */
@@ -41,7 +42,7 @@ const SOCKET_ID_BYTES = 48;
 /** u8 family · u8 state · u8 timer · u8 retransmissions · the socket’s id · u32 expires, queues, uid, inode */
 const MESSAGE_BYTES = 4 + SOCKET_ID_BYTES + 20;
 const SOURCE_PORT_AT = 4;
-/** Of a socket that listens: its backlog. */
+/** Offset of the backlog of a socket that listens. */
 const WRITE_QUEUE_AT = 4 + SOCKET_ID_BYTES + 8;
 const UID_AT = 4 + SOCKET_ID_BYTES + 12;
 

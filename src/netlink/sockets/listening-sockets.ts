@@ -3,18 +3,18 @@ import { familyNumber, ipIn } from '../kernel-values.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from '../message.ts';
 import type { NetlinkSocket } from '../socket.ts';
 
-/** A socket that receives what any client sends to its port. */
+/** Socket that receives packets of any client on its port. */
 export interface ListeningSocket {
   readonly family: Family;
   /** Unspecified: every address of the family. */
   readonly address: Ip;
-  /** A socket of IPv6 at the unspecified address receives IPv4 too, unless it is of IPv6 alone. */
+  /** A socket of IPv6 at the unspecified address also receives IPv4, unless it is restricted to IPv6. */
   readonly isIpv6Only: boolean;
 }
 
 /**
- * Sockets that listen on one port: TCP in LISTEN, UDP without a peer. The kernel filters by port, so the answer is as short as the list.
- * Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
+ * Lists sockets that listen on one port: TCP in LISTEN, UDP without a peer. The kernel filters by port, so the answer is as short as the
+ * list. Source: sock_diag(7), `struct inet_diag_req_v2` and `inet_diag_msg` of linux/inet_diag.h.
  *
  * @param socket of protocol `socketDiagnosis`, in the node's namespace
  * @throws SeineError if the kernel has no diagnosis of this protocol

@@ -4,8 +4,8 @@ import { familyNumber } from '../kernel-values.ts';
 import { littleEndian } from '../sys.ts';
 
 /*
- * What socket(2), bind(2) and the options of sockets are given, as numbers of Linux on every architecture we know:
- * sys/socket.h, netinet/in.h, linux/if_ether.h.
+ * Arguments of socket(2), bind(2) and socket options, as numbers of Linux on every supported architecture: sys/socket.h, netinet/in.h,
+ * linux/if_ether.h.
  */
 
 export const AF_PACKET = 17;
@@ -18,13 +18,13 @@ export const SO_REUSEADDR = 2;
 export const SO_ERROR = 4;
 export const SOL_IPV6 = 41;
 export const IPV6_V6ONLY = 26;
-/** In network byte order, as the kernel wants it. */
+/** In network byte order, as the kernel expects it. */
 export const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
 
 /**
- * struct sockaddr_in:  u16 family · u16 port · 4 octets · 8 zeros
- * struct sockaddr_in6: u16 family · u16 port · u32 flow · 16 octets · u32 scope
- * The family in the machine's byte order, the port in the network's.
+ * struct sockaddr_in:  u16 family · u16 port · 4 bytes · 8 zeros
+ * struct sockaddr_in6: u16 family · u16 port · u32 flow · 16 bytes · u32 scope
+ * The family in host byte order, the port in network byte order.
  *
  * @param port 0 lets the kernel choose, and is that of raw sockets
  * @throws SeineError `INVALID_INPUT` if the port is none
@@ -40,7 +40,7 @@ export function internetAddress(address: Ip, port = 0): Uint8Array {
 }
 
 /**
- * struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 octets
+ * struct sockaddr_ll: u16 family · u16 protocol · i32 index · u16 hardware · u8 packet type · u8 length · 8 bytes
  *
  * @param protocol of the frames to be received, in network byte order; 0 for none
  */

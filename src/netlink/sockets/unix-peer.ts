@@ -5,7 +5,7 @@ import { SOL_SOCKET } from './socket-address.ts';
 
 const SO_PEERCRED = 17;
 
-/** Who is at the other end of a unix socket: `SO_PEERCRED`, unix(7). The numbers are of the moment of `connect`. */
+/** Credentials of the peer of a unix socket: `SO_PEERCRED`, unix(7). The numbers are those at the time of `connect`. */
 export function peerCredentials(fd: number): { readonly pid: number; readonly uid: number; readonly gid: number } {
   const bytes = getSocketOption(fd, SOL_SOCKET, SO_PEERCRED, 12); // struct ucred: i32 pid · u32 uid · u32 gid
   if (bytes.length !== 12) throw new SeineError('PROTOCOL', `struct ucred has 12 bytes, not ${bytes.length}`);
@@ -14,9 +14,9 @@ export function peerCredentials(fd: number): { readonly pid: number; readonly ui
 }
 
 /**
- * The descriptor under a socket of Node, for `peerCredentials` while the socket is open. Node has no public way to it.
+ * Returns the descriptor of a Node socket, for `peerCredentials` while the socket is open. Node has no public API for it.
  *
- * @throws SeineError `UNAVAILABLE` if the socket is closed already
+ * @throws SeineError `UNAVAILABLE` if the socket is already closed
  */
 export function descriptorOf(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle');

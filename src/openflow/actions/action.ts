@@ -1,22 +1,22 @@
 import type { FieldName, FieldValue, Subfield } from '../match/fields.ts';
 
 /**
- * What a flow or a bucket does to a packet. Numbers are host numbers, not wire bytes; ports are the 32-bit numbers of
- * OpenFlow 1.1 and later, also where the wire carries 16 bits. Names follow ovs-actions(7).
+ * Effect of a flow or a bucket on a packet. Numbers are host numbers, not wire bytes; ports are the 32-bit numbers of OpenFlow 1.1 and
+ * later, also where the wire carries 16 bits. Names follow ovs-actions(7).
  *
- * An optional member that is absent means what leaving it out of the `ovs-ofctl` text means.
+ * An absent optional member means the same as leaving it out of the `ovs-ofctl` text.
  */
 export type Action =
-  /** `maxLength`: octets of the packet for the port CONTROLLER, 0xffff for all. Other ports ignore it. */
+  /** `maxLength`: bytes of the packet for the port CONTROLLER, 0xffff for all. Other ports ignore it. */
   | { readonly kind: 'output'; readonly port: number; readonly maxLength?: number }
-  /** To the port whose number is in a register. */
+  /** Outputs to the port whose number is in a register. */
   | { readonly kind: 'outputRegister'; readonly from: Subfield; readonly maxLength: number }
-  /** The first `maxLength` octets only. */
+  /** Outputs the first `maxLength` bytes only. */
   | { readonly kind: 'outputTruncated'; readonly port: number; readonly maxLength: number }
   | { readonly kind: 'group'; readonly group: number }
   | { readonly kind: 'meter'; readonly meter: number }
   | SetFieldAction
-  /** Another spelling of a masked `setField`: what the switch dumps is always a `setField`. */
+  /** Another form of a masked `setField`; the switch always dumps it as `setField`. */
   | { readonly kind: 'load'; readonly to: Subfield; readonly value: number | bigint }
   | { readonly kind: 'move'; readonly from: Subfield; readonly to: Subfield }
   | ResubmitAction
@@ -27,12 +27,12 @@ export type Action =
   | { readonly kind: 'conjunction'; readonly id: number; readonly clause: number; readonly of: number }
   | ControllerAction
   | { readonly kind: 'decTtl' }
-  /** As `decTtl`, but tells these controllers when it runs out. */
+  /** Like `decTtl`, but notifies these controllers when the TTL expires. */
   | { readonly kind: 'decTtlControllers'; readonly controllers: readonly number[] }
   | { readonly kind: 'setTtl'; readonly ttl: number }
   | { readonly kind: 'pushVlan'; readonly etherType: number }
   | { readonly kind: 'popVlan' }
-  /** The wire pads it with zeros to 6 octets, or 6 and a multiple of 8. */
+  /** The wire pads it with zeros to 6 bytes, or 6 and a multiple of 8. */
   | { readonly kind: 'note'; readonly bytes: Uint8Array }
   | { readonly kind: 'clone'; readonly actions: readonly Action[] }
   | SampleAction
@@ -44,11 +44,11 @@ export type Action =
   | { readonly kind: 'finTimeout'; readonly idleTimeout: number; readonly hardTimeout: number }
   | { readonly kind: 'exit' }
   | { readonly kind: 'pushMpls'; readonly etherType: number }
-  /** `etherType` of what was below the label. */
+  /** `etherType` of the packet below the label. */
   | { readonly kind: 'popMpls'; readonly etherType: number }
   | { readonly kind: 'setMplsTtl'; readonly ttl: number }
   | { readonly kind: 'decMplsTtl' }
-  /** From the next header to the outermost; Open vSwitch has none of the four. */
+  /** From the next header to the outermost. Open vSwitch supports none of these four actions. */
   | { readonly kind: 'copyTtlOut' }
   | { readonly kind: 'copyTtlIn' }
   | { readonly kind: 'pushPbb'; readonly etherType: number }
@@ -56,9 +56,9 @@ export type Action =
   | { readonly kind: 'decNshTtl' }
   /** `packetType`: 0 Ethernet, 0x0001894f NSH, 0x00018847 MPLS. `properties` in wire form. */
   | { readonly kind: 'encap'; readonly packetType: number; readonly properties: Uint8Array }
-  /** `packetType` of what comes out; absent to take what the header says. */
+  /** `packetType` of the inner packet; absent to derive it from the header. */
   | { readonly kind: 'decap'; readonly packetType?: number }
-  /** Takes a tunnel option off. */
+  /** Removes a tunnel option. */
   | { readonly kind: 'deleteField'; readonly field: FieldName }
   | MultipathAction
   | BundleMembersAction
@@ -80,7 +80,7 @@ export interface ResubmitAction {
   readonly port?: number;
   /** Absent: the table of the flow. */
   readonly table?: number;
-  /** Look up with the fields of the connection's original direction. */
+  /** Uses the fields of the connection's original direction for the lookup. */
   readonly withTracked?: true;
 }
 
@@ -89,18 +89,18 @@ export interface CtAction {
   readonly commit: boolean;
   readonly force?: true;
   readonly zone: number | Subfield;
-  /** Table that sees the packet again once it is tracked; absent to fork no packet. */
+  /** Table that receives the tracked packet; absent to not fork the packet. */
   readonly table?: number;
   readonly nat?: NatAction;
-  /** The well-known port of the helper: 21 ftp, 69 tftp. */
+  /** Well-known port of the helper: 21 ftp, 69 tftp. */
   readonly alg?: number;
   readonly exec: readonly Action[];
 }
 
 export interface NatAction {
-  /** Absent: translate as the connection already is. */
+  /** Absent: translate as the existing connection does. */
   readonly direction?: 'src' | 'dst';
-  /** A range; `last` is absent if there is one address. */
+  /** Range; `last` is absent for a single address. */
   readonly addresses?:
     | { readonly family: 'ipv4'; readonly first: number; readonly last?: number }
     | { readonly family: 'ipv6'; readonly first: bigint; readonly last?: bigint };
@@ -121,14 +121,14 @@ export interface LearnAction {
   readonly finHardTimeout?: number;
   readonly sendFlowRemoved?: true;
   readonly deleteLearned?: true;
-  /** At most so many learned flows in the table. */
+  /** Maximum number of learned flows in the table. */
   readonly limit?: number;
-  /** A bit that tells whether the flow could be learned. */
+  /** Bit that receives 1 if the flow could be learned, else 0. */
   readonly result?: Subfield;
   readonly specs: readonly LearnSpec[];
 }
 
-/** What goes into a learned flow: something it matches, a load, or an output. `from` is a field or a constant. */
+/** Part of a learned flow: a match, a load, or an output. `from` is a field or a constant. */
 export type LearnSpec =
   | { readonly do: 'match'; readonly to: Subfield; readonly from: Subfield | number | bigint }
   | { readonly do: 'load'; readonly to: Subfield; readonly from: Subfield | number | bigint }
@@ -136,24 +136,24 @@ export type LearnSpec =
 
 export interface ControllerAction {
   readonly kind: 'controller';
-  /** Octets of the packet; absent for all. */
+  /** Number of bytes of the packet to send; absent for all. */
   readonly maxLength?: number;
   readonly controller?: number;
   readonly reason?: PacketInReason;
-  /** Handed back in the packet-in (`NXT_PACKET_IN2`). */
+  /** Returned in the packet-in (`NXT_PACKET_IN2`). */
   readonly userdata?: Uint8Array;
-  /** Stop here until the controller resumes the packet. */
+  /** Stops the packet here until the controller resumes it. */
   readonly pause?: true;
   readonly meter?: number;
 }
 
-/** Why a packet went to a controller. Source: OpenFlow 1.5.1 `ofp_packet_in_reason`. */
+/** Reason for which a packet is sent to a controller. Source: OpenFlow 1.5.1 `ofp_packet_in_reason`. */
 export const packetInReasons = ['noMatch', 'action', 'invalidTtl', 'actionSet', 'group', 'packetOut'] as const;
 export type PacketInReason = (typeof packetInReasons)[number];
 
 export interface SampleAction {
   readonly kind: 'sample';
-  /** Of 65535. */
+  /** Probability, out of 65535. */
   readonly probability: number;
   readonly collectorSet: number;
   readonly domain: number;
@@ -162,7 +162,7 @@ export interface SampleAction {
   readonly direction?: 'ingress' | 'egress';
 }
 
-/** What a packet is hashed over. Source: Open vSwitch `nx_hash_fields`. */
+/** Fields that a packet is hashed over. Source: Open vSwitch `nx_hash_fields`. */
 export const hashFields = ['eth_src', 'symmetric_l4', 'symmetric_l3l4', 'symmetric_l3l4+udp', 'nw_src', 'nw_dst', 'symmetric_l3'] as const;
 export type HashFields = (typeof hashFields)[number];
 
@@ -183,22 +183,22 @@ export interface MultipathAction {
 export const memberAlgorithms = ['active_backup', 'hrw'] as const;
 export type MemberAlgorithm = (typeof memberAlgorithms)[number];
 
-/** `bundle`, or with `to` `bundle_load`: one of the ports that are up. */
+/** `bundle`, or with `to` `bundle_load`: selects one of the ports that are up. */
 export interface BundleMembersAction {
   readonly kind: 'bundleMembers';
   readonly algorithm: MemberAlgorithm;
   readonly fields: HashFields;
   readonly basis: number;
-  /** Where the port goes; absent to output there. */
+  /** Register that receives the port; absent to output to it. */
   readonly to?: Subfield;
   readonly members: readonly number[];
 }
 
-/** An action that this build does not model in full. Kept byte for byte, so that a dump compares exactly. */
+/** Action that this build does not model in full. Kept byte for byte, so that dumps compare exactly. */
 export interface UnknownAction {
   readonly kind: 'unknown';
   readonly bytes: Uint8Array;
-  /** What it does, if that is known and only its bytes are not those that we would write. Printed; never encoded. */
+  /** Known meaning of an action whose bytes differ from those that we would write. Printed; never encoded. */
   readonly means?: KnownAction;
 }
 

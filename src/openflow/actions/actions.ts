@@ -10,10 +10,10 @@ import { learnRows } from './learn.ts';
 import { niciraRows, standardRows } from './rows.ts';
 import { isOfVendor, writeLoad2, writeMaskedIn13 } from './set-field.ts';
 
-/** A `clone` in a `clone` in a … deeper than this is refused; OVS itself stops at 64 resubmits. */
+/** Maximum depth of `clone` inside `clone`. OVS itself stops at 64 resubmits. */
 const maxDepth = 32;
 
-/** One row an action. `satisfies` makes the compiler ask for a row when `Action` gains a kind. */
+/** One row per action. `satisfies` makes a missing row a type error when `Action` gains a kind. */
 const rows = {
   ...standardRows,
   ...niciraRows,
@@ -32,24 +32,24 @@ const bySubtype = new Map<number, Form>();
 for (const codec of Object.values(rows) as ActionCodec<KnownAction>[]) {
   for (const [index, wire] of [...codec.wire, ...(codec.wireIn13 === undefined ? [] : [codec.wireIn13])].entries()) {
     const [map, key] = 'type' in wire ? [byType, wire.type] : [bySubtype, wire.nicira];
-    // In OpenFlow 1.5 `load` shares the wire form of `setField`, which comes first and is what it decodes to.
+    // In OpenFlow 1.5 `load` and `setField` have the same wire form. `setField` comes first, so the form decodes to it.
     if (!map.has(key)) map.set(key, { codec, index });
   }
 }
 
-/** How an action begins: its first 32 bits, without the length; and for one of Nicira's its subtype, otherwise -1. */
+/** Start of an action: its first 32 bits without the length, and the subtype of a Nicira action, otherwise -1. */
 interface Head {
   readonly start: number;
   readonly subtype: number;
 }
 
-/** A row as the encoder of one version uses it: all of one shape, since it is looked at for every action. */
+/** Row in the form that the encoder of one version uses. All have the same shape, since one is read for every action. */
 interface Encoder {
   readonly encode: ActionCodec<KnownAction>['encode'];
-  /** Absent where the head is always the same. */
+  /** Absent if the header is always the same. */
   readonly choose: ActionCodec<KnownAction>['choose'];
   readonly head: Head;
-  /** By index into `wire`. */
+  /** Heads by index into `wire`. */
   readonly heads: readonly Head[];
 }
 
@@ -75,7 +75,7 @@ function headOf(wire: WireId): Head {
 const encodersIn13 = encodersIn(OPENFLOW_13);
 const encodersIn15 = encodersIn(OPENFLOW_15);
 
-/** Of the benchmark's actions more than half are of two kinds: to compare is quicker than to look up (`of.encode`). */
+/** More than half of the actions are of two kinds in the benchmark `of.encode`, so two comparisons are faster than a lookup. */
 function encoderOf({ byKind, setField, load }: Encoders, kind: string): Encoder | undefined {
   if (kind === 'setField') return setField;
   return kind === 'load' ? load : byKind.get(kind);
@@ -115,7 +115,7 @@ export function writeAction(w: ByteWriter, action: Action, version: Version = OP
   }
   if (in13 && writeOtherwiseIn13(w, action)) return;
   const { encode, choose } = encoder;
-  const known = action as KnownAction; // or it would have no encoder
+  const known = action as KnownAction; // otherwise it has no encoder
   const start = w.length;
   writeHead(w, choose === undefined ? encoder.head : (encoder.heads[choose(known, version)] ?? encoder.head));
   encode(w, known, in13 ? nestedIn13 : nestedIn15);
@@ -123,7 +123,8 @@ export function writeAction(w: ByteWriter, action: Action, version: Version = OP
 }
 
 /**
- * What OpenFlow 1.3 says in other actions. Apart from `writeAction`, which would make a context for each call if it held a closure.
+ * Writes an action for which OpenFlow 1.3 uses other actions. Separate from `writeAction`, which would otherwise allocate a closure context
+ * for each call.
  *
  * @returns whether it was such an action
  */
@@ -171,10 +172,10 @@ export function decodeActions(bytes: Uint8Array, version: Version = OPENFLOW_15)
 /**
  * Reads actions to the end of `r`.
  *
- * Lossless or `unknown`: an action comes back modelled only if encoding it gives the same bytes again. A flag we do not know
- * about must show up as a difference, not vanish.
+ * An action is returned as modelled only if encoding it gives the same bytes again; otherwise it is `unknown`. An unknown flag must appear
+ * as a difference, not vanish.
  *
- * @throws SeineError `PROTOCOL` if a length is not a multiple of 8 or runs past the end.
+ * @throws SeineError `PROTOCOL` if a length is not a multiple of 8 or exceeds the rest of the bytes.
  */
 export function readActions(r: ByteReader, version: Version = OPENFLOW_15): Action[] {
   const actions: Action[] = [];
@@ -206,7 +207,7 @@ function encodesTo(
     writeAction(scratch.truncate(0), action, version);
     return scratch.endsWith(to.bytes, 0, to.start, to.end);
   } catch (thrown) {
-    // A value from the wire that our own encoder refuses is a form we do not model.
+    // Our own encoder refuses this value from the wire, so it is a form that we do not model.
     if (thrown instanceof SeineError && thrown.code === 'INVARIANT') return false;
     throw thrown;
   }

@@ -7,14 +7,14 @@ const COMMIT = 1;
 const FORCE = 2;
 const NO_TABLE = 0xff;
 
-/** A `nat` stands first among the nested actions of its `ct`, as an action of its own. */
+/** Header of `nat`, which is an action of its own and the first of the nested actions of its `ct`. */
 const natHeader = { experimenter: 0xffff, nicira: 0x2320, subtype: 36 } as const;
 
 /**
  * `ct` and, inside it, `nat`.
  *
- *     ct:  u16 flags, u32 zone field header or 0, u16 zone (or offset and size), u8 table, 3 octets zero, u16 alg, actions
- *     nat: 2 octets zero, u16 flags, u16 what follows: first and last address (4 or 16 octets), first and last port
+ *     ct:  u16 flags, u32 zone field header or 0, u16 zone (or offset and size), u8 table, 3 bytes zero, u16 alg, actions
+ *     nat: 2 bytes zero, u16 flags, u16 what follows: first and last address (4 or 16 bytes), first and last port
  */
 export const conntrackRows: ActionRows<'ct'> = {
   ct: {
@@ -84,7 +84,7 @@ function writeNat(w: ByteWriter, nat: NatAction): void {
   w.alignTo(8, start).patchU16(start + 2, w.length - start);
 }
 
-/** @returns the flags that say what was written */
+/** @returns the flags for what was written */
 function writeNatRanges(w: ByteWriter, { addresses, ports }: NatAction): number {
   let flags = 0;
   if (addresses?.family === 'ipv4') {
@@ -108,7 +108,7 @@ function writeIpv6(w: ByteWriter, value: bigint): void {
   w.u64(value >> 64n).u64(value & 0xffff_ffff_ffff_ffffn);
 }
 
-/** Takes a `nat` off the front of the nested actions; `undefined` if there is none. */
+/** Reads a `nat` from the front of the nested actions; `undefined` if there is none. */
 function takeNat(r: ByteReader): NatAction | undefined {
   const start = r.offset;
   const isNat =

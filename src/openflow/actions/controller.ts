@@ -17,8 +17,8 @@ const METER_ID = 5;
  * `controller`: as plain numbers where that says it all, else as properties.
  *
  *     NXAST_CONTROLLER:  u16 max_len, u16 controller, u8 reason
- *     NXAST_CONTROLLER2: 6 octets zero, properties (u16 type, u16 length, value, zeros to a multiple of 8; a value of 16 bits
- *                        has two octets of padding that its length counts)
+ *     NXAST_CONTROLLER2: 6 bytes zero, properties (u16 type, u16 length, value, zeros to a multiple of 8; a value of 16 bits
+ *                        has two bytes of padding that its length counts)
  */
 export const controllerRows: ActionRows<'controller'> = {
   controller: {

@@ -4,7 +4,7 @@ import type { ActionRows } from './codec.ts';
 
 const nothing = { encode: () => {} };
 
-/** What puts headers on a packet, takes them off, or counts down in them: MPLS, PBB, NSH, TTLs. */
+/** Actions that push or pop headers, or decrement TTLs: MPLS, PBB, NSH. */
 export const headerRows: ActionRows<
   | 'pushMpls'
   | 'popMpls'

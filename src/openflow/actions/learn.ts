@@ -121,7 +121,7 @@ function writeConstant(w: ByteWriter, value: bigint, bits: number): void {
   for (let shift = 16 * (Math.ceil(bits / 16) - 1); shift >= 0; shift -= 16) w.u16(Number((value >> BigInt(shift)) & 0xffffn));
 }
 
-/** @returns `undefined` if a spec names a field that has no row */
+/** @returns `undefined` if a spec names a field without a row */
 function readSpecs(r: ByteReader): LearnSpec[] | undefined {
   const specs: LearnSpec[] = [];
   while (r.remaining >= 2) {

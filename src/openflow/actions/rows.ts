@@ -58,7 +58,7 @@ export const standardRows: ActionRows<
       if (entry instanceof Uint8Array) return undefined;
       const { field, value, mask } = entry;
       const action = { kind: 'setField', field: field.name, value, ...(mask === undefined ? {} : { mask }) };
-      return action as ReturnType<typeof standardRows.setField.decode>; // the row of the field gave the value its type
+      return action as ReturnType<typeof standardRows.setField.decode>; // the field's row determined the type of the value
     },
   },
   load: {
@@ -67,7 +67,7 @@ export const standardRows: ActionRows<
     source: 'ovs-actions(7) "load"; in OpenFlow 1.3 NXAST_REG_LOAD (u16 offset and size, u32 field header, u64 value), else set_field',
     encode: (w, a, { version }) => {
       if (version !== OPENFLOW_13) return writePlaced(w, a.to, a.value);
-      placeInField(a.to, a.value); // or throw
+      placeInField(a.to, a.value); // throws if the value does not fit
       w.u16(packSubfield(a.to)).u32(shortHeader(a.to.field)).u64(BigInt(a.value));
     },
     decode: (r, _nested, form) => {
@@ -130,7 +130,7 @@ export const standardRows: ActionRows<
   },
 };
 
-/** Nicira's actions that are a few plain numbers. */
+/** Nicira's actions that consist of a few plain numbers. */
 const smallNiciraRows: ActionRows<
   | 'outputRegister'
   | 'outputTruncated'
@@ -281,7 +281,7 @@ const smallNiciraRows: ActionRows<
 
 const NO_PORT = 0xffff_ffff;
 
-/** Nicira's, and those that push and pop headers; the largest have files of their own. */
+/** Nicira's actions, and those that push and pop headers; the largest have files of their own. */
 export const niciraRows = { ...smallNiciraRows, ...headerRows, ...spreadRows };
 
 function writeStack(w: ByteWriter, { field: name, offset, bits }: Subfield): void {

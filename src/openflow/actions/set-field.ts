@@ -4,12 +4,12 @@ import { type AnyValue, requireField, writeOxm } from '../match/oxm.ts';
 import { EXPERIMENTER, NICIRA } from '../protocol.ts';
 import type { ActionOf, SetFieldAction } from './action.ts';
 
-/** Bits that one `load` carries at most. */
+/** Maximum number of bits in one `load`. */
 const loadBits = 64;
 
 /**
- * Appends a masked `setField` as OpenFlow 1.3 has it, where the standard action takes no mask: one `load` for each run of bits
- * of the mask, from the lowest up; NXAST_REG_LOAD2 for a field that no `load` can name.
+ * Appends a masked `setField` for OpenFlow 1.3, whose standard action takes no mask: one `load` per run of mask bits, from the lowest up;
+ * NXAST_REG_LOAD2 for a field that `load` cannot name.
  */
 export function writeMaskedIn13(w: ByteWriter, action: SetFieldAction, writeLoad: (load: ActionOf<'load'>) => void): void {
   if (isOfVendor(action.field)) writeLoad2(w, action.field, action);
@@ -20,7 +20,7 @@ export function isOfVendor(name: FieldName): boolean {
   return requireField(name).vendor !== 0;
 }
 
-/** Source: Open vSwitch NXAST_REG_LOAD2: one OXM TLV, which may have a mask, and zeros. */
+/** Source: Open vSwitch NXAST_REG_LOAD2: one OXM TLV, optionally with a mask, and zeros. */
 export function writeLoad2(w: ByteWriter, name: FieldName, { value, mask }: { readonly value: AnyValue; readonly mask?: AnyValue }): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NICIRA).u16(REG_LOAD2);
@@ -44,7 +44,7 @@ function loadsOf({ field: name, value, mask }: SetFieldAction): ActionOf<'load'>
   return loads;
 }
 
-/** One-bits of the mask from `offset` up, as many as one `load` can carry. */
+/** Number of consecutive one-bits of the mask from `offset` up, at most what one `load` can carry. */
 function runLength(mask: bigint, offset: number, end: number): number {
   let bits = 0;
   while (offset + bits < end && bits < loadBits && ((mask >> BigInt(offset + bits)) & 1n) === 1n) bits++;

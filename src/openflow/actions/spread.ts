@@ -5,7 +5,7 @@ import { type ActionRows, port16, port32 } from './codec.ts';
 
 const IN_PORT_16 = 2;
 
-/** One of several ports or numbers, chosen by a hash of the packet. */
+/** Actions that choose one of several ports or numbers by a hash of the packet. */
 export const spreadRows: ActionRows<'multipath' | 'bundleMembers'> = {
   multipath: {
     wire: [{ nicira: 10 }],

@@ -61,7 +61,7 @@ describe('a session', () => {
 });
 
 describe('a bundle', () => {
-  /** Takes everything, and loses the connection at one kind of message. */
+  /** Accepts everything, and closes the connection at one kind of message. */
   function dieAt(fatal: number, occurrence: number): void {
     let seen = 0;
     peer.answer = (heard, socket) => {

@@ -39,25 +39,25 @@ const maxGatheredBytes = 64 * 1024 * 1024;
 export interface OpenFlowConnectionOptions {
   /** `unix:PATH` (`<rundir>/<bridge>.mgmt`), `tcp:HOST:PORT`, or `ssl:HOST:PORT`. */
   readonly endpoint: string;
-  /** For `ssl:`. */
+  /** TLS credentials of an `ssl:` endpoint. */
   readonly credentials?: TlsCredentials;
-  /** The versions offered; the highest that the switch supports too is used. 1.5 alone by default. */
+  /** Versions to offer; the highest that the switch also supports is used. Default: 1.5 only. */
   readonly versions?: readonly Version[];
   readonly policy?: ReconnectPolicy;
-  /** Never more bytes than these are on their way to the switch without its having shown that it dealt with them; 4 MiB. */
+  /** Maximum number of bytes sent to the switch that it has not acknowledged; default 4 MiB. */
   readonly windowBytes?: number;
-  /** Sent on every new stream after the versions are agreed: packet-in format, controller id, a flow monitor, … */
+  /** Sent on every new stream after version negotiation: packet-in format, controller id, a flow monitor, … */
   readonly greeting?: readonly Uint8Array[] | ((version: Version) => readonly Uint8Array[]);
-  /** The stream is up. Everything the switch held may have changed since the last time. */
+  /** Called when the stream is up. All state of the switch may have changed since the last time. */
   readonly up?: () => void;
   readonly down?: (cause: SeineError) => void;
-  /** An attempt to connect failed; the next follows in `waitMs`. */
+  /** Called when an attempt to connect failed; the next follows in `waitMs`. */
   readonly failed?: (cause: SeineError, waitMs: number) => void;
-  /** An unsolicited message: packet-in, port status, flow removed, flow monitor, an error about a `send`. */
+  /** Called for an unsolicited message: packet-in, port status, flow removed, flow monitor, an error about a `send`. */
   readonly unsolicited?: (message: Uint8Array) => void;
 }
 
-/** Sums since the connection was made, for metrics. */
+/** Totals since the connection object was created, for metrics. */
 export interface OpenFlowCounters {
   readonly flowMods: number;
   readonly groupMods: number;
@@ -68,13 +68,13 @@ export interface OpenFlowCounters {
 }
 
 /**
- * An OpenFlow connection to one bridge, kept up until the signal of `run`.
+ * OpenFlow connection to one bridge, kept up until the signal of `run`.
  *
- * Messages are given whole, encoded for the version that is spoken; their transaction ids do not matter.
+ * Messages are passed whole, encoded for the negotiated version; their transaction ids are overwritten.
  *
- * Every method that asks the switch something fails with `UNAVAILABLE` while the stream is down or when it is lost before
- * the answer came. Then `context.sent` is `false` if the switch certainly did nothing, and otherwise the outcome is unknown.
- * `REFUSED` means that the switch said no, with its error's name in `context.error`.
+ * Every method that sends a request fails with `UNAVAILABLE` while the stream is down or when it is lost before the answer. Then
+ * `context.sent` is `false` if the switch certainly changed nothing; otherwise the outcome is unknown. `REFUSED` means that the switch
+ * answered with an error; its name is in `context.error`.
  */
 export class OpenFlowConnection {
   readonly #options: OpenFlowConnectionOptions;
@@ -85,7 +85,7 @@ export class OpenFlowConnection {
   #session: OpenFlowSession | undefined;
   #nextBundle = 1;
 
-  /** @throws SeineError `INVALID_INPUT` if the endpoint is none */
+  /** @throws SeineError `INVALID_INPUT` if the endpoint is invalid */
   constructor(options: OpenFlowConnectionOptions) {
     this.#options = options;
     this.#endpoint = parseEndpoint(options.endpoint);
@@ -100,12 +100,12 @@ export class OpenFlowConnection {
     return { versions, windowBytes, helloTimeoutMs: this.#policy.connectTimeoutMs, ids: this.#ids };
   }
 
-  /** The negotiated version; `undefined` while the stream is down. */
+  /** Negotiated version; `undefined` while the stream is down. */
   get version(): Version | undefined {
     return this.#session?.version;
   }
 
-  /** Bytes of which the switch has not yet shown that it has dealt with them. */
+  /** Number of bytes that the switch has not acknowledged yet. */
   get unacknowledgedBytes(): number {
     return this.#session?.unacknowledgedBytes ?? 0;
   }
@@ -118,7 +118,7 @@ export class OpenFlowConnection {
     return this.#session !== undefined;
   }
 
-  /** Connects, and again whenever the stream is lost. Resolves when the signal comes; never rejects. */
+  /** Connects, and reconnects whenever the stream is lost. Resolves when the signal is aborted; never rejects. */
   run(signal: AbortSignal): Promise<void> {
     const { failed } = this.#options;
     return keepConnected(
@@ -146,8 +146,8 @@ export class OpenFlowConnection {
   }
 
   /**
-   * Sends messages that have no answer, such as packet-outs. Waits only if the switch takes them too slowly. An error about
-   * one of them comes as an unsolicited message.
+   * Sends messages that have no answer, such as packet-outs. Waits only if the switch reads too slowly. An error about one of them arrives
+   * as an unsolicited message.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     const session = this.#require();
@@ -160,13 +160,12 @@ export class OpenFlowConnection {
   }
 
   /**
-   * Makes changes one by one, in order, and waits until the switch has dealt with all of them. One that is refused does not
-   * keep the others from being made: that is what `bundle` is for.
+   * Applies changes one by one, in order, and waits until the switch has processed all of them. A refused change does not prevent the
+   * others; for atomic changes use `bundle`.
    *
-   * @throws SeineError `REFUSED` with `context.index`, the place of the first message that the switch refused, `context.error`,
-   *   and `context.refusals`, how many it refused, the first hundred of them in `context.refused` (`index`, `error`); all the
-   *   others were made. `UNAVAILABLE` and `CANCELLED`: `context.sent` is
-   *   `false` if nothing was changed, otherwise the outcome is unknown.
+   * @throws SeineError `REFUSED` with `context.index`, the index of the first message that the switch refused, `context.error`, and
+   *   `context.refusals`, the number of refused messages, the first hundred of them in `context.refused` (`index`, `error`); all others
+   *   were applied. `UNAVAILABLE` and `CANCELLED`: `context.sent` is `false` if nothing was changed, otherwise the outcome is unknown.
    */
   async apply(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     const session = this.#require();
@@ -175,13 +174,13 @@ export class OpenFlowConnection {
     await runApply(session, messages, signal);
   }
 
-  /** Sends one message and waits for its answer. @throws SeineError also `PROTOCOL`, if what comes is no answer to it */
+  /** Sends one message and waits for its answer. @throws SeineError also `PROTOCOL`, if the reply is not an answer to it */
   async request(message: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     return runRequest(this.#ask(message, signal), message, signal);
   }
 
   /**
-   * Waits until the switch has dealt with everything sent before.
+   * Waits until the switch has processed everything sent before.
    *
    * Source: OpenFlow 1.5.1 section 7.3.7 "Barrier message".
    */
@@ -191,16 +190,17 @@ export class OpenFlowConnection {
   }
 
   /**
-   * Sends one multipart request and calls `visit` with the body of each part of the answer, as they come. The bodies are not
-   * kept; what `visit` throws fails the request.
+   * Sends one multipart request and calls `visit` with the body of each part of the answer, as it arrives. The bodies are not kept; an
+   * error thrown by `visit` fails the request.
    */
   async multipart(message: Uint8Array, visit: (body: Uint8Array) => void, signal: AbortSignal): Promise<void> {
     await runMultipart(this.#ask(message, signal), message, visit, signal);
   }
 
   /**
-   * Calls `visit` with each flow, in no particular order. See `FlowStats` about keeping its bytes. All flows of the switch or of a table are asked for in parts,
-   * between which it does other things: of flows that are added or removed meanwhile some may be seen.
+   * Calls `visit` with each flow, in no particular order. See `FlowStats` about keeping its bytes. A dump of all flows of the switch or of
+   * a table is requested in chunks, between which the switch does other work: flows that are added or removed meanwhile may or may not be
+   * visited.
    */
   async dumpFlows(filter: FlowFilter, visit: (entry: FlowStats) => void, signal: AbortSignal): Promise<void> {
     if (!isOfTables(filter)) return await this.#dumpPart(filter, visit, signal);
@@ -224,8 +224,8 @@ export class OpenFlowConnection {
   }
 
   /**
-   * Sends the multipart request that `write` writes, and collects what `decode` finds in the parts of the answer:
-   * `gather(writePortDescRequest, decodePorts, signal)`. For what is small; large answers are for `multipart`.
+   * Sends the multipart request that `write` writes, and collects the items that `decode` finds in the parts of the answer:
+   * `gather(writePortDescRequest, decodePorts, signal)`. For small answers; use `multipart` for large ones.
    */
   async gather<T>(write: (w: ByteWriter) => void, decode: (body: Uint8Array) => readonly T[], signal: AbortSignal): Promise<T[]> {
     const found: T[] = [];
@@ -242,12 +242,12 @@ export class OpenFlowConnection {
     return found;
   }
 
-  /** Calls `visit` with each group as `visitGroupMods` does. OpenFlow 1.5 only. */
+  /** Calls `visit` with each group like `visitGroupMods`. OpenFlow 1.5 only. */
   async visitGroups(visit: (id: number, message: Uint8Array) => void, signal: AbortSignal): Promise<void> {
     await this.multipart(bytesOf(writeGroupDescRequest), (body) => visitGroupMods(body, visit), signal);
   }
 
-  /** Every group, with its buckets. */
+  /** Returns all groups with their buckets. */
   async dumpGroups(signal: AbortSignal): Promise<Group[]> {
     const { version } = this.#require();
     const write = (w: ByteWriter) =>
@@ -255,29 +255,28 @@ export class OpenFlowConnection {
     return this.gather(write, (body) => decodeGroupDescriptions(body, version), signal);
   }
 
-  /** Every meter, with its bands. */
+  /** Returns all meters with their bands. */
   async dumpMeters(signal: AbortSignal): Promise<Meter[]> {
     const { version } = this.#require();
     return this.gather((w) => writeMeterDescRequest(w, ALL_METERS, version), decodeMeters, signal);
   }
 
-  /** What every meter has seen. */
+  /** Returns the statistics of all meters. */
   async dumpMeterStats(signal: AbortSignal): Promise<MeterStats[]> {
     const { version } = this.#require();
     return this.gather((w) => writeMeterStatsRequest(w, ALL_METERS, version), decodeMeterStats, signal);
   }
 
   /**
-   * Makes all changes, in order and as one, or none of them.
+   * Applies all changes, in order and atomically.
    *
-   * Two round trips and not one: Open vSwitch 3.1 refuses a malformed or impossible message when it is added, and commits a
-   * bundle without the messages it refused. So the commit is sent only when a barrier has shown that all were taken.
+   * Takes two round trips: Open vSwitch 3.1 refuses a malformed or impossible message when it is added, and commits a bundle without the
+   * messages that it refused. So the commit is sent only when a barrier has shown that all were accepted.
    *
-   * @param messages flow-mods, group-mods, packet-outs (Open vSwitch takes no meter-mod in a bundle); their transaction ids do not matter. Many are better
-   *   not all encoded before: the switch reads while they are
-   * @throws SeineError `REFUSED` with `context.index`, the place of the message that the switch refused, and
-   *   `context.error`. Nothing was changed. `UNAVAILABLE`: `context.sent` is `false` if nothing was changed, otherwise all or
-   *   nothing was.
+   * @param messages flow-mods, group-mods, packet-outs (Open vSwitch accepts no meter-mod in a bundle); their transaction ids are
+   *   overwritten. Many messages are best encoded lazily: the switch reads the first while the next are encoded
+   * @throws SeineError `REFUSED` with `context.index`, the index of the message that the switch refused, and `context.error`. Nothing was
+   *   changed. `UNAVAILABLE`: `context.sent` is `false` if nothing was changed, otherwise all or nothing was.
    */
   async bundle(messages: BundleMessages, signal: AbortSignal): Promise<void> {
     await this.#bundled(messages.length, (session, bundle) => {
@@ -287,10 +286,10 @@ export class OpenFlowConnection {
   }
 
   /**
-   * As `bundle`, in one round trip where the window has room for all of it: the commit goes with the messages.
+   * Like `bundle`, in one round trip if the window has room for all of it: the commit is sent with the messages.
    *
-   * @throws SeineError as `bundle`, and `UNAVAILABLE` with `context.inPart`: the switch refused the message at `context.index` when it was added,
-   *   and made all others
+   * @throws SeineError like `bundle`, and `UNAVAILABLE` with `context.inPart`: the switch refused the message at `context.index` when it
+   *   was added, and applied all others
    */
   async bundleAtOnce(messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
     await this.#bundled(messages.length, async (session, bundle) => {
@@ -336,7 +335,7 @@ export class OpenFlowConnection {
     return this.#session;
   }
 
-  /** @throws SeineError `INVARIANT` for what is no message, or of another version: the switch would end the stream over it */
+  /** @throws SeineError `INVARIANT` for bytes that are not a message, or are of another version: the switch would close the stream */
   #check(messages: readonly Uint8Array[], { version }: OpenFlowSession): void {
     for (const message of messages) {
       if (message.length < HEADER_BYTES || (message[2] ?? 0) * 256 + (message[3] ?? 0) !== message.length)
@@ -361,7 +360,7 @@ export class OpenFlowConnection {
     else if (message[1] === messageType.meterMod) this.#counters.meterMods++;
   }
 
-  /** Whom to ask this. @throws SeineError as the questions themselves */
+  /** Returns the session for a request. @throws SeineError like the requests themselves */
   #ask(message: Uint8Array, signal: AbortSignal): OpenFlowSession {
     if (signal.aborted) throw new SeineError('CANCELLED', 'OpenFlow request', { context: { sent: false } });
     const session = this.#require();

@@ -2,25 +2,25 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { HEADER_BYTES } from '../protocol.ts';
 
 /**
- * Cuts a byte stream into whole OpenFlow messages.
+ * Splits a byte stream into whole OpenFlow messages.
  *
- * `push` takes what the socket gave, in any sizes, and returns the messages that are now complete, header included. The bytes
- * of a returned message are never written to again.
+ * `push` takes the bytes that the socket delivered, in any sizes, and returns the messages that are now complete, header included. The
+ * bytes of a returned message are never written to again.
  *
- * At most one unfinished message is kept: less than 64 KiB. Pieces of it are gathered and joined once, so that a peer that
- * sends byte by byte costs no more than linear time.
+ * At most one unfinished message is kept: less than 64 KiB. Its chunks are collected and joined once, so that a peer that sends byte by
+ * byte costs only linear time.
  *
  * Source: OpenFlow 1.5.1 `ofp_header` (u8 version, u8 type, u16 length, u32 xid; length counts the header).
  */
 export class OpenFlowFramer {
   #pieces: Uint8Array[] = [];
   #pendingBytes = 0;
-  /** Bytes needed before there is anything to do: a header, or the whole message. */
+  /** Number of bytes needed before the next step: a header, or the whole message. */
   #wantedBytes = HEADER_BYTES;
 
   /** @throws SeineError `PROTOCOL` if a header gives a length below 8. The stream is then unusable. */
   push(given: Uint8Array): Uint8Array[] {
-    // Sockets give Buffers, whose `slice` does not copy; what comes out of here is plain.
+    // Sockets deliver Buffers, whose `slice` does not copy; the messages returned here are plain.
     const chunk = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
     if (this.#pendingBytes + chunk.length < this.#wantedBytes) {
       this.#keep(chunk);
@@ -29,7 +29,7 @@ export class OpenFlowFramer {
     return this.#cut(this.#pendingBytes === 0 ? chunk : this.#join(chunk));
   }
 
-  /** Bytes of an unfinished message; non-zero at end of stream means the peer was cut off. */
+  /** Bytes of an unfinished message; non-zero at the end of the stream means that the peer was cut off. */
   get pendingBytes(): number {
     return this.#pendingBytes;
   }

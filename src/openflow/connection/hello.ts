@@ -17,17 +17,17 @@ export function writeHello(w: ByteWriter, versions: readonly Version[] = [OPENFL
   endMessage(w, start);
 }
 
-/** The highest that both sides speak, as Open vSwitch chooses too. */
+/** Returns the highest version that both sides support, as Open vSwitch chooses too. */
 export function agreedVersion(ours: readonly Version[], offered: ReadonlySet<number>): Version | undefined {
   return ours.toSorted((a, b) => b - a).find((version) => offered.has(version));
 }
 
-/** The versions a peer offers: those of its bitmap, or all up to that of its header if it sent none. */
+/** Returns the versions that a peer offers: those of its bitmap, or all up to that of its header if it sent none. */
 export function offeredVersions(message: Uint8Array): ReadonlySet<number> {
   return offeredIn(message.subarray(HEADER_BYTES), readHeader(message).version);
 }
 
-/** The same, of the elements of a hello and the version in its header. */
+/** Like `offeredVersions`, from the elements of a hello and the version in its header. */
 export function offeredIn(elements: Uint8Array, version: number): ReadonlySet<number> {
   const r = new ByteReader(elements, 'hello');
   while (r.remaining >= 4) {

@@ -1,10 +1,10 @@
 /**
- * Counts the bytes of which a switch has not yet shown that it has dealt with them. What shows it is the reply to a barrier
- * request, so one is written every now and then: a `mark`.
+ * Counts the bytes that a switch has not acknowledged. Replies to barrier requests acknowledge bytes, so a barrier is written at intervals:
+ * a `mark`.
  */
 export class SendWindow {
   readonly limitBytes: number;
-  /** Barriers that wait for their replies, in the order in which they were written. */
+  /** Barriers that wait for their replies, in the order of writing. */
   readonly #marks: { readonly xid: number; readonly sentBytes: number }[] = [];
   #sentBytes = 0;
   #markedBytes = 0;
@@ -18,7 +18,7 @@ export class SendWindow {
     return this.#sentBytes - this.#acknowledgedBytes;
   }
 
-  /** Whether so much can be written. What is larger than the window goes alone. */
+  /** Reports whether this many bytes can be written. A message larger than the window is sent alone. */
   hasRoom(bytes: number): boolean {
     return this.unacknowledgedBytes === 0 || this.unacknowledgedBytes + bytes <= this.limitBytes;
   }
@@ -27,23 +27,23 @@ export class SendWindow {
     this.#sentBytes += bytes;
   }
 
-  /** Whether enough was written since the last mark. */
+  /** Reports whether enough was written since the last mark. */
   get markDue(): boolean {
     return this.#sentBytes - this.#markedBytes >= this.limitBytes / 8;
   }
 
-  /** Whether anything was written that no mark will acknowledge. */
+  /** Reports whether anything was written that no mark will acknowledge. */
   get hasUnmarked(): boolean {
     return this.#sentBytes > this.#markedBytes;
   }
 
-  /** A barrier request with this transaction id was written, after everything counted so far. */
+  /** Records that a barrier request with this transaction id was written, after everything counted so far. */
   mark(xid: number): void {
     this.#marks.push({ xid, sentBytes: this.#sentBytes });
     this.#markedBytes = this.#sentBytes;
   }
 
-  /** A barrier reply came. @returns whether it was that of a mark */
+  /** Records a barrier reply. @returns whether it belongs to a mark */
   acknowledge(xid: number): boolean {
     const at = this.#marks.findIndex((mark) => mark.xid === xid);
     const mark = this.#marks[at];

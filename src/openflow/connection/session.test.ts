@@ -23,7 +23,7 @@ function flowIn(version: Version): Uint8Array {
   return w.finish();
 }
 
-/** A message that is nearly as long as one can be. */
+/** Message of nearly the maximum length. */
 function long(): Uint8Array {
   return new ByteWriter().u8(6).u8(messageType.flowMod).u16(0xffe0).u32(0).zeros(0xffd8).finish();
 }
@@ -124,7 +124,7 @@ describe('the send window', () => {
     const heardBytes = () => peer.heard.reduce((sum, each) => sum + each.length, 0);
     await until(() => heardBytes() > windowBytes / 2 && connection.unacknowledgedBytes > windowBytes / 2);
     for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
-    expect(heardBytes()).toBeLessThanOrEqual(windowBytes + 1024); // and the hello and the barriers
+    expect(heardBytes()).toBeLessThanOrEqual(windowBytes + 1024); // plus the hello and the barriers
     expect(connection.unacknowledgedBytes).toBeLessThanOrEqual(windowBytes + 1024);
     const held = peer.heard.map(readHeader).filter(({ type }) => type === messageType.barrierRequest);
     answerBarriers();

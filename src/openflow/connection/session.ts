@@ -10,28 +10,28 @@ import { agreedVersion, offeredVersions, writeHello } from './hello.ts';
 import { SendWindow } from './send-window.ts';
 import type { TransactionIds } from './transaction-ids.ts';
 
-/** Waits for the answers to the messages whose transaction ids lie in a range. */
+/** Waits for the answers to the messages whose transaction ids are in a range. */
 export interface Expectation {
   readonly firstXid: number;
   readonly count: number;
-  /** A message with one of the ids came. @returns whether that was the last one expected */
+  /** Called for a message with one of the ids. @returns whether it was the last one expected */
   answered(message: Uint8Array): 'more' | 'done';
-  /** The stream is gone; what was asked may have happened. Called at most once, and never after `done`. */
+  /** Called when the stream is lost; the request may have been executed. Called at most once, and never after `done`. */
   lost(cause: SeineError): void;
 }
 
 interface OpenFlowSessionEvents {
-  /** Versions are agreed; everything may be sent. */
+  /** Called when the version is agreed; everything may be sent. */
   up(): void;
   down(cause: SeineError): void;
-  /** A message that answers nothing that is expected. */
+  /** Called for a message that answers no expectation. */
   unsolicited(message: Uint8Array): void;
 }
 
 export interface SessionOptions {
-  /** What may be agreed on. */
+  /** Versions to offer. */
   readonly versions: readonly Version[];
-  /** How long the peer may take to say hello. */
+  /** Maximum time for the peer's hello (ms). */
   readonly helloTimeoutMs: number;
   /** See `OpenFlowConnectionOptions`. */
   readonly windowBytes: number;
@@ -39,10 +39,10 @@ export interface SessionOptions {
 }
 
 const maxExpectations = 1024;
-/** What one turn of the event loop may spend on reading answers, before everything else gets its turn; other jobs take 8 ms of it. */
+/** Maximum time for reading answers in one turn of the event loop (ms), so that other work gets its turn; other jobs take 8 ms. */
 const turnMs = 2;
 
-/** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, bounds what is under way. */
+/** One OpenFlow stream from its hello to its end: matches answers to requests, answers echoes, and bounds unacknowledged bytes. */
 export class OpenFlowSession implements Conversation {
   readonly #socket: Socket;
   readonly #events: OpenFlowSessionEvents;
@@ -55,7 +55,7 @@ export class OpenFlowSession implements Conversation {
   readonly #helloTimer: NodeJS.Timeout;
   #version: Version | undefined;
   #closed: SeineError | undefined;
-  /** When the present turn of the loop began to read; `undefined` between turns. */
+  /** Time at which reading began in this turn of the event loop; `undefined` between turns. */
   #turnStartMs: number | undefined;
 
   constructor(socket: Socket, options: SessionOptions, events: OpenFlowSessionEvents) {
@@ -72,7 +72,7 @@ export class OpenFlowSession implements Conversation {
     this.#socket.write(w.finish());
   }
 
-  /** The version agreed on. @throws SeineError `UNAVAILABLE` before that */
+  /** Negotiated version. @throws SeineError `UNAVAILABLE` before negotiation */
   get version(): Version {
     if (this.#version === undefined) throw new SeineError('UNAVAILABLE', 'no OpenFlow version is agreed', { context: { sent: false } });
     return this.#version;
@@ -84,7 +84,7 @@ export class OpenFlowSession implements Conversation {
     if (performance.now() - startMs > turnMs) this.#socket.pause();
   }
 
-  /** A peer that has not even said hello gets no echo request: it has a deadline of its own. */
+  /** A peer that has not sent its hello gets no echo request: the hello has a deadline of its own. */
   probe(): void {
     if (this.#version === undefined) return;
     const w = new ByteWriter();
@@ -104,12 +104,12 @@ export class OpenFlowSession implements Conversation {
     this.#version = undefined;
   }
 
-  /** Lends `count` ids in a row. */
+  /** Allocates `count` consecutive ids. */
   reserveXids(count: number): number {
     return this.#options.ids.reserve(count);
   }
 
-  /** @throws SeineError `UNAVAILABLE` if too many answers are waited for already */
+  /** @throws SeineError `UNAVAILABLE` if too many answers are outstanding */
   expect(expectation: Expectation): void {
     if (this.#single.size + this.#ranges.length >= maxExpectations) {
       throw new SeineError('UNAVAILABLE', `more than ${maxExpectations} OpenFlow requests at once`, { context: { sent: false } });
@@ -118,7 +118,7 @@ export class OpenFlowSession implements Conversation {
     else this.#ranges.push(expectation);
   }
 
-  /** Takes an expectation back. Answers that still come are dropped. */
+  /** Cancels an expectation. Later answers are dropped. */
   forget(expectation: Expectation): void {
     if (expectation.count === 1) this.#single.delete(expectation.firstXid);
     const at = this.#ranges.indexOf(expectation);
@@ -133,12 +133,12 @@ export class OpenFlowSession implements Conversation {
     else if (this.#window.markDue) this.#writeMark();
   }
 
-  /** Writes a barrier request; its reply also shows how far the switch has come. */
+  /** Writes a barrier request; its reply also acknowledges the bytes before it. */
   writeBarrier(xid: number): void {
     this.write(barrierRequest(xid, this.version));
   }
 
-  /** Bytes of which the switch has not yet shown that it has dealt with them. */
+  /** Number of bytes that the switch has not acknowledged yet. */
   get unacknowledgedBytes(): number {
     return this.#window.unacknowledgedBytes;
   }
@@ -148,9 +148,9 @@ export class OpenFlowSession implements Conversation {
   }
 
   /**
-   * Waits until so many bytes may be written: never more than the window are on their way.
+   * Waits until this many bytes may be written: unacknowledged bytes never exceed the window.
    *
-   * @throws SeineError `UNAVAILABLE` if the stream is gone, `CANCELLED`
+   * @throws SeineError `UNAVAILABLE` if the stream is lost, `CANCELLED`
    */
   async room(bytes: number, signal: AbortSignal): Promise<void> {
     if (this.#closed === undefined && this.#window.hasUnmarked) this.#writeMark();
@@ -164,7 +164,7 @@ export class OpenFlowSession implements Conversation {
     if (this.#version !== undefined) this.writeBarrier(this.reserveXids(1));
   }
 
-  /** Node reads a socket many times in one turn of the loop; after `turnMs` the rest waits for the next turn. */
+  /** Node reads a socket many times in one turn of the event loop; after `turnMs` the rest waits for the next turn. */
   #beginTurn(): number {
     this.#turnStartMs = performance.now();
     setImmediate(() => {
@@ -230,7 +230,7 @@ function isLateAnswer(message: Uint8Array): boolean {
   const { type } = readHeader(message);
   if (type !== messageType.multipartReply) return answerTypes.has(type);
   const part = decodeMultipart(message);
-  // Flow monitors tell of changes in multipart replies, those of OpenFlow 1.3 in ones of a vendor.
+  // Flow monitors report changes in multipart replies, those of OpenFlow 1.3 in replies of a vendor.
   return part.type !== multipartType.flowMonitor && part.type !== multipartType.experimenter;
 }
 
@@ -248,7 +248,7 @@ function barrierRequest(xid: number, version: Version): Uint8Array {
   return w.patchU32(4, xid).finish();
 }
 
-/** A copy of a message under another transaction id. */
+/** Returns a copy of a message with another transaction id. */
 export function withXid(message: Uint8Array, xid: number): Uint8Array {
   if (message.length < HEADER_BYTES) throw new SeineError('INVARIANT', `${message.length} bytes are no OpenFlow message`);
   const copy = new Uint8Array(message);

@@ -1,14 +1,14 @@
-/** The highest id that is lent; what lies above is for those who count on their own. */
+/** Highest id that is allocated; higher ones are left to callers that number messages themselves. */
 const highest = 0xffff_fffe;
 
 /**
- * Lends transaction ids. One object serves all streams of a connection in turn, so that an answer that comes late is never
- * taken for that of a later question.
+ * Allocates transaction ids. One object serves all consecutive streams of a connection, so that a late answer is never taken for the answer
+ * to a later request.
  */
 export class TransactionIds {
   #next = 1;
 
-  /** Lends `count` ids in a row. */
+  /** Allocates `count` consecutive ids. */
   reserve(count: number): number {
     if (this.#next + count - 1 > highest) this.#next = 1;
     const first = this.#next;

@@ -6,23 +6,23 @@ import { beginMessage, endMessage, messageType, NO_BUFFER, OPENFLOW_15, ofGroup,
 export const flowCommands = ['add', 'modify', 'modifyStrict', 'delete', 'deleteStrict'] as const;
 export type FlowCommand = (typeof flowCommands)[number];
 
-/** Source: OpenFlow 1.5.1 `ofp_flow_mod_flags`. Sum what is wanted. */
+/** Source: OpenFlow 1.5.1 `ofp_flow_mod_flags`. Values are added up. */
 export const flowFlag = { sendFlowRemoved: 1, checkOverlap: 2, resetCounts: 4, noPacketCounts: 8, noByteCounts: 16 } as const;
 
 /**
- * A change of the flow table, around a match and instructions that are already encoded: who compares flows as bytes sends the
- * bytes it compared.
+ * Change of the flow table, with an encoded match and encoded instructions: a caller that compares flows as bytes sends the bytes that it
+ * compared.
  */
 export interface FlowMod {
   readonly command: FlowCommand;
   readonly table: number;
   readonly priority: number;
-  /** What `encodeMatch` gave: header and padding included. */
+  /** Result of `encodeMatch`: header and padding included. */
   readonly match: Uint8Array;
-  /** What `encodeInstructions` gave. */
+  /** Result of `encodeInstructions`. */
   readonly instructions: Uint8Array;
   readonly cookie?: bigint;
-  /** Modify and delete only: the flow's cookie must agree in these bits. */
+  /** Modify and delete only: bits of the flow's cookie that must agree. */
   readonly cookieMask?: bigint;
   /** Seconds; 0 for none. */
   readonly idleTimeout?: number;
@@ -30,14 +30,14 @@ export interface FlowMod {
   /** OpenFlow 1.5 only. */
   readonly importance?: number;
   readonly flags?: number;
-  /** Delete only: the flow must output there. */
+  /** Delete only: required output port of the flow. */
   readonly outPort?: number;
   readonly outGroup?: number;
-  /** A packet that the switch kept, to be sent through the flow; absent for none. Open vSwitch keeps none. */
+  /** Buffered packet to send through the flow; absent for none. Open vSwitch buffers none. */
   readonly buffer?: number;
 }
 
-/** For deletes and for flows that drop. */
+/** Instructions of deletes and of flows that drop. */
 export const noInstructions = new Uint8Array(0);
 
 /**
@@ -54,13 +54,13 @@ export function writeFlowMod(w: ByteWriter, mod: FlowMod, version: Version = OPE
   endMessage(w, start);
 }
 
-/** Appends what follows the header: the same in both versions, around a match and instructions of that version. */
+/** Appends the part after the header: the same in both versions, with a match and instructions of that version. */
 export function writeFlowModBody(w: ByteWriter, mod: FlowMod): void {
   writeFlowModHead(w, mod);
   w.raw(mod.match).raw(mod.instructions);
 }
 
-/** Appends what lies between the header and the match. */
+/** Appends the part between the header and the match. */
 export function writeFlowModHead(w: ByteWriter, mod: Omit<FlowMod, 'match' | 'instructions'>): void {
   if (mod.cookie === undefined) w.zeros(8);
   else w.u64(mod.cookie);
@@ -83,7 +83,7 @@ export function decodeFlowMod(message: Uint8Array): FlowMod {
   return readFlowModBody(new ByteReader(message, 'flow-mod').skip(8));
 }
 
-/** Reads what follows the header. */
+/** Reads the part after the header. */
 export function readFlowModBody(r: ByteReader): FlowMod {
   const [cookie, cookieMask] = [r.u64(), r.u64()];
   const [table, command] = [r.u8(), r.u8()];
@@ -115,9 +115,9 @@ function commandNumbered(number: number): FlowCommand {
 }
 
 /**
- * Takes an `ofp_match` with its padding off the front.
+ * Reads an `ofp_match` with its padding from the front.
  *
- * @throws SeineError `PROTOCOL` if its length is below 4 or runs past the end
+ * @throws SeineError `PROTOCOL` if its length is below 4 or exceeds the rest of the bytes
  */
 export function takeMatch(r: ByteReader): Uint8Array {
   const length = r.peekU16(2);

@@ -6,11 +6,11 @@ import { ALL_TABLES, ofGroup, ofPort } from '../protocol.ts';
 import { takeMatch } from './flow-mod.ts';
 import { type FlowRemovedReason, flowRemovedReasons } from './flow-removed.ts';
 
-/** The changes to report; a sum of flags. Source: OpenFlow 1.5.1 `ofp_flow_monitor_flags`. */
+/** Changes to report; a sum of flags. Source: OpenFlow 1.5.1 `ofp_flow_monitor_flags`. */
 export const monitorFlag = { initial: 1, add: 2, removed: 4, modify: 8, instructions: 16, noAbbreviation: 32, onlyOwn: 64 } as const;
 
 export interface FlowMonitor {
-  /** Unique on its connection. */
+  /** Identifier, unique on its connection. */
   readonly id: number;
   readonly flags: number;
   readonly table?: number;
@@ -21,11 +21,10 @@ const anything = encodeMatch({});
 const ADD = 0;
 
 /**
- * Appends a request that makes the switch report changes in its flow tables until the connection ends. The answer to the
- * request holds the flows that are there (with `initial`); changes come later as unsolicited multipart replies.
+ * Appends a request that makes the switch report changes in its flow tables until the connection ends. The answer contains the existing
+ * flows (with `initial`); changes arrive later as unsolicited multipart replies.
  *
- * Source: OpenFlow 1.5.1 `ofp_flow_monitor_request` (u32 monitor, u32 out port, u32 out group, u16 flags, u8 table,
- * u8 command, match).
+ * Source: OpenFlow 1.5.1 `ofp_flow_monitor_request` (u32 monitor, u32 out port, u32 out group, u16 flags, u8 table, u8 command, match).
  */
 export function writeFlowMonitorRequest(w: ByteWriter, monitor: FlowMonitor): void {
   writeMultipartRequest(w, multipartType.flowMonitor, (body) => {
@@ -38,8 +37,8 @@ export function writeFlowMonitorRequest(w: ByteWriter, monitor: FlowMonitor): vo
 }
 
 /**
- * - `abbreviated`: what this very connection did, by transaction id
- * - `paused`: the switch reports nothing more, because the controller reads too slowly; after `resumed` the tables must be read again
+ * - `abbreviated`: a change that this connection made, by transaction id
+ * - `paused`: the switch stops reporting because the controller reads too slowly; after `resumed` the tables must be read again
  */
 export type FlowUpdate =
   | {
@@ -49,10 +48,10 @@ export type FlowUpdate =
       readonly cookie: bigint;
       readonly idleTimeout: number;
       readonly hardTimeout: number;
-      /** Of `removed`. */
+      /** Set for `removed`. */
       readonly reason?: FlowRemovedReason;
       readonly match: Uint8Array;
-      /** Empty unless asked for with `monitorFlag.instructions`. */
+      /** Empty unless requested with `monitorFlag.instructions`. */
       readonly instructions: Uint8Array;
     }
   | { readonly event: 'abbreviated'; readonly xid: number }
@@ -64,10 +63,10 @@ const PAUSED = 5;
 const RESUMED = 6;
 
 /**
- * The updates in the body of one flow monitor reply. Their bytes are views into it.
+ * Decodes the updates in the body of one flow monitor reply. Their bytes are views into it.
  *
- * Source: OpenFlow 1.5.1 `ofp_flow_update_full` (u16 length, u16 event, u8 table, u8 reason, u16 idle, u16 hard,
- * u16 priority, 4 zero, u64 cookie, match, instructions).
+ * Source: OpenFlow 1.5.1 `ofp_flow_update_full` (u16 length, u16 event, u8 table, u8 reason, u16 idle, u16 hard, u16 priority, 4 zero, u64
+ * cookie, match, instructions).
  *
  * @throws SeineError `PROTOCOL` if it is malformed
  */

@@ -2,19 +2,20 @@ import type { TableStats } from '../control.ts';
 import type { FlowFilter } from './flow-stats.ts';
 
 /**
- * More flows than these are not asked for at a time: ovs-vswitchd makes all of an answer before it does anything else, and reads nothing more of a
- * connection while a hundred messages wait to be sent on it. For 100,000 flows in one answer that is some 150 ms, in parts some 12 ms each.
+ * Maximum number of flows to request at a time: ovs-vswitchd builds the whole answer before it does anything else, and reads nothing more
+ * from a connection while a hundred messages are queued to be sent on it. One answer with 100,000 flows takes about 150 ms, chunks take
+ * about 12 ms each.
  */
 const flowsAtOnce = 4_096;
 
-/** Whether it is met by all flows, or by all of one table. */
+/** Reports whether the filter matches all flows, or all of one table. */
 export function isOfTables({ table: _, ...narrower }: FlowFilter): boolean {
   return Object.values(narrower).every((each) => each === undefined);
 }
 
 /**
- * Filters that together are met by each flow that `filter` is met by, and each such flow meets one of them. Those of a table with many are told apart by
- * the end of their cookies, so a part may be larger where many flows have one cookie.
+ * Splits a filter: each flow that `filter` matches is matched by exactly one of the filters returned. Tables with many flows are split by
+ * the low bits of the cookies, so a chunk may be larger if many flows have the same cookie.
  *
  * @param filter of all tables or one, see `isOfTables`
  */

@@ -4,7 +4,7 @@ import { HEADER_BYTES, OPENFLOW_13, readHeader } from '../protocol.ts';
 import { takeMatch } from './flow-mod.ts';
 import { decodeCounters } from './flow-stats.ts';
 
-/** Source: OpenFlow 1.5.1 `ofp_flow_removed_reason`; the last one is Open vSwitch's own. */
+/** Source: OpenFlow 1.5.1 `ofp_flow_removed_reason`; the last one is specific to Open vSwitch. */
 export const flowRemovedReasons = ['idleTimeout', 'hardTimeout', 'delete', 'groupDelete', 'meterDelete', 'eviction'] as const;
 export type FlowRemovedReason = (typeof flowRemovedReasons)[number];
 

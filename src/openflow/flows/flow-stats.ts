@@ -4,20 +4,20 @@ import { encodeMatch } from '../match/match.ts';
 import { multipartType, writeMultipartRequest } from '../multipart.ts';
 import { ALL_TABLES, OPENFLOW_13, OPENFLOW_15, ofGroup, ofPort, type Version } from '../protocol.ts';
 
-/** Which flows a dump, an aggregate or a monitor is about. Absent members do not narrow it. */
+/** Selects flows for a dump, an aggregate or a monitor. Absent members do not restrict it. */
 export interface FlowFilter {
   readonly table?: number;
   readonly cookie?: bigint;
   readonly cookieMask?: bigint;
   readonly outPort?: number;
   readonly outGroup?: number;
-  /** What `encodeMatch` gave: flows at least as specific. */
+  /** Result of `encodeMatch`: selects flows that are at least as specific. */
   readonly match?: Uint8Array;
 }
 
 /**
- * One flow as the switch holds it. `match` and `instructions` are views into the message that carried them: copy them to
- * keep them, or they keep up to 64 KiB alive.
+ * One flow of the switch. `match` and `instructions` are views into the message that carried them: copy them to keep them, otherwise they
+ * keep up to 64 KiB alive.
  */
 export interface FlowStats {
   readonly table: number;
@@ -29,13 +29,13 @@ export interface FlowStats {
   readonly importance: number;
   /** Sum of `flowFlag`s. */
   readonly flags: number;
-  /** `ofp_match` with header and padding: equal to what `encodeMatch` gives for an equal match. */
+  /** `ofp_match` with header and padding: equal to the result of `encodeMatch` for an equal match. */
   readonly match: Uint8Array;
-  /** Equal to what `encodeInstructions` gives for equal instructions. */
+  /** Equal to the result of `encodeInstructions` for equal instructions. */
   readonly instructions: Uint8Array;
   readonly packets: bigint;
   readonly bytes: bigint;
-  /** Nanoseconds since it was added. */
+  /** Nanoseconds since the flow was added. */
   readonly durationNs: bigint;
 }
 
@@ -50,7 +50,7 @@ function writeFilter(w: ByteWriter, filter: FlowFilter): void {
     .raw(filter.match ?? anything);
 }
 
-/** Source: OpenFlow 1.5.1 `ofp_flow_desc_request`, which is `ofp_flow_stats_request` of 1.3. */
+/** Source: OpenFlow 1.5.1 `ofp_flow_desc_request`, identical to `ofp_flow_stats_request` of 1.3. */
 export function writeFlowDescRequest(w: ByteWriter, filter: FlowFilter, version: Version = OPENFLOW_15): void {
   writeMultipartRequest(w, multipartType.flowDesc, (body) => writeFilter(body, filter), version);
 }
@@ -60,7 +60,7 @@ export function writeAggregateRequest(w: ByteWriter, filter: FlowFilter, version
   writeMultipartRequest(w, multipartType.aggregate, (body) => writeFilter(body, filter), version);
 }
 
-/** What stands before the match. */
+/** Bytes before the match. */
 const ENTRY_HEADER_BYTES = 24;
 const ENTRY_HEADER_BYTES_13 = 48;
 const STATS_CLASS = 0x8002;
@@ -133,7 +133,7 @@ function entryAt(body: Uint8Array, view: DataView, start: number, end: number): 
   };
 }
 
-/** The padded size of a match or of statistics: both have their length, without padding, at offset 2. */
+/** Returns the padded size of a match or of statistics: both have their length, without padding, at offset 2. */
 function paddedAt(view: DataView, at: number, end: number): number {
   const length = at + 4 <= end ? view.getUint16(at + 2) : 0;
   const padded = length + ((8 - (length % 8)) % 8);
@@ -170,7 +170,7 @@ function readWideCounter(counters: Counters, view: DataView, field: number, at: 
   else if (field === DURATION) counters.durationNs = BigInt(view.getUint32(at)) * 1_000_000_000n + BigInt(view.getUint32(at + 4));
 }
 
-/** What an aggregate request sums up. */
+/** Sums that an aggregate reply reports. */
 export interface FlowAggregate {
   readonly flows: number;
   readonly packets: bigint;
@@ -191,7 +191,7 @@ export function decodeAggregate(body: Uint8Array, version: Version = OPENFLOW_15
   return { flows, packets, bytes };
 }
 
-/** Takes statistics off the front: u16 zero, u16 length, OXS TLVs. Source: OpenFlow 1.5.1 `ofp_stats`. */
+/** Reads statistics from the front: u16 zero, u16 length, OXS TLVs. Source: OpenFlow 1.5.1 `ofp_stats`. */
 export function decodeCounters(r: ByteReader): Readonly<Counters> {
   const length = r.peekU16(2);
   const stats = r.raw(length);

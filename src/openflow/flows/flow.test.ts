@@ -8,7 +8,7 @@ import { type Flow, writeFlow } from './flow.ts';
 import { decodeFlowMod, writeFlowMod } from './flow-mod.ts';
 import { decodeInstructions, encodeInstructions } from './instructions.ts';
 
-/** What another use has left in the buffer must not show. */
+/** Earlier contents of the buffer must not appear in the result. */
 function dirty(): ByteWriter {
   return new ByteWriter(4096).raw(new Uint8Array(4096).fill(0xa5)).truncate(0);
 }
@@ -78,7 +78,7 @@ describe('a register that is matched twice', () => {
   const [reg0, reg1] = ['0001000400000005', '0001020400000005'];
   const decoded = (...tlvs: readonly string[]) => decodeOxmFields(Buffer.from(tlvs.join(''), 'hex'));
 
-  // As Open vSwitch 3.1 reads them, which asks whether any bit of the field is matched already.
+  // Open vSwitch 3.1 reads them like this: it checks whether any bit of the field is already matched.
   it.each([
     ['two halves of one', high, low],
     ['one half twice', low, low],

@@ -5,7 +5,7 @@ import { readActions, writeActions } from '../actions/actions.ts';
 import { OPENFLOW_13, OPENFLOW_15, type Version } from '../protocol.ts';
 
 /**
- * What a flow does. Each instruction at most once, and always carried out in this order, so it is a record and not a list.
+ * Instructions of a flow. Each one occurs at most once, and they are always executed in this order, so this is a record and not a list.
  * `{}` drops the packet.
  */
 export interface Instructions {
@@ -15,7 +15,7 @@ export interface Instructions {
   readonly write?: readonly Action[];
   readonly writeMetadata?: { readonly value: bigint; readonly mask: bigint };
   readonly gotoTable?: number;
-  /** Instructions that this build has no member for, in wire form; written last. */
+  /** Instructions without a member in this build, in wire form; written last. */
   readonly unknown?: Uint8Array;
 }
 
@@ -27,16 +27,16 @@ const CLEAR_ACTIONS = 5;
 /** OpenFlow 1.3 only. */
 const METER = 6;
 
-/** The length of instructions that have but one. */
+/** Lengths of instructions of fixed size. */
 const fixedBytes: Readonly<Record<number, number>> = { [GOTO_TABLE]: 8, [WRITE_METADATA]: 24, [CLEAR_ACTIONS]: 8, [METER]: 8 };
 
 const scratch = new ByteWriter(512);
 
 /**
- * The instructions in the order and form in which Open vSwitch dumps them. Two sets of instructions mean the same if their
- * bytes are equal.
+ * Encodes the instructions in the order and form in which Open vSwitch dumps them. Two sets of instructions mean the same if their bytes
+ * are equal.
  *
- * Source: OpenFlow 1.5.1 `ofp_instruction` (u16 type, u16 length, body, all in multiples of 8 octets).
+ * Source: OpenFlow 1.5.1 `ofp_instruction` (u16 type, u16 length, body, all in multiples of 8 bytes).
  *
  * @throws SeineError `INVARIANT` if a number does not fit its field.
  */
@@ -59,7 +59,7 @@ export function writeInstructions(w: ByteWriter, instructions: Instructions, ver
   if (unknown !== undefined) w.raw(unknown);
 }
 
-/** OpenFlow 1.3 has an instruction for what 1.5 has an action; it goes first. @returns the other actions */
+/** Writes the meter: OpenFlow 1.3 has an instruction where 1.5 has an action; it comes first. @returns the other actions */
 function writeMeter(w: ByteWriter, apply: readonly Action[] = []): readonly Action[] {
   const at = apply.findIndex(({ kind }) => kind === 'meter');
   const meter = apply[at];
@@ -75,7 +75,7 @@ function writeList(w: ByteWriter, type: number, actions: readonly Action[], vers
   w.patchU16(start + 2, w.length - start);
 }
 
-/** @throws SeineError `PROTOCOL` if a length is wrong, or an instruction stands there twice. */
+/** @throws SeineError `PROTOCOL` if a length is wrong, or an instruction occurs twice. */
 export function decodeInstructions(bytes: Uint8Array, version: Version = OPENFLOW_15): Instructions {
   const r = new ByteReader(bytes, 'instructions');
   let unknown: ByteWriter | undefined;

@@ -4,19 +4,19 @@ import type { Layout } from '../layout.ts';
 import { decodeMatch, type Match, writeMatch } from '../match/match.ts';
 import { takeMatch } from './flow-mod.ts';
 
-/** An `ofp_match` with its padding, as bytes: what flows are compared by. */
+/** `ofp_match` with its padding, as bytes: flows are compared by these. */
 export const matchBytes: Layout<Uint8Array> = { read: (r) => takeMatch(r), write: (w, value) => w.raw(value) };
 
-/** An `ofp_match` with its padding, read. */
+/** `ofp_match` with its padding, decoded. */
 export const matchFields: Layout<Match> = {
   read: (r) => decodeMatch(takeMatch(r)),
   write: (w, value, version) => writeMatch(w, value, version),
 };
 
-/** What a flow, a port or a table counted. What the switch does not say is absent. */
+/** Statistics of a flow, a port or a table. Members that the switch does not report are absent. */
 export interface Statistics {
   readonly durationNs?: bigint;
-  /** Since a packet last matched. */
+  /** Nanoseconds since a packet last matched. */
   readonly idleNs?: bigint;
   readonly flows?: number;
   readonly packets?: bigint;
@@ -87,7 +87,7 @@ function writeCounter(w: ByteWriter, { field, bytes, isTime }: Counter, value: b
   else w.u64(BigInt(value));
 }
 
-/** Seconds and nanoseconds, as OpenFlow 1.3 has durations. */
+/** Seconds and nanoseconds: the form of durations in OpenFlow 1.3. */
 export const duration: Layout<bigint> = {
   read: (r) => BigInt(r.u32()) * BILLION + BigInt(r.u32()),
   write: (w, value) => w.u32(Number(value / BILLION)).u32(Number(value % BILLION)),

@@ -5,7 +5,7 @@ export const groupTypes = ['all', 'select', 'indirect', 'fastFailover'] as const
 export type GroupType = (typeof groupTypes)[number];
 
 export interface Bucket {
-  /** Unique in its group. */
+  /** Number, unique in its group. */
   readonly id: number;
   /** Share of a `select` group; absent in other groups. */
   readonly weight?: number;

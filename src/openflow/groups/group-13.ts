@@ -7,8 +7,8 @@ import type { Bucket, GroupType } from './bucket.ts';
 const HEAD_BYTES = 16;
 
 /**
- * Source: OpenFlow 1.3.5 `ofp_bucket` (u16 length, u16 weight, u32 watch port, u32 watch group, 4 zero, actions). What is not
- * watched is `ANY`.
+ * Source: OpenFlow 1.3.5 `ofp_bucket` (u16 length, u16 weight, u32 watch port, u32 watch group, 4 zero, actions). Unwatched ports and
+ * groups are `ANY`.
  */
 export function writeBucketIn13(w: ByteWriter, bucket: Bucket, type: GroupType): void {
   const start = w.length;
@@ -21,7 +21,7 @@ export function writeBucketIn13(w: ByteWriter, bucket: Bucket, type: GroupType):
   w.patchU16(start, w.length - start);
 }
 
-/** Buckets to the end. They have no numbers there: they are counted from 0, as Open vSwitch counts them. */
+/** Reads buckets to the end. They have no numbers in 1.3: they are counted from 0, as Open vSwitch counts them. */
 export function readBucketsIn13(r: ByteReader): Bucket[] {
   const buckets: Bucket[] = [];
   while (r.remaining > 0) {

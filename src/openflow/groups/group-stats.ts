@@ -5,11 +5,11 @@ import { OPENFLOW_15, ofGroup, type Version } from '../protocol.ts';
 
 export interface GroupStats {
   readonly id: number;
-  /** Flows and groups that use it. */
+  /** Number of flows and groups that use the group. */
   readonly references: number;
   readonly packets: bigint;
   readonly bytes: bigint;
-  /** In the order of the buckets. */
+  /** Counters in the order of the buckets. */
   readonly buckets: readonly { readonly packets: bigint; readonly bytes: bigint }[];
 }
 
@@ -20,8 +20,8 @@ export function writeGroupStatsRequest(w: ByteWriter, group: number = ofGroup.al
 const HEAD_BYTES = 40;
 
 /**
- * @param body of a group statistics reply. Source: OpenFlow 1.5.1 `ofp_group_stats` (u16 length, 2 zero, u32 group,
- *   u32 references, 4 zero, u64 packets, u64 bytes, u32 seconds, u32 nanoseconds, u64 packets and u64 bytes a bucket).
+ * @param body of a group statistics reply. Source: OpenFlow 1.5.1 `ofp_group_stats` (u16 length, 2 zero, u32 group, u32 references, 4 zero,
+ *   u64 packets, u64 bytes, u32 seconds, u32 nanoseconds, u64 packets and u64 bytes per bucket).
  */
 export function decodeGroupStats(body: Uint8Array): GroupStats[] {
   const stats: GroupStats[] = [];

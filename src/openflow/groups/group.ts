@@ -9,14 +9,14 @@ import { beginMessage, endMessage, messageType, OPENFLOW_13, OPENFLOW_15, ofGrou
 import { type Bucket, type GroupType, groupTypes } from './bucket.ts';
 import { readBucketsIn13, writeBucketIn13 } from './group-13.ts';
 
-/** Source: OpenFlow 1.5.1 `ofp_group_mod_command`; `addOrModify` is Open vSwitch's own. */
+/** Source: OpenFlow 1.5.1 `ofp_group_mod_command`; `addOrModify` is specific to Open vSwitch. */
 export const groupCommands = { add: 0, modify: 1, delete: 2, insertBuckets: 3, removeBuckets: 5, addOrModify: 0x8000 } as const;
 export type GroupCommand = keyof typeof groupCommands;
 
-/** Where to insert, or what to remove, besides the number of a bucket. Source: OpenFlow 1.5.1 `ofp_bucket_id`. */
+/** Position to insert at, or buckets to remove, besides the number of a bucket. Source: OpenFlow 1.5.1 `ofp_bucket_id`. */
 export const bucketPlace = { first: 0xffff_fffd, last: 0xffff_fffe, all: 0xffff_ffff } as const;
 
-/** How a `select` group chooses. Source: Open vSwitch's `selection_method` group property (ovs-ofctl(8) "Group Syntax"). */
+/** Selection method of a `select` group. Source: Open vSwitch's `selection_method` group property (ovs-ofctl(8) "Group Syntax"). */
 export interface GroupSelection {
   /** `dp_hash` or `hash`. */
   readonly method: string;
@@ -34,7 +34,7 @@ export interface Group {
 
 export interface GroupMod extends Group {
   readonly command: GroupCommand;
-  /** Insert: the bucket to insert after, or a `bucketPlace`. Remove: the bucket, or a `bucketPlace`. Else absent. */
+  /** Insert: the bucket to insert after, or a `bucketPlace`. Remove: the bucket, or a `bucketPlace`. Otherwise absent. */
   readonly place?: number;
 }
 
@@ -42,7 +42,7 @@ export const everyGroup: GroupMod = { command: 'delete', id: ofGroup.all, type: 
 
 const modScratch = new ByteWriter(4096);
 
-/** Bytes to compare groups by: equal exactly if the groups, as sent or as read back, are the same. */
+/** Encodes a group as bytes for comparison: equal exactly if the groups, as sent or as read back, are the same. */
 export function encodeGroup(group: Group, version: Version = OPENFLOW_15): Uint8Array {
   const w = modScratch.truncate(0);
   writeGroupMod(
@@ -60,8 +60,8 @@ export function encodeGroup(group: Group, version: Version = OPENFLOW_15): Uint8
 }
 
 /**
- * As `encodeGroup` in OpenFlow 1.5, of buckets that `writeBuckets` appends: for who has many that are alike. Valid until the next group is
- * encoded.
+ * Like `encodeGroup` in OpenFlow 1.5, with buckets that `writeBuckets` appends: for callers with many similar groups. Valid until the next
+ * group is encoded.
  */
 export function encodeGroupAround(head: Omit<Group, 'buckets'>, writeBuckets: (w: ByteWriter) => void): Uint8Array {
   const w = modScratch.truncate(0);
@@ -81,7 +81,7 @@ const WATCH_PORT = 1;
 const WATCH_GROUP = 2;
 
 const EXPERIMENTER = 0xffff;
-/** The vendor number that Open vSwitch took for group properties. */
+/** Vendor number that Open vSwitch uses for group properties. */
 const NETRONOME = 0x154d;
 const SELECTION_METHOD = 1;
 const METHOD_NAME_BYTES = 16;
@@ -90,10 +90,10 @@ const utf8 = new TextEncoder();
 /**
  * Appends one message, with transaction id 0.
  *
- * Source: OpenFlow 1.5.1 `ofp_group_mod` (u16 command, u8 type, 1 zero, u32 group, u16 length of buckets, 2 zero, u32 bucket,
- * buckets, properties).
+ * Source: OpenFlow 1.5.1 `ofp_group_mod` (u16 command, u8 type, 1 zero, u32 group, u16 length of buckets, 2 zero, u32 bucket, buckets,
+ * properties).
  *
- * @throws SeineError `INVARIANT` if a number does not fit or the message grows over 64 KiB: insert further buckets then
+ * @throws SeineError `INVARIANT` if a number does not fit or the message exceeds 64 KiB: insert further buckets separately then
  */
 export function writeGroupMod(w: ByteWriter, mod: GroupMod, version: Version = OPENFLOW_15): void {
   const start = beginMessage(w, messageType.groupMod, version);
@@ -101,7 +101,7 @@ export function writeGroupMod(w: ByteWriter, mod: GroupMod, version: Version = O
   endMessage(w, start);
 }
 
-/** Appends what follows the header of a group-mod. */
+/** Appends the part of a group-mod after the header. */
 export function writeGroupModBody(w: ByteWriter, mod: GroupMod, version: Version): void {
   if (version === OPENFLOW_13) writeGroupModIn13(w, mod);
   else writeGroupModIn15(w, mod);
@@ -152,7 +152,7 @@ export function writeBucket(w: ByteWriter, bucket: Bucket): void {
   w.patchU16(start, w.length - start);
 }
 
-/** Source: Open vSwitch `ntr_group_prop_selection_method`: u32 vendor, u32 type, 4 zero, name in 16 octets, u64 parameter, OXMs. */
+/** Source: Open vSwitch `ntr_group_prop_selection_method`: u32 vendor, u32 type, 4 zero, name in 16 bytes, u64 parameter, OXMs. */
 function writeSelection(w: ByteWriter, selection: GroupSelection): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
@@ -166,7 +166,7 @@ function writeSelection(w: ByteWriter, selection: GroupSelection): void {
   w.patchU16(start + 2, w.length - start).alignTo(8, start);
 }
 
-/** That of the last group is that of nearly all. */
+/** Cached name of the last method; nearly all groups have the same. */
 let known: { readonly method: string; readonly octets: Uint8Array } | undefined;
 
 function octetsOf(method: string): Uint8Array {
@@ -178,7 +178,7 @@ function octetsOf(method: string): Uint8Array {
 function writeSelectionFields(w: ByteWriter, fields: Match): void {
   for (const [name, value] of Object.entries(fields)) {
     const field = requireField(name);
-    writeOxm(w, field, value as AnyValue, undefined); // `Match` gives each name a value of its row's type
+    writeOxm(w, field, value as AnyValue, undefined); // the row of each name determines the type of its value in `Match`
   }
 }
 
@@ -188,7 +188,7 @@ export function decodeGroupMod(message: Uint8Array): GroupMod {
   return readGroupMod(new ByteReader(message, 'group-mod').skip(8), version === OPENFLOW_13 ? OPENFLOW_13 : OPENFLOW_15);
 }
 
-/** Reads what follows the header of a group-mod. */
+/** Reads the part of a group-mod after the header. */
 export function readGroupMod(r: ByteReader, version: Version): GroupMod {
   const [command, type, id] = [r.u16(), r.u8(), r.skip(1).u32()];
   const name = (Object.keys(groupCommands) as GroupCommand[]).find((each) => groupCommands[each] === command);
@@ -206,10 +206,9 @@ export function writeGroupDescRequest(w: ByteWriter, group: number = ofGroup.all
 }
 
 /**
- * The groups in the body of one group description reply.
+ * Decodes the groups in the body of one group description reply.
  *
- * Source: OpenFlow 1.5.1 `ofp_group_desc` (u16 length, u8 type, 1 zero, u32 group, u16 length of buckets, 6 zero, buckets,
- * properties).
+ * Source: OpenFlow 1.5.1 `ofp_group_desc` (u16 length, u8 type, 1 zero, u32 group, u16 length of buckets, 6 zero, buckets, properties).
  *
  * @throws SeineError `PROTOCOL` if it is malformed
  */
@@ -220,13 +219,13 @@ export function decodeGroupDescriptions(body: Uint8Array, version: Version = OPE
   return groups;
 }
 
-/** Offsets in an entry of a group description and in a group-mod, both up to the buckets. */
+/** Offsets of the buckets in an entry of a group description and in a group-mod. */
 const DESCRIPTION_BYTES = 16;
 const MOD_BYTES = 24;
 
 /**
- * Calls `visit` for each entry of a group description reply with the group-mod "add" that makes the same group, its buckets and
- * properties octet by octet as they came: for who compares groups as octets and has many. The message is valid until `visit` returns.
+ * Calls `visit` for each entry of a group description reply with the group-mod "add" that creates the same group, its buckets and
+ * properties copied byte by byte: for callers that compare many groups as bytes. The message is valid until `visit` returns.
  *
  * @throws SeineError `PROTOCOL` if a length does not fit
  */

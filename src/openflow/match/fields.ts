@@ -1,17 +1,16 @@
 import { ONF } from '../protocol.ts';
 
 /**
- * The match fields of OpenFlow 1.3, 1.5 and Open vSwitch: one row a field.
+ * Match fields of OpenFlow 1.3, 1.5 and Open vSwitch, one row per field.
  *
- * The order of the rows is the order in which Open vSwitch writes a match (found by dumping flows from ovs-vswitchd 3.1), so
- * an encoder that follows the table produces the bytes a dump will show. Names, numbers, widths and prerequisites are those
- * of ovs-fields(7).
+ * The order of the rows is the order in which Open vSwitch writes a match (determined by dumping flows from ovs-vswitchd 3.1), so an
+ * encoder that follows the table produces the bytes of a dump. Names, numbers, widths and prerequisites are those of ovs-fields(7).
  *
- * Values: fields up to 48 bits are numbers (an IPv4 address is an unsigned 32-bit number, an Ethernet address a 48-bit
- * one), wider fields are bigints, and `tun_metadata*` are octets, since their width is set at run time.
+ * Values: fields up to 48 bits are numbers (an IPv4 address is an unsigned 32-bit number, an Ethernet address a 48-bit one), wider fields
+ * are bigints, and `tun_metadata*` are bytes, since their width is set at run time.
  */
 
-/** What must be matched too before the field means anything (ovs-fields(7) "Prerequisites"). */
+/** Match that a field requires (ovs-fields(7) "Prerequisites"). */
 export type Prerequisite =
   | 'none'
   | 'vlan'
@@ -32,7 +31,7 @@ export type Prerequisite =
   | 'nsh'
   | 'pbb';
 
-/** How ovs-ofctl writes a value. */
+/** Form in which ovs-ofctl prints a value. */
 export type FieldFormat =
   | 'decimal'
   | 'hex'
@@ -48,18 +47,18 @@ export type FieldFormat =
   | 'octets';
 
 export interface FieldRow {
-  /** First 23 bits of the OXM header: class, field number; what OpenFlow 1.5 messages carry. */
+  /** First 23 bits of the OXM header in OpenFlow 1.5 messages: class, field number. */
   readonly oxm: number;
-  /** Of fields of class 0xffff: the number of the vendor, which stands between header and value. */
+  /** Vendor number of fields of class 0xffff, between header and value. */
   readonly vendor?: number;
-  /** OpenFlow 1.3 has it too, but under the number of the Open Networking Foundation. */
+  /** OpenFlow 1.3 also has the field, but under the number of the Open Networking Foundation. */
   readonly onfIn13?: true;
   /** The same for the older Nicira header, which `learn` and some other Nicira actions prefer. */
   readonly nxm?: number;
   readonly bytes: number;
-  /** Bits that may be set; the rest of the bytes is zero. */
+  /** Number of bits that may be set; the rest of the bytes is zero. */
   readonly bits: number;
-  /** Bits that a subfield may name, where that is fewer. */
+  /** Number of bits that a subfield may name, if lower. */
   readonly subfieldBits?: number;
   readonly maskable: boolean;
   readonly needs: Prerequisite;
@@ -74,10 +73,10 @@ const NXM_OF = 0x0000_0000;
 const NXM_NX = 0x0001_0000;
 
 const NICIRA_VENDOR = 0x2320;
-/** What Open vSwitch took for the fields of the Network Service Header. */
+/** Vendor number that Open vSwitch uses for the fields of the Network Service Header. */
 const NSH_VENDOR = 0x005a_d650;
 
-/** The field number's place in a header. */
+/** Position of the field number in a header. */
 const NUMBER = 0x200;
 
 const plain = { maskable: false, needs: 'none' } as const;
@@ -97,17 +96,17 @@ function nx(number: number) {
   return { oxm: NXM_NX + number * NUMBER } as const;
 }
 
-/** A field with a standard number and one of Nicira's first class (OpenFlow 1.0 fields). */
+/** Field with a standard number and one of Nicira's first class (OpenFlow 1.0 fields). */
 function oxmOf(number: number, nxmNumber: number) {
   return { oxm: OXM_BASIC + number * NUMBER, nxm: NXM_OF + nxmNumber * NUMBER } as const;
 }
 
-/** A field with a standard number and one of Nicira's own class. */
+/** Field with a standard number and one of Nicira's own class. */
 function oxmNx(number: number, nxmNumber: number) {
   return { oxm: OXM_BASIC + number * NUMBER, nxm: NXM_NX + nxmNumber * NUMBER } as const;
 }
 
-/** A field under the number of a vendor. Source: OpenFlow 1.5.1 section 7.2.3.9 "Experimenter Flow Match Fields". */
+/** Field with a vendor number. Source: OpenFlow 1.5.1 section 7.2.3.9 "Experimenter Flow Match Fields". */
 function vendorField(vendor: number, number: number) {
   return { oxm: OXM_EXPERIMENTER + number * NUMBER, vendor } as const;
 }
@@ -128,7 +127,7 @@ function xxreg(number: number) {
   return { ...nx(111 + number), bytes: 16, bits: 128, ...masked, format: 'hex' } as const;
 }
 
-/** Up to 124 octets; the TLV mapping of the switch says how many. */
+/** Up to 124 bytes; the TLV mapping of the switch sets the length. */
 function tunMetadata(number: number) {
   return { ...nx(40 + number), bytes: 124, bits: 992, ...masked, format: 'octets' } as const;
 }
@@ -138,7 +137,7 @@ type TunnelOption = `tun_metadata${Digit | `${1 | 2 | 3 | 4 | 5}${Digit}` | `6${
 
 /** All 64 of them, `tun_metadata0` first. */
 const tunnelOptions = Object.fromEntries(Array.from({ length: 64 }, (_, number) => [`tun_metadata${number}`, tunMetadata(number)])) as {
-  readonly [N in TunnelOption]: ReturnType<typeof tunMetadata>; // `fromEntries` forgets the names it was given
+  readonly [N in TunnelOption]: ReturnType<typeof tunMetadata>; // `fromEntries` loses the names
 };
 
 export const fields = {
@@ -147,14 +146,14 @@ export const fields = {
   recirc_id: { ...nx(36), ...u32, ...plain, format: 'hex' },
   conj_id: { ...nx(37), ...u32, ...plain, format: 'decimal' },
   in_port: { ...oxm(0), ...u32, ...plain, format: 'port' },
-  /** The 16-bit port of OpenFlow 1.0, which `learn`, `move` and NXT_PACKET_IN still use. */
+  /** 16-bit port of OpenFlow 1.0, which `learn`, `move` and NXT_PACKET_IN still use. */
   in_port_16: { oxm: NXM_OF, ...u16, ...plain, format: 'port' },
   in_phy_port: { ...oxm(1), ...u32, ...plain, format: 'port' },
   actset_output: { ...oxm(43), onfIn13: true, ...u32, ...plain, format: 'port' },
   eth_src: { ...oxmOf(4, 2), ...ethernet, ...masked },
   eth_dst: { ...oxmOf(3, 1), ...ethernet, ...masked },
   eth_type: { ...oxmOf(5, 3), ...u16, ...plain, format: 'hex' },
-  /** Twelve bits of VLAN identifier below 0x1000, the bit that says that there is a tag. */
+  /** Twelve bits of VLAN identifier below 0x1000, the bit for the presence of a tag. */
   vlan_vid: { ...oxm(6), bytes: 2, bits: 13, subfieldBits: 12, ...masked, format: 'decimal' },
   vlan_pcp: { ...oxm(7), bytes: 1, bits: 3, maskable: false, needs: 'vlan', format: 'decimal' },
   mpls_tc: { ...oxm(35), bytes: 1, bits: 3, maskable: false, needs: 'mpls', format: 'decimal' },
@@ -262,14 +261,14 @@ export const fields = {
   ct_tp_src: { ...nx(124), ...u16, maskable: true, needs: 'anyIp', format: 'decimal' },
   ct_tp_dst: { ...nx(125), ...u16, maskable: true, needs: 'anyIp', format: 'decimal' },
   metadata: { ...oxm(2), bytes: 8, bits: 64, ...masked, format: 'hex' },
-  /** Never in a match that OpenFlow 1.5 carries: `encodeMatch` turns it into `vlan_vid` and `vlan_pcp`. */
+  /** Never part of a match that OpenFlow 1.5 carries: `encodeMatch` converts it into `vlan_vid` and `vlan_pcp`. */
   vlan_tci: { oxm: NXM_OF + 4 * NUMBER, ...u16, ...masked, format: 'hex' },
   nw_tos: { oxm: NXM_OF + 5 * NUMBER, ...u8, maskable: false, needs: 'anyIp', format: 'decimal' },
 } as const satisfies Readonly<Record<string, FieldRow>>;
 
 export type FieldName = keyof typeof fields;
 
-/** Number up to 48 bits, bigint above, octets for tunnel metadata. */
+/** Number up to 48 bits, bigint above, bytes for tunnel metadata. */
 export type FieldValue<F extends FieldName = FieldName> = F extends FieldName
   ? (typeof fields)[F]['bits'] extends 64 | 128
     ? bigint
@@ -278,20 +277,20 @@ export type FieldValue<F extends FieldName = FieldName> = F extends FieldName
       : number
   : never;
 
-/** Some bits of a field, as moves, registers of output and learned flows name them. `offset` counts from the lowest bit. */
+/** Range of bits of a field, for moves, registers of output and learned flows. `offset` counts from the lowest bit. */
 export interface Subfield {
   readonly field: FieldName;
   readonly offset: number;
   readonly bits: number;
 }
 
-/** A row with its name, its place in the order of a match, and its headers ready to write. */
+/** Row with its name, its position in the order of a match, and its encoded headers. */
 export interface Field {
   readonly name: FieldName;
   readonly order: number;
   readonly oxm: number;
   readonly nxm: number | undefined;
-  /** 0 for fields of no vendor. */
+  /** 0 for fields without a vendor. */
   readonly vendor: number;
   readonly bytes: number;
   readonly bits: number;
@@ -305,9 +304,9 @@ export interface Field {
   /** All bits that may be set, for fields up to 48 bits and for wider ones. */
   readonly fullNumber: number;
   readonly fullBigint: bigint;
-  /** For registers: the first of the 32-bit words it covers; -1 for other fields. */
+  /** Registers: the first of the 32-bit words that it covers; -1 for other fields. */
   readonly firstWord: number;
-  /** As OpenFlow 1.3 carries it: mostly this very object. */
+  /** Form in OpenFlow 1.3: usually this object itself. */
   readonly in13: Field;
 }
 
@@ -319,7 +318,7 @@ function fieldOf(name: FieldName, order: number): Field {
   return withHeaders(name, order, row, withHeaders(name, order, { ...row, oxm: OXM_EXPERIMENTER + (row.oxm & 0xfe00), vendor: ONF }));
 }
 
-/** Names every member, so that all fields have one shape: the encoder reads them several times for each that it writes. */
+/** Names every member, so that all fields have the same shape: the encoder reads several members of each field that it writes. */
 function withHeaders(name: FieldName, order: number, row: FieldRow, in13?: Field): Field {
   const vendorBytes = row.vendor === undefined ? 0 : 4;
   const field: Omit<Field, 'in13'> & { in13: Field | undefined } = {
@@ -361,7 +360,7 @@ export const fieldsInOrder: readonly Field[] = (Object.keys(fields) as FieldName
 for (const field of fieldsInOrder) {
   byName.set(field.name, field);
   if (field.vendor !== 0) byVendor.set(vendorKey(field.oxm, field.vendor), field);
-  // The standard header wins where a Nicira number was used twice.
+  // The standard header takes precedence where a Nicira number was used twice.
   else if (!byId.has(field.oxm)) byId.set(field.oxm, field);
   if (field.in13 !== field) byVendor.set(vendorKey(field.in13.oxm, field.in13.vendor), field.in13);
 }

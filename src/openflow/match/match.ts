@@ -7,12 +7,12 @@ import { bitsMet, neededBits } from './prerequisites.ts';
 import { RegisterFile } from './registers.ts';
 
 /**
- * What a flow looks at: each field at most once, as an exact value or as `{ value, mask }`. `{}` matches every packet.
+ * Match of a flow: each field at most once, as an exact value or as `{ value, mask }`. `{}` matches every packet.
  *
  * Registers may be given as `reg*`, `xreg*` or `xxreg*` as long as no bit is given twice.
  */
 export type Match = { readonly [F in FieldName]?: FieldValue<F> | Masked<FieldValue<F>> } & {
-  /** OXM TLVs that this build has no row for, in wire form; they are written last. */
+  /** OXM TLVs without a row in this build, in wire form; written last. */
   readonly unknown?: Uint8Array;
 };
 
@@ -22,8 +22,8 @@ const VLAN_PRESENT_AND_VID = 0x1fff;
 const scratch = new ByteWriter(512);
 
 /**
- * The match as `ofp_match`: header and padding included, fields in the order and form in which Open vSwitch
- * dumps them. Two matches mean the same exactly if their bytes are equal.
+ * Encodes the match as `ofp_match`: header and padding included, fields in the order and form in which Open vSwitch dumps them. Two matches
+ * mean the same exactly if their bytes are equal.
  *
  * Source: OpenFlow 1.5.1 `ofp_match` (u16 type = 1, u16 length without padding, OXM TLVs, zeros to a multiple of 8).
  *
@@ -41,9 +41,9 @@ export function writeMatch(w: ByteWriter, match: Match, version: Version = OPENF
   w.patchU16(start + 2, w.length - start).alignTo(8, start);
 }
 
-/** What the match being written gives for each field, by its order; emptied as it is written, so that nothing is allocated. */
+/** Values of the match being written, by the field's order; cleared while it is written, so that nothing is allocated. */
 const slots: (AnyValue | Masked<AnyValue> | undefined)[] = fieldsInOrder.map(() => undefined);
-/** One bit for each slot in use: going through the bits is going through the fields in order. */
+/** One bit for each slot in use: iterating over the bits visits the fields in order. */
 const used = new Int32Array(Math.ceil(slots.length / 32));
 const registers = new RegisterFile();
 const inOrder13 = fieldsInOrder.map(({ in13 }) => in13);
@@ -51,7 +51,7 @@ const registerOrder = requireField('reg0').order;
 const vlanTciOrder = requireField('vlan_tci').order;
 const tunnelFlagsOrder = requireField('tun_flags').order;
 
-/** The TLVs alone, without header and padding: also what packet-in metadata and packet-out carry. */
+/** Writes the TLVs alone, without header and padding: also for packet-in metadata and packet-out. */
 export function writeOxmFields(w: ByteWriter, match: Match, version: Version = OPENFLOW_15): void {
   clear();
   let needed = 0;
@@ -76,7 +76,7 @@ export function writeOxmFields(w: ByteWriter, match: Match, version: Version = O
   if (match.unknown !== undefined) w.raw(match.unknown);
 }
 
-/** A match that was refused half-way may have left something. */
+/** Clears the slots that a refused match may have left. */
 function clear(): void {
   registers.clear();
   for (let word = 0; word < used.length; word++) {
@@ -116,11 +116,11 @@ function writeSlots(w: ByteWriter, version: Version): void {
 
 function writeGiven(w: ByteWriter, field: Field, given: AnyValue | Masked<AnyValue>): void {
   if (typeof given === 'object' && isMasked(given)) writeOxm(w, field, given.value, given.mask);
-  // Open vSwitch dumps the one public tunnel flag with its mask even if all of it counts.
+  // Open vSwitch dumps the only public tunnel flag with its mask even if all bits are matched.
   else writeOxm(w, field, given, field.order === tunnelFlagsOrder ? field.fullNumber : undefined);
 }
 
-/** Bits 0 to 12 are `vlan_vid` with the presence bit; the priority counts only where all three bits are matched, as in OVS. */
+/** Bits 0 to 12 are `vlan_vid` with the presence bit; as in OVS, the priority counts only if all three of its bits are matched. */
 function withoutVlanTci(match: Match): Match {
   const { vlan_tci: tci = 0, ...rest } = match;
   if (rest.vlan_vid !== undefined || rest.vlan_pcp !== undefined) throw new SeineError('INVARIANT', 'vlan_tci and vlan_vid or vlan_pcp');
@@ -132,7 +132,7 @@ function withoutVlanTci(match: Match): Match {
 }
 
 /**
- * Reads an `ofp_match` with its padding. Registers come back as `reg*`, whichever form was on the wire.
+ * Reads an `ofp_match` with its padding. Registers are returned as `reg*`, whichever form was on the wire.
  *
  * @throws SeineError `PROTOCOL` if a length is wrong, or a field occurs twice.
  */
@@ -163,12 +163,12 @@ export function decodeOxmFields(bytes: Uint8Array): Match {
       );
   }
   if (unknown !== undefined) found['unknown'] = unknown.finish();
-  return found as Match; // each name was written with a value of its row's type
+  return found as Match; // the row of each name determined the type of its value
 }
 
 const registerNames = Array.from({ length: 16 }, (_, number) => `reg${number}`);
 
-/** Reads `xreg*` as the two registers it is, the usual form in OpenFlow 1.5, without a bigint. @returns whether there was one */
+/** Reads `xreg*` as two registers, the usual form in OpenFlow 1.5, without a bigint. @returns whether it was one */
 function readPacketRegister(r: ByteReader, found: Record<string, AnyValue | Masked<AnyValue>>): boolean {
   if (r.remaining < 12 || r.peekU16(0) !== PACKET_REGISTERS) return false;
   const low = r.peekU16(2);
@@ -185,7 +185,9 @@ function readPacketRegister(r: ByteReader, found: Record<string, AnyValue | Mask
 
 const PACKET_REGISTERS = 0x8001;
 
-/** One register of a TLV. That nothing of it counts makes no difference if it is matched already: Open vSwitch calls that twice too. */
+/**
+ * Adds one register of a TLV. A register that is already matched is a duplicate even if its mask is zero: Open vSwitch also treats it so.
+ */
 function addRegister(found: Record<string, AnyValue | Masked<AnyValue>>, number: number, value: number, mask: number): void {
   const name = registerNames[number] ?? '';
   if (mask === 0 && !(name in found)) return;
@@ -218,7 +220,7 @@ function addOnce(found: Record<string, AnyValue | Masked<AnyValue>>, name: strin
   found[name] = value;
 }
 
-/** Whether a name from outside is a field of a match. */
+/** Reports whether an external name is a field of a match. */
 export function isFieldName(name: string): name is FieldName {
   return fieldNamed(name) !== undefined;
 }

@@ -2,7 +2,7 @@ import type { ByteReader, ByteWriter } from '../../base/bytes/bytes.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Field, type FieldName, type FieldValue, fieldNamed, fieldOfVendor, fieldWithHeader, type Subfield } from './fields.ts';
 
-/** A value and the bits of it that count; zero bits of the mask match anything. */
+/** Value and the bits of it that count; zero bits of the mask match anything. */
 export interface Masked<V> {
   readonly value: V;
   readonly mask: V;
@@ -14,7 +14,7 @@ export function isMasked<V extends AnyValue>(given: V | Masked<V>): given is Mas
   return typeof given === 'object' && 'mask' in given;
 }
 
-/** @throws SeineError `INVARIANT` for a name that is in no row (plain JavaScript callers, text from outside is parsed first). */
+/** @throws SeineError `INVARIANT` for an unknown name (plain JavaScript callers; external text is parsed first). */
 export function requireField(name: string): Field {
   const field = fieldNamed(name);
   if (field === undefined) throw new SeineError('INVARIANT', `no field is called ${JSON.stringify(name)}`);
@@ -22,8 +22,8 @@ export function requireField(name: string): Field {
 }
 
 /**
- * Writes one field as an OXM TLV: header, value and, unless all bits count, mask. The value is ANDed with the mask, because
- * Open vSwitch refuses one-bits that the mask leaves out (`OFPBMC_BAD_WILDCARDS`). A mask of zeros writes nothing.
+ * Writes one field as an OXM TLV: header, value and, unless all bits count, mask. The value is ANDed with the mask, because Open vSwitch
+ * refuses one-bits outside of the mask (`OFPBMC_BAD_WILDCARDS`). A mask of zeros writes nothing.
  *
  * Source: OpenFlow 1.5.1 section 7.2.3.2 "OXM": u16 class, u7 field, u1 has mask, u8 length.
  *
@@ -69,7 +69,7 @@ function writeMasked(w: ByteWriter, field: Field, value: number, mask: number): 
   storeNumber(view, at + prefix + bytes, bytes, mask);
 }
 
-/** Stores a number that fits in 1, 2, 3, 4, or 6 octets. */
+/** Stores a number that fits in 1, 2, 3, 4, or 6 bytes. */
 function storeNumber(view: DataView, at: number, bytes: number, value: number): void {
   if (bytes === 4) view.setUint32(at, value);
   else if (bytes === 2) view.setUint16(at, value);
@@ -82,7 +82,7 @@ function storeNumber(view: DataView, at: number, bytes: number, value: number): 
   }
 }
 
-/** Most numbers fit in 32 bits, where the question costs next to nothing. */
+/** Most numbers fit in 32 bits, for which the check is nearly free. */
 function isWhole(value: number): boolean {
   return value >>> 0 === value || (Number.isInteger(value) && value >= 0);
 }
@@ -122,7 +122,7 @@ function writeBigint(w: ByteWriter, bytes: number, value: bigint): void {
   else w.u64(value);
 }
 
-/** One field read from a match or an action. `mask` is absent if all bits count. */
+/** Field read from a match or an action. `mask` is absent if all bits count. */
 interface OxmEntry {
   readonly field: Field;
   readonly value: AnyValue;
@@ -133,7 +133,7 @@ interface OxmEntry {
  * Reads one OXM TLV.
  *
  * @returns the TLV's bytes if this build does not know the field, or not with this length
- * @throws SeineError `PROTOCOL` if the TLV runs past the end
+ * @throws SeineError `PROTOCOL` if the TLV exceeds the rest of the bytes
  */
 export function readOxm(r: ByteReader): OxmEntry | Uint8Array {
   const start = r.offset;
@@ -153,7 +153,7 @@ export function readOxm(r: ByteReader): OxmEntry | Uint8Array {
 
 const EXPERIMENTER_CLASS = 0xffff_0000;
 
-/** The field whose vendor number comes next; not a step further if that is not there. */
+/** Returns the field of the vendor number that follows; does not advance if it is unknown. */
 function vendorFieldAt(r: ByteReader, header: number): Field | undefined {
   return (header & 0xff) >= 4 && r.remaining >= 4 ? fieldOfVendor(header, r.u32()) : undefined;
 }
@@ -189,10 +189,10 @@ function andNumbers(a: number, b: number): number {
   return ((Math.floor(a / split) & Math.floor(b / split)) >>> 0) * split + ((a & b) >>> 0);
 }
 
-/** 2 ** n for n up to 52, and nothing for what is no such n. */
+/** 2 ** n for n up to 52; `undefined` for any other n. */
 const powers = Float64Array.from({ length: 53 }, (_, n) => 2 ** n);
 
-/** Writes a field of which exactly the bits of `to` count. @throws SeineError `INVARIANT` if the value has more bits than `to` */
+/** Writes a field with exactly the bits of `to` in its mask. @throws SeineError `INVARIANT` if the value has more bits than `to` */
 export function writePlaced(w: ByteWriter, to: Subfield, value: number | bigint): void {
   const field = requireField(to.field);
   const { offset, bits } = to;
@@ -215,7 +215,7 @@ function writePlacedWide(w: ByteWriter, field: Field, to: Subfield, value: numbe
   writeOxm(w, field, placed, mask);
 }
 
-/** Bits within one of the 32-bit words of a wide field: cheaper than with bigints, which are made anew for each shift. */
+/** Writes bits within one of the 32-bit words of a wide field: cheaper than with bigints, which each shift allocates again. */
 function writePlacedWord(w: ByteWriter, field: Field, word: { offset: number; value: number; mask: number }): void {
   const before = field.bytes - 4 - (word.offset >>> 5) * 4;
   const after = field.bytes - 4 - before;
@@ -237,7 +237,7 @@ export function placeInField(to: Subfield, value: number | bigint): { value: Fie
 }
 
 /**
- * The header of a field in an action that has four octets for it.
+ * Returns the header of a field in an action with four bytes for it.
  *
  * @throws SeineError `INVARIANT` for fields of a vendor, whose header has eight
  */
@@ -247,7 +247,7 @@ export function shortHeader(name: FieldName): number {
   return field.nxmHeader;
 }
 
-/** Writes the header by which an action names a field: fields of a vendor have the vendor's number behind it. */
+/** Writes the header by which an action names a field; in fields of a vendor the vendor's number follows. */
 export function writeFieldId(w: ByteWriter, header: number, field: Field): void {
   w.u32(header);
   if (field.vendor !== 0) w.u32(field.vendor);
@@ -267,7 +267,7 @@ export function packSubfield(part: Subfield): number {
   return part.offset * 64 + part.bits - 1;
 }
 
-/** The subfield with this header and packed offset and size; `undefined` if the field is unknown. */
+/** Returns the subfield with this header and packed offset and size; `undefined` if the field is unknown. */
 export function unpackSubfield(header: number, packed: number): Subfield | undefined {
   const field = fieldWithHeader(header);
   return field && { field: field.name, offset: packed >>> 6, bits: (packed & 63) + 1 };

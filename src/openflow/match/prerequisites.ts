@@ -1,7 +1,7 @@
 import { type FieldName, fields, fieldsInOrder, type Prerequisite } from './fields.ts';
 import type { AnyValue, Masked } from './oxm.ts';
 
-/** What a match gives for each field, by the field's place in the order of a match. */
+/** Values of a match, by the field's position in the order of a match. */
 type Slots = readonly (AnyValue | Masked<AnyValue> | undefined)[];
 
 const ETH_IP = 0x0800;
@@ -15,7 +15,7 @@ const ETH_PBB = 0x88e7;
 const ND_SOLICIT = 135;
 const ND_ADVERT = 136;
 
-/** One bit a prerequisite, so that a match is looked at once and not once a field. */
+/** One bit per prerequisite, so that a match is checked once and not once per field. */
 const bit: Readonly<Record<Prerequisite, number>> = {
   none: 0,
   vlan: 1,
@@ -37,7 +37,7 @@ const bit: Readonly<Record<Prerequisite, number>> = {
   pbb: 65_536,
 };
 
-/** The bit of what a field needs, by its place in the order of a match. */
+/** Bit of the prerequisite of each field, by its position in the order of a match. */
 export const neededBits = Int32Array.from(fieldsInOrder, ({ needs }) => bit[needs]);
 
 const names = Object.keys(fields);
@@ -52,7 +52,7 @@ const packetType = placeOf('packet_type');
 const ipProto = placeOf('ip_proto');
 const icmpv6Type = placeOf('icmpv6_type');
 
-/** Bits of all prerequisites that the match gives. */
+/** Returns the bits of all prerequisites that the match fulfils. */
 export function bitsMet(slots: Slots): number {
   const vlan = slots[vlanVid] === undefined ? 0 : bit.vlan;
   switch (etherType(slots)) {
@@ -96,7 +96,7 @@ function neighbourMet(slots: Slots): number {
   return slots[icmpv6Type] === ND_ADVERT ? bit.nd | bit.ndAny | bit.ndAdvert : 0;
 }
 
-/** A packet type of the Ethernet-type namespace stands for the Ethernet type (packets without an Ethernet header). */
+/** A packet type of the Ethernet-type namespace gives the Ethernet type (packets without an Ethernet header). */
 function etherType(slots: Slots): unknown {
   if (slots[ethType] !== undefined) return slots[ethType];
   const type = slots[packetType];

@@ -5,13 +5,13 @@ import type { Field } from './fields.ts';
 import { type AnyValue, isMasked, type Masked } from './oxm.ts';
 
 /**
- * Registers as OpenFlow 1.5 carries them: in pairs, each pair one 64-bit packet register (`xreg0` is `reg0` above `reg1`),
- * however they were given; one by one for OpenFlow 1.3. Filled and emptied for each match, to allocate nothing.
+ * Registers as OpenFlow 1.5 carries them: in pairs, each pair one 64-bit packet register (`xreg0` is `reg0` above `reg1`), in whichever
+ * form they were given; one by one for OpenFlow 1.3. Filled and cleared for each match, to avoid allocation.
  */
 export class RegisterFile {
   readonly #values = new Uint32Array(16);
   readonly #masks = new Uint32Array(16);
-  /** One bit a pair. */
+  /** One bit per pair. */
   #touched = 0;
 
   add(field: Field, given: AnyValue | Masked<AnyValue>): void {
@@ -90,7 +90,7 @@ export class RegisterFile {
 const wideValue = new DataView(new ArrayBuffer(16));
 const wideMask = new DataView(new ArrayBuffer(16));
 
-/** Splits 64 or 128 bits into words without making smaller bigints of them. */
+/** Splits 64 or 128 bits into words without intermediate bigints. */
 function wordsOf(into: DataView, value: bigint, words: number): void {
   if (words === 4) into.setBigUint64(0, value >> 64n);
   into.setBigUint64(4 * words - 8, value); // takes the low 64 bits

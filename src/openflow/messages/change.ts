@@ -9,7 +9,7 @@ import { tableProperties } from './table.ts';
 const tableHead = record({ table: u8, _zero: zeros(3), config: u32 });
 const withProperties = joined(tableHead, tableProperties);
 
-/** What a controller changes, and what a switch tells unasked. */
+/** Changes by a controller, and unsolicited messages of a switch. */
 export const changeRows = {
   packetIn: row({ name: 'OFPT_PACKET_IN', wire: [{ type: type.packetIn }], source: 'ofp_packet_in', layout: packetIn }),
   flowRemoved: row({ name: 'OFPT_FLOW_REMOVED', wire: [{ type: type.flowRemoved }], source: 'ofp_flow_removed', layout: flowRemoved }),

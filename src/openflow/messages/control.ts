@@ -24,7 +24,7 @@ import { tableDescription } from './table.ts';
 
 const bits = { layout: u32 };
 
-/** Of each kind of unasked message, the sum of 2 ** reason; first what a primary or equal controller gets. */
+/** Sum of 2 ** reason for each kind of unsolicited message; first for a primary or equal controller. */
 export interface AsyncMasks {
   readonly packetIn?: number;
   readonly packetInSecondary?: number;

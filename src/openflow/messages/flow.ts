@@ -12,7 +12,7 @@ import {
 import { byVersion, framed, type Layout, mapped, oneOf, record, rest, u8, u16, u32, u64, zeros } from '../layout.ts';
 import { type Meter, type MeterMod, meterCommands, readBands, writeBands } from '../meter.ts';
 
-/** Source: `ofp_flow_mod`; the same octets in both versions, around matches and instructions that differ. */
+/** Source: `ofp_flow_mod`; the same bytes in both versions, with matches and instructions that differ. */
 export const flowMod: Layout<FlowMod> = { read: (r) => readFlowModBody(r), write: (w, mod) => writeFlowModBody(w, mod) };
 
 /** Source: OpenFlow 1.3.5 and 1.5.1 `ofp_group_mod`. */
@@ -73,7 +73,7 @@ function listOf<T>(item: Layout<T>, bytes: number): Layout<readonly T[]> {
   };
 }
 
-/** A flow and what it counted, as a switch tells of it. `match` and `instructions` are views. */
+/** Flow and its statistics, as reported by a switch. `match` and `instructions` are views. */
 export interface FlowReport {
   readonly table: number;
   readonly priority: number;
@@ -135,7 +135,7 @@ export const flowReport: Layout<FlowReport> = byVersion(
   ),
 );
 
-/** What a flow counted, without what it does. Source: OpenFlow 1.5.1 `ofp_flow_stats`. */
+/** Statistics of a flow, without its instructions. Source: OpenFlow 1.5.1 `ofp_flow_stats`. */
 export const flowCounters = framed(
   'flow statistics',
   { lengthAt: 0, atLeast: 16 },

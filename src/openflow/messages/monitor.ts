@@ -15,14 +15,14 @@ export const monitorRequest = record({
 
 export interface MonitorUpdate {
   readonly event: 'initial' | 'added' | 'removed' | 'modified' | 'abbreviated' | 'paused' | 'resumed' | number;
-  /** Of `abbreviated`: the message that did it. */
+  /** Set for `abbreviated`: the message that made the change. */
   readonly xid?: number;
   readonly flow?: MonitoredFlow;
 }
 
 export interface MonitoredFlow {
   readonly table: number;
-  /** Counts only if it was removed. */
+  /** Meaningful only if the flow was removed. */
   readonly reason: (typeof flowRemovedReasons)[number] | number;
   readonly idleTimeout: number;
   readonly hardTimeout: number;
@@ -65,12 +65,12 @@ const flow13 = mapped(
   (flow) => ({ ...flow, matchBytes: lengthOfMatch(flow.match) }),
 );
 
-/** Without padding, as its header says. */
+/** Length without padding, from its header. */
 function lengthOfMatch(match: Uint8Array): number {
   return (match[2] ?? 0) * 256 + (match[3] ?? 0);
 }
 
-/** Source: Open vSwitch `nx_flow_update_full`, which OpenFlow 1.3 got as the extension EXT-187. */
+/** Source: Open vSwitch `nx_flow_update_full`; in OpenFlow 1.3 the extension EXT-187. */
 export const monitorUpdates13 = list(update(['added', 'removed', 'modified', 'abbreviated'], flow13));
 
 /** Source: Open vSwitch `ofp_flow_monitor_request` of OpenFlow 1.3: u32 id, u16 flags, u16 length of the match, u32 port, u8 table, 3 zero. */

@@ -11,10 +11,10 @@ function nicira(subtype: number) {
   return [{ vendor: NICIRA, subtype }] as const;
 }
 
-/** One tunnel option and the number of the `tun_metadata` field that stands for it. Source: Open vSwitch `nx_tlv_map`. */
+/** One tunnel option and the number of its `tun_metadata` field. Source: Open vSwitch `nx_tlv_map`. */
 const tlvMap = record({ optionClass: u16, optionType: u8, optionBytes: u8, index: u16, _zero: zeros(2) });
 
-/** Octets of an IPv6 address; IPv4 addresses are mapped into IPv6. */
+/** Bytes of an IPv6 address; IPv4 addresses are mapped into IPv6. */
 const tuple = properties({
   src: { type: 0, layout: rest },
   dst: { type: 1, layout: rest },
@@ -46,7 +46,7 @@ function u8padded(): Layout<number> {
   );
 }
 
-/** `tablePlusOne` is 0 if the switch does not say which table. Source: Open vSwitch `nx_flow_removed`. */
+/** `tablePlusOne` is 0 if the switch does not report the table. Source: Open vSwitch `nx_flow_removed`. */
 const niciraFlowRemoved = record({
   cookie: u64,
   priority: u16,
@@ -81,7 +81,7 @@ function niciraPart(subtype: number, kind: 'request' | 'reply') {
   return [{ multipartVendor: NICIRA, subtype, reply: kind === 'reply' }] as const;
 }
 
-/** Open vSwitch's own, and what 1.3 got as extensions. */
+/** Messages of Open vSwitch, and extensions of 1.3. */
 export const niciraRows = {
   setPacketInFormat: row({
     name: 'NXT_SET_PACKET_IN_FORMAT',

@@ -21,13 +21,13 @@ export const packetIn = record({
   data: rest,
 });
 
-/** Fields to the end, without a header around them. */
+/** Fields to the end, without a header. */
 const bareFields: Layout<Match> = {
   read: (r) => decodeOxmFields(r.raw(r.remaining)),
   write: (w, value, version) => writeOxmFields(w, value, version),
 };
 
-/** Source: Open vSwitch `nx_packet_in`: as `ofp_packet_in`, with fields that say their length before 6 zeros. */
+/** Source: Open vSwitch `nx_packet_in`: like `ofp_packet_in`, with fields whose length precedes 6 zeros. */
 export const niciraPacketIn = record({
   buffer: u32,
   fullLength: u16,
@@ -39,7 +39,7 @@ export const niciraPacketIn = record({
   data: rest,
 });
 
-/** u16 length without padding, 6 zero, fields, zeros to a multiple of 8. The fields have Nicira's headers, so they stay octets. */
+/** u16 length without padding, 6 zero, fields, zeros to a multiple of 8. The fields have Nicira's headers, so they stay bytes. */
 function countedFields(): Layout<Uint8Array> {
   return {
     read: (r) => {

@@ -19,7 +19,7 @@ import {
 } from '../layout.ts';
 import { portReasons } from '../port.ts';
 
-/** What an Ethernet port can do: sums of `ofp_port_features`, and speeds in kbit/s. */
+/** Features of an Ethernet port: bits of `ofp_port_features`, and speeds in kbit/s. */
 export interface EthernetFeatures {
   readonly current: number;
   readonly advertised: number;
@@ -34,9 +34,9 @@ export interface PortDescription {
   /** 48-bit Ethernet address. */
   readonly address: number;
   readonly name: string;
-  /** Sum of `ofp_port_config`: 1 down, 4 no receive, 0x20 no forward, 0x40 no packet-in. */
+  /** Bits of `ofp_port_config`: 1 down, 4 no receive, 0x20 no forward, 0x40 no packet-in. */
   readonly config: number;
-  /** Sum of `ofp_port_state`: 1 link down, 2 blocked, 4 live. */
+  /** Bits of `ofp_port_state`: 1 link down, 2 blocked, 4 live. */
   readonly state: number;
   readonly ethernet?: EthernetFeatures;
   readonly unknownProperties?: Uint8Array;
@@ -71,17 +71,17 @@ export const portStatus = record({ reason: oneOf(u8, portReasons), _zero: zeros(
 export interface PortMod {
   readonly port: number;
   readonly address: number;
-  /** The bits of `ofp_port_config` to set, and which of them to change. */
+  /** Bits of `ofp_port_config` to set, and a mask of those to change. */
   readonly config: number;
   readonly mask: number;
-  /** Sum of `ofp_port_features`; absent to leave it. */
+  /** Bits of `ofp_port_features`; absent to leave them unchanged. */
   readonly advertise?: number;
   readonly unknownProperties?: Uint8Array;
 }
 
 const portModHead = { port: u32, _zero1: zeros(4), address: u48, _zero2: zeros(2), config: u32, mask: u32 };
 
-/** Source: OpenFlow 1.3.5 and 1.5.1 `ofp_port_mod`. In 1.3 nothing advertised means that it stays. */
+/** Source: OpenFlow 1.3.5 and 1.5.1 `ofp_port_mod`. In 1.3 advertising nothing means no change. */
 export const portMod: Layout<PortMod> = byVersion(
   mapped(
     record({ ...portModHead, advertise: u32, _zero3: zeros(4) }),
@@ -161,7 +161,7 @@ export const queueCounters: Layout<QueueCounters> = byVersion<QueueCounters>(
   framed('queue statistics', { lengthAt: 0, atLeast: 48 }, joined(record({ _length: zeros(8), ...queueCounted }), properties({}))),
 );
 
-/** Rates in tenths of a percent; above 1000 there is none. Source: OpenFlow 1.5.1 `ofp_queue_desc`, `ofp_queue_desc_prop_type`. */
+/** Rates in tenths of a percent; above 1000 means no rate. Source: OpenFlow 1.5.1 `ofp_queue_desc`, `ofp_queue_desc_prop_type`. */
 export const queueDescription = framed(
   'queue description',
   { lengthAt: 8, atLeast: 16 },

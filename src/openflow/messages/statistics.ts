@@ -17,12 +17,12 @@ import { portCounters, portDescriptions, queueCounters, queueDescription } from 
 import { only15, part, row } from './row.ts';
 import { tableDescription, tableFeatures } from './table.ts';
 
-/** A number that OpenFlow 1.3 has no place for: it always asks for all. */
+/** Number without a field in OpenFlow 1.3, which always requests all. */
 function since15<N extends string>(name: N, all: number): Layout<Readonly<Record<N, number>>> {
   type Asked = Readonly<Record<N, number>>;
   const asked = mapped(
     record({ value: u32, _zero: zeros(4) }),
-    ({ value }) => ({ [name]: value }) as Asked, // the one name
+    ({ value }) => ({ [name]: value }) as Asked, // the only name
     (body: Asked) => ({ value: body[name] }),
   );
   return byVersion(
@@ -38,7 +38,7 @@ function since15<N extends string>(name: N, all: number): Layout<Readonly<Record
 const meterRequest = record({ meter: u32, _zero: zeros(4) });
 const perType = { all: u32, select: u32, indirect: u32, fastFailover: u32 };
 
-/** What is asked for, and what a switch answers. */
+/** Statistics requests and the replies of a switch. */
 export const statisticsRows = {
   descRequest: row({ name: 'OFPST_DESC', wire: [part(type.desc, 'request')], source: 'ofp_multipart_request', layout: nothing }),
   descReply: row({

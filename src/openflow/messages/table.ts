@@ -16,7 +16,7 @@ import {
   zeros,
 } from '../layout.ts';
 
-/** How full a table may be before the switch tells: in percent. Source: OpenFlow 1.4 `ofp_table_mod_prop_vacancy`. */
+/** Fill levels at which the switch notifies the controller, in percent. Source: OpenFlow 1.4 `ofp_table_mod_prop_vacancy`. */
 const vacancy = record({ down: u8, up: u8, vacancy: u8, _zero: zeros(1) });
 
 /** Source: OpenFlow 1.4 `ofp_table_mod_prop_type`. */
@@ -29,7 +29,7 @@ export const tableDescription = framed(
   record({ _length: zeros(2), table: u8, _zero: zeros(1), config: u32, properties: tableProperties }),
 );
 
-/** Source: OpenFlow 1.5.1 `ofp_table_feature_prop_type`. A name with `Miss` is about the table's miss entry. */
+/** Source: OpenFlow 1.5.1 `ofp_table_feature_prop_type`. Names with `Miss` refer to the table's miss entry. */
 export const tableFeatureTypes = {
   instructions: 0,
   instructionsMiss: 1,
@@ -55,7 +55,7 @@ export const tableFeatureTypes = {
   experimenterMiss: 0xffff,
 } as const;
 
-/** What a table can do, in wire form: lists of type and length, of table numbers, of OXM headers. */
+/** Features of a table, in wire form: lists of type and length, of table numbers, of OXM headers. */
 const tableFeature = framed(
   'table feature',
   { lengthAt: 2, atLeast: 4, padded: true },

@@ -5,11 +5,11 @@ import { messageType, readHeader } from '../protocol.ts';
 import { chunkBytes } from './bundle-run.ts';
 import { RangeRun } from './range-run.ts';
 
-/** How many refusals an error of `apply` holds at most; it counts them all. */
+/** Maximum number of refusals listed in an error of `apply`; all are counted. */
 const maxRefusals = 100;
 
 /**
- * Sends messages that have no answer of their own, each under a transaction id of its own, and a barrier behind them.
+ * Sends messages that have no answer of their own, each under its own transaction id, followed by a barrier.
  *
  * @throws SeineError see `OpenFlowConnection.apply`
  */
@@ -40,7 +40,7 @@ export async function runApply(session: OpenFlowSession, messages: readonly Uint
     });
 }
 
-/** In chunks, each when the window has room for it. */
+/** Sends in chunks, each as soon as the window has room for it. */
 async function sendAll(session: OpenFlowSession, run: RangeRun, messages: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
   let w = new ByteWriter(1024);
   for (let index = 0; index < messages.length; index++) {
@@ -50,7 +50,7 @@ async function sendAll(session: OpenFlowSession, run: RangeRun, messages: readon
     w.raw(message).patchU32(start + 4, run.firstXid + index);
     if (w.length < chunkBytes - 0xffff && index < messages.length - 1) continue;
     const bytes = w.written();
-    // At once where there is room: what the caller sends after it comes after it.
+    // Synchronously if there is room: messages that the caller sends later must follow it.
     if (signal.aborted || !session.hasRoom(bytes.length)) await run.room(bytes.length, signal);
     run.sent = true;
     session.write(bytes);

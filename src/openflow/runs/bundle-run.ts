@@ -7,7 +7,7 @@ import { decodeError, type ErrorMessage, refusal } from '../error-message.ts';
 import { messageType, readHeader } from '../protocol.ts';
 import { RangeRun } from './range-run.ts';
 
-/** So many messages, encoded as they are wanted: each is valid until the next one is taken. */
+/** Messages with a known count, encoded on demand: each is valid until the next one is taken. */
 export interface BundleMessages extends Iterable<Uint8Array> {
   readonly length: number;
 }
@@ -23,17 +23,17 @@ interface RefusedMessage {
 }
 
 const flags = bundleFlag.atomic + bundleFlag.ordered;
-/** Bytes handed to the socket at once. */
+/** Number of bytes passed to the socket at once. */
 export const chunkBytes = 256 * 1024;
 const maxBundleBytes = 64 * 1024 * 1024;
-/** What most messages take in a bundle. */
+/** Size of most messages in a bundle. */
 const usualBytes = 512;
-/** What a bundle adds to each of its messages, in OpenFlow 1.3, where that is most. */
+/** Bytes that a bundle adds to each of its messages; the maximum, which is that of OpenFlow 1.3. */
 const wrappingBytes = 24;
 
 /**
- * Runs one bundle: opens it and adds the messages in one go, asks with a barrier whether all were taken, then commits. The switch reads those of a long one
- * while the next are encoded.
+ * Runs one bundle: opens it and adds the messages in one go, checks with a barrier whether all were accepted, then commits. The switch
+ * reads the first messages of a long bundle while the next are encoded.
  *
  * Transaction ids: the first opens, the next ones are the messages', then the barrier's and that of the commit or discard.
  *
@@ -50,7 +50,7 @@ export async function runBundle(session: OpenFlowSession, { bundle, messages }: 
 }
 
 /**
- * As `runBundle`, with the commit right behind the messages: one round trip. What is written at once must fit into the window.
+ * Like `runBundle`, with the commit directly after the messages: one round trip. The whole must fit into the window.
  *
  * @returns false, with nothing sent, if it does not
  * @throws SeineError see `OpenFlowConnection.bundleAtOnce`
@@ -86,7 +86,10 @@ class BundleRun {
     this.#run = new RangeRun(session, 'bundle', count + 3, (message) => this.#answered(message));
   }
 
-  /** @throws SeineError also what `messages` throws; `INVARIANT` if they are more or longer than a bundle may be. Nothing is changed then */
+  /**
+   * @throws SeineError also errors thrown by `messages`; `INVARIANT` if a bundle cannot hold this number or size of messages. Nothing is
+   *   changed then
+   */
   async add(messages: BundleMessages, signal: AbortSignal): Promise<void> {
     let w = new ByteWriter(Math.min(chunkBytes, messages.length * usualBytes + 64));
     let [index, bytes] = [0, 0];
@@ -99,12 +102,12 @@ class BundleRun {
       if (bytes > maxBundleBytes)
         throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages is larger than ${maxBundleBytes} bytes`);
       await this.#send(w, signal);
-      // Not before then does the socket take what it had no room for at once.
+      // The socket accepts what it had no room for only in the next turn.
       await nextTurn();
       w = new ByteWriter(chunkBytes);
     }
     if (index < this.#count) throw new SeineError('INVARIANT', `a bundle of ${this.#count} messages has ${index}`);
-    // A small bundle is written before anything else can be: what its caller sends after it comes after it.
+    // A small bundle is written before anything else can be: messages that its caller sends later must follow it.
     if (!this.#sendNow(w)) await this.#send(w, signal);
     this.#session.writeBarrier(this.#barrierXid);
     await this.#run.until(() => this.#stage === 'added', signal);
@@ -132,7 +135,7 @@ class BundleRun {
     this.#throwRefusal();
   }
 
-  /** A bundle that will not be committed is thrown away at the switch too; its answer does not matter. */
+  /** Discards a bundle that will not be committed at the switch too; the answer is ignored. */
   end(): void {
     this.#run.end();
     if (this.#run.isLost || this.#stage === 'committing' || this.#stage === 'finished') return;
@@ -168,7 +171,7 @@ class BundleRun {
     return this.#stage === 'finished' ? 'done' : 'more';
   }
 
-  /** An error about a message names the culprit; one about the commit follows it, and ends the bundle. */
+  /** An error about a message identifies the refused message; an error about the commit follows it, and ends the bundle. */
   #failed(xid: number, error: ErrorMessage): void {
     const index = xid - this.#run.firstXid - 1;
     if (index >= 0 && index < this.#count) this.#refused ??= { index, error };
@@ -199,13 +202,13 @@ class BundleRun {
   }
 }
 
-/** The switch has thrown one message away, and made the rest. */
+/** The switch has refused one message and applied the others. */
 function madeInPart({ index, error }: RefusedMessage): SeineError {
   const cause = refusal(error, 'bundle', { index });
   return new SeineError('UNAVAILABLE', 'a bundle was made in part', { context: { sent: true, inPart: true, index }, cause });
 }
 
-/** What messages take with what puts each into a bundle. */
+/** Size of the messages with their bundle headers. */
 function bundledBytes(messages: readonly Uint8Array[]): number {
   return messages.reduce((sum, message) => sum + message.length + wrappingBytes, 0);
 }

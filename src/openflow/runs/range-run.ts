@@ -2,10 +2,10 @@ import { Waiters } from '../../base/async/waiters.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Expectation, OpenFlowSession } from '../connection/session.ts';
 
-/** What is expected under several transaction ids in a row: an exchange of many messages, as its owner sees it. */
+/** Exchange of many messages under consecutive transaction ids. */
 export class RangeRun {
   readonly firstXid: number;
-  /** Whether anything was sent that may have changed the switch. */
+  /** Set once anything was sent that may have changed the switch. */
   sent = false;
   readonly #session: OpenFlowSession;
   readonly #expectation: Expectation;
@@ -13,7 +13,7 @@ export class RangeRun {
   readonly #waiters: Waiters;
   #lost: SeineError | undefined;
 
-  /** @param answered sees each message that comes under one of `count` ids */
+  /** @param answered called with each message that arrives under one of `count` ids */
   constructor(session: OpenFlowSession, what: string, count: number, answered: (message: Uint8Array) => 'more' | 'done') {
     this.#session = session;
     this.#what = what;
@@ -39,7 +39,7 @@ export class RangeRun {
     return this.#lost !== undefined;
   }
 
-  /** Waits until the window has room for so many bytes. @throws SeineError as `until` */
+  /** Waits until the window has room for this many bytes. @throws SeineError like `until` */
   async room(bytes: number, signal: AbortSignal): Promise<void> {
     try {
       if (signal.aborted || !this.#session.hasRoom(bytes)) await this.#session.room(bytes, signal);
@@ -60,7 +60,7 @@ export class RangeRun {
     }
   }
 
-  /** Nothing more is expected. */
+  /** Ends the exchange: no more answers are expected. */
   end(): void {
     this.#session.forget(this.#expectation);
   }

@@ -4,9 +4,9 @@ import { decodeError, refusal } from '../error-message.ts';
 import { decodeMultipart } from '../multipart.ts';
 import { messageType, readHeader } from '../protocol.ts';
 
-/** The caller that waits for the answers to one message. */
+/** Handler of the answers to one message. */
 interface ReplyHandler {
-  /** Reads the answers with the message's id, errors excepted. An error it throws fails the exchange. */
+  /** Reads the answers with the message's id, except errors. An error that it throws fails the exchange. */
   readonly answered: Expectation['answered'];
   readonly failed: (cause: SeineError) => void;
 }
@@ -83,7 +83,7 @@ function exchange(session: OpenFlowSession, message: Uint8Array, client: ReplyHa
   session.write(withXid(message, xid));
 }
 
-/** What the reader of an answer throws fails its request; a broken message also ends the stream. */
+/** An error thrown by the reader of an answer fails its request; a malformed message also ends the stream. */
 function answeredSafely(client: ReplyHandler, answer: Uint8Array, fail: (cause: SeineError) => 'done'): 'more' | 'done' {
   try {
     return client.answered(answer);
@@ -92,7 +92,7 @@ function answeredSafely(client: ReplyHandler, answer: Uint8Array, fail: (cause: 
   }
 }
 
-/** Replies have the number after that of their requests, but for the two of bundles and those of experimenters. */
+/** Types of replies are those of their requests plus one, except for the two of bundles and those of experimenters. */
 const requestTypes: ReadonlySet<number> = new Set([
   messageType.featuresRequest,
   messageType.getConfigRequest,

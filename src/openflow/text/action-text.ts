@@ -20,7 +20,7 @@ import {
   type TextNames,
 } from './value-text.ts';
 
-/** What a flow does, as `ovs-ofctl dump-flows` prints it after `actions=`: `drop` if nothing. */
+/** Instructions of a flow, as `ovs-ofctl dump-flows` prints them after `actions=`: `drop` if there are none. */
 export function printInstructions(instructions: Instructions, names: TextNames = {}): string {
   const { apply = [], clearActions, write, writeMetadata, gotoTable, unknown } = instructions;
   const parts = apply.map((action) => printAction(action, names));
@@ -35,7 +35,7 @@ export function printInstructions(instructions: Instructions, names: TextNames =
   return parts.length === 0 ? 'drop' : parts.join(',');
 }
 
-/** An action list; `drop` if it is empty. */
+/** Action list; `drop` if it is empty. */
 export function printActions(actions: readonly Action[], names: TextNames = {}): string {
   return actions.length === 0 ? 'drop' : actions.map((action) => printAction(action, names)).join(',');
 }
@@ -179,7 +179,7 @@ function printConstantMatch(to: Subfield, value: number | bigint, names: TextNam
   return `${fieldWord(to.field)}=${printFieldValue(to.field, wide, undefined, names)}`;
 }
 
-/** What the tools call the reasons of a packet-in. */
+/** Names of the reasons of a packet-in in the tools. */
 const reasonWords = {
   noMatch: 'no_match',
   action: 'action',

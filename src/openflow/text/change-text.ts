@@ -164,7 +164,7 @@ export function printPortDescription(port: PortDescription, names: TextNames): s
 
 const portReasonWords: Readonly<Record<string, string>> = { add: 'ADD', delete: 'DEL', modify: 'MOD' };
 
-/** What changes the switch, and what it tells unasked. */
+/** Changes of the switch, and its unsolicited messages. */
 export const changePrinters: MessagePrinters = {
   flowMod: printFlowMod,
   groupMod: printGroupMod,

@@ -50,7 +50,7 @@ const bundleWords: Readonly<Record<string, string>> = {
 };
 const bundleFlags = ['atomic', 'ordered'];
 
-/** The text of a failed hello, or the start of the message that was refused. */
+/** Prints the text of a failed hello, or the start of the message that was refused. */
 function printError(body: BodyOf<'error'>, { version, nested }: MessageContext): string {
   const { type, name, data } = errorOf(body, version);
   if (data.length === 0) return name;
@@ -121,13 +121,13 @@ function printTuple(tuple: FlushTuple, ipProtocol: number | undefined): string {
   return `'${parts.join(',')}'`;
 }
 
-/** 16 octets, in which an IPv4 address is mapped; none is `::`. */
+/** 16 bytes, with IPv4 addresses mapped into IPv6; an absent one is `::`. */
 function address(octets: Uint8Array | undefined): string {
   const value = (octets ?? new Uint8Array(16)).reduce((sum, octet) => (sum << 8n) | BigInt(octet), 0n);
   return value >> 32n === 0xffffn ? ipFromValue('ipv4', value & 0xffff_ffffn).text : ipFromValue('ipv6', value & ((1n << 128n) - 1n)).text;
 }
 
-/** Sessions, configuration, roles, bundles, and Open vSwitch's own. */
+/** Sessions, configuration, roles, bundles, and messages of Open vSwitch. */
 export const controlPrinters: MessagePrinters = {
   hello: ({ elements }, { version }) => `version bitmap: ${[...offeredIn(elements, version)].map(hexByte).join(', ')}`,
   error: printError,

@@ -32,7 +32,7 @@ function packetTypeText(packetType: number): string {
   return `packet_type(ns=${packetType >>> 16},type=${hexOrZero(packetType & 0xffff)})`;
 }
 
-/** What cannot be read is shown as octets. */
+/** Properties that cannot be decoded are shown as bytes. */
 function printProperties(properties: Uint8Array): string {
   const parts: string[] = [];
   const r = new ByteReader(properties, 'encap properties');
@@ -53,7 +53,7 @@ function printTlv(value: Uint8Array): string {
   return `tlv(0x${(high * 256 + low).toString(16)},${type},0x${octets(value.subarray(4, 4 + length), '')})`;
 }
 
-/** The inside of `encap(…)`. */
+/** Parses the inside of `encap(…)`. */
 export function parseEncap(inside: string): ActionOf<'encap'> {
   const call = callOf(inside);
   const packetType = [...words].find(([, word]) => word === (call?.name ?? inside))?.[0];
@@ -88,7 +88,7 @@ function writePart(w: ByteWriter, part: string): void {
     .alignTo(8, start);
 }
 
-/** The inside of `decap(…)`. */
+/** Parses the inside of `decap(…)`. */
 export function parseDecap(inside: string): ActionOf<'decap'> {
   if (inside.trim() === '') return { kind: 'decap' };
   const [, namespace = '', type = ''] = /^packet_type\(\s*ns=(\w+)\s*,\s*type=(\w+)\s*\)$/.exec(inside) ?? [];

@@ -1,6 +1,6 @@
 import { type FieldName, fields } from '../match/fields.ts';
 
-/** The name of a field's header, as moves, learned flows and registers of output are written (ovs-fields(7)). */
+/** Names of headers in moves, learned flows and registers of output (ovs-fields(7)). */
 const named: Readonly<Partial<Record<FieldName, string>>> = {
   packet_type: 'OXM_OF_PACKET_TYPE',
   dp_hash: 'NXM_NX_DP_HASH',
@@ -60,14 +60,14 @@ const named: Readonly<Partial<Record<FieldName, string>>> = {
   nd_options_type: 'ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE',
 };
 
-/** The rest is regular: `reg3` is NXM_NX_REG3, `xreg1` OXM_OF_PKT_REG1. */
+/** Other names are regular: `reg3` is NXM_NX_REG3, `xreg1` OXM_OF_PKT_REG1. */
 export function headerName(field: FieldName): string {
   if (field.startsWith('nsh_')) return `NXOXM_${field.toUpperCase()}`;
   if (/^tun_(erspan|gtpu)_/.test(field)) return `NXOXM_ET_${field.slice(4).toUpperCase()}`;
   return named[field] ?? (/^xreg\d/.test(field) ? `OXM_OF_PKT_REG${field.slice(4)}` : `NXM_NX_${field.toUpperCase()}`);
 }
 
-/** What `set_field` and matches call a field, where that is not our own name for it. */
+/** Names of fields in `set_field` and matches, if they differ from ours. */
 const spoken: Readonly<Partial<Record<FieldName, string>>> = {
   ip_ecn: 'nw_ecn',
   ip_proto: 'nw_proto',
@@ -79,7 +79,7 @@ export function fieldWord(field: FieldName): string {
   return spoken[field] ?? field;
 }
 
-/** Fields by the words that stand for them in matches, `set_field` and constants of `learn`. */
+/** Fields by their names in matches, `set_field` and constants of `learn`. */
 export const fieldNamesByWord: ReadonlyMap<string, FieldName> = new Map<string, FieldName>([
   ...(Object.keys(fields) as FieldName[]).map((name) => [name, name] as const),
   ['nw_ecn', 'ip_ecn'],

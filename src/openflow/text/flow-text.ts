@@ -15,14 +15,14 @@ export const flagWords = [
   [flowFlag.noByteCounts, 'no_byte_counts'],
 ] as const;
 
-/** The parts of a flow that say what it is, without what it counted. */
+/** Parts of a flow that identify and define it, without statistics. */
 export type FlowIdentity = Pick<
   FlowStats,
   'table' | 'priority' | 'cookie' | 'idleTimeout' | 'hardTimeout' | 'importance' | 'flags' | 'match' | 'instructions'
 >;
 
 /**
- * One line as `ovs-ofctl --no-stats dump-flows` prints it, without the leading space.
+ * Prints a flow like a line of `ovs-ofctl --no-stats dump-flows`, without the leading space.
  *
  * @throws SeineError `PROTOCOL` if the match or the instructions are malformed
  */

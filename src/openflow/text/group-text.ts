@@ -5,7 +5,7 @@ import { printActions } from './action-text.ts';
 import { fieldWord } from './field-names.ts';
 import { printFieldValue, printPort, type TextNames } from './value-text.ts';
 
-/** What ovs-ofctl(8) "Group Syntax" calls the types. */
+/** Names of the types in ovs-ofctl(8) "Group Syntax". */
 export const groupTypeWords: Readonly<Record<GroupType, string>> = {
   all: 'all',
   select: 'select',
@@ -13,7 +13,7 @@ export const groupTypeWords: Readonly<Record<GroupType, string>> = {
   fastFailover: 'ff',
 };
 
-/** One line as `ovs-ofctl dump-groups` prints it, without the leading space. */
+/** Prints a group like a line of `ovs-ofctl dump-groups`, without the leading space. */
 export function printGroup(group: Group, names: TextNames = {}): string {
   const selection = group.selection === undefined ? [] : printSelection(group.selection, names);
   const buckets = group.buckets.map((bucket) => `bucket=${printBucket(bucket, names)}`);
@@ -22,7 +22,7 @@ export function printGroup(group: Group, names: TextNames = {}): string {
 
 export function printBucket(bucket: Bucket, names: TextNames = {}): string {
   const parts = [`bucket_id:${bucket.id}`];
-  // Of a weight of 1, the default, the tool says nothing.
+  // The tool omits a weight of 1, the default.
   if (bucket.weight !== undefined && bucket.weight !== 1) parts.push(`weight:${bucket.weight}`);
   if (bucket.watchPort !== undefined) parts.push(`watch_port:${printPort(bucket.watchPort, names)}`);
   if (bucket.watchGroup !== undefined) parts.push(`watch_group:${bucket.watchGroup}`);
@@ -38,7 +38,7 @@ function printSelection({ method, parameter, fields }: GroupSelection, names: Te
   return [...parts, words.length === 1 ? `fields=${words[0]}` : `fields(${words.join(',')})`];
 }
 
-/** A field whose bits all count is its name alone. */
+/** A field with all bits set is printed as its name alone. */
 function printSelectionField(name: string, value: AnyValue, names: TextNames): string {
   if (name === 'unknown') return `unknown(${Buffer.from(value as Uint8Array).toString('hex')})`; // TLVs without a row, in wire form
   const field = requireField(name);

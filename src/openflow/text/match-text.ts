@@ -20,7 +20,7 @@ import {
 } from './value-text.ts';
 
 /**
- * The parts of a match as `ovs-ofctl dump-flows` prints them, to be joined with commas. A match of everything has none.
+ * Prints the parts of a match like `ovs-ofctl dump-flows`, to be joined with commas. A match of everything has none.
  *
  * The order and the abbreviations (`tcp`, `nw_src`, `tp_dst`, …) are those of the tool: ovs-ofctl(8) "Flow Syntax".
  */
@@ -50,7 +50,7 @@ const ipv6Shorthands: readonly Shorthand[] = [
   { word: 'ipv6' },
 ];
 
-/** Words that stand for an Ethernet type, and in part of them for an IP protocol too. */
+/** Words for an Ethernet type, some of them with an IP protocol. */
 export const shorthands = new Map<number, readonly Shorthand[]>([
   [0x0800, ipShorthands],
   [0x86dd, ipv6Shorthands],
@@ -67,7 +67,7 @@ const tunnel = ['tun_id', 'tun_src', 'tun_dst', 'tun_ipv6_src', 'tun_ipv6_dst', 
 const erspan = ['tun_erspan_ver', 'tun_erspan_idx', 'tun_erspan_dir', 'tun_erspan_hwid'] as const;
 const gtpu = ['tun_gtpu_flags', 'tun_gtpu_msgtype'] as const;
 const nsh = ['nsh_flags', 'nsh_ttl', 'nsh_mdtype', 'nsh_np', 'nsh_spi', 'nsh_si', 'nsh_c1', 'nsh_c2', 'nsh_c3', 'nsh_c4'] as const;
-/** Whose masks the tool leaves out. */
+/** Fields whose masks the tool omits. */
 const maskless: ReadonlySet<FieldName> = new Set<FieldName>(['tun_gbp_flags', ...erspan, ...gtpu]);
 const tunnelOptions = Array.from({ length: 64 }, (_, index) => `tun_metadata${index}` as FieldName);
 const mplsFields = ['mpls_label', 'mpls_tc', 'mpls_ttl', 'mpls_bos'] as const;
@@ -82,10 +82,10 @@ const last = [
   'nd_reserved',
   'nd_options_type',
 ] as const;
-/** What Open vSwitch does not have, and so has no place for. */
+/** Fields that Open vSwitch does not have, and so have no position. */
 const foreign = ['ipv6_exthdr', 'pbb_isid', 'pbb_uca'] as const;
 
-/** What the tool calls a field in a match, where that is not our name. */
+/** Names of fields in a match in the tool, if they differ from ours. */
 const words: Readonly<Partial<Record<FieldName, string>>> = {
   eth_src: 'dl_src',
   eth_dst: 'dl_dst',
@@ -190,7 +190,7 @@ class MatchPrinter {
     }
   }
 
-  /** Numbers of 16 bits are printed by another routine of the tool than wider ones: its zero is `0x0`. */
+  /** The tool prints numbers of 16 bits with another routine than wider ones: zero is `0x0`. */
   #plain(name: FieldName, value: number, mask: number | undefined): string {
     const { format, bytes } = requireField(name);
     if (maskless.has(name)) return format === 'hex' ? hexOrZero(value) : String(value);
@@ -199,7 +199,7 @@ class MatchPrinter {
     return bytes === 2 ? `0x${value.toString(16)}/0x${mask.toString(16)}` : `${hexOrZero(value)}/${hexOrZero(mask)}`;
   }
 
-  /** `dl_vlan` where the tag is there and either part is matched whole or not at all; else `vlan_tci`. */
+  /** Prints `dl_vlan` if the tag is present and each part is matched whole or not at all; otherwise `vlan_tci`. */
   #vlan(): void {
     const { vlan_vid: given, vlan_pcp: pcp } = this.#match;
     if (given === undefined) return;

@@ -4,8 +4,8 @@ import { type Message, messageName } from '../message.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
 
 /**
- * A message as what JSON can say: 64-bit numbers and wider as decimal strings, octets as hexadecimal strings, matches and
- * instructions read.
+ * Converts a message to JSON: numbers of 64 and more bits as decimal strings, bytes as hexadecimal strings, matches and instructions
+ * decoded.
  *
  * @throws SeineError `PROTOCOL` if a match or instructions in it are malformed
  */

@@ -2,11 +2,11 @@ import type { BodyOf, MessageKind } from '../message.ts';
 import type { Version } from '../protocol.ts';
 import type { TextNames } from './value-text.ts';
 
-/** What a printer may depend on besides the body. */
+/** Context of a printer besides the body. */
 export interface MessageContext {
   readonly names: TextNames;
   readonly version: Version;
-  /** Prints a message inside the message, which may be cut off. */
+  /** Prints a message inside the message, which may be truncated. */
   nested(bytes: Uint8Array): string;
 }
 

@@ -15,7 +15,7 @@ const lines = ['openflow-session', 'openflow-vectors', 'openflow-corpus', 'openf
     .map((line): Line => JSON.parse(line)),
 );
 
-/** Where we say more than the tool, or say it in fewer words. */
+/** Kinds that we print with more detail than the tool, or in fewer words. */
 const otherwise: ReadonlySet<MessageKind | 'unknown'> = new Set<MessageKind>([
   'tableStatsReply', // the tool folds tables that are alike
   'tableFeaturesReply',
@@ -24,13 +24,13 @@ const otherwise: ReadonlySet<MessageKind | 'unknown'> = new Set<MessageKind>([
   'tableDescReply', // the fixture has only the beginning of the text
   'flowRequest', // the tool leaves out cookie and group
   'requestForward', // the tool leaves out the message's name
-  'tableMod', // the tool says nothing of how 1.3 treats misses, and cannot read its own eviction flags
+  'tableMod', // the tool does not print how 1.3 treats misses, and cannot read its own eviction flags
   'niciraFlowRemoved',
   'ipfixBridgeReply',
   'ipfixFlowReply',
 ]);
 
-/** The tool uses several lines for what we have on one. It also reads the packet, which we print as octets. */
+/** The tool uses several lines where we use one. It also decodes the packet, which we print as bytes. */
 function onOneLine(text: string): string {
   const packet = /OFPT_PACKET_|NXT_PACKET_IN2? |NXT_RESUME/.test(text);
   const line = text.replace(/\s+/g, ' ').trim();
@@ -47,7 +47,7 @@ describe('messages as text', () => {
     for (const { hex, canonical } of lines) {
       const message = decodeMessage(bytesOf(hex));
       if (canonical === undefined || otherwise.has(message.kind)) continue;
-      // The tool leaves out the group that a delete is about.
+      // The tool omits the group of a delete.
       const ours = printMessage(message).replace(/ out_group:\d+/, '');
       expect(onOneLine(ours), hex).toBe(onOneLine(canonical));
       compared++;

@@ -13,11 +13,11 @@ const printers: MessagePrinters = { ...controlPrinters, ...changePrinters, ...st
 
 const versionWords: Readonly<Record<Version, string>> = { 4: 'OF1.3', 6: 'OF1.5' };
 
-/** Messages inside messages inside … deeper than this are shown as octets. */
+/** Maximum depth of messages inside messages; deeper ones are shown as bytes. */
 const maxDepth = 4;
 
 /**
- * One message as one line, in the words of `ovs-ofctl ofp-print` (which writes some of them on several lines).
+ * Prints one message as one line, in the words of `ovs-ofctl ofp-print` (which prints some of them on several lines).
  *
  * @throws SeineError `PROTOCOL` if a match or instructions in it are malformed
  */
@@ -36,7 +36,7 @@ function printAt(message: Message, names: TextNames, depth: number): string {
   return [head, ...body].filter((part) => part !== '').join(' ');
 }
 
-/** Errors carry the start of what was refused, often less than all of it. */
+/** Errors carry the start of the refused message, often not all of it. */
 function printNested(bytes: Uint8Array, names: TextNames, depth: number): string {
   if (depth > maxDepth || bytes.length < HEADER_BYTES) return octets(bytes, '');
   try {

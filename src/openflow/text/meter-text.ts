@@ -7,7 +7,7 @@ const flagWords = [
   [meterFlag.stats, 'stats'],
 ] as const;
 
-/** What says no number says a word: the meters of the slow path, of the controller, and all. Source: `ofp_meter`. */
+/** Meters with names: those of the slow path, of the controller, and all. Source: `ofp_meter`. */
 const reserved = new Map<number, string>([
   [0xffff_fffd, 'slowpath'],
   [0xffff_fffe, 'controller'],
@@ -22,12 +22,12 @@ export function meterIdOf(word: string): number | undefined {
   return [...reserved].find(([, each]) => each === word)?.[0];
 }
 
-/** The flags of a meter by their words. */
+/** Returns the flag of a meter by its word. */
 export function meterFlagOf(word: string): number | undefined {
   return flagWords.find(([, each]) => each === word)?.[0];
 }
 
-/** `meter=1 kbps burst bands=`, as ovs-ofctl begins a meter. */
+/** Prints `meter=1 kbps burst bands=`, the start of a meter in ovs-ofctl. */
 export function printMeterHead(id: number, flags: number): string {
   return [`meter=${printMeterId(id)}`, ...flagNames(flags), 'bands='].join(' ');
 }
@@ -36,7 +36,7 @@ function flagNames(flags: number): string[] {
   return flagWords.filter(([flag]) => (flags & flag) !== 0).map(([, word]) => word);
 }
 
-/** `type=drop rate=1000 burst_size=2000`: the burst only where the meter's flags say that it counts. */
+/** Prints `type=drop rate=1000 burst_size=2000`: the burst only if the meter's flags include it. */
 export function printBand(band: MeterBand, flags: number): string {
   const parts = [`type=${band.kind === 'drop' ? 'drop' : 'dscp_remark'}`, `rate=${band.rate}`];
   if ((flags & meterFlag.burst) !== 0) parts.push(`burst_size=${band.burst}`);
@@ -44,12 +44,12 @@ export function printBand(band: MeterBand, flags: number): string {
   return parts.join(' ');
 }
 
-/** One meter as `ovs-ofctl dump-meters` prints it, on one line. */
+/** Prints one meter like `ovs-ofctl dump-meters`, on one line. */
 export function printMeter({ id, flags, bands }: Meter): string {
   return [printMeterHead(id, flags), ...bands.map((band) => printBand(band, flags))].join(' ');
 }
 
-/** One meter as `ovs-ofctl add-meter` reads it. */
+/** Prints one meter in the form that `ovs-ofctl add-meter` reads. */
 export function printMeterSpec({ id, flags, bands }: Meter): string {
   const inside = bands.map((band) => printBand(band, flags).replaceAll(' ', ',')).join(',');
   return [`meter=${printMeterId(id)}`, ...flagNames(flags), ...(bands.length === 0 ? [] : [`bands=${inside}`])].join(',');

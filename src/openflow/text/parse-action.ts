@@ -44,7 +44,7 @@ function parseInstruction(part: string, context: ActionContext): Instructions | 
   return undefined;
 }
 
-/** A comma-separated list; `drop` or nothing is the empty list. @throws SeineError `INVALID_INPUT` */
+/** Parses a comma-separated list; `drop` or nothing is the empty list. @throws SeineError `INVALID_INPUT` */
 export function parseActions(text: string, numbers: TextNumbers = {}): Action[] {
   return contextAt(0, {}, numbers).nested(text);
 }
@@ -68,7 +68,7 @@ function isTagged({ vlan_vid: vid, vlan_tci: tci }: Match): boolean {
   return ((isMasked(given) ? given.value & given.mask : given) & 0x1000) !== 0;
 }
 
-/** @returns no action for `drop`, several for a word that stands for several */
+/** @returns no action for `drop`, several for a word that abbreviates several */
 function parseAction(part: string, context: ActionContext): readonly Action[] {
   const actions = parseSeveral(part, context) ?? parseOne(part, context);
   for (const { kind } of actions) {
@@ -106,7 +106,7 @@ function parseOne(part: string, context: ActionContext): readonly Action[] {
   return [parseArrow(part, context) ?? { kind: 'output', port: parsePort(part, context.numbers) }];
 }
 
-/** `check_pkt_larger(1450)->NXM_NX_REG0[0]`: a call with a destination. */
+/** Parses `check_pkt_larger(1450)->NXM_NX_REG0[0]`: a call with a destination. */
 function parseArrow(part: string, context: ActionContext): Action | undefined {
   const { before, after } = cutAt(part, '->');
   const call = after === undefined ? undefined : callOf(before);
@@ -244,7 +244,7 @@ function parseSetField(text: string, numbers: TextNumbers): SetFieldAction {
 function setField(field: FieldName, text: string, numbers: TextNumbers): SetFieldAction {
   const { value, mask } = parseFieldValue(field, text, numbers);
   const isWhole = mask === undefined || mask === requireField(field).fullNumber || mask === requireField(field).fullBigint;
-  return { kind: 'setField', field, value, ...(isWhole ? {} : { mask }) } as SetFieldAction; // the field's row says which type it parsed
+  return { kind: 'setField', field, value, ...(isWhole ? {} : { mask }) } as SetFieldAction; // the field's row determines the type that was parsed
 }
 
 function transportField(match: Match, side: 'src' | 'dst'): FieldName {
@@ -258,7 +258,7 @@ function transportField(match: Match, side: 'src' | 'dst'): FieldName {
   }
 }
 
-/** The wire holds 6 octets, or 8 more, and so on; the rest is zero. */
+/** The wire carries 6 bytes, or a multiple of 8 more; the rest is zero. */
 function padNote(bytes: Uint8Array): Uint8Array {
   const padded = new Uint8Array(6 + 8 * Math.max(0, Math.ceil((bytes.length - 6) / 8)));
   padded.set(bytes);

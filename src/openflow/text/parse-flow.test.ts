@@ -97,7 +97,7 @@ describe('flows in the syntax of ovs-ofctl', () => {
         const read = encodeParsedFlow(parseFlow(text), 'add');
         // The tool prints this field without its mask.
         if (!/tun_gbp_flags/.test(text)) expect(hex(read.match), text).toBe(hex(entry.match));
-        // CONTROLLER is an output or an action of Nicira's; the text does not tell which.
+        // CONTROLLER is an output or an action of Nicira's; the text does not distinguish them.
         if (!text.includes('CONTROLLER')) expect(hex(read.instructions), text).toBe(hex(entry.instructions));
         expect(printFlow({ ...entry, ...read }), text).toBe(text);
         expect(read).toMatchObject({ table: 7, priority: 5, cookie: 9n, idleTimeout: 1, flags: 1 });

@@ -8,7 +8,7 @@ import { parseMatch } from './parse-match.ts';
 import { parsePort, parseTable, type TextNumbers } from './parse-value.ts';
 import { cutAt, parseBigint, parseNumber, splitTop } from './scan.ts';
 
-/** One flow of text; what was not written is absent, but table 0 and the default priority. */
+/** Flow parsed from text; parts that were not written are absent, except table 0 and the default priority. */
 export type ParsedFlow = Omit<FlowMod, 'command' | 'match' | 'instructions'> & { readonly match: Match; readonly does: Instructions };
 
 const DEFAULT_PRIORITY = 0x8000;
@@ -21,7 +21,7 @@ const flags: Readonly<Record<string, number>> = {
   no_byte_counts: flowFlag.noByteCounts,
 };
 
-/** What a dump says of a flow besides what it is. */
+/** Statistics in the dump of a flow. */
 const statistics: ReadonlySet<string> = new Set(['duration', 'n_packets', 'n_bytes', 'idle_age', 'hard_age']);
 
 /**
@@ -42,7 +42,7 @@ export function parseFlow(text: string, numbers: TextNumbers = {}): ParsedFlow {
   return { ...flow, match, does: after === undefined ? {} : parseInstructions(after, match, numbers) };
 }
 
-/** The flow as a message's parts. */
+/** Encodes the match and instructions of a parsed flow. */
 export function encodeParsedFlow(
   { does, match, ...rest }: ParsedFlow,
   command: FlowMod['command'],
@@ -78,7 +78,7 @@ function parseOption(part: string, numbers: TextNumbers): Partial<ParsedFlow> | 
   }
 }
 
-/** `-1` as a mask is all ones. */
+/** A mask of `-1` is all ones. */
 function parseCookie(text: string): Partial<ParsedFlow> {
   const { before, after } = cutAt(text, '/');
   const all = 0xffff_ffff_ffff_ffffn;

@@ -54,7 +54,7 @@ function parseFields(text: string, numbers: TextNumbers): Match {
     const { fullNumber, fullBigint, bits } = requireField(name);
     fields[name] = after === undefined ? (bits > 48 ? fullBigint : fullNumber) : parseFieldValue(name, after, numbers).value;
   }
-  return fields as Match; // each name was put with a value of its row's type
+  return fields as Match; // the row of each name determines the type of its value
 }
 
 function parseBucket(text: string, index: number, type: GroupType, numbers: TextNumbers): Bucket {

@@ -16,7 +16,7 @@ import { badText, callOf, cutAt, parseBigint, parseNumber, parseOctets, splitTop
 
 const helperPorts: Readonly<Record<string, number>> = { ftp: 21, tftp: 69 };
 
-/** The inside of `ct(…)`. */
+/** Parses the inside of `ct(…)`. */
 export function parseCt(inside: string, context: ActionContext): Action {
   let action: CtAction = { kind: 'ct', commit: false, zone: 0, exec: [] };
   for (const part of splitTop(inside, ',')) action = { ...action, ...parseCtPart(part, context) };
@@ -48,7 +48,7 @@ function parseNat(inside: string): NatAction {
   return nat;
 }
 
-/** `a`, `a-b`, `a-b:80-90`, `[x]-[y]:80`, IPv6 without brackets where there are no ports. */
+/** Parses `a`, `a-b`, `a-b:80-90`, `[x]-[y]:80`, IPv6 without brackets where there are no ports. */
 function parseNatRange(text: string): Pick<NatAction, 'addresses' | 'ports'> {
   const whole = text.split('-');
   if (whole.length <= 2 && whole.every(isIp)) return { addresses: natAddresses(text, whole) };
@@ -79,7 +79,7 @@ function natPorts(text: string): NonNullable<NatAction['ports']> {
 
 const DEFAULT_PRIORITY = 0x8000;
 
-/** The inside of `learn(…)`. */
+/** Parses the inside of `learn(…)`. */
 export function parseLearn(inside: string, context: ActionContext): Action {
   let action: LearnAction = { kind: 'learn', table: 1, priority: DEFAULT_PRIORITY, cookie: 0n, specs: [] };
   const specs: LearnSpec[] = [];
@@ -107,7 +107,7 @@ function parseLearnOption(part: string, context: ActionContext): Partial<LearnAc
   if (before === 'cookie') return { cookie: parseBigint(after, 64, 'cookie') };
   if (before === 'limit') return { limit: parseNumber(after, 0xffff_ffff, 'limit') };
   if (before === 'result_dst') return { result: parseSubfield(after) };
-  const number = before in learnNumbers ? learnNumbers[before as keyof typeof learnNumbers] : undefined; // `in` has just told
+  const number = before in learnNumbers ? learnNumbers[before as keyof typeof learnNumbers] : undefined; // checked by `in`
   return number && { [number]: parseNumber(after, 0xffff, before) };
 }
 
@@ -128,7 +128,7 @@ function parseLoadSpec(text: string): LearnSpec {
   return { do: 'load', to, from: subfieldOf(before) ?? constant(before, to.bits) };
 }
 
-/** Constants for a whole field are written as the field is: addresses, flags; others are numbers. */
+/** Parses a constant of `learn`: for a whole field in the field's format (addresses, flags), otherwise a number. */
 function learnConstant(name: string, text: string, bits: number, context: ActionContext): number | bigint {
   const field = fieldCalled(name);
   if (field === undefined || requireField(field).subfieldBits !== bits) return constant(text, bits);
@@ -145,11 +145,11 @@ const reasonNames = new Map<string, PacketInReason>(
   packetInReasons.map((reason) => [reason.replace(/[A-Z]/g, (upper) => `_${upper.toLowerCase()}`), reason]),
 );
 
-/** The inside of `controller(…)`. What only says how many octets is an output to the port CONTROLLER. */
+/** Parses the inside of `controller(…)`. With only a number of bytes it is an output to the port CONTROLLER. */
 export function parseController(inside: string, _context: ActionContext): Action {
   const given: Record<string, unknown> = {};
   for (const part of splitTop(inside, ',')) Object.assign(given, parseControllerPart(part));
-  const { maxLength = 0xffff, ...rest } = given as Omit<ControllerAction, 'kind'>; // each part has given a member its type
+  const { maxLength = 0xffff, ...rest } = given as Omit<ControllerAction, 'kind'>; // each part has set a member of its type
   if (Object.keys(rest).length === 0) return { kind: 'output', port: 0xffff_fffd, maxLength };
   return { kind: 'controller', ...(maxLength === 0xffff ? {} : { maxLength }), ...rest };
 }
@@ -179,7 +179,7 @@ function zeroLeftOut(name: 'controller', value: number): Partial<ControllerActio
   return value === 0 ? {} : { [name]: value };
 }
 
-/** The inside of `sample(…)`. */
+/** Parses the inside of `sample(…)`. */
 export function parseSample(inside: string, { numbers }: ActionContext): Action {
   const given = new Map(splitTop(inside, ',').map((part) => [cutAt(part, '=').before, cutAt(part, '=').after ?? ''] as const));
   const number = (name: string, max: number) => parseNumber(given.get(name) ?? '0', max, name);

@@ -7,7 +7,7 @@ import { badText, cutAt, parseNumber } from './scan.ts';
 
 type ParsedMatchFields = Record<string, AnyValue | Masked<AnyValue>>;
 
-/** `tcp`, `arp`, …: the Ethernet type and IP protocol that the word stands for. */
+/** Ethernet type and IP protocol of `tcp`, `arp`, …. */
 const shorthandMatches = new Map<string, Match>([
   ...Array.from(shorthands).flatMap(([type, words]) =>
     words.map(({ word, protocol }) => [word, { eth_type: type, ...(protocol === undefined ? {} : { ip_proto: protocol }) }] as const),
@@ -16,7 +16,7 @@ const shorthandMatches = new Map<string, Match>([
   ['eth', {}],
 ]);
 
-/** What `tp_src` and `tp_dst` mean, by IP protocol. */
+/** Meaning of `tp_src` and `tp_dst`, by IP protocol. */
 const transports = new Map<unknown, 'tcp' | 'udp' | 'sctp'>([
   [6, 'tcp'],
   [17, 'udp'],
@@ -24,9 +24,9 @@ const transports = new Map<unknown, 'tcp' | 'udp' | 'sctp'>([
 ]);
 
 /**
- * The match of parts like `tcp`, `nw_dst=10.0.0.0/8`, `reg0=1/0xf`, in any order.
+ * Parses parts like `tcp`, `nw_dst=10.0.0.0/8`, `reg0=1/0xf`, in any order.
  *
- * @throws SeineError `INVALID_INPUT` if a part is not understood, or a field stands there twice
+ * @throws SeineError `INVALID_INPUT` if a part is invalid, or a field occurs twice
  */
 export function parseMatch(parts: readonly string[], numbers: TextNumbers = {}): Match {
   const given: ParsedMatchFields = {};
@@ -35,7 +35,7 @@ export function parseMatch(parts: readonly string[], numbers: TextNumbers = {}):
     if (shorthand !== undefined) for (const [name, value] of Object.entries(shorthand)) put(given, name, value, part);
   }
   for (const part of parts) if (!shorthandMatches.has(part)) parsePart(given, part, numbers);
-  return given as Match; // each name was put with a value of its row's type
+  return given as Match; // the row of each name determines the type of its value
 }
 
 function parsePart(given: ParsedMatchFields, part: string, numbers: TextNumbers): void {
@@ -48,7 +48,7 @@ function parsePart(given: ParsedMatchFields, part: string, numbers: TextNumbers)
   putParsed(given, name, parsed, part);
 }
 
-/** Words that are no field of their own. */
+/** Words that do not name a single field. */
 function parseSpecial(given: ParsedMatchFields, word: string, text: string, part: string): boolean {
   switch (word) {
     case 'dl_vlan': {

@@ -6,7 +6,7 @@ import { fieldNamesByHeader, fieldNamesByWord } from './field-names.ts';
 import { badText, cutAt, parseBigint, parseNumber } from './scan.ts';
 import { ctStateFlags, tcpFlags, tunnelFlags } from './value-text.ts';
 
-/** Numbers for names that are no number; `undefined` where a name is unknown. */
+/** Numbers for symbolic names; `undefined` for an unknown name. */
 export interface TextNumbers {
   readonly table?: (name: string) => number | undefined;
   readonly port?: (name: string) => number | undefined;
@@ -25,7 +25,7 @@ const reservedPorts: Readonly<Record<string, number>> = {
   none: ofPort.any,
 };
 
-/** @returns `undefined` if the text is no port */
+/** @returns `undefined` if the text is not a port */
 export function portOf(text: string, numbers: TextNumbers): number | undefined {
   const reserved = reservedPorts[text.toLowerCase()];
   if (reserved !== undefined) return reserved;
@@ -33,7 +33,7 @@ export function portOf(text: string, numbers: TextNumbers): number | undefined {
   return numbers.port?.(unquoted(text));
 }
 
-/** Reserved numbers may be given as 16 bits, as OpenFlow 1.0 had them. */
+/** Reserved numbers may be given as 16 bits, as in OpenFlow 1.0. */
 function portNumber(value: number): number | undefined {
   if (value >= 0xfff7 && value <= 0xffff) return value + 0xffff_0000;
   return value <= 0xffff_ffff ? value : undefined;
@@ -58,7 +58,7 @@ export interface ParsedValue {
   readonly mask: AnyValue | undefined;
 }
 
-/** `VALUE` or `VALUE/MASK` of a field. @throws SeineError `INVALID_INPUT` */
+/** Parses `VALUE` or `VALUE/MASK` of a field. @throws SeineError `INVALID_INPUT` */
 export function parseFieldValue(name: FieldName, text: string, numbers: TextNumbers): ParsedValue {
   const { format, bits } = requireField(name);
   switch (format) {
@@ -122,7 +122,7 @@ function parseHexOctets(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(digits.padStart(digits.length + (digits.length % 2), '0'), 'hex'));
 }
 
-/** `+a-b`, `a|b`, or numbers. */
+/** Parses `+a-b`, `a|b`, or numbers. */
 function parseFlags(names: readonly string[], text: string, bits: number): ParsedValue {
   if (/^[\d]/.test(text)) {
     const { before, after } = cutAt(text, '/');
@@ -175,12 +175,12 @@ function parsePacketType(text: string): ParsedValue {
   return { value: parseNumber(namespace, 0xffff, 'namespace') * 0x10000 + parseNumber(type, 0xffff, 'packet type'), mask: undefined };
 }
 
-/** A field by any of its names: `nw_src`, `ip_src`, `NXM_OF_IP_SRC`. `undefined` if there is none. */
+/** Returns a field by any of its names: `nw_src`, `ip_src`, `NXM_OF_IP_SRC`. `undefined` if there is none. */
 export function fieldCalled(name: string): FieldName | undefined {
   return fieldNamesByWord.get(name) ?? fieldNamesByHeader.get(name);
 }
 
-/** `NAME[]`, `NAME[3]`, `NAME[0..15]`, or a name alone for all of it. @returns `undefined` if it begins with no field */
+/** Parses `NAME[]`, `NAME[3]`, `NAME[0..15]`, or a name alone for all of it. @returns `undefined` if it does not begin with a field */
 export function subfieldOf(text: string): Subfield | undefined {
   const [, name = '', range] = /^([A-Za-z_0-9]+)(?:\[([^\]]*)\])?$/.exec(text) ?? [];
   const field = fieldCalled(name);

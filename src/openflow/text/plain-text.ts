@@ -5,7 +5,7 @@ import { printInstructions } from './action-text.ts';
 import { printMatch } from './match-text.ts';
 import { octets, type TextNames } from './value-text.ts';
 
-/** `name=value` for each member: what a message looks like that has no words of its own. */
+/** Prints `name=value` for each member: the form of messages without a printer of their own. */
 export function plainText(body: unknown, names: TextNames = {}): string {
   if (typeof body !== 'object' || body === null) return String(body);
   if (body instanceof Uint8Array) return octets(body, '');
@@ -24,7 +24,7 @@ function snake(name: string): string {
   return name.replace(/[A-Z]/g, (upper) => `_${upper.toLowerCase()}`);
 }
 
-/** A match and what is done, as flows are printed: `ip,nw_src=10.0.0.1 actions=drop`. */
+/** Prints a match and actions like a flow: `ip,nw_src=10.0.0.1 actions=drop`. */
 export function flowText(
   match: Uint8Array,
   instructions: Uint8Array | undefined,
@@ -37,13 +37,13 @@ export function flowText(
   return [matched, done].filter((part) => part !== '').join(' ');
 }
 
-/** As ovs-ofctl writes a duration: seconds, and at least three places behind the point. */
+/** Prints a duration like ovs-ofctl: seconds, with at least three decimal places. */
 export function secondsText(ns: bigint): string {
   const [seconds, rest] = [ns / 1_000_000_000n, (ns % 1_000_000_000n).toString().padStart(9, '0')];
   return `${seconds}.${rest.replace(/0{0,6}$/, '')}`;
 }
 
-/** The names of the bits that are set, or `0`; bits without a name as one number. */
+/** Returns the names of the bits that are set, or `0`; bits without a name as one number. */
 export function bitsText(value: number, names: readonly string[], separator = ' '): string {
   const known = names.flatMap((name, bit) => ((value >>> bit) & 1 && name !== '' ? [name] : []));
   const rest = names.reduce((left, name, bit) => (name === '' ? left : left & ~(1 << bit)), value) >>> 0;

@@ -1,16 +1,16 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** Longest text of one flow or group that is read, in UTF-16 units. */
+/** Maximum length of the text of one flow or group, in UTF-16 units. */
 const maxTextLength = 1 << 20;
 
-/** `context.token` is the piece of text that was not understood, `context.what` why. */
+/** `context.token` is the invalid part of the text, `context.what` the reason. */
 export function badText(what: string, text: string): SeineError {
   const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   return new SeineError('INVALID_INPUT', `${what}: ${JSON.stringify(shown)}`, { context: { what, token: shown } });
 }
 
 /**
- * The parts between top-level separators; what parentheses and brackets enclose is not looked into. Empty parts are left out.
+ * Splits at top-level separators; separators inside parentheses and brackets are ignored. Empty parts are omitted.
  *
  * @throws SeineError `INVALID_INPUT` if parentheses do not match or the text is too long
  */
@@ -33,19 +33,19 @@ export function splitTop(text: string, separators: string): string[] {
   return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
-/** Text before and after the first occurrence; `after` is undefined if there is none. */
+/** Splits at the first occurrence; `after` is undefined if there is none. */
 export function cutAt(text: string, separator: string): { readonly before: string; readonly after: string | undefined } {
   const at = text.indexOf(separator);
   return at < 0 ? { before: text, after: undefined } : { before: text.slice(0, at), after: text.slice(at + separator.length) };
 }
 
-/** `name(inside)`, or `undefined` if the text has another form. */
+/** Parses `name(inside)`; `undefined` if the text has another form. */
 export function callOf(text: string): { readonly name: string; readonly inside: string } | undefined {
   const match = /^([a-z_0-9]+)\s*\((.*)\)$/s.exec(text);
   return match === null ? undefined : { name: match[1] ?? '', inside: match[2] ?? '' };
 }
 
-/** A non-negative number, decimal or hexadecimal, up to `max`. */
+/** Parses a non-negative number, decimal or hexadecimal, up to `max`. */
 export function parseNumber(text: string, max: number, what: string): number {
   const value = /^(0x[0-9a-f]{1,14}|\d{1,16})$/i.test(text) ? Number(text) : Number.NaN;
   if (!(value <= max)) throw badText(`${what} is no number up to ${max}`, text);
@@ -59,7 +59,7 @@ export function parseBigint(text: string, bits: number, what: string): bigint {
   return value;
 }
 
-/** Octets as `01.02.ff`, as userdata and notes are written. */
+/** Parses bytes like `01.02.ff`, the form of userdata and notes. */
 export function parseOctets(text: string, what: string): Uint8Array {
   if (!/^([0-9a-f]{1,2}(\.[0-9a-f]{1,2})*\.?)?$/i.test(text)) throw badText(`${what} is no list of octets`, text);
   return Uint8Array.from(

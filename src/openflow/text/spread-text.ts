@@ -23,7 +23,7 @@ export function printMembers({ algorithm, fields, basis, to, members }: BundleMe
   return `bundle${to === undefined ? '' : '_load'}(${fields},${basis},${algorithm},ofport${target},members:${ports})`;
 }
 
-/** The inside of `multipath(…)`. */
+/** Parses the inside of `multipath(…)`. */
 export function parseMultipath(inside: string): ActionOf<'multipath'> {
   const [fields = '', basis = '', algorithm = '', links = '', argument = '', to = '', ...more] = splitTop(inside, ', ');
   if (more.length > 0 || to === '') throw badText('multipath has six parts', inside);
@@ -38,7 +38,7 @@ export function parseMultipath(inside: string): ActionOf<'multipath'> {
   };
 }
 
-/** The inside of `bundle(…)` and, with a register before the members, `bundle_load(…)`. */
+/** Parses the inside of `bundle(…)` and, with a register before the members, `bundle_load(…)`. */
 export function parseMembers(inside: string, numbers: TextNumbers, loads: boolean): BundleMembersAction {
   const [, head = '', ports = ''] = /^(.*?),?\s*(?:members|slaves):(.*)$/.exec(inside) ?? [];
   const [fields = '', basis = '', algorithm = '', kind, to, ...more] = splitTop(head, ', ');

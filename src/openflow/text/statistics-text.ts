@@ -23,7 +23,7 @@ function printFilter(
   return parts.filter((part) => part !== '').join(' ');
 }
 
-/** As a line of `ovs-ofctl dump-flows`. */
+/** Prints a flow like a line of `ovs-ofctl dump-flows`. */
 function printFlowReport(flow: FlowReport, names: TextNames, version: Version): string {
   const { durationNs = 0n, packets = 0n, bytes = 0n, idleNs } = flow.statistics;
   const parts = [`cookie=0x${flow.cookie.toString(16)}`, `duration=${secondsText(durationNs)}s`];
@@ -39,7 +39,7 @@ function printFlowReport(flow: FlowReport, names: TextNames, version: Version): 
 }
 
 const monitorWords = ['initial', 'add', 'delete', 'modify', 'actions', 'no-abbrev', 'own'];
-/** The bits of the extension to OpenFlow 1.3. */
+/** Flags of the extension to OpenFlow 1.3. */
 const monitorWords13 = ['initial', 'add', 'delete', 'modify', 'actions', 'own'];
 
 function printMonitor(words: readonly string[], request: BodyOf<'flowMonitorRequest13'>, { names, version }: MessageContext): string {
@@ -127,7 +127,7 @@ function groupWord(group: number): string {
 
 const meterRequest = ({ meter }: BodyOf<'meterStatsRequest'>) => `meter=${printMeterId(meter)}`;
 
-/** What is asked for, and what a switch answers. */
+/** Statistics requests and the replies of a switch. */
 export const statisticsPrinters: MessagePrinters = {
   descReply: ({ manufacturer, hardware, software, serialNumber, datapath }) =>
     [

@@ -3,7 +3,7 @@ import type { FieldFormat } from '../match/fields.ts';
 import { type AnyValue, requireField } from '../match/oxm.ts';
 import { ofPort } from '../protocol.ts';
 
-/** Names for what has a number, as `ovs-ofctl --names` has them. Both are asked for each number; `undefined` prints the number. */
+/** Names for numbers, as with `ovs-ofctl --names`. Both functions are called for each number; `undefined` prints the number. */
 export interface TextNames {
   readonly table?: (table: number) => string | undefined;
   readonly port?: (port: number) => string | undefined;
@@ -33,7 +33,7 @@ export function printTable(table: number, names: TextNames): string {
   return names.table?.(table) ?? String(table);
 }
 
-/** As C's `%#x`: zero is `0`. */
+/** Like `%#x` of C: zero is `0`. */
 export function hexOrZero(value: number | bigint): string {
   return Number(value) === 0 ? '0' : `0x${value.toString(16)}`;
 }
@@ -79,7 +79,7 @@ export const ctStateFlags = ['new', 'est', 'rel', 'rpl', 'inv', 'trk', 'snat', '
 export const tcpFlags = ['fin', 'syn', 'rst', 'psh', 'ack', 'urg', 'ece', 'cwr', 'ns', '[200]', '[400]', '[800]'] as const;
 export const tunnelFlags = ['oam'] as const;
 
-/** `+set-clear` for each bit of the mask, lowest first. */
+/** Prints `+set-clear` for each bit of the mask, lowest first. */
 export function printFlagsMasked(names: readonly string[], value: number, mask: number): string {
   let text = '';
   for (const [bit, name] of names.entries()) {
@@ -88,13 +88,13 @@ export function printFlagsMasked(names: readonly string[], value: number, mask: 
   return text;
 }
 
-/** The set flags with bars between; `0` for none. */
+/** Prints the set flags separated by bars; `0` for none. */
 export function printFlags(names: readonly string[], value: number): string {
   const set = names.filter((_, bit) => (value >>> bit) & 1);
   return set.length === 0 ? '0' : set.join('|');
 }
 
-/** A value (and mask) as `set_field` and constants of `learn` have it. */
+/** Prints a value (and mask) in the form of `set_field` and constants of `learn`. */
 export function printFieldValue(name: string, value: AnyValue, mask: AnyValue | undefined, names: TextNames): string {
   const { format } = requireField(name);
   if (typeof value === 'object') return printOctets(value, mask);
@@ -116,7 +116,7 @@ function printWide(format: FieldFormat, value: bigint, mask: bigint | undefined)
   return hexOrZero(value) + (mask === undefined ? '' : `/${hexOrZero(mask)}`);
 }
 
-/** Any fragment, and a later one. */
+/** Values for any fragment, and for a later one. */
 const WHOLE_FRAGMENT_FIELD = 3;
 
 /** Source: ovs-fields(7) "ip_frag". */

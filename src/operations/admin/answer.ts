@@ -1,6 +1,6 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 
-/** What one path answers. A body that is long comes in pieces, made while they are sent. */
+/** Answer of a path. A long body is sent in chunks, which are made while they are sent. */
 export interface ApiAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -8,11 +8,11 @@ export interface ApiAnswer {
   readonly body: string | AsyncIterable<string>;
 }
 
-/** By path, without query. @throws SeineError `INVALID_INPUT` for a query that makes no sense, `UNAVAILABLE` */
+/** Handler of a path, without query. @throws SeineError `INVALID_INPUT` for an invalid query, `UNAVAILABLE` */
 type ApiRoute = (query: URLSearchParams, signal: AbortSignal) => Promise<ApiAnswer> | ApiAnswer;
 export type ApiRoutes = Readonly<Record<string, ApiRoute>>;
 
-/** Characters collected before they are sent. */
+/** Number of characters collected before they are sent. */
 const PIECE_LENGTH = 64 * 1024;
 
 export function json(value: unknown, status = 200): ApiAnswer {
@@ -23,12 +23,12 @@ export function text(body: string, status = 200): ApiAnswer {
   return { status, contentType: 'text/plain; charset=utf-8', body: `${body}\n` };
 }
 
-/** `{"items": […]}`, written out while the items are made, so that a hundred thousand of them neither block the loop nor pile up. */
+/** `{"items": […]}`, written while the items are made, so that a hundred thousand of them neither block the loop nor accumulate. */
 export function itemsAnswer(items: Iterable<unknown> | AsyncIterable<unknown>, turns: LoopTurns): ApiAnswer {
   return { status: 200, contentType: 'application/json', body: itemPieces(items, turns) };
 }
 
-/** Lines, written out while they are made. */
+/** Lines, written while they are made. */
 export function linesAnswer(
   lines: Iterable<string> | AsyncIterable<string>,
   turns: LoopTurns,

@@ -8,7 +8,7 @@ import { runChecks } from '../diagnose/checks/run-checks.ts';
 import { type Blocked, findBlocked, type TestPacketPort } from '../diagnose/firewall/foreign-firewall.ts';
 import type { ApiAnswer } from './answer.ts';
 
-/** How many other nodes the tunnel check tries, unless the request names another number. */
+/** Number of other nodes that the tunnel check tries, unless the request names another number. */
 const PEERS_DEFAULT = 16;
 const PEERS_MAX = 100_000;
 const SECONDS_DEFAULT = 25;
@@ -17,10 +17,10 @@ const SECONDS_MAX = 600;
 export type CheckRoutePort = CheckPorts & TestPacketPort & { readonly config: { readonly nodeName: string; readonly cniSocket: string } };
 
 /**
- * `POST /v1/check?peers=16|peer=NAME&seconds=25`: runs the checks and answers with their findings as they come, a line of JSON for
- * each ({@link CheckEvent}). Not a GET: it sends packets.
+ * `POST /v1/check?peers=16|peer=NAME&seconds=25`: runs the checks and answers with their findings as they arrive, a line of JSON for each
+ * ({@link CheckEvent}). Not a GET: it sends packets.
  *
- * @throws SeineError `INVALID_INPUT` for a query that makes no sense
+ * @throws SeineError `INVALID_INPUT` for an invalid query
  */
 export function check(port: CheckRoutePort, query: URLSearchParams, signal: AbortSignal): ApiAnswer {
   const peers = peersOf(query);

@@ -14,7 +14,7 @@ import type { NodeServices } from '../../services/controller/open-services.ts';
 import { type ApiAnswer, json } from './answer.ts';
 
 const watchSecondsMax = 600;
-/** A client that hears nothing for fifteen seconds gives up (ms). */
+/** Interval of the blanks that keep the answer alive (ms): a client gives up after fifteen seconds without data. */
 const PIECE_EVERY_MS = 5_000;
 const COUNTS_PATIENCE_MS = 1_000;
 const kubernetesName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -32,7 +32,7 @@ export interface DeniedLogPort {
       readonly pods: Pick<LoggedPods, 'logFor' | 'endRequests' | 'requests'>;
     };
     readonly policy: Pick<PolicyController, 'matrix' | 'pods'>;
-    /** The kernel's, which is the bridge's own where the kernel has the data path. */
+    /** Tracker of the kernel, which is the bridge's own on the kernel data path. */
     readonly proxy: { readonly tracked: Pick<NodeServices['tracked'], 'list'> };
   };
   readonly openflow: Parameters<typeof readDeniedCounts>[0];
@@ -45,8 +45,8 @@ export function deniedLog(port: DeniedLogPort): ApiAnswer {
 }
 
 /**
- * `POST /v1/policy/log?seconds=600&namespace=NS&pod=NAME`: what these pods are denied is logged so long, of all without namespace. Without
- * `seconds` all that was asked for ends.
+ * `POST /v1/policy/log?seconds=600&namespace=NS&pod=NAME`: logs denied connections of these pods for that time, of all pods without
+ * namespace. Without `seconds` it ends all requested logging.
  *
  * @throws SeineError `INVALID_INPUT`
  */
@@ -62,7 +62,10 @@ export function setDeniedLog(port: DeniedLogPort, query: URLSearchParams): ApiAn
   return deniedLog(port);
 }
 
-/** `POST /v1/policy/would-deny?seconds=10`: what policies deny meanwhile, or would if they were enforced. Begins with blanks while it waits. */
+/**
+ * `POST /v1/policy/would-deny?seconds=10`: connections that policies deny meanwhile, or would if they were enforced. Begins with blanks
+ * while it waits.
+ */
 export function wouldDeny(port: DeniedLogPort, query: URLSearchParams, signal: AbortSignal): ApiAnswer {
   const seconds = secondsIn(query, watchSecondsMax);
   return { status: 200, contentType: 'application/json', body: watched(port, seconds, signal) };
@@ -95,7 +98,7 @@ async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSigna
   }
 }
 
-/** What the tracker holds that policies deny now; nothing where it cannot be listed: what was seen is worth telling all the same. */
+/** Tracked connections that policies deny now; none if they cannot be listed: the observed ones are reported all the same. */
 async function livingOf(
   { config, running, turns }: DeniedLogPort,
   signal: AbortSignal,
@@ -116,7 +119,7 @@ async function livingOf(
   };
 }
 
-/** Undefined if the switch does not answer: what was seen is worth telling all the same. */
+/** Undefined if OVS does not answer: the observed connections are reported all the same. */
 async function countsOf({ openflow }: DeniedLogPort, signal: AbortSignal): Promise<VerdictCounts | undefined> {
   return await readDeniedCounts(openflow, within(signal, COUNTS_PATIENCE_MS)).catch(() => undefined);
 }
@@ -124,7 +127,7 @@ async function countsOf({ openflow }: DeniedLogPort, signal: AbortSignal): Promi
 function since(before: VerdictCounts, after: VerdictCounts): NonNullable<WouldDenyView['counted']> {
   const between = (direction: keyof VerdictCounts): string => {
     const packets = after[direction] - before[direction];
-    return String(packets < 0n ? after[direction] : packets); // flows that were made anew meanwhile count from 0
+    return String(packets < 0n ? after[direction] : packets); // flows that were recreated meanwhile count from 0
   };
   return { ingress: between('ingress'), egress: between('egress') };
 }

@@ -6,7 +6,7 @@ import { type ApiAnswer, json } from './answer.ts';
 /** A day: a verbose level that is forgotten must not fill the log for ever. */
 const logSecondsMax = 24 * 3_600;
 
-/** The last lines of the log, oldest first, as they were written. */
+/** Returns the last lines of the log, oldest first, as they were written. */
 export function lastLines({ ring }: LogControl): ApiAnswer {
   return { status: 200, contentType: 'application/x-ndjson', body: ring.text() };
 }
@@ -15,7 +15,7 @@ export function logLevel({ level, usual, secondsLeft }: LogControl): ApiAnswer {
   return json({ level, usual, ...(secondsLeft === undefined ? {} : { secondsLeft }) });
 }
 
-/** `?level=`, and `&seconds=` until the configured one holds again. @throws SeineError `INVALID_INPUT` */
+/** `?level=`, and `&seconds=` until the configured level applies again. @throws SeineError `INVALID_INPUT` */
 export function setLogLevel(control: LogControl, query: URLSearchParams): ApiAnswer {
   const asked = query.get('level');
   const level = logLevels.find((each) => each === asked);
@@ -33,7 +33,7 @@ function secondsOf(query: URLSearchParams): number | undefined {
   return seconds;
 }
 
-/** The agent's configuration, defaults included. */
+/** Returns the agent's configuration, including defaults. */
 export function configuration({ config }: { readonly config: object }): ApiAnswer {
   return json(plain(config));
 }
@@ -43,13 +43,13 @@ export interface LeasesPort {
   readonly running: () => { readonly ipam: Pick<Ipam, 'usage' | 'leases'> };
 }
 
-/** Everything that the IPAM journal holds. */
+/** Returns the whole contents of the IPAM journal. */
 export function leases({ running }: LeasesPort): ApiAnswer {
   const { ipam } = running();
   return json(plain({ pools: ipam.usage(), leases: ipam.leases() }));
 }
 
-/** Addresses and networks as text. */
+/** Converts addresses and networks to text. */
 function plain(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if ('text' in value && 'family' in value) return value.text;

@@ -25,7 +25,7 @@ import { type ExplainedAttachment, explainPod } from './views/pod-explanation.ts
 import { type PodChecker, type PodSources, podView } from './views/pod-view.ts';
 import type { ServiceSources } from './views/service-view.ts';
 
-/** Copies of the API's objects, as far as they explain a pod. */
+/** Copies of the API's objects that explain a pod. */
 interface ExplainingSources {
   readonly pods: { readonly replica: { get(key: string): Pod | undefined } };
   readonly networkPolicies: { readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]> } };
@@ -51,7 +51,7 @@ export interface PodExplanationPort extends UnservedTargetPort {
   readonly running: () => ExplainedNode;
 }
 
-/** What of the agent may keep a pod from being served. */
+/** Parts of the agent that may keep a pod from being served. */
 interface UnservedTargetPort {
   readonly readiness: { state(): { readonly state: 'ready' } | { readonly state: 'starting' | 'impaired'; readonly reason: string } };
   readonly repair: { readonly secondsLeft: number };
@@ -121,7 +121,7 @@ async function attachmentsOf(
   );
 }
 
-/** An owner's flows by table, in the order of tables, and the age of the oldest. */
+/** Returns an owner's flows by table, in the order of tables, and the age of the oldest. */
 function flowsOf(
   desired: PodExplanationPort['nodeState']['bridge'],
   owner: string,
@@ -145,7 +145,9 @@ function flowsOf(
   return { flows, ageSeconds: oldestNs < 0n ? null : Number(oldestNs / 1_000_000_000n) };
 }
 
-/** Every port of a Service whose slices name one of the addresses. A large cluster has many: in turns with the rest of the agent. */
+/**
+ * Returns every port of a Service whose slices contain one of the addresses. A large cluster has many: in turns with the rest of the agent.
+ */
 async function servicesOf(
   { sources, turns }: Pick<PodExplanationPort, 'sources' | 'turns'>,
   services: ServiceSources,

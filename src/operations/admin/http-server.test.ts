@@ -75,7 +75,7 @@ function get(path: string, method = 'GET'): Promise<{ status: number; body: stri
   });
 }
 
-/** What comes for these bytes, until the server closes. */
+/** Returns the answer to these bytes, until the server closes. */
 function raw(bytes: string): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(socketPath, () => socket.write(bytes));

@@ -11,31 +11,31 @@ import type { Log } from '../../base/log/log.ts';
 import { type ApiAnswer, type ApiRoutes, text } from './answer.ts';
 import type { ServerCertificate } from './metrics/certificate.ts';
 
-/** How long a client may take to send a request, and to read the answer (ms). */
+/** Time limits for sending a request, and for reading the answer (ms). */
 interface ApiTimeouts {
   readonly requestMs: number;
   readonly answerMs: number;
 }
 
 const patience: ApiTimeouts = { requestMs: 1_500, answerMs: 30_000 };
-/** Request line and headers together; more is answered 431. */
+/** Maximum size of request line and headers together; more is answered with 431. */
 const HEADER_BYTES_MAX = 8 * 1024;
 const CONNECTIONS_MAX = 64;
-/** Answers that are made at a time; an answer holds a copy of what it tells. */
+/** Maximum number of concurrent answers; an answer contains a copy of its data. */
 const ANSWERS_MAX = 8;
 
 export interface ApiOptions {
   readonly routes: ApiRoutes;
-  /** Asked for by POST: what changes something. */
+  /** Paths for POST: those that change something. */
   readonly actions?: ApiRoutes;
-  /** SO_PEERCRED says who is at the other end of a unix socket; whom this refuses is turned away without a word. */
+  /** Checks the credentials of a unix socket's peer (SO_PEERCRED); a refused connection is closed without an answer. */
   readonly admits?: (socket: Socket) => boolean;
-  /** Asked before each answer; what it gives is the answer instead. */
+  /** Called before each answer; its result is sent instead. */
   readonly refuses?: (request: IncomingMessage, signal: AbortSignal) => Promise<ApiAnswer | undefined>;
   readonly timeouts?: ApiTimeouts;
 }
 
-/** Where to listen: a socket 0600 in a folder 0700, which is made anew when it is removed, or an address. */
+/** Place to listen: a socket 0600 in a folder 0700, which is recreated when it is removed, or an address. */
 type ApiListenOptions = ApiSocket | ApiAddress;
 
 interface ApiSocket {
@@ -52,14 +52,14 @@ interface ApiAddress {
   readonly tls?: ServerCertificate;
 }
 
-/** HTTP for those who look at the agent. */
+/** HTTP server for operators and monitoring. */
 export class ApiServer {
   readonly #options: ApiOptions;
   readonly #connections: ConnectionLimit;
   #listening: WatchedUnixSocket | TcpListener | undefined;
   #answering = 0;
 
-  /** @throws SeineError `REFUSED` if another agent's socket is there, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
+  /** @throws SeineError `REFUSED` if another agent's socket exists, `UNAVAILABLE` if it cannot listen there, `INVALID_INPUT` */
   static async start(options: ApiOptions, place: ApiListenOptions): Promise<ApiServer> {
     const server = new ApiServer(options);
     server.#listening = 'socketPath' in place ? await server.#onSocket(place) : await listenAt(place, server.#make(place.tls));
@@ -71,18 +71,18 @@ export class ApiServer {
     this.#connections = new ConnectionLimit({ most: CONNECTIONS_MAX, ...(options.timeouts ?? patience) });
   }
 
-  /** The address it got; for port 0. */
+  /** Port of the server; allocated by the kernel for port 0. */
   get port(): number | undefined {
     return this.#listening instanceof WatchedUnixSocket ? undefined : this.#listening?.port;
   }
 
-  /** For connections from now on. @throws Error if it is none */
+  /** Sets the certificate of later connections. @throws Error if it is invalid */
   renewCertificate(certificate: ServerCertificate): void {
     if (this.#listening instanceof WatchedUnixSocket) return;
     this.#listening?.renewCertificate(certificate);
   }
 
-  /** Lets go of every client. */
+  /** Closes all connections. */
   async close(): Promise<void> {
     const closed = this.#listening?.close();
     this.#connections.closeAll();
@@ -91,7 +91,7 @@ export class ApiServer {
 
   async #onSocket({ socketPath: path, log, lookMs }: ApiSocket): Promise<WatchedUnixSocket> {
     const make = (): Server => {
-      this.#connections.closeWaiting(); // their clients try again, at the new server
+      this.#connections.closeWaiting(); // their clients retry with the new server
       return this.#makePlain();
     };
     const without = 'the agent has no API: its socket cannot be made';
@@ -110,7 +110,7 @@ export class ApiServer {
 
   get #limits() {
     const { requestMs } = this.#options.timeouts ?? patience;
-    // The limit of connections has the deadlines. Node sends clients of an idle connection how long it is kept.
+    // The limit of connections has the deadlines. Node reports its keep-alive timeout to clients.
     return { headersTimeout: 0, requestTimeout: 0, maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: requestMs };
   }
 
@@ -133,7 +133,7 @@ export class ApiServer {
       else if (typeof body === 'string') response.end(body);
       else await this.#send(body, response, gone.signal);
     } catch {
-      // The client has gone, or takes nothing, or the node could not be read to the end: it sees an answer that breaks off.
+      // The client has closed or reads nothing, or reading the node failed: the answer breaks off.
       response.destroy();
     } finally {
       this.#answering--;
@@ -144,7 +144,7 @@ export class ApiServer {
     const acts = request.method === 'POST' && this.#options.actions !== undefined;
     if (request.method !== 'GET' && request.method !== 'HEAD' && !acts)
       return { ...text('only GET is served', 405), headers: { allow: 'GET, HEAD' } };
-    // A client that does not read its answer does not keep others from theirs.
+    // A client that does not read its answer does not block others.
     if (this.#answering > ANSWERS_MAX && !this.#connections.closeSlowReader())
       return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
     const url = URL.parse(request.url ?? '/', 'http://agent');
@@ -173,7 +173,7 @@ export class ApiServer {
   }
 }
 
-/** A peer without credentials is not served. */
+/** A peer without credentials is refused. */
 function isAdmitted({ admits }: ApiOptions, socket: Socket): boolean {
   try {
     return admits === undefined || admits(socket);
@@ -193,7 +193,7 @@ async function listenAt(place: ApiAddress, server: Server | TlsServer): Promise<
     server.once('error', (error) => reject(SeineError.from(error, `listen on ${place.host} port ${place.port}`)));
     server.listen({ host: place.host, port: place.port }, resolve);
   });
-  server.on('error', () => undefined); // a connection that could not be accepted: its client tries again
+  server.on('error', () => undefined); // a connection that could not be accepted: its client retries
   const address = server.address();
   return {
     port: typeof address === 'object' ? address?.port : undefined,

@@ -26,7 +26,7 @@ export interface InputsPort {
   };
 }
 
-/** Everything the compilers are given for this node's bridge, a JSON object a line: what `seinectl compile` makes its flows of again. */
+/** Inputs of all compilers for this node's bridge, one JSON object per line: `seinectl compile` computes its flows again from them. */
 export function inputs(port: InputsPort): ApiAnswer {
   return linesAnswer(inputLines(port, port.running()), port.turns);
 }

@@ -17,7 +17,7 @@ import { ownNodeView, peerView } from './views/node-view.ts';
 import { type PodChecker, type PodSources, podView } from './views/pod-view.ts';
 import { type ServiceSources, serviceView } from './views/service-view.ts';
 
-/** Lists of what the node holds, read anew for each request. */
+/** Lists of entries of the node, read for each request. */
 export interface EntryListPort {
   readonly reader: NodeReader;
   readonly turns: LoopTurns;
@@ -43,10 +43,10 @@ export interface ServiceListPort extends EntryListPort {
   readonly running: () => { readonly services: ServiceSources };
 }
 
-/** Answers `GET /v1/LIST`; `?name=` asks for one thing. */
+/** Handler of `GET /v1/LIST`; `?name=` selects one object. */
 type List<Port> = (port: Port, query: URLSearchParams, signal: AbortSignal) => Promise<ApiAnswer>;
 
-/** A pod that is asked for by name is also looked into. */
+/** A pod that is selected by name is also inspected inside. */
 export const pods: List<PodListPort> = async ({ reader, turns, host, running }, query, signal) => {
   const { ipam, network } = running();
   const isAskedFor = named(query);
@@ -107,11 +107,11 @@ async function numbered(
 export const ports: List<EntryListPort> = async ({ reader, turns }, query, signal) =>
   itemsAnswer(onlyNamed(await reader.ports(signal), query), turns);
 
-/** Also the node's own addresses, neighbours and interface, as far as Seine makes them. */
+/** Includes the node's own addresses, neighbours and interface that Seine creates. */
 export const routes: List<EntryListPort> = async ({ reader, turns }, query, signal) =>
   itemsAnswer(onlyNamed(await reader.routes(signal), query), turns);
 
-/** Everything that is not as wanted, over all parts of the node. */
+/** Lists every entry that is not in sync, over all targets of the node. */
 export async function differences({ reader, turns }: EntryListPort, signal: AbortSignal): Promise<ApiAnswer> {
   return itemsAnswer(await reader.differences(signal), turns);
 }
@@ -130,7 +130,7 @@ function narrowing(query: URLSearchParams): BridgeFilter {
   return { ...(table === null ? {} : { table: tableOf(table) }), ...(owner === undefined ? {} : { owner }) };
 }
 
-/** @throws SeineError `INVALID_INPUT` for what is no owner's name */
+/** @throws SeineError `INVALID_INPUT` for an invalid owner name */
 function askedOwner(query: URLSearchParams): string | undefined {
   const owner = query.get('owner') ?? undefined;
   if (owner !== undefined && !Object.hasOwn(features, owner.split('/', 1)[0] ?? ''))
@@ -138,7 +138,7 @@ function askedOwner(query: URLSearchParams): string | undefined {
   return owner;
 }
 
-/** By name or number. @throws SeineError `INVALID_INPUT` */
+/** Parses a name or number. @throws SeineError `INVALID_INPUT` */
 function tableOf(text: string): PipelineTableName {
   const name = /^\d{1,3}$/.test(text) ? tableName(Number(text)) : tableNames.find((each) => each === text);
   if (name === undefined) throw new SeineError('INVALID_INPUT', `no table ${JSON.stringify(text)}; there is ${tableNames.join(', ')}`);
@@ -150,7 +150,7 @@ function named(query: URLSearchParams): (name: string) => boolean {
   return (each) => name === null || each === name;
 }
 
-/** @throws SeineError `INVALID_INPUT` at once, while the answer can still say so */
+/** @throws SeineError `INVALID_INPUT` at once, while the answer's status can still be set */
 function onlyNamed<E extends Entry>(entries: Iterable<E> | AsyncIterable<E>, query: URLSearchParams): AsyncGenerator<E> {
   const [isAskedFor, owner] = [named(query), askedOwner(query)];
   return only(

@@ -18,7 +18,7 @@ let folder = '';
 let server: ApiServer | undefined;
 let isAway = false;
 
-/** An API server that knows `good` and `stranger`, of whom the first may. */
+/** API server that knows `good` and `stranger`, and authorizes the first. */
 const http = {
   json: async ({ path, body }: { readonly path: string; readonly body?: unknown }) => {
     if (isAway) throw new SeineError('UNAVAILABLE', 'no answer');

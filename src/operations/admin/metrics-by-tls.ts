@@ -17,24 +17,27 @@ export interface MetricsTlsConfig {
   readonly metricsTLSKeyFile?: string | undefined;
 }
 
-/** The API server, which is asked about callers. */
+/** API server that authenticates and authorizes callers. */
 export interface CallersPort {
   readonly http: Pick<KubeHttp, 'json'>;
 }
 
 interface MetricsTlsParts extends CallersPort {
   readonly config: MetricsTlsConfig;
-  /** Those of the plain port; of them only `/metrics` is served. */
+  /** Routes of the plain port; only `/metrics` of them is served. */
   readonly routes: ApiRoutes;
   readonly log: Log;
-  /** How often the files of the certificate are looked at (ms). */
+  /** Interval between checks of the certificate's files (ms). */
   readonly lookMs?: number;
 }
 
 const metricsPath = '/metrics';
 const LOOK_MS = 60_000;
 
-/** `/metrics` for the network: by TLS, and only for those whom the API server knows and RBAC lets `get` it. No probe depends on it. */
+/**
+ * `/metrics` for the network: over TLS, and only for callers that the API server authenticates and RBAC allows to `get` it. Probes do not
+ * depend on it.
+ */
 export class MetricsByTls {
   readonly #parts: MetricsTlsParts;
   readonly #review: CallerReview;
@@ -44,12 +47,12 @@ export class MetricsByTls {
     this.#review = new CallerReview({ http: parts.http, path: metricsPath });
   }
 
-  /** @throws SeineError if it cannot listen there, or a file is no certificate or no key */
+  /** @throws SeineError if it cannot listen there, or a file is not a certificate or not a key */
   async start(address: { readonly host: string; readonly port: number }, signal: AbortSignal): Promise<ApiServer> {
     const { routes } = this.#parts;
     const { [metricsPath]: metrics } = routes;
     const certificate = this.#certificate();
-    // The agent's signal and not the request's: one question is for all who come with a token.
+    // The agent's signal and not the request's: one review is shared by all callers with a token.
     const refuses = (request: IncomingMessage) => this.#refuses(request, signal);
     const server = await ApiServer.start(
       { routes: metrics ? { [metricsPath]: metrics } : {}, refuses },
@@ -67,7 +70,7 @@ export class MetricsByTls {
     return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
   }
 
-  /** Certificates of files are renewed by others. Never rejects: until both files fit each other the former one stays. */
+  /** Reloads a certificate from files that others renew. Never rejects: the previous one stays until both files match. */
   async #keepCertificate(server: ApiServer, first: ServerCertificate, signal: AbortSignal): Promise<void> {
     const { log, lookMs = LOOK_MS } = this.#parts;
     for (let used = first; ; ) {

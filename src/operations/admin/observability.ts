@@ -14,29 +14,29 @@ import { PolicyPackets } from './policy-packets.ts';
 import { NodeHealth } from './problems/node-health.ts';
 import { type AgentPorts, operatorActions, operatorRoutes, publicRoutes } from './routes.ts';
 
-/** How often an address that is in use is tried again (ms): an agent that is being replaced still has it. */
+/** Interval between attempts to listen on an address that is in use (ms): an agent that is being replaced still has it. */
 const LISTEN_RETRY_MS = 5_000;
 
-/** What the agent reports as it works. */
+/** Events that the agent reports. */
 export interface AgentEvents {
   readonly events: NodeStateEvents;
   readonly onCall: (call: CniCallRecord) => void;
   readonly observe: Observe;
   readonly onPodStage: (stage: string, tookMs: number) => void;
-  /** The API server cannot be followed for a resource. */
+  /** Called when watching a resource in the API server fails. */
   readonly onSourceFailure: (kind: string, error: SeineError) => void;
   readonly onDatabaseFailure: (error: SeineError) => void;
   readonly onBridgeFailure: (error: SeineError) => void;
 }
 
-/** Where the agent listens for operators and for Prometheus. */
+/** Addresses for operators and for Prometheus. */
 interface ListenConfig extends MetricsTlsConfig {
   readonly apiSocket: string;
   /** `ADDRESS:PORT`; empty: none. */
   readonly metricsAddress: string;
 }
 
-/** Records what the agent reports, and serves `agent.sock` and the metrics' address. */
+/** Records the events of the agent, and serves `agent.sock` and the metrics' address. */
 export class Observability {
   readonly #log: Log;
   readonly #control: LogControl;
@@ -51,7 +51,7 @@ export class Observability {
     this.#control = control;
   }
 
-  /** Notes what happens, and passes events of the data path on to `then`. */
+  /** Records events, and passes events of the data path on to `then`. */
   hooks(then: NodeStateEvents): AgentEvents {
     const record = this.#record;
     return {
@@ -65,7 +65,10 @@ export class Observability {
     };
   }
 
-  /** @throws SeineError `UNAVAILABLE` if the socket cannot be made; an address that is in use is tried until `signal` */
+  /**
+   * @throws SeineError `UNAVAILABLE` if the socket cannot be created; listening on an address that is in use is retried until `signal` is
+   *   aborted
+   */
   async open(agent: AgentPorts & { readonly config: ListenConfig }, signal: AbortSignal): Promise<void> {
     const health = new NodeHealth(agent, this.#record);
     health.start(signal);
@@ -96,14 +99,14 @@ export class Observability {
     await Promise.all(this.#servers.map((server) => server.close()));
   }
 
-  /** The modes of socket and folder keep others out; this is for what the modes were before, or became since. */
+  /** The modes of socket and folder refuse others; this check covers the modes before and after. */
   #admitsRoot(socket: Socket): boolean {
     const { uid, pid } = peerCredentials(descriptorOf(socket));
     if (uid !== 0) this.#log.warn('connection to the agent’s API refused: not root', { uid, pid });
     return uid === 0;
   }
 
-  /** An agent that still runs keeps its socket until it ends: we wait for its bridge as well. */
+  /** An agent that still runs keeps its socket until it ends, which the lock of the bridge waits for as well. */
   async #openSocket(start: () => Promise<ApiServer>, signal: AbortSignal): Promise<void> {
     try {
       this.#servers.push(await start());
@@ -129,7 +132,7 @@ export class Observability {
   }
 }
 
-/** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty for none; the configuration has checked it */
+/** @param text `ADDRESS:PORT`, `[ADDRESS]:PORT`, or empty for none; already checked by the configuration */
 function parseAddress(text: string): { readonly host: string; readonly port: number } | undefined {
   if (text === '') return undefined;
   const colon = text.lastIndexOf(':');

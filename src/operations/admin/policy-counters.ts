@@ -15,7 +15,7 @@ export interface PolicyCountersPort {
   readonly running: () => { readonly policy: Pick<PolicyController, 'decided'> };
 }
 
-/** Where rows say verdicts: of relations those that need no port, of decisions all. */
+/** Tables whose rows contain verdicts: relations that need no port, and all decisions. */
 const countedTables: readonly PipelineTableName[] = [
   'egressNetworkPolicy',
   'egressNetworkPolicyPorts',
@@ -23,15 +23,15 @@ const countedTables: readonly PipelineTableName[] = [
   'ingressNetworkPolicyPorts',
 ];
 
-/** IANA protocol numbers of those that have ports. */
+/** IANA protocol numbers of protocols with ports. */
 const protocols: Readonly<Record<number, 'TCP' | 'UDP' | 'SCTP'>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' };
 
-/** `GET /v1/policy/counters`: what rules have counted, by their names. Read from the switch for this request. */
+/** `GET /v1/policy/counters`: packets of rules, by their names. Read from OVS for this request. */
 export async function policyCounters(port: PolicyCountersPort, signal: AbortSignal): Promise<ApiAnswer> {
   return json({ items: await readRuleCounters(port, signal) });
 }
 
-/** Packets of the opening direction, and of a rule that several rows are made of the sum. @throws SeineError as `BridgeReader.dumpFlows` */
+/** Counts packets of the opening direction, summed up for a rule with several rows. @throws SeineError like `BridgeReader.dumpFlows` */
 export async function readRuleCounters({ openflow, running }: PolicyCountersPort, signal: AbortSignal): Promise<readonly RuleCounters[]> {
   const byCookie = new Map<bigint, Decided>();
   for (const rows of running().policy.decided()) byCookie.set(cookieOf(rows.owner), rows);
@@ -57,7 +57,7 @@ export async function readRuleCounters({ openflow, running }: PolicyCountersPort
   );
 }
 
-/** Of the range that the flow is a part of. */
+/** Outcome of the range that the flow is a part of. */
 function outcomeOf({ decision: { ranges, otherwise } }: Decided, encoded: Uint8Array): CountedOutcome {
   if (ranges.length === 0) return otherwise;
   const match = decodeMatch(encoded);

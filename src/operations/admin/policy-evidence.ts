@@ -31,7 +31,7 @@ export interface PolicyEvidencePort {
   readonly running: () => ProvenNode;
 }
 
-/** From the entry tables to the verdicts. */
+/** Tables from the entry tables to the verdicts. */
 const policyTables = Object.values(tables)
   .map(({ id }) => id)
   .filter(
@@ -40,9 +40,9 @@ const policyTables = Object.values(tables)
   );
 
 /**
- * `GET /v1/policy/evidence`: lines of JSON ({@link PolicyEvidence}). What of the cluster's objects counts for policies, read from the API
- * server for this request and not understood here; and the flows of policy, read from the switch. The agent judges nothing of it: neither what
- * it watches nor what it computes is asked.
+ * `GET /v1/policy/evidence`: lines of JSON ({@link PolicyEvidence}). Contains the parts of API objects that matter for policies, read from
+ * the API server for this request and not interpreted here; and the policy flows, read from OVS. The agent uses neither its watches nor its
+ * computed state for it.
  */
 export function policyEvidence(port: PolicyEvidencePort, signal: AbortSignal): ApiAnswer {
   const node = nodeLine(port.config.nodeName, port.running());
@@ -68,7 +68,7 @@ async function* evidence(port: PolicyEvidencePort, node: EvidenceNode, signal: A
   yield { kind: 'end', fullAssociationShares: await readFullShares(port.openflow, signal) };
 }
 
-/** Kept as texts until the switch has said all of the table: what it says lies in memory that is used again. */
+/** Kept as texts until OVS has sent the whole table: the messages are in memory that is reused. */
 async function flowsOf(
   { openflow }: PolicyEvidencePort,
   table: number,

@@ -12,7 +12,7 @@ type Decided = ReturnType<ReturnType<PolicyPacketsPort['running']>['policy']['de
 const denyMatch = Buffer.from(encodeMatch(toOpenFlowMatch({ regs: [reg.verdict('deny')] })));
 const never = new AbortController().signal;
 
-/** A switch whose verdict flows and rows of rules have counted this, and a clock. */
+/** Switch whose verdict flows and rows of rules have these counters, and a clock. */
 function setUp({ ruleMetrics = false } = {}) {
   const counted = { verdicts: { allow: 7n, deny: 3n }, rules: new Map<string, bigint>() };
   const aggregate = vi.fn(({ table = 0, match }: { table?: number; match?: Uint8Array }) => {

@@ -4,14 +4,14 @@ import { readAllowedCounts, readDeniedCounts } from '../../policy/denied-log/den
 import type { PolicyPacketsSamples } from './metrics/scrape.ts';
 import { type PolicyCountersPort, readRuleCounters } from './policy-counters.ts';
 
-/** The switch is asked no more often (ms), however many scrape. */
+/** Minimum interval of reads from OVS (ms), with any number of scrapers. */
 const EVERY_MS = 15_000;
-/** A scrape waits so long (ms), and goes on with what was read before. */
+/** Maximum time that a scrape waits (ms); then it uses earlier data. */
 const SCRAPE_PATIENCE_MS = 1_000;
 const READ_TIMEOUT_MS = 10_000;
-/** Each is a time series of every node. */
+/** Maximum number of rules: each is a time series of every node. */
 const RULES_MAX = 1_000;
-/** A verdict may be that of a thousand policies. */
+/** Maximum number of names: a verdict may be that of a thousand policies. */
 const NAMES_MAX = 3;
 
 export interface PolicyPacketsPort extends PolicyCountersPort {
@@ -21,35 +21,35 @@ export interface PolicyPacketsPort extends PolicyCountersPort {
 
 const nothing: PolicyPacketsSamples = { verdicts: [], rules: [], rulesLeftOut: 0 };
 
-/** What policies have decided, in packets, for metrics: read from the switch while somebody scrapes, and only then. */
+/** Verdicts of policies, in packets, for metrics: read from OVS only while scrapes occur. */
 export class PolicyPackets {
   readonly #port: PolicyPacketsPort;
   readonly #signal: AbortSignal;
   readonly #now: () => number;
   readonly #verdicts = new GrowingSums();
   readonly #rules = new GrowingSums();
-  /** Rules that have a series: they keep it as long as they are there, or counts would break off. */
+  /** Rules that have a series: they keep it while they exist; otherwise counts would break off. */
   #listed: ReadonlySet<string> = new Set();
   #last: PolicyPacketsSamples = nothing;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #isReading = false;
   #reading = Promise.resolve();
 
-  /** @param signal the agent's @param now in ms, of a clock that never goes back */
+  /** @param signal the agent's @param now in ms, of a monotonic clock */
   constructor(port: PolicyPacketsPort, signal: AbortSignal, now: () => number = () => performance.now()) {
     this.#port = port;
     this.#signal = signal;
     this.#now = now;
   }
 
-  /** Never rejects: what the switch does not tell has no samples. */
+  /** Never rejects: values that OVS does not report have no samples. */
   async read(signal: AbortSignal): Promise<PolicyPacketsSamples> {
     if (!this.#isReading && this.#now() - this.#readAtMs >= EVERY_MS) {
       this.#readAtMs = this.#now();
       this.#isReading = true;
       this.#reading = this.#readAll();
     }
-    // Not in time: what it finds is for the next scrape.
+    // Too late: the result is used at the next scrape.
     await abortable(this.#reading, within(signal, SCRAPE_PATIENCE_MS)).catch(() => undefined);
     return this.#last;
   }
@@ -60,7 +60,7 @@ export class PolicyPackets {
       const verdicts = await this.#readVerdicts(signal);
       this.#last = { verdicts, ...(this.#port.config.policy.ruleMetrics ? await this.#readRules(signal) : { rules: [], rulesLeftOut: 0 }) };
     } catch {
-      this.#last = nothing; // other metrics say that the switch is not there, or that the node is not known yet
+      this.#last = nothing; // other metrics report that OVS is not connected, or that the node is not known yet
     } finally {
       this.#isReading = false;
     }
@@ -104,11 +104,14 @@ function namesText(names: readonly string[]): string {
   return more > 0 ? `${names.slice(0, NAMES_MAX).join(', ')} and ${more} more` : names.join(', ');
 }
 
-/** Rows of the switch come and go, and their counts with them: what was counted stays counted, or a rate would take a loss for a new beginning. */
+/**
+ * Rows of the bridge are created and deleted, and their counters with them: the sum never decreases, because a rate would take a decrease
+ * for a restart.
+ */
 class GrowingSums {
   readonly #sums = new Map<string, { seen: bigint; total: bigint }>();
 
-  /** @param seen what the switch says now */
+  /** @param seen current value in OVS */
   next(key: string, seen: bigint): number {
     const sum = this.#sums.get(key) ?? { seen: 0n, total: 0n };
     if (seen > sum.seen) sum.total += seen - sum.seen;

@@ -9,7 +9,7 @@ import type { Lease } from '../../pods/ipam/lease.ts';
 import { PolicyEngine } from '../../policy/engine/policy-engine.ts';
 import { onePolicy, type PolicyPort, podPolicy, policyExplanation } from './policy-routes.ts';
 
-/** @param flows of the table `associations` that the bridge has */
+/** @param flows of the table `associations` on the bridge */
 function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], policies: readonly NetworkPolicy[] = []) {
   const engine = new PolicyEngine('node-1');
   for (const each of policies) engine.putPolicy(each);

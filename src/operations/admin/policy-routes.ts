@@ -45,7 +45,7 @@ export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
   return itemsAnswer(nodePolicyViews(inForce(running()), sources.networkPolicies.replica.entries()), turns);
 }
 
-/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for a policy that is not known */
+/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for an unknown policy */
 export async function onePolicy({ running, sources, turns }: PolicyPort, query: URLSearchParams): Promise<ApiAnswer> {
   const node = running();
   const name = query.get('name') ?? '';
@@ -54,7 +54,7 @@ export async function onePolicy({ running, sources, turns }: PolicyPort, query: 
   return json(await onePolicyView(inForce(node), { policy, standingOf: (pod) => standingOf(node, pod), turns }));
 }
 
-/** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`, the last if it is asked about. @throws SeineError `INVALID_INPUT` */
+/** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`; the port is optional. @throws SeineError `INVALID_INPUT` */
 export async function policyExplanation(port: PolicyPort, query: URLSearchParams, signal: AbortSignal): Promise<ApiAnswer> {
   const node = port.running();
   const [from, to] = [partyOf(port, node, query.get('from') ?? ''), partyOf(port, node, query.get('to') ?? '')];
@@ -66,7 +66,7 @@ export async function policyExplanation(port: PolicyPort, query: URLSearchParams
   const full = await readFullShares(port.openflow, signal);
   const isFull = from.addresses.some((address) => full.includes(address));
   if (!isFull) return json(view);
-  // Of an association that the bridge has not learned, answers are judged as packets that open one.
+  // For an association that the bridge has not learned, replies are decided like packets that open one.
   const answers = explainConnection(node.policy, { from: to, to: from });
   const verdict = view.verdict === 'allow' && answers.verdict !== 'allow' ? 'mixed' : view.verdict;
   return json({ ...view, verdict, remarks: [...view.remarks, usedUp(from.name)] });

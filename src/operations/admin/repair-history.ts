@@ -1,27 +1,27 @@
-/** So many repairs are remembered, each with so many owners. */
+/** Maximum number of repairs that are kept, and of owners of each. */
 const REPAIRS_MAX = 200;
 const OWNERS_MAX = 300;
-/** Of one repair, so many entries are looked at for their owners. */
+/** Maximum number of entries of a repair whose owners are looked up. */
 const KEYS_MAX = 3_000;
 
-/** An entry or interface that was repaired after a foreign change. */
+/** Repair of an entry or interface after a foreign change. */
 interface Repair {
   readonly at: Date;
-  /** What of the node: a part of it, or `interface`. */
+  /** Target, or `interface`. */
   readonly what: string;
-  /** Of all owners together. */
+  /** Number of entries of all owners together. */
   readonly entries: number;
-  /** How many of them each owner wanted. */
+  /** Number of entries that each owner desired. */
   readonly owners: ReadonlyMap<string, number>;
-  /** There were more owners than are remembered. */
+  /** True if there were more owners than are kept. */
   readonly more: boolean;
 }
 
-/** The last repairs with their owners, for `seinectl explain pod`. */
+/** Last repairs with their owners, for `seinectl explain pod`. */
 export class RepairHistory {
   readonly #repairs: Repair[] = [];
 
-  /** @param ownersOf the owners that want an entry now */
+  /** @param ownersOf current owners of an entry */
   note<K>(what: string, keys: readonly K[], ownersOf: (key: K) => readonly string[]): void {
     const owners = new Map<string, number>();
     let more = keys.length > KEYS_MAX;
@@ -34,7 +34,7 @@ export class RepairHistory {
     if (this.#repairs.length > REPAIRS_MAX) this.#repairs.shift();
   }
 
-  /** Oldest first; also those in which it may have had a part. */
+  /** Oldest first; also those that may have affected it. */
   of(owner: string): readonly Repair[] {
     return this.#repairs.filter(({ owners, more }) => owners.has(owner) || more);
   }

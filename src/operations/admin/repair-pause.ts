@@ -1,23 +1,23 @@
 import type { Log } from '../../base/log/log.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 
-/** Longer than any work by hand takes: a pause that is forgotten ends. */
+/** Maximum duration, longer than manual work takes: a pause that is forgotten ends. */
 export const pauseSecondsMax = 24 * 3_600;
 
 interface RepairPauseOptions {
   readonly nodeState: Pick<NodeState, 'pauseRepair' | 'resumeRepair'>;
   readonly log: Log;
-  /** Tells the cluster. */
+  /** Posts an event. */
   readonly tell: (reason: 'RepairPaused' | 'RepairResumed', message: string) => void;
-  /** Milliseconds, from any fixed moment; never goes back. */
+  /** Milliseconds of a monotonic clock. */
   readonly now: () => number;
 }
 
 /**
- * Lets an operator change Seine's entries of a node by hand, for a while, without repair. Pods come and go meanwhile, and
- * what a restarted switch lacks is added again: only the search for foreign changes waits.
+ * Lets an operator change Seine's entries of a node manually, for a while, without repair. Pods are created and deleted meanwhile, and
+ * entries that a restarted ovs-vswitchd lacks are added again: only the search for foreign changes waits.
  *
- * It ends by itself, and with this process: an agent that starts makes everything as it is wanted.
+ * It ends by itself, and with this process: an agent that starts restores the desired state.
  */
 export class RepairPause {
   readonly #options: RepairPauseOptions;
@@ -33,7 +33,7 @@ export class RepairPause {
     return Math.max(0, Math.ceil((this.#untilMs - this.#options.now()) / 1_000));
   }
 
-  /** @param seconds from now, whatever was asked for before; 1 to `pauseSecondsMax` */
+  /** @param seconds from now, replacing an earlier value; 1 to `pauseSecondsMax` */
   pause(seconds: number): void {
     const { nodeState: datapath, log, tell, now } = this.#options;
     clearTimeout(this.#timer);
@@ -44,7 +44,7 @@ export class RepairPause {
     tell('RepairPaused', `Foreign changes to this node's network are not repaired for ${seconds} seconds.`);
   }
 
-  /** Nothing happens if it was not paused. */
+  /** Has no effect if it was not paused. */
   resume(why: string): void {
     const { nodeState: datapath, log, tell } = this.#options;
     if (this.#timer === undefined) return;

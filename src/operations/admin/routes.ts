@@ -34,7 +34,7 @@ import { pauseSecondsMax, type RepairPause } from './repair-pause.ts';
 import { agentStatus, type StatusPort, type StatusSources } from './status-view.ts';
 import { type SuspensionPort, suspensionActions, suspensions } from './suspension-routes.ts';
 
-/** What the handlers need, each of it: only the agent's wiring puts this together. */
+/** Ports of all handlers: only the agent's wiring combines them. */
 export type AgentPorts = StatusPort &
   ScrapePort &
   EntryListPort &
@@ -57,7 +57,7 @@ export type AgentPorts = StatusPort &
   RollOutPort;
 
 interface RollOutPort {
-  /** What a roll-out waits for, beside that pods are served. */
+  /** Condition of a roll-out, besides serving pods. */
   readonly rollOut: PodExplanationPort['readiness'];
 }
 
@@ -72,7 +72,7 @@ interface RouteSources extends StatusSources {
   readonly policyPackets: Pick<PolicyPackets, 'read'>;
 }
 
-/** Served over the network: nothing that names pods. */
+/** Paths served over the network: none of them names pods. */
 export function publicRoutes(sources: RouteSources): ApiRoutes {
   const { agent, exporter } = sources;
   return {
@@ -91,7 +91,7 @@ function readyAnswer(readiness: PodExplanationPort['readiness']) {
   return json(state, state.state === 'ready' ? 200 : 503);
 }
 
-/** Served to root on this node. Lists read switch, kernel and packet filter for each request. */
+/** Paths served to root on this node. Lists read OVS, kernel and nftables for each request. */
 export function operatorRoutes(sources: RouteSources): ApiRoutes {
   const { agent } = sources;
   return {
@@ -126,7 +126,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
   };
 }
 
-/** What root on this node may change, all of it for a while only; and tests that send packets. */
+/** Changes that root on this node may make, all of them temporary; and tests that send packets. */
 export function operatorActions({ agent, health, control }: Pick<RouteSources, 'agent' | 'health' | 'control'>): ApiRoutes {
   return {
     '/v1/log-level': (query) => setLogLevel(control, query),

@@ -18,14 +18,14 @@ interface NodeStatusPort {
     readonly noSNAT: boolean;
   };
   readonly startedAt: Date;
-  /** Keys that are not the default, in words. */
+  /** Keys that are not the default, as text. */
   readonly changedSwitches: readonly string[];
   readonly cni: { readonly chain: AgentStatus['cni'] | undefined };
   readonly dataPath: { readonly capabilities: DatapathCapabilities | undefined };
   readonly node: () => (StatusNode & NonNullable<ReturnType<HealthPort['node']>>) | undefined;
 }
 
-/** The node, once it is known. */
+/** Node, once it is known. */
 interface StatusNode {
   readonly environment: NodeEnvironment;
   readonly services: { readonly count: number };
@@ -45,7 +45,7 @@ export interface StatusSources {
   readonly health: Pick<NodeHealth, 'report'>;
 }
 
-/** What `seinectl status` shows. Costs little: no target is read for it. */
+/** Data of `seinectl status`. Cheap: no target is read for it. */
 export async function agentStatus({ agent, record, lag, health }: StatusSources, signal: AbortSignal): Promise<AgentStatus> {
   const { config, openflow } = agent;
   const ovs = (await ovsVersion(openflow, signal)) ?? null;
@@ -55,7 +55,7 @@ export async function agentStatus({ agent, record, lag, health }: StatusSources,
     versions: { seine: seineVersion, node: process.version, ovs },
     pid: process.pid,
     startedAt: agent.startedAt.toISOString(),
-    // Clocks jump; this one does not.
+    // A monotonic clock: the wall clock may jump.
     uptimeSeconds: Math.round(performance.now() / 1_000),
     ...health.report(),
     bridge: { name: config.ovsBridge, dataPath: config.ovsDatapathType },

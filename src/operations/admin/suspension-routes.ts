@@ -11,7 +11,7 @@ export interface SuspensionPort {
   readonly node: () => { readonly policy: { pods(): ReadonlyMap<string, PodStanding> } } | undefined;
 }
 
-/** All that there are. */
+/** Returns all suspensions. */
 export function suspensions(port: SuspensionPort): ApiAnswer {
   return json({ items: port.suspensions.list(podsOf(port)) });
 }

@@ -19,17 +19,17 @@ import { printGroup } from '../../openflow/text/group-text.ts';
 import { printMeterSpec } from '../../openflow/text/meter-text.ts';
 
 /**
- * How entries of a bridge are written, a line each:
+ * Output formats of a bridge's entries, one line each:
  *
  * - `text`   as `ovs-ofctl --no-names --no-stats dump-flows`, `dump-groups` and `dump-meters` print them
  * - `names`  the same with the names of tables
- * - `bundle` flows and groups as `ovs-ofctl bundle` takes them, groups first
- * - `hex`    the OpenFlow 1.5 messages that add them, as `seinectl wire decode` takes them
+ * - `bundle` flows and groups in the format of `ovs-ofctl bundle`, groups first
+ * - `hex`    the OpenFlow 1.5 messages that add them, in the format of `seinectl wire decode`
  */
 const bridgeForms = ['text', 'names', 'bundle', 'hex'] as const;
 export type BridgeForm = (typeof bridgeForms)[number];
 
-/** Meters, groups, then flows by table and falling priority. */
+/** Meters, groups, then flows by table and descending priority. */
 export function bridgeLines(entries: Iterable<readonly [BridgeKey, BridgeValue]>, form: BridgeForm): string[] {
   const write = writers[form];
   return [...entries].toSorted(([a], [b]) => order(a, b)).flatMap(([key, value]) => write(key, value) ?? []);
@@ -40,7 +40,7 @@ type EntryWriter = (key: BridgeKey, value: BridgeValue) => string | undefined;
 const writers: Readonly<Record<BridgeForm, EntryWriter>> = {
   text: (key, value) => entryText(key, value),
   names: (key, value) => entryText(key, value, { table: tableName }),
-  // The tool takes no meters in a bundle.
+  // The tool accepts no meters in a bundle.
   bundle: (key, value) =>
     isFlowKey(key) ? `flow add ${entryText(key, value)}` : isGroupKey(key) ? `group add ${entryText(key, value)}` : undefined,
   hex: (key, value) => Buffer.from(message(key, value)).toString('hex'),

@@ -16,17 +16,17 @@ import { askedRanges, translatedEndpoints } from '../../services/compile/service
 import { compileSourceRanges, rangeSetOf } from '../../services/compile/source-ranges.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
-/** The bridge that results from inputs. */
+/** Bridge that results from inputs. */
 export interface CompiledBridge {
   readonly entries: ReadonlyMap<BridgeKey, BridgeValue>;
-  /** What they may teach the switch. */
+  /** Flows that they may teach the switch. */
   readonly learned: Pick<LearnedFlows, 'covers'>;
   readonly owners: ReadonlySet<Owner>;
-  /** Owners that the compilers refused; the agent leaves such an owner out as well, and reports it. */
+  /** Owners that the compilers refused; the agent also leaves such an owner out, and reports it. */
   readonly failures: readonly { readonly owner: Owner; readonly error: SeineError }[];
 }
 
-/** The flows and groups of a node, from nothing but its inputs: as the agent that recorded them wants them. Pure. */
+/** Compiles the flows and groups of a node from its inputs alone: the desired state of the agent that recorded them. Pure. */
 export function compileInputs(inputs: NodeInputs): CompiledBridge {
   const bridge = new Assembly(new Map(inputs.disputes.map(({ key, owner }) => [key, owner])));
   const { environment } = inputs;
@@ -67,7 +67,7 @@ class Assembly implements CompiledBridge {
     this.#winners = winners;
   }
 
-  /** Several Services may lead to one endpoint; it is compiled once. */
+  /** Several Services may have the same endpoint; it is compiled once. */
   want(owner: Owner, compile: () => Wanted): void {
     if (this.owners.has(owner)) return;
     this.owners.add(owner);

@@ -16,13 +16,13 @@ import type { CommonInputs, Dispute, NodeInputs, PodInput, ServiceInput, Subject
 /** Incremented when an older reader would misread the format. */
 const inputsFormat = 1;
 
-/** When the inputs were taken, in revisions of the bridge's desired state. */
+/** Time at which the inputs were taken, in revisions of the bridge's desired state. */
 interface Taken {
   readonly node: string;
   readonly revision: number;
 }
 
-/** Inputs as a file has them. */
+/** Inputs read from a file. */
 export interface ReadInputs {
   readonly inputs: NodeInputs;
   readonly node: string;
@@ -198,12 +198,12 @@ export function* writeServices(inputs: Iterable<ServiceInput>): Generator<string
   }
 }
 
-/** @param lines how many there were, this one and the first not counted */
+/** @param lines number of lines, not counting this one and the first */
 export function writeEnd(revision: number, lines: number): string {
   return written({ is: 'end', revision, lines });
 }
 
-/** Addresses and networks as text; everything else as it is. */
+/** Converts addresses and networks to text; other values are unchanged. */
 function written(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => {
     if (each instanceof Map) return Object.fromEntries(each);
@@ -213,9 +213,9 @@ function written(value: unknown): string {
 }
 
 /**
- * Reads what `writeStart`, `writeInput` and `writeEnd` wrote, a line each.
+ * Reads the output of `writeStart`, `writeInput` and `writeEnd`, line by line.
  *
- * @throws SeineError `INVALID_INPUT` naming the first line that cannot be parsed; also for a truncated text
+ * @throws SeineError `INVALID_INPUT` naming the first invalid line; also for a truncated text
  */
 export function readInputs(text: string): ReadInputs {
   const lines = text.split('\n').filter((each) => each !== '');
@@ -238,7 +238,7 @@ export function readInputs(text: string): ReadInputs {
   };
 }
 
-/** The ports of a Service share its list of source ranges, as they did in the agent. */
+/** Ports of a Service share its list of source ranges, like in the agent. */
 function servicesIn(lines: readonly InputLine[]): readonly ServiceInput[] {
   const lists = new Map(lines.flatMap((each) => (each.is === 'source-ranges' ? [[each.of.name, each.of.ranges] as const] : [])));
   return lines.flatMap((each) => {

@@ -24,7 +24,7 @@ import { readInputs, writeEnd, writeInput, writeServices, writeStart } from './i
 import { readHeld } from './installed-bridge.ts';
 import type { NodeInputs, ServiceInput } from './node-inputs.ts';
 
-/** As the agent keeps it, and what it would record. */
+/** Inputs as the agent keeps them, and as it would record them. */
 function agentWith({ node: environment, peers, pods, services, proxying }: Scene) {
   const bridge = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b });
   const want = (owner: Owner, wanted: Parameters<typeof encodeBridgeEntries>[1]) => bridge.set(owner, encodeBridgeEntries(owner, wanted));
@@ -100,7 +100,7 @@ describe('inputs that are recorded and read again', () => {
     const { inputs } = agentWith({ ...exampleScene, peers: [first, thief] });
     expect(new Set(inputs.disputes.map(({ owner }) => owner))).toEqual(new Set(['peer/n3']));
     expectTheSame({ ...exampleScene, peers: [first, thief] });
-    // In whatever order they are written.
+    // In any order of writing.
     const turned = { ...inputs, peers: inputs.peers.toReversed() };
     expect(sorted(compileInputs(readInputs(written(turned)).inputs).entries)).toEqual(sorted(compileInputs(inputs).entries));
   });

@@ -38,14 +38,14 @@ function keyAndValue(entry: HeldEntry): [BridgeKey, BridgeValue] {
 
 interface HeldBridge {
   readonly held: ReadonlyMap<BridgeKey, BridgeValue>;
-  /** Left out: rows by which policies decide. Inputs have who a pod is to policy, and not the policies. */
+  /** Number of omitted rows by which policies decide. Inputs contain the pods' classes, and not the policies. */
   readonly policyRows: number;
 }
 
 /**
- * The recorded entries of a bridge, without those that the switch learned by itself, which no owner wants, and without policy's rows.
+ * Recorded entries of a bridge, without those that the switch learned itself, which no owner desires, and without policy rows.
  *
- * @param taught which those may be
+ * @param taught flows that may have been learned
  * @throws SeineError `INVALID_INPUT`
  */
 export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): HeldBridge {

@@ -19,26 +19,26 @@ export interface PodInput {
   readonly intent: PodIntent;
 }
 
-/** Who an attachment is to policy. */
+/** Classes and identities of an attachment in policies. */
 export interface SubjectInput {
   readonly owner: Owner;
   readonly intent: SubjectIntent;
 }
 
-/** What is the same for every compiler. */
+/** Inputs that are the same for every compiler. */
 export interface CommonInputs {
   readonly environment: NodeEnvironment;
-  /** What compiling a Service needs to know of the node. */
+  /** Properties of the node that affect the compilation of a Service. */
   readonly proxy: Pick<ProxyNode, 'addresses' | 'gateway'>;
 }
 
-/** An entry with different values from several owners, and the owner whose value stands: the latest. */
+/** Entry with different values of several owners, and the owner whose value applies: the latest. */
 export interface Dispute {
   readonly key: BridgeKey;
   readonly owner: Owner;
 }
 
-/** Everything that the compilers of a node get for its bridge: its flows and groups are a function of this alone. */
+/** Inputs of all compilers of a node's bridge: its flows and groups are a function of these alone. */
 export interface NodeInputs extends CommonInputs {
   readonly peers: readonly PeerIntent[];
   readonly pods: readonly PodInput[];

@@ -6,12 +6,12 @@ import { capabilitiesOf, type DatapathCapabilities, missingIn } from '../../data
 import type { SwitchDatabase } from '../../dataplane/targets/switch/switch-database.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 
-/** A switch that takes longer to answer is asked again when it has restarted (ms). */
+/** Maximum time for an answer (ms); a slower ovs-vswitchd is queried again when it has restarted. */
 const ANSWER_WITHIN_MS = 2_000;
-/** How long ovs-vswitchd may take to say what its data path can do (ms); one that never says it is taken as it is. */
+/** Maximum time for ovs-vswitchd to publish the capabilities of its data path (ms); then the published ones are used. */
 const SAID_WITHIN_MS = 10_000;
 
-/** Under this name the findings stand among the agent's warnings. */
+/** Name of the findings among the agent's warnings. */
 const WARNING = 'data path';
 
 interface FollowDatapathOptions {
@@ -19,25 +19,25 @@ interface FollowDatapathOptions {
   readonly plane: {
     readonly database: SwitchDatabase;
     readonly openflow: OpenFlowConnection;
-    /** Rings when ovs-vswitchd has come, or publishes other capabilities. */
+    /** Rung when ovs-vswitchd has started, or publishes other capabilities. */
     readonly datapathChanged: Doorbell;
   };
-  /** Of the node, in sentences, by the part of the agent that found them. */
+  /** Warnings about the node, as sentences, by the part of the agent that found them. */
   readonly warnings: Map<string, readonly string[]>;
 }
 
-/** What the data path of this node can do, as it was found last. */
+/** Capabilities of this node's data path, as last read. */
 export class DatapathProbe {
   #capabilities: DatapathCapabilities | undefined;
 
-  /** Undefined until it was looked at. */
+  /** Undefined until they were read. */
   get capabilities(): DatapathCapabilities | undefined {
     return this.#capabilities;
   }
 
   /**
-   * Looks at the data path whenever ovs-vswitchd has come, until `signal`: another version may have, or another kernel's module. What
-   * is new goes to the log; what is needed and missing to the warnings, too.
+   * Reads the capabilities whenever ovs-vswitchd has started, until `signal` is aborted: another version, or another kernel module, may
+   * have others. Changes are logged; required and missing capabilities are warnings, too.
    */
   async follow({ dataPath, plane, warnings }: FollowDatapathOptions, log: Pick<Log, 'info'>, signal: AbortSignal): Promise<void> {
     const { datapathChanged: news } = plane;
@@ -49,7 +49,7 @@ export class DatapathProbe {
       const patience = within(signal, ANSWER_WITHIN_MS);
       const abilities = capabilitiesOf(await readDatapathFacts(dataPath, plane, patience));
       if (signal.aborted) return;
-      // Half of it may be of a switch that has gone meanwhile; the next one rings.
+      // Part of it may be of an ovs-vswitchd that has ended meanwhile; the next one rings.
       if (!plane.openflow.isUp || plane.openflow.counters.connects !== connects) continue;
       if (JSON.stringify(abilities) === JSON.stringify(this.#capabilities)) continue;
       this.#capabilities = abilities;
@@ -62,7 +62,7 @@ export class DatapathProbe {
     }
   }
 
-  /** Waits until both switch and database can answer, but not for ever. */
+  /** Waits until both ovs-vswitchd and OVSDB can answer, for a limited time. */
   async #untilHolds(holds: () => boolean, news: Doorbell, signal: AbortSignal): Promise<void> {
     const patience = within(signal, SAID_WITHIN_MS);
     while (!holds() && !patience.aborted) await news.wait(patience);

@@ -3,10 +3,10 @@ import { within } from '../../base/async/time-limit.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import { decodeDescription, writeDescriptionRequest } from '../../openflow/switch-description.ts';
 
-/** A switch that takes longer is in trouble, and status is about to say so (ms). */
+/** Maximum time for an answer (ms); if ovs-vswitchd takes longer, status reports a problem anyway. */
 const PATIENCE_MS = 500;
 
-/** The version that ovs-vswitchd says it is; undefined if it does not answer within `patienceMs`. */
+/** Version that ovs-vswitchd reports; undefined if it does not answer within `patienceMs`. */
 export async function ovsVersion(
   openflow: OpenFlowConnection,
   signal: AbortSignal,
@@ -17,6 +17,6 @@ export async function ovsVersion(
     const [description] = await abortable(openflow.gather(writeDescriptionRequest, decodeDescription, patience), patience);
     return description?.software;
   } catch {
-    return undefined; // not connected: the status says so elsewhere
+    return undefined; // not connected: the status reports it elsewhere
   }
 }

@@ -1,9 +1,9 @@
 import type { BundlePart } from './collect.ts';
 
-/** Requests to the agent. @throws SeineError with its answer, or why there is none */
+/** Requests to the agent. @throws SeineError with its answer, or the reason why there is none */
 type FetchFromAgent = (path: string, signal: AbortSignal) => Promise<string>;
 
-/** In this order: the most telling first, last what is compared with the switch. */
+/** Order: the most useful first, last those that are compared with the bridge. */
 const answers = {
   'agent/status.json': '/v1/status',
   'agent/config.json': '/v1/config',

@@ -5,10 +5,10 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { createTarPacker, type TarHeader, unpackTar } from 'modern-tar';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** A bundle comes from somewhere else: what is unpacked must fit into memory (bytes). */
+/** Maximum size after decompression (bytes): a bundle comes from elsewhere and must fit into memory. */
 const UNPACKED_MAX = 1024 * 1024 * 1024;
 
-/** A tar archive, compressed, that is written file by file. For root alone. */
+/** Compressed tar archive that is written file by file. Readable by root only. */
 export class ArchiveWriter {
   readonly #packer = createTarPacker();
   readonly #written: Promise<void>;
@@ -16,8 +16,8 @@ export class ArchiveWriter {
 
   /**
    * @param place a path, which must not exist, or a stream, which is left open
-   * @param folder that all files are in, so that unpacking makes one folder
-   * @throws SeineError `INVALID_INPUT` if there is a file already, or none can be made
+   * @param folder of all files, so that unpacking creates one folder
+   * @throws SeineError `INVALID_INPUT` if the file already exists, or cannot be created
    */
   constructor(place: string | Writable, folder: string) {
     this.#folder = folder;
@@ -67,10 +67,10 @@ function unwritable(thrown: unknown): SeineError {
 }
 
 /**
- * The files of a bundle, by their names without the folder they are in.
+ * Files of a bundle, by their names without the folder.
  *
  * @param which other files are skipped
- * @throws SeineError `INVALID_INPUT` if it is none, or is too large
+ * @throws SeineError `INVALID_INPUT` if it is not a bundle, or is too large
  */
 export async function readArchive(
   path: string,
@@ -79,7 +79,7 @@ export async function readArchive(
 ): Promise<ReadonlyMap<string, Uint8Array>> {
   const tar = bounded(unpackedMax);
   const reading = pipeline(createReadStream(path), createGunzip(), tar);
-  reading.catch(() => undefined); // looked at below
+  reading.catch(() => undefined); // awaited below
   try {
     const filter = ({ name, type }: TarHeader): boolean => type === 'file' && which(withoutFolder(name));
     const entries = await unpackTar(Readable.toWeb(tar) as ReadableStream<Uint8Array>, { strict: true, filter });

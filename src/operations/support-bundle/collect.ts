@@ -5,7 +5,7 @@ import type { ArchiveWriter } from './archive.ts';
 import { bundleFormat, type Manifest, manifestName, type PartRecord } from './manifest.ts';
 import { redact } from './redact.ts';
 
-/** One file of a bundle, and where it comes from. */
+/** File of a bundle, and its source. */
 export interface BundlePart {
   readonly name: string;
   /** @throws the reason why it is missing */
@@ -13,15 +13,15 @@ export interface BundlePart {
 }
 
 export interface Limits {
-  /** Of one part; more is cut off. */
+  /** Maximum size of the part; more is cut off. */
   readonly bytes: number;
   readonly partMs: number;
   readonly wholeMs: number;
 }
 
-/** A source that has used up its time once gets less: the time of the others is not its. */
+/** Divisor of the time limit for a source that was too slow once, so that the others keep their time. */
 const SLOWER = 15;
-/** With less time than this left no part is begun. */
+/** Minimum remaining time to begin a part. */
 const LEAST_MS = 10;
 
 export const usualLimits: Limits = { bytes: 64 * 1024 * 1024, partMs: 15_000, wholeMs: 120_000 };
@@ -34,8 +34,8 @@ interface Collecting {
 }
 
 /**
- * Gathers parts one after the other, redacts secrets, and writes them with a manifest. A part that fails, or takes too long, is
- * recorded with the reason; the others are there.
+ * Gathers parts one after the other, redacts secrets, and writes them with a manifest. A part that fails, or takes too long, is recorded
+ * with the reason; the others are present.
  *
  * @throws SeineError `INVALID_INPUT` if the archive cannot be written, `CANCELLED`
  */
@@ -61,7 +61,7 @@ export async function collect(parts: readonly BundlePart[], collecting: Collecti
   return manifest;
 }
 
-/** The source of a part: the folder it is in. */
+/** Source of a part: its folder. */
 function sourceOf({ name }: BundlePart): string {
   return name.slice(0, Math.max(0, name.indexOf('/')));
 }
@@ -99,7 +99,7 @@ async function gathered({ name, gather }: BundlePart, bytesMax: number, patience
   }
 }
 
-/** A log that this node keeps elsewhere is noted in the manifest, not a failure. */
+/** A log that this node keeps elsewhere is recorded in the manifest, and is not a failure. */
 function isAbsence(thrown: unknown): boolean {
   return thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT';
 }

@@ -13,10 +13,10 @@ import { plainJson, plainLine } from './plain-json.ts';
 const families = ['ipv4', 'ipv6'] as const;
 /** Protocols whose ports are tracked: TCP, UDP, SCTP (IANA protocol numbers). */
 const tracked = { tcp: 6, udp: 17, sctp: 132 } as const;
-/** Above this many entries they are not counted by zone. */
+/** Maximum number of entries that are counted by zone. */
 const COUNTED_MAX = 300_000;
 
-/** The kernel's state that matters to a node's network: read by netlink and from /proc, in the caller's network namespace. */
+/** Kernel state that matters to a node's network: read with netlink and from /proc, in the caller's network namespace. */
 export function kernelParts(): readonly BundlePart[] {
   return [
     { name: 'kernel/links.ndjson', gather: () => withSocket('route', links) },
@@ -64,7 +64,7 @@ function ruleset(): string {
   }
 }
 
-/** How many connections the kernel tracks, by zone; never which. */
+/** Number of connections that the kernel tracks, by zone; never the connections themselves. */
 function connections(socket: NetlinkSocket): string {
   const numbers = {
     count: settingOr(['net', 'netfilter', 'nf_conntrack_count']),
@@ -101,7 +101,7 @@ function settings(): string {
   return plainJson(Object.fromEntries(settingNames.map((name) => [name.join('.'), settingOr(name) ?? null])));
 }
 
-/** Undefined where the kernel has no such setting. */
+/** Undefined if the kernel has no such setting. */
 function settingOr(name: SysctlName): string | undefined {
   try {
     return readSysctl(name);

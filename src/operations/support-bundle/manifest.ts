@@ -7,17 +7,17 @@ export const manifestName = 'manifest.json';
 
 const part = z.object({
   name: z.string(),
-  /** `cut`: only its beginning is there. `absent`: this node has no such file. */
+  /** `cut`: only its beginning is present. `absent`: this node has no such file. */
   state: z.enum(['whole', 'cut', 'absent', 'failed']),
   bytes: z.int(),
   tookMs: z.number(),
-  /** Why it is not there, or not whole. */
+  /** Reason why it is absent or incomplete. */
   reason: z.string().exactOptional(),
 });
 
 const manifest = z.object({
   format: z.literal(bundleFormat),
-  /** Version of the program that made it. */
+  /** Version of the program that created it. */
   seine: z.string(),
   node: z.string(),
   /** RFC 3339. */
@@ -26,10 +26,10 @@ const manifest = z.object({
   parts: z.array(part),
 });
 
-/** What became of one file of a bundle. */
+/** Outcome of one file of a bundle. */
 export type PartRecord = Readonly<z.output<typeof part>>;
 
-/** The first thing to read of a bundle; the last that is written. */
+/** File of a bundle to read first; it is written last. */
 export type Manifest = Readonly<Omit<z.output<typeof manifest>, 'parts'>> & { readonly parts: readonly PartRecord[] };
 
 /** @throws SeineError `INVALID_INPUT` */

@@ -9,18 +9,18 @@ import { redact } from './redact.ts';
 
 /** Paths on this node. */
 interface BundlePaths {
-  /** Of the agent. */
+  /** Configuration file of the agent. */
   readonly configFile: string;
   readonly stateDir: string;
-  /** OVS_RUNDIR, and where its logs are. */
+  /** OVS_RUNDIR, and the folder of its logs. */
   readonly ovsRunDir: string;
   readonly ovsLogDir: string;
   readonly cniConfDir: string;
-  /** Logs whose end is wanted, e.g. the kubelet's. */
+  /** Logs whose end is collected, e.g. the kubelet's. */
   readonly logs: readonly string[];
 }
 
-/** How much of the end of a log. */
+/** Size of the end of a log. */
 const TAIL_BYTES = 512 * 1024;
 const FILES_MAX = 200;
 
@@ -58,13 +58,13 @@ async function versions(): Promise<string> {
 async function listing(folder: string): Promise<string> {
   const names = (await readdir(folder, { recursive: true })).toSorted();
   const files = names.slice(0, FILES_MAX).map(async (name) => {
-    const found = await stat(join(folder, name)).catch(() => undefined); // gone meanwhile
+    const found = await stat(join(folder, name)).catch(() => undefined); // removed meanwhile
     return found && { name, mode: found.mode.toString(8), uid: found.uid, bytes: found.size, changed: found.mtime };
   });
   return plainJson({ folder, files: await Promise.all(files), more: Math.max(0, names.length - FILES_MAX) });
 }
 
-/** Network configurations of a folder. Other plugins keep their credentials beside them: of those, only the names. */
+/** Network configurations of a folder. Other plugins keep their credentials there: only their names are listed. */
 async function contents(folder: string): Promise<string> {
   const all = (await readdir(folder)).toSorted().slice(0, FILES_MAX);
   const names = all.filter((name) => /\.(?:conf|conflist|json)$/.test(name));
@@ -77,7 +77,7 @@ async function contents(folder: string): Promise<string> {
 }
 
 async function tail(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe without a writer would keep us from ending
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe without a writer would block this process
   try {
     const found = await file.stat();
     if (!found.isFile()) throw new SeineError('REFUSED', `${path} is no file`);

@@ -15,7 +15,7 @@ import { plainJson, plainLine } from './plain-json.ts';
 export const heldName = 'openflow/held.ndjson';
 const names = { table: tableName };
 
-/** The bridge's entries and counters, read from the bridge itself. */
+/** Entries and counters of the bridge, read from the bridge itself. */
 export function openFlowParts(endpoint: string): readonly BundlePart[] {
   const part = (name: string, ask: (bridge: OpenFlowConnection, signal: AbortSignal) => Promise<string>): BundlePart => ({
     name,
@@ -50,11 +50,11 @@ export function openFlowParts(endpoint: string): readonly BundlePart[] {
   ];
 }
 
-/** A connection for one request: a part that hangs does not block the others. */
+/** Connection for one request: a part that hangs does not block the others. */
 async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection) => Promise<T>, signal: AbortSignal): Promise<T> {
   const over = new AbortController();
   const { promise: failure, reject } = Promise.withResolvers<never>();
-  failure.catch(() => undefined); // raced with what is asked
+  failure.catch(() => undefined); // raced with the request
   const bridge = new OpenFlowConnection({ endpoint, failed: reject, down: reject });
   const running = bridge.run(AbortSignal.any([signal, over.signal]));
   try {
@@ -66,7 +66,7 @@ async function withBridge<T>(endpoint: string, ask: (bridge: OpenFlowConnection)
   }
 }
 
-/** Exactly the switch's entries: what `seinectl compile --check` compares with. */
+/** Exact entries of the bridge: `seinectl compile --check` compares with them. */
 async function heldBridge(bridge: OpenFlowConnection, signal: AbortSignal): Promise<string> {
   const found = [
     ...(await bridge.dumpGroups(signal)).map((group) => heldLine({ group })),

@@ -9,7 +9,7 @@ import { plainJson } from './plain-json.ts';
 
 const database = 'Open_vSwitch';
 
-/** All tables of the switch's database, all columns, as the server has them (RFC 7047 notation). */
+/** All tables and columns of Open vSwitch's database, as the server has them (RFC 7047 notation). */
 export function ovsdbParts(socketPath: string): readonly BundlePart[] {
   const endpoint = `unix:${socketPath}`;
   return [

@@ -1,9 +1,9 @@
-/** JSON for people: addresses and networks as their text, large numbers as text, octets as hexadecimal digits. */
+/** JSON for humans: addresses and networks as their text, large numbers as text, bytes as hexadecimal digits. */
 export function plainJson(value: unknown): string {
   return `${JSON.stringify(value, plain, 2)}\n`;
 }
 
-/** One line of it. */
+/** The same as one line. */
 export function plainLine(value: unknown): string {
   return JSON.stringify(value, plain);
 }

@@ -2,7 +2,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Json, jsonInteger } from '../json.ts';
 
 /**
- * One of the six kinds of value that columns are made of, as it is read (`R`) and written (`W`) by a program.
+ * Type of the values of columns, as a program reads (`R`) and writes (`W`) them; one of six.
  *
  * Source: RFC 7047 section 3.2 `<atomic-type>` and section 5.1 `<atom>`.
  */
@@ -14,15 +14,15 @@ export interface AtomType<R, W = R> {
   decode(json: unknown): R;
   /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value. */
   encode(value: W): Json;
-  /** Why a column with the constraints of `limits.ts` must not be set to the value. */
+  /** Reason why the constraints of `limits.ts` forbid the value; `undefined` if they do not. */
   objection?(value: W): string | undefined;
 }
 
 declare const uuidBrand: unique symbol;
-/** The name of a row, given by the server: 36 characters, lower case. */
+/** UUID of a row, assigned by the server: 36 characters, lower case. */
 export type Uuid = string & { readonly [uuidBrand]: true };
 
-/** A row that the same transaction inserts. Stands for its UUID until the server has given it one. */
+/** Row that the same transaction inserts. Stands for its UUID until the server has assigned one. */
 export class NewRow<T extends string = string> {
   readonly table: T;
   /** `<id>` of RFC 7047: unique in the transaction. */
@@ -40,7 +40,7 @@ export function isUuid(text: string): text is Uuid {
   return uuidPattern.test(text);
 }
 
-/** @throws SeineError `INVALID_INPUT` if the text is not in the form that the server writes. */
+/** @throws SeineError `INVALID_INPUT` if the text does not have the form that the server writes. */
 export function parseUuid(text: string): Uuid {
   if (!isUuid(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no UUID`);
   return text;
@@ -49,7 +49,7 @@ export function parseUuid(text: string): Uuid {
 const zeroUuid = parseUuid('00000000-0000-0000-0000-000000000000');
 const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 
-/** Any 64-bit integer: counters, and whatever the schema does not bound. */
+/** Any 64-bit integer: counters, and everything that the schema does not bound. */
 export const integer: AtomType<bigint> = {
   name: 'integer',
   fallback: 0n,
@@ -65,7 +65,7 @@ export const integer: AtomType<bigint> = {
   },
 };
 
-/** An integer that the schema, or the manual, bounds far below 2^53. */
+/** Integer that the schema, or the manual, bounds far below 2^53. */
 export const smallInteger: AtomType<number> = {
   name: 'integer',
   fallback: 0,
@@ -113,17 +113,17 @@ export const string: AtomType<string> = {
     return json;
   },
   encode(value) {
-    // The server closes the connection over a zero byte, which would make one bad value everyone's problem.
+    // The server closes the connection because of a zero byte, so one bad value would affect every caller.
     const fault = faultOf(value);
     if (fault !== undefined) throw new SeineError('INVALID_INPUT', `a string for OVSDB holds ${fault}`);
     return value;
   },
 };
 
-/** A string that a newer server may also set to something we do not know: unknown is a value, too. */
+/** String for which a newer server may also have values that this build does not know. */
 export type Known<K extends string> = K | (string & Record<never, never>);
 
-/** A UUID. `ref` is one that names a row of a known table. */
+/** UUID. Use `ref` for one that refers to a row of a known table. */
 export const uuid: AtomType<Uuid, Uuid | NewRow> = {
   name: 'uuid',
   fallback: zeroUuid,
@@ -134,12 +134,12 @@ export const uuid: AtomType<Uuid, Uuid | NewRow> = {
   encode: (value) => (value instanceof NewRow ? ['named-uuid', value.uuidName] : ['uuid', value]),
 };
 
-/** The UUID of a row of that table. */
+/** UUID of a row of that table. */
 export function ref<const T extends string>(_table: T): AtomType<Uuid, Uuid | NewRow<T>> {
   return uuid;
 }
 
-/** What no string of a database can hold (RFC 7047 section 3.1 `<string>`). */
+/** Reports what no string of a database can contain (RFC 7047 section 3.1 `<string>`). */
 function faultOf(text: string): string | undefined {
   if (text.includes('\0')) return 'a zero byte';
   return text.isWellFormed() ? undefined : 'half a character';

@@ -85,7 +85,7 @@ describe('columns', () => {
   });
 });
 
-/** The differences of ovsdb-server(7), made the plain way. */
+/** The differences of ovsdb-server(7), computed the plain way. */
 describe('a difference turns the old value into the new', () => {
   const strings = fc.uniqueArray(fc.string());
 

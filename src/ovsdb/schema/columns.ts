@@ -3,7 +3,7 @@ import type { Json } from '../json.ts';
 import type { AtomType } from './atoms.ts';
 
 /**
- * How one column's values look in a program and on the wire. `R` is what reading gives, `W` what writing takes.
+ * Form of one column's values in a program and on the wire. `R` is the type when read, `W` when written.
  *
  * Source: RFC 7047 section 3.2 `<type>` and section 5.1 `<value>`.
  */
@@ -15,18 +15,18 @@ export interface Column<R, W> {
   /** @throws SeineError `INVALID_INPUT` if the type cannot hold the value, or the schema's constraints forbid it. */
   encode(value: W): Json;
   /**
-   * A value to compare with, which constraints do not bind.
+   * Encodes a value for comparison, to which constraints do not apply.
    *
    * @throws SeineError `INVALID_INPUT` if the type cannot hold the value.
    */
   encodeTerm(value: W): Json;
-  /** What a mutation carries: elements or pairs for `insert` and `delete`, a number for arithmetic. */
+  /** Encodes the operand of a mutation: elements or pairs for `insert` and `delete`, a number for arithmetic. */
   encodeOperand(operand: unknown): Json;
-  /** What a `delete` by key carries. */
+  /** Encodes the operand of a `delete` by key. */
   encodeKeys(keys: unknown): Json;
   /**
-   * The value after a `modify` of `update2` or `update3`, which does not carry the new value but a difference. See
-   * ovsdb-server(7) "Update2 Notification".
+   * Returns the value after a `modify` of `update2` or `update3`, which carries a difference instead of the new value. See ovsdb-server(7)
+   * "Update2 Notification".
    */
   change(old: R, difference: unknown): R;
   equal(a: R, b: R): boolean;
@@ -37,7 +37,7 @@ export interface ScalarColumn<R, W> extends Column<R, W> {
   readonly kind: 'scalar';
 }
 
-/** None or one value. */
+/** Zero or one value. */
 export interface OptionalColumn<R, W> extends Column<R | undefined, W | undefined> {
   readonly kind: 'optional';
 }
@@ -84,7 +84,7 @@ export function optional<R, W>(atom: AtomType<R, W>): OptionalColumn<R, W> {
   };
 }
 
-/** How many elements or pairs a column holds; `max` is left out where the schema says "unlimited". */
+/** Number of elements or pairs that a column holds; `max` is left out where the schema says "unlimited". */
 export interface SizeLimits {
   readonly min: 0 | 1;
   readonly max?: number;
@@ -92,7 +92,7 @@ export interface SizeLimits {
 
 const anySize: SizeLimits = { min: 0 };
 
-/** The difference of two sets are the elements that are in one of them only. */
+/** Set column. The difference of two sets are the elements that are in only one of them. */
 export function set<R, W>(atom: AtomType<R, W>, limits: SizeLimits = anySize): SetColumn<R, W> {
   const empty: ReadonlySet<R> = new Set();
   const decode = (json: unknown): ReadonlySet<R> => {
@@ -123,8 +123,8 @@ export function set<R, W>(atom: AtomType<R, W>, limits: SizeLimits = anySize): S
 }
 
 /**
- * The difference of two maps are the pairs whose key is in one of them only, and for keys with two values the new pair. So a
- * pair that is already there goes, and any other comes.
+ * Map column. The difference of two maps are the pairs whose key is in only one of them, and for keys with two values the new pair. So a
+ * pair that already exists is removed, and any other is added.
  */
 export function map<RK, RV, WK, WV>(
   key: AtomType<RK, WK>,
@@ -163,7 +163,7 @@ export function map<RK, RV, WK, WV>(
   };
 }
 
-/** A map for at most one pair: its difference is, as with `optional`, the new value. */
+/** Map column of at most one pair: like `optional`, its difference is the new value. */
 export function optionalPair<RK, RV, WK, WV>(key: AtomType<RK, WK>, value: AtomType<RV, WV>): MapColumn<RK, RV, WK, WV> {
   const pairs = map(key, value, { min: 0, max: 1 });
   return { ...pairs, change: (_old, difference) => pairs.decode(difference) };
@@ -188,7 +188,7 @@ function encodeSet<W>(atom: AtomType<unknown, W>, values: Iterable<W>): Json {
   return ['set', Array.from(values, (value) => atom.encode(value))];
 }
 
-/** `<set>`: either `["set", [<atom>…]]` or, for one element, the bare atom. */
+/** Reads a `<set>`: either `["set", [<atom>…]]` or, for one element, the bare atom. */
 function elements(json: unknown): readonly unknown[] {
   if (!Array.isArray(json) || json[0] !== 'set') return [json];
   if (json.length !== 2 || !Array.isArray(json[1])) throw new SeineError('PROTOCOL', 'OVSDB: malformed set');

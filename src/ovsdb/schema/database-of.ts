@@ -5,8 +5,8 @@ import { among, atLeast, atMost, between, ofLength } from './limits.ts';
 import type { Database, Table } from './table.ts';
 
 /**
- * What a program may rely on, made of a schema that was read at run time: for a database without generated tables.
- * Rows are then as in generated tables, but the compiler knows nothing of them.
+ * Creates tables from a schema that was read at run time: for a database without generated tables. Rows are like those of generated tables,
+ * but without static types.
  */
 export function databaseOf(schema: DatabaseSchema): Database {
   return { name: schema.name, version: schema.version, tables: fromEntries(schema.tables, tableOf) };
@@ -24,7 +24,7 @@ function columnOf({ key, value, min, max }: ColumnSchema): Column<unknown, unkno
   return min === 0 ? widen(optional(atom)) : widen(scalar(atom));
 }
 
-/** `number` for integers bounded below 2^53 on both sides, `bigint` for all others. */
+/** Reports whether an integer is bounded below 2^53 on both sides (`number`); all others are `bigint`. */
 export function isSmall({ from, to }: BaseType): boolean {
   return isSafe(from) && isSafe(to);
 }
@@ -66,7 +66,7 @@ function isString(value: AtomLiteral): value is string {
   return typeof value === 'string';
 }
 
-/** Who uses a description made at run time gives and gets values that the compiler knows nothing of. */
+/** Users of a description created at run time write and read values without static types. */
 function widenAtom(atom: AtomType<never> | AtomType<unknown>): AtomType<unknown> {
   return atom as AtomType<unknown>;
 }

@@ -10,7 +10,7 @@ export interface DatabaseSchema {
 
 export interface TableSchema {
   readonly columns: ReadonlyMap<string, ColumnSchema>;
-  /** Rows stay without being referenced. */
+  /** Set if rows stay without being referenced. */
   readonly isRoot: boolean;
   readonly maxRows: number;
   /** Sets of columns that are unique together. */
@@ -19,7 +19,7 @@ export interface TableSchema {
 
 export interface ColumnSchema {
   readonly key: BaseType;
-  /** Of a map only. */
+  /** Set for a map only. */
   readonly value: BaseType | undefined;
   readonly min: 0 | 1;
   /** `Infinity` where the schema says "unlimited". */
@@ -36,21 +36,21 @@ export interface BaseType {
   readonly kind: AtomKind;
   /** The only values allowed. */
   readonly among?: readonly AtomLiteral[];
-  /** Of an integer or a real: the least and the greatest value. Of a string: the length in characters. */
+  /** Integer or real: the minimum and maximum value. String: the length in characters. */
   readonly from?: number | bigint;
   readonly to?: number | bigint;
   readonly refTable?: string;
-  /** A strong reference keeps its row alive, and must not dangle; a weak one vanishes with its row. */
+  /** A strong reference keeps its row, and must not dangle; a weak one is removed with its row. */
   readonly refType?: 'strong' | 'weak';
 }
 
 const maxUnlimited = Number.POSITIVE_INFINITY;
 
 /**
- * Reads a schema: an `.ovsschema` file, or what `get_schema` answers.
+ * Reads a schema: an `.ovsschema` file, or the answer of `get_schema`.
  *
- * @param json as `parseJson` gives it
- * @throws SeineError `INVALID_INPUT` with the place in the schema, if it is none.
+ * @param json result of `parseJson`
+ * @throws SeineError `INVALID_INPUT` with the path in the schema, if it is invalid.
  */
 export function parseSchema(json: unknown): DatabaseSchema {
   const { name, version = '', tables } = object(json, 'schema');
@@ -138,7 +138,7 @@ function known(json: unknown, columns: ReadonlyMap<string, unknown>, path: strin
   return column;
 }
 
-/** `<id>`. The one of them that JavaScript gives a meaning of its own would be no column like others. */
+/** Reads an `<id>`. `__proto__` is refused, because it has a meaning of its own in JavaScript. */
 function identifier(json: unknown, path: string): string {
   if (typeof json === 'string' && /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(json) && json !== '__proto__') return json;
   throw bad(`${path}: ${JSON.stringify(json) ?? 'nothing'} is no name`);

@@ -2,7 +2,7 @@ import { isSmall } from './database-of.ts';
 import { type AtomLiteral, type BaseType, type ColumnSchema, parseSchema, type TableSchema } from './database-schema.ts';
 
 /**
- * Integers that the schema leaves unbounded and the manual does not: read as `number`, not as `bigint`.
+ * Integers that only the manual bounds, not the schema: read as `number`, not as `bigint`.
  *
  * Source: vswitch.conf.db(5), Interface TABLE: an OpenFlow port number or -1, and MTUs in bytes.
  */
@@ -16,7 +16,7 @@ const limitNames = ['among', 'atLeast', 'atMost', 'between', 'ofLength', 'oneOf'
  * Writes the TypeScript module that describes a database, from its schema.
  *
  * @param schema the parsed `.ovsschema` file or `get_schema` reply (RFC 7047 section 3.2 `<database-schema>`)
- * @throws SeineError `INVALID_INPUT` if it is no schema.
+ * @throws SeineError `INVALID_INPUT` if it is not a schema.
  */
 export function generateTables(schema: unknown, exportName: string): string {
   const { name, version, tables } = parseSchema(schema);

@@ -2,11 +2,11 @@ import type { AtomType, Known } from './atoms.ts';
 import { string } from './atoms.ts';
 
 /*
- * Constraints of RFC 7047 section 3.2 `<base-type>`. They hold for what is written: the program gets the error before it
- * is sent, by table and column. What is read is accepted, because a newer server may allow more.
+ * Constraints of RFC 7047 section 3.2 `<base-type>`. They apply to values that are written: the program gets the error before the value is
+ * sent, with table and column. Values that are read are accepted, because a newer server may allow more.
  */
 
-/** A number of the range, ends included. */
+/** Number of the range, ends included. */
 export function between<R, W extends number | bigint>(atom: AtomType<R, W>, from: W, to: W): AtomType<R, W> {
   return limited(atom, (value) => (value < from || value > to ? `${value} is not within ${from} to ${to}` : undefined));
 }
@@ -25,12 +25,12 @@ export function among<R, W extends number | bigint | string | boolean>(atom: Ato
   return limited(atom, (value) => (allowed.has(value) ? undefined : `${JSON.stringify(String(value))} is none of ${values.join(', ')}`));
 }
 
-/** A string that the schema's `enum` limits to some values, which the compiler knows. */
+/** String that the schema's `enum` limits to values that the compiler knows. */
 export function oneOf<const K extends string>(...values: readonly K[]): AtomType<Known<K>, K> {
   return among(string, ...values) as AtomType<Known<K>, K>;
 }
 
-/** A string of so many characters (Unicode code points, as the server counts). */
+/** String of a length in the range (Unicode code points, as the server counts). */
 export function ofLength(atom: AtomType<string>, from: number, to: number): AtomType<string> {
   return limited(atom, (value) => {
     const length = [...value].length;

@@ -6,7 +6,7 @@ import { generateTables } from './generate.ts';
 import { openVswitch } from './open-vswitch.ts';
 import type { Database } from './table.ts';
 
-/** Where Debian's openvswitch-common and upstream's `make install` put it. */
+/** Paths used by Debian's openvswitch-common and by upstream's `make install`. */
 const installed = ['/usr/share/openvswitch/vswitch.ovsschema', '/usr/local/share/openvswitch/vswitch.ovsschema'].find(existsSync);
 
 it('open-vswitch.ts is what the generator makes of the installed schema, if that is of the same version', () => {
@@ -24,7 +24,7 @@ it('tables made at run time are those that are generated', () => {
       table,
       root,
       indexes,
-      // That the manual bounds a few integers is not in the schema.
+      // The schema does not bound the few integers that the manual bounds.
       columns: Object.entries(columns).map(([column, { kind, fallback }]) => [column, kind, fallback === 0n ? 0 : fallback]),
     })),
   });

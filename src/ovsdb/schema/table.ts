@@ -4,9 +4,9 @@ import { type Column, type MapColumn, type OptionalColumn, type ScalarColumn, ty
 
 export type Columns = Readonly<Record<string, Column<unknown, unknown>>>;
 
-/** What a program may rely on about one table. A column that the server does not have reads as its fallback. */
+/** Description of one table. A column that the server does not have reads as its fallback. */
 export interface Table<C extends Columns = Columns> {
-  /** Rows stay without being referenced. A row of any other table vanishes, silently, when nothing refers to it. */
+  /** Set if rows stay without being referenced. A row of any other table is deleted, without an error, when nothing refers to it. */
   readonly root: boolean;
   /** Sets of columns that are unique together. */
   readonly indexes: readonly (readonly string[])[];
@@ -15,7 +15,7 @@ export interface Table<C extends Columns = Columns> {
 
 export interface Database<T extends Readonly<Record<string, Table>> = Readonly<Record<string, Table>>> {
   readonly name: string;
-  /** Of the schema that the description was made from. */
+  /** Version of the schema that the description was made from. */
   readonly version: string;
   readonly tables: T;
 }
@@ -27,7 +27,7 @@ export type ColumnName<D extends Database, T extends TableName<D>> = keyof Colum
 export type ReadOf<C> = C extends Column<infer R, infer _W> ? R : never;
 export type WriteOf<C> = C extends Column<infer _R, infer W> ? W : never;
 
-/** A row as it is read: the columns asked for, and its name. Never changes; a changed row is another object. */
+/** Row as it is read: the selected columns, and its UUID. Never modified; a changed row is another object. */
 export type Row<D extends Database, T extends TableName<D>, K extends ColumnName<D, T> = ColumnName<D, T>> = {
   readonly [P in K]: ReadOf<ColumnsOf<D, T>[P]>;
 } & { readonly _uuid: Uuid };
@@ -65,8 +65,8 @@ type MutationOfColumn<P extends string, C> =
           : never;
 
 /**
- * `<mutation>` of RFC 7047 section 5.1. `insert` into a map never overwrites a key; `delete` takes a pair away only if the
- * value matches, `delete keys` whatever the value.
+ * `<mutation>` of RFC 7047 section 5.1. `insert` into a map never overwrites a key; `delete` removes a pair only if the value matches,
+ * `delete keys` with any value.
  */
 export type Mutation<D extends Database, T extends TableName<D>> = {
   [P in ColumnName<D, T>]: MutationOfColumn<P, ColumnsOf<D, T>[P]>;
@@ -76,5 +76,5 @@ export function database<const T extends Readonly<Record<string, Table>>>(name: 
   return { name, version, tables };
 }
 
-/** The column that every table has. */
+/** Column that every table has. */
 export const uuidColumn = scalar(uuid);

@@ -19,7 +19,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 it('leaves no half of an archive when it is interrupted', async () => {
   const output = join(folder, 'node.tar.gz');
   const asked = Promise.withResolvers<void>();
-  // An agent that says who it is, and nothing more.
+  // Agent that only identifies itself.
   const agent = createServer((request, response) => {
     if (request.url === '/v1/config') response.end(JSON.stringify({ nodeName: 'n1', ovsRunDir: folder, stateDir: folder }));
     else asked.resolve();
@@ -50,7 +50,7 @@ it('writes the archive to standard output, and nothing else there', async () => 
   const collected = buffer(stdout);
   const options = { output: '-', config: join(folder, 'agent.yaml'), log: [] };
   writeFileSync(options.config, `{nodeName: n1, ovsRunDir: ${folder}, stateDir: ${folder}, apiToken: hunter2}`);
-  // No agent and no switch: parts are missing, and the archive says so.
+  // Without agent and ovs-vswitchd: parts are missing, and the archive records it.
   expect(await collectBundle(new AgentClient(join(folder, 'none.sock')), options, terminal, stdout)).toBe(1);
   stdout.end();
   const file = join(folder, 'streamed.tar.gz');

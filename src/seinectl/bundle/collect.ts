@@ -19,9 +19,9 @@ import type { StandardOutput, Terminal } from '../terminal.ts';
 import { count } from '../words.ts';
 
 export interface CollectOptions {
-  /** A path, or `-` for standard output. */
+  /** Path, or `-` for standard output. */
   readonly output?: string;
-  /** Where to look up what a silent agent was told. */
+  /** Configuration file to read if the agent does not answer. */
   readonly config: string;
   readonly log: readonly string[];
 }
@@ -37,9 +37,9 @@ interface CollectedNode {
 }
 
 /**
- * `seinectl collect`: the path of the archive on standard output, or the archive itself; progress on standard error.
+ * `seinectl collect`: prints the path of the archive, or the archive itself, on standard output, and progress on standard error.
  *
- * @returns 1 if a part is not whole
+ * @returns 1 if a part is incomplete
  * @throws SeineError `INVALID_INPUT` if the archive cannot be written there
  */
 export async function collectBundle(
@@ -60,11 +60,11 @@ export async function collectBundle(
     configFile: options.config,
     stateDir: node.stateDir,
     ovsRunDir: node.ovsRunDir,
-    // Where Open vSwitch was told to keep its sockets elsewhere, its logs are usually there as well.
+    // If Open vSwitch has its sockets elsewhere, its logs are usually there as well.
     ovsLogDir: node.ovsRunDir === defaultPaths.ovsRunDir ? defaultPaths.ovsLogDir : node.ovsRunDir,
     logs: options.log,
   };
-  // What the agent wants and what the switch holds are asked for one behind the other, so that they are of the same moment.
+  // The desired state of the agent and the actual state of OVS are read one directly after the other, so that they are of the same moment.
   const parts = [
     ...agentParts((question) => ask(agent, node, question)),
     ...openFlowParts(`unix:${join(node.ovsRunDir, `${node.ovsBridge}.mgmt`)}`),
@@ -89,7 +89,7 @@ export async function collectBundle(
   }
 }
 
-/** Here, unless nothing can be written here: a container's own file system is read-only. */
+/** The current folder, unless it is not writable: a container's own file system is read-only. */
 function usualFolder(): string {
   try {
     accessSync('.', constants.W_OK);
@@ -126,7 +126,7 @@ function nodeOf(reported: Readonly<Record<string, unknown>>, agent: CollectedNod
   };
 }
 
-/** As far as it can be read: what is wrong with it is in the archive. */
+/** Configuration as far as it can be read: its errors are in the archive. */
 function configurationIn(path: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = parseYaml(readFileSync(path, 'utf8'), { maxAliasCount: 0, logLevel: 'error' });

@@ -16,11 +16,11 @@ import { count } from '../words.ts';
 
 export interface CompileCommandOptions {
   readonly output: BridgeForm;
-  /** Compares with what the bridge held, and prints only what differs. */
+  /** Compares with the bridge in the archive, and prints only differences. */
   readonly check?: boolean;
 }
 
-/** `seinectl compile`: the flows and groups of a node, compiled again from their inputs. */
+/** `seinectl compile`: compiles the flows and groups of a node again from their inputs. */
 export async function compileBundle(path: string, options: CompileCommandOptions, terminal: Terminal): Promise<number> {
   const files = await readArchive(path, (name) => [manifestName, inputsName, heldName].includes(name));
   const manifest = parseManifest(textOf(files, manifestName, path));
@@ -52,7 +52,7 @@ function remarks(read: ReadInputs, { entries, failures }: CompiledBridge, termin
   for (const { owner, error } of failures) say(`${owner} does not compile: ${error.message}`);
 }
 
-/** As `seinectl diff`: `+` was missing, `-` is not wanted, `~` was otherwise. */
+/** Like `seinectl diff`: `+` was missing, `-` unexpected, `~` different. */
 function check({ entries, learned }: CompiledBridge, text: string, terminal: Terminal): number {
   const { held, policyRows } = readHeld(text, learned);
   if (policyRows > 0) terminal.remark(`seinectl: ${count(policyRows, 'row')} of policy not compared: the inputs have no policies`);

@@ -43,7 +43,7 @@ async function seinectl(...args: readonly string[]) {
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-/** Inputs of the example's node, without its Services, whose groups would have to be lent. */
+/** Inputs of the example's node, without its Services, whose groups would need allocated numbers. */
 function inputsText(): string {
   const { node: environment, peers, pods, proxying } = exampleScene;
   const { addresses, gateway } = proxying.node;

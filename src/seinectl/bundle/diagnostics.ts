@@ -7,11 +7,11 @@ import type { CollectOptions } from './collect.ts';
 import type { CompileCommandOptions } from './compile.ts';
 import { logLevel } from './log-level.ts';
 
-/** What the commands for a bad night work with. */
+/** Context of the diagnostic commands. */
 interface DiagnosticsContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code of the command that was asked for. */
+  /** Called with the exit code of the command. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -51,7 +51,7 @@ Examples:
   seinectl log-level debug --for 10m                       for a while; then the configured level holds again
   seinectl log-level info                                  until the agent ends`;
 
-/** `seinectl collect`, `compile` and `log-level`. What only they need is loaded when they are asked for. */
+/** Adds `seinectl collect`, `compile` and `log-level`. Modules that only they need are loaded on use. */
 export function addDiagnostics(root: Command, { agent, terminal, ends }: DiagnosticsContext): void {
   root
     .command('collect')

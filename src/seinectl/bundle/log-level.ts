@@ -11,7 +11,10 @@ interface LogLevelAnswer {
   readonly secondsLeft?: number;
 }
 
-/** `seinectl log-level`: shows what the agent's log tells, or changes it. @param seconds until the configured one holds again. @throws SeineError `INVALID_INPUT` */
+/**
+ * `seinectl log-level`: shows the level of the agent's log, or changes it. @param seconds until the configured level applies again. @throws
+ * SeineError `INVALID_INPUT`
+ */
 export async function logLevel(
   agent: AgentClient,
   level: string | undefined,

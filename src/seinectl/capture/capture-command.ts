@@ -7,7 +7,7 @@ import type { CaptureOptions } from './capture.ts';
 interface CaptureContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ Examples:
 
 Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be made, or it is not clear which interface; 3 no agent answers.`;
 
-/** Adds `seinectl capture`. What only it needs is loaded when it is asked for. */
+/** Adds `seinectl capture`. Modules that only it needs are loaded on use. */
 export function addCapture(root: Command, { agent, terminal, ends }: CaptureContext): void {
   root
     .command('capture')

@@ -17,28 +17,29 @@ import { frameLine } from './frame-line.ts';
 import { pcapHeader, pcapRecord } from './pcap.ts';
 
 export interface CaptureOptions {
-  /** A file that must not exist, or `-` for standard output; lines if left out. */
+  /** File that must not exist, or `-` for standard output; lines if left out. */
   readonly write?: string;
-  /** Of a pod that has several, as the pod names it. */
+  /** Interface of a pod that has several, by its name in the pod. */
   readonly interface?: string;
   /** Seconds. */
   readonly for: number;
   readonly count: number;
-  /** Of frames, as far as they are kept. */
+  /** Maximum total length of the captured frames (bytes). */
   readonly bytes: number;
 }
 
-/** What is read faster than it can be written is dropped beyond this, and counted (octets). */
+/** Limit of data that is captured faster than it can be written; more is dropped and counted (bytes). */
 const WAITING_MAX = 16 * 1024 * 1024;
 
-/** Where frames go. */
+/** Destination of frames. */
 interface Sink {
   take(frame: Uint8Array, bytes: number): void;
   close(): Promise<void>;
 }
 
 /**
- * `seinectl capture`: the frames of a pod, at the node's end of its interface, until a limit is reached or the command is interrupted.
+ * `seinectl capture`: captures the frames of a pod, at the node's end of its interface, until a limit is reached or the command is
+ * interrupted.
  *
  * @returns 1 if this node has no such pod
  * @throws SeineError `INVALID_INPUT`, `REFUSED`
@@ -71,7 +72,7 @@ export async function capture(
   return exitCodes.ok;
 }
 
-/** @throws SeineError `INVALID_INPUT` if the pod has several and none is named */
+/** @throws SeineError `INVALID_INPUT` if the pod has several interfaces and none is named */
 function attachmentOf(pods: readonly PodView[], full: string, wanted: string | undefined): PodView | undefined {
   const found = wanted === undefined ? pods : pods.filter((pod) => pod.interface === wanted);
   if (found.length <= 1) return found[0];
@@ -79,7 +80,7 @@ function attachmentOf(pods: readonly PodView[], full: string, wanted: string | u
   throw new SeineError('INVALID_INPUT', `${full} has several interfaces: --interface with one of ${names}`);
 }
 
-/** What the agent says is a name, and nothing else is made of it than a question to the kernel. @throws SeineError `REFUSED` */
+/** Looks up an interface by its name in the agent's answer, which is used only for a query to the kernel. @throws SeineError `REFUSED` */
 function indexOf(hostInterface: string): IfIndex {
   const socket = NetlinkSocket.open();
   try {
@@ -91,7 +92,7 @@ function indexOf(hostInterface: string): IfIndex {
   throw new SeineError('REFUSED', `there is no ${hostInterface} here: capture runs on the pod's node, in the node's network namespace`);
 }
 
-/** @returns undefined for lines. @throws SeineError `INVALID_INPUT` if the file is there, or cannot be made */
+/** @returns undefined for lines. @throws SeineError `INVALID_INPUT` if the file exists, or cannot be created */
 async function openOutput(write: string | undefined, stdout: Writable): Promise<Writable | undefined> {
   if (write === undefined || write === '-') return write && stdout;
   try {
@@ -152,14 +153,14 @@ function pcapTo(output: Writable, tally: { dropped: number }, broken: () => void
     },
     close: async () => {
       if (output !== process.stdout) await new Promise<void>((resolve) => output.once('close', resolve).end());
-      // Whoever reads a stream may have had enough of it.
+      // The reader of a stream may close it at any time.
       const isEnough = failure instanceof Error && 'code' in failure && failure.code === 'EPIPE';
       if (failure !== undefined && !isEnough) throw new SeineError('INVALID_INPUT', SeineError.from(failure, 'capture').rawMessage);
     },
   };
 }
 
-/** Milliseconds since 1970, to parts of them. */
+/** Returns milliseconds since 1970, with a fraction. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

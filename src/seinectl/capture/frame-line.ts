@@ -4,23 +4,24 @@ import { macFromBytes } from '../../base/net/mac.ts';
 const ETHERTYPES: Readonly<Record<number, string>> = { 2054: 'arp', 33024: 'vlan', 34525: 'ipv6', 2048: 'ipv4' };
 const PROTOCOLS: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6', 132: 'sctp' };
 const WITH_PORTS: ReadonlySet<number> = new Set([6, 17, 132]);
-/** Of TCP, from the lowest bit. */
+/** Flags of TCP, from the lowest bit. */
 const TCP_FLAGS = 'FSRPAUEC';
 const IPV6_FRAGMENT = 44;
 
-/** What a packet says before its payload. */
+/** Headers of a packet. */
 interface InnerPacket {
   readonly protocol: number;
   readonly payload: Buffer;
-  /** The first piece, and packets that are whole, have ports. */
+  /** The first fragment, and unfragmented packets, have ports. */
   readonly piece: 'whole' | 'first' | 'later';
 }
 
 /**
- * A frame in a line: `out 10.1.0.2:40112 > 10.1.0.3:80 tcp [S] 74`. A frame is the sender's word: whatever is not there is left out.
+ * Formats a frame as a line: `out 10.1.0.2:40112 > 10.1.0.3:80 tcp [S] 74`. The contents of a frame are untrusted: missing parts are left
+ * out.
  *
  * @param bytes its whole length
- * @param podMac what has it as source comes `out` of the pod
+ * @param podMac source of frames that come `out` of the pod
  */
 export function frameLine(frame: Uint8Array, bytes: number, podMac: string): string {
   const octets = Buffer.from(frame.buffer, frame.byteOffset, frame.length);

@@ -1,10 +1,10 @@
-/** As much of a frame as is kept (octets). */
+/** Maximum number of bytes kept of a frame. */
 export const SNAP_LENGTH = 2_048;
 
 const MAGIC_NANOSECONDS = 0xa1b2_3c4d;
 const LINKTYPE_ETHERNET = 1;
 
-/** The head of a capture file: draft-ietf-opsawg-pcap, section 4, in this machine's usual byte order. */
+/** Header of a capture file: draft-ietf-opsawg-pcap, section 4, in host byte order. */
 export function pcapHeader(): Buffer {
   const header = Buffer.alloc(24);
   header.writeUInt32LE(MAGIC_NANOSECONDS, 0);
@@ -16,9 +16,9 @@ export function pcapHeader(): Buffer {
 }
 
 /**
- * A frame in a capture file: section 5.
+ * Record of a frame in a capture file: section 5.
  *
- * @param frame its beginning
+ * @param frame its first bytes
  * @param bytes its whole length
  * @param atMs milliseconds since 1970, with a fraction
  */

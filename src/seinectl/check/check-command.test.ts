@@ -25,7 +25,7 @@ const chain = {
   name: 'seine',
   plugins: [{ type: 'seine', agentSocket: '/run/seine/cni.sock' }, { type: 'portmap' }],
 };
-/** A plugin as a shell script, that answers as ours does. */
+/** Plugin as a shell script with the answers of ours. */
 const plugin = (version = '0.1.0', status = 0) => `#!/bin/sh
 cat > /dev/null
 [ "$1" = --version ] && { echo "seine ${version}"; exit 0; }

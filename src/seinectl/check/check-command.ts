@@ -12,16 +12,16 @@ import { judgeCni } from './cni-findings.ts';
 import { messageOf } from './failures.ts';
 import { checkWithoutAgent } from './without-agent.ts';
 
-/** What the agent gets less of the time than we have, so that what it says of what is not finished still arrives (ms). */
+/** Difference between our time limit and the agent's, so that its report about unfinished checks still arrives (ms). */
 const MARGIN_MS = 1_500;
 
 interface CheckOptions extends CniFolders {
   readonly json?: boolean;
-  /** Seconds, for all of it. */
+  /** Seconds, for all checks. */
   readonly timeout: number;
   readonly peer?: string;
   readonly peers?: string;
-  /** Where Open vSwitch's sockets are; looked at without an agent only. */
+  /** Folder of Open vSwitch's sockets; read without an agent only. */
   readonly ovsRunDir: string;
 }
 
@@ -30,7 +30,7 @@ interface CheckCommandContext {
   readonly terminal: Terminal;
 }
 
-/** Adds `seinectl check`. @param run takes the exit code */
+/** Adds `seinectl check`. @param run called with the exit code */
 export function addCheck(root: Command, run: (options: CheckOptions) => Promise<void>): void {
   root
     .command('check')
@@ -59,7 +59,7 @@ function peerCount(text: string): string {
   return text;
 }
 
-/** @returns 0 if nothing is wrong, 1 if something is or is not known, 3 if no agent answers (what can be seen without it is looked at) */
+/** @returns 0 if nothing is wrong, 1 if something is or is not known, 3 if no agent answers (checks that need no agent are done) */
 export async function check({ agent, terminal }: CheckCommandContext, options: CheckOptions): Promise<number> {
   const findings: Finding[] = [];
   const tell = (finding: Finding): void => {
@@ -124,7 +124,7 @@ function pathOf({ timeout, peer, peers }: CheckOptions): string {
   return `/v1/check?${query}`;
 }
 
-/** The checks of which nothing was heard before the answer broke off. */
+/** Returns the checks that were not reported before the answer broke off. */
 function untold(planned: readonly CheckName[], reported: ReadonlySet<string>, why: string): readonly Finding[] {
   return planned
     .filter((name) => ![...reported].some((each) => each === name || each.startsWith(`${name}.`)))
@@ -137,7 +137,7 @@ function untold(planned: readonly CheckName[], reported: ReadonlySet<string>, wh
     }));
 }
 
-/** The node's own files; they are there whether the agent answers or not. */
+/** Checks the node's own files; they exist whether the agent answers or not. */
 async function lookAtCni(options: CheckOptions, agent: AgentFacts | undefined): Promise<readonly Finding[]> {
   try {
     return judgeCni(await gatherCni(options, agent, AbortSignal.timeout(options.timeout * 1_000)));

@@ -12,7 +12,7 @@ const labels: Readonly<Record<FindingState, { readonly text: string; readonly to
 const LABEL_WIDTH = 9;
 const NAME_WIDTH = 20;
 
-/** A finding: one line if all is well, else what it means and how to mend it below. */
+/** Finding: one line if all is well, otherwise with its meaning and remedy below. */
 export function findingLines({ check, state, what, effect, mend }: Finding, { paint }: Pick<Room, 'paint'>): readonly string[] {
   const { text, tone } = labels[state];
   const label = paint(tone, text) + ' '.repeat(LABEL_WIDTH - text.length);

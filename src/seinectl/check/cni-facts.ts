@@ -4,39 +4,39 @@ import { type ConfigurationFile, type ConfiguredPlugin, missingFileReason, notEx
 import { messageOf } from './failures.ts';
 import { buildVersion, type PluginAnswer, pluginError, runPlugin, STATUS_DEADLINE, supportedVersions } from './plugin-program.ts';
 
-/** The name of our plugin. */
+/** Name of our plugin. */
 export const ownPlugin = 'seine';
 
 export interface CniFolders {
   readonly confDir: string;
-  /** One or several, with colons between them, as in `CNI_PATH`. */
+  /** One or several folders, separated by colons, as in `CNI_PATH`. */
   readonly binDir: string;
 }
 
 export interface PluginFacts {
   readonly type: string;
   readonly path: string;
-  /** Why a runtime cannot execute it. */
+  /** Reason why a runtime cannot execute it. */
   readonly problem: string | undefined;
-  /** Versions of CNI that it says it speaks; empty if it does not say. */
+  /** CNI versions that it reports; empty if it does not report any. */
   readonly versions: readonly string[];
 }
 
-/** The CNI side of a node, as a runtime sees it. */
+/** CNI files of a node, as a runtime sees them. */
 export interface CniFacts extends CniFolders {
-  /** In the order a runtime looks at them; undefined without such a folder. */
+  /** Files in the order in which a runtime reads them; undefined without such a folder. */
   readonly files: readonly ConfigurationFile[] | undefined;
-  /** Of the chain that has our plugin, each once. */
+  /** Plugins of the chain with our plugin, each once. */
   readonly plugins: readonly PluginFacts[];
-  /** What our plugin says it is. */
+  /** Version that our plugin reports. */
   readonly build: string | undefined;
-  /** What it answered to STATUS, given its own configuration: undefined is success. */
+  /** Answer to STATUS with its own configuration: undefined is success. */
   readonly status: { readonly code: number; readonly message: string } | undefined;
   /** Undefined if no agent answers. */
   readonly agent: AgentFacts | undefined;
 }
 
-/** The first chain with our plugin in it. */
+/** Returns the first chain with our plugin in it. */
 export function ownChain(files: readonly ConfigurationFile[]) {
   for (const { name, mode, content } of files) {
     const ours = 'plugins' in content ? content.plugins.find(({ type }) => type === ownPlugin) : undefined;
@@ -69,7 +69,7 @@ async function lookAt(type: string, binDir: string, signal: AbortSignal): Promis
   };
 }
 
-/** In the first folder that has it. */
+/** Finds a plugin in the first folder that has it. */
 async function find(type: string, binDir: string): Promise<{ readonly path: string; readonly problem: string | undefined }> {
   const paths = binDir.split(':').map((folder) => join(folder, type));
   for (const path of paths) {

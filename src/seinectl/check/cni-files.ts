@@ -3,23 +3,23 @@ import { access, open, readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isNoSuchFile, messageOf } from './failures.ts';
 
-/** What libcni takes for a configuration (`ConfFiles` of `containernetworking/cni`), in the order of names. */
+/** File names that libcni reads as a configuration (`ConfFiles` of `containernetworking/cni`), in the order of names. */
 const configurationName = /\.(conf|conflist|json)$/;
 const FILES_MAX = 64;
 const FILE_BYTES_MAX = 1024 * 1024;
-/** Names of programs go into paths: a plugin's name is a file's name and no more (CNI specification, section 1). */
+/** Names of programs become parts of paths: a plugin's name must be a plain file name (CNI specification, section 1). */
 const pluginName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
-/** One plugin of a chain, as configured. */
+/** Plugin of a chain, as configured. */
 export interface ConfiguredPlugin {
   readonly type: string;
-  /** Of ours: where it calls the agent. Undefined if it is left to the default. */
+  /** Set for our plugin: socket of the agent. Undefined for the default. */
   readonly agentSocket: string | undefined;
-  /** All of it, as JSON. */
+  /** Whole configuration, as JSON. */
   readonly keys: Readonly<Record<string, unknown>>;
 }
 
-/** One file in the folder of CNI configurations. */
+/** File in the folder of CNI configurations. */
 export interface ConfigurationFile {
   readonly name: string;
   /** Permission bits. */
@@ -45,7 +45,7 @@ export async function readConfigurations(folder: string): Promise<readonly Confi
   return await Promise.all(wanted.map((name) => readOne(folder, name)));
 }
 
-/** Go's `sort.Strings`. */
+/** Compares like Go's `sort.Strings`. */
 function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
@@ -65,7 +65,7 @@ async function readOne(folder: string, name: string): Promise<ConfigurationFile>
   }
 }
 
-/** A list of plugins, or a single one as older files have it. */
+/** Parses a list of plugins, or a single one of an older file. */
 export function parseConfiguration(text: string): ConfigurationFile['content'] {
   let value: unknown;
   try {
@@ -100,7 +100,7 @@ function textOf(value: unknown): string | undefined {
 
 export const missingFileReason = 'is not there';
 
-/** @returns undefined if it can be executed, otherwise why not */
+/** @returns undefined if it can be executed, otherwise the reason */
 export async function notExecutableReason(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.X_OK);

@@ -5,10 +5,10 @@ import { missingFileReason } from './cni-files.ts';
 
 const noPods = 'no pod starts on this node; pods that run keep their network';
 const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts both in place again';
-/** The CNI code for a plugin and an agent that do not understand each other. */
+/** CNI code for a plugin and an agent without a common protocol version. */
 const MISUNDERSTOOD = 106;
 
-/** What a runtime will make of the node's CNI files. */
+/** Findings about the node's CNI files, as a runtime will read them. */
 export function judgeCni(facts: CniFacts): readonly Finding[] {
   return [...judgeConfiguration(facts), ...judgePlugins(facts), ...judgeBuild(facts), ...judgeStatus(facts)];
 }
@@ -35,7 +35,7 @@ function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Findi
     : [{ check: 'cni.config', state: 'ok', what: `${path}: ${chain.plugins.map(({ type }) => type).join(' → ')}` }];
 }
 
-/** Runtimes take the first file by name; most stop at one that they cannot read. */
+/** Runtimes use the first file by name; most stop at one that they cannot read. */
 function judgeEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ours: string): readonly Finding[] {
   return files
     .slice(
@@ -155,7 +155,7 @@ function problem(check: CheckName, words: { readonly what: string; readonly effe
   return { check, state: 'problem', ...words };
 }
 
-/** For a shell. */
+/** Quotes a path for a shell. */
 function quoted(path: string): string {
   return /^[A-Za-z0-9_./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,6 @@
 import { withoutCode } from '../../base/errors/seine-error.ts';
 
-/** An error as operators read it. */
+/** Formats an error for operators. */
 export function messageOf(thrown: unknown): string {
   return withoutCode(thrown instanceof Error ? thrown.message : String(thrown));
 }

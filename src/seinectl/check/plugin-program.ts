@@ -3,9 +3,9 @@ import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
 const OUTPUT_CHARACTERS_MAX = 64 * 1024;
-/** VERSION is answered at once, STATUS by its deadline; what hangs is killed (ms). */
+/** Time limit of a plugin: VERSION is answered at once, STATUS by its deadline; a plugin that hangs is killed (ms). */
 const PATIENCE_MS = 3_000;
-/** The plugin's own key (s): a runtime's STATUS waits for an agent that is to come, who looks wants to be told why there is none. */
+/** The plugin's own key (s): a runtime's STATUS waits for an agent that is starting; an operator wants to know the reason early. */
 export const STATUS_DEADLINE = 2;
 
 export interface PluginAnswer {
@@ -14,7 +14,7 @@ export interface PluginAnswer {
 }
 
 /**
- * Executes a CNI plugin as a runtime does, with nothing of our environment but `PATH`.
+ * Executes a CNI plugin like a runtime, with nothing of our environment but `PATH`.
  *
  * @throws SeineError `UNAVAILABLE` if it cannot be started, or does not end in time
  */
@@ -32,9 +32,9 @@ export function runPlugin(
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       if (stdout.length < OUTPUT_CHARACTERS_MAX) stdout += text;
     });
-    child.stdin.on('error', () => undefined); // it did not want to read all of it
+    child.stdin.on('error', () => undefined); // it did not read all of it
     child.once('error', (cause) => {
-      child.stdout.destroy(); // a child of its own may hold the other end, and we would not end before it
+      child.stdout.destroy(); // a child process of the plugin may hold the other end, and this process would not end before it
       const why = limit.aborted ? `did not end within ${PATIENCE_MS / 1_000} s` : cause.message;
       reject(new SeineError('UNAVAILABLE', `${path}: ${why}`, { cause }));
     });
@@ -43,19 +43,19 @@ export function runPlugin(
   });
 }
 
-/** The `supportedVersions` of an answer to VERSION (CNI specification, section 3); empty if it is none. */
+/** Reads the `supportedVersions` of an answer to VERSION (CNI specification, section 3); empty if invalid. */
 export function supportedVersions(answer: PluginAnswer): readonly string[] {
   const value = parsed(answer.stdout);
   const versions = value['supportedVersions'];
   return Array.isArray(versions) ? versions.filter((each): each is string => typeof each === 'string') : [];
 }
 
-/** Of `seine 1.2.3`; a plugin that does not know the argument answers otherwise. */
+/** Reads the version in `seine 1.2.3`; a plugin without this argument answers otherwise. */
 export function buildVersion({ code, stdout }: PluginAnswer): string | undefined {
   return code === 0 ? /^seine (\d+\.\d+\.\d+\S*)\n$/.exec(stdout)?.[1] : undefined;
 }
 
-/** Code and words of an error (CNI specification, section 5). */
+/** Reads code and message of an error (CNI specification, section 5). */
 export function pluginError({ code, stdout }: PluginAnswer): { readonly code: number; readonly message: string } | undefined {
   if (code === 0) return undefined;
   const value = parsed(stdout);

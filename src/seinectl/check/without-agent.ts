@@ -6,10 +6,10 @@ import { openVswitch } from '../../ovsdb/schema/open-vswitch.ts';
 import { messageOf } from './failures.ts';
 
 const monitored = { Open_vSwitch: ['ovs_version', 'other_config'], Bridge: ['name', 'datapath_type'] } as const;
-/** How long a database on this machine may take (ms). */
+/** Maximum time for an answer of OVSDB on this host (ms). */
 const PATIENCE_MS = 3_000;
 
-/** What can be seen of a node whose agent does not answer: that, and whether there is a switch that forwards. */
+/** Findings about a node whose agent does not answer: that, and whether ovs-vswitchd forwards. */
 export async function checkWithoutAgent(socketPath: string, why: string, ovsRunDir: string): Promise<readonly Finding[]> {
   const agent: Finding = {
     check: 'agent',
@@ -27,7 +27,7 @@ async function lookAtSwitch(ovsRunDir: string): Promise<Finding> {
   const synced = Promise.withResolvers<void>();
   const hooks = { synced: synced.resolve, failed: synced.reject };
   const client = new OvsdbClient({ database: openVswitch, endpoint: `unix:${endpoint}`, monitor: monitored, hooks });
-  const running = client.run(stop.signal).catch(() => undefined); // it ends with us
+  const running = client.run(stop.signal).catch(() => undefined); // it ends with this process
   try {
     await abortable(synced.promise, AbortSignal.timeout(PATIENCE_MS));
     const [row] = client.tables.Open_vSwitch.rows();

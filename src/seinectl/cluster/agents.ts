@@ -5,7 +5,7 @@ import { type KubeHttp, segment } from '../../kubernetes/client/http-client.ts';
 import { listObjects, metadataOnly } from '../../kubernetes/client/reflector/object-list.ts';
 import { listOf, parseObject } from '../../kubernetes/client/resource.ts';
 
-/** A pod of the agent, of whatever pool and version. */
+/** Pod of the agent, of any pool and version. */
 export interface AgentPod {
   readonly node: string;
   readonly namespace: string;
@@ -13,21 +13,21 @@ export interface AgentPod {
   /** `default` for the nodes that are in no pool. */
   readonly pool: string;
   readonly image: string;
-  /** Why it need not be asked, if it does not run. */
+  /** Reason why it is not queried: it does not run. */
   readonly trouble?: string;
 }
 
-/** What of the fleet the API server knows. */
+/** Agents and nodes in the API server. */
 export interface Fleet {
-  /** By name of the node. */
+  /** Pods by name of the node. */
   readonly pods: readonly AgentPod[];
-  /** Linux nodes on which no pod of an agent is, of any pool; null if it could not be found out. */
+  /** Linux nodes without an agent's pod of any pool; null if unknown. */
   readonly without: readonly string[] | null;
-  /** Why not. */
+  /** Reason why it is unknown. */
   readonly unknown?: string;
 }
 
-/** On the pods of every pool and release; build/manifests/part.ts. */
+/** Label of the pods of every pool and release; build/manifests/part.ts. */
 const AGENTS = 'app.kubernetes.io/name=seine-agent';
 const CONTAINER = 'agent';
 const defaultPool = 'default';
@@ -50,7 +50,7 @@ const podSchema = z.object({
     .nullish(),
 });
 
-/** Every agent's pod, and the nodes that have none. @throws SeineError as `listObjects`, for the pods */
+/** Finds every agent's pod, and the nodes that have none. @throws SeineError like `listObjects`, for the pods */
 export async function findAgents(http: KubeHttp, namespace: string, pool: string | undefined, signal: AbortSignal): Promise<Fleet> {
   const turns = new LoopTurns(SLICE_MS);
   const pods: AgentPod[] = [];
@@ -58,7 +58,7 @@ export async function findAgents(http: KubeHttp, namespace: string, pool: string
   for await (const pod of listObjects({ http, turns }, { kind: 'Pod', path, labelSelector: AGENTS, project: agentPod }, signal))
     pods.push(pod);
   pods.sort((a, b) => a.node.localeCompare(b.node, 'en', { numeric: true }) || (a.pod < b.pod ? -1 : 1));
-  // A pool is where its pods are: which other nodes it should have, only its manifest says.
+  // A pool consists of the nodes of its pods: only its manifest defines which other nodes it should have.
   if (pool !== undefined) return { pods: pods.filter((each) => each.pool === pool), without: [] };
   const served = new Set(pods.map(({ node }) => node));
   try {

@@ -13,7 +13,7 @@ export interface NodeAnswer<T> {
 
 export type SummarisedNode = NodeAnswer<NodeSummary>;
 
-/** Who answered, who did not, and of which nodes nothing can be known. */
+/** Answers, agents without an answer, and nodes about which nothing can be known. */
 export interface Answers<T> {
   readonly rows: readonly NodeAnswer<T>[];
   readonly silent: readonly { readonly pod: AgentPod; readonly silent: string }[];
@@ -28,12 +28,12 @@ export function answersOf<T>(fleet: Fleet, replies: readonly AgentReply<T>[]): A
   };
 }
 
-/** Whether it is known of each node that should have an agent. */
+/** Reports whether each node that should have an agent is known. */
 export function isComplete({ silent, fleet }: Answers<unknown>): boolean {
   return silent.length === 0 && fleet.without?.length === 0;
 }
 
-/** Of what nothing is known, and nodes whose agents are in each other's way. */
+/** Prints nodes about which nothing is known, and nodes whose agents conflict. */
 export function gapLines({ rows, silent, fleet }: Answers<unknown>, { paint }: Room): string[] {
   const sign = paint('bad', '?');
   const all = [...rows, ...silent].map(({ pod }) => pod.node).filter((node) => node !== '');
@@ -50,10 +50,10 @@ export function gapLines({ rows, silent, fleet }: Answers<unknown>, { paint }: R
   ];
 }
 
-/** So many that differ are no pattern, and -o json has all. */
+/** Maximum number of different reasons to print; -o json has all. */
 const REASONS_SHOWN = 10;
 
-/** One reason for all that it is the reason for: the API server puts the pod's name into what it says. */
+/** Groups equal reasons: the API server puts the pod's name into its messages. */
 function withoutNames({ pod, silent }: { readonly pod: AgentPod; readonly silent: string }): string {
   const named = silent.replaceAll(pod.pod, 'POD');
   return pod.node === '' ? named : named.replaceAll(pod.node, 'NODE');
@@ -64,7 +64,7 @@ export function headline({ rows, silent }: Answers<unknown>): string {
   return `${count(all, 'agent')}: ${rows.length} answered${silent.length > 0 ? `, ${silent.length} did not` : ''}`;
 }
 
-/** For programs: everything that the page is made of. */
+/** JSON for programs: the data of the page. */
 export function answersJson<T>({ rows, silent, fleet }: Answers<T>): object {
   return {
     asked: rows.length + silent.length,

@@ -6,16 +6,16 @@ import type { Answers, NodeAnswer } from './answers.ts';
 import { groupTable } from './group-table.ts';
 import { grouped, nodesText } from './grouped.ts';
 
-/** What a check found on one node. */
+/** Findings of one node. */
 export interface NodeFindings {
   readonly counts: { readonly ok: number; readonly warning: number; readonly problem: number; readonly unknown: number };
-  /** Those that are not as they should be. */
+  /** Findings that are not ok. */
   readonly findings: readonly BadFinding[];
 }
 
 type BadFinding = z.output<typeof findingSchema>;
 
-/** Agents of other releases may check what this release has no name for. */
+/** Agents of other releases may have checks whose names this release does not know. */
 const findingSchema = z.object({
   check: z.string(),
   state: z.enum(['ok', 'warning', 'problem', 'unknown']),
@@ -24,7 +24,7 @@ const findingSchema = z.object({
 });
 const answerSchema = z.object({ findings: z.array(findingSchema) });
 
-/** @param text what `seinectl check --json` prints. @throws SeineError `PROTOCOL` if it is something else */
+/** @param text output of `seinectl check --json`. @throws SeineError `PROTOCOL` if it is invalid */
 export function findingsOf(text: string): NodeFindings {
   let findings: readonly BadFinding[];
   try {
@@ -53,7 +53,7 @@ const columns: readonly TableColumn<readonly CheckedNode[]>[] = [
   { title: 'NOT KNOWN', of: (rows) => sum(rows, ({ unknown }) => unknown), align: 'right' },
 ];
 
-/** By pool; a line for each node where there is room for it. */
+/** Table by pool; a line for each node if there is room. */
 export function checkTable({ rows }: Answers<NodeFindings>, room: Room, wide: boolean): string[] {
   return groupTable(columns, rows, ({ pod }) => pod.pool, room, wide);
 }
@@ -65,7 +65,7 @@ const marks = {
   warning: { tone: 'warning', sign: '*' },
 } as const;
 
-/** What is not as it should be, by check. */
+/** Findings that are not ok, by check. */
 export function badFindings({ rows }: Answers<NodeFindings>, { paint }: Room): string[] {
   const found = rows.flatMap(({ pod, said }) => said.findings.map((finding) => ({ node: pod.node, finding })));
   return (['problem', 'unknown', 'warning'] as const).flatMap((state) =>

@@ -7,7 +7,7 @@ import type { ClusterLook, ClusterOptions } from './cluster-options.ts';
 interface ClusterCommandContext {
   readonly terminal: Terminal;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -35,7 +35,7 @@ const looks: Readonly<Record<ClusterLook, { readonly about: string; readonly sec
   policy: { about: 'modes, isolated and closed pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
 };
 
-/** Adds `seinectl cluster …`: all agents, seen from anywhere. */
+/** Adds `seinectl cluster …`: all agents, from anywhere. */
 export function addCluster(root: Command, context: ClusterCommandContext): void {
   const parent = root
     .command('cluster')
@@ -46,7 +46,7 @@ export function addCluster(root: Command, context: ClusterCommandContext): void 
 
 function addLook(parent: Command, what: ClusterLook, { terminal, env, ends }: ClusterCommandContext): void {
   const { about, seconds } = looks[what];
-  // The client of the API is loaded by who needs it: all other commands start sooner without it.
+  // The client of the API is loaded on use: all other commands start faster without it.
   const run = async (options: ClusterOptions): Promise<number> =>
     await (await import('./cluster-options.ts')).look(what, options, terminal, env);
   parent

@@ -26,7 +26,7 @@ export interface ClusterOptions {
 
 export type ClusterLook = 'status' | 'check' | 'versions' | 'policy';
 
-/** Asks all agents, and prints what they say. @returns the exit code */
+/** Queries all agents, and prints the result. @returns the exit code */
 export async function look(what: ClusterLook, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
   return await answered(terminal, () => {
     if (what === 'check') return ask(check, options, terminal, env);
@@ -34,7 +34,7 @@ export async function look(what: ClusterLook, options: ClusterOptions, terminal:
   });
 }
 
-/** The exit code also where the API server does not let us, or there is none. */
+/** Returns an exit code also if the API server refuses, or cannot be reached. */
 async function answered(terminal: Terminal, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
@@ -75,7 +75,7 @@ function noAgents({ namespace, pool }: ClusterOptions): SeineError {
   return new SeineError('UNAVAILABLE', `there is no agent's pod in ${where}: kubectl -n ${namespace} get daemonsets,pods`);
 }
 
-/** Fewer are asked in a moment; of many each tenth is worth a line. */
+/** Number of agents up to which no progress is printed; of more, every tenth is. */
 const FEW = 20;
 
 function progressOf(all: number, terminal: Terminal): (asked: number, silent: number) => void {

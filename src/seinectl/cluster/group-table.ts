@@ -2,7 +2,7 @@ import { type Room, type TableColumn, tableLines } from '../table.ts';
 import type { NodeAnswer } from './answers.ts';
 import { grouped } from './grouped.ts';
 
-/** A line for each group of nodes, or for each node where there is room for it. @param groupOf what the nodes of a group have in common */
+/** Prints a line for each group of nodes, or for each node if there is room. @param groupOf common values of the nodes of a group */
 export function groupTable<T>(
   columns: readonly TableColumn<readonly NodeAnswer<T>[]>[],
   rows: readonly NodeAnswer<T>[],

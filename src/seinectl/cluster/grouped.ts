@@ -1,7 +1,7 @@
 import { safeLine } from '../escape.ts';
 import { count } from '../words.ts';
 
-/** Items that have the same text, most first; within a group in the order they came. */
+/** Groups items with the same text, largest group first; within a group in the original order. */
 export function grouped<T>(items: readonly T[], textOf: (item: T) => string): (readonly [text: string, items: readonly T[]])[] {
   const groups = new Map<string, T[]>();
   for (const item of items) {
@@ -15,7 +15,7 @@ export function grouped<T>(items: readonly T[], textOf: (item: T) => string): (r
 
 const NAMES_SHOWN = 5;
 
-/** `3 nodes: node-1, node-2, node-3`; the first of many. */
+/** `3 nodes: node-1, node-2, node-3`; only the first of many. */
 export function nodesText(names: readonly string[]): string {
   const shown = names.slice(0, NAMES_SHOWN).map((name) => safeLine(name));
   const more = names.length - shown.length;

@@ -12,10 +12,10 @@ interface KubeconfigChoice {
 export type ProcessVariables = Readonly<Record<string, string | undefined>>;
 
 /**
- * Who the user is to which cluster, as kubectl would find it: the file that was named, else those of `KUBECONFIG`, else `~/.kube/config`,
- * else the service account of the pod that this runs in.
+ * Determines cluster and credentials like kubectl: the named file, else those of `KUBECONFIG`, else `~/.kube/config`, else the service
+ * account of the pod that this runs in.
  *
- * @throws SeineError `INVALID_INPUT` if there is none, or what it says cannot be used
+ * @throws SeineError `INVALID_INPUT` if there is none, or it cannot be used
  */
 export function usersAccess({ kubeconfig, context }: KubeconfigChoice, env: ProcessVariables): KubeAccess {
   const chosen = context === undefined ? {} : { context };
@@ -28,7 +28,7 @@ export function usersAccess({ kubeconfig, context }: KubeconfigChoice, env: Proc
   );
 }
 
-/** Paths of `KUBECONFIG` that are not there are left out, as kubectl does. */
+/** Missing files of `KUBECONFIG` are ignored, as in kubectl. */
 function pathsOf(env: ProcessVariables): string[] {
   const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
   return (listed.length > 0 ? listed : [join(env['HOME'] ?? homedir(), '.kube', 'config')]).filter((path) => existsSync(path));

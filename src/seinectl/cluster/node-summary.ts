@@ -1,18 +1,18 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 
-/** Of one agent what is kept of its status: thousands of whole ones would be hundreds of megabytes. */
+/** Part of an agent's status that is kept: thousands of whole ones would take hundreds of megabytes. */
 export interface NodeSummary {
   readonly ready: boolean;
-  /** Why it is not. */
+  /** Reason why it is not ready. */
   readonly reason?: string;
   readonly verdict: 'no problems' | 'problems' | 'not all looked at' | 'not said';
-  /** The first of them. */
+  /** First problems of the list. */
   readonly problems: readonly SummaryProblem[];
   readonly problemCount: number;
-  /** Age of the last finished look that is the oldest; null if there is none. */
+  /** Age of the oldest periodic check; null if there is none. */
   readonly oldestLookSeconds: number | null;
-  /** Names of looks that are missing or overdue. */
+  /** Names of periodic checks that are missing or overdue. */
   readonly staleLooks: readonly string[];
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string };
   readonly dataPath: string;
@@ -46,7 +46,7 @@ const counted = z.array(z.unknown()).catch([]);
 const number = z.number().catch(0);
 const word = z.string().catch('unknown');
 
-/** The least that an answer has; all else may be otherwise in another release, and is then not known. */
+/** Required members of an answer; all others may differ in another release, and are then unknown. */
 const answerSchema = z.object({
   versions: z.object({ seine: z.string(), node: word, ovs: word }),
   readiness: z.object({ state: z.string(), reason: z.string().optional().catch(undefined) }),
@@ -75,7 +75,7 @@ const answerSchema = z.object({
     })),
 });
 
-/** @param text what `seinectl status -o json` prints. @throws SeineError `PROTOCOL` if it is no status */
+/** @param text output of `seinectl status -o json`. @throws SeineError `PROTOCOL` if it is not a status */
 export function summaryOf(text: string): NodeSummary {
   const { readiness, verdict, problems, looks, versions, bridge, networkPolicy } = answerIn(text);
   const ages = looks.flatMap(({ ageSeconds }) => (ageSeconds === null ? [] : [ageSeconds]));

@@ -8,7 +8,7 @@ import type { NodeSummary, PolicySummary } from './node-summary.ts';
 const sum = (rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string =>
   String(rows.reduce((total, { said }) => total + of(said.policy), 0));
 
-/** Agents that follow the API server a moment apart see one policy more or less. */
+/** Agents that follow the API server with different delays see one policy more or less. */
 function range(rows: readonly SummarisedNode[], of: (policy: PolicySummary) => number): string {
   const numbers = rows.map(({ said }) => of(said.policy));
   const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
@@ -26,7 +26,7 @@ const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
   { title: 'OPENED BY HAND', of: (rows) => sum(rows, ({ openedByHand }) => openedByHand), align: 'right' },
 ];
 
-/** By pool and mode; a line for each node where there is room for it. */
+/** Table by pool and mode; a line for each node if there is room. */
 export function policyTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
   return groupTable(columns, rows, ({ pod, said }) => JSON.stringify([pod.pool, said.policy.mode]), room, wide);
 }
@@ -39,7 +39,7 @@ const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) 
   ['less is allowed than policies say: numbers have run out', ({ shortages }) => shortages > 0],
 ];
 
-/** Where policies do less, or more, than they say. */
+/** Policies that are enforced less, or more, than written. */
 export function policyDeviations({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
   return deviations.flatMap(([what, is]) => {
     const names = rows.filter(({ said }) => is(said.policy)).map(({ pod }) => pod.node);

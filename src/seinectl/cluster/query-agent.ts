@@ -3,17 +3,17 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { PodExec } from '../../kubernetes/client/pod-exec.ts';
 import type { AgentPod } from './agents.ts';
 
-/** What one agent said, or why nothing is known of it. */
+/** Answer of one agent, or the reason why there is none. */
 export type AgentReply<T> = { readonly pod: AgentPod } & ({ readonly said: T } | { readonly silent: string });
 
 interface AskedQuestion<T> {
-  /** Executed in the agent's container. */
+  /** Command to execute in the agent's container. */
   readonly command: readonly string[];
-  /** @throws SeineError `PROTOCOL` for what is no answer to it */
+  /** @throws SeineError `PROTOCOL` for an invalid answer */
   readonly understand: (stdout: string) => T;
-  /** For each agent (ms). */
+  /** Time limit for each agent (ms). */
   readonly timeoutMs: number;
-  /** How many are asked at a time. */
+  /** Number of agents queried in parallel. */
   readonly parallel: number;
   /** Called after each answer. */
   readonly progress: (asked: number, silent: number) => void;
@@ -23,9 +23,9 @@ const CONTAINER = 'agent';
 const REMARK_CHARACTERS_MAX = 200;
 
 /**
- * Asks every agent, so many at a time. One that does not answer costs its own time and no other's answer.
+ * Queries every agent, `parallel` at a time. One that does not answer delays no other.
  *
- * @returns in the order of `pods`. @throws SeineError `CANCELLED` when the signal aborted
+ * @returns in the order of `pods`. @throws SeineError `CANCELLED` if the signal is aborted
  */
 export async function askAgents<T>(
   exec: Pick<PodExec, 'run'>,

@@ -6,21 +6,21 @@ import { policyDeviations, policyTable } from './policy-report.ts';
 import { problemsOfFleet, statusTable } from './status-report.ts';
 import { versionsTable } from './versions-report.ts';
 
-/** What one of the commands asks each agent, and what it makes of the answers. */
+/** Query of a command to each agent, and the presentation of the answers. */
 export interface FleetQuestion<T> {
   readonly command: (seconds: number) => readonly string[];
   readonly understand: (stdout: string) => T;
   readonly table: (answers: Answers<T>, room: Room, wide: boolean) => string[];
-  /** What is not as it should be. */
+  /** Lines about faults. */
   readonly faults: (answers: Answers<T>, room: Room) => string[];
-  /** Said where there is no fault. */
+  /** Printed if there is no fault. */
   readonly fine: string;
-  /** Whether a fault, or an answer that is not fine, is exit code 1. */
+  /** Decides about exit code 1: for a fault, or an answer that is not fine. */
   readonly isFine: (said: T) => boolean;
 }
 
 const statusCommand = (): readonly string[] => ['seinectl', 'status', '-o', 'json'];
-/** What of an agent's time the check gets, so that what it has found by then still arrives (s). */
+/** Difference between an agent's time limit and the check's, so that its findings until then still arrive (s). */
 const CHECK_MARGIN_SECONDS = 3;
 
 export const status: FleetQuestion<NodeSummary> = {

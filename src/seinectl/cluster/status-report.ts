@@ -6,7 +6,7 @@ import type { Answers, SummarisedNode } from './answers.ts';
 import { grouped, nodesText } from './grouped.ts';
 import type { NodeSummary } from './node-summary.ts';
 
-/** Nodes that have the same pool, versions and modes: a line of the table. */
+/** Nodes with the same pool, versions and modes: a line of the table. */
 interface StatusGroup {
   readonly first: SummarisedNode;
   readonly rows: readonly SummarisedNode[];
@@ -46,7 +46,7 @@ const nodeColumns: readonly TableColumn<SummarisedNode>[] = [
   { title: 'POD', of: ({ pod }) => pod.pod, flexible: true },
 ];
 
-/** By pool, versions and modes; a line for each node where there is room for it. */
+/** Table by pool, versions and modes; a line for each node if there is room. */
 export function statusTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
   if (rows.length === 0) return [];
   if (wide) return tableLines(nodeColumns, rows, room);
@@ -56,7 +56,7 @@ export function statusTable({ rows }: Answers<NodeSummary>, room: Room, wide: bo
   return tableLines(groupColumns, groups, room);
 }
 
-/** What is wrong, by what it is. */
+/** Problems, grouped by kind. */
 export function problemsOfFleet({ rows }: Answers<NodeSummary>, { paint }: Room): string[] {
   const sign = paint('bad', '!');
   const notReady = rows.filter(({ said }) => !said.ready);

@@ -30,7 +30,7 @@ const wideColumns: readonly TableColumn<SummarisedNode>[] = [
   { title: 'IMAGE', of: ({ pod }) => pod.image, flexible: true },
 ];
 
-/** Which versions run, and on how many nodes. */
+/** Running versions, with the number of nodes of each. */
 export function versionsTable({ rows }: Answers<NodeSummary>, room: Room, wide: boolean): string[] {
   if (rows.length === 0) return [];
   if (wide) return tableLines(wideColumns, rows, room);

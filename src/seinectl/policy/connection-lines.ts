@@ -2,7 +2,7 @@ import type { ConnectionEndView, ConnectionPolicyView } from '../../api/policy.t
 
 const verdicts = { allow: 'allowed', deny: 'denied', mixed: 'allowed in part' } as const;
 
-/** Whether a connection may be opened, in lines that are not escaped yet. */
+/** Lines about whether a connection may be opened, not escaped yet. */
 export function connectionLines({ from, to, port, verdict, ends, remarks }: ConnectionPolicyView): string[] {
   return [
     `${from} to ${to}${port === undefined ? '' : ` port ${port}`}: ${verdicts[verdict]}${remarks.length === 0 ? '' : ', as far as this node decides'}`,

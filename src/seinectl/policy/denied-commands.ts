@@ -11,7 +11,7 @@ import { count, duration } from '../words.ts';
 interface DeniedCommandsContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -28,7 +28,7 @@ interface WouldDenyFlags {
   readonly output: OutputForm;
 }
 
-/** What one answer may be waited for (s). */
+/** Maximum time for one answer (s). */
 const watchSecondsMax = 600;
 
 const logHelp = `

@@ -1,7 +1,7 @@
 import type { OneDirectionView, OnePolicyView, OneRuleView, PeerTermView } from '../../api/policy.ts';
 import { count } from '../words.ts';
 
-/** One policy as a node understands it, in lines that are not escaped yet. */
+/** Lines about one policy as the node understands it, not escaped yet. */
 export function onePolicyLines({ name, generation, selects, pods, ingress, egress, notUnderstood }: OnePolicyView): string[] {
   return [
     `Policy ${name}, generation ${generation}, selects ${selectsText(selects)}`,

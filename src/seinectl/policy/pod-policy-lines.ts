@@ -1,10 +1,10 @@
 import type { DirectionPolicyView, PodPolicyView, PolicyRuleView } from '../../api/policy.ts';
 import { count } from '../words.ts';
 
-/** So many peers of a rule are named in a line. */
+/** Maximum number of peers of a rule in a line. */
 const PEERS_MAX = 4;
 
-/** What policies do with a pod, in lines that are not escaped yet. */
+/** Lines about the effect of policies on a pod, not escaped yet. */
 export function podPolicyLines({ name, addresses, ingress, egress }: PodPolicyView): string[] {
   return [`Pod ${name} (${addresses.join(', ')})`, ...directionLines('ingress', ingress), ...directionLines('egress', egress)];
 }

@@ -21,7 +21,7 @@ import { verify } from './verify.ts';
 interface PolicyCommandContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -148,7 +148,7 @@ async function show({ agent, terminal }: PolicyRun, name: string, form: OutputFo
   return view.notUnderstood.length > 0 ? exitCodes.different : exitCodes.ok;
 }
 
-/** @param name an address stays one */
+/** @param name an address is returned unchanged */
 function fullName(name: string): string {
   return name.includes('/') || isIP(name) !== 0 ? name : `default/${name}`;
 }

@@ -5,24 +5,24 @@ import type { ProvenPod } from '../../policy/verify/proof/prove.ts';
 import type { PolicyObjects } from '../../policy/verify/reference/objects.ts';
 import type { AgentClient } from '../agent-client.ts';
 
-/** What a proof needs, all of it. */
+/** All evidence that a proof needs. */
 export interface Evidence {
   readonly node: EvidenceNode;
   readonly objects: PolicyObjects;
   readonly flows: readonly HeldFlow[];
-  /** Who wants each. */
+  /** Owner of each flow. */
   readonly owners: ReadonlyMap<HeldFlow, string>;
-  /** Addresses of senders whose share of SCTP associations is used up. */
+  /** Addresses of senders whose share of SCTP associations is full. */
   readonly fullAssociationShares: readonly string[];
 }
 
-/** A pod that is not compared, and why. */
+/** Pod that is not compared, and the reason. */
 export interface LeftOut {
   readonly pod: string;
   readonly why: string;
 }
 
-/** @throws SeineError `UNAVAILABLE` if something is missing; as `AgentClient.lines` */
+/** @throws SeineError `UNAVAILABLE` if something is missing; like `AgentClient.lines` */
 export async function readEvidence(agent: AgentClient, signal: AbortSignal): Promise<Evidence> {
   const objects: { [L in keyof PolicyObjects]: PolicyObjects[L][number][] } = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
   const flows: HeldFlow[] = [];
@@ -51,7 +51,7 @@ function bytesOf(base64: string): Uint8Array {
 }
 
 /**
- * Pods of the node that can be compared: what the API server says of a pod has to be of this pod, with this address.
+ * Pods of the node that can be compared: the object in the API server must be of this pod, with this address.
  *
  * @param only `namespace/name`, or all
  */

@@ -11,7 +11,7 @@ import { count } from '../words.ts';
 interface SuspendContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
-  /** Takes the exit code. */
+  /** Called with the exit code. */
   readonly ends: (work: Promise<number>) => Promise<void>;
 }
 
@@ -83,7 +83,7 @@ function remembered(terminal: Terminal, isRemembered: boolean): number {
   return isRemembered ? exitCodes.ok : exitCodes.different;
 }
 
-/** All that there are, in lines that are not escaped yet. */
+/** Lines about all suspensions, not escaped yet. */
 export async function suspensionLines(agent: AgentClient): Promise<readonly string[]> {
   const { items } = (await agent.json('/v1/policy/suspensions')) as Items<SuspensionView>;
   return items.map(suspensionLine);

@@ -21,7 +21,7 @@ interface RatedRule extends RuleCounters {
   readonly packetsPerSecond: number;
 }
 
-/** `seinectl policy top`: rules by what they counted while it looked, the busiest first; then by all that they counted. */
+/** `seinectl policy top`: rules by their packets during the measurement, the busiest first; then by all packets. */
 export async function top({ agent, terminal }: TopRun, { seconds, output }: TopOptions): Promise<number> {
   const before = new Map((await counters(agent)).map((each) => [keyOf(each), BigInt(each.packets)]));
   const began = performance.now();
@@ -29,7 +29,7 @@ export async function top({ agent, terminal }: TopRun, { seconds, output }: TopO
   const tookSeconds = (performance.now() - began) / 1_000;
   const items = (await counters(agent)).map((each): RatedRule => {
     const counted = BigInt(each.packets) - (before.get(keyOf(each)) ?? 0n);
-    // Less than before: its flow was put anew meanwhile.
+    // Less than before: its flow was recreated meanwhile.
     return { ...each, packetsPerSecond: counted < 0n ? 0 : Number((Number(counted) / tookSeconds).toFixed(1)) };
   });
   items.sort(

@@ -1,7 +1,7 @@
 import { count, shortOwner } from '../words.ts';
 import type { Verification } from './verification.ts';
 
-/** So many differences are told, and so many names listed of a kind. */
+/** Maximum number of differences to print, and of names per kind. */
 const DIFFERENCES_SHOWN = 20;
 const NAMES_SHOWN = 10;
 
@@ -12,7 +12,7 @@ const modes = {
 } as const;
 const verdicts = { allow: 'allowed', deny: 'denied', closed: 'denied (closed)', unreadable: 'not readable' } as const;
 
-/** What a verification found, in lines that are not escaped yet. */
+/** Lines about the result of a verification, not escaped yet. */
 export function verificationLines(found: Verification): string[] {
   const { node, mode, pods, policies, flows, cells, allowed, denied, closed, addresses, groups, proofSeconds } = found;
   return [

@@ -14,9 +14,9 @@ import { comparedPods, type Evidence, readEvidence } from './policy-evidence.ts'
 import type { Verification, VerifiedDifference } from './verification.ts';
 import { verificationLines } from './verify-lines.ts';
 
-/** What is different is looked at again after so long: what has just changed is on its way (ms). */
+/** Delay before differences are compared again: recent changes need time (ms). */
 const AGAIN_AFTER_MS = 2_000;
-/** A cluster of 100,000 pods is listed in less (ms). */
+/** Time limit; a cluster of 100,000 pods is listed in less (ms). */
 const PATIENCE_MS = 300_000;
 
 interface VerifyRun {
@@ -25,15 +25,15 @@ interface VerifyRun {
 }
 
 interface VerifyOptions {
-  /** `namespace/name`; absent: all of this node. */
+  /** `namespace/name`; absent: all pods of this node. */
   readonly pod?: string;
   readonly output: OutputForm;
 }
 
 /**
- * Proves here, outside the agent, that the bridge does what the policies say. What is different has to be so at a second look.
+ * Proves here, outside the agent, that the bridge implements the policies. A difference counts only if a second comparison has it, too.
  *
- * @returns 0 if nothing is different, 1 if something is, 2 if it could not be found out
+ * @returns 0 if nothing is different, 1 if something is, 2 if it could not be determined
  */
 export async function verify({ agent, terminal }: VerifyRun, { pod, output }: VerifyOptions): Promise<number> {
   const signal = AbortSignal.timeout(PATIENCE_MS);

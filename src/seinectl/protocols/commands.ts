@@ -3,7 +3,7 @@ import { addOpenFlow } from './openflow.ts';
 import { addWatch } from './watch.ts';
 import type { WireContext } from './wire-context.ts';
 
-/** `seinectl wire …`: the protocols of Open vSwitch, for people. */
+/** Adds `seinectl wire …`: the protocols of Open vSwitch, for humans. */
 export function addWire(root: Command, context: WireContext): void {
   const wire = root.command('wire').description('look at what Open vSwitch and its clients say to each other; needs no agent');
   addOpenFlow(wire, context);

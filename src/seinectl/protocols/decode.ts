@@ -14,7 +14,7 @@ export interface DecodeOptions {
   readonly json?: true;
 }
 
-/** `seinectl wire decode`: one answer a line, also for a line that is no message. @returns 1 if there was such a line */
+/** `seinectl wire decode`: one answer per line, also for a line that is not a message. @returns 1 if there was such a line */
 export async function decode(hex: readonly string[], options: DecodeOptions, terminal: Terminal, stdin: Readable): Promise<number> {
   const given = hex.join(' ');
   const lines = given === '' || given === '-' ? linesOf(stdin, 'standard input') : [given];
@@ -55,7 +55,7 @@ function errorText(error: SeineError, json: boolean): string {
   return json ? JSON.stringify({ error: error.code, message }) : safeLine(`error: ${error.code}: ${message}`);
 }
 
-/** Hexadecimal with whatever stands between the digits in dumps: blanks, colons, `0x`. */
+/** Parses hexadecimal digits with the separators of dumps: blanks, colons, `0x`. */
 function bytesOf(text: string): Uint8Array {
   const digits = text.replace(/0x/gi, '').replace(/[\s:,]+/g, '');
   const wrong = /[^0-9a-f]/i.exec(digits);
@@ -64,7 +64,7 @@ function bytesOf(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(digits, 'hex'));
 }
 
-/** The messages that stand one behind the other. @throws SeineError `PROTOCOL` at what is none */
+/** Splits consecutive messages. @throws SeineError `PROTOCOL` for an invalid one */
 function* messagesIn(bytes: Uint8Array): Generator<Uint8Array> {
   if (bytes.length === 0) throw new SeineError('INVALID_INPUT', 'no octets');
   for (let at = 0; at < bytes.length; ) {

@@ -21,7 +21,7 @@ export interface FlowsOptions {
   readonly protocol: keyof typeof versionsByName;
 }
 
-/** `seinectl wire flows`: each line read and written again. What is wrong goes to standard error. @returns 1 if anything is */
+/** `seinectl wire flows`: reads each line and writes it again. Errors go to standard error. @returns 1 if there are any */
 export async function flows(file: string | undefined, options: FlowsOptions, terminal: Terminal, stdin: Readable): Promise<number> {
   const fromFile = file !== undefined && file !== '-';
   const name = fromFile ? file : 'standard input';
@@ -42,7 +42,7 @@ export async function flows(file: string | undefined, options: FlowsOptions, ter
   return failed ? exitCodes.different : exitCodes.ok;
 }
 
-/** What `dump-flows` and its like print above the flows. */
+/** Heading that `dump-flows` and similar commands print before the flows. */
 const isHeading = /^\w+ reply \(/;
 
 function withoutComment(line: string): string {
@@ -61,7 +61,7 @@ function again(text: string, { hex, protocol }: FlowsOptions): string {
 
 function groupAgain(text: string, hex: boolean, version: Version): string {
   const group = parseGroup(text);
-  const bytes = hexOf({ kind: 'groupMod', version, xid: 0, body: { command: 'add', ...group } }); // also says whether the version can carry it
+  const bytes = hexOf({ kind: 'groupMod', version, xid: 0, body: { command: 'add', ...group } }); // also checks whether the version can represent it
   if (hex) return bytes;
   return version === OPENFLOW_15 ? printGroup(group) : printGroup(group).replaceAll(/bucket=bucket_id:\d+,/g, 'bucket=');
 }
@@ -75,7 +75,7 @@ function hexOf(message: Message): string {
   return Buffer.from(encodeMessage(message)).toString('hex');
 }
 
-/** Columns count from 1. Where the token stands more than once, it is the first that begins a part. */
+/** Columns count from 1. If the token occurs more than once, it is the first that begins a part. */
 function columnOf(line: string, { context }: SeineError): number {
   const { token } = context;
   if (typeof token !== 'string' || token === '') return 1;

@@ -15,7 +15,7 @@ interface Outcome {
   readonly err: readonly string[];
 }
 
-/** No agent runs, and none is asked. */
+/** No agent runs, and none is queried. */
 async function wire(args: readonly string[], stdin = ''): Promise<Outcome> {
   const [out, err]: [string[], string[]] = [[], []];
   const room = { width: Number.POSITIVE_INFINITY, paint: plain };

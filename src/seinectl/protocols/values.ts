@@ -1,13 +1,13 @@
 import type { AnyRow } from '../../ovsdb/table-replica.ts';
 import { safeLine } from '../escape.ts';
 
-/** A row as it is read from any database: strings, numbers, sets, maps, or nothing in an optional column. */
+/** Row of any database: strings, numbers, sets, maps, or nothing in an optional column. */
 type Value = unknown;
 
 /** `JSON.rawJSON`, which no TypeScript library has yet: writes integers of 64 bits exactly. */
 const rawJson: (text: string) => unknown = Reflect.get(JSON, 'rawJSON');
 
-/** A value in the form of `ovs-vsctl`, on one line. */
+/** Formats a value like `ovs-vsctl`, on one line. */
 export function valueText(value: Value): string {
   if (value === undefined) return '[]';
   if (value instanceof Map) return `{${sortedTexts(value, ([key, held]) => `${valueText(key)}=${valueText(held)}`).join(', ')}}`;
@@ -16,23 +16,23 @@ export function valueText(value: Value): string {
   return String(value);
 }
 
-/** `column=value` of every column that holds something else than nothing. */
+/** `column=value` of every column that is not empty. */
 export function rowText(row: AnyRow): string {
   const columns = Object.entries(row).filter(([name, value]) => name !== '_uuid' && !isNothing(value));
   return columns.map(([name, value]) => `${name}=${valueText(value)}`).join(' ');
 }
 
-/** Names of the columns that differ. */
+/** Returns the names of the columns that differ. */
 export function changedColumns(before: AnyRow, after: AnyRow): readonly string[] {
   return Object.keys(after).filter((name) => valueText(before[name]) !== valueText(after[name]));
 }
 
-/** Some columns of a row for a program: sets as arrays, maps as objects, nothing as null, integers exact. */
+/** Converts columns of a row for a program: sets as arrays, maps as objects, nothing as null, integers exact. */
 export function rowJson(row: AnyRow, columns: readonly string[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(columns.map((name) => [name, valueJson(row[name])]));
 }
 
-/** One line of JSON; what a terminal would act on is escaped, which changes nothing for a program. */
+/** Formats one line of JSON; characters that a terminal interprets are escaped, which changes nothing for a program. */
 export function jsonLine(value: unknown): string {
   return safeLine(JSON.stringify(value));
 }
@@ -60,7 +60,7 @@ function sortedTexts<T>(values: Iterable<T>, write: (value: T) => string): strin
   return Array.from(values, write).toSorted(byText);
 }
 
-/** Numbers by size, all else by its characters. */
+/** Compares numbers by value, other values as text. */
 function byText(a: unknown, b: unknown): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
   const [left, right] = [String(a), String(b)];

@@ -28,11 +28,11 @@ interface WatchOptions {
 }
 
 const usual = 'Open_vSwitch';
-/** The database in which a server describes itself. */
+/** Database in which a server describes itself. */
 const ownDatabase = '_Server';
-/** Output that was not read yet (bytes): more means that its reader has stopped. */
+/** Maximum size of output that was not read yet (bytes): more means that its reader has stopped. */
 const maxUnreadBytes = 64 * 1024 * 1024;
-/** Within this time a server answers its first questions, or it counts as not there (ms). */
+/** Time limit for a server's first answers; then it counts as unavailable (ms). */
 const answerWithinMs = 10_000;
 
 const examples = `
@@ -124,7 +124,7 @@ async function follow({ socket, tables, options }: MonitorTarget, terminal: Term
   }
 }
 
-/** Says on standard error how the connection fares; of a server that stays away, once. */
+/** Reports the state of the connection on standard error; for an unavailable server once. */
 function reporter(terminal: Terminal, what: string): OvsdbClientHooks {
   let state: 'starting' | 'up' | 'down' = 'starting';
   return {
@@ -139,7 +139,7 @@ function reporter(terminal: Terminal, what: string): OvsdbClientHooks {
   };
 }
 
-/** Which database is meant, and what is in it. */
+/** Finds the requested database and its schema. */
 async function findDatabase(session: JsonRpcSession, wanted: string | undefined): Promise<Database> {
   const signal = AbortSignal.timeout(answerWithinMs);
   const listed = await session.call({ method: 'list_dbs', params: [] }, (result) => result, signal);
@@ -153,7 +153,7 @@ async function findDatabase(session: JsonRpcSession, wanted: string | undefined)
   return databaseOf(await session.call({ method: 'get_schema', params: [name] }, parseSchema, signal));
 }
 
-/** Every column of the tables that are wanted. */
+/** Selects every column of the requested tables. */
 function selectionOf({ name, tables }: Database, wanted: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const unknown = wanted.find((table) => !Object.hasOwn(tables, table));
   if (unknown !== undefined) {
@@ -208,7 +208,7 @@ function replicaJson(tables: Tables): unknown {
   return Object.fromEntries(Object.entries(tables).map(([table, rows]) => [table, rowsOfTable(rows)]));
 }
 
-/** By name where rows have one. */
+/** Sorts by name if rows have one. */
 function sortedRows(rows: ReadonlyMap<string, AnyRow>): readonly AnyRow[] {
   const key = (row: AnyRow): string => `${typeof row['name'] === 'string' ? row['name'] : ''} ${row._uuid}`;
   return [...rows.values()]

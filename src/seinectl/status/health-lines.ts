@@ -5,7 +5,7 @@ import type { Room } from '../table.ts';
 import { count, duration } from '../words.ts';
 import { problemsOfOlderAgent } from './problems-of-older-agents.ts';
 
-/** What is wrong, each with what to do about it where that is known. */
+/** Problems, each with its remedy if one is known. */
 export function problemLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>): readonly string[] {
   const sign = paint('bad', '!');
   if (status.problems === undefined) return problemsOfOlderAgent(status).map((problem) => `${sign} ${safeLine(problem)}`);
@@ -15,7 +15,7 @@ export function problemLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>
   ]);
 }
 
-/** That nothing is wrong is said only if everything was looked at within its last round. */
+/** The all-clear is printed only if every periodic check ran within its interval. */
 export function verdictLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>): readonly string[] {
   const { verdict = problemsOfOlderAgent(status).length === 0 ? 'no problems' : 'problems', looks = [] } = status;
   if (verdict === 'no problems') return [paint('good', 'No problems.')];
@@ -23,7 +23,7 @@ export function verdictLines(status: AgentStatus, { paint }: Pick<Room, 'paint'>
   return verdict === 'problems' ? [] : [paint('warning', `No problem is known, but not all was looked at: ${stale.join(', ')}`)];
 }
 
-/** How old the looks are, in a line; undefined for an agent that does not say it. */
+/** Age of the periodic checks, in a line; undefined for an agent that does not report it. */
 export function looksText({ looks = [] }: AgentStatus): string | undefined {
   if (looks.length === 0) return undefined;
   const stale = staleOf(looks);

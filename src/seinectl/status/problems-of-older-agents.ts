@@ -2,10 +2,10 @@ import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatu
 import { count, failureText, shortOwner } from '../words.ts';
 import { connectionWords, partWords, type SourceReliance, sourceReliance } from './status-words.ts';
 
-/** Part of a pool in use above which it is reported. */
+/** Used part of a pool above which it is reported. */
 const FULL = 0.9;
 
-/** What is wrong, a sentence each, from the answer of an agent that does not say it itself: up to 0.2.0. */
+/** Problems as sentences, from the answer of an agent that does not report them itself: up to 0.2.0. */
 export function problemsOfOlderAgent(status: AgentStatus): string[] {
   const { readiness, connections, sources, parts, pods, objections, warnings = [] } = status;
   return [

@@ -6,9 +6,9 @@ import { count, duration } from '../words.ts';
 import { looksText, problemLines, verdictLines } from './health-lines.ts';
 import { connectionWords, partWords, sourceReliance } from './status-words.ts';
 
-/** Lag above which pods' ADDs and everything else feel it (ms). */
+/** Lag above which pods' ADDs and everything else are affected (ms). */
 const LAG_WORTH_SAYING_MS = 200;
-/** The page of `seinectl status`: first whether all is well, then what there is. */
+/** The page of `seinectl status`: first whether all is well, then the details. */
 export function statusLines(status: AgentStatus, room: Room): string[] {
   const { paint } = room;
   const { state } = status.readiness;
@@ -31,15 +31,15 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
   ];
 }
 
-/** Not wrong, but to be known. */
+/** Remarks that are not problems. */
 function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
-    // Of an agent up to 0.3.0.
+    // For an agent up to 0.3.0.
     ...(networkPolicy.enforcement === 'not enforced' && networkPolicy.objects > 0
       ? [`NetworkPolicy is not enforced: ${count(networkPolicy.objects, 'object')} without effect, all traffic is allowed`]
       : []),
-    // Of an agent that says it, a problem.
+    // Agents that report problems list it there.
     ...(repair && problems === undefined
       ? [`repair is paused: foreign changes stay for another ${duration(repair.pausedForSeconds)}`]
       : []),
@@ -100,7 +100,7 @@ function chainText({ chain, added }: NonNullable<AgentStatus['cni']>): string {
 
 const dataPathWords = { system: 'the kernel’s', netdev: 'in userspace' } as const;
 
-/** All of it is in `--json`; here only what differs between data paths: what this one lacks. */
+/** `--json` has all of it; here only differences between data paths: what this one lacks. */
 function dataPathText(type: AgentStatus['bridge']['dataPath'], abilities: NonNullable<AgentStatus['dataPath']>): string {
   const named = (value: boolean | null) => Object.keys(abilities).filter((feature) => abilities[feature] === value);
   const [lacking, unknown] = [named(false), named(null)];
@@ -112,7 +112,7 @@ function dataPathText(type: AgentStatus['bridge']['dataPath'], abilities: NonNul
   ].join('; ');
 }
 
-/** The size of an IPv6 range says nothing. */
+/** The size of an IPv6 range is not useful. */
 function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
   const of = size < 1_000_000 ? ` of ${size}` : '';
   return `${cidr}: ${allocated}${of} in use${quarantined > 0 ? `, ${quarantined} in quarantine` : ''}`;

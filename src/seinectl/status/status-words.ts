@@ -1,6 +1,6 @@
 import type { SourceStatus } from '../../api/status.ts';
 
-/** Parts of the node and connections, as the pages name them. */
+/** Names of targets and connections on the pages. */
 export const partWords: Readonly<Record<string, string>> = {
   switch: 'switch (bridge, ports)',
   bridge: 'bridge (flows, groups)',
@@ -16,7 +16,7 @@ export const connectionWords: Readonly<Record<string, string>> = {
 
 export type SourceReliance = NonNullable<SourceStatus['state']>;
 
-/** Also of an agent that does not say it. */
+/** Also for an agent that does not report it. */
 export function sourceReliance({ state, held, synced, failures }: SourceStatus): SourceReliance {
   if (state !== undefined) return state;
   if (held !== undefined) return 'held';

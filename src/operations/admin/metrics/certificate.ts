@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** Of a server: PEM, the chain in order. */
+/** Certificate of a server: PEM, the chain in order. */
 export interface ServerCertificate {
   readonly cert: string;
   readonly key: string;
@@ -10,10 +10,10 @@ const dayMs = 86_400_000;
 const validDays = 3650;
 
 /**
- * A certificate that its own key has signed, for a server that nobody knows: it encrypts, and proves nothing. Source: RFC 5280 section 4.1, RFC 5480,
- * DER by ITU-T X.690.
+ * Creates a self-signed certificate, for a server without a configured one: it encrypts, but does not authenticate. Source: RFC 5280
+ * section 4.1, RFC 5480, DER by ITU-T X.690.
  *
- * @param name subject, and the name clients may check
+ * @param name subject, and the name that clients may check
  */
 export function selfSigned(name: string, nowMs: number): ServerCertificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
@@ -50,7 +50,7 @@ const set = (...parts: readonly Buffer[]): Buffer => tagged(0x31, ...parts);
 /** @param bytes of a positive number, the first below 128 */
 const integer = (bytes: Buffer): Buffer => tagged(0x02, bytes);
 
-/** GeneralizedTime has four digits for the year, UTCTime two, which RFC 5280 asks for up to 2049. */
+/** GeneralizedTime has four digits for the year, UTCTime two, which RFC 5280 requires up to 2049. */
 function time(ms: number): Buffer {
   const digits = `${new Date(ms).toISOString().replace(/[-:T]|\..*/g, '')}Z`;
   return Number(digits.slice(0, 4)) < 2050 ? tagged(0x17, Buffer.from(digits.slice(2))) : tagged(0x18, Buffer.from(digits));

@@ -12,10 +12,10 @@ import {
 export type LabelSet = Readonly<Record<string, string>>;
 export type Sample = readonly [labels: LabelSet, value: number];
 
-/** What each metric is at a scrape. */
+/** Samples of each metric at a scrape. */
 export type Scrape = Readonly<Record<ScrapedName, readonly Sample[]>>;
 
-/** The text of `/metrics`: histograms filled as things happen, everything else read at the scrape. */
+/** Formats the text of `/metrics`: histograms are filled when events occur, everything else is read at the scrape. */
 export class Exporter {
   readonly contentType: string;
   readonly #registry = new Registry();

@@ -1,16 +1,16 @@
 import type { Observe } from './record.ts';
 
 const EVERY_MS = 100;
-/** The greatest lag of this long is what status shows. */
+/** Time over which status reports the greatest lag. */
 const WINDOW_MS = 60_000;
 
-/** Samples how late timers are called: every job of the agent waits as long. */
+/** Samples the delay of timers: every job of the agent waits as long. */
 export class LoopLag {
   #windowStartMs = 0;
   #current = 0;
   #before = 0;
 
-  /** Begins to sample, until `signal`. */
+  /** Starts sampling, until `signal` is aborted. */
   start(observe: Observe, signal: AbortSignal): void {
     let dueMs = performance.now() + EVERY_MS;
     this.#windowStartMs = dueMs;
@@ -25,7 +25,7 @@ export class LoopLag {
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
-  /** The greatest of the last one or two minutes. */
+  /** Returns the greatest lag of the last one or two minutes. */
   get maxMs(): number {
     return Math.max(this.#current, this.#before);
   }

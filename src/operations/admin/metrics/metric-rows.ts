@@ -1,4 +1,4 @@
-/** One metric of `/metrics`. The exporter, the documentation and the tests read the same rows. */
+/** Metric of `/metrics`. The exporter, the documentation and the tests read the same rows. */
 export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
@@ -13,7 +13,7 @@ const roundBuckets = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5];
 const programmingBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
 const lagBuckets = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
-/** Names without the prefix `seine_agent_`. Where Antrea has the metric, it has Antrea's name behind the prefix. */
+/** Names without the prefix `seine_agent_`. If Antrea has the metric, it has Antrea's name after the prefix. */
 export const metricRows = {
   info: { type: 'gauge', help: 'Always 1; the labels say which versions run.', labels: ['seine', 'node', 'ovs', 'data_path'] },
   ready: { type: 'gauge', help: '1 if pods are served.' },
@@ -233,12 +233,12 @@ export const metricRows = {
 
 type MetricName = keyof typeof metricRows;
 export type HistogramName = { [N in MetricName]: (typeof metricRows)[N]['type'] extends 'histogram' ? N : never }[MetricName];
-/** Read from the agent at each scrape. */
+/** Metrics that are read from the agent at each scrape. */
 export type ScrapedName = Exclude<MetricName, HistogramName>;
 
 export const METRIC_PREFIX = 'seine_agent_';
 
-/** Of the process, under the names that every exporter uses. */
+/** Metrics of the process, under the names that every exporter uses. */
 export const processRows = {
   process_cpu_seconds_total: { type: 'counter', help: 'User and system time of the agent.' },
   process_resident_memory_bytes: { type: 'gauge', help: 'Memory of the agent that is in RAM.' },

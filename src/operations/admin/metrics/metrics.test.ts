@@ -8,7 +8,7 @@ import { scrapeProcess } from './scrape.ts';
 
 const rows = Object.entries<MetricRow>(metricRows);
 
-/** A scrape with one sample of each metric, every label `x`. */
+/** Scrape with one sample of each metric, every label `x`. */
 function oneOfEach(value: number): Parameters<Exporter['text']>[0] {
   const scraped = rows.filter(([, { type }]) => type !== 'histogram');
   const samples = scraped.map(([name, { labels = [] }]) => [

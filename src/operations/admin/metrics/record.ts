@@ -3,7 +3,7 @@ import type { NodeStateEvents, TargetName } from '../../../dataplane/targets/tar
 import type { LabelSet, Sample } from './exporter.ts';
 import type { HistogramName, ScrapedName } from './metric-rows.ts';
 
-/** An error and when it was seen, by `performance.now()`. */
+/** Error and the time at which it occurred, by `performance.now()`. */
 interface Seen {
   readonly error: SeineError;
   readonly atMs: number;
@@ -11,7 +11,7 @@ interface Seen {
 
 export type Observe = (name: HistogramName, labels: LabelSet, value: number) => void;
 
-/** A call of the CNI plugin that was answered. */
+/** Answered call of the CNI plugin. */
 export interface CniCallRecord {
   readonly command: string;
   /** 0: success. */
@@ -20,7 +20,7 @@ export interface CniCallRecord {
   readonly stages: Iterable<readonly [stage: string, ms: number]>;
 }
 
-/** Things the agent counts as they happen, for metrics and for `seinectl status`. */
+/** Counters of the agent's events, for metrics and for `seinectl status`. */
 export class AgentRecord {
   readonly #observe: Observe;
   readonly #sums = new Map<string, { readonly name: ScrapedName; readonly labels: LabelSet; value: number }>();
@@ -42,7 +42,7 @@ export class AgentRecord {
     this.#observe('cni_stage_duration_seconds', { command: 'ADD', stage }, tookMs / 1_000);
   }
 
-  /** Adds itself to what `then` does. */
+  /** Adds its own handlers to those of `then`. */
   nodeStateEvents(then: NodeStateEvents): NodeStateEvents {
     return {
       round: (part, result) => {
@@ -89,7 +89,7 @@ export class AgentRecord {
     return this.sumOf('drift_entries_total', { part });
   }
 
-  /** 0 for what never happened, so that a rate can be taken from the first time on. */
+  /** Returns 0 for events that never happened, so that a rate can be computed from the first time on. */
   sumOf(name: ScrapedName, labels: LabelSet): number {
     return this.#sums.get(keyOf(name, labels))?.value ?? 0;
   }
@@ -110,5 +110,5 @@ function keyOf(name: ScrapedName, labels: LabelSet): string {
   return [name, ...Object.values(labels)].join(' ');
 }
 
-/** What comes from outside must not make a time series each. */
+/** Labels from outside must not create a time series each. */
 const commands = new Set(['ADD', 'DEL', 'CHECK', 'STATUS', 'GC', 'VERSION']);

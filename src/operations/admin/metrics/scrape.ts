@@ -22,7 +22,7 @@ import type { Sample, Scrape } from './exporter.ts';
 import type { ProcessMetricName, ScrapedName } from './metric-rows.ts';
 import type { AgentRecord } from './record.ts';
 
-/** More addresses than these are not counted apart; the switch does not remember more either. */
+/** Maximum number of addresses that are counted separately; OVS remembers no more either. */
 const UNKNOWN_PEERS_MAX = 256;
 const UNKNOWN_PEERS_TIMEOUT_MS = 1_000;
 const DATA_PATH_PATIENCE_MS = 1_000;
@@ -46,7 +46,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
   readonly node: () => (ServedNode & ReturnType<WarningsPort['node']>) | undefined;
 }
 
-/** The node, once it is known. */
+/** Node, once it is known. */
 interface ServedNode extends PolicyFactsNode {
   readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
@@ -82,7 +82,7 @@ interface SourceMetricsPort {
 
 export type ScrapePort = NodeMetricsPort & ConnectionMetricsPort & DatapathMetricsPort & PartMetricsPort & SourceMetricsPort;
 
-/** What policies have decided, in packets. */
+/** Verdicts of policies, in packets. */
 export interface PolicyPacketsSamples {
   readonly verdicts: readonly Sample[];
   readonly rules: readonly Sample[];
@@ -91,13 +91,13 @@ export interface PolicyPacketsSamples {
 
 interface ScrapeSources {
   readonly agent: ScrapePort;
-  /** Answers soon, by what it has read before if the switch is slow. */
+  /** Answers soon, with earlier data if OVS is slow. */
   readonly policyPackets: { read(signal: AbortSignal): Promise<PolicyPacketsSamples> };
   readonly record: AgentRecord;
   readonly health: Pick<NodeHealth, 'report'>;
 }
 
-/** Everything that is read from the agent for `/metrics`. */
+/** Reads all values from the agent for `/metrics`. */
 export async function scrapeAgent({ agent, record, health, policyPackets }: ScrapeSources, signal: AbortSignal): Promise<Scrape> {
   const unknownPeers = await unknownTunnelPeers(agent.openflow, signal);
   const unlearned = await unlearnedAssociations(agent.openflow, signal);
@@ -181,7 +181,7 @@ function faultyPolicies({ sources }: NodeMetricsPort): number {
   return faulty;
 }
 
-/** One look at a folder that is empty but for trouble. */
+/** Counts the files of a folder that is usually empty. */
 function recordedDeletions({ config }: NodeMetricsPort): number {
   try {
     return readdirSync(join(config.stateDir, deletionsFolder)).length;
@@ -272,15 +272,15 @@ function ofSources({ sourceStatuses }: SourceMetricsPort, record: AgentRecord) {
   };
 }
 
-/** None, if the switch does not answer now. */
+/** No samples if OVS does not answer now. */
 async function unknownTunnelPeers(openflow: OpenFlowConnection, signal: AbortSignal): Promise<Sample[]> {
   const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
-  // Not connected: other metrics say so.
+  // Not connected: other metrics report it.
   const found = await readUnknownTunnelPeers(openflow, patience).catch((): ReadonlyMap<string, bigint> => new Map());
   return [...found].slice(0, UNKNOWN_PEERS_MAX).map(([address, packets]): Sample => [{ address }, Number(packets)]);
 }
 
-/** None, if the switch does not answer now. */
+/** No samples if OVS does not answer now. */
 async function unlearnedAssociations(openflow: OpenFlowConnection, signal: AbortSignal): Promise<readonly Sample[]> {
   const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
   // Not connected: other metrics report it.
@@ -290,10 +290,10 @@ async function unlearnedAssociations(openflow: OpenFlowConnection, signal: Abort
   );
 }
 
-/** What this data path does not tell, and what it does not tell now, has no sample. */
+/** Values that this data path does not report, or cannot report now, have no sample. */
 async function dataPathLoad({ config }: DatapathMetricsPort, signal: AbortSignal) {
   const patience = within(signal, DATA_PATH_PATIENCE_MS);
-  // Other metrics say whether the switch is there.
+  // Other metrics report whether OVS is connected.
   const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, patience).catch((): DatapathLoad => ({ connections: [] }));
   const known = (value: number | undefined): readonly Sample[] =>
     value === undefined ? [] : [[{ data_path: config.ovsDatapathType }, value]];

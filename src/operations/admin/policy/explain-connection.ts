@@ -13,12 +13,12 @@ import {
 } from '../../../policy/matrix/matrix.ts';
 import { type PolicyStanding, portsText } from './policed-pods.ts';
 
-/** One of the two that talk. */
+/** One end of a connection. */
 export interface ConnectionParty {
-  /** As it was asked for: `namespace/name` or an address. */
+  /** Name in the request: `namespace/name` or an address. */
   readonly name: string;
   readonly addresses: readonly string[];
-  /** Set for a pod of this node: what its flows lead to. */
+  /** Set for a pod of this node: the state that its flows implement. */
   readonly local?: { readonly pod: string; readonly standing: PolicyStanding };
   /** Set for a pod of another node. */
   readonly elsewhere?: { readonly node: string };
@@ -31,7 +31,7 @@ export interface AskedConnection {
   readonly port?: { readonly protocol: DecidedRange['protocol']; readonly number: number };
 }
 
-/** What one end says of a connection, port by port. */
+/** Verdict of one end for a connection, by port. */
 interface PortOutcome {
   readonly ports: string;
   readonly verdict: 'allow' | 'deny';
@@ -42,7 +42,7 @@ interface PortOutcome {
 /** Policies as this node applies them. */
 type ExplainedPolicies = { readonly matrix: PolicyMatrix } & Pick<PolicyEngine, 'leftOutAt'>;
 
-/** Whether policies let a connection be opened, by the matrix of this node alone. */
+/** Decides whether policies allow a connection, with the matrix of this node alone. */
 export function explainConnection(inForce: ExplainedPolicies, asked: AskedConnection): ConnectionPolicyView {
   const { from, to, port } = asked;
   const pairs = from.addresses.flatMap((source) =>
@@ -89,7 +89,7 @@ function endOf(
 interface AskedEnd {
   readonly direction: PolicyDirection;
   readonly pod: string;
-  /** Canonical. */
+  /** Canonical form. */
   readonly peerAddress: string;
   readonly isItself: boolean;
   readonly standing: PolicyStanding;
@@ -145,7 +145,7 @@ function changeOf(
   return `A rule in spec.${direction} of ${by.join(' or ')}, or of another policy that selects ${pod}, with ${where}`;
 }
 
-/** Both ends have to allow what one pair of addresses says. */
+/** Combines the verdicts of both ends for one pair of addresses: both have to allow it. */
 function pairVerdict(ends: readonly ConnectionEndView[]): ConnectionPolicyView['verdict'] {
   const byDirection = policyDirections.flatMap((direction) => {
     const verdicts = ends.filter((end) => end.direction === direction).map(({ verdict }) => verdict);

@@ -10,7 +10,7 @@ import type { Term } from '../../../policy/engine/term.ts';
 import { type PolicyDirection, policyDirections } from '../../../policy/matrix/matrix.ts';
 import { PEERS_MAX, type PolicyInForce, type PolicyStanding, portsText, RULES_MAX, termText } from './policed-pods.ts';
 
-/** What is read of the policies in force, with what is in their terms. */
+/** Part of the policies in force that is read, with the members of their terms. */
 export interface PolicyTermsInForce extends PolicyInForce {
   /** Undefined for a block, and for a term that no rule of a local pod has. */
   podsOf(direction: PolicyDirection, term: Term): number | undefined;
@@ -18,13 +18,13 @@ export interface PolicyTermsInForce extends PolicyInForce {
 
 interface AskedPolicy {
   readonly policy: NetworkPolicy;
-  /** What a pod's flows lead to, by `namespace/name`. */
+  /** Returns the state that a pod's flows implement, by `namespace/name`. */
   readonly standingOf: (pod: string) => PolicyStanding;
-  /** To count who is in the terms of a thousand rules takes a while. */
+  /** Counting the members of the terms of a thousand rules takes time. */
   readonly turns: LoopTurns;
 }
 
-/** One policy as this node understands it, and what it does here. */
+/** Explains one policy as this node understands it, and its effect here. */
 export async function onePolicyView(inForce: PolicyTermsInForce, { policy, standingOf, turns }: AskedPolicy): Promise<OnePolicyView> {
   const intent = policyIntent(policy);
   const of = async (direction: PolicyDirection): Promise<OneDirectionView | undefined> => {
@@ -49,7 +49,7 @@ export async function onePolicyView(inForce: PolicyTermsInForce, { policy, stand
   };
 }
 
-/** Pods of this node that it isolates; what it decides of them is said by their standing. */
+/** Pods of this node that it isolates; their state has its decisions. */
 function selectedPods(
   { matrix, rulesOf }: PolicyInForce,
   { key }: PolicyIntent,
@@ -68,7 +68,7 @@ function selectedPods(
 
 function ruleView(inForce: PolicyTermsInForce, direction: PolicyDirection, { path, peers, ports, portNames }: IntentRule): OneRuleView {
   const named = direction === 'egress' && ports !== 'any' ? namedPeersOf({ peers, portNames }) : [];
-  // Peers of a rule that has names only are told by these.
+  // Peers of a rule that has only named ports are listed by these names.
   const plain = peers !== 'any' && (ports === 'any' || ports.length > 0 || named.length === 0) ? peers : [];
   const terms = [...plain, ...named];
   const views = terms.flatMap((term) => peerViews(inForce, direction, term));
@@ -81,7 +81,7 @@ function ruleView(inForce: PolicyTermsInForce, direction: PolicyDirection, { pat
   };
 }
 
-/** A line for each block, and one for any other term; each is made when it is shown. */
+/** One line for each block, and one for any other term; each is made when it is shown. */
 function peerViews(inForce: PolicyTermsInForce, direction: PolicyDirection, term: Term): readonly (() => PeerTermView)[] {
   if (term.is === 'block')
     return term.blocks.map((block) => () => ({ text: `block ${blockText(block)}`, addresses: String(addressesIn(block)) }));

@@ -6,17 +6,17 @@ import type { SubjectRules } from '../../../policy/engine/subject-rules.ts';
 import type { Term } from '../../../policy/engine/term.ts';
 import { type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../../policy/matrix/matrix.ts';
 
-/** A rule may name ten thousands of peers, and a pod may have a thousand rules. */
+/** Maximum number of peers shown: a rule may have ten thousands, and a pod may have a thousand rules. */
 export const PEERS_MAX = 50;
 export const RULES_MAX = 200;
 
-/** What is read of the policies in force. */
+/** Part of the policies in force that is read. */
 export interface PolicyInForce {
   readonly matrix: PolicyMatrix;
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined;
 }
 
-/** What a pod's flows lead to; undefined: nothing is decided since the agent began. */
+/** State that a pod's flows implement; undefined: nothing is decided since the agent started. */
 export type PolicyStanding =
   | { readonly is: 'free' | 'policed' }
   | { readonly is: 'closed' | 'suspended'; readonly why: string }
@@ -56,12 +56,12 @@ function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][numb
   };
 }
 
-/** A line for each block. */
+/** One line for each block. */
 function termTexts(term: Term): readonly string[] {
   return term.is === 'block' ? term.blocks.map((block) => `block ${blockText(block)}`) : [termText(term)];
 }
 
-/** A selector that asks for nothing is not said. */
+/** An empty selector is not printed. */
 export function termText({ text }: { readonly text: string }): string {
   return text.replace(/: (?=$| with ")/, '');
 }

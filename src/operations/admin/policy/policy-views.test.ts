@@ -32,7 +32,7 @@ function setUp(...policies: readonly NetworkPolicy[]) {
   return setUpWith(undefined, ...policies);
 }
 
-/** @param setsMost sets of networks that the node has numbers for */
+/** @param setsMost number of sets of networks for which the node has numbers */
 function setUpWith(setsMost: number | undefined, ...policies: readonly NetworkPolicy[]) {
   const engine = new PolicyEngine('node-1', setsMost);
   engine.putNamespace('shop', {});

@@ -3,18 +3,18 @@ import type { AgentStatus, ConnectionStatus, PartStatus, PoolStatus, SourceStatu
 import { withoutCode } from '../../../base/errors/seine-error.ts';
 import { policyProblems } from './policy-facts.ts';
 
-/** Part of a pool in use above which it is reported. */
+/** Used part of a pool above which it is reported. */
 const FULL = 0.9;
-/** Changes are on their way for milliseconds, thousands of them for a second or two. */
+/** Duration of a change above which it is reported: changes take milliseconds, thousands of them a second or two. */
 const BEHIND_SECONDS = 5;
 
-/** What the agent says of itself in numbers and states, of which some are wrong. */
+/** Values and states of the agent, some of which are problems. */
 export type StatusFacts = Pick<
   AgentStatus,
   'readiness' | 'connections' | 'sources' | 'parts' | 'pods' | 'objections' | 'networkPolicy' | 'repair'
 >;
 
-/** What an operator should do something about, worst first. */
+/** Problems that need an operator, worst first. */
 export function agentProblems(facts: StatusFacts): readonly FoundProblem[] {
   const { readiness, connections, sources, parts, pods, objections, networkPolicy, repair } = facts;
   return [

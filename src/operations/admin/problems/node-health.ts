@@ -12,12 +12,12 @@ import { ProblemLedger } from './problem-ledger.ts';
 import { type FactsNode, type FactsPort, statusFacts } from './status-facts.ts';
 import { namedWarnings, type WarningsPort } from './warnings.ts';
 
-/** So that the age of a problem is right to the second, whether or not anyone asks. */
+/** Interval that makes the age of a problem exact to a second, without requests. */
 const EVERY_MS = 1_000;
 
-/** A loss so great that it waits for a second look. */
+/** Removals so large that they wait for a second check. */
 interface HeldRemovals {
-  /** What would be removed. */
+  /** Description of the entries to remove. */
   readonly what: string;
   readonly count: number;
 }
@@ -26,14 +26,14 @@ export interface HealthPort extends FactsPort {
   readonly nodeState: NodeState;
   readonly node: () => (FactsNode & NonNullable<ReturnType<WarningsPort['node']>>) | undefined;
   readonly warnings: WarningsPort['warnings'];
-  /** At everything beside the parts of the node. */
+  /** Periodic checks of everything that is not a target. */
   readonly looks: Pick<Looks, 'records' | 'problems'>;
   readonly held: () => readonly HeldRemovals[];
-  /** Of this node's Node object. */
+  /** Posts an event of this node's Node object. */
   readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
 }
 
-/** What is wrong with the node, since when, and how old the answer is. One place, for status, check, metrics and events alike. */
+/** Problems of the node, with their age and that of the answer. The only source for status, check, metrics and events. */
 export class NodeHealth {
   readonly #agent: HealthPort;
   readonly #record: AgentRecord;
@@ -46,7 +46,7 @@ export class NodeHealth {
     this.#events = new ProblemEvents(agent.postNodeEvent);
   }
 
-  /** Notes every second what there is, and tells the cluster of what lasts, until `signal`. */
+  /** Updates the problems every second, and posts events of those that last, until `signal` is aborted. */
   start(signal: AbortSignal): void {
     const timer = setInterval(() => this.#events.note(this.problems()), EVERY_MS).unref();
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
@@ -97,7 +97,7 @@ function lookStatus(look: LookRecord & Partial<LookCourseRecord>): LookStatus {
   };
 }
 
-/** To a tenth. */
+/** Seconds, to a tenth. */
 function seconds(ms: number): number {
   return Math.round(ms / 100) / 10;
 }

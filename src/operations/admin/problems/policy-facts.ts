@@ -5,7 +5,7 @@ import type { OpenedByHand } from '../../../dataplane/targets/bridge/operator-ov
 import type { PodStanding } from '../../../policy/controller/pod-policy-state.ts';
 import type { Suspensions } from '../../../policy/controller/suspensions.ts';
 
-/** Of pods that are closed, so many are named. */
+/** Maximum number of blocked pods that are named. */
 const CLOSED_NAMED_MAX = 20;
 
 export interface PolicyObjectsPort {
@@ -14,7 +14,7 @@ export interface PolicyObjectsPort {
   readonly openedByHand: Pick<OpenedByHand, 'list'>;
 }
 
-/** The node, once it is known. */
+/** Node, once it is known. */
 export interface PolicyFactsNode {
   readonly environment: { readonly policyMode?: NonNullable<NetworkPolicyStatus['mode']> };
   readonly policy: {
@@ -24,7 +24,7 @@ export interface PolicyFactsNode {
   };
 }
 
-/** What NetworkPolicies do on this node. */
+/** Effects of NetworkPolicies on this node. */
 export function policyFacts(
   { sources, suspensions, openedByHand }: PolicyObjectsPort,
   node: PolicyFactsNode | undefined,
@@ -49,7 +49,7 @@ export function policyFacts(
   return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
 }
 
-/** Where policies are not enforced, closed pods lack nothing. */
+/** If policies are not enforced, blocked pods are not a problem. */
 export function policyProblems({
   mode,
   closedPods: all = [],
@@ -71,7 +71,7 @@ export function policyProblems({
   ];
 }
 
-/** The same while counts and named rules change. */
+/** Constant while counts and named rules change. */
 function aboutShortage(message: string): string {
   return message.replace(/ \([^)]*\)/, '').replace(/\d+ /g, '');
 }
@@ -87,5 +87,5 @@ function opened({ pod, secondsLeft }: NonNullable<NetworkPolicyStatus['openedByH
   return { kind: 'policy.opened', about: pod, message, mend: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
 }
 
-/** `openedByHandCookie`, as `ovs-ofctl` takes it. */
+/** `openedByHandCookie`, in the syntax of `ovs-ofctl`. */
 const openedByHandMask = '0x1fe0000000000/-1';

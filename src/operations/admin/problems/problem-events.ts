@@ -1,17 +1,17 @@
 import type { Problem } from '../../../api/problem.ts';
 import { problemName } from './problem-ledger.ts';
 
-/** What is mended by itself is over before. */
+/** Minimum duration of a problem for an event: others are fixed automatically before. */
 const LASTS_SECONDS = 60;
-/** At most so many are told of and not over: the rest is in `seinectl status`. */
+/** Maximum number of open problems with events: the rest is in `seinectl status`. */
 const TOLD_MAX = 20;
 
-/** What has events of its own, or is the cluster's and would be told by every node at once. */
+/** Problems that have events of their own, or are the cluster's and would be reported by every node at once. */
 const toldElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'policy.suspended', 'source', 'source.object', 'object']);
 
 type Tell = (reason: string, message: string, type: 'Normal' | 'Warning') => void;
 
-/** An event of the Node for each problem that lasts a minute, and one when it is over. */
+/** Posts an event of the Node for each problem that lasts a minute, and one when it is over. */
 export class ProblemEvents {
   readonly #tell: Tell;
   readonly #told = new Map<string, string>();
@@ -20,7 +20,7 @@ export class ProblemEvents {
     this.#tell = tell;
   }
 
-  /** Takes all problems that there are now. */
+  /** Receives all current problems. */
   note(problems: readonly Problem[]): void {
     const present = new Map(problems.map((problem) => [problemName(problem), problem]));
     for (const [name, message] of this.#told)

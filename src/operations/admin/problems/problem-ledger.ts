@@ -1,6 +1,6 @@
 import type { FoundProblem, Problem } from '../../../api/problem.ts';
 
-/** Since when each problem is there. */
+/** Start time of each problem. */
 export class ProblemLedger {
   readonly #nowMs: () => number;
   #since = new Map<string, number>();
@@ -9,7 +9,7 @@ export class ProblemLedger {
     this.#nowMs = nowMs;
   }
 
-  /** Takes all problems that there are now: what is not among them is over. @returns them, each with its age */
+  /** Receives all current problems: others are over. @returns them, each with its age */
   note(found: readonly FoundProblem[]): readonly Problem[] {
     const nowMs = this.#nowMs();
     const since = new Map(found.map((problem) => [problemName(problem), this.#since.get(problemName(problem)) ?? nowMs]));
@@ -18,7 +18,7 @@ export class ProblemLedger {
   }
 }
 
-/** The sentence may change while it is the same problem, e.g. a count in it. */
+/** The sentence of a problem may change, e.g. a count in it, without making it another problem. */
 export function problemName({ kind, part, about }: FoundProblem): string {
   return JSON.stringify([kind, part ?? null, about]);
 }

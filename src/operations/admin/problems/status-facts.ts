@@ -11,13 +11,13 @@ import type { AgentRecord } from '../metrics/record.ts';
 import type { StatusFacts } from './agent-problems.ts';
 import { type PolicyFactsNode, type PolicyObjectsPort, policyFacts } from './policy-facts.ts';
 
-/** Of objects that make no sense, so many are named. */
+/** Maximum number of invalid objects that are named. */
 const INVALID_NAMED_MAX = 10;
 const REFUSED_NAMED_MAX = 20;
-/** Of each kind. */
+/** Maximum number of each kind. */
 const OBJECTIONS_NAMED_MAX = 10;
 
-/** The node, once it is known. */
+/** Node, once it is known. */
 export interface FactsNode extends PolicyFactsNode {
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
@@ -47,7 +47,7 @@ export interface FactsPort extends ConnectionFactsPort, PartFactsPort, PolicyObj
   readonly node: () => FactsNode | undefined;
 }
 
-/** What the agent knows of itself and its node, without looking anywhere. */
+/** State of the agent and its node, without reading any target. */
 export function statusFacts(agent: FactsPort, record: AgentRecord): StatusFacts {
   const node = agent.node();
   const journal = node?.ipam.failure;

@@ -6,7 +6,7 @@ import type { Parts } from '../../diagnose/entries/targets.ts';
 
 type Holdings = Pick<ObjectView, 'state' | 'owners' | 'flows' | 'host' | 'differences' | 'error'>;
 
-/** Of everything that some owners want, how much is there. */
+/** Counts the present ones of all entries that some owners desire. */
 export function holdingsOf(parts: Parts, snapshot: NodeSnapshot, owners: readonly string[]): Holdings {
   const flows = shareOf(parts.bridge, snapshot.bridge, owners);
   const host = shareOf(parts.host, snapshot.host, owners);

@@ -17,7 +17,7 @@ export function ownNodeView(name: string, environment: NodeEnvironment, parts: P
   };
 }
 
-/** @param objections why it is not served as specified */
+/** @param objections reasons why it is not served as specified */
 export function peerView(
   { name, podCidrs, transport }: Peer,
   objections: readonly string[],

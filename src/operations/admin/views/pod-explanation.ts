@@ -3,18 +3,18 @@ import { withoutCode } from '../../../base/errors/seine-error.ts';
 import { standingPortPattern } from '../../../dataplane/targets/links/pre-plugged-links.ts';
 import type { PodStanding } from '../../../policy/controller/pod-policy-state.ts';
 
-/** One interface of a pod. */
+/** Interface of a pod. */
 export interface ExplainedAttachment {
   readonly view: PodView;
   readonly gateways: readonly string[];
   readonly flows: readonly PodFlows[];
-  /** How long its oldest flow has been on the bridge; null if none is there. */
+  /** Time that its oldest flow has been on the bridge; null if none is present. */
   readonly ageSeconds: number | null;
-  /** Others who want an address of it. */
+  /** Other owners of one of its addresses. */
   readonly rivals: readonly string[];
 }
 
-/** What the API server says of it. */
+/** State of the pod in the API server. */
 interface KnownPod {
   readonly podIps: readonly string[];
   readonly hostNetwork: boolean;
@@ -32,11 +32,11 @@ export interface PodFacts {
   readonly repairs: readonly PodRepair[];
   /** NetworkPolicies of its namespace. */
   readonly policies: number;
-  /** What they do to it; absent while it has no attachment. */
+  /** Their effect on the pod; absent while it has no attachment. */
   readonly standing?: PodStanding | undefined;
   readonly pausedForSeconds: number;
   readonly notReady: string | undefined;
-  /** What is wrong with the node as a whole. */
+  /** Problems of the node as a whole. */
   readonly warnings: readonly string[];
 }
 
@@ -44,7 +44,7 @@ const REPAIRS_SHOWN = 5;
 const SERVICES_SHOWN = 20;
 const POLICIES_SHOWN = 10;
 
-/** What a pod's network is, a sentence a line, and what is wrong with it. Pure. */
+/** Describes a pod's network, one sentence per line, and its problems. Pure. */
 export function explainPod(facts: PodFacts): PodExplanation {
   const { name, node, attachments, known, services, repairs } = facts;
   const problems = problemsOf(facts);
@@ -95,7 +95,7 @@ function problemsOf({ attachments, known, standing, notReady, warnings }: PodFac
   ];
 }
 
-/** Only where the API server says anything: kubelet may be behind. */
+/** Only if the API server has the pod: kubelet may be late. */
 function disagreement(attachments: readonly ExplainedAttachment[], known: KnownPod | undefined): readonly string[] {
   if (!known || known.podIps.length === 0 || attachments.length === 0 || known.phase !== 'Running') return [];
   const own = new Set(attachments.flatMap(({ view }) => view.addresses));

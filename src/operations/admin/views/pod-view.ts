@@ -12,16 +12,16 @@ import type { NodeSnapshot } from '../../diagnose/entries/node-reader.ts';
 import type { Parts } from '../../diagnose/entries/targets.ts';
 import { holdingsOf } from './holdings.ts';
 
-/** Looks at an attached pod's interfaces, flows and routes. */
+/** Inspects an attached pod's interfaces, flows and routes. */
 export type PodChecker = Pick<NodePodNetwork, 'check'>;
 
 export interface PodSources {
   readonly parts: Parts;
   readonly snapshot: NodeSnapshot;
-  /** The node's interfaces by name, as the kernel has them. */
+  /** The node's interfaces by name, as the kernel reports them. */
   readonly links: ReadonlyMap<string, Link>;
   readonly stateOf: (name: string) => InterfaceState | undefined;
-  /** Looks inside the pod as well; a sentence for each thing that is not as it was made. */
+  /** Inspects the inside of the pod as well; returns a sentence for each difference. */
   readonly check?: (lease: Lease) => Promise<readonly string[]>;
 }
 
@@ -61,7 +61,7 @@ export async function podView(lease: Lease, sources: PodSources): Promise<PodVie
   };
 }
 
-/** As the owner's meter has it, of which there is one at most for each direction. */
+/** Limit of the owner's meter; there is at most one for each direction. */
 function limitOf({ bridge: { desired } }: Parts, owner: string, direction: 'egress' | 'ingress'): PodView['egress'] {
   const value = desired
     .keysOf(owner)

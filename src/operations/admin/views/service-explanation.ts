@@ -12,7 +12,7 @@ import {
 } from '../../../services/compile/service-intent.ts';
 import type { ServiceSources } from './service-view.ts';
 
-/** Who asks: the node itself, the world outside, or a pod of this node with its addresses. */
+/** Location of the client: the node itself, outside, or a pod of this node with its addresses. */
 export type ServiceClient = { readonly client: ClientLocation; readonly name: string; readonly addresses: readonly Ip[] };
 
 interface ExplainedService {
@@ -20,14 +20,14 @@ interface ExplainedService {
   readonly services: ServiceSources;
   readonly node: string;
   readonly clients: readonly ServiceClient[];
-  /** What is served of Services at all, in words. */
+  /** Setting for which Services are served, as text. */
   readonly proxyAll: string;
 }
 
-/** So many endpoints are named; the others are counted. */
+/** Maximum number of endpoints that are named; the others are counted. */
 const NAMED_MAX = 10;
 
-/** What clients of a Service get on this node, and why, a sentence a line. Pure. */
+/** Explains the answers that clients of a Service get on this node, one sentence per line. Pure. */
 export function explainService({ service, services, node, clients, proxyAll }: ExplainedService): ServiceExplanation {
   const name = `${service.namespace}/${service.name}`;
   const idle = skipReason(service, services.proxying.config);
@@ -75,7 +75,7 @@ function explainAnswer(intent: ServiceIntent, address: ServiceAddress, serviceCl
   return `${who} gets ${endpointsText(answer.endpoints)}${whyThese(intent, address, answer.scope, serviceClient)}${limited}${sourceText(intent, address, serviceClient)}.`;
 }
 
-/** Known only of who has addresses that are known. */
+/** Known only for clients whose addresses are known. */
 function isShutOut({ sourceRanges, family }: ServiceIntent, { kind }: ServiceAddress, { client, addresses }: ServiceClient): boolean {
   if (kind !== 'loadBalancer' || sourceRanges.length === 0 || client === 'world') return false;
   const own = addresses.filter((ip) => ip.family === family);
@@ -94,7 +94,7 @@ function whyThese(intent: ServiceIntent, { kind }: ServiceAddress, scope: 'clust
   return '';
 }
 
-/** Where the endpoint does not see the client's own address. */
+/** Describes when the endpoint does not see the client's own address. */
 function sourceText({ externalPolicy }: ServiceIntent, { kind }: ServiceAddress, { client }: ServiceClient): string {
   if (client !== 'world' || kind === 'cluster') return '';
   return externalPolicy === 'Local'

@@ -35,7 +35,7 @@ export function serviceView(service: Service, services: ServiceSources, parts: P
   };
 }
 
-/** Node ports are told by number: which addresses they are opened on is the node's affair. */
+/** Node ports are shown by number: their addresses depend on the node. */
 function addressText({ kind, ip, port }: ServiceAddress): string {
   return kind === 'nodePort' ? `node port ${port}` : ip.text;
 }

@@ -77,7 +77,7 @@ let targets: {
 };
 let datapath: NodeState;
 
-/** A node that holds what is wanted. */
+/** Node in sync with its desired state. */
 beforeEach(async () => {
   targets = {
     bridge: new FakeTarget(neededByFlow),

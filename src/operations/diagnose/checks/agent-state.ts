@@ -9,9 +9,9 @@ import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } fr
 import { readUnknownTunnelPeers } from '../entries/unknown-peers.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** Of addresses that send tunnel packets and are no node's, so many are named. */
+/** Maximum number of unknown addresses that are named. */
 const NAMED_MAX = 5;
-/** Part of a table of connections above which it is about to be full. */
+/** Used part of a table of connections above which it is nearly full. */
 const NEARLY_FULL = 0.8;
 
 export interface AgentStatePort {
@@ -20,9 +20,9 @@ export interface AgentStatePort {
   readonly health: { report(): HealthReport };
 }
 
-/** What other findings are about; of `node`, the packet filter's. */
+/** Problems that other findings report; of `node`, those of the firewall. */
 const foundElsewhere = new Set<Problem['kind']>(['agent.ready', 'agent.repair', 'connection', 'source', 'part.drift', 'cni']);
-/** What costs no packets now. */
+/** Problems that lose no packets now. */
 const warned = new Set<Problem['kind']>(['object', 'source.object', 'addresses', 'held', 'look.failing']);
 const PROBLEMS_NAMED_MAX = 5;
 
@@ -31,7 +31,7 @@ export interface FlowDumpPort {
   readonly openflow: Pick<OpenFlowConnection, 'dumpFlows'>;
 }
 
-/** Whether the agent serves pods, and repairs what others change. */
+/** Checks that the agent serves pods, and repairs foreign changes. */
 export function agentState({ readiness, repair, health }: AgentStatePort): Check {
   return {
     name: 'agent',
@@ -83,7 +83,7 @@ export function judgeAgent(
   return [readiness, paused];
 }
 
-/** Who sends tunnel packets here without being a node: dropped, and worth knowing. */
+/** Checks for unknown senders of tunnel packets: these are dropped. */
 export function unknownTunnelPeers({ openflow }: FlowDumpPort): Check {
   return {
     name: 'tunnel.strangers',
@@ -102,7 +102,9 @@ export function judgeUnknownTunnelPeers(addresses: readonly string[]): Finding {
   });
 }
 
-/** SCTP associations of which the bridge has learned nothing, because their senders have used up their shares: answers to them may be denied. */
+/**
+ * Checks for SCTP associations that the bridge could not learn, because the share of their senders is full: their replies may be denied.
+ */
 export function associations({ openflow }: FlowDumpPort): Check {
   return {
     name: 'ovs.associations',
@@ -122,7 +124,7 @@ export function judgeAssociations(full: readonly string[], unlearned: bigint): F
   });
 }
 
-/** What other nodes send in names that are not their pods': dropped, and counted by one flow. */
+/** Checks for packets of other nodes with source addresses that are not their pods': they are dropped, and counted by one flow. */
 export function forged({ openflow }: FlowDumpPort): Check {
   return {
     name: 'tunnel.forged',
@@ -154,7 +156,7 @@ export interface ConnectionsPort {
   readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
 }
 
-/** How full the tables of tracked connections are. */
+/** Checks the fill level of the tables of tracked connections. */
 export function connections({ config }: ConnectionsPort): Check {
   return {
     name: 'connections',

@@ -18,7 +18,7 @@ afterEach(async () => {
   await server.close();
 });
 
-/** What is found if the wall clock is so far ahead, and was set so far since the process began (ms). */
+/** Findings with the wall clock this far ahead, and set by this much since the process began (ms). */
 async function found({ aheadMs = 0, jumpedMs = 0 } = {}): Promise<readonly string[]> {
   const followed: ReflectorStatus = {
     kind: 'Node',

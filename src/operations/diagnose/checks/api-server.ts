@@ -5,7 +5,7 @@ import type { ReflectorStatus, SourceState } from '../../../kubernetes/client/re
 import { type Check, type Clocks, fine, reportAll, trouble } from './check.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 
-/** How long the API server may take for an answer that costs it nothing (ms). */
+/** Maximum time for a cheap answer of the API server (ms). */
 const PATIENCE_MS = 5_000;
 const effect =
   'pods, nodes and Services that are known go on being served, from disk after a restart of the agent; what changes in the cluster is not seen';
@@ -15,7 +15,7 @@ export interface ApiServerPort {
   readonly sourceStatuses: () => readonly ReflectorStatus[];
 }
 
-/** Whether the API server answers, is followed, and has the same time as this node. */
+/** Checks that the API server answers, is followed, and has the same time as this node. */
 export function apiServer({ http, sourceStatuses }: ApiServerPort): Check {
   return {
     name: 'api',
@@ -44,7 +44,7 @@ async function askForTime(http: ApiServerPort['http'], clocks: Clocks, signal: A
   }
 }
 
-/** How far the wall clock has gone further than the other since the agent began. */
+/** Difference between the advances of the wall clock and the monotonic clock since the agent began. */
 function jumpOf(clocks: Clocks): number {
   return clocks.wallMs() - clocks.originMs - clocks.monotonicMs();
 }

@@ -59,7 +59,7 @@ describe('the clock', () => {
 
   it.each([
     [0, 0, 'clock ok'],
-    [5_400, 0, 'clock ok'], // within what the measurement cannot tell
+    [5_400, 0, 'clock ok'], // within the uncertainty of the measurement
     [30_000, 0, 'clock warning'],
     [-90_000, 0, 'clock problem'],
     [0, 7_000, 'clock warning'],

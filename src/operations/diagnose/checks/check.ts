@@ -1,38 +1,38 @@
 import type { CheckName, Finding } from '../../../api/check.ts';
 import type { Blocked } from '../firewall/foreign-firewall.ts';
 
-/** The clocks of this machine, as a port: a test does not turn them. */
+/** Clocks of this host, as a port: a test does not change them. */
 export interface Clocks {
-  /** Milliseconds since 1970, as the clock was last set. */
+  /** Milliseconds since 1970, by the wall clock. */
   wallMs(): number;
-  /** Milliseconds since this process began, of a clock that only goes forward. */
+  /** Milliseconds since this process began, by a monotonic clock. */
   monotonicMs(): number;
-  /** What the first clock showed when the second began. */
+  /** Wall clock time at the start of the monotonic clock. */
   readonly originMs: number;
 }
 
 export const machineClocks: Clocks = { wallMs: Date.now, monotonicMs: () => performance.now(), originMs: performance.timeOrigin };
 
-/** How one run of the checks was asked for, and what its checks share. */
+/** Options of one run of the checks, and data that its checks share. */
 export interface CheckContext {
-  /** Which other nodes are tried: the one of this name, or this many, drawn at random. */
+  /** Other nodes to try: the one of this name, or this number, chosen at random. */
   readonly peers: { readonly name: string } | { readonly most: number };
   readonly clocks: Clocks;
-  /** Which of pods' packets a foreign packet filter drops: tested once, for all checks of a run. @throws SeineError `UNAVAILABLE` */
+  /** Packets of pods that other firewall rules drop: tested once, for all checks of a run. @throws SeineError `UNAVAILABLE` */
   readonly blocked: () => Promise<readonly Blocked[]>;
 }
 
 export interface FindingReporter {
   finding(finding: Finding): void;
-  /** For what takes long: how far it has come. */
+  /** Reports the progress of a long check. */
   progress(says: string): void;
 }
 
-/** Looks at one thing and tells what it found, at least one finding, `ok` included. */
+/** Check that reports at least one finding, `ok` included. */
 export interface Check {
-  /** Of all its findings, which may have a further part behind a dot. */
+  /** Name of all its findings, which may have a further part after a dot. */
   readonly name: CheckName;
-  /** @throws SeineError `UNAVAILABLE` if it cannot look, which becomes a finding `unknown` */
+  /** @throws SeineError `UNAVAILABLE` if it cannot check, which becomes a finding `unknown` */
   readonly run: (context: CheckContext, tell: FindingReporter, signal: AbortSignal) => Promise<void> | void;
 }
 
@@ -40,7 +40,7 @@ export function fine(check: CheckName, what: string): Finding {
   return { check, state: 'ok', what };
 }
 
-/** Something that is not as it should be always says what it means and, where that is known, how to mend it. */
+/** A finding that is not ok always has its meaning and, if known, a remedy. */
 export function trouble(
   check: CheckName,
   state: 'warning' | 'problem' | 'unknown',

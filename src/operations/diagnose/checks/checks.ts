@@ -19,7 +19,7 @@ import { type StandingPortsPort, standingPorts } from './ports.ts';
 import { type OpenVswitchPort, openVswitch } from './switch.ts';
 import { type TunnelPort, tunnel } from './tunnel.ts';
 
-/** What the checks need, each of it: only the agent's wiring puts this together. */
+/** Ports of all checks: only the agent's wiring combines them. */
 export type CheckPorts = AgentStatePort &
   OpenVswitchPort &
   ConnectionsPort &
@@ -33,7 +33,7 @@ export type CheckPorts = AgentStatePort &
   FlowDumpPort &
   TunnelPort;
 
-/** All checks of an agent, in the order of their findings. What is quick comes first. */
+/** All checks of an agent, in the order of their findings. Fast ones come first. */
 export function checksOf(node: CheckPorts): readonly Check[] {
   return [
     agentState(node),

@@ -1,25 +1,25 @@
 import type { Finding } from '../../../api/check.ts';
 import { fine, trouble } from './check.ts';
 
-/** What is known of this machine's clock. Milliseconds. */
+/** Facts about the clock of this host. Milliseconds. */
 interface ClockFacts {
-  /** How far ahead of the API server's it is; undefined if that did not say. */
+  /** Difference to the API server's clock, positive if ahead; undefined if it sent no date. */
   readonly aheadMs: number | undefined;
-  /** The answer took so long, and its date is of whole seconds. */
+  /** Uncertainty: the duration of the request, and the date's whole seconds. */
   readonly uncertainMs: number;
-  /** How far it was set since the agent began, forward positive. */
+  /** Change of the clock since the agent began, forward positive. */
   readonly jumpedMs: number;
 }
 
-/** From here on it is a warning. */
+/** Difference above which it is a warning. */
 const NOTED_MS = 5_000;
-/** What verifiers of tokens and certificates let pass, as far as they let anything pass. */
+/** Difference that verifiers of tokens and certificates usually tolerate. */
 const TOLERATED_MS = 60_000;
 const mend = 'chronyc makestep    # or: timedatectl set-ntp true';
 
 /**
- * The moment of a Date header (RFC 9110 §6.6.1) against our clock. The server wrote it between our asking and our hearing, and it
- * has whole seconds.
+ * Compares a Date header (RFC 9110 §6.6.1) with our clock. The server wrote it between our request and its answer, and it has whole
+ * seconds.
  *
  * @param sentMs @param heardMs by our wall clock
  */

@@ -5,14 +5,14 @@ import { withoutCode } from '../../../base/errors/seine-error.ts';
 import type { NodeReader } from '../entries/node-reader.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** What the agent can repair is repaired after this (ms). */
+/** Time after which repairable entries are repaired (ms). */
 const REPAIR_MS = 1_500;
-/** So many are named. */
+/** Maximum number of entries that are named. */
 const NAMED_MAX = 3;
-/** So many are kept to be counted and named; a bridge that was emptied lacks hundreds of thousands. */
+/** Maximum number of entries that are kept for counting and naming; a bridge that was emptied lacks hundreds of thousands. */
 const KEPT_MAX = 100_000;
 
-/** Every part that is kept as wanted, by the kinds of its entries. */
+/** Targets that are kept in sync, with the kinds of their entries. */
 const parts = [
   { check: 'node.ports', kinds: ['bridge', 'port'], effect: 'pods or other nodes behind them have no network' },
   {
@@ -38,7 +38,7 @@ export interface NodePartsPort {
   readonly repair: { readonly secondsLeft: number };
 }
 
-/** Whether flows, ports, interfaces, routes and our tables of the packet filter are as wanted. */
+/** Checks that flows, ports, interfaces, routes and our nftables tables are in sync. */
 export function wanted({ reader, repair }: NodePartsPort): Check {
   return {
     name: 'node',
@@ -60,7 +60,7 @@ async function collect(entries: Promise<AsyncIterable<Entry>>): Promise<readonly
   return kept;
 }
 
-/** @param pausedSeconds how long repair is paused still; 0 if it is not */
+/** @param pausedSeconds remaining time of the repair pause; 0 if it is not paused */
 export function judgeEntries(entries: readonly Entry[], pausedSeconds: number): readonly Finding[] {
   return parts.map(({ check, kinds, effect }) => {
     const found = entries.filter(({ kind }) => (kinds as readonly EntryKind[]).includes(kind));

@@ -2,16 +2,16 @@ import type { Ip } from '../../../base/net/ip.ts';
 import { errnoOf } from '../../../netlink/errno.ts';
 import { type EchoOutcome, EchoSocket } from '../../../netlink/packets/icmp-echo.ts';
 
-/** How long an echo may take through a tunnel (ms). One that was lost is asked for again. */
+/** Maximum time for an echo through a tunnel (ms). A lost one is repeated. */
 const PATIENCE_MS = 400;
 const ATTEMPTS = 3;
-/** What everything carries: no link of IPv6 takes less (RFC 8200 §5), and every tunnel is made for more. */
+/** Size that everything carries: no link of IPv6 has less (RFC 8200 §5), and every tunnel has more. */
 const SMALL_BYTES = 100;
 
-/** What is asked of an echo socket. */
+/** Part of an echo socket that is used. */
 type Echo = Pick<EchoSocket, 'ask' | 'close'>;
 
-/** @returns undefined if this node has no way there, or no such address */
+/** @returns undefined if this node has no route there, or no such address */
 export function openEcho(way: { readonly from: Ip; readonly to: Ip }): EchoSocket | undefined {
   try {
     return EchoSocket.open(way);
@@ -22,7 +22,7 @@ export function openEcho(way: { readonly from: Ip; readonly to: Ip }): EchoSocke
   }
 }
 
-/** Asks for one answer, several times if need be. */
+/** Waits for one answer, with several requests if needed. */
 export async function reaches(
   echo: Pick<Echo, 'ask'>,
   { bytes = SMALL_BYTES, attempts = ATTEMPTS }: { readonly bytes?: number; readonly attempts?: number },
@@ -34,8 +34,8 @@ export async function reaches(
 }
 
 /**
- * The longest packet that comes back, up to `most`: that itself, usually. Otherwise it is searched for by halves; what is lost for
- * another reason meanwhile makes the answer too small.
+ * Finds the longest packet that is answered, up to `most`: usually that itself. Otherwise by bisection; other losses meanwhile make the
+ * result too small.
  *
  * @returns bytes of the IP packet
  */

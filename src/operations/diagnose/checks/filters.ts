@@ -14,7 +14,7 @@ export interface PacketFiltersPort {
   readonly running: () => { readonly environment: Pick<NodeEnvironment, 'podCidrs'> };
 }
 
-/** Whether a foreign packet filter drops what pods send through this node, or to it: found with test packets. */
+/** Checks with test packets whether other firewall rules drop packets that pods send through this node, or to it. */
 export function packetFilters({ nftables, config, running }: PacketFiltersPort): Check {
   return {
     name: 'firewall.pods',
@@ -28,7 +28,7 @@ export function packetFilters({ nftables, config, running }: PacketFiltersPort):
   };
 }
 
-/** @param unforwarded families that the kernel does not forward: of them nothing can be said */
+/** @param unforwarded families that the kernel does not forward: they cannot be tested */
 export function judgeBlocked(
   blocked: readonly Blocked[],
   chains: readonly ForeignChain[],

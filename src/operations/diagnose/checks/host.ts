@@ -3,21 +3,21 @@ import type { Finding } from '../../../api/check.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
 const MIB = 1024 * 1024;
-/** The journal of addresses and the copies of API objects need less; below this they are about to fail. */
+/** Free space below which writes are about to fail; the journal of addresses and the copies of API objects need less. */
 const ROOM_WARNED = 64 * MIB;
 const ROOM_LEAST = 4 * MIB;
 const FILES_LEAST = 64;
-/** Part of a limit that is in use, above which it is about to be reached. */
+/** Used part of a limit above which it is nearly reached. */
 const NEARLY = 0.8;
 const FULL = 0.97;
-/** Descriptors of other processes looked at to count inotify instances. */
+/** Maximum number of descriptors of other processes that are read to count inotify instances. */
 const LINKS_READ_MAX = 50_000;
 
 interface DiskFacts {
   readonly path: string;
   readonly freeBytes: number;
   readonly freeFiles: number | undefined;
-  /** Why the journal of addresses was last not written. */
+  /** Reason why the journal of addresses was last not written. */
   readonly journalError: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface DiskPort {
   readonly node: () => { readonly ipam: { readonly failure: Error | undefined } } | undefined;
 }
 
-/** Whether there is room for the journal of addresses and the last known objects. */
+/** Checks that there is space for the journal of addresses and the last known objects. */
 export function disk({ config, node }: DiskPort): Check {
   return {
     name: 'disk',
@@ -51,13 +51,13 @@ export function judgeDisk({ path, freeBytes, freeFiles, journalError }: DiskFact
 }
 
 interface LimitFacts {
-  /** Of this process. */
+  /** Descriptors of this process. */
   readonly descriptors: { readonly open: number; readonly most: number };
-  /** Of root, whom kubelet, runtime and most containers run as. */
+  /** inotify instances of root, the user of kubelet, runtime and most containers. */
   readonly inotify: { readonly open: number | undefined; readonly most: number };
 }
 
-/** File descriptors of the agent, inotify instances of the machine. */
+/** Checks file descriptors of the agent, and inotify instances of the host. */
 export const limits: Check = {
   name: 'limits',
   run: async (_, tell, signal) => {
@@ -68,7 +68,7 @@ export const limits: Check = {
   },
 };
 
-/** Of proc(5) `/proc/PID/limits`: `Max open files            1024                 1048576              files` */
+/** Parses proc(5) `/proc/PID/limits`: `Max open files            1024                 1048576              files` */
 export function softLimit(text: string): number {
   const found = /^Max open files\s+(\d+|unlimited)/m.exec(text)?.[1];
   return found === undefined || found === 'unlimited' ? Number.POSITIVE_INFINITY : Number(found);
@@ -99,13 +99,13 @@ function judgeInotify({ open, most }: LimitFacts['inotify']): Finding {
   return trouble('limits.inotify', open < most * FULL ? 'warning' : 'problem', { what, ...words });
 }
 
-/** @returns undefined if there are too many descriptors to look at, or reading them is forbidden */
+/** @returns undefined if there are too many descriptors to read, or reading them is forbidden */
 async function inotifyInstances(signal: AbortSignal): Promise<number | undefined> {
   let [found, read] = [0, 0];
   const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   for (const pid of processes) {
     if (!(await isRoots(pid))) continue;
-    const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []); // it has ended, or is none of ours to look at
+    const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []); // it has ended, or may not be read
     read += descriptors.length;
     if (read > LINKS_READ_MAX) return undefined;
     signal.throwIfAborted();
@@ -117,10 +117,10 @@ async function inotifyInstances(signal: AbortSignal): Promise<number | undefined
 }
 
 /**
- * Of one process.
+ * Reads the targets of one process's descriptors.
  *
- * @returns undefined if we may not see them: AppArmor's profile for containers withholds unconfined processes' from processes with every
- *   capability. It writes a line to the kernel's log for each try, so there is one
+ * @returns undefined if we may not see them: AppArmor's profile for containers hides those of unconfined processes even from processes with
+ *   every capability. It writes a line to the kernel's log for each try, so only one is made
  */
 async function targetsOf(paths: readonly string[]): Promise<readonly string[] | undefined> {
   const [first] = paths;

@@ -11,19 +11,19 @@ import { filesThatSet } from '../../../nodes/local/setting-files.ts';
 import type { NodeReader } from '../entries/node-reader.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** A part of the kernel that packets need, and what shows that it is there whatever the module list says. */
+/** Feature of the kernel that packets need, and evidence that it exists even if the module list does not have it. */
 interface ModuleFacts {
   readonly name: string;
-  /** What it is for, after "without it". */
+  /** Purpose, after "without it". */
   readonly without: string;
   readonly loaded: boolean;
-  /** Whether this kernel has it at all, loaded or not; undefined if no folder of modules can be seen from here. */
+  /** True if this kernel has it, loaded or not; undefined if no folder of modules is visible from here. */
   readonly offered: boolean | undefined;
-  /** Whether what it is for is there; undefined if that shows nowhere. */
+  /** True if the feature works; undefined if there is no evidence. */
   readonly works: boolean | undefined;
 }
 
-/** By the type of the tunnel's port. */
+/** Modules by the type of the tunnel's port. */
 const tunnelModules: Readonly<Record<TunnelPortType, string>> = { geneve: 'geneve', vxlan: 'vxlan', gre: 'ip_gre', ip6gre: 'ip6_gre' };
 
 export interface KernelPort {
@@ -35,7 +35,7 @@ export interface KernelPort {
   readonly running: () => { readonly environment: NodeEnvironment };
 }
 
-/** Modules and settings of the kernel. */
+/** Checks modules and settings of the kernel. */
 export function kernel({ config, reader, nftables, tunnelPort, running }: KernelPort): Check {
   return {
     name: 'kernel',
@@ -86,7 +86,7 @@ function filterWorks(nftables: KernelPort['nftables']): boolean {
   }
 }
 
-/** Modules that were built in show in `/sys/module` only if they have parameters. */
+/** Built-in modules are in `/sys/module` only if they have parameters. */
 function isLoaded(module: string): boolean {
   return existsSync(`/sys/module/${module}`);
 }
@@ -125,11 +125,11 @@ function currentValue({ name }: HostSetting): string | undefined {
     return readSysctl(name).trim();
   } catch (thrown) {
     if (SeineError.from(thrown, name.join('.')).code === 'INVARIANT') throw thrown;
-    return undefined; // there is no such setting: its interface is gone, which others tell
+    return undefined; // there is no such setting: its interface does not exist, which other checks report
   }
 }
 
-/** @param filesOf the files that set it otherwise */
+/** @param filesOf files that set it to another value */
 export function judgeSettings(
   settings: readonly HostSetting[],
   read: (setting: HostSetting) => string | undefined,

@@ -11,14 +11,14 @@ import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import { podName } from '../../../pods/ipam/lease.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** So many pods are named for each thing. */
+/** Maximum number of pods that are named for each finding. */
 const NAMED_MAX = 5;
 
 interface PodLinkFacts {
   readonly pod: string;
   readonly netns: string;
   readonly ifName: string;
-  /** Undefined if it is not there, or its namespace is not. */
+  /** Undefined if it does not exist, or its namespace does not. */
   readonly link: { readonly mtu: number; readonly transmitChecksum: 'on' | 'off' } | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface PodLinksPort {
   readonly running: () => { readonly ipam: Pick<Ipam, 'leases'>; readonly environment: NodeEnvironment };
 }
 
-/** Inside each pod: who fills in checksums, and how long its packets may be. */
+/** Checks the inside of each pod: checksum offload, and maximum packet size. */
 export function podLinks({ config, database, openflow, turns, running }: PodLinksPort): Check {
   return {
     name: 'pods',
@@ -55,7 +55,7 @@ function lookInside({ netns, ifName }: { readonly netns: string; readonly ifName
     const state = readPodInterface(netns, ifName);
     if (state === undefined) return undefined;
     const { link, offloads } = state;
-    // What stands on a standing port leaves checksums to the far end below it, which computes them.
+    // An interface over a pre-plugged port leaves checksums to the far end below it, which computes them.
     return { mtu: link.mtu, transmitChecksum: link.kind === 'macvlan' ? 'off' : offloads.transmitChecksum };
   } catch (thrown) {
     if (SeineError.from(thrown, netns).code === 'INVARIANT') throw thrown;
@@ -63,7 +63,7 @@ function lookInside({ netns, ifName }: { readonly netns: string; readonly ifName
   }
 }
 
-/** @param fillIn whether pods must fill in checksums themselves, because the data path does not */
+/** @param fillIn whether pods must compute checksums themselves, because the data path does not */
 export function judgePods(
   facts: readonly PodLinkFacts[],
   { mtu, fillIn }: { readonly mtu: number; readonly fillIn: boolean },
@@ -111,7 +111,7 @@ function named<T>(facts: readonly T[], tell: (fact: T) => Finding): readonly Fin
   return [...findings.slice(0, -1), { ...last, what: `${last.what}; and ${facts.length - NAMED_MAX} more pods alike` }];
 }
 
-/** Paths of namespaces come from a runtime, names of pods from the API: neither has a character that a shell minds, or it is quoted. */
+/** Paths of namespaces come from a runtime, names of pods from the API: if one has a character that a shell interprets, it is quoted. */
 function inside(netns: string): string {
   return `nsenter --net=${/^[A-Za-z0-9_./-]+$/.test(netns) ? netns : `'${netns.replaceAll("'", "'\\''")}'`}`;
 }

@@ -1,12 +1,12 @@
 import type { Finding } from '../../../api/check.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** What there is of ports that stay plugged in. */
+/** State of pre-plugged ports. */
 interface StandingPortFacts {
   readonly counts: { readonly free: number; readonly used: number; readonly coming: number };
-  /** Why the next pod would get a veth pair; undefined if it would not. `off` is `podInterface: veth`. */
+  /** Reason why the next pod would get a veth pair; undefined if it would not. `off` is `podInterface: veth`. */
   readonly obstacle: 'off' | 'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree' | undefined;
-  /** Pods that got a pair since the agent began, although ports are wanted, by reason. */
+  /** Pods that got a veth pair since the agent began, although ports are configured, by reason. */
   readonly fallbacks: ReadonlyMap<string, number>;
 }
 
@@ -28,7 +28,7 @@ const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFr
   noneFree: { what: 'no standing port is free' },
 };
 
-/** Whether the next pod gets a port that stays plugged in, where such are wanted. */
+/** Checks that the next pod gets a pre-plugged port, if these are configured. */
 export function standingPorts({ running }: StandingPortsPort): Check {
   return { name: 'ports.standing', run: (_, tell) => reportAll(tell, judgeStandingPorts(running().standing)) };
 }
@@ -38,7 +38,7 @@ export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPort
   const before = [...fallbacks].map(([reason, pods]) => `${pods} by ${reason}`).join(', ');
   const said = `${counts.free} free, ${counts.used} used, ${counts.coming} coming${before === '' ? '' : `; pods with a pair instead: ${before}`}`;
   if (obstacle === undefined || (obstacle === 'noneFree' && counts.coming > 0)) return [fine('ports.standing', said)];
-  // As after each start of the node. Pods that come together before it is there all have pairs.
+  // Usual after each start of the node. Pods that are created together before it exists all have pairs.
   if (obstacle === 'noNamespace' && counts.used === 0 && !fallbacks.has(obstacle))
     return [
       fine('ports.standing', 'none yet: the plugin makes the namespace of standing ports when the first pod comes, which gets a veth pair'),

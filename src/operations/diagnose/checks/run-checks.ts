@@ -4,12 +4,12 @@ import { Doorbell } from '../../../base/async/wake-signal.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { type Check, type CheckContext, trouble } from './check.ts';
 
-/** What one of the checks has to say. */
+/** Report of a running check. */
 export type CheckNews = { readonly kind: 'finding'; readonly finding: Finding } | { readonly kind: 'progress'; readonly says: string };
 
 /**
- * Runs all of them side by side and gives what they find as they find it. Ends when the last has ended, or with `signal`: what was
- * not finished by then is reported as `unknown`. A caller that stops reading ends them as well.
+ * Runs all checks in parallel and yields their findings as they arrive. Ends when the last has ended, or with `signal`: unfinished checks
+ * are then reported as `unknown`. A caller that stops reading ends them as well.
  */
 export async function* runChecks(
   checks: readonly Check[],
@@ -40,7 +40,7 @@ export async function* runChecks(
   }
 }
 
-/** Never rejects: a check that fails says nothing about the others. */
+/** Never rejects: a check that fails does not affect the others. */
 async function runOne({ name, run }: Check, context: CheckContext, say: (news: CheckNews) => void, signal: AbortSignal): Promise<void> {
   let silent = false;
   const tell = {
@@ -57,7 +57,7 @@ async function runOne({ name, run }: Check, context: CheckContext, say: (news: C
     const why = signal.aborted ? 'it was not finished in time' : error.rawMessage;
     say({ kind: 'finding', finding: notKnown(name, why, signal.aborted) });
   } finally {
-    silent = true; // the work may go on after the caller has stopped waiting
+    silent = true; // the work may continue after the caller has stopped waiting
   }
 }
 

@@ -8,25 +8,25 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import { ovsVersion } from '../versions.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
 
-/** Below this nothing was ever tried; from `whole` on everything is there (`NXT_CT_FLUSH`, ADR 24). */
+/** Versions below this were never tested; from `whole` on all features exist (`NXT_CT_FLUSH`, ADR 24). */
 const least = [2, 17] as const;
 const whole = [3, 1] as const;
 
-/** How long a switch that is busy may take to say who it is (ms). */
+/** Maximum time for the description of a busy ovs-vswitchd (ms). */
 const PATIENCE_MS = 4_000;
 
 export interface SwitchFacts {
-  /** Where the socket of the database is. */
+  /** Folder of the database's socket. */
   readonly runDir: string;
   readonly connections: { readonly database: boolean; readonly flows: boolean; readonly packets: boolean };
   readonly version: string | undefined;
   readonly dataPath: string;
   readonly tunnel: string;
   readonly dataPathTypes: readonly string[];
-  /** What the data path lacks and what does not work without it. */
+  /** Missing features of the data path, and what does not work without them. */
   readonly lacks: readonly MissingFeature[];
   readonly interfaceTypes: readonly string[];
-  /** `flow-restore-wait` is set although the agent has filled the switch. */
+  /** True if `flow-restore-wait` is set although the agent has refilled the bridge. */
   readonly held: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface OpenVswitchPort {
   readonly tunnelPort: () => TunnelPortType;
 }
 
-/** Whether Open vSwitch is there, of a version that is known, and has what is asked of it. */
+/** Checks that Open vSwitch is connected, of a tested version, and has the required features. */
 export function openVswitch({ config, database, openflow, packets, readiness, tunnelPort }: OpenVswitchPort): Check {
   return {
     name: 'ovs',

@@ -7,11 +7,11 @@ import { type CheckContext, type FindingReporter, reportAll } from './check.ts';
 import { openEcho, reaches } from './echo.ts';
 import { judgePeer, type PeerFacts } from './tunnel-text.ts';
 
-/** How long ovs-vswitchd may take to bring counters up to date (ms). */
+/** Time in which ovs-vswitchd updates counters (ms). */
 const COUNTED_MS = 1_200;
-/** Peers without an answer that are looked at more closely. */
+/** Maximum number of peers without an answer that are inspected in detail. */
 const CLOSELY_MAX = 16;
-/** Echos sent meanwhile to each of them. */
+/** Number of echo requests sent meanwhile to each of them. */
 const ECHOS = 5;
 
 interface SilentPeersOptions {
@@ -22,9 +22,9 @@ interface SilentPeersOptions {
 }
 
 /**
- * Peers that did not answer through the tunnel. The first of them are looked at closely, as soon as there are enough of them: whether
- * anything comes from them, and whether they answer outside of the tunnel. The rest are reported as they are, at once: within a
- * short time limit that is all there is.
+ * Peers that did not answer through the tunnel. The first of them are inspected in detail, as soon as there are enough of them: whether any
+ * packet arrives from them, and whether they answer outside of the tunnel. The rest are reported at once without details, because the time
+ * limit is short.
  */
 export class SilentPeers {
   readonly #options: SilentPeersOptions;
@@ -45,13 +45,13 @@ export class SilentPeers {
     else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
   }
 
-  /** The families of which this node itself hears no answer, whether or not one comes. */
+  /** Families whose answers this node itself drops, whether or not one arrives. */
   async #unheard(): Promise<readonly Family[]> {
-    const blocked = await this.#options.blocked().catch(() => []); // what cannot be tried explains nothing
+    const blocked = await this.#options.blocked().catch(() => []); // a failed test explains nothing
     return blocked.filter(({ hook }) => hook === 'input').map(({ family }) => family);
   }
 
-  /** To be called once all peers were asked and added. @param asked how many that were */
+  /** Called once all peers were queried and added. @param asked number of peers */
   async end(asked: number): Promise<void> {
     const allPeers = asked > 1 && this.#count === asked;
     if (this.#count > 0 && this.#inspection === undefined) this.#look(this.#closely.map((facts) => ({ ...facts, allPeers })));
@@ -60,7 +60,7 @@ export class SilentPeers {
 
   #look(peers: readonly PeerFacts[]): void {
     this.#inspection = lookClosely(this.#options, peers, this.#signal);
-    this.#inspection.catch(() => undefined); // thrown where the end is waited for
+    this.#inspection.catch(() => undefined); // thrown where the end is awaited
   }
 }
 
@@ -96,7 +96,7 @@ async function answersOutside({ transport }: PeerFacts, signal: AbortSignal): Pr
   }
 }
 
-/** What comes back is counted by the switch. */
+/** OVS counts the packets that arrive. */
 async function askAgain({ ways }: PeerFacts, { gateway }: NodeEnvironment, signal: AbortSignal): Promise<void> {
   const asks = ways.map(async ({ family, to }) => {
     const from = gateway.addresses.find((ip) => ip.family === family);

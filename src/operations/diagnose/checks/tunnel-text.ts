@@ -3,12 +3,12 @@ import type { Family } from '../../../base/net/ip.ts';
 import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
 import { trouble } from './check.ts';
 
-/** One family's way to a peer, from gateway to gateway. */
+/** One family's path to a peer, from gateway to gateway. */
 export interface WayFacts {
   readonly family: Family;
-  /** The peer's gateway. */
+  /** Gateway of the peer. */
   readonly to: string;
-  /** Of a small packet. */
+  /** Outcome for a small packet. */
   readonly echo: EchoOutcome;
   /** Bytes of the longest packet that was answered. */
   readonly largest: number | undefined;
@@ -16,25 +16,25 @@ export interface WayFacts {
 
 export interface PeerFacts {
   readonly name: string;
-  /** None: nothing is wanted for this peer. */
+  /** Empty: nothing is desired for this peer. */
   readonly ways: readonly WayFacts[];
   readonly transport: { readonly own: string; readonly theirs: string } | undefined;
-  /** What carries the tunnel: `UDP 6081`, `IP protocol 47`. */
+  /** Carrier of the tunnel: `UDP 6081`, `IP protocol 47`. */
   readonly carrier: string;
-  /** Of pods. */
+  /** MTU of pods. */
   readonly mtu: number;
   readonly dataPath: 'system' | 'netdev';
-  /** Whether tunnel packets from it were counted while it was asked; undefined if that was not measured. */
+  /** True if tunnel packets from it were counted during the test; undefined if that was not measured. */
   readonly received?: boolean;
-  /** Whether it answers outside of the tunnel. */
+  /** True if it answers outside of the tunnel. */
   readonly outside?: boolean | undefined;
-  /** Families of which a foreign packet filter drops what comes to this node, answers included. */
+  /** Families of which other firewall rules drop packets to this node, including answers. */
   readonly unheard?: readonly Family[];
-  /** Whether several nodes were asked and none of them answered. */
+  /** True if several nodes were tested and none of them answered. */
   readonly allPeers?: boolean;
 }
 
-/** @returns what is wrong with the way to a peer; nothing if it is fine */
+/** @returns problems of the path to a peer; empty if there are none */
 export function judgePeer(facts: PeerFacts): readonly Finding[] {
   if (facts.ways.length === 0) return [unserved(facts)];
   const lost = facts.ways.filter(({ echo }) => echo !== 'answered');
@@ -69,8 +69,8 @@ function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
 }
 
 /**
- * Whether the filter that `firewall.pods` has found is reason enough for the silence. The userspace data path takes tunnel packets before
- * any filter sees them: where none came, something else is wrong as well.
+ * Reports whether the firewall rules that `firewall.pods` has found explain the silence. The userspace data path receives tunnel packets
+ * before any firewall: if none arrived, there is another problem as well.
  */
 function isUnheard({ unheard = [], received, dataPath }: PeerFacts, lost: readonly WayFacts[]): boolean {
   return lost.every(({ family, echo }) => echo === 'silent' && unheard.includes(family)) && (received !== false || dataPath === 'system');
@@ -86,7 +86,7 @@ function untold({ name, transport, carrier, received, dataPath }: PeerFacts, whe
   });
 }
 
-/** What is known of the direction, and no more. */
+/** Returns what is known about the direction. */
 function clues({ name, received, outside, carrier, allPeers }: PeerFacts, { own, theirs }: NonNullable<PeerFacts['transport']>): string {
   const underlay =
     outside === undefined
@@ -106,7 +106,7 @@ function clues({ name, received, outside, carrier, allPeers }: PeerFacts, { own,
   return [...underlay, ...direction, ...others].map((clue) => `; ${clue}`).join('');
 }
 
-/** A command for the far end, and for this one: which of the two needs it cannot always be known. */
+/** Returns a command for the far end, and for this one: it is not always known which of the two needs it. */
 function letIn({ name, transport, carrier, received }: PeerFacts): string {
   if (!transport) return `kubectl get node ${name} -o yaml`;
   const match = carrier.startsWith('UDP') ? `-p udp --dport ${carrier.slice(4)}` : '-p gre';

@@ -7,7 +7,7 @@ import { judgePeer, type PeerFacts } from './tunnel-text.ts';
 
 const never = new AbortController().signal;
 
-/** A path that takes packets up to a size. */
+/** Path that carries packets up to a size. */
 function path(most: number, losesFirst = 0) {
   const asked: number[] = [];
   const ask = async (bytes: number): Promise<EchoOutcome> => {
@@ -93,8 +93,8 @@ describe('what is said of a peer', () => {
       mend: expect.stringContaining(refers),
     });
     expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drops what comes to this node, and may drop UDP 6081 as well$/);
-    expect(silent({})?.mend).toContain(refers); // one of many, which was not looked at closely
-    expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // no filter sees tunnel packets there
+    expect(silent({})?.mend).toContain(refers); // one of many, which was not inspected in detail
+    expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // tunnel packets pass no firewall there
     expect(silent({ unheard: ['ipv6'] })?.mend).toContain(guess);
     expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.mend).toContain(guess);
     expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.mend).toBe('seinectl diff; seinectl resume');

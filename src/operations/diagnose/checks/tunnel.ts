@@ -11,7 +11,7 @@ import { largestAnswered, openEcho, reaches } from './echo.ts';
 import { SilentPeers } from './tunnel-silence.ts';
 import { judgePeer, type PeerFacts, type WayFacts } from './tunnel-text.ts';
 
-/** So many are asked at a time. */
+/** Number of peers tested in parallel. */
 const AT_ONCE = 32;
 
 export interface TunnelPort {
@@ -24,8 +24,8 @@ export interface TunnelPort {
 }
 
 /**
- * Whether every other node answers through the tunnel, to small packets and to the longest that pods send. An echo comes back only
- * if both directions work; where it does not, packets that were counted as coming from the peer tell the two apart as far as they can.
+ * Checks that every other node answers through the tunnel, to small packets and to the longest that pods send. An echo reply arrives only
+ * if both directions work; if there is none, the counters of packets from the peer distinguish the two as far as possible.
  */
 export function tunnel(port: TunnelPort): Check {
   return {
@@ -58,7 +58,7 @@ function noPeers(want: CheckContext['peers']): Finding {
   });
 }
 
-/** All of them if they are few enough, else so many drawn at random. */
+/** Returns all if they are few enough, otherwise this number, chosen at random. */
 export function choose<T extends { readonly name: string }>(all: readonly T[], want: CheckContext['peers'], lot = randomInt): readonly T[] {
   if ('name' in want) return all.filter(({ name }) => name === want.name);
   if (all.length <= want.most) return all;
@@ -71,7 +71,7 @@ interface Asking {
   readonly silent: SilentPeers;
 }
 
-/** @returns how many answered on every way they have, with packets of every size */
+/** @returns the number of peers that answered on all of their paths, with packets of every size */
 async function askAll(
   port: TunnelPort,
   environment: NodeEnvironment,
@@ -120,7 +120,7 @@ interface Way {
   readonly to: Ip;
 }
 
-/** From our gateway to the peer's, in each family in which the peer is served. */
+/** Returns the paths from our gateway to the peer's, in each family of the peer. */
 function waysTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
   if (!nodeState.bridge.has(ownerOf('peer', name))) return [];
   return podCidrs.map(parseCidr).flatMap((cidr) => {

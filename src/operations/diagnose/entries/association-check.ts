@@ -3,7 +3,7 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } from './sctp-associations.ts';
 
 const CHECK_EVERY_MS = 60_000;
-/** Senders that are named. */
+/** Maximum number of senders that are named. */
 const NAMED_MAX = 10;
 
 /** Checks whether senders have used up their share of SCTP associations. Learned flows, which may be a hundred thousand, are read only if packets had no room. */

@@ -31,7 +31,7 @@ import { printMeter } from '../../../openflow/text/meter-text.ts';
 import type { TextNames } from '../../../openflow/text/value-text.ts';
 import { type Compared, compare, type ReconciledTarget } from './compare.ts';
 
-/** What is asked of the switch itself, now. */
+/** Requests to the bridge itself. */
 export interface BridgeReader extends Pick<OpenFlowConnection, 'request' | 'gather'> {
   dumpFlows(filter: FlowFilter, visit: (flow: SwitchFlow) => void, signal: AbortSignal): Promise<void>;
   dumpGroups(signal: AbortSignal): Promise<readonly Group[]>;
@@ -40,7 +40,7 @@ export interface BridgeReader extends Pick<OpenFlowConnection, 'request' | 'gath
 
 type BridgePart = ReconciledTarget<BridgeKey, BridgeValue>;
 
-/** What a flow did so far. */
+/** Counters of a flow. */
 interface Counted {
   readonly packets: bigint;
   readonly bytes: bigint;
@@ -56,22 +56,22 @@ export interface BridgeSnapshot {
 
 export interface BridgeFilter {
   readonly table?: PipelineTableName;
-  /** An owner, or the beginning of one up to a slash. */
+  /** Owner, or the prefix of one up to a slash. */
   readonly owner?: string;
 }
 
 interface Reading {
   readonly reader: BridgeReader;
-  /** What is there as wanted is kept as the wanted copy, so that a large bridge is not held twice. */
+  /** Entries in sync are represented by the desired copy, so that a large bridge is not stored twice. */
   readonly desired: Pick<BridgePart['desired'], 'wanted'>;
-  /** Which flows the switch may have added itself. */
+  /** Flows that the switch may have added itself. */
   readonly learned: Pick<LearnedFlows, 'covers'>;
-  /** Only this one; groups and meters are left out then. */
+  /** Only this table; groups and meters are left out then. */
   readonly table?: PipelineTableName;
   readonly counters: 'kept' | 'dropped';
 }
 
-/** @throws SeineError `UNAVAILABLE` if the switch is not connected */
+/** @throws SeineError `UNAVAILABLE` if OVS is not connected */
 export async function readBridge(
   { reader, desired, learned: judge, table, counters }: Reading,
   signal: AbortSignal,
@@ -97,7 +97,7 @@ export async function readBridge(
   return { held, learned, counted };
 }
 
-/** The owner with this cookie, among those that want anything now. */
+/** Current owner with this cookie. */
 type OwnerByCookie = (cookie: bigint) => string | undefined;
 
 interface BridgeNames {
@@ -110,7 +110,7 @@ export interface BridgeViewContext {
   readonly turns: LoopTurns;
 }
 
-/** Every list takes its turns with the rest of the agent, also over what it leaves out. */
+/** Every list takes turns with the rest of the agent, also for skipped entries. */
 export async function* flowEntries(
   part: BridgePart,
   snapshot: BridgeSnapshot,
@@ -146,7 +146,7 @@ export async function* numberedEntries(
   }
 }
 
-/** Flows, groups, meters and settings that are not as wanted. What is as wanted is not put into words: a large bridge costs only the comparison. */
+/** Flows, groups, meters and settings that are not in sync. Those in sync are not formatted: a large bridge costs only the comparison. */
 export async function* bridgeDifferences(
   part: BridgePart,
   snapshot: BridgeSnapshot,
@@ -163,7 +163,7 @@ function differenceOf(each: Compared<BridgeKey, BridgeValue>, snapshot: BridgeSn
   return isOpenFlowSetting(each.key) ? openFlowSettingEntry(each, words) : numberedEntry(each, words);
 }
 
-/** What another OpenFlow controller set of a port or of the bridge, in the words of ovs-ofctl. */
+/** Setting of a port or of the bridge that another OpenFlow controller changed, in the syntax of ovs-ofctl. */
 function openFlowSettingEntry({ key, state, owners, actual }: Compared<BridgeKey, BridgeValue>, { names }: BridgeNames): Entry {
   const port = isFragmentsKey(key) ? undefined : numberOf(key);
   const name = port === undefined ? 'set-frags' : `mod-port ${names.port?.(port) ?? port}`;

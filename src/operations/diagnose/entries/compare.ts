@@ -3,14 +3,14 @@ import type { Failure } from '../../../api/failure.ts';
 import type { DesiredState } from '../../../dataplane/reconcile/desired-state.ts';
 import type { Reconciler } from '../../../dataplane/reconcile/reconciler.ts';
 
-/** A part of the node: what is wanted of it, and who makes it so. */
+/** Target of the node: its desired state, and its reconciler. */
 export interface ReconciledTarget<K extends string, V> {
   readonly desired: DesiredState<K, V>;
   readonly reconciler: Pick<Reconciler<K, V>, 'failures' | 'contested'>;
   readonly equal: (a: V, b: V) => boolean;
 }
 
-/** One key, wanted or there. */
+/** Key that is desired or present. */
 export interface Compared<K, V> {
   readonly key: K;
   readonly state: Exclude<EntryState, 'learned'>;
@@ -20,7 +20,7 @@ export interface Compared<K, V> {
   readonly error?: Failure;
 }
 
-/** Compares what is wanted at this moment with what was just read from the node, key by key; wanted ones first. */
+/** Compares the current desired state with what was just read from the node, key by key; desired ones first. */
 export function* compare<K extends string, V>(part: ReconciledTarget<K, V>, held: ReadonlyMap<K, V>): Generator<Compared<K, V>> {
   const { desired } = part;
   const why = reasons(part);
@@ -44,7 +44,7 @@ function compareKey<K extends string, V>(
 
 type Reasons<K> = (key: K, owners: readonly string[]) => Failure | undefined;
 
-/** Why something may not be as wanted: its owner was refused, or another program keeps changing it. */
+/** Reasons why an entry may not be in sync: its owner was refused, or another program keeps changing it. */
 function reasons<K extends string, V>({ reconciler }: ReconciledTarget<K, V>): Reasons<K> {
   const nowMs = performance.now();
   const refused = new Map(reconciler.failures().map(({ owner, error, atMs }) => [owner, failure(error, atMs, nowMs)]));

@@ -6,7 +6,7 @@ import type { LinkEntry, LinkKey } from '../../../dataplane/targets/links/link-e
 import type { SwitchEntry, SwitchKey } from '../../../dataplane/targets/switch/switch-entry.ts';
 import { type Compared, compare, type ReconciledTarget } from './compare.ts';
 
-/** What ovs-vswitchd made of an interface. */
+/** State of an interface in ovs-vswitchd. */
 export interface InterfaceState {
   readonly ofPort: number | undefined;
   readonly error: string | undefined;
@@ -43,7 +43,7 @@ function portEntry(each: Compared<SwitchKey, SwitchEntry>, stateOf: (name: strin
   };
 }
 
-/** Columns as ovs-vsctl takes them. */
+/** Columns in the syntax of ovs-vsctl. */
 function switchText(entry: SwitchEntry): string {
   const foreign = entry.foreign === undefined ? [] : [entry.foreign];
   if (entry.kind === 'bridge') {
@@ -84,7 +84,7 @@ export function* hostEntries(part: ReconciledTarget<HostKey, HostEntry>, held: R
   }
 }
 
-/** As ip(8) writes it. */
+/** Text in the syntax of ip(8). */
 function hostText(entry: HostEntry): string {
   switch (entry.kind) {
     case 'link':
@@ -124,7 +124,7 @@ export function* firewallEntries(part: ReconciledTarget<FirewallKey, string>, he
       state,
       owners,
       wanted: wanted === undefined ? null : `table inet ${name} {\n${wanted}\n}`,
-      // nft prints rules otherwise than they were written; the target knows only whether they are those that were.
+      // nft prints rules differently from their source; the target only knows whether they are the same.
       actual:
         actual === undefined
           ? null
@@ -136,7 +136,7 @@ export function* firewallEntries(part: ReconciledTarget<FirewallKey, string>, he
   }
 }
 
-/** As sysctl(8) writes it. */
+/** Settings in the syntax of sysctl(8). */
 export function* settingEntries(part: ReconciledTarget<SettingKey, string>, held: ReadonlyMap<SettingKey, string>): Generator<Entry> {
   for (const { key, state, owners, wanted, actual, error } of compare(part, held)) {
     const text = (value: string | undefined) => (value === undefined ? null : `${settingText(key)} = ${value}`);
@@ -144,7 +144,7 @@ export function* settingEntries(part: ReconciledTarget<SettingKey, string>, held
   }
 }
 
-/** Pods' pairs of interfaces, by the node's end; near to how ip(8) writes them. */
+/** Pairs of interfaces of pods, by the node's end; similar to the syntax of ip(8). */
 export function* interfaceEntries(part: ReconciledTarget<LinkKey, LinkEntry>, held: ReadonlyMap<LinkKey, LinkEntry>): Generator<Entry> {
   for (const { key, state, owners, wanted, actual, error } of compare(part, held)) {
     const name = key.slice('link/'.length);

@@ -20,10 +20,10 @@ import { firewallEntries, hostEntries, type InterfaceState, interfaceEntries, po
 import { ownersByCookie } from './owners.ts';
 import { type Parts, partsOf } from './targets.ts';
 
-/** How long the switch database may take to be observed (ms). */
+/** Maximum time to observe OVSDB (ms). */
 const DATABASE_PATIENCE_MS = 2_000;
 
-/** What the bridge and the kernel hold at one moment. */
+/** State of bridge and kernel at one moment. */
 export interface NodeSnapshot {
   readonly bridge: ReadonlyMap<BridgeKey, BridgeValue>;
   readonly host: ReadonlyMap<HostKey, HostEntry>;
@@ -38,8 +38,8 @@ interface NodeReaderSources {
 }
 
 /**
- * Reads switch, database, kernel and packet filter when it is called, and compares them with what is wanted. Nothing is taken from what
- * the reconcilers believe.
+ * Reads bridge, OVSDB, kernel and nftables when it is called, and compares them with the desired state. Does not use the reconcilers' last
+ * observation.
  *
  * Every read may throw SeineError `UNAVAILABLE`.
  */
@@ -59,7 +59,7 @@ export class NodeReader {
     return { bridge: held, host: await this.#sources.nodeState.targets.host.observe(signal) };
   }
 
-  /** The bridge with packet counters, and the kernel. */
+  /** Reads the bridge with packet counters, and the kernel. */
   async countedSnapshot(signal: AbortSignal): Promise<{ readonly bridge: BridgeSnapshot; readonly host: NodeSnapshot['host'] }> {
     const bridge = await this.#bridge({ counters: 'kept' }, signal);
     return { bridge, host: await this.#sources.nodeState.targets.host.observe(signal) };
@@ -81,12 +81,12 @@ export class NodeReader {
     return portEntries(this.parts.switch, held, (name) => this.interfaceState(name));
   }
 
-  /** Routes of the kernel, with the node's own addresses, neighbours and interface as far as Seine makes them. */
+  /** Routes of the kernel, with the node's own addresses, neighbours and interface that Seine creates. */
   async routes(signal: AbortSignal): Promise<Iterable<Entry>> {
     return hostEntries(this.parts.host, await this.#sources.nodeState.targets.host.observe(signal));
   }
 
-  /** Every entry that is not as wanted, over all parts of the node. */
+  /** Every entry that is not in sync, over all targets of the node. */
   async differences(signal: AbortSignal): Promise<AsyncIterable<Entry>> {
     const ports = await this.ports(signal);
     const bridge = await this.#bridge({ counters: 'dropped' }, signal);
@@ -106,7 +106,7 @@ export class NodeReader {
     return entries();
   }
 
-  /** Packets that the flows of table `classify` have counted, by the owners of these flows, `peer/NAME`. */
+  /** Packets that flows of the table `classify` have counted, by the owners of these flows, `peer/NAME`. */
   async tunnelPackets(owners: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, bigint>> {
     const { counted } = await this.#bridge({ table: 'classify', counters: 'kept' }, signal);
     const { bridge } = this.#sources.nodeState;
@@ -116,7 +116,7 @@ export class NodeReader {
     return sums;
   }
 
-  /** What ovs-vswitchd made of an interface. */
+  /** State of an interface in ovs-vswitchd. */
   interfaceState(name: string): InterfaceState | undefined {
     const row = this.#sources.database.tables.Interface.find('name', name);
     return row && { ofPort: row.ofport, error: row.error };
@@ -135,7 +135,7 @@ export class NodeReader {
     return await readBridge({ reader: openflow, desired, learned, counters, ...(table && { table }) }, signal);
   }
 
-  /** Names of tables and ports as `ovs-ofctl --names` writes them, and the owner of each cookie. */
+  /** Names of tables and ports as `ovs-ofctl --names` prints them, and the owner of each cookie. */
   async #context(): Promise<BridgeViewContext> {
     const ports = new Map<number, string>();
     for (const { name, ofport } of this.#sources.database.tables.Interface.rows())
@@ -149,7 +149,7 @@ export class NodeReader {
   }
 }
 
-/** The tools quote what is not plainly a word. */
+/** The tools quote names that are not plain words. */
 function quoted(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : JSON.stringify(name);
 }

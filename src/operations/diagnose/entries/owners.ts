@@ -1,7 +1,7 @@
 import type { LoopTurns } from '../../../base/async/loop-turns.ts';
 import { cookieOf, type Owner } from '../../../dataplane/pipeline/cookie.ts';
 
-/** Owners by their cookies; should two have the same, both. */
+/** Owners by their cookies; both, if two should have the same. */
 export async function ownersByCookie(owners: Iterable<string>, turns: LoopTurns): Promise<ReadonlyMap<bigint, string>> {
   const byCookie = new Map<bigint, string>();
   for (const owner of owners) {

@@ -7,17 +7,17 @@ import { printMatch } from '../../../openflow/text/match-text.ts';
 
 type FlowDump = Pick<OpenFlowConnection, 'dumpFlows'>;
 
-/** Associations of SCTP that one sender may have open before the bridge learns no more of them: each is two flows. */
+/** Maximum number of SCTP associations of one sender that the bridge learns: each is two flows. */
 export const associationsOfOneSender = associationFlowsMax / 2;
 
-/** Packets that were let in and of whose association nothing was learned, since the bridge has these flows. 0 on the kernel's data path. */
+/** Admitted packets whose association was not learned, since the bridge has these flows. 0 on the kernel data path. */
 export async function readUnlearnedAssociations(openflow: FlowDump, signal: AbortSignal): Promise<bigint> {
   let unlearned = 0n;
   await openflow.dumpFlows({ table: tables.unlearnedAssociations.id }, ({ packets }) => (unlearned += packets), signal);
   return unlearned;
 }
 
-/** Addresses of the senders whose share of the learned associations is used up, sorted. Several senders may have one share. */
+/** Addresses of the senders whose share of the learned associations is full, sorted. Several senders may have one share. */
 export async function readFullShares(openflow: FlowDump, signal: AbortSignal): Promise<readonly string[]> {
   const counts = new Map<number, number>();
   const senders = new Map<number, Set<string>>();

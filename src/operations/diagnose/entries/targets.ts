@@ -7,7 +7,7 @@ import type { NodeState } from '../../../dataplane/targets/node-state.ts';
 import { type SwitchEntry, type SwitchKey, sameSwitchEntry } from '../../../dataplane/targets/switch/switch-entry.ts';
 import type { ReconciledTarget } from './compare.ts';
 
-/** The parts of a node, ready to be compared. */
+/** Targets of a node, ready to be compared. */
 export interface Parts {
   readonly bridge: ReconciledTarget<BridgeKey, BridgeValue>;
   readonly switch: ReconciledTarget<SwitchKey, SwitchEntry>;

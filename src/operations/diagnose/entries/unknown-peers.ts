@@ -3,7 +3,7 @@ import type { OpenFlowConnection } from '../../../openflow/connection/connection
 import { decodeMatch } from '../../../openflow/match/match.ts';
 import { printMatch } from '../../../openflow/text/match-text.ts';
 
-/** Source addresses of tunnel packets that belong to no node, with their packets: the flows that the switch learned. */
+/** Source addresses of tunnel packets that belong to no node, with their packets: flows that the switch learned. */
 export async function readUnknownTunnelPeers(
   openflow: Pick<OpenFlowConnection, 'dumpFlows'>,
   signal: AbortSignal,

@@ -6,7 +6,7 @@ const forward: Blocked = { family: 'ipv4', hook: 'forward' };
 const input: Blocked = { family: 'ipv6', hook: 'input' };
 const signal = new AbortController().signal;
 
-/** Finds one after another of these. */
+/** Returns these findings one after another. */
 function finding(...all: readonly (readonly Blocked[])[]): {
   readonly find: () => Promise<readonly Blocked[]>;
   readonly left: () => number;

@@ -2,11 +2,11 @@ import { pause } from '../../../base/async/pause.ts';
 import type { Blocked } from './foreign-firewall.ts';
 
 /**
- * What is blocked by two looks. Test packets are also lost while the switch stands still, the gateway is down or the node's own rules are
- * being put back: that passes, and no foreign packet filter is to blame.
+ * Findings of two consecutive tests. Test packets are also lost while ovs-vswitchd is busy, the gateway is down or the node's own rules are
+ * being restored: that is temporary, and not caused by other firewall rules.
  *
- * @param find looks once
- * @param afterMs when the second look is, if the first found anything
+ * @param find runs one test
+ * @param afterMs delay of the second test, if the first found anything
  */
 export async function confirmed(
   find: () => Promise<readonly Blocked[]>,

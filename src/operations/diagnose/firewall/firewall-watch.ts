@@ -10,28 +10,28 @@ import { confirmed } from './confirmed.ts';
 import { commandsFor, type ForeignChain, foreignChains, openChains, suspects } from './foreign-chains.ts';
 import { type Blocked, findBlocked, type TestPacketPort } from './foreign-firewall.ts';
 
-/** A foreign tool changes its tables in several steps: how long they may take (ms). */
+/** Time in which a foreign tool completes several changes of its tables (ms). */
 const SETTLE_MS = 500;
-/** The older packet filter (`iptables-legacy`) reports no changes (ms). */
+/** Interval of tests, because `iptables-legacy` reports no changes (ms). */
 const LOOK_EVERY_MS = 60_000;
-/** While something is blocked: whoever opens it is told soon (ms). */
+/** Interval while packets are blocked, so that a fix is noticed soon (ms). */
 const LOOK_AGAIN_MS = 5_000;
-/** Between two looks that must find the same (ms). */
+/** Delay between two tests that must find the same (ms). */
 const CONFIRM_MS = 2_000;
-/** So many chains are named. */
+/** Maximum number of chains that are named. */
 const CHAINS_NAMED_MAX = 4;
 
-/** Under this name the findings stand among the agent's warnings. */
+/** Name of the findings among the agent's warnings. */
 const WARNING = 'firewall';
 
-/** What is tested, and where the findings go. */
+/** Context of the test, and destination of the findings. */
 interface ForeignFirewallPort extends TestPacketPort {
   readonly config: { readonly hostFirewall: 'own' | 'manage'; readonly hostGateway: string };
   readonly nftables: Pick<Nftables, 'run'>;
   readonly readiness: Pick<Readiness, 'whenReady'>;
-  /** Rings when tables of the packet filter that Seine did not make have changed. */
+  /** Rung when nftables tables of other programs have changed. */
   readonly foreignFirewall: Doorbell;
-  /** Of the node, in sentences, by the part of the agent that found them. */
+  /** Warnings about the node, as sentences, by the part of the agent that found them. */
   readonly warnings: Map<string, readonly string[]>;
   readonly postNodeEvent: (reason: string, message: string, type: 'Warning') => void;
 }
@@ -43,7 +43,7 @@ interface ForeignFirewallWatch {
 }
 
 /**
- * Tests whether a foreign packet filter drops what pods send through the node, after every change and once a minute, and says which
+ * Tests whether other firewall rules drop packets that pods send through the node, after every change and once a minute, and reports which
  * rule would help; under `hostFirewall: manage` adds it. Removes nothing.
  */
 export async function watchForeignFirewall(port: ForeignFirewallPort, { live, log, signal }: ForeignFirewallWatch): Promise<void> {

@@ -10,7 +10,7 @@ const chain = (change: Partial<ForeignChain>): ForeignChain => ({
   ...change,
 });
 
-/** nft, with these answers; remembers what it was told to change. */
+/** nft with these answers; records the changes that it was requested to make. */
 function nft(lists: Readonly<Record<string, readonly object[]>>) {
   const reported: string[] = [];
   const run = (commands: string): string => {

@@ -4,10 +4,10 @@ import type { Nftables } from '../../../netlink/nftables/nftables.ts';
 import { nftName, nftQuoted, objectsIn } from '../../../netlink/nftables/nftables.ts';
 import type { Blocked } from './foreign-firewall.ts';
 
-/** Marks a rule that Seine added to a foreign chain. */
+/** Marks a rule that Seine added to a chain of another program. */
 const COMMENT = 'seine';
 
-/** A chain that Seine did not make and that decides about packets, as libnftables-json(5) lists it. */
+/** Chain of another program that decides about packets, as libnftables-json(5) lists it. */
 const baseChain = z.object({
   chain: z.object({
     family: z.enum(['ip', 'ip6', 'inet']),
@@ -27,14 +27,14 @@ export function foreignChains(nftables: Pick<Nftables, 'run'>): readonly Foreign
   });
 }
 
-/** Those that may have dropped one of these packets. */
+/** Chains that may have dropped one of these packets. */
 export function suspects(chains: readonly ForeignChain[], blocked: readonly Blocked[]): readonly ForeignChain[] {
   return chains.filter(({ family, hook }) =>
     blocked.some((each) => each.hook === hook && (family === 'inet' || family === (each.family === 'ipv4' ? 'ip' : 'ip6'))),
   );
 }
 
-/** Commands for an administrator that let pods' packets through a chain; with the tool that made the chain. */
+/** Commands for an administrator that accept pods' packets in a chain; with the tool that created the chain. */
 export function commandsFor({ family, table, name, hook }: ForeignChain, gateway: string): readonly string[] {
   const isIptables = table === 'filter' && family !== 'inet' && ['INPUT', 'FORWARD'].includes(name);
   const tool = family === 'ip6' ? 'ip6tables' : 'iptables';
@@ -45,7 +45,7 @@ export function commandsFor({ family, table, name, hook }: ForeignChain, gateway
   );
 }
 
-/** Puts rules that let pods' packets through at the front of chains that have none of ours. @returns how many chains it changed */
+/** Inserts rules that accept pods' packets at the front of chains that have none of ours. @returns the number of changed chains */
 export function openChains(nftables: Pick<Nftables, 'run'>, chains: readonly ForeignChain[], gateway: string): number {
   const closed = chains.filter((chain) => !isOpen(nftables, chain, gateway));
   const rules = closed.flatMap(({ family, table, name, hook }) =>

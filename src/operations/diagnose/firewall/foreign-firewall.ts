@@ -20,25 +20,25 @@ export interface Blocked {
   readonly hook: 'forward' | 'input';
 }
 
-/** The bridge's connection, which sends the packets, and the kernel, which receives them. */
+/** Connection of the bridge, which sends the packets, and the kernel, which receives them. */
 export interface TestPacketPort extends FrameSender {
   readonly host: { readonly socket: NetlinkSocket };
 }
 
-/** How long a packet may take through the node's own stack (ms), and how often one is sent before it counts as dropped. */
+/** Maximum time of a packet in the node's own stack (ms), and number of attempts before it counts as dropped. */
 const PATIENCE_MS = 250;
 const ATTEMPTS = 4;
-/** `discard` (RFC 863): no answer comes. */
+/** `discard` (RFC 863): no answer is sent. */
 const DISCARD_PORT = 9;
 
 /**
- * Sends packets through the node's own stack as if they came from a pod, and says which of them do not come out: a foreign
- * packet filter drops them, and an `accept` in our table does not undo that. A family that the kernel does not forward is not tried.
+ * Sends packets through the node's own stack as if they came from a pod, and reports which of them do not come out: other firewall rules
+ * drop them, and an `accept` in our table does not undo that. A family that the kernel does not forward is not tested.
  *
- * One is to be forwarded to the address of hairpin connections, where the bridge drops it; the other is for a port of ours.
+ * One packet is forwarded to the address of hairpin connections, where the bridge drops it; the other is for a port of ours.
  */
 export async function findBlocked(port: TestPacketPort, environment: NodeEnvironment, signal: AbortSignal): Promise<readonly Blocked[]> {
-  // Where the kernel forwards nothing, no packet filter is to blame.
+  // If the kernel does not forward, no firewall is to blame.
   const tests = environment.podCidrs.flatMap(({ family }) => {
     const hooks = isForwarding(family, environment.gateway.name) ? (['forward', 'input'] as const) : (['input'] as const);
     return hooks.map((hook) => ({ family, hook }));
@@ -64,7 +64,7 @@ async function comesThrough(port: TestPacketPort, environment: NodeEnvironment, 
 interface Ends {
   readonly mac: Mac;
   readonly gateway: Ip;
-  /** An address of the pod network that no pod has, or whose pod does not see the packet. */
+  /** Address of the pod network that no pod has, or whose pod does not see the packet. */
   readonly pod: Ip;
 }
 

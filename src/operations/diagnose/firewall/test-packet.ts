@@ -15,10 +15,10 @@ interface TestPacket {
 
 const UDP = 17;
 const HOPS = 64;
-/** Identification, flags and offset. */
+/** Identification, flags and offset as one number. */
 const DO_NOT_FRAGMENT = 0x4000;
 
-/** The frame of a datagram (RFC 768, 791, 8200) with 64 hops to go. Both addresses are of one family. */
+/** Frame of a datagram (RFC 768, 791, 8200) with a TTL of 64. Both addresses are of one family. */
 export function encodeTestPacket({ ethSrc, ethDst, from, to, port, data }: TestPacket): Uint8Array {
   const [source, destination] = [ipToBytes(from), ipToBytes(to)];
   const length = 8 + data.length;
@@ -45,13 +45,13 @@ export function encodeTestPacket({ ethSrc, ethDst, from, to, port, data }: TestP
     .finish();
 }
 
-/** Whether this frame is that packet after one hop. */
+/** Reports whether this frame is that packet after one hop. */
 export function isForwarded(frame: Uint8Array, data: Uint8Array): boolean {
   const hops = frame[12] === 0x86 ? frame[21] : frame[22];
   return hops === HOPS - 1 && Buffer.from(frame.buffer, frame.byteOffset, frame.length).includes(Buffer.from(data));
 }
 
-/** These bytes with a checksum at `at`, where there are zeros. */
+/** Returns these bytes with a checksum at `at`, where they are zero. */
 function withSum(bytes: Uint8Array, at: number, checksum: number): Uint8Array {
   const summed = Uint8Array.from(bytes);
   new DataView(summed.buffer).setUint16(at, checksum);
