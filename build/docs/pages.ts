@@ -14,7 +14,7 @@ import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
-import { alertSections, alertsTable, commandSections, pathsTable } from './reference-blocks.ts';
+import { alertsTable, commandSections, pathsTable } from './reference-blocks.ts';
 import { pinnedTable } from './versions-blocks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -73,7 +73,7 @@ function referencePages(): readonly Page[] {
     reference('seinectl', { commands: commandSections, problems: problemsTable, checks: checksTable }),
     reference('api', { paths: pathsTable }),
     reference('metrics', { metrics: metricsTable }),
-    reference('alerts', { alerts: alertsTable, expressions: alertSections }),
+    reference('alerts', { alerts: alertsTable }),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
 import { parse } from 'yaml';
 import { operatorActions, operatorRoutes, publicRoutes } from '../../src/operations/admin/routes.ts';
 import { plain } from '../../src/seinectl/paint.ts';
@@ -23,7 +23,9 @@ export function commandSections(): string {
     leaves.map(({ words }) => words),
     Object.keys(commandExamples),
   );
-  return leaves.map(commandSection).join('\n\n');
+  const common = commonOptions(leaves);
+  const sections = leaves.map((leaf) => commandSection(leaf, common));
+  return ['Common options:', optionsTable([...common]), ...sections].join('\n\n');
 }
 
 interface Leaf {
@@ -36,18 +38,29 @@ function leavesOf(command: Command, words = ''): readonly Leaf[] {
   return command.commands.flatMap((each) => leavesOf(each, `${words} ${each.name()}`.trim()));
 }
 
-function commandSection({ words, command }: Leaf): string {
+/** An option with one description that this many commands have is described once, above all sections. */
+const COMMON_FROM = 4;
+
+function commonOptions(leaves: readonly Leaf[]): ReadonlySet<string> {
+  const rows = leaves.flatMap(({ command }) => command.options.map(optionRow));
+  return new Set(rows.filter((row) => rows.filter((other) => other === row).length >= COMMON_FROM));
+}
+
+const optionRow = ({ flags, description }: Pick<Option, 'flags' | 'description'>): string => `| \`${flags}\` | ${cell(description)} |`;
+const optionsTable = (rows: readonly string[]): string => ['| Option | Meaning |', '|---|---|', ...rows].join('\n');
+
+function commandSection({ words, command }: Leaf, common: ReadonlySet<string>): string {
   const values = command.registeredArguments.map((each) => {
     const name = `${each.name().toUpperCase()}${each.variadic ? '…' : ''}`;
     return each.required ? name : `[${name}]`;
   });
-  const rows = command.options.map(({ flags, description }) => `| \`${flags}\` | ${cell(description)} |`);
-  const options = rows.length === 0 ? [] : [['| Option | Meaning |', '|---|---|', ...rows].join('\n')];
-  const description = command.description();
+  const own = command.options.map(optionRow).filter((row) => !common.has(row));
+  const shared = command.options.filter((option) => common.has(optionRow(option))).map(({ long }) => `\`${long}\``);
   return [
     `### ${words}`,
-    `\`${['seinectl', words, ...values].join(' ')}\`: ${description}.`,
-    ...options,
+    `\`${['seinectl', words, ...values].join(' ')}\`: ${command.description()}.`,
+    ...(own.length === 0 ? [] : [optionsTable(own)]),
+    ...(shared.length === 0 ? [] : [`Common options: ${shared.join(', ')}.`]),
     ['```sh', commandExamples[words], '```'].join('\n'),
   ].join('\n\n');
 }
@@ -73,28 +86,18 @@ export function pathsTable(): string {
 
 interface Alert {
   readonly alert: string;
-  readonly expr: string;
   readonly for?: string;
   readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<'summary' | 'description' | 'runbook', string>>;
+  readonly annotations: Readonly<Record<'summary' | 'runbook', string>>;
 }
 
 /** A row for each rule of `alerts.yaml`. */
 export function alertsTable(): string {
   const rows = alertRules().map(({ alert, labels, annotations, for: lasting = '' }) => {
-    const runbook = annotations.runbook.replace(/^docs\//, '../');
+    const runbook = annotations.runbook.replace(/^docs\/(?:reference\/)?/, (folder) => (folder === 'docs/' ? '../' : ''));
     return `| \`${alert}\` | ${labels['severity']} | ${lasting} | ${cell(filled(annotations.summary))} | [runbook](${runbook}) |`;
   });
   return ['| Alert | Severity | For | Meaning | Remedy |', '|---|---|---|---|---|', ...rows].join('\n');
-}
-
-/** The expression and the effect of each rule. */
-export function alertSections(): string {
-  return alertRules()
-    .map(({ alert, expr, annotations }) =>
-      [`### ${alert}`, `\`${expr.trim().replaceAll(/\s+/g, ' ')}\``, filled(annotations.description)].join('\n\n'),
-    )
-    .join('\n\n');
 }
 
 function alertRules(): readonly Alert[] {

@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest';
+import { productPages, withoutGenerated } from '../support/prose.ts';
+
+const kilobyte = 1024;
+const sizeOf = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0) / kilobyte;
+const pages = productPages();
+
+it('has product pages of at most 200 KB, without their generated tables', () => {
+  expect(sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(200);
+});
+
+it('has no product page that is too long to be read', () => {
+  const long = pages.filter(({ text }) => sizeOf([withoutGenerated(text)]) > 20);
+  expect(long.map(({ path }) => path)).toEqual([]);
+});
+
+it('has no date, and no chapter of a release, in product pages', () => {
+  const dated = pages.flatMap(({ path, text }) =>
+    text
+      .split('\n')
+      .filter((line) => /\b20\d\d-[01]\d-[0-3]\d\b|^#+ .*\b(?:as of|since|from) \d+\.\d+\.\d+|\bAs of \d+\.\d+\.\d+/i.test(line))
+      .map((line) => `${path}: ${line}`),
+  );
+  expect(dated).toEqual([]);
+});
+
+it('names no host or tool of the project’s own machines in product pages', () => {
+  const found = pages.filter(({ text }) => /\bthis machine\b|\/work\/|\/tmp\/team/.test(text));
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
