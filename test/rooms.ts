@@ -84,6 +84,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'policy/engine/identities': ['policy/engine', 'policy/matrix'],
   'policy/flows': ['policy/engine', 'policy/matrix'],
   'policy/matrix': [],
+  'policy/reach': ['policy/engine', 'policy/matrix', 'policy/verify/proof', 'policy/verify/reference'],
   'policy/verify/flow-reader': [],
   'policy/verify/proof': ['policy/verify/flow-reader', 'policy/verify/reference'],
   'policy/verify/reference': [],

@@ -60,7 +60,8 @@ export function lookUp(
   return relationOf(rows, subjectClass, identityOf(rows, packet.address)) ?? { verdict: 'deny', why: 'no row' };
 }
 
-function identityOf({ identities }: DirectionMatrix, address: string): PeerIdentity | undefined {
+/** Returns the identity of an address: that of the longest network that contains it; undefined if no term matches the address. */
+export function identityOf({ identities }: DirectionMatrix, address: string): PeerIdentity | undefined {
   const ip = parseIp(address);
   for (let length: number = addressBits(ip.family); length >= 0; length--) {
     const identity = identities.get(cidrOf(ip, length).text);
@@ -69,7 +70,8 @@ function identityOf({ identities }: DirectionMatrix, address: string): PeerIdent
   return undefined;
 }
 
-function relationOf({ relations }: DirectionMatrix, subject: SubjectClass, identity: PeerIdentity | undefined): PolicyDecision | undefined {
+/** Returns the decision for a class of local pods and an identity; undefined if the matrix has none. */
+export function relationOf({ relations }: DirectionMatrix, subject: SubjectClass, identity: PeerIdentity | undefined): PolicyDecision | undefined {
   if (!identity) return relations.get(relationKey(subject));
   const { coarse, fine } = identity;
   return (

@@ -1,0 +1,190 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { type Family, isIp, parseIp } from '../../base/net/ip.ts';
+import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
+import { policyPods } from '../../kubernetes/resources/policy-pod.ts';
+import { PolicyEngine } from '../engine/policy-engine.ts';
+import { identityOf, relationOf } from '../matrix/interpret.ts';
+import {
+  type DirectionMatrix,
+  type MatrixSubject,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  policyDirections,
+  type SubjectClass,
+} from '../matrix/matrix.ts';
+import type { NodeObject, PodObject } from '../verify/reference/objects.ts';
+import { keyOf, type ReachObjects } from './objects.ts';
+import { withOwnedAddresses } from './owned-addresses.ts';
+import { addressesOf, type Party } from './party.ts';
+import { type PodGroup, podGroups, representatives } from './pod-groups.ts';
+import { combine, type EndRanges, everyPort, type ReachRange } from './ranges.ts';
+
+/** Connections that policies allow from one party to another. */
+export interface Reachability {
+  /** Ranges of ports by family; a family is absent if one of the two has no address of it. */
+  readonly families: ReadonlyMap<Family, readonly ReachRange[]>;
+}
+
+/** Node of the engine. Representatives of all groups are its pods. No Node has this name, because it is not a DNS name. */
+const ANALYSED_NODE = '(analysis)';
+
+/** Properties of a party that the results depend on. */
+interface PartyFacts {
+  readonly addresses: readonly (readonly [Family, string])[];
+  /** Classes of a pod; absent in a direction in which no policy isolates it. */
+  readonly classes: Readonly<Partial<Record<PolicyDirection, SubjectClass>>>;
+  readonly identities: Readonly<Record<PolicyDirection, ReadonlyMap<Family, PeerIdentity | undefined>>>;
+}
+
+/**
+ * Answers for each pair of parties of a cluster which connections its policies allow, by the engine that the agents use. Pods that no policy
+ * distinguishes share one class.
+ */
+export class Reach {
+  /** The objects, without addresses that several pods list and another one owns. */
+  readonly objects: ReachObjects;
+  readonly groups: readonly PodGroup[];
+  readonly #representatives: ReadonlyMap<string, string>;
+  readonly #matrix: PolicyMatrix;
+  readonly #facts = new Map<PodObject | NodeObject | string, PartyFacts>();
+  readonly #decided = new Map<PolicyDecision, EndRanges>();
+  readonly #combined = new Map<EndRanges, Map<EndRanges, readonly ReachRange[]>>();
+
+  /**
+   * Computes the policies of a cluster.
+   *
+   * @throws SeineError `INVALID_INPUT` for an object that cannot be understood, with its kind, name and field
+   */
+  constructor(objects: ReachObjects) {
+    this.objects = withOwnedAddresses(objects);
+    this.groups = podGroups(this.objects);
+    this.#representatives = representatives(this.groups);
+    this.#matrix = matrixOf(this.objects, new Set(this.#representatives.values()));
+  }
+
+  /** Returns the connections that policies allow. Equal results of a family are the same object. */
+  between(from: Party, to: Party): Reachability {
+    const [source, destination] = [this.#factsOf(from), this.#factsOf(to)];
+    const families = new Map<Family, readonly ReachRange[]>();
+    for (const [family] of source.addresses) {
+      if (!destination.identities.egress.has(family)) continue;
+      const egress = this.#endOf('egress', { party: from, facts: source }, { party: to, facts: destination }, family);
+      const ingress = this.#endOf('ingress', { party: to, facts: destination }, { party: from, facts: source }, family);
+      families.set(family, this.#combine(egress, ingress));
+    }
+    return { families };
+  }
+
+  /** Reports whether policies can apply to a pod of the objects. */
+  hasClass(pod: PodObject): boolean {
+    return this.#representatives.has(keyOf(pod));
+  }
+
+  /** Returns the content of the rules that apply to a party in a direction; undefined if no policy isolates it. */
+  rulesText(direction: PolicyDirection, party: Party): string | undefined {
+    return this.#factsOf(party).classes[direction]?.text;
+  }
+
+  /** Returns a text that is equal for parties which policies do not distinguish, at either end of a connection. */
+  classText(party: Party): string {
+    const own = party.is === 'pod' ? (this.#representatives.get(keyOf(party.pod)) ?? '') : '';
+    const { identities } = this.#factsOf(party);
+    const texts = policyDirections.flatMap((direction) =>
+      [...identities[direction]].map(([family, identity]) => `${family} ${identity ? `${identity.coarse.id}.${identity.fine.id}` : '-'}`),
+    );
+    return [own, ...texts].join(' ');
+  }
+
+  #endOf(direction: PolicyDirection, subject: KnownParty, peer: KnownParty, family: Family): EndRanges {
+    const { party } = subject;
+    if (party.is !== 'pod') return everyPort.notPod;
+    if (peer.party.is === 'pod' && peer.party.pod === party.pod) return everyPort.itself;
+    if (direction === 'ingress' && peer.party.is === 'node' && peer.party.node.metadata.name === party.pod.spec.nodeName)
+      return everyPort.ownNode;
+    const subjectClass = subject.facts.classes[direction];
+    if (!subjectClass) return everyPort.notIsolated;
+    const decision = relationOf(this.#matrix[direction], subjectClass, peer.facts.identities[direction].get(family));
+    if (!decision) throw new SeineError('INVARIANT', `class ${subjectClass.text} has no row`);
+    const known = this.#decided.get(decision) ?? { why: 'decided', ...decision };
+    this.#decided.set(decision, known);
+    return known;
+  }
+
+  #factsOf(party: Party): PartyFacts {
+    const key = party.is === 'pod' ? party.pod : party.is === 'node' ? party.node : party.address;
+    const known = this.#facts.get(key);
+    if (known) return known;
+    const addresses = [...addressesOf(party)];
+    const identitiesIn = (direction: PolicyDirection) =>
+      new Map(addresses.map(([family, address]) => [family, identityOf(this.#matrix[direction], address)]));
+    const row = party.is === 'pod' ? this.#rowOf(party.pod) : undefined;
+    const facts: PartyFacts = {
+      addresses,
+      classes: { ...(row?.ingress ? { ingress: row.ingress } : {}), ...(row?.egress ? { egress: row.egress } : {}) },
+      identities: { ingress: identitiesIn('ingress'), egress: identitiesIn('egress') },
+    };
+    this.#facts.set(key, facts);
+    return facts;
+  }
+
+  #rowOf(pod: PodObject): MatrixSubject {
+    const row = this.#matrix.subjects.get(this.#representatives.get(keyOf(pod)) ?? '');
+    if (!row) throw new SeineError('INVARIANT', `pod ${keyOf(pod)} has no class`);
+    return row;
+  }
+
+  #combine(egress: EndRanges, ingress: EndRanges): readonly ReachRange[] {
+    const byIngress = this.#combined.get(egress) ?? new Map<EndRanges, readonly ReachRange[]>();
+    this.#combined.set(egress, byIngress);
+    const known = byIngress.get(ingress) ?? combine(egress, ingress);
+    byIngress.set(ingress, known);
+    return known;
+  }
+}
+
+interface KnownParty {
+  readonly party: Party;
+  readonly facts: PartyFacts;
+}
+
+function matrixOf(objects: ReachObjects, local: ReadonlySet<string>): PolicyMatrix {
+  const engine = new PolicyEngine(ANALYSED_NODE, Number.MAX_SAFE_INTEGER);
+  for (const { metadata } of objects.namespaces) engine.putNamespace(metadata.name, metadata.labels ?? {});
+  for (const { metadata, spec, status } of objects.nodes)
+    engine.putNode({
+      name: metadata.name,
+      podCidrs: spec.podCIDRs ?? [],
+      addresses: status.addresses.flatMap(({ address }) => (isIp(address) ? [parseIp(address).text] : [])),
+    });
+  for (const object of objects.pods) {
+    const pod = understood('Pod', object, () => policyPods.project(object));
+    if (pod) engine.putPod(local.has(keyOf(object)) ? { ...pod, nodeName: ANALYSED_NODE } : pod);
+  }
+  for (const object of objects.networkPolicies) {
+    const policy = understood('NetworkPolicy', object, () => networkPolicies.project(withUid(object)));
+    if (policy) engine.putPolicy(policy);
+  }
+  engine.update();
+  return plainMatrix(engine.matrix);
+}
+
+/** Copies the engine's view into maps, which are read many times. */
+function plainMatrix({ subjects, ownNode, ingress, egress }: PolicyMatrix): PolicyMatrix {
+  const copy = ({ identities, relations }: DirectionMatrix) => ({ identities: new Map(identities), relations: new Map(relations) });
+  return { subjects: new Map(subjects), ownNode, ingress: copy(ingress), egress: copy(egress) };
+}
+
+/** Objects in files have no UID yet. */
+function withUid(object: ReachObjects['networkPolicies'][number]): unknown {
+  return { ...object, metadata: { uid: keyOf(object), ...object.metadata } };
+}
+
+function understood<T>(kind: string, object: Parameters<typeof keyOf>[0], read: () => T): T {
+  try {
+    return read();
+  } catch (thrown) {
+    throw new SeineError('INVALID_INPUT', `${kind} ${keyOf(object)}: ${SeineError.from(thrown, 'parse').rawMessage}`, { cause: thrown });
+  }
+}

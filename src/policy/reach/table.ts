@@ -1,0 +1,93 @@
+import type { Family } from '../../base/net/ip.ts';
+import { Confirmation, type ReachDisagreement } from './confirm.ts';
+import { decidersOf, type ReachRange } from './ranges.ts';
+import type { Reach } from './reach.ts';
+import { pairOf, type Unit, unitsOf } from './units.ts';
+
+/** Connections between two units with one outcome. */
+export interface ReachRow {
+  readonly from: string;
+  readonly to: string;
+  /** Absent: the same for both families. */
+  readonly family?: Family;
+  /** Ports as text: `TCP 80, 8000-8080; UDP 53`, `all`, `other protocols`. */
+  readonly ports: string;
+  readonly verdict: 'allow' | 'deny';
+  /** Rules that allow, or policies that deny; empty where no policy decides. */
+  readonly by: readonly string[];
+}
+
+export interface ReachTable {
+  readonly rows: readonly ReachRow[];
+  /** Number of verdicts that the reference has confirmed. */
+  readonly confirmed: number;
+  readonly disagreements: readonly ReachDisagreement[];
+  readonly units: readonly Unit[];
+}
+
+export interface TableFilter {
+  readonly from: (unit: Unit) => boolean;
+  readonly to: (unit: Unit) => boolean;
+  readonly range: (range: ReachRange) => boolean;
+}
+
+export const everything: TableFilter = { from: () => true, to: () => true, range: () => true };
+
+/** Computes the rows for all pairs of units. Pairs of which neither end is a pod have none. Each row is confirmed by the reference. */
+export function reachTable(reach: Reach, filter: TableFilter = everything): ReachTable {
+  const units = unitsOf(reach);
+  const confirmation = new Confirmation(reach.objects);
+  const rows: ReachRow[] = [];
+  const disagreements: ReachDisagreement[] = [];
+  for (const from of units.filter(filter.from))
+    for (const to of units.filter(filter.to)) {
+      const pair = pairOf(from, to);
+      if (!pair || (pair[0].is !== 'pod' && pair[1].is !== 'pod')) continue;
+      const result = reach.between(...pair);
+      disagreements.push(...confirmation.differences(...pair, result));
+      rows.push(...rowsOf({ from: from.name, to: to.name }, result.families, filter.range));
+    }
+  return { rows, confirmed: confirmation.compared, disagreements, units };
+}
+
+function rowsOf(
+  names: { readonly from: string; readonly to: string },
+  families: ReadonlyMap<Family, readonly ReachRange[]>,
+  isWanted: TableFilter['range'],
+): readonly ReachRow[] {
+  const perFamily = [...families].map(([family, ranges]) => ({ family, rows: outcomesOf(ranges.filter(isWanted)) }));
+  const [first, second] = perFamily;
+  if (!first) return [];
+  if (second && JSON.stringify(first.rows) === JSON.stringify(second.rows)) return first.rows.map((row) => ({ ...names, ...row }));
+  return perFamily.flatMap(({ family, rows }) => rows.map((row) => ({ ...names, ...(second ? { family } : {}), ...row })));
+}
+
+function outcomesOf(ranges: readonly ReachRange[]): readonly Omit<ReachRow, 'from' | 'to' | 'family'>[] {
+  const byOutcome = Map.groupBy(ranges, (range) => `${range.verdict} ${JSON.stringify(decidersOf(range))}`);
+  return [...byOutcome.values()].map((same) => ({
+    ports: portsText(same),
+    verdict: same[0]?.verdict ?? 'deny',
+    by: same[0] ? decidersOf(same[0]) : [],
+  }));
+}
+
+const LAST_PORT = 65_535;
+
+/** Returns the text of ranges that do not overlap: `all`, or for each protocol its ports. */
+export function portsText(ranges: readonly Pick<ReachRange, 'protocol' | 'first' | 'last'>[]): string {
+  const byProtocol = new Map([...Map.groupBy(ranges, ({ protocol }) => protocol)].map(([protocol, own]) => [protocol, spansText(own)]));
+  const isWhole = (['TCP', 'UDP', 'SCTP'] as const).filter((protocol) => byProtocol.get(protocol) === 'all ports');
+  if (isWhole.length === 3) return byProtocol.has('other') ? 'all' : 'all ports';
+  return [...byProtocol].map(([protocol, text]) => (protocol === 'other' ? 'other protocols' : `${protocol} ${text}`)).join('; ');
+}
+
+function spansText(ranges: readonly Pick<ReachRange, 'first' | 'last'>[]): string {
+  const joined: { first: number; last: number }[] = [];
+  for (const { first, last } of ranges.toSorted((a, b) => a.first - b.first)) {
+    const before = joined.at(-1);
+    if (before && before.last + 1 === first) before.last = last;
+    else joined.push({ first, last });
+  }
+  if (joined.length === 1 && joined[0]?.first === 0 && joined[0].last === LAST_PORT) return 'all ports';
+  return joined.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');
+}
