@@ -16,6 +16,7 @@ import { addNode } from './node-cleanup.ts';
 import { type OutputForm, outputOption } from './output.ts';
 import { addPolicy } from './policy/policy-command.ts';
 import { addWire } from './protocols/commands.ts';
+import { addReach } from './reach/reach-commands.ts';
 import { type ResourceName, resources } from './resources.ts';
 import type { Terminal } from './terminal.ts';
 import { secondsUpToADay } from './time-option.ts';
@@ -76,7 +77,8 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   };
   const hands: ProgramContext = { context, terminal, ends };
   addInspection(root, hands);
-  addPolicy(root, { agent: () => context().agent, terminal, ends });
+  const policy = addPolicy(root, { agent: () => context().agent, terminal, ends });
+  addReach(policy, { terminal, env: process.env, ends });
   addPause(root, hands);
   root
     .command('annotate')

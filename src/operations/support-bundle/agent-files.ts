@@ -21,9 +21,13 @@ const answers = {
   'agent/owners.json': '/v1/owners',
   'agent/log-level.json': '/v1/log-level',
   'agent/inputs.ndjson': '/v1/inputs',
+  'agent/policy-evidence.ndjson': '/v1/policy/evidence',
 } as const satisfies Readonly<Record<string, string>>;
 
 export const inputsName: keyof typeof answers = 'agent/inputs.ndjson';
+
+/** Objects that policies depend on, and the flows of policy. */
+export const policyEvidenceName: keyof typeof answers = 'agent/policy-evidence.ndjson';
 
 export function agentParts(ask: FetchFromAgent): readonly BundlePart[] {
   return Object.entries(answers).map(([name, path]) => ({ name, gather: (signal) => ask(path, signal) }));

@@ -71,7 +71,11 @@ export function identityOf({ identities }: DirectionMatrix, address: string): Pe
 }
 
 /** Returns the decision for a class of local pods and an identity; undefined if the matrix has none. */
-export function relationOf({ relations }: DirectionMatrix, subject: SubjectClass, identity: PeerIdentity | undefined): PolicyDecision | undefined {
+export function relationOf(
+  { relations }: DirectionMatrix,
+  subject: SubjectClass,
+  identity: PeerIdentity | undefined,
+): PolicyDecision | undefined {
   if (!identity) return relations.get(relationKey(subject));
   const { coarse, fine } = identity;
   return (

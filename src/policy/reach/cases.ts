@@ -1,12 +1,13 @@
 import * as z from 'zod';
+import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family } from '../../base/net/ip.ts';
 import type { PodObject } from '../verify/reference/objects.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
 import { keyOf, type ServiceObject } from './objects.ts';
-import type { Party } from './party.ts';
+import type { ReachParty } from './party.ts';
 import { decidersOf, type ReachRange } from './ranges.ts';
 import type { Reach } from './reach.ts';
-import { partiesOf, type Selection, selectionSchema, serviceOf } from './select.ts';
+import { type EndSelection, partiesOf, selectionSchema, serviceOf } from './select.ts';
 
 const portText = z
   .union([z.string(), z.int()])
@@ -22,7 +23,7 @@ const portText = z
   .transform(parsePort);
 
 /** Ports of a case. */
-export type CasePort =
+type CasePort =
   | { readonly of: 'any' }
   /** Protocols without ports. */
   | { readonly of: 'other' }
@@ -43,9 +44,9 @@ export const caseSchema = z.strictObject({
 export type ReachCase = z.output<typeof caseSchema>;
 
 /** Connection of a case, with its verdict. */
-export interface CaseVerdict {
-  readonly from: Party;
-  readonly to: Party;
+interface CaseVerdict {
+  readonly from: ReachParty;
+  readonly to: ReachParty;
   readonly family: Family;
   readonly range: ReachRange;
 }
@@ -63,15 +64,24 @@ export interface CaseResult {
   readonly missing?: string;
 }
 
-const EXAMPLES_MAX = 5;
+const EXAMPLES_MAX = 40;
 
-function parsePort(text: string): CasePort {
+/** Parses a port as test cases write it. @throws SeineError `INVALID_INPUT` with the accepted forms */
+export function readPort(text: string): CasePort {
+  const parsed = portText.safeParse(text);
+  if (!parsed.success) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: ${parsed.error.issues[0]?.message}`);
+  return parsed.data;
+}
+
+function parsePort(text: string, context: z.RefinementCtx): CasePort {
   if (text === 'any') return { of: 'any' };
   if (text === 'ICMP') return { of: 'other' };
   const [port = '', protocolText = 'TCP'] = text.split('/');
   const protocol = protocolText as 'TCP' | 'UDP' | 'SCTP';
   if (!/^\d+(-\d+)?$/.test(port)) return { of: 'name', protocol, name: port };
   const [first = 0, last = first] = port.split('-').map(Number);
+  if (last > 65_535) context.issues.push({ code: 'custom', message: 'a port is at most 65535', input: text });
+  if (last < first) context.issues.push({ code: 'custom', message: 'the range ends before it begins', input: text });
   return { of: 'range', protocol, first, last };
 }
 
@@ -128,7 +138,7 @@ export class CaseRunner {
   }
 
   /** Returns the ports at which a destination is asked: for a Service, its target ports. */
-  #spansAt(to: Selection, destination: Party, port: CasePort): readonly Span[] {
+  #spansAt(to: EndSelection, destination: ReachParty, port: CasePort): readonly Span[] {
     if (port.of === 'other') return [other];
     if (to.of === 'service')
       return servicePorts(serviceOf(this.#reach.objects, to), port).flatMap((each) => targetSpans(destination, each));
@@ -154,14 +164,17 @@ function servicePorts({ spec }: ServiceObject, port: Exclude<CasePort, { of: 'ot
   return ofProtocol.filter((each) => each.port >= port.first && each.port <= port.last);
 }
 
-function targetSpans(destination: Party, { port, targetPort, protocol: text }: ServiceObject['spec']['ports'][number]): readonly Span[] {
+function targetSpans(
+  destination: ReachParty,
+  { port, targetPort, protocol: text }: ServiceObject['spec']['ports'][number],
+): readonly Span[] {
   const protocol = (text ?? 'TCP') as 'TCP' | 'UDP' | 'SCTP';
   const target = targetPort ?? port;
   return typeof target === 'string' ? namedSpans(destination, { protocol, name: target }) : [{ protocol, first: target, last: target }];
 }
 
 function namedSpans(
-  destination: Party,
+  destination: ReachParty,
   { protocol, name }: { readonly protocol: 'TCP' | 'UDP' | 'SCTP'; readonly name: string },
 ): readonly Span[] {
   const number = destination.is === 'pod' ? containerPort(destination.pod, protocol, name) : undefined;
@@ -180,7 +193,7 @@ function overlaps(range: ReachRange, span: Span): boolean {
   return range.protocol === span.protocol && range.first <= span.last && range.last >= span.first;
 }
 
-function isSame(a: Party, b: Party): boolean {
+function isSame(a: ReachParty, b: ReachParty): boolean {
   return a.is === 'pod' && b.is === 'pod' && keyOf(a.pod) === keyOf(b.pod);
 }
 

@@ -1,7 +1,7 @@
 import type { Unit } from './units.ts';
 
 /** Rows with the same outcome, for all pairs of `from` and `to`. */
-export interface CollapsedRow<T> {
+interface CollapsedRow<T> {
   /** Names: `shop/api`, `shop/*` for all of a namespace, `*` for all pods. */
   readonly from: readonly string[];
   readonly to: readonly string[];
@@ -40,10 +40,12 @@ export function collapse<T extends PairRow>(rows: readonly T[], units: readonly 
 
 class UnitNames {
   readonly #namespaces: ReadonlyMap<string, readonly string[]>;
+  readonly #pods: ReadonlySet<string>;
   readonly #alone: ReadonlySet<string>;
 
   constructor(units: readonly Unit[]) {
     const pods = units.filter(({ parties }) => parties[0]?.is === 'pod').map(({ name }) => name);
+    this.#pods = new Set(pods);
     this.#namespaces = Map.groupBy(pods, namespaceOf);
     this.#alone = new Set(units.filter(({ parties }) => parties.length === 1).map(({ name }) => name));
   }
@@ -54,7 +56,7 @@ class UnitNames {
     const isThere = (name: string): boolean => given.has(name) || (name === source && this.#alone.has(name));
     const whole = new Set([...this.#namespaces].flatMap(([namespace, own]) => (own.length > 1 && own.every(isThere) ? [namespace] : [])));
     const isEveryPod = this.#namespaces.size > 1 && [...this.#namespaces.values()].every((own) => own.every(isThere));
-    const others = [...given].filter((name) => !name.includes('/') || name.includes(' ') || !(isEveryPod || whole.has(namespaceOf(name))));
+    const others = [...given].filter((name) => !(this.#pods.has(name) && (isEveryPod || whole.has(namespaceOf(name)))));
     return isEveryPod ? ['*', ...others] : [...[...whole].map((namespace) => `${namespace}/*`), ...others].sort();
   }
 }

@@ -1,14 +1,14 @@
 import type { Family } from '../../base/net/ip.ts';
 import type { PodObject, PolicyObjects } from '../verify/reference/objects.ts';
 import { judge } from '../verify/reference/reference-verdict.ts';
-import { addressesOf, type Party } from './party.ts';
+import { addressesOf, type ReachParty } from './party.ts';
 import type { ReachRange } from './ranges.ts';
 import type { Reachability } from './reach.ts';
 
 /** Range in which the engine and the reference differ. */
 export interface ReachDisagreement {
-  readonly from: Party;
-  readonly to: Party;
+  readonly from: ReachParty;
+  readonly to: ReachParty;
   readonly family: Family;
   readonly range: ReachRange;
   readonly reference: 'allow' | 'deny';
@@ -32,7 +32,7 @@ export class Confirmation {
   }
 
   /** Returns the ranges in which the reference differs. */
-  differences(from: Party, to: Party, { families }: Reachability): readonly ReachDisagreement[] {
+  differences(from: ReachParty, to: ReachParty, { families }: Reachability): readonly ReachDisagreement[] {
     const objects = this.#objectsFor(from, to);
     const found: ReachDisagreement[] = [];
     for (const [family, ranges] of families) {
@@ -54,7 +54,7 @@ export class Confirmation {
   }
 
   /** Selects what can matter: the reference scans every object that it is given. */
-  #objectsFor(from: Party, to: Party): PolicyObjects {
+  #objectsFor(from: ReachParty, to: ReachParty): PolicyObjects {
     const names = new Set([from, to].flatMap((party) => (party.is === 'pod' ? [party.pod.metadata.namespace] : [])));
     return {
       namespaces: [...names].flatMap((name) => this.#namespaces.get(name) ?? []),
@@ -65,7 +65,7 @@ export class Confirmation {
   }
 }
 
-function partyOf(party: Party) {
+function partyOf(party: ReachParty) {
   if (party.is === 'pod') return { is: 'pod', pod: party.pod } as const satisfies { readonly is: 'pod'; readonly pod: PodObject };
   return party.is === 'node' ? ({ is: 'node', node: party.node } as const) : ({ is: 'world' } as const);
 }

@@ -2,7 +2,7 @@ import type { Family } from '../../base/net/ip.ts';
 import type { PolicyDirection } from '../matrix/matrix.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
 import type { ReachObjects } from './objects.ts';
-import type { Party } from './party.ts';
+import type { ReachParty } from './party.ts';
 import { partyKey } from './party.ts';
 import { decidersOf, type ReachRange } from './ranges.ts';
 import { Reach } from './reach.ts';
@@ -16,12 +16,17 @@ export interface ReachChange {
   readonly family?: Family;
   readonly ports: string;
   readonly change: 'opened' | 'closed' | 'other rule';
-  /** Deciding rules before and after; empty where no policy decides. */
-  readonly before: readonly string[];
-  readonly after: readonly string[];
+  readonly before: ReachOutcome;
+  readonly after: ReachOutcome;
 }
 
-export interface ReachDifference {
+interface ReachOutcome {
+  readonly verdict: 'allow' | 'deny';
+  /** Rules that allow, or policies that deny; empty where no policy decides. */
+  readonly by: readonly string[];
+}
+
+interface ReachDifference {
   readonly changes: readonly ReachChange[];
   readonly units: readonly Unit[];
   readonly confirmed: number;
@@ -72,7 +77,7 @@ function commonUnits(before: Reach, after: Reach): readonly Unit[] {
   return split.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function memberText(parties: readonly Party[]): string {
+function memberText(parties: readonly ReachParty[]): string {
   const [first] = parties;
   const name = first ? partyKey(first).replace(/^\S+ /, '') : '';
   return parties.length === 1 ? name : `${name} and ${parties.length - 1} more`;
@@ -93,31 +98,45 @@ function changesOf(names: Names, before: Ranges, after: Ranges): readonly ReachC
   return perFamily.flatMap(({ family, changes }) => changes.map((change) => ({ ...names, ...(isSingle ? {} : { family }), ...change })));
 }
 
-type Change = Omit<ReachChange, 'from' | 'to' | 'family'>;
+type PairChange = Omit<ReachChange, 'from' | 'to' | 'family'>;
 
-function changesBetween(before: readonly ReachRange[], after: readonly ReachRange[]): readonly Change[] {
-  const pieces: (Omit<Change, 'ports'> & Pick<ReachRange, 'protocol' | 'first' | 'last'>)[] = [];
-  for (const now of after)
-    for (const then of before) {
-      const first = Math.max(now.first, then.first);
-      const last = Math.min(now.last, then.last);
-      if (now.protocol !== then.protocol || first > last) continue;
-      const rules = { before: decidersOf(then), after: decidersOf(now) };
-      const change = changeOf(then, now, rules);
-      if (change) pieces.push({ protocol: now.protocol, first, last, change, ...rules });
-    }
-  const grouped = Map.groupBy(pieces, ({ change, before: then, after: now }) => JSON.stringify([change, then, now]));
-  return [...grouped.values()].flatMap((same) => {
-    const [first] = same;
-    return first ? [{ ports: portsText(same), change: first.change, before: first.before, after: first.after }] : [];
-  });
+function changesBetween(before: readonly ReachRange[], after: readonly ReachRange[]): readonly PairChange[] {
+  const overlaps = after.flatMap((now) => before.flatMap((then) => overlapOf(then, now)));
+  const pieces = overlaps.filter((piece): piece is ChangedRange => piece.change !== undefined);
+  const groups = [...Map.groupBy(pieces, ({ change, before: then, after: now }) => JSON.stringify([change, then, now])).values()];
+  // If everything changes, the largest group would list all ports but a few.
+  const isRest = (same: readonly ChangedRange[]): boolean =>
+    groups.length > 1 && pieces.length === overlaps.length && same.some(({ protocol }) => protocol === 'other');
+  return groups
+    .toSorted((a, b) => Number(isRest(a)) - Number(isRest(b)))
+    .flatMap((same) => {
+      const [first] = same;
+      if (!first) return [];
+      return [{ ports: isRest(same) ? 'all others' : portsText(same), change: first.change, before: first.before, after: first.after }];
+    });
 }
 
-function changeOf(
-  then: ReachRange,
-  now: ReachRange,
-  rules: { readonly before: readonly string[]; readonly after: readonly string[] },
-): ReachChange['change'] | undefined {
-  if (then.verdict !== now.verdict) return now.verdict === 'allow' ? 'opened' : 'closed';
-  return JSON.stringify(rules.before) === JSON.stringify(rules.after) ? undefined : 'other rule';
+interface ComparedRange extends Pick<ReachRange, 'protocol' | 'first' | 'last'>, Pick<ReachChange, 'before' | 'after'> {
+  readonly change: ReachChange['change'] | undefined;
+}
+
+interface ChangedRange extends ComparedRange {
+  readonly change: ReachChange['change'];
+}
+
+function overlapOf(then: ReachRange, now: ReachRange): readonly ComparedRange[] {
+  const first = Math.max(now.first, then.first);
+  const last = Math.min(now.last, then.last);
+  if (now.protocol !== then.protocol || first > last) return [];
+  const outcomes = { before: outcomeOf(then), after: outcomeOf(now) };
+  return [{ protocol: now.protocol, first, last, change: changeOf(outcomes), ...outcomes }];
+}
+
+function outcomeOf(range: ReachRange): ReachOutcome {
+  return { verdict: range.verdict, by: decidersOf(range) };
+}
+
+function changeOf({ before, after }: Pick<ReachChange, 'before' | 'after'>): ReachChange['change'] | undefined {
+  if (before.verdict !== after.verdict) return after.verdict === 'allow' ? 'opened' : 'closed';
+  return JSON.stringify(before.by) === JSON.stringify(after.by) ? undefined : 'other rule';
 }

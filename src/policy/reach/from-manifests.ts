@@ -7,7 +7,7 @@ import type { NamespaceObject, NetworkPolicyObject, NodeObject, PodObject } from
 import { type ReachObjects, type ServiceObject, services } from './objects.ts';
 
 /** Objects of manifests, and the parts that were made up because manifests do not have them. */
-export interface CompletedObjects {
+interface CompletedObjects {
   readonly objects: ReachObjects;
   /** Kinds that no policy depends on, with their number. */
   readonly ignored: ReadonlyMap<string, number>;

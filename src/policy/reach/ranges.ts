@@ -1,12 +1,12 @@
 import type { DecidedRange, PolicyOutcome } from '../matrix/matrix.ts';
 
-export type ReachProtocol = 'TCP' | 'UDP' | 'SCTP' | 'other';
+type ReachProtocol = 'TCP' | 'UDP' | 'SCTP' | 'other';
 
 /** Why policies of one end have no say, or that they decide. */
-export type EndReason = 'not a pod' | 'itself' | 'own node' | 'not isolated' | 'decided';
+type EndReason = 'not a pod' | 'itself' | 'own node' | 'not isolated' | 'decided';
 
 /** Verdict of the policies of one end of a connection. */
-export interface EndOutcome extends PolicyOutcome {
+interface EndOutcome extends PolicyOutcome {
   readonly why: EndReason;
 }
 

@@ -17,7 +17,7 @@ import {
 import type { NodeObject, PodObject } from '../verify/reference/objects.ts';
 import { keyOf, type ReachObjects } from './objects.ts';
 import { withOwnedAddresses } from './owned-addresses.ts';
-import { addressesOf, type Party } from './party.ts';
+import { addressesOf, type ReachParty } from './party.ts';
 import { type PodGroup, podGroups, representatives } from './pod-groups.ts';
 import { combine, type EndRanges, everyPort, type ReachRange } from './ranges.ts';
 
@@ -65,7 +65,7 @@ export class Reach {
   }
 
   /** Returns the connections that policies allow. Equal results of a family are the same object. */
-  between(from: Party, to: Party): Reachability {
+  between(from: ReachParty, to: ReachParty): Reachability {
     const [source, destination] = [this.#factsOf(from), this.#factsOf(to)];
     const families = new Map<Family, readonly ReachRange[]>();
     for (const [family] of source.addresses) {
@@ -83,12 +83,12 @@ export class Reach {
   }
 
   /** Returns the content of the rules that apply to a party in a direction; undefined if no policy isolates it. */
-  rulesText(direction: PolicyDirection, party: Party): string | undefined {
+  rulesText(direction: PolicyDirection, party: ReachParty): string | undefined {
     return this.#factsOf(party).classes[direction]?.text;
   }
 
   /** Returns a text that is equal for parties which policies do not distinguish, at either end of a connection. */
-  classText(party: Party): string {
+  classText(party: ReachParty): string {
     const own = party.is === 'pod' ? (this.#representatives.get(keyOf(party.pod)) ?? '') : '';
     const { identities } = this.#factsOf(party);
     const texts = policyDirections.flatMap((direction) =>
@@ -112,7 +112,7 @@ export class Reach {
     return known;
   }
 
-  #factsOf(party: Party): PartyFacts {
+  #factsOf(party: ReachParty): PartyFacts {
     const key = party.is === 'pod' ? party.pod : party.is === 'node' ? party.node : party.address;
     const known = this.#facts.get(key);
     if (known) return known;
@@ -145,7 +145,7 @@ export class Reach {
 }
 
 interface KnownParty {
-  readonly party: Party;
+  readonly party: ReachParty;
   readonly facts: PartyFacts;
 }
 

@@ -5,7 +5,7 @@ import { probedAddresses } from '../verify/proof/probes.ts';
 import type { PodObject } from '../verify/reference/objects.ts';
 import { whoHas } from '../verify/reference/reference-verdict.ts';
 import { isPoliced, keyOf, type ReachObjects, type ServiceObject } from './objects.ts';
-import type { Party } from './party.ts';
+import type { ReachParty } from './party.ts';
 import { workloadName } from './workload-name.ts';
 
 const labels = z.record(z.string(), z.string());
@@ -19,10 +19,10 @@ const podSelection = z.strictObject({
 });
 
 /** Pods by names (`*` stands for any characters) or labels. Absent members select all. */
-export type PodSelection = z.output<typeof podSelection>;
+type PodSelection = z.output<typeof podSelection>;
 
-/** Selection of ends of connections. */
-export type Selection =
+/** EndSelection of ends of connections. */
+export type EndSelection =
   | { readonly of: 'pods'; readonly pods: PodSelection }
   | { readonly of: 'service'; readonly namespace: string; readonly name: string }
   | { readonly of: 'nodes'; readonly name: string }
@@ -30,7 +30,7 @@ export type Selection =
   | { readonly of: 'outside'; readonly network?: Cidr };
 
 /** `shop/api-*`, `service:shop/db`, `node:n1`, `outside`, `outside:192.0.2.0/24`, or an object with selectors. */
-export const selectionSchema = z.union([z.string(), podSelection]).transform((value, context): Selection => {
+export const selectionSchema = z.union([z.string(), podSelection]).transform((value, context): EndSelection => {
   try {
     return typeof value === 'string' ? parseSelection(value) : { of: 'pods', pods: value };
   } catch (thrown) {
@@ -42,7 +42,7 @@ export const selectionSchema = z.union([z.string(), podSelection]).transform((va
 const forms = 'NAMESPACE/POD, service:NAMESPACE/NAME, node:NAME, outside or outside:ADDRESS';
 
 /** @throws SeineError `INVALID_INPUT` with the accepted forms */
-export function parseSelection(text: string): Selection {
+export function parseSelection(text: string): EndSelection {
   const [, kind = 'pods', rest = ''] = /^(?:(service|node|outside|name):)?(.*)$/s.exec(text) ?? [];
   if (text === 'outside') return { of: 'outside' };
   if (kind === 'name') throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: rules with domain names are not supported`);
@@ -66,14 +66,14 @@ const externalHosts = ['198.51.100.77', '2001:db8:ffff::77'];
  *
  * @throws SeineError `INVALID_INPUT` for a Service that does not exist or has no selector
  */
-export function partiesOf(objects: ReachObjects, selection: Selection): readonly Party[] {
-  if (selection.of === 'pods') return policedPods(objects, selection.pods).map((pod): Party => ({ is: 'pod', pod }));
-  if (selection.of === 'service') return endpointsOf(objects, serviceOf(objects, selection)).map((pod): Party => ({ is: 'pod', pod }));
+export function partiesOf(objects: ReachObjects, selection: EndSelection): readonly ReachParty[] {
+  if (selection.of === 'pods') return policedPods(objects, selection.pods).map((pod): ReachParty => ({ is: 'pod', pod }));
+  if (selection.of === 'service') return endpointsOf(objects, serviceOf(objects, selection)).map((pod): ReachParty => ({ is: 'pod', pod }));
   if (selection.of === 'nodes') {
     const isNamed = globMatcher(selection.name);
-    return objects.nodes.filter(({ metadata }) => isNamed(metadata.name)).map((node): Party => ({ is: 'node', node }));
+    return objects.nodes.filter(({ metadata }) => isNamed(metadata.name)).map((node): ReachParty => ({ is: 'node', node }));
   }
-  return outsideAddresses(objects, selection.network).map((address): Party => ({ is: 'outside', address }));
+  return outsideAddresses(objects, selection.network).map((address): ReachParty => ({ is: 'outside', address }));
 }
 
 function outsideAddresses(objects: ReachObjects, network: Cidr | undefined): readonly string[] {
@@ -89,7 +89,7 @@ export function serviceOf({ services }: ReachObjects, { namespace, name }: { rea
 }
 
 /** Returns the pods that a Service selects. @throws SeineError `INVALID_INPUT` if it has no selector */
-export function endpointsOf(objects: ReachObjects, service: ServiceObject): readonly PodObject[] {
+function endpointsOf(objects: ReachObjects, service: ServiceObject): readonly PodObject[] {
   const { selector } = service.spec;
   if (!selector) throw new SeineError('INVALID_INPUT', `Service ${keyOf(service)} has no selector: its endpoints are not known`);
   return policedPods(objects, { namespace: service.metadata.namespace, pod: selector });

@@ -10,14 +10,14 @@ export interface ReachRow {
   readonly to: string;
   /** Absent: the same for both families. */
   readonly family?: Family;
-  /** Ports as text: `TCP 80, 8000-8080; UDP 53`, `all`, `other protocols`. */
+  /** Ports as text: `TCP 80, 8000-8080; UDP 53`, `all`, `other protocols`; `all others` for what the other rows of the pair do not list. */
   readonly ports: string;
   readonly verdict: 'allow' | 'deny';
   /** Rules that allow, or policies that deny; empty where no policy decides. */
   readonly by: readonly string[];
 }
 
-export interface ReachTable {
+interface ReachTable {
   readonly rows: readonly ReachRow[];
   /** Number of verdicts that the reference has confirmed. */
   readonly confirmed: number;
@@ -31,10 +31,8 @@ export interface TableFilter {
   readonly range: (range: ReachRange) => boolean;
 }
 
-export const everything: TableFilter = { from: () => true, to: () => true, range: () => true };
-
 /** Computes the rows for all pairs of units. Pairs of which neither end is a pod have none. Each row is confirmed by the reference. */
-export function reachTable(reach: Reach, filter: TableFilter = everything): ReachTable {
+export function reachTable(reach: Reach, filter: TableFilter): ReachTable {
   const units = unitsOf(reach);
   const confirmation = new Confirmation(reach.objects);
   const rows: ReachRow[] = [];
@@ -63,12 +61,15 @@ function rowsOf(
 }
 
 function outcomesOf(ranges: readonly ReachRange[]): readonly Omit<ReachRow, 'from' | 'to' | 'family'>[] {
-  const byOutcome = Map.groupBy(ranges, (range) => `${range.verdict} ${JSON.stringify(decidersOf(range))}`);
-  return [...byOutcome.values()].map((same) => ({
-    ports: portsText(same),
-    verdict: same[0]?.verdict ?? 'deny',
-    by: same[0] ? decidersOf(same[0]) : [],
-  }));
+  const byOutcome = [...Map.groupBy(ranges, (range) => JSON.stringify([range.verdict, decidersOf(range)])).values()];
+  // What holds for protocols without ports holds for most ports: its list would name all ports but a few.
+  const isRest = (same: readonly ReachRange[]): boolean => byOutcome.length > 1 && same.some(({ protocol }) => protocol === 'other');
+  return byOutcome
+    .toSorted((a, b) => Number(isRest(a)) - Number(isRest(b)))
+    .flatMap((same) => {
+      const [first] = same;
+      return first ? [{ ports: isRest(same) ? 'all others' : portsText(same), verdict: first.verdict, by: decidersOf(first) }] : [];
+    });
 }
 
 const LAST_PORT = 65_535;

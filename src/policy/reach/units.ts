@@ -4,7 +4,7 @@ import { probedAddresses } from '../verify/proof/probes.ts';
 import { whoHas } from '../verify/reference/reference-verdict.ts';
 import type { ReachObjects } from './objects.ts';
 import { keyOf } from './objects.ts';
-import type { Party } from './party.ts';
+import type { ReachParty } from './party.ts';
 import type { Reach } from './reach.ts';
 import { workloadName } from './workload-name.ts';
 
@@ -13,7 +13,7 @@ export interface Unit {
   /** `shop/api`, `node n1`, `outside 10.0.0.0/8`; unique among the units. */
   readonly name: string;
   /** At least one. Policies treat all of them alike, at either end of a connection. */
-  readonly parties: readonly Party[];
+  readonly parties: readonly ReachParty[];
 }
 
 /** Divides all parties of a cluster into units, sorted by name. */
@@ -21,9 +21,9 @@ export function unitsOf(reach: Reach): readonly Unit[] {
   const { pods, nodes } = reach.objects;
   const podParties = pods
     .filter((pod) => reach.hasClass(pod) && (pod.status.podIPs ?? []).length > 0)
-    .map((pod): Party => ({ is: 'pod', pod }));
+    .map((pod): ReachParty => ({ is: 'pod', pod }));
   const workloads = Map.groupBy(podParties, (party) => `${nameOfUnit(party)} ${reach.classText(party)}`);
-  const nodeParties = nodes.map((node): Party => ({ is: 'node', node }));
+  const nodeParties = nodes.map((node): ReachParty => ({ is: 'node', node }));
   const byClass = Map.groupBy(
     [...nodeParties, ...outsideParties(reach.objects)],
     (party) => `${party.is} ${familiesOf(party)} ${reach.classText(party)}`,
@@ -35,11 +35,11 @@ export function unitsOf(reach: Reach): readonly Unit[] {
   return withUniqueNames(named).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function nameOfUnit(party: Party | undefined): string {
+function nameOfUnit(party: ReachParty | undefined): string {
   return party?.is === 'pod' ? `${party.pod.metadata.namespace}/${workloadName(party.pod)}` : '';
 }
 
-function nameOfGroup(parties: readonly Party[], objects: ReachObjects): string {
+function nameOfGroup(parties: readonly ReachParty[], objects: ReachObjects): string {
   const [first] = parties;
   if (first?.is === 'node')
     return parties.length === 1 ? `node ${first.node.metadata.name}` : `nodes ${first.node.metadata.name} and ${parties.length - 1} more`;
@@ -69,7 +69,7 @@ function networksOf({ networkPolicies }: ReachObjects): readonly string[] {
 }
 
 /** Returns external addresses: at every address where a policy's effect can change, if no pod or node has it. */
-function outsideParties(objects: ReachObjects): readonly Party[] {
+function outsideParties(objects: ReachObjects): readonly ReachParty[] {
   const owners = new NarrowedObjects(objects);
   const named = { ...objects, pods: [], nodes: [] };
   return probedAddresses(named)
@@ -77,7 +77,7 @@ function outsideParties(objects: ReachObjects): readonly Party[] {
     .map((address) => ({ is: 'outside', address }));
 }
 
-function familiesOf(party: Party): Family | '' {
+function familiesOf(party: ReachParty): Family | '' {
   return party.is === 'outside' ? parseIp(party.address).family : '';
 }
 
@@ -89,7 +89,7 @@ function withUniqueNames(units: readonly Unit[]): Unit[] {
   );
 }
 
-function memberName(party: Party | undefined): string {
+function memberName(party: ReachParty | undefined): string {
   if (party?.is === 'pod') return keyOf(party.pod).split('/')[1] ?? '';
   return party?.is === 'outside' ? party.address : (party?.node.metadata.name ?? '');
 }
@@ -102,7 +102,7 @@ function more({ parties }: Unit): string {
  * Returns two parties of a pair of units: different pods if both units are one, and a node other than that of the pod if there is one, because
  * a node always reaches its own pods. Undefined if there are no two parties.
  */
-export function pairOf(from: Unit, to: Unit): readonly [Party, Party] | undefined {
+export function pairOf(from: Unit, to: Unit): readonly [ReachParty, ReachParty] | undefined {
   const [source] = from.parties;
   const destination = from === to ? to.parties[1] : to.parties[0];
   if (!source || !destination) return undefined;

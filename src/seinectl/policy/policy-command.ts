@@ -59,8 +59,8 @@ with what the API's text says of the policies: each pod of this node, direction,
 
 Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be found out; 3 no agent answers.`;
 
-/** Adds `seinectl policy`. */
-export function addPolicy(root: Command, context: PolicyCommandContext): void {
+/** Adds `seinectl policy`. @returns the command, for subcommands of other rooms */
+export function addPolicy(root: Command, context: PolicyCommandContext): Command {
   const { agent, terminal, ends } = context;
   const policy = root.command('policy').description('what NetworkPolicy does on this node');
   addDenied(policy, { agent, terminal, ends });
@@ -110,6 +110,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): void {
       ),
     );
   addSuspend(policy, context);
+  return policy;
 }
 
 function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContext): void {

@@ -1,0 +1,16 @@
+import type { PolicyObjects } from '../verify/reference/objects.ts';
+import { keyOf } from './objects.ts';
+
+/** Returns the names of all rules that can allow a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not isolated have no effect. */
+export function rulesOfPolicies({ networkPolicies }: Pick<PolicyObjects, 'networkPolicies'>): readonly string[] {
+  return networkPolicies.flatMap((policy) => {
+    const { policyTypes, ingress, egress } = policy.spec;
+    const types = policyTypes && policyTypes.length > 0 ? policyTypes : ['Ingress', ...(egress && egress.length > 0 ? ['Egress'] : [])];
+    const named = (direction: 'ingress' | 'egress', rules: readonly unknown[]) =>
+      rules.map((_, at) => `${keyOf(policy)} spec.${direction}[${at}]`);
+    return [
+      ...(types.includes('Ingress') ? named('ingress', ingress ?? []) : []),
+      ...(types.includes('Egress') ? named('egress', egress ?? []) : []),
+    ];
+  });
+}

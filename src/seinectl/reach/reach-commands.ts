@@ -1,0 +1,106 @@
+import { type Command, Option } from 'commander';
+import type { Terminal } from '../terminal.ts';
+import { reachExitCodeHelp } from './reach-exit-codes.ts';
+import type { DiffOptions, ReachOptions } from './show-commands.ts';
+import type { TestOptions } from './test-command.ts';
+
+interface ReachCommandContext {
+  readonly terminal: Terminal;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Takes the exit code. */
+  readonly ends: (work: Promise<number>) => Promise<void>;
+}
+
+const sources = `
+The objects come from the files of -f, from a support bundle, or else from the cluster of the kubeconfig (list of Namespaces, Nodes, Pods,
+NetworkPolicies and Services). Workloads in files become pods with addresses that no cluster has. Nothing is written, and no agent is asked.`;
+
+const testHelp = `
+${sources.trim()}
+
+A test file:
+  tests: seine.dev/v1
+  objects: [policies/, workloads.yaml]          # as kubectl apply -f; relative to this file
+  cases:
+  - {from: shop/api-*, to: service:shop/db, port: 5432/TCP, expect: allow, by: shop/db-clients}
+  - {from: {namespace: {tenant: b}}, to: {namespace: {tenant: a}}, expect: deny}
+  - {from: outside:198.51.100.7, to: shop/web-*, port: 8080/TCP, expect: allow}
+  coverage: {rules: 100}
+
+Examples:
+  seinectl policy test policy-tests.yaml
+  seinectl policy test policy-tests.yaml -o junit > report.xml
+  seinectl policy test policy-tests.yaml --cluster      the same cases with the objects of the cluster
+
+${reachExitCodeHelp}`;
+
+const reachHelp = `
+${sources.trim()}
+
+Examples:
+  seinectl policy reach -f policies/ -f workloads.yaml
+  seinectl policy reach --to shop/db --port 5432
+  seinectl policy reach --from outside -o csv
+
+${reachExitCodeHelp}`;
+
+const diffHelp = `
+${sources.trim()}
+
+Examples:
+  seinectl policy diff --apply new-policy.yaml                       what the change does to the cluster
+  seinectl policy diff --delete networkpolicy/shop/db-clients
+  seinectl policy diff -f policies/ -f workloads.yaml --apply new-policy.yaml
+
+Lines begin with + for connections that the change opens, - for those that it closes, ~ for those that another rule decides.
+
+${reachExitCodeHelp}`;
+
+/** Adds the commands of `seinectl policy` that analyse the policies of a whole cluster. */
+export function addReach(policy: Command, { terminal, env, ends }: ReachCommandContext): void {
+  withSources(
+    policy
+      .command('test')
+      .description('evaluate test cases: which connections policies must allow or deny (exit 1 if a case fails)')
+      .argument('<file...>', 'test files; - is standard input')
+      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'junit']).default('table'))
+      .option('--coverage', 'list the rules that no case uses')
+      .option('--cluster', 'objects of the cluster instead of those that the file names')
+      .addHelpText('after', testHelp),
+  ).action((files: string[], options: TestOptions) =>
+    ends(import('./test-command.ts').then(({ testPolicies }) => testPolicies(files, options, terminal, env))),
+  );
+  withSources(
+    policy
+      .command('reach')
+      .description('show which connections the policies allow and deny')
+      .option('--from <end>', 'only from these: NAMESPACE/POD, node:NAME, outside, outside:ADDRESS')
+      .option('--to <end>', 'only to these; also service:NAMESPACE/NAME')
+      .option('--port <port>', 'only this port: 5432, 53/UDP, ICMP')
+      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'csv']).default('table'))
+      .addHelpText('after', reachHelp),
+  ).action((options: ReachOptions) => ends(import('./show-commands.ts').then(({ showReach }) => showReach(options, terminal, env))));
+  withSources(
+    policy
+      .command('diff')
+      .description('show which connections a change of policies opens and closes (exit 1 if any)')
+      .option('--apply <file>', 'file or folder with policies and namespaces that are added or replaced', collect)
+      .option('--delete <object>', 'policy that is removed, networkpolicy/NAMESPACE/NAME', collect)
+      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json']).default('table'))
+      .addHelpText('after', diffHelp),
+  ).action((options: DiffOptions) => ends(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));
+}
+
+function withSources(command: Command): Command {
+  return command
+    .addOption(new Option('-f, --filename <file>', 'file or folder with objects; - is standard input').argParser(collect))
+    .addOption(new Option('--bundle <file>', 'objects of a support bundle').conflicts(['filename']))
+    .addOption(
+      new Option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it').conflicts(['filename', 'bundle']),
+    )
+    .addOption(new Option('--context <name>', 'context of the kubeconfig').conflicts(['filename', 'bundle']));
+}
+
+function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}

@@ -1,0 +1,126 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { seineVersion } from '../../api/version.ts';
+import { LoopTurns } from '../../base/async/loop-turns.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { KubeHttp } from '../../kubernetes/client/http-client.ts';
+import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
+import { policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
+import { readArchive } from '../../operations/support-bundle/archive.ts';
+import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
+import { type ReachObjects, services } from '../../policy/reach/objects.ts';
+import { type ProcessVariables, usersAccess } from '../cluster/kubeconfig.ts';
+
+/** Origin of the objects: files, a support bundle, or else the cluster of the kubeconfig. */
+export interface ObjectSource {
+  readonly filename?: readonly string[];
+  readonly bundle?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+}
+
+const FILE_BYTES_MAX = 64 * 1024 * 1024;
+const FILES_MAX = 10_000;
+const DEPTH_MAX = 20;
+/** Aliases that one YAML document may expand: more is a document that grows without bound. */
+const ALIASES_MAX = 1_000;
+/** Time to list all objects of a cluster of 150,000 pods (ms). */
+const CLUSTER_TIMEOUT_MS = 300_000;
+
+/**
+ * Reads the objects that policies depend on.
+ *
+ * @throws SeineError `INVALID_INPUT` for a file, bundle or kubeconfig that cannot be read; like `KubeHttp` for the cluster
+ */
+export async function readObjects(source: ObjectSource, env: ProcessVariables): Promise<ReachObjects> {
+  if (source.filename) return fromManifests(source.filename.flatMap((path) => readManifests(path))).objects;
+  return source.bundle === undefined ? await fromCluster(source, env) : await fromBundle(source.bundle);
+}
+
+/** Reads the YAML or JSON documents of a file, or of all files of a folder and its folders (`.yaml`, `.yml`, `.json`). `-` is standard input. */
+export function readManifests(path: string): readonly ManifestDocument[] {
+  return filesOf(path, 0).flatMap((file) => documentsOf(file, textOf(file)));
+}
+
+function filesOf(path: string, depth: number): readonly string[] {
+  if (path === '-') return [path];
+  const entry = read(path, () => statSync(path));
+  if (!entry.isDirectory()) return [path];
+  if (depth === DEPTH_MAX) throw new SeineError('INVALID_INPUT', `${path}: folders are nested more than ${DEPTH_MAX} deep`);
+  const found = read(path, () => readdirSync(path).sort()).flatMap((name) => {
+    const inside = join(path, name);
+    const isFolder = read(inside, () => statSync(inside)).isDirectory();
+    return isFolder || /\.(?:ya?ml|json)$/.test(name) ? filesOf(inside, depth + 1) : [];
+  });
+  if (found.length > FILES_MAX) throw new SeineError('INVALID_INPUT', `${path} has more than ${FILES_MAX} files`);
+  return found;
+}
+
+export function textOf(file: string): string {
+  if (file === '-') return readFileSync(0, 'utf8');
+  const { size } = read(file, () => statSync(file));
+  if (size > FILE_BYTES_MAX) throw new SeineError('INVALID_INPUT', `${file} has ${size} bytes, more than ${FILE_BYTES_MAX}`);
+  return read(file, () => readFileSync(file, 'utf8'));
+}
+
+/** @throws SeineError `INVALID_INPUT` for text that is not YAML, with the line */
+export function documentsOf(place: string, text: string): readonly ManifestDocument[] {
+  const documents = [...parseAllDocuments(text, { uniqueKeys: true })];
+  return documents.map((document, index) => {
+    const where = documents.length > 1 ? `${place} document ${index + 1}` : place;
+    const [error] = document.errors;
+    if (error) throw new SeineError('INVALID_INPUT', `${where}: ${error.message.split('\n', 1)[0]}`);
+    return { place: where, object: read(where, () => document.toJS({ maxAliasCount: ALIASES_MAX }) as unknown) };
+  });
+}
+
+function read<T>(place: string, work: () => T): T {
+  try {
+    return work();
+  } catch (thrown) {
+    throw new SeineError('INVALID_INPUT', `${place}: ${reasonOf(thrown)}`, { cause: thrown });
+  }
+}
+
+/** Returns the message of an error; of a system call only its reason, for the place names the path. */
+function reasonOf(thrown: unknown): string {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return /^E[A-Z]+: ([^,]+),/.exec(message)?.[1] ?? message;
+}
+
+type Lists = { [L in keyof ReachObjects]: ReachObjects[L][number][] };
+
+const noObjects = (): Lists => ({ namespaces: [], pods: [], nodes: [], networkPolicies: [], services: [] });
+
+async function fromCluster(source: ObjectSource, env: ProcessVariables): Promise<ReachObjects> {
+  const http = new KubeHttp(usersAccess(source, env), `seinectl/${seineVersion}`);
+  const reading = { http, turns: new LoopTurns(10) };
+  const signal = AbortSignal.timeout(CLUSTER_TIMEOUT_MS);
+  const objects = noObjects();
+  try {
+    for (const [kind, resource] of Object.entries({ ...policyEvidence, services }))
+      for await (const object of listObjects<unknown>(reading, resource, signal)) (objects[kind as keyof Lists] as unknown[]).push(object);
+    return objects;
+  } finally {
+    http.close();
+  }
+}
+
+/** Reads the objects that `seinectl collect` kept. They have no Services. */
+async function fromBundle(path: string): Promise<ReachObjects> {
+  const files = await readArchive(path, (name) => name === policyEvidenceName);
+  const bytes = files.get(policyEvidenceName);
+  if (!bytes) throw new SeineError('INVALID_INPUT', `${path} has no ${policyEvidenceName}: it was collected by an older seinectl`);
+  const objects = noObjects();
+  let isWhole = false;
+  for (const line of Buffer.from(bytes).toString('utf8').split('\n')) {
+    if (line === '') continue;
+    const entry = read(path, () => JSON.parse(line)) as { kind: string; of: keyof Lists; object: unknown };
+    if (entry.kind === 'object' && Object.hasOwn(objects, entry.of)) (objects[entry.of] as unknown[]).push(entry.object);
+    isWhole ||= entry.kind === 'end';
+  }
+  if (!isWhole) throw new SeineError('INVALID_INPUT', `${policyEvidenceName} in ${path} is not complete`);
+  return objects;
+}

@@ -1,0 +1,104 @@
+import { CaseRunner } from '../../policy/reach/cases.ts';
+import { partyName } from '../../policy/reach/party.ts';
+import { decidersOf } from '../../policy/reach/ranges.ts';
+import { Reach } from '../../policy/reach/reach.ts';
+import { rulesOfPolicies } from '../../policy/reach/rules.ts';
+import { portsText } from '../../policy/reach/table.ts';
+import type { ProcessVariables } from '../cluster/kubeconfig.ts';
+import { safeLine } from '../escape.ts';
+import { print } from '../output.ts';
+import type { Terminal } from '../terminal.ts';
+import { count } from '../words.ts';
+import { type CaseReport, type FileReport, failureLines } from './case-report.ts';
+import { junit } from './junit.ts';
+import { reachExitCodes } from './reach-exit-codes.ts';
+import { reportDisagreements } from './reports.ts';
+import { type ObjectSource, readObjects } from './sources.ts';
+import { readTestFile, type TestFile } from './test-file.ts';
+
+export interface TestOptions extends ObjectSource {
+  readonly output: 'table' | 'json' | 'junit';
+  /** Prints the rules that no case uses. */
+  readonly coverage?: boolean;
+  /** Reads the objects of the cluster, not those that the file names. */
+  readonly cluster?: boolean;
+}
+
+/** `seinectl policy test`: evaluates the cases of test files. @returns the exit code */
+export async function testPolicies(
+  paths: readonly string[],
+  options: TestOptions,
+  terminal: Terminal,
+  env: ProcessVariables,
+): Promise<number> {
+  const reports: FileReport[] = [];
+  for (const path of paths) reports.push(await runFile(readTestFile(path), options, env));
+  if (options.output === 'json') print(terminal, { files: reports.map(fileJson) }, 'json');
+  else if (options.output === 'junit') terminal.line(junit(reports));
+  else for (const line of reports.flatMap((report) => reportLines(report, options.coverage === true))) terminal.line(safeLine(line));
+  const disagreements = reports.flatMap(({ cases }) => cases.flatMap(({ result }) => result.disagreements));
+  reportDisagreements(disagreements, terminal);
+  if (disagreements.length > 0) return reachExitCodes.notConfirmed;
+  return reports.every(isAsExpected) ? reachExitCodes.ok : reachExitCodes.different;
+}
+
+async function runFile(file: TestFile, options: TestOptions, env: ProcessVariables): Promise<FileReport> {
+  const objects = await readObjects(sourceFor(file, options), env);
+  const runner = new CaseRunner(new Reach(objects));
+  const cases = file.cases.map((each): CaseReport => {
+    const startMs = performance.now();
+    const result = runner.run(each.test);
+    return { ...each, file: file.path, result, milliseconds: performance.now() - startMs };
+  });
+  const rules = rulesOfPolicies(objects);
+  const unusedRules = rules.filter((rule) => !runner.decided.has(rule));
+  const coverage = rules.length === 0 ? 100 : Math.floor((100 * (rules.length - unusedRules.length)) / rules.length);
+  const least = file.leastCoverage === undefined ? {} : { leastCoverage: file.leastCoverage };
+  return { path: file.path, cases, rules: rules.length, unusedRules, coverage, ...least };
+}
+
+/** The command line goes before the file: the same cases can be run with the objects of a cluster. */
+function sourceFor({ objects }: TestFile, options: TestOptions): ObjectSource {
+  const isGiven =
+    options.cluster === true || [options.filename, options.bundle, options.kubeconfig, options.context].some((each) => each !== undefined);
+  return !isGiven && objects ? { filename: objects } : options;
+}
+
+function isAsExpected({ cases, coverage, leastCoverage = 0 }: FileReport): boolean {
+  return coverage >= leastCoverage && cases.every(({ result }) => result.is === 'as expected');
+}
+
+function reportLines(report: FileReport, isCoverageShown: boolean): readonly string[] {
+  const { path, cases, rules, coverage, leastCoverage, unusedRules } = report;
+  const failed = cases.filter(({ result }) => result.is !== 'as expected');
+  const isCovered = coverage >= (leastCoverage ?? 0);
+  const share = `${coverage} % of ${count(rules, 'rule')} used`;
+  return [
+    ...failed.flatMap((each) => [`FAIL  ${path} case ${each.number}: ${each.text}`, ...failureLines(each).map((line) => `      ${line}`)]),
+    ...(isCovered ? [] : [`FAIL  ${path}: ${share}, ${leastCoverage} % required`]),
+    ...(isCoverageShown || !isCovered ? unusedRules.map((rule) => `      no case uses ${rule}`) : []),
+    `${failed.length === 0 && isCovered ? 'ok' : 'FAIL'}    ${path}: ${cases.length - failed.length} of ${count(cases.length, 'case')} as expected, ${share}`,
+  ];
+}
+
+function fileJson({ cases, ...report }: FileReport) {
+  return {
+    ...report,
+    cases: cases.map(({ number, text, test, result: { disagreements, examples, ...result } }) => ({
+      number,
+      case: text,
+      expect: test.expect,
+      ...(test.by === undefined ? {} : { by: test.by }),
+      ...result,
+      examples: examples.map(({ from, to, family, range }) => ({
+        from: partyName(from),
+        to: partyName(to),
+        family,
+        ports: portsText([range]),
+        verdict: range.verdict,
+        by: decidersOf(range),
+      })),
+      notConfirmed: disagreements.length,
+    })),
+  };
+}
