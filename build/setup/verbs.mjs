@@ -42,4 +42,5 @@ export const verbs = {
   render: { needs: ['npm'], run: ['build/manifests/render.ts'] },
   release: { needs: ['npm'], run: ['build/release.mjs'] },
   docs: { needs: ['npm'], run: ['build/docs/generate.ts'] },
+  'docs:site': { needs: ['npm'], run: ['site/build.mjs'] },
 };

@@ -35,6 +35,10 @@ it('names every npm package that the product runs on, and no other', () => {
   expect(listed('npm, at run time')).toEqual(Object.keys(dependencies).toSorted());
 });
 
+it('names every npm package that the site of documents is built with, and no other', () => {
+  expect(listed('npm, for the site of documents')).toEqual(Object.keys(manifestOf('site').devDependencies ?? {}).toSorted());
+});
+
 it('names every npm package that only a package of its own within this repository runs on, and no other', () => {
   const theirs = new Set(workspaces.flatMap((workspace) => Object.keys(workspace.dependencies ?? {})));
   expect(listed('npm, in the lab')).toEqual([...theirs].filter((name) => !(name in dependencies) && !(name in local)).toSorted());

@@ -8,10 +8,12 @@ interface Locked {
 }
 
 const root = join(import.meta.dirname, '..', '..');
-const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, Locked> };
+const packagesOf = (file: string): Readonly<Record<string, Locked>> =>
+  (JSON.parse(readFileSync(join(root, file), 'utf8')) as { readonly packages: Readonly<Record<string, Locked>> }).packages;
+const packages = packagesOf('package-lock.json');
 
-it('names no download address', () => {
-  expect(Object.entries(packages).flatMap(([path, { resolved }]) => (resolved?.includes('://') ? [path] : []))).toEqual([]);
+it.each(['package-lock.json', 'site/package-lock.json'])('names no download address: %s', (file) => {
+  expect(Object.entries(packagesOf(file)).flatMap(([path, { resolved }]) => (resolved?.includes('://') ? [path] : []))).toEqual([]);
 });
 
 /** npm leaves out optional packages that its registry does not have, and `npm ci` then refuses the file everywhere. */
