@@ -78,7 +78,7 @@ async function main(options: DemoOptions, signal: AbortSignal): Promise<number> 
   return ok ? 0 : 1;
 }
 
-/** Each failure is a check that failed: whatever happens, there is a table. */
+/** Every failure is a failed check: a table is always printed. */
 async function perform(plan: LabPlan, options: DemoOptions, record: (result: DemoCheckResult) => void, signal: AbortSignal): Promise<void> {
   const raised = await judge({ name: 'lab.ready', run: () => raise(plan, options, signal) }, signal);
   record(raised);
@@ -107,7 +107,7 @@ function checksOf(scene: Scene): DemoCheck[] {
   ];
 }
 
-/** A lab that an earlier demo made is replaced; one made by `up` is not touched. */
+/** Replaces a lab of an earlier demo; one made by `up` is not touched. */
 async function raise(plan: LabPlan, options: DemoOptions, signal: AbortSignal): Promise<{ ok: boolean; detail: string }> {
   const paths = labPaths(plan.dir);
   if (existsSync(paths.demoMark)) {
@@ -180,12 +180,12 @@ async function nextSteps(plan: LabPlan, { dir }: DemoOptions): Promise<string> {
     const web = demoPod({ status: await askStatus(plan.dir) }, 'web', 1);
     return howToGoOn(plan, lab, web.ips[0] ?? '');
   } catch {
-    // The lab or its pods did not come up: the table has said why, and what is there can still be removed.
+    // The lab or its pods did not start: the table has the reason, and the lab can still be removed.
     return `Look into ${labPaths(plan.dir).daemonLog}. Remove it all:\n  ${lab} down`;
   }
 }
 
-/** As it can be typed where we are. @param dir if it is not the default one */
+/** The command as it can be typed here. @param dir if it is not the default one */
 function labCommand(dir: string | undefined): string {
   const fromHere = relative(process.cwd(), labProgram);
   const program = fromHere.startsWith('..') ? labProgram : fromHere;

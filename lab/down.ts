@@ -12,7 +12,7 @@ import { bulkFolder } from './real-kubernetes/paths.ts';
 const daemonGraceMs = 3_000;
 const graceMs = 3_000;
 
-/** What `down` found and removed. */
+/** Objects that `down` found and removed. */
 interface Removed {
   readonly processes: number;
   readonly namespaces: number;
@@ -20,8 +20,8 @@ interface Removed {
 }
 
 /**
- * Removes a lab, whatever state it is in: asks nothing of its daemon, reads no plan. Processes are found by the mark
- * they inherited and by pid files, namespaces by name. Doing it twice is fine.
+ * Removes a lab in any state: does not contact its daemon, reads no plan. Processes are found by the mark they inherited and by pid files,
+ * namespaces by name. It is idempotent.
  *
  * @param dir a real path, see `realLabDir`
  */
@@ -39,7 +39,7 @@ export async function removeLab(dir: string, signal: AbortSignal): Promise<Remov
   return { processes: processes.length + contained + (daemon ? 1 : 0), namespaces: namespaces.length, files: removeFiles(dir) };
 }
 
-/** By their pid files: the second way to find them, should the first fail. */
+/** Processes by their pid files: the second way to find them, should the first fail. */
 function recordedProcesses(dir: string): ProcessId[] {
   return entriesOf(labPaths(dir).nodes).flatMap((node) => {
     const paths = nodePaths(dir, node);
@@ -52,7 +52,7 @@ function unique(ids: readonly ProcessId[]): ProcessId[] {
   return [...new Map(ids.map((id) => [id.pid, id])).values()];
 }
 
-/** Only what a lab puts there; the folder itself only if nothing else is in it. */
+/** Removes only files of a lab; the folder itself only if it contains nothing else. */
 function removeFiles(dir: string): boolean {
   const paths = labPaths(dir);
   const ours = [...Object.values(paths).filter((path) => path !== dir), join(dir, 'apiserver.port')];
@@ -68,7 +68,7 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // Another lab's is there, or none ever was.
+    // The files of another lab are there, or none.
   }
 }
 

@@ -24,7 +24,7 @@ export async function executeInPod(plan: LabPlan, pod: string, command: readonly
   return execute(plan, found.netns, command, {});
 }
 
-/** Runs a command on a node, with what the tools of Open vSwitch and seinectl look for. Resolves to its exit code. */
+/** Runs a command on a node, with the environment that the tools of Open vSwitch and seinectl read. Resolves to its exit code. */
 export async function executeOnNode(plan: LabPlan, nodeName: string, command: readonly string[]): Promise<number> {
   const node = plan.nodes.find(({ name }) => name === nodeName);
   if (node === undefined)
@@ -41,7 +41,7 @@ export async function executeOnNode(plan: LabPlan, nodeName: string, command: re
   });
 }
 
-/** With the mounts of the node, so that what is installed on it is where any machine has it, and with the programs of its runtime. */
+/** Runs it with the mounts of the node, so that installed files are at their usual paths, and with the programs of its runtime. */
 function executeOnBareNode(plan: LabPlan, { name, netns }: NodePlan, command: readonly string[]): Promise<number> {
   const { dir, pidFile } = runtimePaths(plan, name);
   const holder = livingProcess(pidFile('mounts'));
@@ -52,7 +52,7 @@ function executeOnBareNode(plan: LabPlan, { name, netns }: NodePlan, command: re
   });
 }
 
-/** Runs a command outside the cluster, on the other side of the nodes' wires. Resolves to its exit code. */
+/** Runs a command outside the cluster, in the outside network. Resolves to its exit code. */
 export async function executeInWorld(plan: LabPlan, command: readonly string[]): Promise<number> {
   return execute(plan, plan.world.netns, command, { KUBECONFIG: labPaths(plan.dir).kubeconfig });
 }
@@ -63,7 +63,7 @@ function execute(plan: LabPlan, netns: string, command: readonly string[], env: 
   const inside = inNetns(netns, program, args);
   const child = spawn(inside.command, inside.args, { stdio: 'inherit', env: { ...process.env, [labMark]: plan.id, ...env } });
   for (const name of forwarded) process.on(name, () => child.kill(name));
-  // The terminal sends it to the command as well; we end when the command does.
+  // The terminal sends it to the command as well; this process ends when the command does.
   process.on('SIGINT', () => {});
   return new Promise((resolve, reject) => {
     child.once('error', (cause) => reject(new SeineError('REFUSED', `run ${program}`, { cause })));

@@ -45,7 +45,7 @@ Examples:
 Every command takes --dir, before the command that is run. exec exits with the status of its command; all others exit with 0, or
 with 1 and an error message. docs/contributing/lab.md describes the lab and its limits.`;
 
-/** Every command takes the folder of the lab, after the command's name. */
+/** Adds the option of the lab's folder, which every command has. */
 function withDir(command: Command): Command {
   return command.addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir).env('SEINE_LAB_DIR'));
 }

@@ -6,7 +6,7 @@ import { ovsSchema } from './node/ovs.ts';
 
 export const defaultLabDir = '/run/seine-lab';
 
-/** @throws SeineError `INVALID_INPUT` saying what a lab cannot do without */
+/** @throws SeineError `INVALID_INPUT` if the process is not root */
 export function needRoot(): void {
   if (process.getuid?.() !== 0) throw new SeineError('INVALID_INPUT', 'a lab needs root: it makes network namespaces and bridges');
   if (!existsSync(ovsSchema)) throw new SeineError('INVALID_INPUT', 'Open vSwitch is not installed; run `npm run setup`');

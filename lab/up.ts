@@ -12,7 +12,7 @@ import { endProcesses, labMark, type ProcessId, processOf } from './machine/proc
 import { labPaths } from './plan/names.ts';
 import { type LabPlan, parsePlan } from './plan/plan.ts';
 
-/** Its death is noticed at once; this is for emulated machines, where Node alone takes seconds to start. */
+/** The end of the daemon is noticed immediately; this limit is for emulated hosts, where Node alone takes seconds to start. */
 const daemonStartMs = 60_000;
 const daemonGraceMs = 3_000;
 const pollMs = 20;
@@ -26,19 +26,19 @@ const progressEvent = z.discriminatedUnion('is', [
 
 interface UpOptions {
   readonly plan: LabPlan;
-  /** What node runs as the agent; ours if absent. */
+  /** Script that node runs as the agent; ours if absent. */
   readonly agent?: string | undefined;
-  /** Told each step, with the milliseconds since the daemon started. */
+  /** Called with each step, and the milliseconds since the daemon started. */
   readonly onStep: (text: string, atMs: number) => void;
   /** Called once the folder is known to be this lab's, before anything is started. */
   readonly onClaimed?: () => void;
 }
 
 /**
- * Brings a lab up, or goes on with one that was begun, and resolves when every node takes pods.
+ * Starts a lab, or continues with an unfinished one, and resolves when every node takes pods.
  *
- * @returns how long it took, in milliseconds
- * @throws SeineError `INVALID_INPUT` if the folder holds another lab or other things, `UNAVAILABLE` or `REFUSED` if it does not come up
+ * @returns duration in milliseconds
+ * @throws SeineError `INVALID_INPUT` if the folder contains another lab or other files, `UNAVAILABLE` or `REFUSED` if it does not start
  */
 export async function bringUp({ plan, agent, onStep, onClaimed }: UpOptions, signal: AbortSignal): Promise<number> {
   const paths = labPaths(plan.dir);
@@ -68,7 +68,7 @@ export async function askStatus(dir: string): Promise<LabStatus> {
   return (await askControl(labPaths(dir).control, 'GET', '/status')) as LabStatus;
 }
 
-/** The daemon that runs, unless it is one that did not bring the lab up: then the next one goes on from where it came to. */
+/** The running daemon, unless it failed to start the lab: then the next one continues. */
 async function usableDaemon(plan: LabPlan, signal: AbortSignal): Promise<ProcessId | undefined> {
   const paths = labPaths(plan.dir);
   const daemon = livingProcess(paths.daemonPid);

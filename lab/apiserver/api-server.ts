@@ -22,11 +22,11 @@ import type { ObjectWriter } from './write/object-writer.ts';
 import { podBinder } from './write/pod-subresources.ts';
 
 interface LabApiServerOptions {
-  /** Folder for objects and credentials, made if absent; a later start with the same folder goes on from there. */
+  /** Folder for objects and credentials, created if absent; a later start with the same folder continues with them. */
   readonly dataDir: string;
   /** At least one: a descriptor that is already listening, or an address. */
   readonly listeners: readonly Listener[];
-  /** Host names and IP addresses by which clients come. */
+  /** Host names and IP addresses that clients use. */
   readonly sans: readonly string[];
   /** One range for each family, the preferred family first. */
   readonly serviceCidrs: readonly string[];
@@ -35,11 +35,11 @@ interface LabApiServerOptions {
   readonly nodePortRange?: PortRange;
   /** Prefix lengths of a node's pod CIDRs; 22 and 64 if absent. */
   readonly nodeMasks?: { readonly ipv4: number; readonly ipv6: number };
-  /** Plural names of kinds whose cache is empty: lists and watches show none of them, and only a quorum read shows what there is. */
+  /** Plural names of kinds whose cache is empty: lists and watches show none of them; only a quorum read returns the objects. */
   readonly forgotten?: readonly string[];
-  /** What else a real server may do to clients that list and watch; for tests. */
+  /** Further behaviour of a real server towards clients that list and watch; for tests. */
   readonly behaviour?: (store: Store) => ReadBehaviour;
-  /** Further users by bearer token; RBAC objects say what they may do. */
+  /** Further users by bearer token; RBAC objects define their permissions. */
   readonly users?: ReadonlyMap<string, User>;
   readonly log?: Log;
 }
@@ -48,10 +48,10 @@ export interface LabApiServer {
   readonly caPem: string;
   /** Bearer token of the administrator. */
   readonly token: string;
-  /** In the order of the listeners. */
+  /** Ports in the order of the listeners. */
   readonly ports: readonly number[];
   readonly store: Store;
-  /** For callers in this process, without HTTP. */
+  /** Registry for callers in this process, without HTTP. */
   readonly registry: Registry;
   readonly writer: ObjectWriter;
   /** Text of a kubeconfig for the administrator. */
@@ -119,7 +119,7 @@ function handlersOf(
   };
 }
 
-/** What each part that answers requests needs. */
+/** Dependencies of the request handlers. */
 interface Handlers {
   readonly roles: RoleStore;
   readonly userOf: (token: string) => User | undefined;

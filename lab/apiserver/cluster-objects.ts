@@ -12,7 +12,7 @@ interface ClusterObjectsOptions {
   now(): number;
 }
 
-/** The kinds that are served, and the way to change their objects. */
+/** The served kinds, and the writer of their objects. */
 export interface ClusterObjects {
   readonly registry: Registry;
   readonly writer: ObjectWriter;
@@ -20,7 +20,7 @@ export interface ClusterObjects {
 
 const firstNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
 
-/** What a server needs of its objects, without the network and without controllers; with the namespaces every cluster has. */
+/** Opens the objects of a server, without network and controllers; creates the namespaces of every cluster. */
 export function openClusterObjects({ store, serviceCidrs, nodePortRange, now }: ClusterObjectsOptions): ClusterObjects {
   const registry = new Registry(builtInResources);
   const writer = new ObjectWriter({ store, services: trackServiceRanges(store, serviceCidrs, nodePortRange), now });

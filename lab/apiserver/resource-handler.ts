@@ -26,7 +26,7 @@ export interface ResourcePorts {
   readonly registry: Pick<Registry, 'find'>;
   readonly writer: Pick<ObjectWriter, 'create' | 'update' | 'delete'>;
   readonly bindPod: BindPod;
-  /** Throws what the client is told. */
+  /** Throws the error that the client receives. */
   readonly admit: (admission: Admission) => void;
   /** Plural names of kinds whose cache is empty. */
   readonly forgotten: ReadonlySet<string>;
@@ -35,14 +35,14 @@ export interface ResourcePorts {
   now(): number;
 }
 
-/** A request for objects, understood as far as the path goes. */
+/** A request for objects, with its path parsed. */
 interface ResourceRequest {
   readonly resource: ApiResource;
   readonly path: ResourcePath;
   readonly request: ApiRequest;
 }
 
-/** @throws ApiError for everything that is refused */
+/** @throws ApiError for every rejected request */
 export async function serveResource(ports: ResourcePorts, request: ApiRequest): Promise<ApiResponse> {
   const path = parseResourcePath(request.path);
   const resource = path === undefined ? undefined : ports.registry.find(path.group, path.version, path.plural);
@@ -194,7 +194,7 @@ function deleteAll(
   return jsonResponse(200, JSON.stringify(list));
 }
 
-/** Options come in the body, or in the query, where clients without one put them. */
+/** Options are in the body, or in the query of requests without one. */
 function deleteOptions(body: JsonRecord, query: URLSearchParams): DeleteOptions {
   const grace = query.get('gracePeriodSeconds');
   const policy = query.get('propagationPolicy');
@@ -239,7 +239,7 @@ function utf8(bytes: Uint8Array): string {
 
 const validations: ReadonlySet<string> = new Set(['Strict', 'Warn', 'Ignore']);
 
-/** What the query asks of a write, and where its warnings gather. */
+/** Options of a write from the query, and the list of its warnings. */
 function writeOptions(
   ports: ResourcePorts,
   { resource, path, request }: ResourceRequest,

@@ -11,11 +11,11 @@ import type { ControlPlane } from '../real-kubernetes/control-plane.ts';
 
 const portTries = 20;
 const connectTimeoutMs = 5_000;
-/** Above what the kernel gives to outgoing connections by itself: 32768 to 60999. */
+/** Above the kernel's default range of local ports: 32768 to 60999. */
 const firstPort = 61_000;
 const lastPort = 65_535;
 
-/** The API server of a lab as seen from the machine and from the nodes. */
+/** The API server of a lab as seen from the host and from the nodes. */
 export interface ApiAccess {
   readonly fromMachine: ApiCredentials;
   readonly fromNodes: ApiCredentials;
@@ -23,7 +23,7 @@ export interface ApiAccess {
 }
 
 /**
- * Starts the lab's own API server, or opens a way for the nodes to the one that exists.
+ * Starts the lab's own API server, or opens a path for the nodes to an existing one.
  *
  * @param forgotten plural names of kinds that only a quorum read shows; of our own server
  */
@@ -31,7 +31,7 @@ export function openApi(plan: LabPlan, forgotten: readonly string[] = []): Promi
   return plan.kubeconfig === undefined ? startOwn(plan, forgotten) : forwardTo(plan, plan.kubeconfig);
 }
 
-/** Starts a real control plane, and carries to it what this machine sends to a port of its loopback. */
+/** Starts a real control plane, and forwards connections to a loopback port of this host to it. */
 export async function openRealApi(plan: LabPlan, controlPlane: ControlPlane, signal: AbortSignal): Promise<ApiAccess> {
   await controlPlane.prepare(signal);
   const { fd, port } = listenOnMachine(join(labPaths(plan.dir).dir, 'apiserver.port'));
@@ -67,7 +67,7 @@ async function startOwn(plan: LabPlan, forgotten: readonly string[]): Promise<Ap
   };
 }
 
-/** The port of an earlier run if it can be had again, so that copies of the kubeconfig stay good. */
+/** The port of an earlier run if it is free, so that copies of the kubeconfig stay valid. */
 function listenOnMachine(remembered: string): { fd: number; port: number } {
   const before = Number(readIfThere(remembered) ?? 0);
   for (let tries = 0; tries < portTries; tries++) {
@@ -84,8 +84,8 @@ function listenOnMachine(remembered: string): { fd: number; port: number } {
 }
 
 /**
- * Nodes have no way out of the lab, so what they send to the management address is carried to the API server that exists.
- * TLS stays end to end: they check its certificate by its own name.
+ * Nodes have no route out of the lab, so connections to the management address are forwarded to the existing API server. TLS stays end to
+ * end: nodes check its certificate by its own name.
  */
 async function forwardTo(plan: LabPlan, kubeconfig: string): Promise<ApiAccess> {
   const fromMachine = await readKubeconfig(kubeconfig);
@@ -107,7 +107,7 @@ function listening(server: Server, fd: number): Promise<void> {
   });
 }
 
-/** Joins each connection to one of its own. @param open makes that, or rejects */
+/** Joins each connection to one of its own. @param open opens that, or rejects */
 function forward(open: () => Promise<Socket>): Server {
   return createServer({ allowHalfOpen: true }, (inner) => {
     inner.on('error', () => inner.destroy());

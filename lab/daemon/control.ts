@@ -6,14 +6,14 @@ import { SeineError, withoutCode } from '../../src/base/errors/seine-error.ts';
 const answerBytesMax = 64 * 1024 * 1024;
 const answerTimeoutMs = 120_000;
 
-/** What answers a request to the lab's daemon: a value sent as JSON, or lines as they happen. */
+/** Answer to a request to the lab's daemon: a value sent as JSON, or lines as they happen. */
 type ControlResponse =
   | { readonly is: 'value'; readonly value: unknown }
   | { readonly is: 'lines'; readonly each: (tell: (line: unknown) => void, ended: () => void) => () => void };
 
 type ControlRoute = (parameters: Readonly<Record<string, string | undefined>>) => Promise<ControlResponse>;
 
-/** By method and path, such as `POST /ovs/:node/start`. */
+/** Routes by method and path, such as `POST /ovs/:node/start`. */
 export type ControlRoutes = Readonly<Record<string, ControlRoute>>;
 
 /** Serves the routes on a socket only root can use. An old socket at that path is replaced. */
@@ -61,9 +61,9 @@ function streamLines(each: Extract<ControlResponse, { is: 'lines' }>['each'], re
 }
 
 /**
- * Asks the daemon of a lab.
+ * Sends a request to the daemon of a lab.
  *
- * @throws SeineError `UNAVAILABLE` if there is none, `REFUSED` with what it says
+ * @throws SeineError `UNAVAILABLE` if there is none, `REFUSED` with its error
  */
 export async function askControl(socketPath: string, method: 'GET' | 'POST', path: string): Promise<unknown> {
   const response = await open(socketPath, method, path, AbortSignal.timeout(answerTimeoutMs));

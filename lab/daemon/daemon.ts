@@ -12,8 +12,8 @@ import { Lab } from './lab.ts';
 const routeDeadlineMs = 60_000;
 
 /**
- * The background process of a lab: API server, kubelets, world. Runs until SIGTERM or SIGINT. A lab that does not come up
- * stays as far as it came, to be looked at, until `down`.
+ * The background process of a lab: API server, kubelets, outside network. Runs until SIGTERM or SIGINT. A lab that fails to start remains
+ * as it is, for inspection, until `down`.
  *
  * @throws SeineError `REFUSED` if this lab has one already
  */

@@ -22,21 +22,21 @@ import { RealKubelets } from './real-kubelets.ts';
 import { StartProgress } from './start-progress.ts';
 import { type LabStatus, nodeStatus, versions } from './status.ts';
 
-/** That an agent ended is noticed at once; this is for emulated machines that share their processors. */
+/** The end of an agent is noticed immediately; this limit is for emulated hosts that share their CPUs. */
 const readyDeadlineMs = 480_000;
 const pollMs = 50;
 
-/** What a server whose cache is empty does not show: what agents follow of the cluster, and nothing that kubelets live by. */
+/** Kinds that a server with an empty cache does not show: those that agents follow, and none that kubelets require. */
 const forgettable = ['nodes', 'services', 'endpointslices'];
 
 interface LabSettings {
   readonly plan: LabPlan;
-  /** What node runs as the agent. */
+  /** Script that node runs as the agent. */
   readonly agentProgram: string;
   readonly log: Log;
 }
 
-/** A running lab: what its daemon holds. Open vSwitch and the agents are processes of their own and live on without it. */
+/** A running lab: the state of its daemon. Open vSwitch and the agents are separate processes that outlive it. */
 export class Lab {
   readonly progress = new StartProgress();
   readonly #settings: LabSettings;
@@ -57,7 +57,7 @@ export class Lab {
         : new LabKubelets(plan, log);
   }
 
-  /** Brings up whatever is not up, and resolves when every node takes pods. @throws SeineError saying what did not come up */
+  /** Starts what does not run yet, and resolves when every node takes pods. @throws SeineError naming what did not start */
   async start(signal: AbortSignal): Promise<void> {
     const { plan, agentProgram, log } = this.#settings;
     const { progress } = this;
@@ -83,7 +83,7 @@ export class Lab {
     log.info('the lab is ready', { nodes: plan.nodes.length });
   }
 
-  /** Ends what lives in this process. */
+  /** Ends everything in this process. */
   async close(): Promise<void> {
     this.#world?.close();
     this.#api?.close();
@@ -103,7 +103,7 @@ export class Lab {
     };
   }
 
-  /** Runs CHECK of the plugin chain for a pod. @throws SeineError `REFUSED` naming what differs */
+  /** Runs CHECK of the plugin chain for a pod. @throws SeineError `REFUSED` naming the difference */
   async check(namespace: string, name: string, signal: AbortSignal): Promise<void> {
     await this.#runners.check(namespace, name, signal);
   }
@@ -117,8 +117,8 @@ export class Lab {
   }
 
   /**
-   * Of a lab that has an API server of its own. Its objects outlive it, and its address and credentials stay. After `start-empty` it
-   * shows no nodes and Services but to quorum reads, until it is started anew.
+   * Starts or stops the lab's own API server. Its objects outlive it, and its address and credentials stay. After `start-empty` it shows
+   * nodes and Services only to quorum reads, until it is restarted.
    */
   async apiServer(verb: 'start' | 'start-empty' | 'stop', signal: AbortSignal): Promise<void> {
     const { plan } = this.#settings;
@@ -131,7 +131,7 @@ export class Lab {
     } else this.#access = running ?? (await openApi(plan, verb === 'start-empty' ? forgettable : []));
   }
 
-  /** @throws SeineError `INVALID_INPUT` if the lab has no real one */
+  /** @throws SeineError `INVALID_INPUT` if the lab has no real runtime */
   async turn(nodeName: string, program: NodeProgram, verb: 'start' | 'stop' | 'kill', signal: AbortSignal): Promise<void> {
     const { name } = this.#node(nodeName);
     if (!(this.#runners instanceof RealKubelets))
@@ -163,7 +163,7 @@ export class Lab {
     return node;
   }
 
-  /** A node with Open vSwitch and agent of the lab's. @throws SeineError `INVALID_INPUT` */
+  /** A node with Open vSwitch and agent from the lab. @throws SeineError `INVALID_INPUT` */
   #equipped(name: string): NodePlan {
     if (this.#settings.plan.bare)
       throw new SeineError('INVALID_INPUT', 'a bare lab has no agents and no Open vSwitch of its own: what was installed runs in pods');
@@ -175,7 +175,7 @@ export class Lab {
     return this.#controlPlane === undefined ? openApi(plan, forgotten) : openRealApi(plan, this.#controlPlane, signal);
   }
 
-  /** The world answers on port 80, so that pods have something outside to reach. */
+  /** Answers on port 80 outside the cluster, so that pods have an external destination. */
   async #startWorld(signal: AbortSignal): Promise<Responder> {
     const { netns, ips, outside } = this.#settings.plan.world;
     const ports = [

@@ -19,14 +19,14 @@ import type { LabPlan, NodePlan } from '../plan/plan.ts';
 const pluginDeadlineSeconds = 30;
 const chain = ['seine'];
 
-/** Everything below the agent: namespace, wires, Open vSwitch. */
+/** Creates everything below the agent: namespace, links, Open vSwitch. */
 export async function raiseNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   await createNode(plan, node, signal);
   if (!plan.bare) await startOvs(plan, node, signal);
   else if (plan.datapath === 'netdev') await leaveTransportBridge(plan, node, signal);
 }
 
-/** Writes what the agent and the runtime of a node read. */
+/** Writes the files that the agent and the runtime of a node read. */
 export async function configureNode(
   plan: LabPlan,
   node: NodePlan,

@@ -17,7 +17,7 @@ import type { PodRunners } from './pod-runners.ts';
 import type { PodStatusLine } from './status.ts';
 
 const pollMs = 200;
-/** For nodes that come again. */
+/** Interval of the check for recreated nodes (ms). */
 const watchMs = 2_000;
 const network = 'seine';
 /** The image of a pod in which the lab's responder answers; its container only waits. */
@@ -36,7 +36,7 @@ interface RealKubeletsOptions {
   readonly log: Log;
 }
 
-/** Real kubelets with containerd, one pair a node. This process knows of their pods what the runtime recorded. */
+/** Real kubelets with containerd, one pair per node. This process knows of their pods what the runtime recorded. */
 export class RealKubelets implements PodRunners {
   readonly #options: RealKubeletsOptions;
   readonly #runtimes = new Map<string, NodeRuntime>();
@@ -78,7 +78,7 @@ export class RealKubelets implements PodRunners {
     await Promise.all(this.#tasks);
   }
 
-  /** @throws SeineError `INVALID_INPUT` if there is no such node, or it does not run where it is to end */
+  /** @throws SeineError `INVALID_INPUT` if there is no such node, or the program to stop does not run */
   async turn(node: string, program: NodeProgram, verb: 'start' | 'stop' | 'kill', signal: AbortSignal): Promise<void> {
     const runtime = this.#runtimes.get(node);
     if (runtime === undefined) throw new SeineError('INVALID_INPUT', `no node ${node}`);
@@ -112,8 +112,8 @@ export class RealKubelets implements PodRunners {
   }
 
   /**
-   * A node is ready when its kubelet and its agent are, and the control plane has a way to its pods. Of a bare lab the Node is enough; and it may
-   * come again with another pod network, so it is looked at for as long as the lab lives.
+   * A node is ready when its kubelet and its agent are, and the control plane has a route to its pods. In a bare lab the Node object is
+   * enough. It may be recreated with another pod network, so it is watched for the lifetime of the lab.
    */
   async #watchNodes(api: KubeApi, signal: AbortSignal): Promise<void> {
     const { plan } = this.#options;
@@ -143,7 +143,7 @@ export class RealKubelets implements PodRunners {
     }
   }
 
-  /** Has the lab's responder answer in each pod of its image, for as long as the pod has its network. */
+  /** Runs the lab's responder in each pod of its image, as long as the pod has its network. */
   async #respond(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const wanted = new Map(this.running.flatMap((pod) => this.#responderOf(pod)));
@@ -187,12 +187,15 @@ async function isRunningPods(plan: LabPlan, node: NodePlan, conditions: readonly
   return (await agentReadiness(nodePaths(plan.dir, node.name).apiSocket)).ready;
 }
 
-/** Its grace is over at once: the responder is none of its processes. */
+/** Its grace period ends immediately: the responder is not one of its processes. */
 function isLeaving({ deletionGraceSeconds }: PodSpec): boolean {
   return deletionGraceSeconds !== undefined;
 }
 
-/** Looked for first: the address of a Service that is there cannot be had again, which is said sooner than that it is there. */
+/**
+ * Checks for existence first: the address of an existing Service is taken, and the server reports that before it reports that the Service
+ * exists.
+ */
 async function createClusterDns(api: KubeApi, plan: LabPlan, signal: AbortSignal): Promise<void> {
   for (const { collection, name, object } of clusterDnsObjects(plan)) {
     try {

@@ -1,4 +1,4 @@
-/** One step of bringing a lab up, or its end. */
+/** One step of starting a lab, or its end. */
 type ProgressEvent =
   | { readonly is: 'step'; readonly text: string; readonly atMs: number }
   | { readonly is: 'ready'; readonly atMs: number }
@@ -6,7 +6,7 @@ type ProgressEvent =
 
 const eventsMax = 1000;
 
-/** What happened so far, for clients that ask early or late. */
+/** Recorded steps, for clients that connect early or late. */
 export class StartProgress {
   readonly #events: ProgressEvent[] = [];
   readonly #listeners = new Set<(event: ProgressEvent) => void>();
@@ -29,7 +29,7 @@ export class StartProgress {
     this.#tell({ is: 'failed', text, atMs: this.#elapsedMs() });
   }
 
-  /** Tells all that happened, then all that happens, until the returned function is called. */
+  /** Delivers all past and all later events, until the returned function is called. */
   listen(listener: (event: ProgressEvent) => void): () => void {
     for (const event of this.#events) listener(event);
     this.#listeners.add(listener);

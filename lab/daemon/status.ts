@@ -6,7 +6,7 @@ import { ovsProcess } from '../node/ovs.ts';
 import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
 
-/** The contract of `seine-lab status --json`: names are to be read here, and nowhere else. */
+/** The contract of `seine-lab status --json`: programs read names from here only. */
 export interface LabStatus {
   readonly lab: string;
   readonly dir: string;
@@ -64,7 +64,7 @@ export async function versions(signal: AbortSignal): Promise<Record<string, stri
   };
 }
 
-/** For people. */
+/** Status as text for a terminal. */
 export function formatStatus({ dir, kubeconfig, nodes, pods }: LabStatus): string {
   const pid = (number: number | null) => (number === null ? 'not running' : String(number));
   return [

@@ -4,10 +4,10 @@ import { ConnectionStream } from '../probe/connection-stream.ts';
 import { type DemoCheck, demoPod, eventually, ofFamily, type Scene, type Trial, tryAll, type Verdict } from './scene.ts';
 import { demoNamespace, podPort } from './workload.ts';
 
-/** Connections a second. The kernel's data path is mostly seen in emulation, where more would starve the agent. */
+/** Connections a second. The kernel's data path is mostly tested in emulation, where a higher rate would starve the agent. */
 const perSecond = { netdev: 200, system: 10 };
 const connectionsAround = 40;
-/** With so many for each protocol, an endpoint of three is left out by chance once in thirty thousand times. */
+/** With this number for each protocol, one endpoint of three is missed by chance once in thirty thousand times. */
 const probesOfNode = 26;
 const followMs = 20_000;
 const triesMax = 3;
@@ -21,7 +21,7 @@ export function changeChecks(scene: Scene, family: Family): DemoCheck[] {
   ];
 }
 
-/** A client outside of the cluster reaches every endpoint by every node's own address, over TCP and UDP. */
+/** An external client reaches every endpoint by every node's own address, over TCP and UDP. */
 async function nodePortFromOutside({ plan, nodePorts }: Scene, family: Family): Promise<Verdict> {
   const answered = new Map<string, Set<string>>();
   const trials = plan.nodes.flatMap(({ name, ips }): Trial[] =>
@@ -43,8 +43,8 @@ async function nodePortFromOutside({ plan, nodePorts }: Scene, family: Family): 
 }
 
 /**
- * Switching in userspace on a machine that is busy otherwise loses packets, also when nothing changes; what loses connections by
- * the change does so every time. What earlier tries lost is told.
+ * The userspace data path on a busy host loses packets also when nothing changes; a change that loses connections loses them every time.
+ * Losses of earlier tries are reported.
  */
 async function removedWithoutLoss(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
   const earlier: string[] = [];
@@ -55,7 +55,7 @@ async function removedWithoutLoss(scene: Scene, family: Family, signal: AbortSig
   }
 }
 
-/** An endpoint is taken out and put back while connections are made: each is answered, and none by the one that is out. */
+/** Removes an endpoint and restores it while connections are opened: each is answered, and none by the removed endpoint. */
 async function removedUnderLoad(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
   const { plan, services } = scene;
   const [leaving, client] = [demoPod(scene, 'web', 1).name, demoPod(scene, 'client', plan.nodes.length)];

@@ -38,7 +38,7 @@ export function connectivityChecks(scene: Scene, family: Family): DemoCheck[] {
   ];
 }
 
-/** A pod is seen by its own address: nothing translates between pods. */
+/** Checks that a pod is seen by its own address: nothing translates between pods. */
 function podPairs(scene: Scene, family: Family, wanted: (a: PodStatusLine, b: PodStatusLine) => boolean): Trial[] {
   const pods = meshPods(scene);
   const pairs = pods.flatMap((from) => pods.filter((to) => to !== from && wanted(from, to)).map((to) => ({ from, to })));
@@ -49,7 +49,7 @@ function podPairs(scene: Scene, family: Family, wanted: (a: PodStatusLine, b: Po
   }));
 }
 
-/** Both directions: the pod to its node, and the node to its pod, as the kubelet probes. */
+/** Checks both directions: the pod to its node, and the node to its pod, as kubelet probes do. */
 function podAndItsHost(scene: Scene, family: Family): Trial[] {
   return meshPods(scene).flatMap((pod) => {
     const node = nodeOfPod(scene, pod);
@@ -76,7 +76,7 @@ function hostsAndRemotePods(scene: Scene, family: Family): Trial[] {
   );
 }
 
-/** Outside, a pod is seen as its node. */
+/** Checks that external servers see the node's address as the source of pods. */
 function podsAndOutside(scene: Scene, family: Family): Trial[] {
   return meshPods(scene).map((pod) => ({
     label: `${pod.name} → outside`,
@@ -95,7 +95,7 @@ async function carryMegabyte(from: PodStatusLine, to: string): Promise<Verdict> 
   return { ok: back === megabyte, detail: `there in ${there.ms} ms, ${back} octets back in ${backMs} ms` };
 }
 
-/** In fragments, and so is the answer, which is padded to the same size. */
+/** Sends it in fragments; the answer is padded to the same size, so it is fragmented as well. */
 async function carryLargeDatagram(from: PodStatusLine, to: string): Promise<Verdict> {
   const probe = { from: from.netns, protocol: 'udp', address: to, port: podPort, timeoutMs: transferTimeoutMs } as const;
   const outcome = await upload(probe, 4_000);

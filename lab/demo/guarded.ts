@@ -2,12 +2,12 @@ import type { KubeApi } from '../kube/kube-api.ts';
 import type { LabPlan } from '../plan/plan.ts';
 import { type DemoManifest, demoNamespace, podManifest, podPort } from './workload.ts';
 
-/** A namespace where nothing comes in or goes out that no policy allows: clients of the demo may ask `db`. */
+/** A namespace in which only traffic that a policy allows passes: clients of the demo may reach `db`. */
 export const guardedNamespace = 'guarded';
 export const guardedPod = 'db';
 const policies = `/apis/networking.k8s.io/v1/namespaces/${guardedNamespace}/networkpolicies`;
 
-/** Namespace and policies before the pod, which must not have a moment without them. */
+/** Namespace and policies before the pod, which must never be without them. */
 export function guardedManifests(plan: LabPlan): DemoManifest[] {
   return [
     {
@@ -45,7 +45,7 @@ function policy(name: string, spec: object): DemoManifest {
   return { collection: policies, object: { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec } };
 }
 
-/** Takes away what lets clients ask, or gives it back. */
+/** Removes or restores the policy that allows clients. */
 export async function setClientsMayAsk(api: KubeApi, may: boolean, signal: AbortSignal): Promise<void> {
   if (may) await api.send({ method: 'POST', path: policies, body: clientsMayAsk.object }, signal);
   else await api.send({ method: 'DELETE', path: `${policies}/clients-may-ask` }, signal);

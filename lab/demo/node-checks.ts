@@ -7,14 +7,17 @@ import { labPaths, nodePaths } from '../plan/names.ts';
 import { pingStream } from './ping-stream.ts';
 import { type DemoCheck, demoPod, meshPods, type Scene, type Verdict } from './scene.ts';
 
-/** A second or two on a machine; far more on an emulated one that is busy with our own packets. */
+/** A second or two natively; far longer on an emulated host that is busy with our own packets. */
 const restartDeadlineMs = 180_000;
 const readyPollMs = 20;
 const aroundMs = 500;
-/** Packets a second on each path, if the scene says nothing. The kernel's data path is mostly seen in emulation, where more would starve the agent. */
+/**
+ * Packets a second on each path, unless the scene sets it. The kernel's data path is mostly tested in emulation, where a higher rate would
+ * starve the agent.
+ */
 const pingHertz = { netdev: 1000, system: 20 };
 
-/** What is asked of nodes and agents. */
+/** Checks of nodes and agents. */
 export function nodeChecks(scene: Scene): DemoCheck[] {
   return [
     // Real runtimes run no CHECK.
@@ -24,7 +27,7 @@ export function nodeChecks(scene: Scene): DemoCheck[] {
   ];
 }
 
-/** The plugins' own CHECK of every pod that has a network of its own. */
+/** Runs the plugins' own CHECK for every pod that has its own network. */
 async function cniCheck(scene: Scene): Promise<Verdict> {
   const { control } = labPaths(scene.plan.dir);
   const pods = meshPods(scene);
@@ -85,7 +88,7 @@ async function restart({ plan }: Scene, node: string, signal: AbortSignal): Prom
   }
 }
 
-/** Every node has flows, in tables that have names. */
+/** Checks that every node has flows, in tables that have names. */
 async function flowsByTable({ plan, status }: Scene, signal: AbortSignal): Promise<Verdict> {
   const nodes = await Promise.all(status.nodes.map(async ({ name, rundir }) => ({ name, tables: await countFlows(rundir, signal) })));
   const [first] = nodes;

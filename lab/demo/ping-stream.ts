@@ -8,10 +8,7 @@ interface PingCount {
   readonly lost: number;
 }
 
-/**
- * Pings so many times a second until told to stop, for a few minutes at most. The kernel answers, so no event loop can
- * lose a packet.
- */
+/** Pings at a fixed rate until stopped, for a few minutes at most. The kernel answers, so no event loop can lose a packet. */
 export function pingStream(from: NetnsRef, to: string, hertz: number, stop: AbortSignal): Promise<PingCount> {
   const inside = inNetns(from, 'ping', ['-n', '-i', String(1 / hertz), to]);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, LC_ALL: 'C' } });
@@ -25,8 +22,8 @@ export function pingStream(from: NetnsRef, to: string, hertz: number, stop: Abor
 }
 
 /**
- * Reads what ping wrote for each reply. The summary would count the packet that was on its way when ping was stopped
- * as lost; here, what was sent is what was sent up to the last one that came back.
+ * Parses ping's line for each reply. The summary would count the packet that was in flight when ping was stopped as lost; here, the sent
+ * packets end with the last one that was answered.
  */
 export function countReplies(said: string): PingCount {
   const answered = new Set(Array.from(said.matchAll(/^\d+ bytes from .*icmp_seq=(\d+) /gm), ([, sequence]) => Number(sequence)));

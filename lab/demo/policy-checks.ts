@@ -20,18 +20,20 @@ import {
 } from './scene.ts';
 import { podPort } from './workload.ts';
 
-/** A denied packet is dropped: that nothing answers for so long is what is seen of it (ms). */
+/** A denied packet is dropped: a denial is seen as no answer for this time (ms). */
 const deniedMs = 700;
 const followMs = 20_000;
 const pollMs = 20;
-/** Addresses behind the last pod's that the next pod may get. */
+/** Number of addresses after the last pod's that the next pod may get. */
 const guesses = 12;
-/** Between two datagrams (ms). The kernel's data path is mostly seen in emulation, where more would starve the agent. */
+/**
+ * Interval between two datagrams (ms). The kernel's data path is mostly tested in emulation, where a higher rate would starve the agent.
+ */
 const everyMs = { netdev: 12, system: 200 };
-/** So many more, once the pod is ready. */
+/** Number of further datagrams once the pod is ready. */
 const moreDatagrams = { netdev: 100, system: 10 };
 
-/** What NetworkPolicy allows and denies, for one family. */
+/** Traffic that NetworkPolicy allows and denies, for one family. */
 export function policyChecks(scene: Scene, family: Family): DemoCheck[] {
   return [
     { name: `policy.allow.${family}`, run: () => eventually(() => tryAll(asked(scene, family, 'client'))) },
@@ -50,7 +52,7 @@ function asked(scene: Scene, family: Family, role: 'client' | 'web'): Trial[] {
   });
 }
 
-/** Whom no policy names hears nothing, from its own node and from others. */
+/** Clients that no policy names get no answer, from the pod's own node and from others. */
 async function denied(scene: Scene, family: Family): Promise<Verdict> {
   const tries = asked(scene, family, 'web').flatMap((trial) => (['tcp', 'udp'] as const).map((protocol) => ({ ...trial, protocol })));
   const problems = await inParallel(tries, async ({ label, protocol, probe: { from, address } }) => {
@@ -61,7 +63,7 @@ async function denied(scene: Scene, family: Family): Promise<Verdict> {
   return { ok: through.length === 0, detail: `${tries.length - through.length} of ${tries.length} denied${list(through)}` };
 }
 
-/** A conversation that goes on while its policy is taken away and given back. */
+/** An established connection while its policy is removed and restored. */
 async function livingConnection(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
   const client = demoPod(scene, 'client', scene.plan.nodes.length);
   const address = addressOfGuarded(scene, family);
@@ -90,7 +92,7 @@ async function livingConnection(scene: Scene, family: Family, signal: AbortSigna
   }
 }
 
-/** A pod that nobody may talk to gets nothing, though someone talked to its address before it was there. */
+/** A pod without allowed peers receives nothing, though datagrams were sent to its address before it existed. */
 async function firstPacket(scene: Scene, family: Family, signal: AbortSignal): Promise<Verdict> {
   const stranger = demoPod(scene, 'web', 1);
   const targets = nextAddresses(scene, family);
@@ -113,7 +115,7 @@ async function firstPacket(scene: Scene, family: Family, signal: AbortSignal): P
   }
 }
 
-/** Addresses are given in order: what follows the last one of the first node's pods. */
+/** Addresses are allocated in order: those after the last one of the first node's pods. */
 function nextAddresses({ plan, status }: Scene, family: Family): readonly string[] {
   const [first] = plan.nodes;
   const used = status.pods
@@ -124,7 +126,7 @@ function nextAddresses({ plan, status }: Scene, family: Family): readonly string
   return Array.from({ length: guesses }, (_, at) => ipFromValue(family, last.value + BigInt(at) + 1n).text);
 }
 
-/** By the kernel's own counters: for sockets, and for ports that nobody listens on. */
+/** Datagrams received by the kernel's own counters: for sockets, and for ports without a listener. */
 async function datagramsReceived(netns: string, family: Family, signal: AbortSignal): Promise<number> {
   if (family === 'ipv6') {
     const text = await runIn(netns, 'cat', ['/proc/net/snmp6'], {}, signal);

@@ -6,10 +6,10 @@ import { guardedNamespace, guardedPod } from './guarded.ts';
 import { demoPod, eventually, nodeOfPod, ofFamily, type Scene, type Verdict } from './scene.ts';
 import { podPort } from './workload.ts';
 
-/** That nothing answers for so long is what is seen of a denial (ms). */
+/** A denial is seen as no answer for this time (ms). */
 const deniedMs = 700;
 
-/** A refused connection is in the log of the agent that refused it, with the policies and what they lack. */
+/** Checks that a denied connection is in the log of the agent that denied it, with the policies and the missing rule. */
 export async function deniedLine(scene: Scene, family: Family): Promise<Verdict> {
   const name = `${guardedNamespace}/${guardedPod}`;
   const target = scene.status.pods.find((pod) => `${pod.namespace}/${pod.name}` === name);

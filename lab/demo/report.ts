@@ -3,7 +3,7 @@ import { labPaths } from '../plan/names.ts';
 import type { LabPlan } from '../plan/plan.ts';
 import type { DemoCheckResult } from './scene.ts';
 
-/** How much of a detail fits beside the other columns. */
+/** Maximum length of a detail next to the other columns. */
 const detailLengthMax = 110;
 
 type TerminalColour = (text: string) => string;
@@ -14,13 +14,13 @@ interface Paints {
   readonly dim: TerminalColour;
 }
 
-/** Colours where a person looks at a terminal, and nowhere else. */
+/** Colours for a terminal, and no colours elsewhere. */
 export function paintsFor(stream: { readonly isTTY?: boolean }): Paints {
   const colour = (code: number): TerminalColour => (stream.isTTY === true ? (text) => `\u001b[${code}m${text}\u001b[0m` : (text) => text);
   return { good: colour(32), bad: colour(31), dim: colour(2) };
 }
 
-/** One line as soon as a check is done. */
+/** One line, printed as soon as a check is done. */
 export function checkLine({ name, ok, detail, ms }: DemoCheckResult, { good, bad, dim }: Paints): string {
   return `  ${ok ? good('ok    ') : bad('FAILED')}  ${name.padEnd(30)} ${dim(`${String(ms).padStart(6)} ms`)}  ${ok ? dim(shorten(detail)) : oneLine(detail)}`;
 }
@@ -47,7 +47,7 @@ function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, ' ').trim();
 }
 
-/** What to do next, and how to be rid of it all. @param podIp of some pod of the demo */
+/** Commands to continue with, and to remove the lab. @param podIp of some pod of the demo */
 export function howToGoOn(plan: LabPlan, labCommand: string, podIp: string): string {
   const { kubeconfig } = labPaths(plan.dir);
   return [

@@ -12,21 +12,21 @@ const probesAtOnce = 16;
 const settleMs = 5_000;
 const settlePollMs = 100;
 
-/** What the checks look at. */
+/** Objects that the checks use. */
 export interface Scene {
   readonly plan: LabPlan;
   readonly status: LabStatus;
   /** Cluster addresses by Service. */
   readonly services: Readonly<Record<'web' | 'loop' | 'empty' | 'rolling', readonly string[]>>;
-  /** Of the Service `web`. */
+  /** Node ports of the Service `web`. */
   readonly nodePorts: NodePorts;
-  /** Packets a second on each path over a restart, where not the usual number. */
+  /** Packets a second on each path over a restart, unless default. */
   readonly pings: number | undefined;
-  /** Takes a pod out of the Service `rolling`, or puts it back. */
+  /** Removes a pod from the Service `rolling`, or restores it. */
   readonly setRolling: (pod: string, is: boolean) => Promise<void>;
-  /** Takes away the policy that lets clients ask the guarded pod, or gives it back. */
+  /** Removes the policy that allows clients to reach the guarded pod, or restores it. */
   readonly setClientsMayAsk: (may: boolean) => Promise<void>;
-  /** Starts another pod where nothing is allowed. */
+  /** Starts another pod for which no traffic is allowed. */
   readonly addGuarded: (name: string, signal: AbortSignal) => Promise<PodStatusLine>;
   readonly removeGuarded: (name: string, signal: AbortSignal) => Promise<void>;
 }
@@ -55,7 +55,7 @@ export function demoPod({ status }: Pick<Scene, 'status'>, role: 'web' | 'client
   return pod;
 }
 
-/** Both pods of every node that have a network of their own. */
+/** Both pods of every node that have their own network. */
 export function meshPods(scene: Scene): PodStatusLine[] {
   return scene.plan.nodes.flatMap((_, index) => [demoPod(scene, 'web', index + 1), demoPod(scene, 'client', index + 1)]);
 }
@@ -73,8 +73,8 @@ export function nodeOfPod({ plan }: Scene, pod: PodStatusLine): NodePlan {
 }
 
 /**
- * Waits for what is not the network's doing: that the change of an object reached the nodes. A failure counts if its attempt began
- * after the time for that: on a slow machine the first attempt alone can take longer.
+ * Waits for what does not depend on the network: that the change of an object reached the nodes. A failure counts if its attempt began
+ * after the deadline: on a slow host the first attempt alone can take longer.
  */
 export async function eventually(attempt: () => Promise<Verdict>): Promise<Verdict> {
   const deadline = performance.now() + settleMs;
@@ -86,15 +86,15 @@ export async function eventually(attempt: () => Promise<Verdict>): Promise<Verdi
   }
 }
 
-/** One thing to try, and what its answer must be like. */
+/** One probe, and the check of its answer. */
 export interface Trial {
   readonly label: string;
   readonly probe: Omit<Probe, 'timeoutMs' | 'protocol' | 'port'> & { readonly port: number | NodePorts };
-  /** What is wrong with the answer, if anything. */
+  /** The error in the answer, if any. */
   readonly wrong?: (answer: ResponderReply) => string | undefined;
 }
 
-/** Tries everything over TCP and over UDP. */
+/** Probes everything over TCP and over UDP. */
 export async function tryAll(trials: readonly Trial[]): Promise<Verdict> {
   const all = trials.flatMap((trial) => (['tcp', 'udp'] as const).map((protocol) => ({ trial, protocol })));
   const problems = await inParallel(all, async ({ trial, protocol }) => {
@@ -114,7 +114,9 @@ export function outcomeText(outcome: Outcome): string {
   return outcome.is === 'UNREACHABLE' ? outcome.errno : outcome.is;
 }
 
-/** Results in the order of the items; only so many at once, so that a lost packet is the network's fault and not ours. */
+/**
+ * Results in the order of the items; the number at a time is limited, so that a lost packet is the network's fault and not the client's.
+ */
 export async function inParallel<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const queue = items.entries();

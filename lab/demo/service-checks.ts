@@ -5,7 +5,7 @@ import { addressOf, type DemoCheck, demoPod, eventually, inParallel, ofFamily, o
 import { demoNamespace, podPort } from './workload.ts';
 
 const probeTimeoutMs = 3_000;
-/** With so many, an endpoint of three is left out by chance once in ten thousand times. */
+/** With this number, one endpoint of three is missed by chance once in ten thousand times. */
 const spreadProbes = 24;
 
 /** ClusterIP Services, for one family. */
@@ -17,7 +17,7 @@ export function serviceChecks(scene: Scene, family: Family): DemoCheck[] {
   ];
 }
 
-/** From a pod of every node and from every node itself, every endpoint is met, over TCP and UDP. */
+/** From a pod of every node and from every node itself, every endpoint is reached, over TCP and UDP. */
 async function spread(scene: Scene, family: Family): Promise<Verdict> {
   const endpoints = scene.plan.nodes.map((_, index) => `${demoNamespace}/web-${index + 1}`);
   const address = ofFamily(scene.services.web, family);
@@ -38,7 +38,7 @@ async function spread(scene: Scene, family: Family): Promise<Verdict> {
   return { ok: failed === undefined && everyoneMetAll, detail: `${failed ? `${outcomeText(failed)}; ` : ''}${counts.join(', ')}` };
 }
 
-/** A pod reaches itself through its Service, and does not see itself as the caller. */
+/** A pod reaches itself through its Service, and does not see itself as the client. */
 async function hairpin(scene: Scene, family: Family): Promise<Verdict> {
   const client = demoPod(scene, 'client', 1);
   const address = ofFamily(scene.services.loop, family);
@@ -51,7 +51,7 @@ async function hairpin(scene: Scene, family: Family): Promise<Verdict> {
   return { ok: failed === undefined, detail: [...new Set(seenAs)].join(', ') };
 }
 
-/** Refused at once, so that a client does not wait for a timeout. */
+/** Checks that connections are refused immediately, so that a client does not wait for a timeout. */
 async function emptyRefused(scene: Scene, family: Family): Promise<Verdict> {
   const address = ofFamily(scene.services.empty, family);
   const outcomes = await inParallel(

@@ -5,7 +5,7 @@ import { type KubeApi, keyOf, nodeOf, type UnstructuredObject } from '../kube/ku
 import type { LabPlan } from '../plan/plan.ts';
 
 export const demoNamespace = 'demo';
-/** What the pods of the demo listen on, TCP and UDP. */
+/** Port of the demo's pods, TCP and UDP. */
 export const podPort = 80;
 export const hostPort = 8081;
 
@@ -23,12 +23,12 @@ export interface DemoManifest {
 
 const inDemo = `/api/v1/namespaces/${demoNamespace}`;
 
-/** The Service of this label loses and gets endpoints while connections are made to it. */
+/** Label of the Service that loses and gains endpoints while connections are opened to it. */
 const rollingLabel = 'rolling';
 
 /**
- * On each node a pod of the Service `web`, a client, and one in the node's own network; a Service for `web` with node ports, one
- * for the first client alone, one without endpoints, and one for all pods with a network of their own.
+ * Objects of the demo. On each node: a pod of the Service `web`, a client, and a pod in the node's own network. A Service for `web` with
+ * node ports, one for the first client alone, one without endpoints, and one for all pods that have their own network.
  */
 export function manifests(plan: LabPlan): DemoManifest[] {
   return [
@@ -63,7 +63,7 @@ interface DemoPod {
   readonly more?: object;
 }
 
-/** A pod on a node that answers who it is on a port. */
+/** A pod on a node that answers with its identity on a port. */
 export function podManifest({ plan, namespace, name, node, labels, port, more = {} }: DemoPod): DemoManifest {
   const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), containerPort: port, protocol }));
   const spec = {
@@ -76,7 +76,7 @@ export function podManifest({ plan, namespace, name, node, labels, port, more = 
   return { collection: `/api/v1/namespaces/${namespace}/pods`, object };
 }
 
-/** To a real kubelet a container runs before the lab answers in its pod; the lab's own waits for that. */
+/** In a real kubelet a container runs before the lab answers in its pod; the lab's own kubelet waits for that. */
 function probeOf(plan: Pick<LabPlan, 'kubernetes'> | undefined, port: number): object {
   return plan?.kubernetes === undefined ? {} : { readinessProbe: { tcpSocket: { port }, periodSeconds: 1 } };
 }
@@ -91,21 +91,21 @@ function service(name: string, selector: Readonly<Record<string, string>>, plan:
   return { collection: `${inDemo}/services`, object };
 }
 
-/** Creates what is not there. */
+/** Creates missing objects. */
 export async function createAll(api: KubeApi, wanted: readonly DemoManifest[], signal: AbortSignal): Promise<void> {
   const deadline = performance.now() + accountDeadlineMs;
   for (const manifest of wanted)
     while ((await create(api, manifest, signal)) === 'later' && performance.now() < deadline) await sleep(pollMs);
 }
 
-/** A new namespace takes pods once a controller has given it the account that they run as. */
+/** Creates an object. A new namespace takes pods once a controller has created the account that they run as. */
 async function create(api: KubeApi, { collection, object }: DemoManifest, signal: AbortSignal): Promise<'there' | 'later'> {
   try {
     await api.send({ method: 'POST', path: collection, body: object }, signal);
   } catch (error) {
     const status = error instanceof SeineError ? error.context['status'] : undefined;
     if (status === 403 && String(error).includes('serviceaccount')) return 'later';
-    if (status !== 409) throw error; // 409: there already
+    if (status !== 409) throw error; // 409: exists already
   }
   return 'there';
 }
@@ -113,8 +113,8 @@ async function create(api: KubeApi, { collection, object }: DemoManifest, signal
 /**
  * Waits until all pods of a namespace are ready.
  *
- * @param count how many there are
- * @throws SeineError `UNAVAILABLE` naming those that are not, and why
+ * @param count their number
+ * @throws SeineError `UNAVAILABLE` naming those that are not, and the reasons
  */
 export async function podsReady(api: KubeApi, count: number, signal: AbortSignal, namespace = demoNamespace): Promise<void> {
   const pods = new Map<string, UnstructuredObject>();
@@ -146,7 +146,7 @@ const allocated = z.looseObject({
   }),
 });
 
-/** What the API server gave a Service. @throws SeineError `PROTOCOL` if it gave it no cluster addresses */
+/** Addresses and ports that the API server allocated to a Service. @throws SeineError `PROTOCOL` if it has no cluster addresses */
 async function allocatedTo(api: KubeApi, name: string, signal: AbortSignal, namespace = demoNamespace) {
   const { data } = allocated.safeParse(await api.send({ method: 'GET', path: `/api/v1/namespaces/${namespace}/services/${name}` }, signal));
   if (data === undefined) throw new SeineError('PROTOCOL', `Service ${name} has no cluster addresses`);
@@ -165,7 +165,7 @@ export async function nodePorts(api: KubeApi, name: string, signal: AbortSignal)
   return { tcp: of('TCP'), udp: of('UDP') };
 }
 
-/** Makes a pod an endpoint of the rolling Service, or none of it. */
+/** Makes a pod an endpoint of the rolling Service, or removes it. */
 export async function setRolling(api: KubeApi, pod: string, is: boolean, signal: AbortSignal): Promise<void> {
   const body = { metadata: { labels: { [rollingLabel]: is ? 'yes' : null } } };
   await api.send({ method: 'PATCH', path: `${inDemo}/pods/${pod}`, body, contentType: 'application/merge-patch+json' }, signal);

@@ -10,7 +10,7 @@ const requestTimeoutMs = 15_000;
 const watchSeconds = 300;
 const retryMs = { first: 100, most: 3_000 };
 
-/** An object of Kubernetes as it came. */
+/** An object of Kubernetes, not validated. */
 export interface UnstructuredObject {
   readonly metadata: KubeMetadata;
   readonly spec?: unknown;
@@ -32,11 +32,11 @@ interface ApiCall {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
-  /** Default `application/json`. */
+  /** Content type; default `application/json`. */
   readonly contentType?: string;
 }
 
-/** What the kubelet of the lab asks of an API server. */
+/** Client of the lab's kubelet for an API server. */
 export class KubeApi {
   readonly #access: ApiCredentials;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 });
@@ -49,9 +49,7 @@ export class KubeApi {
     this.#agent.destroy();
   }
 
-  /**
-   * @throws SeineError `REFUSED` with `context.status` if the server says no, `UNAVAILABLE` if no answer came
-   */
+  /** @throws SeineError `REFUSED` with `context.status` if the server rejects the request, `UNAVAILABLE` if no answer came */
   async send(wanted: ApiCall, signal: AbortSignal): Promise<unknown> {
     const response = await this.#open(wanted, within(signal, requestTimeoutMs));
     const text = await readBody(response, `${wanted.method} ${wanted.path}`);
@@ -61,10 +59,10 @@ export class KubeApi {
   }
 
   /**
-   * Keeps a copy of a collection, for as long as the signal lets it.
+   * Keeps a copy of a collection, until the signal.
    *
    * @param path e.g. `/api/v1/pods`
-   * @param changed told the keys (`namespace/name`) that may have changed, also by vanishing; look into `objects`
+   * @param changed called with the keys (`namespace/name`) of objects that may have changed or been deleted; the state is in `objects`
    * @param listed called after each time the copy is complete
    */
   async follow(
@@ -81,7 +79,7 @@ export class KubeApi {
         listed();
         while (version !== undefined && !signal.aborted) version = await this.#watch(path, version, objects, changed, signal);
       } catch {
-        // Whatever it was: wait, then list again. The server may just be starting.
+        // Any error: wait, then list again. The server may just be starting.
         if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, waitMs));
         waitMs = Math.min(waitMs * 2, retryMs.most);
       }
@@ -103,7 +101,7 @@ export class KubeApi {
     return list.metadata.resourceVersion;
   }
 
-  /** Until the server ends the stream. Gives the version to go on from; undefined asks for a new list. */
+  /** Watches until the server ends the stream. Returns the version to continue from; undefined requires a new list. */
   async #watch(
     path: string,
     from: string,
@@ -157,12 +155,12 @@ export class KubeApi {
   }
 }
 
-/** The node a pod is bound to, if it is. */
+/** The node a pod is bound to; undefined if it is not scheduled. */
 export function nodeOf({ spec }: UnstructuredObject): string | undefined {
   return typeof spec === 'object' && spec !== null && 'nodeName' in spec && typeof spec.nodeName === 'string' ? spec.nodeName : undefined;
 }
 
-/** `namespace/name`, or the name alone where there are no namespaces. */
+/** `namespace/name`, or the name alone of cluster-scoped objects. */
 export function keyOf({ namespace, name }: KubeMetadata): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
@@ -179,7 +177,7 @@ async function readBody(response: IncomingMessage, doing: string): Promise<strin
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Cuts on bytes and decodes whole lines, so that a character in two chunks stays one. */
+/** Cuts at bytes and decodes whole lines, so that a character in two chunks is decoded correctly. */
 async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
   let pending: Buffer[] = [];
   let size = 0;

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 
-/** How to reach an API server, and who we are to it. */
+/** Address of an API server, and the client's credentials. */
 export interface ApiCredentials {
   /** `https://host:port`, without a path. */
   readonly server: string;
@@ -11,16 +11,15 @@ export interface ApiCredentials {
   readonly token?: string | undefined;
   readonly certificatePem?: string | undefined;
   readonly keyPem?: string | undefined;
-  /** The name its certificate is checked against, where that is not the host of `server`. */
+  /** The name its certificate is checked against, if it is not the host of `server`. */
   readonly serverName?: string | undefined;
   readonly insecure?: boolean | undefined;
 }
 
 /**
- * Reads the current context of a kubeconfig. Credentials for which a program must be run are refused: the lab hands them
- * to every node as a file.
+ * Reads the current context of a kubeconfig. Credentials that require a program are rejected: the lab copies them to every node as a file.
  *
- * @throws SeineError `INVALID_INPUT` naming what cannot be used
+ * @throws SeineError `INVALID_INPUT` naming the unsupported field
  */
 export async function readKubeconfig(path: string): Promise<ApiCredentials> {
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js');
@@ -47,7 +46,7 @@ export async function readKubeconfig(path: string): Promise<ApiCredentials> {
   };
 }
 
-/** The text of a kubeconfig with this one access, for kubectl and agents. */
+/** The text of a kubeconfig with these credentials, for kubectl and agents. */
 export function kubeconfigText(access: ApiCredentials, name: string): string {
   const base64 = (pem: string | undefined) => pem && Buffer.from(pem).toString('base64');
   const present = (fields: Record<string, unknown>) =>

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 
-/** The versions this runtime speaks, oldest first. */
+/** CNI versions of this runtime, oldest first. */
 const spoken = ['0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'];
 
 const plugin = z.looseObject({
@@ -20,10 +20,10 @@ const confList = z.looseObject({
 
 export type PluginConf = z.infer<typeof plugin>;
 
-/** A network: plugins in the order of ADD, and the version they are spoken to in. */
+/** A network: plugins in the order of ADD, and the version used with them. */
 export interface PluginChain {
   readonly name: string;
-  /** The highest of those offered that we speak. */
+  /** The highest offered version that this runtime supports. */
   readonly version: string;
   readonly checks: boolean;
   readonly collectsGarbage: boolean;
@@ -33,7 +33,7 @@ export interface PluginChain {
 /**
  * Reads a CNI network configuration list. Source: CNI specification 1.1.0, section 1.
  *
- * @throws SeineError `INVALID_INPUT` naming what is wrong
+ * @throws SeineError `INVALID_INPUT` naming the error
  */
 export function parseNetworkConf(text: string): PluginChain {
   const parsed = confList.safeParse(parseJson(text));
@@ -45,7 +45,7 @@ export function parseNetworkConf(text: string): PluginChain {
   return { name, version, checks: disableCheck !== true, collectsGarbage: disableGC !== true, plugins };
 }
 
-/** Is `version` the one given or later? Both are among those we speak. */
+/** Reports whether `version` is `least` or later. Both are supported versions. */
 export function isAtLeast(version: string, least: string): boolean {
   return spoken.indexOf(version) >= spoken.indexOf(least);
 }
@@ -58,7 +58,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Keys of our own plugin. */
+/** Keys of Seine's plugin. */
 interface SeinePluginConf {
   readonly agentSocket: string;
   readonly stateDir: string;
@@ -67,10 +67,10 @@ interface SeinePluginConf {
 }
 
 /**
- * The list of a node: ours alone, with host ports and both directions of bandwidth. It says 1.0.0, which every runtime speaks, and offers
- * whatever it can do besides.
+ * The list of a node: Seine's plugin alone, with host ports and both directions of bandwidth. It has version 1.0.0, which every runtime
+ * supports, and offers all others of the plugin.
  *
- * @param versions what every plugin of the list answered to VERSION
+ * @param versions answer of every plugin of the list to VERSION
  */
 export function chainConfList(seine: SeinePluginConf, versions: readonly (readonly string[])[]): string {
   const common = spoken.filter((version) => versions.every((offered) => offered.includes(version)));
@@ -82,10 +82,10 @@ export function chainConfList(seine: SeinePluginConf, versions: readonly (readon
   });
 }
 
-/** What runtimes are to hand us. `bandwidth: both`: no plugin behind ours limits anything. */
+/** Capabilities that runtimes are to pass. `bandwidth: both`: no later plugin of the chain limits it. */
 const ownCapabilities = { bandwidth: 'both', capabilities: { bandwidth: true, portMappings: true } } as const;
 
-/** Our plugin alone in the newest version, for who wants to try STATUS and GC: Debian's chained plugins do not know them. */
+/** Seine's plugin alone in the newest version, for STATUS and GC: Debian's chained plugins do not support them. */
 export function aloneConfList(seine: SeinePluginConf): string {
   return formatted({
     cniVersion: '1.1.0',

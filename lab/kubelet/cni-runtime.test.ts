@@ -6,8 +6,8 @@ import { aloneConfList, chainConfList, parseNetworkConf } from './cni-conf.ts';
 import { CniRuntime, type RuntimeAttachment } from './cni-runtime.ts';
 
 /**
- * Notes what it was called with, one JSON line a call, and answers from files beside it: `NAME.COMMAND` is printed with
- * exit code 0, `NAME.COMMAND.error` with exit code 1.
+ * Records each call as one JSON line, and answers from files next to it: `NAME.COMMAND` is printed with exit code 0, `NAME.COMMAND.error`
+ * with exit code 1.
  */
 const fakePlugin = `#!/usr/bin/env node
 const { appendFileSync, existsSync, readFileSync } = require('node:fs');

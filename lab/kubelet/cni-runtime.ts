@@ -12,7 +12,7 @@ import { isAtLeast, type PluginChain, type PluginConf } from './cni-conf.ts';
 /** One interface of one container on one network. */
 export interface RuntimeAttachment {
   readonly containerId: string;
-  /** Path of the container's namespace; empty when it is gone. */
+  /** Path of the container's namespace; empty when it is deleted. */
   readonly netns: string;
   readonly ifName: string;
   /** `CNI_ARGS`, in order. */
@@ -44,15 +44,15 @@ type Command = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
 interface CniRuntimeOptions {
   /** The namespace plugins run in: the node's. */
   readonly nodeNetns: NetnsRef;
-  /** Where plugins are looked for, in order. */
+  /** Folders with plugins, in order of search. */
   readonly binFolders: readonly string[];
-  /** Results of ADD are kept here until DEL, as the specification asks of a runtime. */
+  /** Folder in which results of ADD are kept until DEL, as the specification requires. */
   readonly cacheFolder: string;
 }
 
 /**
- * Executes plugins as `libcni` does: each with the configuration of its own, the network's name and version, the result
- * of the one before, and the capabilities it said it has; DEL backwards, with the result that ADD gave.
+ * Executes plugins as `libcni` does: each with its own configuration, the network's name and version, the previous result, and the
+ * capabilities it declared; DEL in reverse order, with the result of ADD.
  *
  * Source: CNI specification 1.1.0, sections 2 and 3.
  */
@@ -63,7 +63,7 @@ export class CniRuntime {
     this.#options = options;
   }
 
-  /** @throws SeineError `REFUSED` with the plugin's own code and message; what was done then is undone by `del` */
+  /** @throws SeineError `REFUSED` with the plugin's own code and message; `del` undoes the finished steps */
   async add(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<PluginResult> {
     let answer: PluginResult = {};
     for (const [index, plugin] of network.plugins.entries()) {
@@ -74,7 +74,7 @@ export class CniRuntime {
     return answer;
   }
 
-  /** Does nothing where the version or the configuration knows no CHECK. @throws SeineError `REFUSED` if something differs */
+  /** Does nothing if the version has no CHECK or the configuration disables it. @throws SeineError `REFUSED` if something differs */
   async check(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<void> {
     if (!network.checks || !isAtLeast(network.version, '0.4.0')) return;
     const known = this.#cachedResult(network, attachment);
@@ -82,7 +82,7 @@ export class CniRuntime {
     for (const plugin of network.plugins) await this.#execute('CHECK', network, plugin, known, { prevResult: known.result }, signal);
   }
 
-  /** Fine if nothing was ever added. @throws SeineError `REFUSED`; to be called again later */
+  /** Succeeds if nothing was ever added. @throws SeineError `REFUSED`; the caller retries */
   async del(network: PluginChain, attachment: RuntimeAttachment, signal: AbortSignal): Promise<void> {
     const known = this.#cachedResult(network, attachment);
     const before = known !== undefined && isAtLeast(network.version, '0.4.0') ? { prevResult: known.result } : {};
@@ -91,7 +91,7 @@ export class CniRuntime {
     removeFile(this.#cacheFile(network, attachment));
   }
 
-  /** Removes what no longer belongs to any of the attachments that are left. */
+  /** Removes what belongs to none of the remaining attachments. */
   async gc(network: PluginChain, valid: readonly Pick<RuntimeAttachment, 'containerId' | 'ifName'>[], signal: AbortSignal): Promise<void> {
     if (!network.collectsGarbage) return;
     const isValid = ({ containerId, ifName }: Cached) => valid.some((kept) => kept.containerId === containerId && kept.ifName === ifName);
@@ -103,13 +103,13 @@ export class CniRuntime {
       await this.#execute('GC', network, plugin, undefined, { 'cni.dev/valid-attachments': attachments }, signal);
   }
 
-  /** Can this network take pods? Always, before 1.1.0. @throws SeineError `REFUSED` if not */
+  /** Checks that the network can take pods. Always true before 1.1.0. @throws SeineError `REFUSED` if not */
   async status(network: PluginChain, signal: AbortSignal): Promise<void> {
     if (!isAtLeast(network.version, '1.1.0')) return;
     for (const plugin of network.plugins) await this.#execute('STATUS', network, plugin, undefined, {}, signal);
   }
 
-  /** The versions a plugin says it speaks. */
+  /** The versions that a plugin reports. */
   async versions(type: string, signal: AbortSignal): Promise<readonly string[]> {
     const network = { name: 'versions', version: '1.0.0', checks: false, collectsGarbage: false, plugins: [] };
     const answer = z.looseObject({ supportedVersions: z.array(z.string()) });
@@ -150,13 +150,13 @@ export class CniRuntime {
         .map((file) => cached.parse(JSON.parse(readIfThere(join(this.#options.cacheFolder, file)) ?? '')))
         .filter((entry) => entry.network === network);
     } catch {
-      // No ADD yet, so no folder; or a result that cannot be read, which DEL does without.
+      // No ADD yet, so no folder; or an unreadable result, which DEL does not require.
       return [];
     }
   }
 }
 
-/** `plugin` as it stands in the list, and what the runtime adds to it. */
+/** Input of `plugin`: its configuration and the runtime's additions. */
 function stdinOf(
   network: PluginChain,
   plugin: PluginConf,

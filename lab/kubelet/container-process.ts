@@ -8,7 +8,7 @@ import { exitCodeOf } from '../machine/process.ts';
 import type { ContainerSpec, RestartPolicy } from './pod-spec.ts';
 import type { ContainerState } from './pod-status.ts';
 
-/** A container's log ends here; what it writes after that is lost. */
+/** Maximum size of a container's log; further output is discarded. */
 const logBytesMax = 8 * 1024 * 1024;
 const restartMs = { first: 500, most: 30_000 };
 
@@ -18,11 +18,11 @@ interface ProcessOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   readonly restartPolicy: RestartPolicy;
-  /** The state may have changed. */
+  /** Called when the state may have changed. */
   readonly changed: () => void;
 }
 
-/** A container with a command: a process in the pod's network namespace, on the file system of the machine. */
+/** A container with a command: a process in the pod's network namespace, on the file system of the host. */
 export class ContainerProcess {
   readonly #options: ProcessOptions;
   readonly #stopping = new AbortController();
@@ -45,7 +45,7 @@ export class ContainerProcess {
     return this.#restarts;
   }
 
-  /** Asks it to end, and kills it and its children after the grace. */
+  /** Sends SIGTERM, and kills it and its children after the grace period. */
   async stop(graceSeconds: number): Promise<void> {
     this.#stopping.abort();
     this.#signal('SIGTERM');
@@ -78,7 +78,7 @@ export class ContainerProcess {
     const inside = inNetns(netns, program, given);
     mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
     const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 });
-    // A disk without room costs the log, not the container.
+    // A full disk costs the log, not the container.
     log.on('error', () => {});
     const startedAt = new Date().toISOString();
     const child = spawn(inside.command, inside.args, {
@@ -109,19 +109,19 @@ export class ContainerProcess {
         resolve(127);
       });
       child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)));
-      // Later than its end, if something it started still has its output open.
+      // Later than its end, if a child of it still has its output open.
       child.once('close', () => log.end());
     });
   }
 
-  /** To the whole group: a shell's children too. */
+  /** Signals the whole group: a shell's children too. */
   #signal(name: NodeJS.Signals): void {
     const pid = this.#child?.pid;
     if (pid === undefined) return;
     try {
       process.kill(-pid, name);
     } catch {
-      // It ended by itself between the look and the signal.
+      // It ended by itself between the check and the signal.
     }
   }
 }

@@ -27,7 +27,7 @@ interface ContainerOptions {
   readonly changed: () => void;
 }
 
-/** A running container: its command, or the responder that stands in for one. */
+/** A running container: its command, or the responder in place of one. */
 export class Container {
   readonly #options: ContainerOptions;
   readonly #stopping = new AbortController();
@@ -52,9 +52,9 @@ export class Container {
   }
 
   /**
-   * Its preStop sleep comes first, during which it goes on serving, and is probed.
+   * Stops it. Its preStop sleep comes first, during which it continues to serve and is probed.
    *
-   * @param atOnce makes an end of that sleep
+   * @param atOnce ends that sleep
    */
   async stop(graceSeconds: number, atOnce: AbortSignal): Promise<void> {
     const sleepSeconds = Math.min(this.#options.spec.lifecycle?.preStop?.sleep?.seconds ?? 0, graceSeconds);
@@ -63,7 +63,7 @@ export class Container {
     await Promise.all([this.#process?.stop(graceSeconds - sleepSeconds), ...this.#tasks]);
   }
 
-  /** Tries until the ports can be had: those of a pod that is just leaving are not free yet. */
+  /** Retries until the ports are free: those of a pod that is ending are still in use. */
   async #respond(): Promise<void> {
     const { spec, pod, node, netns, ips, changed } = this.#options;
     const ports = spec.ports.flatMap(({ protocol, containerPort }) =>
@@ -104,7 +104,7 @@ export class Container {
     }
   }
 
-  /** As the kubelet probes: commands inside the pod, connections from the node. */
+  /** Probes as the kubelet does: commands inside the pod, connections from the node. */
   async #passes(probe: ProbeSpec, signal: AbortSignal): Promise<boolean> {
     const { spec, netns, nodeNetns, ips, env } = this.#options;
     try {

@@ -18,12 +18,12 @@ interface KubeletOptions {
   readonly api: KubeApi;
   readonly sandboxes: Sandboxes;
   readonly logFolder: string;
-  /** Can the node take pods? Asked often. */
+  /** Reports whether the node can take pods. Called often. */
   readonly networkReady: () => Promise<boolean>;
   readonly log: Log;
 }
 
-/** What a status of the lab says of a pod. */
+/** A pod in the lab's status. */
 interface RunningPod {
   readonly namespace: string;
   readonly name: string;
@@ -34,10 +34,10 @@ interface RunningPod {
 }
 
 /**
- * The kubelet of one node: registers it, runs the pods bound to it, removes what is left of those that are gone.
+ * The kubelet of one node: registers it, runs the pods bound to it, removes the remains of deleted ones.
  *
- * Level-triggered: `podChanged` only says where to look again. One pod of a name is taken off the node before the next of
- * that name is put on it.
+ * Level-triggered: `podChanged` only marks a key for processing. One pod of a name is removed from the node before the next of that name is
+ * started.
  */
 export class Kubelet {
   readonly #options: KubeletOptions;
@@ -107,7 +107,7 @@ export class Kubelet {
     worker.done.then(() => gone(), gone);
   }
 
-  /** Registers the node and says when it becomes ready; then removes what an earlier run left. Until the signal ends it. */
+  /** Registers the node and reports when it becomes ready; then removes the remains of an earlier run. Runs until the signal. */
   async run(podsListed: Promise<void>, signal: AbortSignal): Promise<void> {
     await this.#persist('register the node', signal, () => this.#register(signal));
     while (!signal.aborted && !(await this.#options.networkReady())) await pause(readinessPollMs.waiting, signal);

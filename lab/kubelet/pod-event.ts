@@ -4,7 +4,7 @@ import type { PodSpec } from './pod-spec.ts';
 
 const messageLengthMax = 1_000;
 
-/** Tells people who `describe` a pod what went wrong with it. @throws SeineError as `KubeApi.send` */
+/** Records an event of a pod's failure, for `kubectl describe`. @throws SeineError as `KubeApi.send` */
 export async function warnAboutPod(
   api: KubeApi,
   pod: PodSpec,

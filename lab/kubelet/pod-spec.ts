@@ -54,12 +54,12 @@ export type ContainerSpec = z.infer<typeof container>;
 export type ProbeSpec = z.infer<typeof probe>;
 export type RestartPolicy = 'Always' | 'OnFailure' | 'Never';
 
-/** What the kubelet of the lab uses of a pod. */
+/** Fields of a pod that the lab's kubelet uses. */
 export interface PodSpec {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Set once it is to go: seconds it may take. */
+  /** Grace period in seconds; set once it is being deleted. */
   readonly deletionGraceSeconds?: number;
   readonly hostNetwork: boolean;
   readonly restartPolicy: RestartPolicy;

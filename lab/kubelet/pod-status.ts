@@ -1,6 +1,6 @@
 import type { ContainerSpec, RestartPolicy } from './pod-spec.ts';
 
-/** A container as its pod's status tells it. Times are RFC 3339. */
+/** A container in its pod's status. Times are RFC 3339. */
 export interface ContainerState {
   readonly name: string;
   readonly image: string;
@@ -19,7 +19,7 @@ export interface PodRuntimeState {
   readonly ips: readonly string[];
   readonly hostIps: readonly string[];
   readonly startTime: string;
-  /** Why the pod has no network yet. */
+  /** Reason why the pod has no network yet. */
   readonly problem?: string;
 }
 
@@ -89,7 +89,7 @@ function containerStatus({ name, image, restarts, ready, run }: ContainerState, 
   return { name, image, imageID: '', restartCount: restarts, ready, started: is === 'running', containerID, state: { [is]: details } };
 }
 
-/** Before anything of a pod runs. */
+/** Status of containers before any of the pod runs. */
 export function waitingContainers(specs: readonly ContainerSpec[], message: string | undefined): ContainerState[] {
   return specs.map(({ name, image }) => ({
     name,

@@ -19,7 +19,7 @@ const retryMs = { first: 200, most: 10_000 };
 
 interface PodWorkerOptions {
   readonly pod: PodSpec;
-  /** What an earlier run of the kubelet made for it. */
+  /** Sandbox of an earlier run of the kubelet. */
   readonly sandbox: Sandbox | undefined;
   readonly sandboxes: Sandboxes;
   readonly node: NodePlan;
@@ -28,10 +28,10 @@ interface PodWorkerOptions {
   readonly log: Log;
 }
 
-/** One pod, from its binding to the node until nothing of it is left. */
+/** One pod, from its binding to the node until all of it is removed. */
 export class PodWorker {
   readonly uid: string;
-  /** Resolves when the pod is gone from the node. */
+  /** Resolves when the pod is removed from the node. */
   readonly done: Promise<void>;
   readonly #options: PodWorkerOptions;
   readonly #startTime = new Date().toISOString();
@@ -67,7 +67,7 @@ export class PodWorker {
     if (pod.deletionGraceSeconds !== undefined) this.#leave.abort();
   }
 
-  /** The API server knows the pod no longer: it goes at once. */
+  /** Ends the pod immediately: the API server no longer has it. */
   vanish(): void {
     this.#presence = 'gone';
     this.#vanished.abort();
@@ -93,7 +93,7 @@ export class PodWorker {
     }
   }
 
-  /** Tries until the pod has a network or is to go. */
+  /** Retries until the pod has a network or is deleted. */
   async #connect(): Promise<void> {
     const { sandboxes, node, log, sandbox } = this.#options;
     const { namespace, name, hostNetwork } = this.#pod;
@@ -116,14 +116,14 @@ export class PodWorker {
         log.warn('no network for a pod', { pod: `${namespace}/${name}`, error: this.#problem, retryMs: waitMs });
         this.#statusBell.ring();
         const event = { reason: 'FailedCreatePodSandBox', message: this.#problem };
-        // The log and the pod's status say it too, so an event that is not taken is no loss.
+        // The log and the pod's status have it too, so a rejected event is not a loss.
         await warnAboutPod(this.#options.api, this.#pod, node.name, event, AbortSignal.timeout(eventDeadlineMs)).catch(() => {});
         await pause(waitMs, this.#leave.signal);
       }
     }
   }
 
-  /** Until it is to go, or all of them ended for good. */
+  /** Runs containers until the pod is deleted, or all of them have ended for good. */
   async #runContainers(): Promise<void> {
     const { namespace, name, containers, restartPolicy } = this.#pod;
     const { node, logFolder } = this.#options;
@@ -152,7 +152,7 @@ export class PodWorker {
     await new Promise<void>((resolve) => this.#leave.signal.addEventListener('abort', () => resolve(), { once: true }));
   }
 
-  /** Have all containers been started, and ended for good? */
+  /** Reports whether all containers have been started, and have ended for good. */
   #allEnded(): boolean {
     const { restartPolicy, containers } = this.#pod;
     const ended = this.#containers.filter(
@@ -170,7 +170,7 @@ export class PodWorker {
     if (!this.#finished && this.#presence === 'present') await this.#deleteObject();
   }
 
-  /** Tries until the plugins let go: a pod that is not taken off the network would keep its address for ever. */
+  /** Retries until the plugins succeed: a pod that is not removed from the network would keep its address forever. */
   async #removeSandbox(sandbox: Sandbox): Promise<void> {
     for (let waitMs = retryMs.first; ; waitMs = Math.min(waitMs * 2, retryMs.most)) {
       try {
@@ -185,7 +185,7 @@ export class PodWorker {
     }
   }
 
-  /** The last act of a kubelet: nothing of the pod is left, so its object may go. */
+  /** The last act of a kubelet: nothing of the pod is left, so its object may be deleted. */
   async #deleteObject(): Promise<void> {
     const { api } = this.#options;
     const { namespace, name } = this.#pod;
@@ -204,7 +204,7 @@ export class PodWorker {
     }
   }
 
-  /** Keeps the status the API server has equal to ours. */
+  /** Keeps the status in the API server equal to ours. */
   async #report(ended: AbortSignal): Promise<void> {
     for (this.#statusBell.ring(); !ended.aborted; ) {
       await this.#statusBell.wait();

@@ -22,7 +22,7 @@ const record = z.object({
   ips: z.array(z.string()),
 });
 
-/** A pod's namespace and its network, as kept on disk: what is there is undone, also after a restart. */
+/** A pod's namespace and its network, as kept on disk: recorded sandboxes are undone, also after a restart. */
 export type Sandbox = z.infer<typeof record>;
 
 interface SandboxOptions {
@@ -33,7 +33,7 @@ interface SandboxOptions {
   readonly network: PluginChain;
 }
 
-/** Makes and removes the sandboxes of one node, the way a container runtime does it. */
+/** Creates and removes the sandboxes of one node, as a container runtime does. */
 export class Sandboxes {
   readonly #options: SandboxOptions;
 
@@ -41,7 +41,7 @@ export class Sandboxes {
     this.#options = options;
   }
 
-  /** What an earlier run left. */
+  /** Sandboxes of an earlier run. */
   recorded(): Sandbox[] {
     try {
       return readdirSync(this.#options.folder)
@@ -54,9 +54,9 @@ export class Sandboxes {
   }
 
   /**
-   * A new namespace and its network.
+   * Creates a namespace and its network.
    *
-   * @throws SeineError `REFUSED` if a plugin says no; the sandbox is removed again
+   * @throws SeineError `REFUSED` if a plugin fails; the sandbox is removed again
    */
   async create(pod: PodSpec, signal: AbortSignal): Promise<Sandbox> {
     const { uid, namespace, name } = pod;
@@ -75,19 +75,19 @@ export class Sandboxes {
     }
   }
 
-  /** Is the network still as ADD made it? @throws SeineError `REFUSED` naming the difference */
+  /** Runs CHECK for the network. @throws SeineError `REFUSED` naming the difference */
   async check(sandbox: Sandbox, pod: PodSpec, signal: AbortSignal): Promise<void> {
     await this.#options.runtime.check(this.#options.network, this.#attachment(sandbox, pod), signal);
   }
 
-  /** @throws SeineError `REFUSED` if a plugin cannot let go; to be tried again */
+  /** @throws SeineError `REFUSED` if a plugin fails; the caller retries */
   async remove(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
     await this.#options.runtime.del(this.#options.network, this.#attachment(sandbox), signal);
     await deleteNetns(sandbox.netns, signal);
     removeFile(this.#file(sandbox.uid));
   }
 
-  /** Lets plugins remove what belongs to none of the sandboxes recorded. */
+  /** Runs GC: plugins remove what belongs to none of the recorded sandboxes. */
   async collectGarbage(signal: AbortSignal): Promise<void> {
     const valid = this.recorded().map(({ containerId }) => ({ containerId, ifName }));
     await this.#options.runtime.gc(this.#options.network, valid, signal);
@@ -128,7 +128,7 @@ function addressesOf({ ips = [] }: PluginResult): string[] {
   return ips.map(({ address }) => address.replace(/\/.*$/, ''));
 }
 
-/** What a runtime hands to plugins that ask for it. Source: CNI conventions, "capabilities". */
+/** Capabilities that a runtime passes to plugins that declare them. Source: CNI conventions, "capabilities". */
 export function capabilitiesOf({ containers, annotations }: PodSpec): Record<string, unknown> {
   const portMappings = containers
     .flatMap(({ ports }) => ports)
@@ -142,12 +142,12 @@ export function capabilitiesOf({ containers, annotations }: PodSpec): Record<str
   return { ...(portMappings.length > 0 && { portMappings }), bandwidth };
 }
 
-/** Zero means none. It is said, and not left out, because the bandwidth plugin of Debian 12 (1.1.1) crashes on CHECK without it. */
+/** Zero means none. It is set, and not omitted, because the bandwidth plugin of Debian 12 (1.1.1) crashes on CHECK without it. */
 function limit(direction: 'ingress' | 'egress', rate: number | undefined): Record<string, number> {
   return { [`${direction}Rate`]: rate ?? 0, [`${direction}Burst`]: rate === undefined ? 0 : burstBits };
 }
 
-/** What kubelets pass: no limit to speak of, 2^31 - 1 bits. */
+/** Burst that kubelets pass: practically unlimited, 2^31 - 1 bits. */
 const burstBits = 2_147_483_647;
 const scale: Readonly<Record<string, number>> = { '': 1, k: 1e3, M: 1e6, G: 1e9, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
 

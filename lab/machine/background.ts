@@ -4,25 +4,25 @@ import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { livingProcess, writePidFile } from './files.ts';
 import { type ProcessId, processOf } from './process.ts';
 
-/** A process that lives on without us, and the files by which it is found again. */
+/** A process that outlives this one, and the files by which it is found again. */
 interface BackgroundProcess {
   readonly command: string;
   readonly args: readonly string[];
-  /** Added to ours. */
+  /** Added to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Gets what it writes, after what is there. */
+  /** Log that its output is appended to. */
   readonly logFile: string;
   readonly pidFile: string;
 }
 
-/** Starts it, or leaves alone the one that runs. @throws SeineError `REFUSED` if it does not start */
+/** Starts it, unless it runs already. @throws SeineError `REFUSED` if it does not start */
 export function startInBackground({ command, args, env, logFile, pidFile }: BackgroundProcess): ProcessId {
   const running = livingProcess(pidFile);
   if (running) return running;
   const log = openSync(logFile, 'a', 0o600);
   try {
     const child = spawn(command, [...args], { stdio: ['ignore', log, log], detached: true, env: { ...process.env, ...env } });
-    child.on('error', () => undefined); // that it has no pid says it
+    child.on('error', () => undefined); // reported by the missing pid
     child.unref();
     const id = child.pid === undefined ? undefined : processOf(child.pid);
     if (id === undefined) throw new SeineError('REFUSED', `${command} does not start; see ${logFile}`);

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { isRunning, type ProcessId } from './process.ts';
 
-/** Writes a file of mode 0600 whole or not at all; its folder is made, 0700, if it is missing. */
+/** Writes a file of mode 0600 atomically; its folder is created, 0700, if missing. */
 export function writeFileWhole(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const draft = `${path}.${process.pid}.draft`;
@@ -10,7 +10,7 @@ export function writeFileWhole(path: string, text: string): void {
   renameSync(draft, path);
 }
 
-/** Undefined if there is no such file. */
+/** Content of a file; undefined if there is none. */
 export function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
@@ -20,12 +20,12 @@ export function readIfThere(path: string): string | undefined {
   }
 }
 
-/** A pid file of ours holds the start time too, so that a pid used again is not taken for the old process. */
+/** Writes a pid file with the start time, so that a reused pid is not taken for the old process. */
 export function writePidFile(path: string, id: ProcessId): void {
   writeFileWhole(path, `${id.pid} ${id.startTime}\n`);
 }
 
-/** The process a pid file of ours names, if it still runs. */
+/** The process of a pid file, if it still runs. */
 export function livingProcess(path: string): ProcessId | undefined {
   const [pid, startTime] = (readIfThere(path) ?? '').split(/\s+/).map(Number);
   if (!pid || !startTime) return undefined;

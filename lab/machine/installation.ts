@@ -7,10 +7,10 @@ import { SeineError } from '../../src/base/errors/seine-error.ts';
 const self = fileURLToPath(import.meta.url);
 const launcher = join('bin', 'seine-lab.mjs');
 
-/** The folder of Seine's package: the checkout, or where the package is installed. The lab's own manifest lies further down. */
+/** The folder of Seine's package: the checkout, or where the package is installed. The lab's own manifest is in a folder below. */
 export const packageRoot = rootAbove(dirname(self));
 
-/** The command that starts us again. */
+/** The command that starts this program again. */
 export const labProgram = join(packageRoot, launcher);
 
 const description = z
@@ -19,26 +19,26 @@ const description = z
 
 export const packageVersion = description.version;
 
-/** Of node, for the agent. */
+/** Options of node for the agent. */
 export const agentFlags: readonly string[] = description.config['agent-node-flags'].split(' ');
 
-/** What the agent has in its environment, as in the image: names and values. */
+/** Environment variables of the agent, as in the image. */
 export const agentEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
   description.config['agent-environment'].split(' ').map((each) => each.split('=')),
 );
 
-/** What node runs as the agent: from sources if we run from sources, else the bundle. */
+/** Script that node runs as the agent: from sources if the lab runs from sources, else the bundle. */
 export function agentProgram(): string {
   return extname(self) === '.ts' ? join(packageRoot, 'src', 'agent', 'main.ts') : join(packageRoot, 'dist', 'seine-agent.mjs');
 }
 
-/** Where Debian puts the plugins that are chained after ours. */
+/** Debian's folder of CNI plugins, which are chained after Seine's. */
 export const debianPlugins = '/usr/lib/cni';
 
 /**
- * Fills a folder with the programs a node of the lab has under their own names: the plugin and seinectl.
+ * Creates the programs of a node in a folder under their own names: the plugin and seinectl.
  *
- * @returns the folders plugins are looked for in
+ * @returns the folders that plugins are searched in
  * @throws SeineError `REFUSED` if the plugin was never built
  */
 export function installPrograms(folder: string): string[] {

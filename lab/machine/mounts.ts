@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { run } from './process.ts';
 
-/** Takes away what is mounted below a folder, the innermost first. */
+/** Unmounts everything below a folder, the innermost first. */
 export async function unmountBelow(folder: string, signal: AbortSignal): Promise<void> {
   for (const at of mountsBelow(readFileSync('/proc/self/mountinfo', 'utf8'), folder)) await run('umount', ['--lazy', at], {}, signal);
 }

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { type NetnsRef, netnsFolder, netnsPath, netnsPrefix } from '../plan/names.ts';
 import { type RunOptions, run } from './process.ts';
 
-/** Is there a namespace bound at this name? A leftover empty file is none. */
+/** Reports whether a namespace is bound at this name. A leftover empty file is not. */
 export function netnsExists(name: string): boolean {
   const path = netnsPath(name);
   return readFileSync('/proc/self/mountinfo', 'utf8')
@@ -16,7 +16,7 @@ export async function createNetns(name: string, signal: AbortSignal): Promise<vo
   await ipBatch(name, ['link set lo up'], signal);
 }
 
-/** Fine if there is none of that name; takes a leftover empty file away too. */
+/** Succeeds if there is none of that name; removes a leftover empty file too. */
 export async function deleteNetns(name: string, signal: AbortSignal): Promise<void> {
   if (existsSync(netnsPath(name))) await run('ip', ['netns', 'delete', name], {}, signal);
 }
@@ -28,7 +28,7 @@ export function netnsOfLab(labId: string): string[] {
       .filter((name) => name.startsWith(netnsPrefix(labId)))
       .toSorted();
   } catch {
-    // The folder is made by the first namespace of the machine.
+    // The first namespace of the host creates the folder.
     return [];
   }
 }
@@ -39,8 +39,8 @@ export async function ipBatch(netns: string, lines: readonly string[], signal: A
 }
 
 /**
- * Command and arguments that run something in a namespace. Not `ip netns exec`: that mounts another /sys, and so hides
- * the machine's control groups from what runs below it.
+ * Command and arguments that run something in a namespace. Not `ip netns exec`: that mounts another /sys, and so hides the host's control
+ * groups from its children.
  */
 export function inNetns(netns: NetnsRef, command: string, args: readonly string[]): { command: string; args: string[] } {
   if (netns === 'here') return { command, args: [...args] };

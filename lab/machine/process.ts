@@ -2,15 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 
-/** Of a command whose output we keep: more than this is an error, not a surprise in memory. */
+/** Maximum size of captured output; more is an error. */
 const outputBytesMax = 16 * 1024 * 1024;
 
-/** The variable in the environment of everything a lab starts, handed on to whatever that starts. */
+/** Environment variable of every process of a lab, inherited by its children. */
 export const labMark = 'SEINE_LAB';
 /** The same for the processes of one pod. */
 export const podMark = 'SEINE_POD';
 
-/** A process that stays the same one: a pid is used again, a pid with its start time is not. */
+/** Identity of a process: a pid is reused, a pid with its start time is not. */
 export interface ProcessId {
   readonly pid: number;
   /** In clock ticks since boot. Source: proc(5), /proc/pid/stat field 22. */
@@ -29,9 +29,9 @@ export interface RunResult {
 }
 
 /**
- * Runs a command to its end and gives what it wrote, whatever its exit code.
+ * Runs a command to its end and returns its output, whatever its exit code.
  *
- * @param options env is added to ours
+ * @param options env is added to this process's
  * @throws SeineError `REFUSED` if it cannot be started or writes too much, `CANCELLED` if the signal ended it
  */
 export function runAnyway(command: string, args: readonly string[], options: RunOptions, signal: AbortSignal): Promise<RunResult> {
@@ -48,13 +48,13 @@ export function runAnyway(command: string, args: readonly string[], options: Run
       reject(signal.aborted ? SeineError.from(cause, `run ${command}`) : new SeineError('REFUSED', `run ${command}`, { cause })),
     );
     child.once('close', (code, killedBy) => resolve({ code: code ?? exitCodeOf(killedBy), stdout: stdout(), stderr: stderr() }));
-    // A child that ends without reading its input closes the pipe; its exit code tells the story.
+    // A child that ends without reading its input closes the pipe; its exit code has the reason.
     child.stdin.on('error', () => {});
     child.stdin.end(options.input ?? '');
   });
 }
 
-/** As `runAnyway`, and an exit code other than 0 is `REFUSED` with what the command said. */
+/** Like `runAnyway`, but an exit code other than 0 is `REFUSED` with the command's output. */
 export async function run(command: string, args: readonly string[], options: RunOptions, signal: AbortSignal): Promise<string> {
   const { code, stdout, stderr } = await runAnyway(command, args, options, signal);
   if (code === 0) return stdout;
@@ -88,13 +88,13 @@ export function exitCodeOf(signal: NodeJS.Signals | null): number {
   return 128 + (signalNumbers[signal ?? ''] ?? 0);
 }
 
-/** The process with this pid now, or undefined if there is none or it is dead and waits for its parent. */
+/** The process with this pid now, or undefined if there is none or it is a zombie. */
 export function processOf(pid: number): ProcessId | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name in brackets may hold anything; what follows the last bracket are fields 3 and on.
+    // The name in parentheses may contain any character; fields 3 and on follow the last parenthesis.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // A first thread that has ended waits for the others, which hold files and their locks as long as they are there.
+    // A main thread that has ended waits for the others, which keep files and their locks open.
     const isAlone = Number(fields[17]) <= 1;
     if ((fields[0] === 'Z' && isAlone) || fields[0] === 'X') return undefined;
     return { pid, startTime: Number(fields[19]) };
@@ -107,7 +107,7 @@ export function isRunning(id: ProcessId): boolean {
   return processOf(id.pid)?.startTime === id.startTime;
 }
 
-/** Sends a signal to exactly this process, never to one that got its pid later. False if it is gone. */
+/** Signals exactly this process, never a later one with its pid. False if it has ended. */
 export function signalProcess(id: ProcessId, name: NodeJS.Signals): boolean {
   if (!isRunning(id)) return false;
   try {
@@ -119,7 +119,7 @@ export function signalProcess(id: ProcessId, name: NodeJS.Signals): boolean {
 
 const pollMs = 10;
 
-/** Asks these processes to end, waits up to `graceMs`, and kills what is left. Resolves when all are gone. */
+/** Sends SIGTERM to these processes, waits up to `graceMs`, and kills the remaining ones. Resolves when all have ended. */
 export async function endProcesses(ids: readonly ProcessId[], graceMs: number): Promise<void> {
   for (const id of ids) signalProcess(id, 'SIGTERM');
   if (await allGone(ids, graceMs)) return;
@@ -127,7 +127,7 @@ export async function endProcesses(ids: readonly ProcessId[], graceMs: number): 
   await allGone(ids, 5_000);
 }
 
-/** The kernel has no event for the end of a process that is not our child, short of a pidfd; so this asks. */
+/** The kernel has no event for the end of a process that is not a child, except a pidfd; so this polls. */
 async function allGone(ids: readonly ProcessId[], withinMs: number): Promise<boolean> {
   const deadline = performance.now() + withinMs;
   while (ids.some(isRunning)) {
@@ -137,7 +137,7 @@ async function allGone(ids: readonly ProcessId[], withinMs: number): Promise<boo
   return true;
 }
 
-/** Everything alive that a lab started, found by the mark in its environment; not ourselves and not our parents. */
+/** All live processes of a lab, found by the mark in their environment, except this process and its parents. */
 export function markedProcesses(labId: string): ProcessId[] {
   const spared = new Set(ancestors(process.pid));
   return readdirSync('/proc')
@@ -147,12 +147,12 @@ export function markedProcesses(labId: string): ProcessId[] {
     .flatMap((pid) => processOf(pid) ?? []);
 }
 
-/** Of those, the processes of pods. */
+/** The processes of pods among them. */
 export function containerProcesses(labId: string): ProcessId[] {
   return markedProcesses(labId).filter(({ pid }) => environmentOf(pid).some((entry) => entry.startsWith(`${podMark}=`)));
 }
 
-/** Empty if the process is gone or a thread of the kernel. */
+/** Environment of a process; empty if it has ended or is a kernel thread. */
 export function environmentOf(pid: number): readonly string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');

@@ -17,7 +17,7 @@ const stopGraceMs = 10_000;
 const readyzTimeoutMs = 1_000;
 const readyzBytesMax = 64 * 1024;
 
-/** The agent's configuration for this node: what differs from a machine that has one node only. */
+/** The agent's configuration for this node: the differences from a host with one node only. */
 export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unknown> {
   const paths = nodePaths(plan.dir, node.name);
   const serviceCidr = (family: string) => plan.serviceCidrs.find((cidr) => parseCidr(cidr).family === family);
@@ -41,7 +41,7 @@ export function agentConfig(plan: LabPlan, node: NodePlan): Record<string, unkno
     ovsDatapathType: plan.datapath,
     ...(plan.podInterface && { podInterface: plan.podInterface }),
     metricsAddress: '127.0.0.1:10349',
-    // Said, not found out: a kube-proxy of the machine is none of the node's.
+    // Set, not detected: a kube-proxy of the host does not belong to the node.
     proxy: { proxyAll: true, externalIPRanges: externalIpRanges(plan) },
     logLevel: 'info',
   };
@@ -61,13 +61,13 @@ export function writeAgentConfig(plan: LabPlan, node: NodePlan): void {
 }
 
 /**
- * Starts the agent of a node; one that runs is left alone. It lives on without us.
+ * Starts the agent of a node, unless it runs. It outlives this process.
  *
- * @param program what node is to run, e.g. the agent's bundle
+ * @param program script for node, e.g. the agent's bundle
  */
 export function startAgent(plan: LabPlan, node: NodePlan, program: string): ProcessId {
   const paths = nodePaths(plan.dir, node.name);
-  // As the image has it. Node makes the folders before the agent can say whom they are for.
+  // As in the image. Node creates the folders before the agent can set their owner.
   const line = [process.execPath, ...agentFlags, program, '--config', paths.agentConfig];
   // A test that limits the memory of agents, as a manifest does, names the cgroup.
   const cgroup = process.env['SEINE_LAB_AGENT_CGROUP'] ?? '';
@@ -81,7 +81,7 @@ export function agentProcess(plan: LabPlan, node: NodePlan): ProcessId | undefin
   return livingProcess(nodePaths(plan.dir, node.name).agentPid);
 }
 
-/** Asks the agent to end and waits for that. @throws SeineError `INVALID_INPUT` if none runs */
+/** Sends SIGTERM to the agent and waits for its end. @throws SeineError `INVALID_INPUT` if none runs */
 export async function stopAgent(plan: LabPlan, node: NodePlan): Promise<void> {
   await endProcesses([runningAgent(plan, node)], stopGraceMs);
 }
@@ -99,7 +99,7 @@ function runningAgent(plan: LabPlan, node: NodePlan): ProcessId {
   return agent;
 }
 
-/** What an agent answers to `GET /readyz` on its socket, or to what a roll-out waits for: ready, or why not. */
+/** Answer of an agent to `GET /readyz` on its socket, or to the probe of a roll-out: ready, or why not. */
 export async function agentReadiness(
   apiSocket: string,
   path: '/readyz' | '/readyz/rollout' = '/readyz',

@@ -3,12 +3,12 @@ import { inNetns } from '../machine/netns.ts';
 import { runAnyway } from '../machine/process.ts';
 import type { LabPlan } from '../plan/plan.ts';
 
-/** A mesh of more nodes is more pings than a lost first packet is worth. */
+/** Maximum number of nodes: a larger mesh takes more pings than a lost first packet is worth. */
 const meshMax = 8;
 
 /**
- * Lets every node meet the others once. The userspace data path learns where tunnel packets go from the neighbour messages
- * that pass its bridge, and drops the first packet to a node it has not met.
+ * Pings between all nodes once. The userspace data path learns the Ethernet addresses of tunnel peers from the neighbour messages that pass
+ * its bridge, and drops the first packet to an unknown node.
  */
 export async function introduceNodes(plan: LabPlan, signal: AbortSignal): Promise<void> {
   if (plan.nodes.length > meshMax) return;

@@ -10,21 +10,20 @@ import { addressNode, transportInterface } from './topology.ts';
 
 export type OvsDaemon = 'ovs-vswitchd' | 'ovsdb-server';
 
-/** Open vSwitch's own name for the folder of its data: another version's, with its programs first in PATH, serves as well. */
+/** Open vSwitch's own environment variable for its data folder: another version, with its programs first in PATH, works as well. */
 export const ovsSchema = join(process.env['OVS_PKGDATADIR'] ?? '/usr/share/openvswitch', 'vswitch.ovsschema');
 const vsctlTimeoutSeconds = '10';
 
-/** What the daemons of Open vSwitch need; the tools need `OVS_RUNDIR` alone. */
+/** Environment of the daemons of Open vSwitch; the tools need `OVS_RUNDIR` alone. */
 function ovsEnvironment({ dir, ovs }: NodePaths): Record<string, string> {
   return { OVS_RUNDIR: dir, OVS_DBDIR: ovs, OVS_LOGDIR: ovs, OVS_SYSCONFDIR: ovs };
 }
 
 /**
- * Starts what is not running of a node's Open vSwitch, on the database it had before.
+ * Starts the stopped daemons of a node's Open vSwitch, on its existing database.
  *
- * `flow-restore-wait` is set before every start of `ovs-vswitchd`: until the agent has put its flows back and cleared it,
- * the switch forwards nothing, rather than something wrong. There is no `--monitor`, whose restart after a crash
- * would come without it.
+ * `flow-restore-wait` is set before every start of `ovs-vswitchd`: until the agent has restored its flows and cleared it, OVS forwards
+ * nothing, rather than something wrong. There is no `--monitor`, whose restart after a crash would come without it.
  */
 export async function startOvs(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   const paths = nodePaths(plan.dir, node.name);
@@ -42,7 +41,7 @@ export async function startOvs(plan: LabPlan, node: NodePlan, signal: AbortSigna
   if (plan.datapath === 'netdev') await connectTransport(plan, node, rundir, signal);
 }
 
-/** The userspace data path sends tunnel packets only by ports of its own, so the node's address is on a bridge. */
+/** The userspace data path sends tunnel packets only through its own ports, so the node's address is on a bridge. */
 async function connectTransport(plan: LabPlan, node: NodePlan, rundir: string, signal: AbortSignal): Promise<void> {
   const bridge = transportInterface(plan);
   const wanted = ['--may-exist', 'add-br', bridge, '--', 'set', 'bridge', bridge, 'datapath_type=netdev', 'fail_mode=standalone'];
@@ -51,8 +50,8 @@ async function connectTransport(plan: LabPlan, node: NodePlan, rundir: string, s
 }
 
 /**
- * Leaves the bridge with the node's address in the database of an Open vSwitch to come, and none that runs. The bridge's interface
- * stays meanwhile, with its address; it carries nothing. Done once.
+ * Leaves the bridge with the node's address in the database of a future Open vSwitch, and none that runs. The bridge's interface remains
+ * meanwhile, with its address; it carries nothing. Done once.
  */
 export async function leaveTransportBridge(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   const { dir, ovs } = nodePaths(plan.dir, node.name);
@@ -63,7 +62,7 @@ export async function leaveTransportBridge(plan: LabPlan, node: NodePlan, signal
   writeFileWhole(done, '');
 }
 
-/** Runs ovs-vsctl on a node's database. @throws SeineError `REFUSED` with what it said */
+/** Runs ovs-vsctl on a node's database. @throws SeineError `REFUSED` with its output */
 async function vsctl(rundir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
   return run('ovs-vsctl', [`--timeout=${vsctlTimeoutSeconds}`, ...args], { env: { OVS_RUNDIR: rundir } }, signal);
 }
@@ -78,7 +77,7 @@ export function ovsProcess(rundir: string, daemon: OvsDaemon): ProcessId | undef
   return processOf(pid);
 }
 
-/** Ends daemons at once, as a crash would. They leave their pid files and sockets. */
+/** Kills daemons, like a crash. Their pid files and sockets remain. */
 export async function killOvs(rundir: string, daemons: readonly OvsDaemon[]): Promise<void> {
   const found = daemons.flatMap((daemon) => ovsProcess(rundir, daemon) ?? []);
   if (found.length === 0) throw new SeineError('INVALID_INPUT', `no ${daemons.join(' or ')} runs in ${rundir}`);

@@ -6,8 +6,8 @@ import { nodePaths } from '../plan/names.ts';
 import type { LabPlan, NodePlan } from '../plan/plan.ts';
 
 /**
- * Makes the namespace of a node's standing ports, which its pods have unless they are to have pairs. The plugin would do that when the first pod comes, which
- * has a veth pair then; here all are to have the same.
+ * Creates the namespace of a node's pre-plugged ports, which its pods use unless veth pairs are configured. The plugin would create it when
+ * the first pod starts, which then has a veth pair; here all pods are to have the same kind.
  */
 export async function pinPortsNamespace(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   if (plan.podInterface === 'veth') return;

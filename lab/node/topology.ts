@@ -7,7 +7,7 @@ import { labPaths } from '../plan/names.ts';
 import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 
 /**
- * The wires of a lab, all of them inside its own namespaces:
+ * The links of a lab, all of them inside its own namespaces:
  *
  *     world:  ul0 (bridge: transport addresses .254, and the addresses of "outside")
  *              ├── u1 ═══ eth0 of node-1 ── br-phy (OVS; has the node's address)      with --datapath netdev
@@ -15,8 +15,8 @@ import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
  *     mgmt:   mg0 (bridge: the API server)
  *              └── m1 ═══ mgmt0 of node-1
  *
- * Nodes reach the API server by mgmt0, never through Open vSwitch: while `flow-restore-wait` is set, bridges in NORMAL
- * mode drop too, and the agent could not ask for what it needs to clear it.
+ * Nodes reach the API server by mgmt0, never through Open vSwitch: while `flow-restore-wait` is set, bridges in NORMAL mode drop too, and
+ * the agent could not read what it needs to clear it.
  */
 export async function createSwitches(plan: LabPlan, signal: AbortSignal): Promise<void> {
   await Promise.all([
@@ -25,9 +25,7 @@ export async function createSwitches(plan: LabPlan, signal: AbortSignal): Promis
   ]);
 }
 
-/**
- * Makes a namespace and wires it, unless that was done before. One that was left half wired is made anew.
- */
+/** Creates a namespace and its links, unless done before. One with incomplete links is recreated. */
 async function createOnce(plan: LabPlan, netns: string, signal: AbortSignal, wire: () => Promise<void>): Promise<void> {
   const wired = join(labPaths(plan.dir).wired, netns);
   if (existsSync(wired) && netnsExists(netns)) return;
@@ -65,7 +63,7 @@ async function createManagement(plan: LabPlan, signal: AbortSignal): Promise<voi
   );
 }
 
-/** A node's namespace and its two wires. Its transport address comes later: on the data path netdev it is on a bridge. */
+/** A node's namespace and its two links. Its transport address comes later: on the data path netdev it is on a bridge. */
 export async function createNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   await createOnce(plan, node.netns, signal, () => wireNode(plan, node, signal));
 }
@@ -83,7 +81,7 @@ async function wireNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Pro
     signal,
   );
   await ipBatch(node.netns, [`addr add ${node.managementIp}/${addressing.management.prefixLength} dev mgmt0`, 'link set mgmt0 up'], signal);
-  // What a node has before any network plug-in comes: kubeadm's preflight asks for it.
+  // State of a node before a network plugin is installed: kubeadm's preflight requires it.
   await runIn(node.netns, 'sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'], {}, signal);
   if (plan.datapath === 'netdev') await prepareForPacketSocket(plan, node, `u${number}`, signal);
   else await addressNode(plan, node, 'eth0', signal);
@@ -95,10 +93,10 @@ export function transportInterface(plan: LabPlan): string {
 }
 
 /**
- * eth0 becomes a port of a bridge by a packet socket, and such a socket only copies:
+ * Settings of eth0 as a port of a bridge by a packet socket, which only copies frames:
  * - the kernel must drop the original, or it answers too (br-phy has eth0's Ethernet address). Packet sockets see a
- *   frame before the ingress hook, so the drop does not hurt Open vSwitch.
- * - a checksum left to the hardware is never filled in, so both ends of the wire fill it in themselves.
+ *   frame before the ingress hook, so the drop does not affect Open vSwitch.
+ * - a checksum left to the hardware is never filled in, so both ends of the link compute it themselves.
  */
 async function prepareForPacketSocket(plan: LabPlan, node: NodePlan, worldEnd: string, signal: AbortSignal): Promise<void> {
   const drop =
@@ -110,7 +108,7 @@ async function prepareForPacketSocket(plan: LabPlan, node: NodePlan, worldEnd: s
   await runIn(node.netns, 'nft', [drop], {}, signal);
 }
 
-/** Gives the node its transport addresses and its default routes, through the world. Done again, it changes nothing. */
+/** Adds the transport addresses and the default routes of the node, through the outside network. It is idempotent. */
 export async function addressNode(plan: LabPlan, node: NodePlan, link: string, signal: AbortSignal): Promise<void> {
   await ipBatch(
     node.netns,

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 
-/** Where named network namespaces are bound, for `ip netns` and `nsenter --net=`. */
+/** Folder of named network namespaces, for `ip netns` and `nsenter --net=`. */
 export const netnsFolder = '/run/netns';
 
-/** A namespace's name is a file name, of which Linux takes 255 octets; some are left for drafts. */
+/** Maximum length of a namespace's name in bytes. Linux allows 255 for a file name; the rest is reserved for temporary files. */
 const nameBytesMax = 250;
 
 /**
- * The real path of a lab's folder, which need not exist yet: links in the part that exists are resolved, so that one
- * folder is one lab whatever way it is named.
+ * The real path of a lab's folder, which need not exist yet: links in the existing part are resolved, so that one folder is one lab
+ * whatever path names it.
  */
 export function realLabDir(dir: string): string {
   const wanted = resolve(dir);
@@ -22,12 +22,12 @@ export function realLabDir(dir: string): string {
   }
 }
 
-/** Six hexadecimal digits of the real path of the lab's folder: the part of every name that keeps labs apart. */
+/** Six hexadecimal digits of the real path of the lab's folder, in every name, which keep labs apart. */
 export function labIdOf(realDir: string): string {
   return createHash('sha256').update(realDir).digest('hex').slice(0, 6);
 }
 
-/** What every namespace of a lab begins with. */
+/** Prefix of every namespace of a lab. */
 export function netnsPrefix(labId: string): string {
   return `seine-${labId}-`;
 }
@@ -36,7 +36,7 @@ export function nodeNetns(labId: string, node: string): string {
   return `${netnsPrefix(labId)}${node}`;
 }
 
-/** The switch between the nodes, which also plays the world outside the cluster. */
+/** Namespace of the switch between the nodes, which is also the outside network. */
 export function worldNetns(labId: string): string {
   return `${netnsPrefix(labId)}world`;
 }
@@ -55,8 +55,8 @@ export interface PodName {
 /**
  * The name of a pod's network namespace.
  *
- * Two pods can want one name (`a-b`/`c` and `a`/`b-c`), and a name can be too long for a file: the caller that finds the
- * plain name taken asks for the distinct one, which carries a hash of the parts.
+ * Two pods can have one name (`a-b`/`c` and `a`/`b-c`), and a name can be too long for a file: a caller that finds the plain name in use
+ * takes the distinct one, which carries a hash of both.
  */
 export function podNetns(labId: string, pod: PodName, form: 'plain' | 'distinct' = 'plain'): string {
   const plain = `${netnsPrefix(labId)}${pod.node}-${pod.namespace}-${pod.name}`;
@@ -68,7 +68,7 @@ export function podNetns(labId: string, pod: PodName, form: 'plain' | 'distinct'
 /** The name of a network namespace, a path to one, or the one this process lives in. */
 export type NetnsRef = string | 'here';
 
-/** @param name a path stays what it is: a runtime has folders of its own for namespaces */
+/** @param name a path is returned as is: a runtime has its own folders for namespaces */
 export function netnsPath(name: string): string {
   return name.startsWith('/') ? name : join(netnsFolder, name);
 }
@@ -84,9 +84,9 @@ interface LabPaths {
   readonly apiServer: string;
   readonly nodes: string;
   readonly bin: string;
-  /** One file a namespace whose wires are complete. */
+  /** Folder with one file per namespace whose links are complete. */
   readonly wired: string;
-  /** There if the lab was made by the demo, which may then replace it. */
+  /** Exists if the demo created the lab, which may then replace it. */
   readonly demoMark: string;
 }
 
@@ -114,7 +114,7 @@ export interface NodePaths {
   readonly ovs: string;
   readonly run: string;
   readonly cniSocket: string;
-  /** Where the node's namespace of standing ports is mounted. */
+  /** Mount point of the node's namespace of pre-plugged ports. */
   readonly portsNamespace: string;
   readonly apiSocket: string;
   readonly stateDir: string;
@@ -122,7 +122,7 @@ export interface NodePaths {
   readonly agentLog: string;
   readonly agentPid: string;
   readonly kubeconfig: string;
-  /** Empty: the lab's runtime takes plugins from where they are. */
+  /** Empty: the lab's runtime runs plugins from their own folders. */
   readonly cniBinFolder: string;
   readonly cniConfFolder: string;
   readonly cniConf: string;

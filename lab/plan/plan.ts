@@ -3,33 +3,33 @@ import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { type Cidr, cidrAddress, type Family, overlaps, parseCidr } from '../../src/base/net/ip.ts';
 import { labIdOf, managementNetns, nodeNetns, worldNetns } from './names.ts';
 
-/** How far a socket's path may reach: `sun_path` has 108 octets, one of them the closing zero. */
+/** Maximum length of a socket's path: `sun_path` has 108 bytes, one of them the closing zero. */
 const socketPathMax = 107;
-/** The longest thing the lab or OVS puts below the lab's folder, with room for a seven-digit pid. */
+/** The longest path of the lab or OVS below the lab's folder, with room for a seven-digit pid. */
 const longestSocket = '/nodes/node-99/ovs-vswitchd.1234567.ctl';
 
 const nodesMax = 60;
 
-/** The fixed part of a lab's addresses. All of it lives in namespaces of the lab, so labs may share it. */
+/** The fixed addresses of a lab. All of them are inside namespaces of the lab, so labs may share them. */
 export const addressing = {
   transport: { ipv4: parseCidr('192.168.77.0/24'), ipv6: parseCidr('fd00:77::/64') },
-  /** The machine of a real control plane, on the nodes' network. */
+  /** The host of a real control plane, on the nodes' network. */
   controlPlane: { ipv4: '192.168.77.253', ipv6: 'fd00:77::fd' },
-  /** Where the world answers; nodes reach it by their default route. */
+  /** Address of the external server; nodes reach it by their default route. */
   outside: { ipv4: '203.0.113.10', ipv6: '2001:db8:113::10' },
   management: parseCidr('172.31.255.0/24'),
   apiServerPort: 6443,
   podCidr: { ipv4: '10.244.0.0/16', ipv6: 'fd00:10:244::/56' },
   serviceCidr: { ipv4: '10.96.0.0/12', ipv6: 'fd00:10:96::/112' },
-  /** What Services may take as `externalIPs`. */
+  /** Addresses that Services may use as `externalIPs`. */
   externalIps: { ipv4: '198.18.0.0/15', ipv6: '2001:db8:198::/48' },
-  /** The one that upstream's test of `externalIPs` takes (test/e2e/network/service.go), on a real Kubernetes. */
+  /** Address that upstream's test of `externalIPs` uses (test/e2e/network/service.go), on a real Kubernetes. */
   upstreamExternalIp: { ipv4: '203.0.113.250/32', ipv6: '2001:db8::cb00:71fa/128' },
-  /** Length of the prefix each node gets from the pods' network. */
+  /** Prefix length of each node's pod CIDR. */
   nodeMask: { ipv4: 22, ipv6: 64 },
 } as const;
 
-/** What a user may ask of a lab. */
+/** Options of a lab. */
 export interface LabOptions {
   readonly nodes: number;
   readonly dir: string;
@@ -38,17 +38,17 @@ export interface LabOptions {
   readonly datapath: Datapath;
   readonly podCidrs?: readonly string[] | undefined;
   readonly serviceCidrs?: readonly string[] | undefined;
-  /** Of an API server that exists already; none means one of our own. */
+  /** Kubeconfig of an existing API server; absent for the lab's own. */
   readonly kubeconfig?: string | undefined;
-  /** Of a real Kubernetes, instead of the lab's small one. */
+  /** Programs of a real Kubernetes, instead of the lab's small one. */
   readonly kubernetes?: KubernetesPrograms | undefined;
-  /** Of a real control plane, for the lab's own small kubelets. */
+  /** Programs of a real control plane, for the lab's own small kubelets. */
   readonly controlPlane?: ControlPlanePrograms | undefined;
-  /** Of a real Kubernetes: nodes as machines are before a network is installed on them. */
+  /** True for nodes without a network plugin, with a real Kubernetes. */
   readonly bare?: boolean | undefined;
-  /** As the agent's key. Where pods are to have standing ports, the nodes have the namespace for them from the start. */
+  /** The agent's key. For pre-plugged ports, the nodes have their namespace from the start. */
   readonly podInterface?: PodInterfaceOption | undefined;
-  /** Keys of the agent's configuration that are left out: an agent of an earlier release ends on one that it does not know. */
+  /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
   readonly withoutAgentKeys?: readonly string[];
 }
 
@@ -61,7 +61,7 @@ const podInterface = z.enum(['auto', 'standing', 'veth']);
 export type PodInterfaceOption = z.infer<typeof podInterface>;
 
 const controlPlanePrograms = z.object({
-  /** Such as `1.37.2`. */
+  /** Version such as `1.37.2`. */
   version: z.string(),
   /** The folder of the programs. */
   programs: z.string(),
@@ -70,17 +70,17 @@ const kubernetesPrograms = controlPlanePrograms.extend({
   /** The folder of the images' archives. */
   images: z.string(),
 });
-/** What `npm run build:kubernetes` says it has made. */
+/** Output of `npm run build:kubernetes`. */
 export type KubernetesPrograms = z.infer<typeof kubernetesPrograms>;
-/** What it says with `--control-plane`. */
+/** Output with `--control-plane`. */
 export type ControlPlanePrograms = z.infer<typeof controlPlanePrograms>;
 
-/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+/** @throws SeineError `INVALID_INPUT` if the text is not the output of the build */
 export function parseKubernetesPrograms(text: string): KubernetesPrograms {
   return parseBuilt(kubernetesPrograms, text);
 }
 
-/** @throws SeineError `INVALID_INPUT` if the text is not what the build says */
+/** @throws SeineError `INVALID_INPUT` if the text is not the output of the build */
 export function parseControlPlanePrograms(text: string): ControlPlanePrograms {
   return parseBuilt(controlPlanePrograms, text);
 }
@@ -96,7 +96,7 @@ function parseBuilt<T>(shape: z.ZodType<T>, text: string): T {
 const nodePlan = z.object({
   name: z.string(),
   netns: z.string(),
-  /** Transport addresses, one a family, in the order of the lab's families. */
+  /** Transport addresses, one per family, in the order of the lab's families. */
   ips: z.array(z.string()),
   managementIp: z.string(),
 });
@@ -125,7 +125,7 @@ const labPlan = z.object({
 /** Everything about a lab that is decided before anything is started; kept as `lab.json`. */
 export type LabPlan = z.infer<typeof labPlan>;
 
-/** @throws SeineError `INVALID_INPUT` if the text is no plan of this version */
+/** @throws SeineError `INVALID_INPUT` if the text is not a plan of this version */
 export function parsePlan(text: string): LabPlan {
   try {
     return labPlan.parse(JSON.parse(text));
@@ -136,7 +136,7 @@ export function parsePlan(text: string): LabPlan {
 
 /**
  * @param options `dir` is a real path, see `realLabDir`
- * @throws SeineError `INVALID_INPUT` naming the option that cannot be had
+ * @throws SeineError `INVALID_INPUT` naming the unsupported option
  */
 export function planLab(options: LabOptions): LabPlan {
   const { dir, families, nodes } = options;
@@ -197,7 +197,7 @@ function planNode(id: string, families: readonly Family[], number: number): Node
 function networksOf({ families, nodes, kubeconfig, ...asked }: LabOptions): Pick<LabPlan, 'podCidrs' | 'serviceCidrs'> {
   const podCidrs = networks('--pod-cidr', asked.podCidrs, families, addressing.podCidr);
   const serviceCidrs = networks('--service-cidr', asked.serviceCidrs, families, addressing.serviceCidr);
-  // An API server of the caller gives nodes their networks itself.
+  // The caller's API server assigns pod CIDRs to nodes itself.
   if (kubeconfig === undefined) for (const text of podCidrs) needRoomForNodes(parseCidr(text), nodes);
   for (const [option, texts] of Object.entries({ '--pod-cidr': podCidrs, '--service-cidr': serviceCidrs }))
     needApart(option, texts, [addressing.management, addressing.transport.ipv4, addressing.transport.ipv6]);
@@ -229,7 +229,7 @@ function network(option: string, text: string): Cidr {
   }
 }
 
-/** One network a family, in the order of the families. */
+/** One network per family, in the order of the families. */
 function networks(
   option: string,
   asked: readonly string[] | undefined,

@@ -3,13 +3,13 @@ import type { NetnsRef } from '../plan/names.ts';
 import { ask, type Outcome } from './probe.ts';
 
 const tickMs = 5;
-/** After a pause of this process no more than this is made up for: a burst would tell of the process, not of the network. */
+/** Maximum time made up for after a pause of this process: a larger burst would measure the process, not the network. */
 const burstMaxMs = 20;
-/** The kernel sends a lost SYN again after a second: what took this long lost a packet. */
+/** The kernel retransmits a lost SYN after a second: a connection that took this long lost a packet. */
 const lateMs = 900;
 const timeoutMs = 5_000;
 
-/** Where connections come from and go to, and how many. */
+/** Source, destination and rate of connections. */
 interface ConnectionsWanted {
   readonly from: NetnsRef;
   readonly address: string;
@@ -21,17 +21,17 @@ export interface ConnectionCount {
   readonly opened: number;
   /** Refused, reset, unreachable or without an answer. */
   readonly failed: number;
-  /** Answered, but only after a packet was sent again. */
+  /** Answered, but only after a retransmission. */
   readonly late: number;
   /** The first failures, e.g. `TIMEOUT after 5000 ms`. */
   readonly failures: readonly string[];
-  /** How many connections each endpoint answered. */
+  /** Number of connections that each endpoint answered. */
   readonly byPod: ReadonlyMap<string, number>;
 }
 
 const failuresKept = 5;
 
-/** Opens new TCP connections at a steady rate, has each answered, and counts what is lost, until stopped. */
+/** Opens TCP connections at a steady rate, has each answered, and counts losses, until stopped. */
 export class ConnectionStream {
   readonly #wanted: ConnectionsWanted;
   readonly #stopping = new AbortController();
@@ -52,12 +52,12 @@ export class ConnectionStream {
     return this.#opened;
   }
 
-  /** How many connections a pod (`namespace/name`) answered so far. */
+  /** Number of connections a pod (`namespace/name`) answered so far. */
   answeredBy(pod: string): number {
     return this.#byPod.get(pod) ?? 0;
   }
 
-  /** Resolves when the last connection has had its answer or its deadline. */
+  /** Resolves when the last connection is answered or has timed out. */
   async stop(): Promise<ConnectionCount> {
     this.#stopping.abort();
     await this.#finished;

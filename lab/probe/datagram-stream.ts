@@ -5,18 +5,18 @@ import type { NetnsRef } from '../plan/names.ts';
 import { bindUdpIn } from './sockets.ts';
 
 const usualMs = 20;
-/** So many in a row without an answer are silence, so many with one are a conversation. */
+/** Consecutive datagrams without an answer that count as blocked, and with one that count as connected. */
 const inARow = 15;
 
 interface DatagramsWanted {
   readonly from: NetnsRef;
   readonly address: string;
   readonly port: number;
-  /** Between two datagrams (ms). */
+  /** Interval between two datagrams (ms). */
   readonly everyMs?: number;
 }
 
-/** One conversation with a responder, from one port to one port, until closed: datagrams at a steady rate, and whether answers come. */
+/** One UDP flow to a responder, between two fixed ports, until closed: datagrams at a steady rate, and whether answers come. */
 export class DatagramStream {
   readonly #socket: Socket;
   readonly #timer: NodeJS.Timeout;

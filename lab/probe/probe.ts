@@ -11,7 +11,7 @@ import { bindUdpIn, connectTcpIn } from './sockets.ts';
 const answerBytesMax = 64 * 1024 * 1024;
 const resendMs = 500;
 
-/** Where a probe starts and what it tries to reach. */
+/** Source and destination of a probe. */
 export interface Probe {
   readonly from: NetnsRef;
   readonly protocol: 'tcp' | 'udp';
@@ -20,7 +20,7 @@ export interface Probe {
   readonly timeoutMs: number;
 }
 
-/** What became of a probe. Refused means that a reset or an ICMP port unreachable came back. */
+/** Result of a probe. Refused means that a reset or an ICMP port unreachable came back. */
 export type Outcome =
   | { readonly is: 'OK'; readonly answer: ResponderReply; readonly ms: number }
   | { readonly is: 'REFUSED' | 'TIMEOUT'; readonly ms: number }
@@ -36,12 +36,12 @@ const answer = z.looseObject({
   sha256: z.string().optional(),
 });
 
-/** Asks a responder who it is. Real sockets, made in the namespace the probe starts from. */
+/** Requests a responder's identity. Real sockets, created in the namespace the probe starts from. */
 export function ask(probe: Probe): Promise<Outcome> {
   return probe.protocol === 'tcp' ? overTcp(probe, Buffer.alloc(0)) : overUdp(probe, Buffer.from('who\n'));
 }
 
-/** Sends `size` random octets to a responder and has it say what it got; anything but that very data is `UNREACHABLE`. */
+/** Sends `size` random bytes to a responder, which returns their hash; any other hash is `UNREACHABLE`. */
 export async function upload(probe: Probe, size: number): Promise<Outcome> {
   const payload = randomBytes(size);
   const outcome =
@@ -50,7 +50,7 @@ export async function upload(probe: Probe, size: number): Promise<Outcome> {
   return intact ? outcome : { is: 'UNREACHABLE', errno: `damaged: ${outcome.answer.received} of ${size} octets`, ms: outcome.ms };
 }
 
-/** Has a responder send `size` octets over TCP. Gives how many came. */
+/** Has a responder send `size` bytes over TCP. Returns the number received. */
 export async function download(probe: Probe, size: number): Promise<number> {
   const signal = AbortSignal.timeout(probe.timeoutMs);
   const socket = await connectTcpIn(probe.from, probe.address, probe.port, signal);
@@ -64,7 +64,7 @@ function overTcp(probe: Probe, request: Buffer): Promise<Outcome> {
   });
 }
 
-/** Sends all, then our side is closed; resolves with all that came back. */
+/** Sends all, then closes its side; resolves with all that came back. */
 function converse(socket: Socket, request: Buffer, signal: AbortSignal): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -88,7 +88,7 @@ function converse(socket: Socket, request: Buffer, signal: AbortSignal): Promise
   });
 }
 
-/** A datagram may be lost, so it is sent again now and then, as clients of DNS do. */
+/** A datagram may be lost, so it is retransmitted now and then, as by DNS clients. */
 function overUdp(probe: Probe, request: Buffer): Promise<Outcome> {
   return timed(probe, async (signal) => {
     const socket = await bindUdpIn(probe.from, parseIp(probe.address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
@@ -120,7 +120,7 @@ function exchange(socket: DatagramSocket, { address, port }: Probe, request: Buf
   });
 }
 
-/** Turns what a try came to into an outcome. @throws whatever says that we, not the network, are wrong */
+/** Turns the result of an attempt into an outcome. @throws errors that the client, not the network, caused */
 async function timed(probe: Probe, attempt: (signal: AbortSignal) => Promise<ResponderReply>): Promise<Outcome> {
   const start = performance.now();
   const ms = () => Math.round(performance.now() - start);

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 
-/** Who answers. */
+/** Identity of a responder. */
 export interface Identity {
   /** `namespace/name`. */
   readonly pod: string;
@@ -14,9 +14,9 @@ interface Exchange {
   readonly server: string;
 }
 
-/** What a responder says: one line of JSON. */
+/** Answer of a responder: one line of JSON. */
 export interface ResponderReply extends Identity, Exchange {
-  /** Octets of the request's body, and their SHA-256, where there was one. */
+  /** Size in bytes of the request's body, and its SHA-256, if there was one. */
   readonly received?: number;
   readonly sha256?: string;
 }
@@ -30,30 +30,30 @@ export function endpoint(address: string | undefined, port: number | undefined):
   return plain.includes(':') ? `[${plain}]:${port}` : `${plain}:${port}`;
 }
 
-/** Of a datagram: what came, and padded to its size, so that large ones are tried in both directions. */
+/** Answer to a datagram: its content, padded to its size, so that large ones are tested in both directions. */
 export function answerDatagram(identity: Identity, exchange: Exchange, request: Uint8Array): Buffer {
   const sha256 = createHash('sha256').update(request).digest('hex');
   return Buffer.from(answerLine({ ...identity, ...exchange, received: request.length, sha256 }).padStart(request.length, ' '));
 }
 
-/** The most that `SEND` gives. */
+/** Maximum size that `SEND` accepts. */
 const sendBytesMax = 64 * 1024 * 1024;
 const lineBytesMax = 64 * 1024;
 
 export interface ReplyBytes {
   readonly text: string;
-  /** Octets of filler before the text. */
+  /** Bytes of filler before the text. */
   readonly filler: number;
   readonly close: boolean;
 }
 
 /**
- * The conversation of one TCP connection, without its socket.
+ * The protocol of one TCP connection, without its socket.
  *
  * - `GET … HTTP/1.x` is answered as HTTP, then the connection is closed
- * - `SEND n` is answered with n octets, then closed
- * - `SINK` swallows everything until the client closes its side, then says how much and what it was
- * - any other line is answered with one line that says who answers whom; so is a close without a line
+ * - `SEND n` is answered with n bytes, then closed
+ * - `SINK` reads everything until the client closes its side, then returns the size and the hash
+ * - any other line is answered with one line that names both ends; so is a close without a line
  */
 export class ResponderProtocol {
   readonly #identity: Identity;
@@ -68,7 +68,7 @@ export class ResponderProtocol {
     this.#exchange = exchange;
   }
 
-  /** What to say now that these octets came. */
+  /** Replies to the received bytes. */
   push(chunk: Uint8Array): ReplyBytes[] {
     if (this.#sink) return this.#swallow(chunk);
     this.#pending = Buffer.concat([this.#pending, chunk]);
@@ -82,7 +82,7 @@ export class ResponderProtocol {
     return this.#pending.length > lineBytesMax ? [...replies, { text: '', filler: 0, close: true }] : replies;
   }
 
-  /** What to say now that the client closed its side. */
+  /** Replies after the client closed its side. */
   end(): ReplyBytes[] {
     if (this.#sink) {
       const { hash, received } = this.#sink;

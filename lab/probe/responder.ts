@@ -14,10 +14,10 @@ interface ResponderPort {
 }
 
 /**
- * Answers on TCP and UDP ports inside a namespace, with who answers and who asked.
+ * Answers on TCP and UDP ports inside a namespace, with the identity of both ends.
  *
- * Datagrams are received on each address by itself: a socket for all addresses would answer from the one
- * that routing prefers, not from the one that was asked.
+ * Datagrams are received on each address separately: a socket for all addresses would answer from the one that routing prefers, not from
+ * the destination address.
  */
 export class Responder {
   readonly #identity: Identity;
@@ -29,7 +29,7 @@ export class Responder {
     this.#identity = identity;
   }
 
-  /** @throws SeineError `REFUSED` if an address or a port cannot be had; nothing listens then */
+  /** @throws SeineError `REFUSED` if an address or a port is not available; nothing listens then */
   static async start(
     identity: Identity,
     place: NetnsRef,
@@ -66,7 +66,7 @@ export class Responder {
       const exchange = { protocol: 'udp', client: endpoint(from.address, from.port), server: endpoint(address, port) } as const;
       datagrams.send(answerDatagram(this.#identity, exchange, request), from.port, from.address);
     });
-    // An ICMP error for an earlier answer: that client is gone, the next one is none the worse.
+    // An ICMP error for an earlier answer: that client has ended; the next one is not affected.
     datagrams.on('error', () => {});
   }
 

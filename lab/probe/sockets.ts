@@ -31,7 +31,7 @@ import { type NetnsRef, netnsPath } from '../plan/names.ts';
 
 const backlog = 511;
 
-/** A descriptor that listens, for `server.listen({ fd })`. Port 0 lets the kernel choose. */
+/** A listening descriptor, for `server.listen({ fd })`. Port 0 lets the kernel choose. */
 export function listenTcpIn(place: NetnsRef, address: string, port: number): number {
   const fd = openIn(place, parseIp(address).family, SOCK_STREAM);
   try {
@@ -114,7 +114,7 @@ function openIn(place: NetnsRef, family: Family, type: number): OwnedFd {
   }
 }
 
-/** So that `::` and `0.0.0.0` can each have a socket of their own. */
+/** Restricts a socket to one family, so that `::` and `0.0.0.0` can each have one. */
 function inOnlyOneFamily(fd: OwnedFd, family: Family): OwnedFd {
   if (family === 'ipv6') setSocketOption(fd.number, SOL_IPV6, IPV6_V6ONLY, 1);
   return fd;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { readIfThere } from '../machine/files.ts';
 import type { RuntimePaths } from './paths.ts';
 
-/** What libcni remembers of an attachment. Source: libcni/api.go, cachedInfo. */
+/** libcni's cached attachment. Source: libcni/api.go, cachedInfo. */
 const cached = z.looseObject({
   kind: z.literal('cniCacheV1'),
   containerId: z.string(),
@@ -21,18 +21,18 @@ interface RecordedPod {
   readonly namespace: string;
   readonly name: string;
   readonly containerId: string;
-  /** Path of its network namespace, on the machine. */
+  /** Path of its network namespace, on the host. */
   readonly netns: string;
   readonly ips: readonly string[];
 }
 
-/** @param paths where libcni keeps results, and the namespaces that they name */
+/** @param paths folder of libcni's results, and the namespaces that they name */
 export function attachedPods(paths: Pick<RuntimePaths, 'attachments' | 'netns'>, network: string): RecordedPod[] {
   const pods = filesOf(paths.attachments).flatMap((file) => attachedPod(readIfThere(join(paths.attachments, file)), network) ?? []);
   return pods.map((pod) => ({ ...pod, netns: join(paths.netns, basename(pod.netns)) }));
 }
 
-/** Undefined if the text is no attachment to this network: a file that is half written is read at the next time. */
+/** Undefined if the text is not an attachment to this network: a half-written file is read the next time. */
 export function attachedPod(text: string | undefined, network: string): RecordedPod | undefined {
   const { data } = cached.safeParse(parsed(text));
   if (data === undefined || data.networkName !== network) return undefined;

@@ -11,7 +11,7 @@ import {
   parseKubernetesPrograms,
 } from '../plan/plan.ts';
 
-/** What a user may ask of a real one, by the options of these names. */
+/** Options that request a real Kubernetes. */
 export interface RealOptions {
   readonly kubernetes?: string | true;
   readonly controlPlane?: string;
@@ -29,10 +29,10 @@ export async function builtIfAsked({
 }
 
 /**
- * The programs of a real Kubernetes, built if they are not there. What the build says goes to standard error.
+ * The programs of a real Kubernetes, built if absent. The output of the build goes to standard error.
  *
- * @param version the one wanted; whichever there is if absent
- * @throws SeineError `INVALID_INPUT` if there is no such version, `REFUSED` if the build failed, which has said why
+ * @param version required version; any if absent
+ * @throws SeineError `INVALID_INPUT` if there is no such version, `REFUSED` if the build failed, which has printed why
  */
 async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
   needRunc();
@@ -42,12 +42,12 @@ async function builtKubernetes(version?: string): Promise<KubernetesPrograms> {
   return built;
 }
 
-/** @param version such as `1.30`; the build says which there are. @throws SeineError `REFUSED` if it was not built, which has said why */
+/** @param version such as `1.30`; the build lists them. @throws SeineError `REFUSED` if the build failed, which has printed why */
 async function builtControlPlane(version: string): Promise<ControlPlanePrograms> {
   return parseControlPlanePrograms(await outputOfBuild('--control-plane', version));
 }
 
-/** The last line of it. */
+/** The last line of its output. */
 async function outputOfBuild(...args: readonly string[]): Promise<string> {
   const build = join(packageRoot, 'build', 'kubernetes', 'build.mjs');
   if (!existsSync(build))

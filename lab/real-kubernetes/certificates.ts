@@ -6,17 +6,17 @@ import { run } from '../machine/process.ts';
 const validDays = '3650';
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
 
-/** Who a certificate is for, and the names that a server of theirs has. */
+/** Subject of a certificate, and the names of its server. */
 export interface CertificateSubject {
   readonly name: string;
   readonly commonName: string;
-  /** The group, for Kubernetes. */
+  /** The organization, which Kubernetes reads as the group. */
   readonly organization?: string;
   /** Host names and addresses. */
   readonly alternatives?: readonly string[];
 }
 
-/** The files of a certificate authority and what it signed, in one folder. Made once; what is there stays. */
+/** The files of a certificate authority and its certificates, in one folder. Created once; existing files stay. */
 export class Certificates {
   readonly #folder: string;
 
@@ -32,7 +32,7 @@ export class Certificates {
     return readFileSync(this.file(name, end), 'utf8');
   }
 
-  /** The authority, and the keys that tokens of service accounts are signed by. @throws SeineError `REFUSED` with what openssl said */
+  /** Creates the authority, and the keys that sign tokens of service accounts. @throws SeineError `REFUSED` with openssl's output */
   async make(signal: AbortSignal): Promise<void> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     if (existsSync(this.file('sa', 'pub'))) return;
@@ -56,7 +56,7 @@ export class Certificates {
   }
 }
 
-/** Of openssl's x509v3_config(5). */
+/** Text of openssl's x509v3_config(5). */
 export function extensionsText(alternatives: readonly string[]): string {
   const names = alternatives.map((name) => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`);
   const lines = ['keyUsage=digitalSignature', 'extendedKeyUsage=serverAuth,clientAuth'];

@@ -6,7 +6,7 @@ const mountPoint = '/sys/fs/cgroup';
 const removeDeadlineMs = 10_000;
 const pollMs = 20;
 
-/** What every control group of a lab begins with. */
+/** Prefix of every control group of a lab. */
 function prefixOf(labId: string): string {
   return `seine-${labId}-`;
 }
@@ -15,18 +15,18 @@ export function cgroupOf(labId: string, node: string): string {
   return `${prefixOf(labId)}${node}`;
 }
 
-/** Every hierarchy's root: one on a machine with cgroup v2, one a controller with v1. */
+/** Every hierarchy's root: one on a host with cgroup v2, one per controller with v1. */
 function hierarchies(): string[] {
   if (existsSync(join(mountPoint, 'cgroup.controllers'))) return [mountPoint];
   return folders(mountPoint);
 }
 
-/** Makes the group below which a kubelet puts its pods. */
+/** Creates the group below which a kubelet puts its pods. */
 export function createCgroup(name: string): void {
   for (const root of hierarchies()) {
     const folder = join(root, name);
     mkdirSync(folder, { recursive: true });
-    // Of v1: a group without processors and memory nodes takes no process.
+    // v1: a group without CPUs and memory nodes takes no process.
     for (const file of ['cpuset.cpus', 'cpuset.mems'])
       if (existsSync(join(root, 'cpuset.sched_load_balance')) && existsSync(join(folder, file)))
         writeFileSync(join(folder, file), readFileSync(join(root, file)));
@@ -34,21 +34,22 @@ export function createCgroup(name: string): void {
   }
 }
 
-/** Of v2: children have the controllers that their parent hands on. One that it does not have is left out. */
+/** v2: children have the controllers that their parent delegates. A missing one is skipped. */
 function delegate(root: string): void {
   for (const controller of readFileSync(join(root, 'cgroup.controllers'), 'utf8').split(/\s+/).filter(Boolean)) {
     try {
       writeFileSync(join(root, 'cgroup.subtree_control'), `+${controller}`);
     } catch {
-      // Busy, as in a container: the kubelet says what it misses.
+      // Busy, as in a container: the kubelet reports what it lacks.
     }
   }
 }
 
 /**
- * Kills what runs in the groups of a lab and removes them, whoever made them: what containers run has no mark of the lab.
+ * Kills the processes in the groups of a lab and removes the groups, whichever process created them: processes of containers have no mark
+ * of the lab.
  *
- * @returns how many processes there were
+ * @returns number of processes
  */
 export async function removeCgroups(labId: string, signal: AbortSignal): Promise<number> {
   const roots = hierarchies().flatMap((root) =>
@@ -79,7 +80,7 @@ function folders(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [join(folder, entry.name)] : []));
   } catch {
-    // Gone meanwhile.
+    // Deleted meanwhile.
     return [];
   }
 }

@@ -1,7 +1,7 @@
 import type { LabPlan } from '../plan/plan.ts';
 import { serviceAddress } from './control-plane-arguments.ts';
 
-/** An object to create, and the collection it goes to. */
+/** An object to create, and its collection. */
 interface ClusterObject {
   readonly collection: string;
   readonly name: string;
@@ -11,7 +11,7 @@ interface ClusterObject {
 const namespace = 'kube-system';
 const name = 'coredns';
 const labels = { 'k8s-app': 'kube-dns' };
-/** As the build of the images calls it. */
+/** Name from the build of the images. */
 const image = 'registry.k8s.io/coredns/coredns:seine';
 
 const corefile = `.:53 {
@@ -25,7 +25,7 @@ const corefile = `.:53 {
 }
 `;
 
-/** CoreDNS as a cluster has it: two replicas behind the tenth address of the Services. It forwards nothing, for there is nowhere to. */
+/** CoreDNS as in a cluster: two replicas for the tenth address of the Services. It forwards nothing, because there is no upstream. */
 export function clusterDnsObjects(plan: LabPlan): ClusterObject[] {
   const core = `/api/v1/namespaces/${namespace}`;
   const rbac = '/apis/rbac.authorization.k8s.io/v1';

@@ -8,12 +8,14 @@ const etcdUrl = 'http://127.0.0.1:2379';
 export const controlPlanePrograms = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 export type ControlPlaneProgram = (typeof controlPlanePrograms)[number];
 
-/** Addresses of the control plane on the nodes' network, one a family of the lab. */
+/** Addresses of the control plane on the nodes' network, one per family of the lab. */
 export function controlPlaneAddresses(families: readonly Family[]): string[] {
   return families.map((family) => addressing.controlPlane[family]);
 }
 
-/** The first address of the Services' first network is the API server's, the tenth the cluster's DNS server's, by kubeadm's custom. */
+/**
+ * Addresses by kubeadm's convention: the first of the Services' first network is the API server's, the tenth the cluster's DNS server's.
+ */
 export function serviceAddress(plan: Pick<LabPlan, 'serviceCidrs'>, number: bigint): string[] {
   return plan.serviceCidrs.map((cidr) => cidrAddress(parseCidr(cidr), number).text);
 }
@@ -42,10 +44,10 @@ export function controlPlaneArguments(
   };
 }
 
-/** The lab's own kubelets have no heart that beats. */
+/** Grace period for the lab's own kubelets, which send no heartbeat. */
 const patientWithNodes = ['--node-monitor-grace-period=24h'];
 
-/** Of the network's own accounts each request, as an operator's audit would have it; of others none. */
+/** Records every request of the network's own accounts, like an operator's audit; none of others. */
 export const auditPolicy = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
@@ -104,7 +106,7 @@ function controllerArguments(plan: LabPlan, kubeconfig: string, certificates: Ce
   ];
 }
 
-/** A cluster of one family has one flag, a cluster of two a flag for each; the other is refused. */
+/** A cluster of one family has one flag, a cluster of two a flag for each; Kubernetes rejects the other form. */
 function maskArgument(family: Family, count: number): string {
   return `--node-cidr-mask-size${count === 1 ? '' : `-${family}`}=${addressing.nodeMask[family]}`;
 }

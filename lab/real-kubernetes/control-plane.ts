@@ -24,7 +24,7 @@ const answerDeadlineMs = 120_000;
 const pollMs = 100;
 const graceMs = 5_000;
 
-/** Etcd, API server, controllers and scheduler of one lab, all in its namespace `mgmt`. They live on without us. */
+/** Etcd, API server, controllers and scheduler of one lab, all in its namespace `mgmt`. They outlive this process. */
 export class ControlPlane {
   readonly certificates: Certificates;
   readonly #plan: LabPlan;
@@ -38,12 +38,12 @@ export class ControlPlane {
     this.certificates = new Certificates(this.#paths.pki);
   }
 
-  /** How an administrator reaches it. @param server as seen from where they are */
+  /** Credentials of an administrator. @param server as seen from the client */
   administrator(server: string): ApiCredentials {
     return { server, ...this.#identity('admin'), serverName: 'kubernetes' };
   }
 
-  /** The text of a kubeconfig for one of the names there is a certificate for. */
+  /** The text of a kubeconfig for one of the names that have a certificate. */
   kubeconfig(name: string, server: string): string {
     return kubeconfigText({ server, ...this.#identity(name), serverName: 'kubernetes' }, `seine-lab-${this.#plan.id}`);
   }
@@ -110,10 +110,10 @@ export class ControlPlane {
   }
 }
 
-/** What controllers and scheduler need, and the API server makes last of what it makes when it starts. */
+/** The object that the API server creates last when it starts, and that controllers and scheduler require. */
 const lastRule = '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/system::extension-apiserver-authentication-reader';
 
-/** It answers, and has made what it makes itself: who comes sooner is refused by rules that are not there yet. */
+/** Reports whether the server answers and has created its own objects: earlier clients are rejected because their rules are missing. */
 async function isReady(api: KubeApi, signal: AbortSignal): Promise<boolean> {
   try {
     await api.send({ method: 'GET', path: '/api/v1/namespaces/default' }, signal);
@@ -147,7 +147,7 @@ function subjectsOf(plan: LabPlan): CertificateSubject[] {
   ];
 }
 
-/** A wire to the nodes' network: the API server asks kubelets and pods there, and pods ask it. */
+/** Creates a link to the nodes' network: the API server reaches kubelets and pods there, and pods reach it. */
 async function wireControlPlane(plan: LabPlan, signal: AbortSignal): Promise<void> {
   const { netns } = plan.management;
   const there = await runAnyway('ip', ['-n', netns, 'link', 'show', 'eth0'], {}, signal);
@@ -167,7 +167,7 @@ async function wireControlPlane(plan: LabPlan, signal: AbortSignal): Promise<voi
   }
 }
 
-/** The way from the control plane to the pods of a node, as a node has it. */
+/** The route from the control plane to the pods of a node, like a node's. */
 export async function routeToPods(
   plan: LabPlan,
   ways: readonly { readonly podCidr: string; readonly via: string }[],

@@ -6,10 +6,10 @@ import type { RuntimePaths } from './paths.ts';
 
 /** The socket of the runtime, within the node's own mounts. */
 export const runtimeSocket = '/run/containerd/containerd.sock';
-/** Where containerd says what it counts, on the loopback of the node. */
+/** Address of containerd's metrics, on the loopback of the node. */
 export const runtimeMetrics = '127.0.0.1:1338';
 
-/** What a kubelet sets for the whole machine, and the values that it wants: it gets files of its own that say so. */
+/** Settings that a kubelet writes for the whole host, and the values that it requires: it gets its own files with them. */
 const machineSettings: Readonly<Record<string, string>> = {
   'vm/overcommit_memory': '1',
   'vm/panic_on_oom': '0',
@@ -24,11 +24,14 @@ interface ContainerdChoices {
   readonly pauseImage: string;
   readonly pluginFolders: readonly string[];
   readonly confFolder: string;
-  /** Where the namespaces of pods are mounted: below the state of containerd, or where machines have them. */
+  /** True if the namespaces of pods are mounted below the state of containerd, false for the usual folder. */
   readonly netnsBelowState: boolean;
 }
 
-/** containerd's configuration, version 3. Strings are JSON's, which are TOML's as well. NRI's socket has one place on the machine: the second node would end on it. */
+/**
+ * containerd's configuration, version 3. Strings are JSON's, which are valid in TOML. NRI's socket has one path on the host: the second
+ * node would fail on it.
+ */
 export function containerdConfig({ paths, pauseImage, pluginFolders, confFolder, netnsBelowState }: ContainerdChoices): string {
   const text = (value: string | readonly string[]) => JSON.stringify(value);
   return `version = 3
@@ -59,7 +62,7 @@ state = ${text(paths.state)}
 `;
 }
 
-/** A KubeletConfiguration. Disks and images are the machine's, so nothing is evicted and collected for them. */
+/** A KubeletConfiguration. Disks and images are the host's, so eviction and image collection are disabled. */
 export function kubeletConfig(plan: LabPlan, node: string, paths: RuntimePaths, clientCaFile: string): string {
   return stringify({
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
@@ -102,18 +105,18 @@ export function kubeletArguments(plan: LabPlan, node: LabPlan['nodes'][number], 
   ];
 }
 
-/** Names are resolved by the world, where nothing answers: CoreDNS forwards nothing. */
+/** A resolver in the outside network, where nothing answers: CoreDNS forwards nothing. */
 export function resolvConf({ families }: LabPlan): string {
   return `${families.map((family) => `nameserver ${addressing.outside[family]}`).join('\n')}\n`;
 }
 
 /**
- * Makes the mounts of a node, in a mount namespace of its own, and then stays there for others to enter. All that is mounted there goes
- * with the last process, but the namespaces of pods: the agent opens them by the same path, from outside.
+ * Creates the mounts of a node, in a mount namespace of its own, and then stays there for others to enter. All mounts there end with the
+ * last process, except the namespaces of pods: the agent opens them by the same path, from outside.
  *
- * What the machine has mounted at those places is taken away from the node: containerd looks at the first mount of a path, not at the uppermost.
+ * Mounts of the host at those places are removed from the node: containerd reads the first mount of a path, not the uppermost.
  *
- * @param shared mounts that stay as they are for the machine, with all below them
+ * @param shared mounts that stay as they are for the host, with all below them
  */
 export function mountScript(paths: RuntimePaths, shared: readonly string[]): string {
   const settings = Object.entries(machineSettings).map(([name, value]) => {
@@ -136,7 +139,10 @@ exec sleep infinity
 `;
 }
 
-/** What is mounted there later is seen by the containers that have them: volumes; the namespace that the plugin makes for an agent of an installation. */
+/**
+ * Places where later mounts are visible in containers that have them: volumes; the namespace that the plugin creates for an installed
+ * agent.
+ */
 function sharedPlaces({ places }: RuntimePaths): readonly string[] {
   return places.map(([place]) => place).filter((place) => ['/var/lib/kubelet', '/run/seine'].includes(place));
 }

@@ -27,7 +27,7 @@ interface NodeRuntimeOptions {
   readonly pluginFolders: readonly string[];
 }
 
-/** containerd and the kubelet of one node, in mounts of their own. They live on without us. */
+/** containerd and the kubelet of one node, in mounts of their own. They outlive this process. */
 export class NodeRuntime {
   readonly paths: RuntimePaths;
   readonly #options: NodeRuntimeOptions;
@@ -60,7 +60,7 @@ export class NodeRuntime {
     await endProcesses([this.#running(program)], graceMs);
   }
 
-  /** Ends it as a crash would; containers go on. @throws SeineError `INVALID_INPUT` if it does not run */
+  /** Kills it, like a crash; containers continue. @throws SeineError `INVALID_INPUT` if it does not run */
   async kill(program: NodeProgram): Promise<void> {
     const running = this.#running(program);
     signalProcess(running, 'SIGKILL');
@@ -100,7 +100,7 @@ export class NodeRuntime {
 
   async #makeMounts(signal: AbortSignal): Promise<void> {
     const { paths } = this;
-    // A mount that others see: the folder is mounted on itself, and what is mounted there by a node is seen outside of it.
+    // A shared mount: the folder is bind-mounted on itself, and mounts of a node there are visible outside.
     const there = await runAnyway('mountpoint', ['-q', paths.netns], {}, signal);
     if (there.code !== 0) await run('mount', ['--bind', paths.netns, paths.netns], {}, signal);
     await run('mount', ['--make-shared', paths.netns], {}, signal);
@@ -140,7 +140,7 @@ export class NodeRuntime {
     return runAnyway(inside.command, inside.args, {}, signal);
   }
 
-  /** One after the other: they have layers in common. */
+  /** Imports one after the other: they have layers in common. */
   async #importImages(signal: AbortSignal): Promise<void> {
     const done = join(this.paths.containerd, 'imported');
     const { images } = this.#options.programs;
@@ -163,7 +163,7 @@ export class NodeRuntime {
   }
 }
 
-/** What the archive of the pause image names it. */
+/** Name of the pause image in its archive. */
 async function pauseImageOf(images: string, signal: AbortSignal): Promise<string> {
   const manifest: unknown = JSON.parse(await run('tar', ['-xOf', join(images, 'pause.tar'), 'manifest.json'], {}, signal));
   const [image] = Array.isArray(manifest) ? manifest : [];

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import { labPaths, type NodePaths, netnsFolder, nodePaths } from '../plan/names.ts';
 import type { LabPlan } from '../plan/plan.ts';
 
-/** What outgrows a folder in memory, as `/run` is: images and the file systems of containers. A folder a lab, by its id. */
+/** Folder for data too large for memory, as `/run` is: images and the file systems of containers. A folder per lab, by its id. */
 export const bulkFolder = '/var/lib/seine-lab';
 
-/** Where containerd puts the namespaces of pods, below its state: a mount there is seen by the agent as well. */
+/** containerd's folder of pod namespaces, below its state: a mount there is visible to the agent as well. */
 const netnsBelowState = 'io.containerd.grpc.v1.cri/netns';
 
-/** Where every runtime looks for plugins and their configuration unless it is told otherwise. */
+/** Default folders of plugins and their configuration in every runtime. */
 export const cniPlaces = { bin: '/opt/cni/bin', conf: '/etc/cni/net.d' } as const;
 
 /** Files of the control plane. */
@@ -16,7 +16,7 @@ export interface ControlPlanePaths {
   readonly dir: string;
   readonly etcd: string;
   readonly pki: string;
-  /** What the API server notes of requests, and of whose. */
+  /** The API server's audit policy: recorded requests, and the users. */
   readonly auditPolicy: string;
   readonly auditLog: string;
   pidFile(program: string): string;
@@ -51,7 +51,7 @@ export interface RuntimePaths {
   readonly kubeletConfig: string;
   readonly resolvConf: string;
   readonly script: string;
-  /** What libcni remembers of the pods' networks, one file an attachment. */
+  /** libcni's cache of the pods' networks, one file per attachment. */
   readonly attachments: string;
   /** Folders that have a fixed place on a node: that place, and the folder which is mounted there. */
   readonly places: readonly (readonly [place: string, folder: string])[];
@@ -92,7 +92,10 @@ export function runtimePaths(plan: Pick<LabPlan, 'dir' | 'id' | 'bare'>, node: s
   };
 }
 
-/** Where an installed network has its files on a node, by its manifest. The lab finds the agent's socket where its own agents have theirs. */
+/**
+ * Places of an installed network's files on a node, from its manifest. The agent's socket is at the same place as that of the lab's own
+ * agents.
+ */
 function installedPlaces(node: NodePaths, dir: string): (readonly [place: string, folder: string])[] {
   return [
     [netnsFolder, join(dir, 'netns')],

@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import type { ApiRequest } from '../http/api-request.ts';
 import { accessOf } from './authorization.ts';
 
-/** One kind of request that a user made, and whether it was allowed. */
+/** One kind of request by a user, and whether it was allowed. */
 export interface AccessLine {
   readonly user: string;
   readonly verb: string;
@@ -12,13 +12,10 @@ export interface AccessLine {
   readonly allowed: boolean;
 }
 
-/** More different ones than any lab has. */
+/** Maximum number of distinct lines, above the number in any lab. */
 const linesMax = 10_000;
 
-/**
- * Writes down who asked for what, each kind of request once: what of its rights a program uses. One line of JSON a kind,
- * {@link AccessLine}.
- */
+/** Records the requests of each user, each kind once: the permissions a program uses. One line of JSON per kind, {@link AccessLine}. */
 export function openAccessLog(path: string): (request: ApiRequest, allowed: boolean) => void {
   const seen = new Set<string>();
   return (request, allowed) => {

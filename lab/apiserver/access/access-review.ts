@@ -44,7 +44,9 @@ interface ReviewPorts {
   userOf(token: string): User | undefined;
 }
 
-/** Answers those who ask about others, which is a right of its own: who has a token, and whether somebody may. @returns undefined for other paths */
+/**
+ * Answers questions about another user's token or permissions, which require a permission of their own. @returns undefined for other paths
+ */
 export async function serveReviewOfOthers({ roles, userOf }: ReviewPorts, request: ApiRequest): Promise<WholeResponse | undefined> {
   const ofToken = request.path === '/apis/authentication.k8s.io/v1/tokenreviews';
   if (!ofToken && request.path !== '/apis/authorization.k8s.io/v1/subjectaccessreviews') return undefined;

@@ -14,19 +14,19 @@ import type { Store } from '../store/store.ts';
 
 const group = 'admissionregistration.k8s.io';
 
-/** A write that is about to happen. */
+/** A write before it is stored. */
 export interface Admission {
   readonly user: User;
   readonly resource: ResourceFacts;
   readonly subresource: string | undefined;
   readonly object: ApiObject;
-  /** What it replaces; undefined: it is new. */
+  /** Object that is replaced; undefined if it is new. */
   readonly oldObject: ApiObject | undefined;
   readonly dryRun: boolean;
 }
 
 /**
- * Asks every ValidatingAdmissionPolicy that is bound to deny.
+ * Evaluates every ValidatingAdmissionPolicy that is bound to deny.
  *
  * @throws ApiError 403 or 422, worded as the real server words it
  */
@@ -71,7 +71,7 @@ interface Compiled {
   }[];
 }
 
-/** Stored objects never change: a policy that is written anew is another object. */
+/** Compiled policies. Stored objects never change: an updated policy is another object. */
 const cache = new WeakMap<ApiObject, Compiled>();
 
 function compiled(policy: ApiObject): Compiled {
@@ -97,11 +97,11 @@ interface Denial {
   readonly reason: string;
 }
 
-/** The first denial; what cannot be evaluated is one, unless the policy lets failures pass. */
+/** The first denial. An expression that cannot be evaluated denies, unless the failure policy is Ignore. */
 function denialOf(policy: Compiled, { request, object, oldObject }: Omit<CelContext, 'variables'>): Denial | undefined {
   const variables: Record<string, unknown> = {};
   const context: CelContext = { request, object, oldObject, variables };
-  // In their order, each seeing those before it; only what is asked for is worked out.
+  // In their order, each seeing those before it. Variables are evaluated only when used.
   for (const [name, expression] of policy.variables)
     Object.defineProperty(variables, name, { enumerable: true, get: () => expression.evaluate(context) });
   try {

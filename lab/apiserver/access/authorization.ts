@@ -6,10 +6,10 @@ import type { ApiObject } from '../object/api-object.ts';
 import { arrayAt } from '../object/json.ts';
 import type { Store } from '../store/store.ts';
 
-/** Where roles and their bindings are. */
+/** Access to roles and their bindings. */
 export type RoleStore = Pick<Store, 'get' | 'list'>;
 
-/** What a user attempts: a verb on a resource, or on a path that is none. */
+/** Attempted access of a user: a verb on a resource or on a non-resource path. */
 export interface AccessAttributes {
   readonly verb: string;
   readonly group: string;
@@ -23,8 +23,8 @@ export interface AccessAttributes {
 const rbac = 'rbac.authorization.k8s.io';
 
 /**
- * Whether RBAC lets a user do something. Administrators (`system:masters`) may do everything; discovery is open to every known user,
- * as the built-in roles of a cluster make it.
+ * Reports whether RBAC allows a request. Administrators (`system:masters`) may do everything; discovery is open to every authenticated
+ * user, as with the built-in roles of a cluster.
  */
 export function mayDo(roles: RoleStore, user: User, access: AccessAttributes): boolean {
   if (user.groups.includes('system:masters')) return true;
@@ -65,7 +65,7 @@ function allows({ verbs, nonResourceURLs = [], ...rest }: PolicyRule, access: Ac
   );
 }
 
-/** What a request asks to do. */
+/** Attributes of a request for authorization. */
 export function accessOf({ method, path, query }: ApiRequest): AccessAttributes {
   const target = parseResourcePath(path);
   if (target === undefined)

@@ -20,8 +20,8 @@ const dayMs = 86_400_000;
 const validDays = 3650;
 
 /**
- * The server's authority, certificate and token, made at the first start and kept in `dir/credentials.json` (0600), so that a
- * kubeconfig outlives a restart. The server certificate is made anew when `sans` asks for a name it does not have.
+ * The server's authority, certificate and token, created at the first start and kept in `dir/credentials.json` (0600), so that a kubeconfig
+ * outlives a restart. The server certificate is recreated when `sans` contains a name it does not have.
  *
  * @param sans host names and IP addresses
  */
@@ -75,7 +75,7 @@ function signedBy(
   return { certPem: forge.pki.certificateToPem(certificate), keyPem: privateKey };
 }
 
-/** RSA, because node-forge signs with nothing else; the keys come from OpenSSL, which is 20 times faster at it. */
+/** RSA keys, because node-forge signs with nothing else. OpenSSL generates them 20 times faster. */
 function newKeys(): { readonly privateKey: string; readonly publicKey: string } {
   return generateKeyPairSync('rsa', {
     modulusLength: 2048,

@@ -10,11 +10,11 @@ import type { Store } from '../store/store.ts';
 
 const prefix = 'seine-lab-account';
 const defaultSeconds = 3_600;
-/** What the real server allows: ten minutes to 2³² seconds. */
+/** Limits of the real server: ten minutes to 2³² seconds. */
 const leastSeconds = 600;
 const mostSeconds = 2 ** 32;
 
-/** The user that pods with this service account are to the server. */
+/** User of a service account's token. */
 function accountUser({ namespace, name, bound }: AccountToken): User {
   return {
     name: `system:serviceaccount:${namespace}:${name}`,
@@ -35,7 +35,7 @@ function extraOf({ pod, node }: Bound): Record<string, readonly string[]> {
   return Object.fromEntries([...about('pod', pod), ...about('node', node)]);
 }
 
-/** A bearer token that says who it is for and until when, signed. `key` stays the same over restarts of the server. */
+/** A signed bearer token with its subject and expiry. `key` stays the same over restarts of the server. */
 export function makeAccountToken(key: string, account: AccountToken): string {
   const claims = Buffer.from(JSON.stringify(account)).toString('base64url');
   return `${prefix}.${claims}.${signature(key, claims)}`;
@@ -48,13 +48,13 @@ interface AccountToken {
   readonly bound?: Bound;
 }
 
-/** Whom a token was given to. A pod that has no node yet brings none. */
+/** Objects that a token is bound to. A pod that is not scheduled yet has no node. */
 interface Bound {
   readonly pod?: { readonly name: string; readonly uid: string };
   readonly node?: { readonly name: string; readonly uid: string };
 }
 
-/** @returns undefined for what is no such token, not ours, or past its time */
+/** @returns undefined if the token is malformed, has another signature, or is expired */
 export function readAccountToken(key: string, token: string, nowMs: number): User | undefined {
   const [kind, claims = '', signed = '', ...more] = token.split('.');
   if (kind !== prefix || more.length > 0) return undefined;
@@ -65,9 +65,9 @@ export function readAccountToken(key: string, token: string, nowMs: number): Use
 }
 
 export interface TokenPorts {
-  /** Where accounts, pods and nodes are. */
+  /** Access to accounts, pods and nodes. */
   readonly store: Pick<Store, 'get'>;
-  /** Signs; the same over restarts of the server. */
+  /** Signing key; the same over restarts of the server. */
   readonly key: string;
   /** Milliseconds since 1970. */
   now(): number;

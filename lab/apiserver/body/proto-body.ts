@@ -9,10 +9,10 @@ export const protobufType = 'application/vnd.kubernetes.protobuf';
 const magic = Uint8Array.of(0x6b, 0x38, 0x73, 0x00);
 
 /**
- * Reads an object in the `application/vnd.kubernetes.protobuf` form: four magic bytes, then a `runtime.Unknown` with the type's name
- * and the object. Gives what the same object would be in JSON; zero values are left out, as Go leaves them out of JSON.
+ * Reads an object in the `application/vnd.kubernetes.protobuf` form: four magic bytes, then a `runtime.Unknown` with the type's name and
+ * the object. Returns the same as for the object in JSON; zero values are omitted, as Go omits them from JSON.
  *
- * @throws ApiError 400 if the bytes are damaged, 415 for a kind or field whose numbers this server does not know
+ * @throws ApiError 400 if the bytes are malformed, 415 for a kind or field whose numbers this server does not know
  */
 export function decodeProtoBody(bytes: Uint8Array, modelOf: (apiVersion: string, kind: string) => string | undefined): JsonRecord {
   if (magic.some((byte, index) => bytes[index] !== byte))
@@ -32,7 +32,7 @@ function unsupported(message: string): ApiError {
 
 function decode(type: protobuf.Type, bytes: Uint8Array): unknown {
   const reader = protobuf.Reader.create(bytes);
-  // Kept to be refused: an object must not lose fields on its way in.
+  // Kept so that it is rejected: an object must not lose fields on its way in.
   reader.discardUnknown = false;
   try {
     return type.decode(reader);

@@ -6,7 +6,7 @@ const { Root } = protobuf;
 
 type Messages = Record<string, protobuf.IType>;
 
-/** Messages that stand for one value in JSON. Source: k8s.io/apimachinery, generated.proto of each package. */
+/** Messages that represent one value in JSON. Source: k8s.io/apimachinery, generated.proto of each package. */
 const common: Messages = {
   TypeMeta: { fields: { apiVersion: { type: 'string', id: 1 }, kind: { type: 'string', id: 2 } } },
   Unknown: { fields: { typeMeta: { type: 'TypeMeta', id: 1 }, raw: { type: 'bytes', id: 2 } } },
@@ -20,7 +20,7 @@ export const unknownMessage: protobuf.Type = envelope.lookupType('Unknown');
 
 const types = new Map<string, protobuf.Type>();
 
-/** The message of a model: of the fields whose numbers are known, and of the models that those lead to. */
+/** The message of a model, with the fields whose numbers are known and the models that these refer to. */
 export function messageOf(model: string): protobuf.Type {
   const known = types.get(model);
   if (known !== undefined) return known;
@@ -31,7 +31,7 @@ export function messageOf(model: string): protobuf.Type {
   return type;
 }
 
-/** Kubernetes writes proto2, where zero values are there; read as proto3 they are left out, as Go leaves them out of JSON. */
+/** Kubernetes writes proto2, which includes zero values; read as proto3 they are omitted, as Go omits them from JSON. */
 function rootOf(messages: Messages): protobuf.Root {
   const root = Root.fromJSON({ options: { edition: 'proto3' }, nested: { ...common, ...messages } });
   root.resolveAll();

@@ -11,7 +11,10 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Clients send JSON as YAML, which it is; the fast parser goes first. What begins like JSON and is none may be YAML's flow form. */
+/**
+ * Parses JSON or YAML. JSON is also YAML; the faster parser is tried first. Text that begins like JSON and is not JSON may be YAML in flow
+ * form.
+ */
 export function parseYamlOrJson(text: string): JsonRecord {
   const value = /^\s*\{\s*["}]/.test(text) ? parseJson(text) : yamlValue(text);
   if (!isObject(value)) throw badRequest('the body of the request is no object');

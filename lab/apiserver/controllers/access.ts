@@ -5,7 +5,7 @@ import type { Registry } from '../resource/registry.ts';
 import type { ApiResource } from '../resource/resource.ts';
 import type { ObjectWriter } from '../write/object-writer.ts';
 
-/** Built-in resources are always served. @throws SeineError `INVARIANT` for a name of none */
+/** Built-in resources are always served. @throws SeineError `INVARIANT` for an unknown name */
 export function builtIn(registry: Pick<Registry, 'find'>, group: string, plural: string): ApiResource {
   const resource = registry.find(group, 'v1', plural);
   if (resource === undefined) throw new SeineError('INVARIANT', `${plural} are not served`);

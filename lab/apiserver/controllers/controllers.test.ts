@@ -12,7 +12,7 @@ import { builtIn } from './access.ts';
 import { startControllers } from './controllers.ts';
 import { eventLimit } from './event-limit.ts';
 
-/** Waits for what comes soon, and long enough for a busy machine. */
+/** Waits for what comes soon, and long enough for a busy host. */
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
 let store: Store;

@@ -25,7 +25,7 @@ interface ControllerOptions {
   now(): number;
 }
 
-/** Starts what kube-controller-manager and kube-scheduler would do for a network. @returns stops it */
+/** Starts controllers that do the work of kube-controller-manager and kube-scheduler for a network. @returns stops it */
 export function startControllers(options: ControllerOptions): () => Promise<void> {
   const { store, registry, writer, bindPod, podRanges, caPem, log, now } = options;
   const events = builtIn(registry, '', 'events');

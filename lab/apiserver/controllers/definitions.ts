@@ -16,14 +16,14 @@ const emptyCheckMs = 200;
 
 interface DefinitionPorts {
   readonly store: Pick<Store, 'get' | 'list' | 'subscribe'>;
-  /** Gains and loses the kinds that definitions define. */
+  /** Registry to which the kinds of definitions are added, and from which they are removed. */
   readonly registry: Pick<Registry, 'find' | 'add' | 'remove'>;
   readonly writer: Pick<ObjectWriter, 'update' | 'delete' | 'finish'>;
   /** Milliseconds since 1970. */
   now(): number;
 }
 
-/** Serves what definitions define, from the moment they are stored, and says so in their status. */
+/** Serves the kinds of definitions as soon as they are stored, and updates their status. */
 export function startDefinitions(ports: DefinitionPorts, log: Log): ControllerLoop {
   const { storage } = builtIn(ports.registry, group, plural);
   const loop: ControllerLoop = new ControllerLoop('custom resource definitions', (name) => reconcile(ports, name, loop), log);
@@ -56,7 +56,7 @@ function reconcile(ports: DefinitionPorts, name: string, loop: ControllerLoop): 
   }
 }
 
-/** @returns how many objects of the kind are still there, held by finalizers */
+/** @returns number of objects of the kind that remain because of finalizers */
 function emptied(ports: DefinitionPorts, definition: ApiObject): number {
   const [resource] = resourcesOfDefinition(definition);
   if (resource === undefined) return 0;

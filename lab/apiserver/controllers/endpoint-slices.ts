@@ -121,7 +121,7 @@ function reconcile(ports: EndpointSlicePorts, key: string, sliceKeys: ReadonlySe
   }
 }
 
-/** Makes the slices of one family hold exactly the endpoints given, with as few writes as possible. */
+/** Makes the slices of one family contain exactly the endpoints given, with as few writes as possible. */
 function writeSlices(
   slicePorts: EndpointSlicePorts,
   { service, triggerTime }: { readonly service: ApiObject; readonly triggerTime: string | undefined },
@@ -166,14 +166,14 @@ function relabel({ writer, slices }: EndpointSlicePorts, slice: ApiObject, label
   changeObject(writer, slices, slice, manager, (draft) => Object.assign(draft, { metadata: { ...slice.metadata, labels } }));
 }
 
-/** The Service's own labels go along, so that a proxy can be told to leave its slices alone too. */
+/** Includes the Service's own labels, so that a proxy that ignores the Service by label ignores its slices as well. */
 function sliceLabels(service: ApiObject): Record<string, string> {
   const { [headlessLabel]: _headless, ...own } = service.metadata.labels ?? {};
   const headless = (service.spec as ServiceSpec).clusterIP === 'None' ? { [headlessLabel]: '' } : {};
   return { ...own, [serviceLabel]: service.metadata.name, [managedBy]: controller, ...headless };
 }
 
-/** A change without a time takes the last one's away, or that would be counted twice. */
+/** A change without a time removes the last one's, which would otherwise be counted twice. */
 function annotationsAfter(before: Readonly<Record<string, string>> = {}, time: string | undefined): Record<string, string> {
   const { [triggerTimeAnnotation]: _before, ...others } = before;
   return time === undefined ? others : { ...others, [triggerTimeAnnotation]: time };

@@ -9,7 +9,7 @@ export type AddressType = 'IPv4' | 'IPv6';
 /** Endpoints that serve the same port numbers: named target ports may differ from pod to pod. */
 export interface EndpointGroup {
   readonly ports: readonly EndpointPort[];
-  /** In order of address. */
+  /** Endpoints in the order of their addresses. */
   readonly endpoints: readonly Endpoint[];
 }
 
@@ -18,8 +18,8 @@ export function addressTypesOf({ ipFamilies = [] }: ServiceSpec): readonly Addre
 }
 
 /**
- * The endpoints of a Service in one family. Pods that have ended or have no address yet are none; pods that are being deleted
- * stay, as terminating, until they are gone.
+ * The endpoints of a Service in one family. Pods that have ended or have no address yet are not endpoints; pods that are being deleted
+ * remain, as terminating, until they are deleted.
  */
 export function groupEndpoints(
   service: ApiObject,
@@ -51,7 +51,7 @@ function addressOf(pod: ApiObject, type: AddressType): string | undefined {
   return podIPs.find(({ ip = '' }) => ip.includes(':') === (type === 'IPv6'))?.ip;
 }
 
-/** Nothing if the pod has no port of the name that the Service targets. */
+/** Undefined if the pod has no port of the name that the Service targets. */
 function endpointPort(
   { name = '', port, protocol = 'TCP', targetPort = port, appProtocol }: ServicePort,
   pod: PodSpec,
@@ -83,7 +83,7 @@ function endpointOf(service: ApiObject, pod: ApiObject, address: string, zoneOf:
   }) as Endpoint;
 }
 
-/** Who should rather use an endpoint. Source: KEP-2433 and KEP-3015, the heuristics of `trafficDistribution`. */
+/** Zones and nodes that should prefer an endpoint. Source: KEP-2433 and KEP-3015, the heuristics of `trafficDistribution`. */
 function hintsOf(distribution: string | undefined, node: string | undefined, zone: string | undefined): object | undefined {
   const forZones = zone === undefined ? {} : { forZones: [{ name: zone }] };
   if (distribution === 'PreferSameNode') return node === undefined ? undefined : { ...forZones, forNodes: [{ name: node }] };

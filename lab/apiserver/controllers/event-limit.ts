@@ -5,7 +5,7 @@ import { ControllerLoop } from './loop.ts';
 
 /** The real server drops events after an hour; this one keeps the newest. */
 export const eventLimit = 5000;
-/** Removed beyond the limit at once, so that not every new event costs a look at all. */
+/** Number of events above the limit at which they are removed together, so that not every new event requires a scan. */
 const slack = 500;
 
 interface EventLimitPorts {

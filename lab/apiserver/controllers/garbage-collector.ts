@@ -18,15 +18,15 @@ interface StorageKey {
   readonly key: string;
 }
 
-/** Where each object is, by uid, and which objects name it as owner. */
+/** Objects by uid, and the objects that name each as owner. */
 interface OwnerIndex {
   readonly places: Map<string, StorageKey>;
   readonly dependents: Map<string, Set<string>>;
 }
 
 /**
- * Deletes objects whose owners are all gone, and finishes deletions that wait for their dependents (foreground) or let them go
- * (orphan). Keys are uids: of an object that came, changed or went.
+ * Deletes objects whose owners are all deleted, and finishes deletions that wait for their dependents (foreground) or orphan them. Keys are
+ * uids of objects that were created, changed or deleted.
  */
 export function startGarbageCollector(ports: CollectorPorts, log: Log): ControllerLoop {
   const owners: OwnerIndex = { places: new Map(), dependents: new Map() };
@@ -94,7 +94,7 @@ function lookUp(ports: CollectorPorts, { places }: OwnerIndex, uid: string): Fou
   return object === undefined || resource === undefined ? undefined : { resource, object };
 }
 
-/** Deletes an object all of whose owners are gone; one that has some left only forgets those that are. */
+/** Deletes an object all of whose owners are deleted; from another, removes only the references to deleted owners. */
 function releaseFrom(ports: CollectorPorts, owners: OwnerIndex, uid: string): void {
   const found = lookUp(ports, owners, uid);
   if (found === undefined) return;

@@ -2,14 +2,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Doorbell } from '../../../src/base/async/wake-signal.ts';
 import type { Log } from '../../../src/base/log/log.ts';
 
-/** Brings what one key names to the state it should have. Called again after every change that concerns the key. */
+/** Brings the object of one key to its desired state. Called again after every change that concerns the key. */
 type Reconcile = (key: string) => void;
 
 const retryMs = 1000;
-/** Keys done before other work of the process gets its turn. */
+/** Keys processed before other work of the process gets its turn. */
 const batch = 100;
 
-/** The keys one controller still has to look at, and the loop that does. A key marked ten times is looked at once. */
+/** Keys that a controller has to process, and its loop. A key marked ten times is processed once. */
 export class ControllerLoop {
   readonly #name: string;
   readonly #reconcile: Reconcile;
@@ -37,7 +37,7 @@ export class ControllerLoop {
     this.#timers.add(timer);
   }
 
-  /** Works until `signal`. A key that fails is tried again a second later. */
+  /** Runs until `signal`. A key that fails is retried a second later. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.#dirty.size === 0) await this.#bell.wait(signal);

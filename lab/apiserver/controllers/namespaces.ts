@@ -11,11 +11,11 @@ interface NamespacePorts {
   readonly store: Pick<Store, 'get' | 'list' | 'subscribe'>;
   readonly registry: Pick<Registry, 'find' | 'stored'>;
   readonly writer: Pick<ObjectWriter, 'create' | 'delete' | 'finish'>;
-  /** Of the server, for every namespace's `kube-root-ca.crt`. */
+  /** The server's CA, for every namespace's `kube-root-ca.crt`. */
   readonly caPem: string;
 }
 
-/** Furnishes new namespaces, and empties those that are to go before they are deleted. */
+/** Creates the default objects of new namespaces, and empties namespaces before they are deleted. */
 export function startNamespaces(ports: NamespacePorts, log: Log): ControllerLoop {
   const loop: ControllerLoop = new ControllerLoop('namespaces', (name) => reconcile(ports, name, loop), log);
   for (const { object } of ports.store.list('namespaces')) loop.mark(object.metadata.name);
@@ -38,7 +38,7 @@ function reconcile(ports: NamespacePorts, name: string, loop: ControllerLoop): v
   ports.writer.finish(builtIn(ports.registry, '', 'namespaces'), { ...namespace, spec: { finalizers: [] } });
 }
 
-/** @returns how many objects are still there: pods that end in their own time, and what finalizers hold */
+/** @returns number of remaining objects: pods that are ending, and objects with finalizers */
 function emptied(ports: NamespacePorts, namespace: string): number {
   let left = 0;
   for (const resource of ports.registry.stored().filter(({ namespaced }) => namespaced)) {

@@ -10,9 +10,9 @@ import { changeObject, type RecordEvent } from './access.ts';
 import { ControllerLoop } from './loop.ts';
 
 export interface NodeRanges {
-  /** One for each family, the preferred first. */
+  /** One CIDR for each family, the preferred first. */
   readonly cidrs: readonly string[];
-  /** Length of the prefix of a node's part. */
+  /** Prefix length of a node's CIDR. */
   readonly masks: Readonly<Record<Family, number>>;
 }
 
@@ -30,7 +30,7 @@ interface PodCidrPool {
   next: bigint;
 }
 
-/** Gives every node its pod CIDRs, one of each family; they stay as long as the node object does. */
+/** Assigns pod CIDRs to every node, one of each family; they stay as long as the node object does. */
 export function startNodeRanges(ports: NodeRangePorts, { cidrs, masks }: NodeRanges, log: Log): ControllerLoop {
   const pools = cidrs.map(parseCidr).map((cidr): PodCidrPool => {
     const mask = Math.max(masks[cidr.family], cidr.prefixLength);
@@ -78,7 +78,7 @@ function giveRanges(ports: NodeRangePorts, name: string, pools: readonly PodCidr
   });
 }
 
-/** Next-fit: a range just freed is the last to be given out again, so that peers have forgotten its last owner. */
+/** Next-fit: a range just freed is the last to be reused, so that peers have forgotten its last owner. */
 function freeRange(pool: PodCidrPool, held: ReadonlyMap<string, string>): string | undefined {
   const { cidr, mask, count } = pool;
   const size = 1n << BigInt((cidr.family === 'ipv4' ? 32 : 128) - mask);

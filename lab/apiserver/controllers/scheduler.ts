@@ -21,7 +21,7 @@ interface SchedulerPorts {
   now(): number;
 }
 
-/** Gives each pod without a node the ready, schedulable node that has the fewest, among those its selector and tolerations allow. */
+/** Assigns each unscheduled pod to the ready, schedulable node that has the fewest, among those its selector and tolerations allow. */
 export function startScheduler(ports: SchedulerPorts, log: Log): ControllerLoop {
   const { store } = ports;
   const counts = new Map<string, number>();
@@ -89,7 +89,7 @@ function tolerates({ key, operator = 'Equal', value = '', effect }: Toleration, 
   return key === taint.key && (operator === 'Exists' || value === (taint.value ?? ''));
 }
 
-/** Says why once; a pod that says so already is left alone, as each write would wake the scheduler again. */
+/** Sets the reason once; a pod that already has it is not written, because each write would wake the scheduler again. */
 function markUnschedulable(ports: SchedulerPorts, pod: ApiObject, message: string): void {
   const conditions = arrayAt(pod.status, 'conditions').filter(isObject);
   if (conditions.some((one) => one['type'] === 'PodScheduled' && one['message'] === message)) return;

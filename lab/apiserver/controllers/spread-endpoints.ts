@@ -17,8 +17,8 @@ export interface SliceChanges {
 export const endpointsPerSlice = 100;
 
 /**
- * How the slices of one family must change to hold the groups. An endpoint stays in its slice; new ones fill the slices that have
- * room; slices that lost all are removed, but for one, so that a Service without endpoints shows an empty slice.
+ * Changes that make the slices of one family contain the groups. An endpoint stays in its slice; new ones fill the slices that have room;
+ * slices that lost all are removed, except one, so that a Service without endpoints shows an empty slice.
  */
 export function spread(groups: readonly EndpointGroup[], current: readonly Slice[]): SliceChanges {
   const updates: Slice[] = [];
@@ -48,7 +48,7 @@ export function spread(groups: readonly EndpointGroup[], current: readonly Slice
   };
 }
 
-/** A slice about to be removed is rather filled with what would need a new one. */
+/** Fills a slice that would be removed with endpoints that would need a new one. */
 function reuse(unused: readonly Slice[], updates: readonly Slice[], creations: readonly Omit<Slice, 'name'>[]): SliceChanges {
   const filled = unused.slice(0, creations.length).flatMap(({ name }, index) => {
     const content = creations[index];
@@ -61,7 +61,7 @@ function reuse(unused: readonly Slice[], updates: readonly Slice[], creations: r
   };
 }
 
-/** Leaves endpoints where they are, with their new content, then fills up with the others. */
+/** Keeps endpoints in their slices, with their new content, then adds the others. */
 function settle(
   slices: readonly Slice[],
   endpoints: readonly Endpoint[],

@@ -1,16 +1,15 @@
 import type { PodStatus } from 'kubernetes-types/core/v1.d.ts';
 import type { ApiObject } from '../object/api-object.ts';
 
-/** On a slice: when the change it carries happened, so that proxies can measure how long it took to have an effect. */
+/** Annotation of a slice: time of the change it carries, so that proxies can measure their programming latency. */
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 
-/** What each Service's slices were last made from: RFC 3339 times by pod, and its own creation. */
+/** Sources of each Service's slices: RFC 3339 times by pod, and the Service's creation. */
 export class TriggerTimes {
   readonly #before = new Map<string, ReadonlyMap<string, string>>();
 
   /**
-   * The earliest of the changes since this was last asked about the Service. Undefined if there was none that has a time: the end of
-   * a pod has none.
+   * The earliest change since the last call for the Service. Undefined if no change has a time: the end of a pod has none.
    *
    * @param pods those the Service selects
    */

@@ -6,12 +6,12 @@ import type { Registry } from '../resource/registry.ts';
 import { aggregatedDiscovery, apiGroup, apiGroupList, apiResourceList, apiVersions } from './discovery.ts';
 import { serveOpenApi } from './openapi-handler.ts';
 
-/** The Kubernetes release whose API the schemas are of. */
+/** Kubernetes release of the API schemas. */
 const release = { major: '1', minor: '36', gitVersion: 'v1.36.0+seine-lab' };
 
 type ClusterHandler = (registry: Registry, request: ApiRequest, parameters: Readonly<Record<string, string | undefined>>) => WholeResponse;
 
-/** Longer than a request line may be: no parameter is too long. */
+/** Maximum length of a path parameter, above that of a request line. */
 const maxParamLength = 1_000_000;
 
 const paths = ['/api', '/api/v1', '/apis', '/healthz', '/livez', '/openapi/v2', '/openapi/v3', '/readyz', '/version'];
@@ -37,7 +37,7 @@ for (const path of ['/healthz', '/livez', '/readyz']) {
 
 /** @returns undefined if the path is one of a resource */
 export function serveCluster(registry: Registry, request: ApiRequest): WholeResponse | undefined {
-  // Names of groups need no escapes: the path is taken as it is, escaped ones name nothing.
+  // Names of groups need no escapes: the path is used as is, and an escaped one matches nothing.
   const path = request.path.replace(/\/+$/, '').replaceAll('%', '%25');
   const match = router.find('GET', path || '/');
   if (match === null) return undefined;
@@ -57,7 +57,7 @@ function versionJson(): string {
   });
 }
 
-/** /api and /apis: everything at once for clients that ask for it, else what they have always answered. */
+/** Serves /api and /apis: aggregated discovery for clients that accept it, otherwise the original form. */
 function serveRoot(registry: Registry, { accept }: ApiRequest, root: 'api' | 'apis'): WholeResponse {
   for (const { type, parameters } of mediaRanges(accept)) {
     const as = parameters.get('as');

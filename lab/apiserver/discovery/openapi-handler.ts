@@ -8,7 +8,7 @@ import { definitionsOf, type OpenApiOperation, pathsOfResources } from './openap
 import { mapValues, openApiV2Json } from './openapi-v2.ts';
 import { openApiV2Proto } from './openapi-v2-proto.ts';
 
-/** The first is what old clients ask for; `@` is not allowed in a media type, so neither gets it back. */
+/** Media types of OpenAPI v2. The first is requested by old clients; `@` is not allowed in a media type, so neither is returned. */
 const v2ProtoTypes: ReadonlySet<string> = new Set([
   'application/com.github.proto-openapi.spec.v2@v1.0+protobuf',
   'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
@@ -19,7 +19,7 @@ interface Documents {
   readonly texts: Map<string, string | Uint8Array>;
 }
 
-/** Made when first asked for, and again after kinds came or went. One set for each registry. */
+/** Documents, built at the first request and again after the kinds change. One set for each registry. */
 const kept = new WeakMap<Registry, Documents>();
 
 function document<T extends string | Uint8Array>(registry: Registry, name: string, make: () => T): T {
@@ -72,7 +72,7 @@ function documentPath(resource: ResourceFacts): string {
   return `${resource.group === '' ? 'api' : 'apis'}/${apiVersionOf(resource)}`;
 }
 
-/** Each address carries a hash of what it leads to, since clients keep the documents as long as the address is the same. */
+/** Each address carries a hash of its document, since clients cache documents by address. */
 function v3Index(registry: Registry): object {
   const byPath = new Map<string, ResourceFacts[]>();
   for (const resource of registry.all()) byPath.set(documentPath(resource), [...(byPath.get(documentPath(resource)) ?? []), resource]);

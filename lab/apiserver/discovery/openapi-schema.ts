@@ -1,7 +1,7 @@
 import { apiVersionOf, type ResourceFacts } from '../resource/resource.ts';
 import type { ListSchema, ObjectSchema, ScalarType, Schema } from '../schema/schema.ts';
 
-/** A schema as OpenAPI writes it, the parts that clients read. */
+/** A schema in OpenAPI form, with the fields that clients read. */
 export interface OpenApiSchema {
   $ref?: string;
   type?: string;
@@ -52,7 +52,7 @@ function gvkOf({ group, kind, version }: ResourceFacts): GroupVersionKind {
   return { group, kind, version };
 }
 
-/** `io.k8s.v1.Service`; for custom resources the group backwards. */
+/** `io.k8s.v1.Service`; for custom resources with the group reversed. */
 function definitionName(resource: ResourceFacts): string {
   if (!resource.custom) return modelName(resource.schema.model);
   return [...resource.group.split('.').toReversed(), resource.version, resource.kind].join('.');
@@ -79,7 +79,7 @@ function schemaOf(schema: Schema, refPrefix: string, found: Map<string, OpenApiS
 }
 
 function objectOf(schema: ObjectSchema, refPrefix: string, found: Map<string, OpenApiSchema>): OpenApiSchema {
-  // Old clients do not know the mark, and would call the unknown fields wrong if they saw the known ones.
+  // Old clients ignore the mark, and would report the unknown fields as errors if they saw the known ones.
   if (schema.open && schema.model === '') return { 'x-kubernetes-preserve-unknown-fields': true };
   const properties = Array.from(schema.fields, ([name, field]) => [name, schemaOf(field.schema, refPrefix, found)] as const);
   const required = Array.from(schema.fields).flatMap(([name, field]) => (field.required ? [name] : []));
@@ -101,7 +101,7 @@ function listMarks({ semantics: { patch, retainKeys, keys } }: ListSchema): Open
   };
 }
 
-/** One operation, as far as clients look at it: what it is about, and which query parameters it takes. */
+/** One operation, with the fields that clients read: its kind and its query parameters. */
 export interface OpenApiOperation {
   readonly kind: GroupVersionKind;
   readonly action: string;

@@ -39,7 +39,7 @@ function fieldsOf(text: string): Record<string, protobuf.IField> {
   return Object.fromEntries(fields);
 }
 
-/** The same as `openapi.v2.Document`, which is what kubectl wants for its own validation. */
+/** The same as `openapi.v2.Document`, which kubectl requires for its own validation. */
 export function openApiV2Proto(resources: readonly ResourceFacts[]): Uint8Array {
   const paths = Array.from(pathsOfResources(resources), ([name, operations]) => ({ name, value: mapValues(operations, operationMessage) }));
   const definitions = namedSchemas(definitionsOf(resources, refPrefix));
@@ -60,7 +60,7 @@ function operationMessage({ kind, action, parameters }: OpenApiOperation): objec
   };
 }
 
-/** The value is YAML text, which JSON is. */
+/** The value is YAML text; JSON is also YAML. */
 function extension(name: string, value: unknown): object {
   return { name, value: { yaml: JSON.stringify(value) } };
 }

@@ -1,6 +1,6 @@
 import { defined } from '../object/json.ts';
 
-/** One wrong field, worded as the real server words it. `field` is a path such as `spec.ports[0].port`. */
+/** One invalid field, worded as the real server words it. `field` is a path such as `spec.ports[0].port`. */
 export interface FieldError {
   readonly reason:
     | 'FieldValueRequired'
@@ -28,7 +28,7 @@ interface StatusDetails {
   readonly retryAfterSeconds?: number;
 }
 
-/** A refusal that the client sees as a `Status` object. Thrown by everything that serves a request; caught by the HTTP server alone. */
+/** An error that the client receives as a `Status` object. Thrown by every handler of requests; caught by the HTTP server alone. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** HTTP status. */
@@ -45,7 +45,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What a refusal names: `services "web"`. */
+/** Object of an error: `services "web"`. */
 interface Named {
   readonly group: string;
   readonly plural: string;
@@ -104,7 +104,7 @@ export function pathNotFound(): ApiError {
   return new ApiError(404, 'NotFound', 'the server could not find the requested resource');
 }
 
-/** The `Status` object of a refusal. */
+/** The `Status` object of an error. */
 export function statusOf(error: ApiError): object {
   const { causes, ...details } = error.details;
   const shown = { ...details, ...(causes === undefined ? {} : { causes }) };

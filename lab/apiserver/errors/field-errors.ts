@@ -1,6 +1,6 @@
 import type { FieldError } from './api-error.ts';
 
-/** Collects what is wrong with one object, in the real server's wording. */
+/** Collects the invalid fields of one object, in the real server's wording. */
 export class FieldErrors {
   readonly list: FieldError[] = [];
 
@@ -45,7 +45,7 @@ export class FieldErrors {
   }
 }
 
-/** Values appear as Go prints them: strings quoted, lists of strings as `[]string{"a"}`. */
+/** Formats values as Go prints them: strings quoted, lists of strings as `[]string{"a"}`. */
 function shown(value: unknown): string {
   if (Array.isArray(value) && value.every((one) => typeof one === 'string'))
     return `[]string{${value.map((one) => JSON.stringify(one)).join(', ')}}`;

@@ -1,21 +1,21 @@
-/** One request, freed of HTTP's version. */
+/** One request, independent of the HTTP version. */
 export interface ApiRequest {
   readonly method: string;
-  /** Path without the query, decoded nowhere yet. */
+  /** Path without the query, not decoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly accept: string;
   readonly contentType: string;
   readonly userAgent: string;
   readonly user: User;
-  /** @throws ApiError 413 if it is longer than the server takes */
+  /** @throws ApiError 413 if it exceeds the server's limit */
   body(): Promise<Uint8Array>;
 }
 
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
-  /** What else is known of who asks, e.g. `authentication.kubernetes.io/node-name`. */
+  /** Further attributes of the user, e.g. `authentication.kubernetes.io/node-name`. */
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -31,7 +31,7 @@ export interface WholeResponse {
 
 interface StreamedResponse {
   readonly contentType: string;
-  /** Writes until done or until `signal` (the client has gone, or the server closes). */
+  /** Writes until done or until `signal` (the client disconnected, or the server closes). */
   stream(write: (text: string) => Promise<void>, signal: AbortSignal): Promise<void>;
 }
 
@@ -39,7 +39,10 @@ export function jsonResponse(code: number, body: string, more: Pick<WholeRespons
   return { code, contentType: 'application/json', body, ...more };
 }
 
-/** As Kubernetes reads a query: anything that is there and is not `0` or `false` in any case. Python's client says `True`. */
+/**
+ * Reports whether a query parameter is true, as Kubernetes reads it: present and not `0` or `false` in any case. Python's client sends
+ * `True`.
+ */
 export function isTrue(text: string | null): boolean {
   return text !== null && text !== '0' && text.toLowerCase() !== 'false';
 }

@@ -18,9 +18,9 @@ import { isPublic } from './public-paths.ts';
 interface HttpOptions {
   readonly certPem: string;
   readonly keyPem: string;
-  /** Who has which bearer token. */
+  /** Users by bearer token. */
   readonly tokens: ReadonlyMap<string, User>;
-  /** Whose token of a service account this is. */
+  /** User of a service account's token. */
   readonly accountOf?: (token: string) => User | undefined;
   readonly log: Log;
   serve(request: ApiRequest): Promise<ApiResponse>;
@@ -29,22 +29,22 @@ interface HttpOptions {
 export type Listener = { readonly fd: number } | { readonly host: string; readonly port: number };
 
 interface HttpServer {
-  /** Ports in the order of the listeners; 0 for a descriptor of something without a port. */
+  /** Ports in the order of the listeners; 0 for a descriptor without a port. */
   readonly ports: readonly number[];
   /** Ends watches and connections and waits until they are gone. */
   close(): Promise<void>;
 }
 
 const bodyLimit = 3 * 1024 * 1024;
-/** Node refuses further streams of a session above this; its default of 10 is less than one large list. */
+/** Memory limit of an HTTP/2 session. Node refuses further streams above it; its default of 10 is less than one large list. */
 const sessionMemoryMiB = 1024;
-/** Longer than clients keep idle connections, so that the closing side is theirs. */
+/** Longer than clients keep idle connections, so that the clients close them. */
 const keepAliveMs = 300_000;
 
 /**
  * Serves HTTP/2 and HTTP/1.1 over TLS on every listener.
  *
- * @throws SeineError `UNAVAILABLE` if one cannot be listened on
+ * @throws SeineError `UNAVAILABLE` if it cannot listen on one of them
  */
 export async function startHttp(listeners: readonly Listener[], options: HttpOptions): Promise<HttpServer> {
   const closing = new AbortController();
@@ -88,7 +88,7 @@ function newServer(options: HttpOptions, sockets: Set<Socket>, closing: AbortSig
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
-    // A client that goes away in the middle of something is its own business.
+    // A client that disconnects in the middle of a request is not an error of the server.
     socket.on('error', () => socket.destroy());
   });
   server.on('sessionError', (error) => options.log.debug('http2 session failed', { error: error.message }));
@@ -120,10 +120,10 @@ async function exchange(
   const signal = AbortSignal.any([gone.signal, closing]);
   const write = async (text: string) => {
     if (signal.aborted || response.write(text)) return;
-    // Ends with an error when the client goes; the loop that writes sees the signal.
+    // Ends with an error when the client disconnects; the loop that writes sees the signal.
     await once(response, 'drain', { signal }).catch(() => undefined);
   };
-  // HTTP/1.1 would hold the headers back until the first event; a client must see them at once.
+  // HTTP/1.1 would delay the headers until the first event; a client must see them immediately.
   if (response instanceof ServerResponse) response.flushHeaders();
   await answer.stream(write, signal);
   if (!gone.signal.aborted) response.end();
@@ -145,7 +145,7 @@ function sendWhole(request: Http2ServerRequest, response: Http2ServerResponse, a
   else response.end(body);
 }
 
-/** Header values are printable ASCII. */
+/** Reduces text to printable ASCII, as header values require. */
 function headerText(text: string): string {
   return text.replaceAll(/[^\x20-\x7e]/g, '?');
 }
@@ -155,7 +155,7 @@ async function answerOf(request: Http2ServerRequest, options: HttpOptions): Prom
     return await options.serve(apiRequest(request, options));
   } catch (thrown) {
     const error = thrown instanceof ApiError ? thrown : internalError(thrown, request, options.log);
-    // Unread bytes of a refused body would be taken for the next request.
+    // Unread bytes of a rejected body would be parsed as the next request.
     request.resume();
     const headers =
       error.details.retryAfterSeconds === undefined ? {} : { headers: { 'retry-after': String(error.details.retryAfterSeconds) } };

@@ -1,6 +1,6 @@
 import findMyWay from 'find-my-way';
 
-/** Which objects a path names. */
+/** Objects named by a path. */
 export interface ResourcePath {
   readonly group: string;
   readonly version: string;
@@ -10,10 +10,10 @@ export interface ResourcePath {
   readonly subresource: string | undefined;
 }
 
-/** Source: Kubernetes API concepts, resource URIs. A segment that is spelt out goes before a parameter. */
+/** Source: Kubernetes API concepts, resource URIs. A literal segment takes precedence over a parameter. */
 const collections = [':plural', 'namespaces/:namespace/:plural'];
 const namespaceSubresources = ['status', 'finalize'];
-/** Longer than a request line may be: no parameter is too long. */
+/** Maximum length of a path parameter, above that of a request line. */
 const maxParamLength = 1_000_000;
 
 const router = findMyWay({ maxParamLength });

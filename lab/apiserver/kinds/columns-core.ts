@@ -76,7 +76,7 @@ function podStatuses(object: ApiObject): readonly ContainerStatus[] {
   return podStatus(object).containerStatuses ?? [];
 }
 
-/** The word kubectl shows: a container's trouble if there is any, else the phase. */
+/** The status kubectl shows: the problem of a container if there is one, else the phase. */
 function podPhase(object: ApiObject): string {
   if (object.metadata.deletionTimestamp !== undefined) return 'Terminating';
   for (const { state } of podStatuses(object)) {
@@ -154,7 +154,7 @@ export const endpointsColumns: readonly PrinterColumn[] = [
   ageColumn,
 ];
 
-/** Three of a list and how many more, as kubectl shortens it. */
+/** The first three of a list and the number of the others, as kubectl shortens it. */
 export function firstThree(texts: readonly string[]): string {
   if (texts.length === 0) return none;
   return texts.length <= 3 ? texts.join(',') : `${texts.slice(0, 3).join(',')} + ${texts.length - 3} more...`;

@@ -14,7 +14,7 @@ import {
   type SchemaField,
 } from '../schema/schema.ts';
 
-/** The marks that the types package leaves out. */
+/** The extensions that the types package omits. */
 interface Props extends JSONSchemaProps {
   readonly 'x-kubernetes-int-or-string'?: boolean;
   readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
@@ -24,7 +24,7 @@ interface Props extends JSONSchemaProps {
   readonly 'x-kubernetes-list-map-keys'?: readonly string[];
 }
 
-/** The resources that a definition stands for, one for each served version. */
+/** The resources of a definition, one for each served version. */
 export function resourcesOfDefinition(definition: ApiObject): readonly ApiResource[] {
   const { group, names, scope, versions } = definition.spec as CustomResourceDefinitionSpec;
   return versions
@@ -101,7 +101,7 @@ function rootSchema(props: JSONSchemaProps): ObjectSchema {
 
 const formats: Readonly<Record<string, ScalarType>> = { int32: 'int32', int64: 'int64', byte: 'byte' };
 
-/** A structural schema in our form. What it cannot say (allOf, anyOf, oneOf, not, validation rules) is not checked. */
+/** Converts a structural schema. Keywords without a counterpart (allOf, anyOf, oneOf, not, validation rules) are not checked. */
 function schemaOf(props: Props): Schema {
   const rules = rulesOf(props);
   if (props['x-kubernetes-int-or-string'] === true) return { type: 'intOrString', rules };
@@ -143,7 +143,7 @@ function semanticsOf(props: Props): { readonly keys?: readonly string[] } {
   return props['x-kubernetes-list-type'] === 'map' ? { keys: props['x-kubernetes-list-map-keys'] ?? [] } : {};
 }
 
-/** Rules that a definition gives under the names that ours have. */
+/** Rules with the same name in a definition and in our schemas. */
 const plainRules = [
   'nullable',
   'pattern',

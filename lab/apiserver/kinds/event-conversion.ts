@@ -1,7 +1,7 @@
 import type { ApiObject } from '../object/api-object.ts';
 import { defined } from '../object/json.ts';
 
-/** Fields of events.k8s.io/v1 and what core/v1, the stored form, calls them. */
+/** Fields of events.k8s.io/v1 and their names in core/v1, the stored form. */
 const names: readonly (readonly [newName: string, coreName: string])[] = [
   ['regarding', 'involvedObject'],
   ['note', 'message'],

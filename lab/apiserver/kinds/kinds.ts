@@ -95,7 +95,7 @@ const coreRows: readonly ResourceRow[] = [
         'status.podIP',
         'status.nominatedNodeName',
       ),
-      // As Kubernetes has it: of a pod that does not say so it is false.
+      // As in Kubernetes: false if the pod omits it.
       'spec.hostNetwork': (object) => textAt(object, 'spec', 'hostNetwork') || 'false',
     },
     strategy: podStrategy,

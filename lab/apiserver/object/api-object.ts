@@ -1,4 +1,4 @@
-/** Shapes every stored object has. What is inside spec and status is checked against its schema when it enters. */
+/** Fields of every stored object. Spec and status are checked against the schema when they enter. */
 
 interface OwnerReference {
   readonly apiVersion: string;
@@ -19,7 +19,7 @@ export interface ManagedFieldsEntry {
   readonly subresource?: string;
 }
 
-/** The FieldsV1 form: `f:name` a field, `k:{…}` a list item by its keys, `v:…` a set member, `.` the thing itself. */
+/** The FieldsV1 form: `f:name` a field, `k:{…}` a list item by its keys, `v:…` a set member, `.` the node itself. */
 export interface FieldSet {
   [path: string]: FieldSet;
 }

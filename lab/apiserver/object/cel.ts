@@ -1,6 +1,6 @@
 import { Environment } from '@marcbachmann/cel-js';
 
-/** What an expression of an admission policy may look at. Source: Kubernetes API reference, ValidatingAdmissionPolicySpec. */
+/** Variables available to an expression of an admission policy. Source: Kubernetes API reference, ValidatingAdmissionPolicySpec. */
 const names = ['object', 'oldObject', 'request', 'variables'] as const;
 
 export type CelContext = Readonly<Record<(typeof names)[number], unknown>>;
@@ -9,11 +9,11 @@ const environment = names.reduce((made, name) => made.registerVariable(name, 'dy
 
 export interface CelExpression {
   readonly text: string;
-  /** @throws Error for a missing field, a wrong type and the like, as CEL has it */
+  /** @throws Error for a missing field, a wrong type and the like, as in CEL */
   evaluate(context: CelContext): unknown;
 }
 
-/** @throws Error if it is none, or names what there is not, or cannot be what is wanted */
+/** @throws Error if the text is not an expression, names an unknown variable, or cannot have the required type */
 export function parseCel(text: string, wanted: 'bool' | 'string' | 'any'): CelExpression {
   const parsed = environment.parse(text);
   const { valid, type, error } = parsed.check();

@@ -3,7 +3,7 @@ import { equalJson, field } from './json.ts';
 /**
  * The first value at a simple JSONPath, as printer columns use it: `.spec.a`, `['a.b']`, `[0]`, `[*]`, `[?(@.type=="Ready")]`.
  *
- * @returns undefined if there is nothing, or if the path uses more than that
+ * @returns undefined if there is no value, or if the path uses other syntax
  */
 export function readJsonPath(value: unknown, path: string): unknown {
   let here: unknown = value;

@@ -22,7 +22,7 @@ function cloned(value: unknown): unknown {
   return copy;
 }
 
-/** Plain assignment to `__proto__` would change the object's prototype instead of giving it a field. */
+/** Sets a field by definition: plain assignment to `__proto__` would change the object's prototype instead. */
 export function setField(object: JsonRecord, field: string, value: unknown): void {
   if (field === '__proto__') Object.defineProperty(object, field, { value, writable: true, enumerable: true, configurable: true });
   else object[field] = value;
@@ -32,7 +32,7 @@ export function equalJson(a: unknown, b: unknown): boolean {
   return a === b || isDeepStrictEqual(a, b);
 }
 
-/** The field of an object that may be none: absent and not an object are the same. */
+/** A field of a value; undefined if the value is not an object. */
 export function field(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
@@ -44,7 +44,7 @@ export function at(value: unknown, ...names: readonly string[]): unknown {
   return here;
 }
 
-/** The object in `parent[name]`, made empty if there is none. */
+/** The object in `parent[name]`, created empty if absent. */
 export function ensureObject(parent: JsonRecord, name: string): JsonRecord {
   const there = field(parent, name);
   if (isObject(there)) return there;

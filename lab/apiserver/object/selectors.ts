@@ -12,14 +12,14 @@ export interface LabelSelector {
 /**
  * Compiles the query form: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1,j<2`.
  *
- * @throws ApiError 400 if the text is no selector
+ * @throws ApiError 400 if the text is not a selector
  */
 export function parseLabelSelector(text: string): LabelMatcher {
   const matchers = splitRequirements(text).map(parseRequirement);
   return (labels) => matchers.every((matches) => matches(labels));
 }
 
-/** The object form. An empty selector matches everything; the caller decides what an absent one means. */
+/** Compiles the object form. An empty selector matches everything; the caller defines the meaning of an absent one. */
 export function compileLabelSelector(selector: LabelSelector): LabelMatcher {
   const exact = Object.entries(selector.matchLabels ?? {});
   const expressions = (selector.matchExpressions ?? []).map(({ key, operator, values }) =>
@@ -97,7 +97,7 @@ interface FieldTerm {
   readonly equal: boolean;
 }
 
-/** @throws ApiError 400 if the text is no field selector */
+/** @throws ApiError 400 if the text is not a field selector */
 export function parseFieldSelector(text: string): FieldTerm[] {
   return text
     .split(/(?<!\\),/)

@@ -1,37 +1,35 @@
 import type { Store, StoreEvent } from '../store/store.ts';
 
-/** What reads need of a store. */
+/** Methods of a store that reads use. */
 export interface ReadStore extends Pick<Store, 'get' | 'list' | 'listAt' | 'changesSince' | 'revision'> {
-  /** Calls back when there may be something new of a kind. @returns ends the subscription */
+  /** Calls the listener when a kind may have changed. @returns ends the subscription */
   subscribe(storage: string, listener: () => void): () => void;
 }
 
 /**
- * What happens to a watch. `bookmark`: it tells how far it has come, at a moment of its own. `expired`: what it goes on from is
- * forgotten (410). `error`: it fails. `end`: the server closes it.
+ * Fault of a watch. `bookmark`: an unscheduled bookmark. `expired`: its revision is compacted (410). `error`: it fails. `end`: the server
+ * closes it.
  */
 export type WatchIncident = 'bookmark' | 'expired' | 'error' | 'end';
 
-/**
- * What a real server may do besides telling everything at once. For tests of clients; a server does none of it by itself.
- */
+/** Behaviour of a real server besides delivering everything immediately. For tests of clients; a server does none of it by itself. */
 export interface ReadBehaviour {
-  /** What lists and watches are served from, but for quorum reads. */
+  /** Source of lists and watches, except quorum reads. */
   readonly cache?: WatchCache;
-  /** Asked before each event of each watch, initial ones too. */
+  /** Called before each event of each watch, including initial events. */
   watch?(plural: string): WatchIncident | undefined;
-  /** Asked before each list. */
+  /** Called before each list. */
   list?(plural: string): 'expired' | 'error' | undefined;
 }
 
 /**
- * The store as one of several servers knows it: each kind for itself may be behind the store, and behind the other kinds.
+ * The store as one of several servers knows it: each kind may lag behind the store, and behind the other kinds.
  *
- * A list by watch that began behind tells what is there, then, live, all that came since, before it says that it was all.
+ * A list by watch that began behind sends the initial objects, then, live, all that came since, before its final bookmark.
  */
 export class WatchCache {
   readonly #store: ReadStore;
-  /** The revision up to which a kind was heard of, for those that are behind. */
+  /** Last known revision of each kind that lags. */
   readonly #heldAt = new Map<string, number>();
   readonly #listeners = new Map<string, Set<() => void>>();
 
@@ -39,12 +37,12 @@ export class WatchCache {
     this.#store = store;
   }
 
-  /** From now on nothing new is heard of a kind. */
+  /** Stops delivering changes of a kind. */
   hold(storage: string): void {
     if (!this.#heldAt.has(storage)) this.#heldAt.set(storage, this.#store.revision);
   }
 
-  /** Hears of the next so many changes of a kind that is held. */
+  /** Delivers the next `changes` changes of a stopped kind. */
   advance(storage: string, changes: number): void {
     const heldAt = this.#heldAt.get(storage);
     if (heldAt === undefined) return;
@@ -55,17 +53,17 @@ export class WatchCache {
     this.#tell(storage);
   }
 
-  /** Wakes the watches of a kind, though nothing has happened. */
+  /** Wakes the watches of a kind without a change. */
   wake(storage: string): void {
     this.#tell(storage);
   }
 
-  /** Hears of everything again. */
+  /** Delivers all changes of the kind again. */
   release(storage: string): void {
     if (this.#heldAt.delete(storage)) this.#tell(storage);
   }
 
-  /** One kind, as far as it was heard of. */
+  /** One kind, up to its last delivered revision. */
   viewOf(storage: string): ReadStore {
     const store = this.#store;
     const upTo = (): number => this.#heldAt.get(storage) ?? store.revision;

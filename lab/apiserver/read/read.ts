@@ -7,7 +7,7 @@ import type { ObjectSelection } from './selection.ts';
 
 interface ReadPorts {
   readonly store: Pick<Store, 'get' | 'list' | 'listAt' | 'revision'>;
-  /** Plural names of kinds whose cache is empty: lists and watches show none of them, and only a quorum read shows what there is. */
+  /** Plural names of kinds whose cache is empty: lists and watches show none of them; only a quorum read returns the objects. */
   readonly forgotten: ReadonlySet<string>;
   /** Milliseconds since 1970. */
   now(): number;
@@ -30,7 +30,7 @@ interface ListQuery {
   readonly continueFrom: string;
   readonly resourceVersion: string;
   readonly match: string;
-  /** By label or field. */
+  /** True if a label or field selector is set. */
   readonly selective: boolean;
 }
 
@@ -49,7 +49,7 @@ export function listQuery(query: URLSearchParams): ListQuery {
 /**
  * A page of a list as JSON text. All pages show the state at the version of the first.
  *
- * @throws ApiError 400 (a token that is none of this server's), 410 (a version that is forgotten), 504 (a version still to come)
+ * @throws ApiError 400 (a continue token of another server), 410 (a compacted version), 504 (a future version)
  */
 export function renderPage(
   ports: ReadPorts,
@@ -72,7 +72,7 @@ export function renderPage(
   const metadata: ListMeta = {
     resourceVersion: String(revision),
     ...(more > 0 && last !== undefined ? { continue: tokenOf(revision, keyIn(last)) } : {}),
-    // Kubernetes does not count what a selector picks.
+    // Kubernetes does not count the items of a selector.
     ...(more > 0 && !query.selective ? { remainingItemCount: more } : {}),
   };
   return renderList(resource, page, metadata, representation, ports.now());

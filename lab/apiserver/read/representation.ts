@@ -3,7 +3,7 @@ import type { ApiObject } from '../object/api-object.ts';
 import type { ApiResource } from '../resource/resource.ts';
 import type { StoredObject } from '../store/store.ts';
 
-/** How an answer is to be shaped: whole objects, rows for a terminal, or metadata only. */
+/** Form of an answer: whole objects, rows for a terminal, or metadata only. */
 export type Representation =
   | { readonly as: 'object' }
   | { readonly as: 'table'; readonly version: string; readonly include: 'None' | 'Metadata' | 'Object' }
@@ -11,7 +11,7 @@ export type Representation =
 
 const jsonTypes: ReadonlySet<string> = new Set(['application/json', '*/*', 'application/*', '']);
 
-/** @throws ApiError 406 if nothing the client accepts can be had */
+/** @throws ApiError 406 if no accepted media type is available */
 export function chooseRepresentation(accept: string, query: URLSearchParams): Representation {
   for (const { type, parameters } of mediaRanges(accept)) {
     if (!jsonTypes.has(type)) continue;
@@ -28,7 +28,7 @@ function includeOf(text: string | null): 'None' | 'Metadata' | 'Object' {
   return text === 'None' || text === 'Object' ? text : 'Metadata';
 }
 
-/** One object as JSON text, in the resource's version and the shape asked for. */
+/** One object as JSON text, in the resource's version and the requested form. */
 export function renderObject(resource: ApiResource, entry: StoredObject, representation: Representation, nowMs: number): string {
   if (representation.as === 'object')
     return resource.fromStored === undefined ? versionedJson(resource, entry) : JSON.stringify(resource.fromStored(entry.object));
@@ -50,7 +50,7 @@ export interface ListMeta {
   readonly remainingItemCount?: number;
 }
 
-/** A whole list as JSON text. Entries' cached texts are joined, which is what makes large lists cheap. */
+/** A whole list as JSON text. The cached texts of entries are joined, which keeps large lists cheap. */
 export function renderList(
   resource: ApiResource,
   entries: readonly StoredObject[],

@@ -3,13 +3,13 @@ import type { ApiObject } from '../object/api-object.ts';
 import { type LabelMatcher, parseFieldSelector, parseLabelSelector } from '../object/selectors.ts';
 import type { ApiResource } from '../resource/resource.ts';
 
-/** Which objects of a kind a request is about. */
+/** Objects of a kind that a request selects. */
 export interface ObjectSelection {
   readonly namespace: string | undefined;
   matches(object: ApiObject): boolean;
 }
 
-/** @throws ApiError 400 for a selector that cannot be read, or a field the kind cannot be selected by */
+/** @throws ApiError 400 for an invalid selector, or a field the kind cannot be selected by */
 export function selectionOf(resource: ApiResource, namespace: string | undefined, query: URLSearchParams): ObjectSelection {
   const labels: LabelMatcher = parseLabelSelector(query.get('labelSelector') ?? '');
   const terms = parseFieldSelector(query.get('fieldSelector') ?? '').map(({ path, value, equal }) => {

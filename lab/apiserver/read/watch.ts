@@ -16,7 +16,7 @@ interface WatchRequest {
 }
 
 interface WatchQuery {
-  /** Where to start; `undefined` and 0 mean: with all that is there. */
+  /** Start revision; `undefined` and 0 mean: with all present objects. */
   readonly revision: number | undefined;
   readonly bookmarks: boolean;
   readonly sendInitialEvents: boolean;
@@ -35,13 +35,13 @@ export interface WatchPorts {
 }
 
 const minuteMs = 60_000;
-/** Timers hold no more than 24.8 days. */
+/** Maximum delay of a timer: 24.8 days. */
 const longestMs = 24 * 60 * minuteMs;
 const bookmarkEveryMs = 30_000;
-/** Lines handed over in one piece; more would block the loop for long. */
+/** Lines written at a time; more would block the loop for long. */
 const batchLines = 200;
 
-/** @throws ApiError 400 or 422 if the parameters do not fit together */
+/** @throws ApiError 400 or 422 if the parameters contradict each other */
 export function watchQuery(query: URLSearchParams): WatchQuery {
   const text = query.get('resourceVersion') ?? '';
   if (text !== '' && !/^\d+$/.test(text)) throw badRequest(`resourceVersion: Invalid value: "${text}"`);
@@ -65,11 +65,11 @@ function listOptionsInvalid(text: string): ApiError {
 }
 
 /**
- * Serves one watch until `signal` ends it, its time is over, or it is too slow to be served from the history.
+ * Serves one watch until `signal` ends it, its timeout ends, or it is too slow to be served from the history.
  *
- * Nothing is queued for it: it keeps a revision and reads on from there, so a slow client costs no memory.
+ * Nothing is queued for it: it keeps a revision and reads from there, so a slow client costs no memory.
  *
- * @param write hands lines to the client; resolves when it can take more
+ * @param write writes lines to the client; resolves when it can take more
  */
 export async function serveWatch(
   ports: WatchPorts,
@@ -99,7 +99,7 @@ export async function serveWatch(
         isInitial = false;
         await write(bookmarkLine(resource, revision, { 'k8s.io/initial-events-end': 'true' }));
       }
-      // A server that is behind says so, whatever the client asked to go on from.
+      // A server that lags reports its own revision, whatever revision the client requested.
       const upTo = Math.min(revision, store.revision);
       if (clock.takeBookmark() && query.bookmarks && !isInitial) await write(bookmarkLine(resource, upTo));
       if ((await haveIncident(sender, upTo)) === 'over') return;
@@ -112,8 +112,8 @@ export async function serveWatch(
 }
 
 /**
- * When a watch must look up: at its end, when a bookmark is due, when a change rings. The loop asks the timers, never the clock: a
- * timer may fire a little before its time by the other clock, and then nothing would ring again.
+ * Times at which a watch must wake: at its end, when a bookmark is due, when a change is signalled. The loop reads the timers, never the
+ * clock: a timer may fire a little early by the other clock, and then nothing would wake the loop again.
  */
 class WatchClock {
   readonly bell = new Doorbell();
@@ -150,7 +150,7 @@ class WatchClock {
   }
 }
 
-/** One client, and how to write to it. */
+/** One client, and the function that writes to it. */
 interface Sender {
   readonly ports: WatchPorts;
   readonly request: WatchRequest;
@@ -163,7 +163,7 @@ interface EventLine {
   readonly revision: number;
 }
 
-/** Sends what the client does not have yet and says from which revision the changes go on. */
+/** Sends what the client lacks and returns the revision from which the changes continue. */
 async function sendStart(sender: Sender): Promise<number | 'over'> {
   const { store, forgotten, now } = sender.ports;
   const { resource, query, representation, selection } = sender.request;
@@ -181,7 +181,7 @@ async function sendStart(sender: Sender): Promise<number | 'over'> {
   return start;
 }
 
-/** Many at once, unless something is to happen between them. @param told revision up to which everything was told before */
+/** Writes many lines at once, unless a fault is due between them. @param told revision up to which everything was sent */
 async function sendLines(sender: Sender, lines: readonly EventLine[], told: number): Promise<'over' | undefined> {
   const batch = sender.ports.behaviour?.watch ? 1 : batchLines;
   for (let from = 0; from < lines.length && !sender.signal.aborted; from += batch) {
@@ -192,7 +192,7 @@ async function sendLines(sender: Sender, lines: readonly EventLine[], told: numb
   return undefined;
 }
 
-/** @param revision up to which everything was told */
+/** @param revision up to which everything was sent */
 async function haveIncident({ ports, request, write }: Sender, revision: number): Promise<'over' | undefined> {
   const { resource } = request;
   const incident = ports.behaviour?.watch?.(resource.plural);
@@ -213,7 +213,7 @@ async function haveIncident({ ports, request, write }: Sender, revision: number)
   }
 }
 
-/** An object that enters or leaves the selection by changing is added or deleted for this client. */
+/** Formats an event: an object that enters or leaves the selection by a change is added or deleted for this client. */
 function eventLine(
   { resource, selection, representation }: WatchRequest,
   { type, entry, previous }: StoreEvent,
@@ -227,7 +227,7 @@ function eventLine(
   return { text: line(seen, renderObject(resource, shown, representation, nowMs)), revision: entry.revision };
 }
 
-/** What a client last knew of an object that left its selection, under the revision at which it left. */
+/** Last selected state of an object that left the selection, with the revision at which it left. */
 function lastSelected(entry: StoredObject, previous: StoredObject | undefined): StoredObject {
   if (previous === undefined) return entry;
   const { object } = previous;

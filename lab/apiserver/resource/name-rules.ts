@@ -94,7 +94,7 @@ export function checkLabels(path: string, labels: Readonly<Record<string, string
 
 const annotationBytes = 256 * 1024;
 
-/** The parts of metadata that every kind has in common. */
+/** Checks the fields of metadata that every kind has. */
 export function checkMetadata({ metadata }: ApiObject, rule: NameRule, errors: FieldErrors): void {
   const { name, labels = {}, annotations = {}, finalizers = [], ownerReferences = [] } = metadata;
   if (name === '') errors.required('metadata.name', 'name or generateName is required');

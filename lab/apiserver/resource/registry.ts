@@ -4,7 +4,7 @@ import { type ApiResource, apiVersionOf } from './resource.ts';
 export class Registry {
   readonly #resources = new Map<string, ApiResource>();
   #sorted: readonly ApiResource[] | undefined;
-  /** Grows with every kind that comes or goes; what is derived from the kinds may be kept as long as it stands. */
+  /** Grows with every kind that is added or removed; data derived from the kinds may be cached by it. */
   generation = 0;
 
   constructor(resources: readonly ApiResource[]) {
@@ -32,7 +32,7 @@ export class Registry {
     return this.all().find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion);
   }
 
-  /** In order of group, version, plural. */
+  /** All resources in the order of group, version, plural. */
   all(): readonly ApiResource[] {
     this.#sorted ??= Array.from(this.#resources.values()).toSorted((a, b) => order(a) - order(b) || compare(a, b));
     return this.#sorted;
@@ -61,7 +61,7 @@ function idOf(group: string, version: string, plural: string): string {
   return `${group}/${version}/${plural}`;
 }
 
-/** kubectl resolves a short name to the first that has it, so our own kinds come before custom ones. */
+/** kubectl resolves a short name to the first kind that has it, so built-in kinds precede custom ones. */
 function order({ group, custom }: ApiResource): number {
   return group === '' ? 0 : custom ? 2 : 1;
 }

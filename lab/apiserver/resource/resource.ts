@@ -9,34 +9,34 @@ export interface PrinterColumn {
   /** `name` marks the column that names the object. */
   readonly format?: string;
   readonly description?: string;
-  /** 0 always shown, 1 with `-o wide`. */
+  /** 0: always shown; 1: with `-o wide`. */
   readonly priority?: number;
   cell(object: ApiObject, nowMs: number): string | number | boolean | null;
 }
 
 export type NameRule = 'subdomain' | 'label' | 'service' | 'segment';
 
-/** What a kind does beyond storing. Every function may change `draft`, never `old`. */
+/** Behaviour of a kind besides storage. Every function may change `draft`, never `old`. */
 export interface Strategy {
-  /** Fills what the user left out, on create and update. */
+  /** Fills in omitted fields, on create and update. */
   readonly defaults?: (draft: ApiObject, old: ApiObject | undefined) => void;
-  /** Sets what only the server decides, after the defaults; refuses through `errors`. */
+  /** Sets the fields that only the server decides, after the defaults; rejects through `errors`. */
   readonly prepare?: (draft: ApiObject, old: ApiObject | undefined, errors: FieldErrors, cluster: Cluster) => void;
   readonly validate?: (object: ApiObject, old: ApiObject | undefined, errors: FieldErrors) => void;
 }
 
-/** What strategies may ask about the rest of the cluster. */
+/** Queries of strategies about the rest of the cluster. */
 interface Cluster {
   readonly services: ServiceRanges;
 }
 
-/** Addresses and ports that Services hold, from the store. */
+/** Addresses and ports allocated to Services, from the store. */
 export interface ServiceRanges {
-  /** In order of preference; the first is the cluster's default family. */
+  /** Families in order of preference; the first is the cluster's default. */
   readonly families: readonly ('IPv4' | 'IPv6')[];
   /** @returns undefined if the range is used up */
   freeAddress(family: 'IPv4' | 'IPv6'): string | undefined;
-  /** Why an address cannot be had by the Service of this key; undefined if it can. */
+  /** The reason why the Service of this key cannot have an address; undefined if it can. */
   refusedAddress(address: string, family: 'IPv4' | 'IPv6', key: string): string | undefined;
   /** @param taken ports already chosen in this request, `TCP/30080` */
   freePort(protocols: readonly string[], taken: ReadonlySet<string>): number | undefined;
@@ -45,7 +45,7 @@ export interface ServiceRanges {
 
 export type SelectableFields = Readonly<Record<string, (object: ApiObject) => string>>;
 
-/** What a served kind is called and how it is kept: what discovery, reading and deleting need. */
+/** Names and storage properties of a served kind, for discovery, reads and deletion. */
 export interface ResourceFacts {
   readonly group: string;
   readonly version: string;
@@ -55,30 +55,30 @@ export interface ResourceFacts {
   readonly shortNames: readonly string[];
   readonly categories: readonly string[];
   readonly namespaced: boolean;
-  /** Kinds that show the same objects in several versions or groups share it. */
+  /** Storage name; kinds that show the same objects in several versions or groups share it. */
   readonly storage: string;
   readonly schema: ObjectSchema;
   readonly subresources: readonly string[];
-  /** `metadata.generation` counts changes of everything but metadata and status. */
+  /** True if `metadata.generation` counts changes of everything but metadata and status. */
   readonly generation: boolean;
   readonly nameRule: NameRule;
-  /** Deletion waits for the kubelet to delete again with grace 0. */
+  /** True if deletion waits for the kubelet to delete again with grace 0. */
   readonly graceful: boolean;
-  /** A custom resource. */
+  /** True for a custom resource. */
   readonly custom: boolean;
 }
 
-/** One served kind in one version, with what is done to its objects: a row of the API. */
+/** One served kind in one version, with its strategies: a row of the API. */
 export interface ApiResource extends ResourceFacts {
   readonly columns: readonly PrinterColumn[];
   readonly fields: SelectableFields;
   readonly strategy: Strategy;
-  /** Conversion from and to the stored version, where they differ. */
+  /** Conversion from and to the stored version, if they differ. */
   readonly toStored?: (object: ApiObject) => ApiObject;
   readonly fromStored?: (object: ApiObject) => ApiObject;
 }
 
-/** What a row of the kinds tables must say; the rest has defaults. */
+/** Required fields of a row of the kinds tables; the rest has defaults. */
 export type ResourceRow = Pick<ApiResource, 'kind' | 'plural' | 'namespaced'> & { readonly model?: string } & Partial<
     Omit<ApiResource, 'schema'>
   >;
@@ -119,7 +119,7 @@ export const ageColumn: PrinterColumn = {
   cell: (object, nowMs) => humanAge(object.metadata.creationTimestamp, nowMs),
 };
 
-/** How long ago, as kubectl writes it: `42s`, `3m12s`, `5h`, `12d`. */
+/** Age as kubectl writes it: `42s`, `3m12s`, `5h`, `12d`. */
 export function humanAge(timestamp: string | undefined, nowMs: number): string {
   const then = Date.parse(timestamp ?? '');
   if (Number.isNaN(then)) return '<unknown>';

@@ -2,7 +2,7 @@ import type { FieldErrors } from '../errors/field-errors.ts';
 import { cloneJson, equalJson, isObject, type JsonRecord } from '../object/json.ts';
 import { type ObjectSchema, optional, type Rules, type Schema, type SchemaField } from './schema.ts';
 
-/** Fills in the defaults of a custom resource's schema, in place, also inside objects that are there. */
+/** Fills in the defaults of a custom resource's schema, in place, also inside present objects. */
 export function applyDefaults(object: JsonRecord, schema: ObjectSchema): void {
   for (const [name, { schema: child }] of schema.fields) {
     if (name === 'metadata') continue;
@@ -17,7 +17,7 @@ function defaultsBelow(value: unknown, schema: Schema): void {
   else if (schema.type === 'map' && isObject(value)) for (const item of Object.values(value)) defaultsBelow(item, schema.values);
 }
 
-/** Reports what a custom resource's schema forbids. Types have been checked before. */
+/** Reports violations of a custom resource's schema. Types have been checked before. */
 export function checkCustomRules(object: JsonRecord, schema: ObjectSchema, errors: FieldErrors): void {
   for (const [name, field] of schema.fields) {
     if (name !== 'metadata') checkField(object[name], field, name, errors);
@@ -80,7 +80,7 @@ function checkNumber(
     say(`should be less than ${exclusiveMaximum === true ? '' : 'or equal to '}${maximum}`);
 }
 
-/** Sets and maps have each member once. */
+/** Checks that sets and maps have each member once. */
 function checkUnique(list: readonly unknown[], keys: readonly string[] | undefined, path: string, errors: FieldErrors): void {
   if (keys === undefined) return;
   const seen = new Set<string>();

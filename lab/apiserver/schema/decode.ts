@@ -2,9 +2,9 @@ import { isObject, type JsonRecord } from '../object/json.ts';
 import type { ObjectSchema, ScalarType, Schema } from './schema.ts';
 
 interface DecodeReport {
-  /** Paths of fields the schema does not know, in the order met. They have been removed. */
+  /** Paths of unknown fields, in the order found. They have been removed. */
   readonly unknown: string[];
-  /** The first value of a wrong type; nothing after it was looked at. */
+  /** The first value of a wrong type; decoding stops there. */
   wrongType?: Misfit;
 }
 
@@ -13,7 +13,7 @@ export interface Misfit {
   /** JSON types: `string`, `number`, … */
   readonly got: string;
   readonly wanted: string;
-  /** As Go's decoder words it. */
+  /** Text in the words of Go's decoder. */
   readonly text: string;
 }
 

@@ -1,8 +1,8 @@
 /**
- * How lists merge, by model and field: `patch` is the key a strategic merge patch matches items by (`` for sets of scalars),
- * `retainKeys` lets the patch name which fields of a union survive, `keys` are the list-map keys of server-side apply.
- * Everything not named is replaced as a whole. Source: the patchStrategy, patchMergeKey, listType and listMapKey marks that the
- * Kubernetes API reference documents.
+ * Merge rules of lists, by model and field: `patch` is the key by which a strategic merge patch matches items (`` for sets of scalars),
+ * `retainKeys` lets the patch name the fields of a union that survive, `keys` are the list-map keys of server-side apply. Every other list
+ * is replaced as a whole. Source: the patchStrategy, patchMergeKey, listType and listMapKey marks that the Kubernetes API reference
+ * documents.
  */
 export interface ListSemantics {
   readonly patch?: string;

@@ -3,8 +3,8 @@ import { isObject, type JsonRecord } from '../object/json.ts';
 import { type ObjectSchema, optional, type SchemaField } from './schema.ts';
 
 /**
- * Reports fields that must be there and are not. Numbers and booleans are left out: Go cannot tell an absent one from zero, so the real
- * server never misses them (their ranges are checked by the kind's own rules). Status is left out, since it is not validated.
+ * Reports missing required fields. Numbers and booleans are omitted: Go cannot tell an absent one from zero, so the real server never
+ * misses them (their ranges are checked by the kind's own rules). Status is omitted, since it is not validated.
  */
 export function checkRequired(object: JsonRecord, schema: ObjectSchema, errors: FieldErrors): void {
   for (const [name, field] of schema.fields) {

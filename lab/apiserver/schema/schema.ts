@@ -33,7 +33,7 @@ export interface ListSchema {
 interface MapSchema {
   readonly type: 'map';
   readonly values: Schema;
-  /** Server-side apply owns and replaces it as a whole. */
+  /** True if server-side apply owns and replaces it as a whole. */
   readonly atomic: boolean;
   readonly rules?: Rules;
 }
@@ -43,7 +43,7 @@ export interface ObjectSchema {
   /** Name of the model; empty inside custom resources. */
   readonly model: string;
   readonly fields: ReadonlyMap<string, SchemaField>;
-  /** Undeclared fields are kept and not reported. */
+  /** True if undeclared fields are kept and not reported. */
   readonly open: boolean;
   readonly atomic: boolean;
   readonly rules?: Rules;
@@ -54,12 +54,12 @@ export interface SchemaField {
   readonly required: boolean;
 }
 
-/** What stands in a list or map: its absence is no error. */
+/** Schema of an item of a list or map: its absence is not an error. */
 export function optional(schema: Schema): SchemaField {
   return { schema, required: false };
 }
 
-/** What a custom resource's schema demands beyond types (`JSONSchemaProps`). */
+/** Constraints of a custom resource's schema besides types (`JSONSchemaProps`). */
 export interface Rules {
   readonly nullable?: boolean;
   readonly default?: unknown;

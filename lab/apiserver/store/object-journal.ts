@@ -12,30 +12,33 @@ export interface ObjectChange {
 }
 
 export interface ObjectJournal {
-  /** Written when this returns: a killed process loses nothing. Not synced: a machine that loses power may. */
+  /**
+   * Appends a change. It is written when this returns: a killed process loses nothing. It is not synced: a host that loses power may lose
+   * it.
+   */
   append(change: ObjectChange, objectJson: string): void;
   /** Replaces everything appended so far by `changes`, the live objects. */
   rewrite(revision: number, changes: Iterable<ObjectChange>): void;
-  /** Bytes appended since the last rewrite, or since opened. */
+  /** Bytes appended since the last rewrite, or since the journal was opened. */
   readonly grown: number;
   close(): void;
 }
 
-/** For a server that forgets: tests and benches. */
+/** Journal of a server without persistence: tests and benches. */
 export const noJournal: ObjectJournal = { append: () => {}, rewrite: () => {}, grown: 0, close: () => {} };
 
 export interface OpenedJournal {
   readonly journal: ObjectJournal;
-  /** Revision below which the changes are not complete history (a rewrite kept only the live objects). */
+  /** Revision below which the history is incomplete (a rewrite kept only the live objects). */
   readonly floor: number;
   readonly changes: readonly ObjectChange[];
 }
 
 /**
- * Opens `dir/objects.log`, made if absent: JSON lines `{"floor":N}` first, then `[storage, revision, deleted, object]`.
- * A last line cut short by a kill is dropped.
+ * Opens `dir/objects.log`, created if absent: JSON lines `{"floor":N}` first, then `[storage, revision, deleted, object]`. A last line cut
+ * short by a kill is dropped.
  *
- * @throws SeineError `REFUSED` if any other line is damaged
+ * @throws SeineError `REFUSED` if any other line is malformed
  */
 export function openJournal(dir: string): OpenedJournal {
   mkdirSync(dir, { recursive: true, mode: 0o700 });

@@ -14,7 +14,7 @@ export class StoredObject {
     this.#json = json;
   }
 
-  /** The object as JSON text, made once. */
+  /** The object as JSON text, serialized once. */
   get json(): string {
     this.#json ??= JSON.stringify(this.object);
     return this.#json;
@@ -24,21 +24,21 @@ export class StoredObject {
 export interface StoreEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly revision: number;
-  /** The object now; for DELETED as it last was, at the revision of its deletion. */
+  /** The object now; for DELETED its last state, at the revision of its deletion. */
   readonly entry: StoredObject;
   readonly previous: StoredObject | undefined;
 }
 
 type StoreListener = (event: StoreEvent) => void;
 
-/** Events kept for watches that resume, for each kind. */
+/** Number of events kept for each kind, for watches that resume. */
 const historyLimit = 20_000;
-/** The journal is rewritten when it has grown by this many bytes, and by four times the live objects. */
+/** Growth in bytes at which the journal is rewritten, if also four times the live objects. */
 const journalSlack = 64 * 1024 * 1024;
 
 interface Shelf {
   readonly entries: Map<string, StoredObject>;
-  /** Sorted keys; undefined after a key came or went. */
+  /** Sorted keys; undefined after a key is added or removed. */
   sorted: readonly string[] | undefined;
   history: StoreEvent[];
   /** Revisions at or below this may be missing from the history. */
@@ -49,8 +49,8 @@ interface Shelf {
 /**
  * All objects of the cluster, by storage name (`group/plural`) and key (`namespace/name`).
  *
- * One revision counter for everything, as etcd has. Listeners run inside `put` and `remove`, after the change is written and
- * visible, so what they keep (allocators, owners) is never behind; they must not write to the store themselves.
+ * One revision counter for everything, as in etcd. Listeners run inside `put` and `remove`, after the change is written and visible, so
+ * what they keep (allocators, owners) is never behind; they must not write to the store themselves.
  */
 export class Store {
   readonly #shelves = new Map<string, Shelf>();
@@ -82,14 +82,14 @@ export class Store {
     return this.#shelves.get(storage)?.entries.size ?? 0;
   }
 
-  /** Every entry of one kind, in key order. A snapshot: later changes do not show. */
+  /** Every entry of one kind, in key order. A snapshot: later changes are not visible. */
   list(storage: string): readonly StoredObject[] {
     const shelf = this.#shelf(storage);
     shelf.sorted ??= Array.from(shelf.entries.keys()).toSorted();
     return shelf.sorted.flatMap((key) => shelf.entries.get(key) ?? []);
   }
 
-  /** Every entry as it was at a revision, in key order; `gone` if the changes since are no longer kept. */
+  /** Every entry at a revision, in key order; `gone` if the changes since are no longer kept. */
   listAt(storage: string, revision: number): readonly StoredObject[] | 'gone' {
     const since = this.changesSince(storage, revision);
     if (since === 'gone' || since.length === 0) return since === 'gone' ? since : this.list(storage);
@@ -101,7 +101,7 @@ export class Store {
     return [...entries].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
   }
 
-  /** Writes a new or changed object under the next revision, which it stamps on a copy of the metadata. */
+  /** Writes a new or changed object under the next revision, which it sets in a copy of the metadata. */
   put(storage: string, object: ApiObject): StoredObject {
     const revision = this.#revision + 1;
     const stamped: ApiObject = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
@@ -110,7 +110,7 @@ export class Store {
     return entry;
   }
 
-  /** Deletes an object that is there. The event carries it as `object`, under the revision of the deletion. */
+  /** Deletes a present object. The event carries it as `object`, under the revision of the deletion. */
   remove(storage: string, object: ApiObject): StoredObject {
     const revision = this.#revision + 1;
     const last: ApiObject = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
@@ -120,8 +120,8 @@ export class Store {
   }
 
   /**
-   * The changes after `revision`, oldest first; `gone` if some of them are no longer kept. Costs what it returns, so a watch may
-   * ask after every event.
+   * The changes after `revision`, oldest first; `gone` if some of them are no longer kept. The cost is proportional to the result, so a
+   * watch may call it after every event.
    */
   changesSince(storage: string, revision: number): readonly StoreEvent[] | 'gone' {
     const { history, floor } = this.#shelf(storage);
@@ -143,13 +143,13 @@ export class Store {
     return () => void listeners.delete(listener);
   }
 
-  /** Every change of every kind. @returns ends the subscription */
+  /** Subscribes to every change of every kind. @returns ends the subscription */
   subscribeAll(listener: (storage: string, event: StoreEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Storage names that have held anything. */
+  /** Storage names that have ever contained an object. */
   storages(): readonly string[] {
     return Array.from(this.#shelves.keys());
   }
@@ -181,7 +181,7 @@ export class Store {
       entry,
       previous,
     };
-    if (entry.revision > shelf.floor) shelf.history.push(event); // a rewritten journal's objects come in no order
+    if (entry.revision > shelf.floor) shelf.history.push(event); // objects of a rewritten journal are unordered
     if (shelf.history.length >= 2 * historyLimit) {
       const dropped = shelf.history.length - historyLimit;
       shelf.floor = shelf.history[dropped - 1]?.revision ?? shelf.floor;

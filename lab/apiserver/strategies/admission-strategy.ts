@@ -5,7 +5,7 @@ import type { Strategy } from '../resource/resource.ts';
 
 const operations = ['CREATE', 'UPDATE'];
 
-/** Policies are taken only as far as they are evaluated here: what would be left out is refused. */
+/** Rejects policies with features that are not evaluated here. */
 export const admissionPolicyStrategy: Strategy = {
   defaults: ({ spec }) => {
     const policy = spec as ValidatingAdmissionPolicySpec | undefined;

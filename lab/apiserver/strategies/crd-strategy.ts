@@ -2,7 +2,7 @@ import type { CustomResourceDefinitionSpec } from 'kubernetes-types/apiextension
 import { ensureObject, equalJson } from '../object/json.ts';
 import type { Strategy } from '../resource/resource.ts';
 
-/** Keeps a definition until its objects are gone. */
+/** Finalizer that keeps a definition until its objects are deleted. */
 export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
 
 export const customResourceDefinitionStrategy: Strategy = {

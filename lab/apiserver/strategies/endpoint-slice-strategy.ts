@@ -15,7 +15,7 @@ export const endpointSliceStrategy: Strategy = {
       port.protocol ??= 'TCP';
       port.name ??= '';
     }
-    // The real server stores no empty list and shows none as null; clients must bear that, so this one does the same.
+    // The real server stores no empty list and returns an absent one as null; clients must accept that, so this one does the same.
     for (const list of ['endpoints', 'ports']) if (arrayAt(draft, list).length === 0) draft[list] = null;
   },
   validate: (object, old, errors) => {

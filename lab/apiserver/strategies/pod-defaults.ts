@@ -1,7 +1,7 @@
 import type { Container, PodSpec, Probe } from 'kubernetes-types/core/v1.d.ts';
 import { ensureObject, type JsonRecord } from '../object/json.ts';
 
-/** What the API server fills into a pod template (and into a pod, which has a little more). */
+/** Defaults of a pod template, from the API server (a pod has a few more). */
 export function podTemplateDefaults(spec: JsonRecord): void {
   const pod = spec as Partial<PodSpec>;
   pod.restartPolicy ??= 'Always';

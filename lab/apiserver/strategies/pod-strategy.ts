@@ -64,7 +64,7 @@ export function checkPort(path: string, port: number, errors: FieldErrors): void
   if (!(port >= 1 && port <= 65_535)) errors.invalid(path, port, 'must be between 1 and 65535, inclusive');
 }
 
-/** A pod's spec stands, but for images, a few numbers, and the node, once. */
+/** A pod's spec is immutable, except images, a few numbers, and the node, once. */
 function checkUpdate(now: PodSpec, before: PodSpec, errors: FieldErrors): void {
   const allowed = cloneJson(now);
   const images = new Map([...before.containers, ...(before.initContainers ?? [])].map(({ name, image }) => [name, image]));

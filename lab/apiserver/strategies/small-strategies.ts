@@ -6,7 +6,7 @@ import { compileLabelSelector, type LabelSelector } from '../object/selectors.ts
 import type { Strategy } from '../resource/resource.ts';
 import { podTemplateDefaults } from './pod-defaults.ts';
 
-/** A namespace is born active, with the finalizer that its controller takes away when it is empty. */
+/** A new namespace is active and has the finalizer that its controller removes when the namespace is empty. */
 export const namespaceStrategy: Strategy = {
   defaults: (draft, old) => {
     draft.metadata.labels = { ...draft.metadata.labels, 'kubernetes.io/metadata.name': draft.metadata.name };
@@ -38,13 +38,13 @@ export const nodeStrategy: Strategy = {
   },
 };
 
-/** @returns whether `cidr` is one; reported if not */
+/** @returns true if `cidr` is a CIDR; reported if not */
 export function checkCidr(path: string, cidr: string, errors: FieldErrors): boolean {
   try {
     parseCidr(cidr);
     return true;
   } catch {
-    // The parser's text names our rules; the user reads the real server's.
+    // The parser's text describes our rules; the user reads the real server's.
     errors.invalid(path, cidr, 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)');
     return false;
   }

@@ -6,8 +6,8 @@ import { decodeInPlace, type Misfit } from '../schema/decode.ts';
 import type { WriteOptions } from './write-options.ts';
 
 /**
- * A request's object as one of the resource's kind: a copy that fits its schema, with kind and apiVersion filled in. It is a copy
- * because what follows fills it in further, and callers in this process may share parts of theirs.
+ * A request's object as one of the resource's kind: a copy that fits its schema, with kind and apiVersion filled in. It is a copy because
+ * later steps fill it in further, and callers in this process may share objects with it.
  *
  * @throws ApiError 400 if it is of another kind, has values of a wrong type, or (with Strict) unknown fields
  */
@@ -31,13 +31,13 @@ export function decodeBody(resource: ResourceFacts, given: JsonRecord, options: 
   return shaped(body);
 }
 
-/** Custom resources are checked against their schema, not decoded into structs, and the answer says so. */
+/** Custom resources are checked against their schema, not decoded into structs; the error text differs accordingly. */
 function invalidType(resource: ResourceFacts, body: JsonRecord, { path, got, wanted }: Misfit): ApiError {
   const message = `Invalid value: "${got}": ${path} in body must be of type ${wanted}: "${got}"`;
   return invalid(resource, textAt(body, 'metadata', 'name'), [{ reason: 'FieldValueTypeInvalid', message, field: path }]);
 }
 
-/** After decoding, metadata is an object and its fields have their types; what may be missing is filled by the caller. */
+/** After decoding, metadata is an object and its fields have their types; the caller fills in missing ones. */
 function shaped(body: JsonRecord): ApiObject {
   const { metadata } = body;
   if (!isObject(metadata)) throw badRequest('metadata must be an object');

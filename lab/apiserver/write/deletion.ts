@@ -3,7 +3,7 @@ import { type ApiObject, kubeTime } from '../object/api-object.ts';
 import { arrayAt, at } from '../object/json.ts';
 import type { ResourceFacts } from '../resource/resource.ts';
 
-/** `metav1.DeleteOptions`, the parts that matter. */
+/** `metav1.DeleteOptions`, the fields in use. */
 export interface DeleteOptions {
   /** Seconds. */
   readonly gracePeriodSeconds?: number;
@@ -17,7 +17,7 @@ export interface Deletion {
   readonly gone: boolean;
 }
 
-/** Whether a kubelet or the holders of finalizers must agree first. */
+/** Reports whether a kubelet or the owners of finalizers must agree first. */
 export function deletionWaits(resource: ResourceFacts, marked: ApiObject): boolean {
   return isHeld(marked) || (resource.graceful && (marked.metadata.deletionGracePeriodSeconds ?? 0) > 0);
 }
@@ -56,7 +56,7 @@ export function markedForDeletion(resource: ResourceFacts, object: ApiObject, re
   return { ...object, metadata, ...(status === undefined ? {} : { status }) };
 }
 
-/** Seconds a kubelet has; none for a pod that no kubelet runs, or that has ended. */
+/** Grace period of the kubelet in seconds; 0 for a pod without a node, or one that has ended. */
 function graceOf(resource: ResourceFacts, object: ApiObject, { gracePeriodSeconds }: DeleteOptions): number {
   if (!resource.graceful) return 0;
   const phase = at(object.status, 'phase');

@@ -2,7 +2,7 @@ import type { FieldSet } from '../object/api-object.ts';
 import { equalJson, field, isObject } from '../object/json.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';
 
-/** Marks that a node of a set is itself a member, besides what is below it. */
+/** Mark of a node of a set that is itself a member, besides its children. */
 const self = '.';
 
 const untracked: ReadonlySet<string> = new Set([
@@ -29,7 +29,7 @@ export function fieldsOf(object: unknown, schema: Schema): FieldSet {
 /**
  * The children of one value; none for a leaf.
  *
- * @param path dotted, only as deep as metadata's fields, to leave out what is not tracked
+ * @param path dotted, only as deep as metadata's fields, to omit untracked fields
  */
 function below(value: unknown, schema: Schema, path: string): FieldSet {
   const set: FieldSet = {};
@@ -50,7 +50,7 @@ function below(value: unknown, schema: Schema, path: string): FieldSet {
   return path === 'metadata' || path === '' ? withoutEmptyMetadata(set) : set;
 }
 
-/** An object whose metadata has nothing tracked owns no metadata. */
+/** Removes metadata without tracked fields. */
 function withoutEmptyMetadata(set: FieldSet): FieldSet {
   const { 'f:metadata': metadata, ...others } = set;
   return metadata === undefined || Object.keys(metadata).length > 0 ? set : others;
@@ -67,18 +67,18 @@ export function itemKey(item: unknown, { semantics, items }: ListSchema): string
   return `k:${JSON.stringify(Object.fromEntries(values))}`;
 }
 
-/** The one key that has a default: a port is TCP unless said otherwise. */
+/** Default of a list key: a port is TCP unless specified. */
 function keyDefault(items: Schema, key: string): unknown {
   return key === 'protocol' && items.type === 'object' && items.fields.has('protocol') ? 'TCP' : undefined;
 }
 
-/** Paths whose value is new or different in `now`, and paths that are gone. */
+/** Paths whose value is new or different in `now`, and removed paths. */
 export function compareFields(before: unknown, now: unknown, schema: Schema): { readonly changed: FieldSet; readonly removed: FieldSet } {
   const [was, is] = [fieldsOf(before ?? {}, schema), fieldsOf(now, schema)];
   return { changed: filterLeaves(is, before, now, schema), removed: subtract(was, is) };
 }
 
-/** The part of `set` whose values differ between two objects. */
+/** The subset of `set` whose values differ between two objects. */
 export function filterLeaves(set: FieldSet, a: unknown, b: unknown, schema: Schema): FieldSet {
   const result: FieldSet = {};
   const [ofA, ofB] = [childrenOf(a, schema), childrenOf(b, schema)];
@@ -137,7 +137,7 @@ export function union(a: FieldSet, b: FieldSet): FieldSet {
   return result;
 }
 
-/** `a` without the members of `b`; a leaf of `b` takes everything below it along. */
+/** `a` without the members of `b`; a leaf of `b` removes everything below it. */
 export function subtract(a: FieldSet, b: FieldSet): FieldSet {
   const result: FieldSet = {};
   for (const [key, children] of Object.entries(a)) {
@@ -154,7 +154,7 @@ export function subtract(a: FieldSet, b: FieldSet): FieldSet {
   return result;
 }
 
-/** `a` without the members of `b`, where a leaf of `b` is only itself: an empty map is not the same as what was in it. */
+/** `a` without the members of `b`, where a leaf of `b` is only itself: an empty map differs from its content. */
 export function without(a: FieldSet, b: FieldSet): FieldSet {
   const result: FieldSet = {};
   for (const [key, children] of Object.entries(a)) {
@@ -186,7 +186,7 @@ export function intersect(a: FieldSet, b: FieldSet): FieldSet {
   return result;
 }
 
-/** Leaf paths as people read them: `.spec.ports[port=80,protocol="TCP"].nodePort`. */
+/** Leaf paths in readable form: `.spec.ports[port=80,protocol="TCP"].nodePort`. */
 export function pathsOf(set: FieldSet, prefix = ''): string[] {
   return Object.entries(set).flatMap(([key, children]) => {
     if (key === self) return [];

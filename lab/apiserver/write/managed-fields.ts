@@ -12,7 +12,7 @@ export interface Writer {
 }
 
 /**
- * Who owns what after a write that was no apply: the writer gains what changed, the other managers lose it.
+ * Updates ownership after a write other than an apply: the writer gains the changed fields, the other managers lose them.
  *
  * @returns nothing for kinds that are stored under another version's schema (events): those are not applied
  */
@@ -28,7 +28,7 @@ export function trackUpdate(resource: ApiResource, now: ApiObject, before: ApiOb
   return [...others, mine].filter(({ fieldsV1 }) => !isLeaf(fieldsV1));
 }
 
-/** Status belongs to those who write the subresource: what the server itself puts there on other writes has no owner. */
+/** Status belongs to the writers of the subresource: what the server itself sets there on other writes has no owner. */
 function owned(resource: ApiResource, object: ApiObject | undefined, { subresource }: Writer): Omit<ApiObject, 'status'> | undefined {
   if (object === undefined || subresource !== undefined || !resource.subresources.includes('status')) return object;
   const { status: _status, ...rest } = object;

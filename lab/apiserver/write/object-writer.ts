@@ -21,7 +21,7 @@ interface ObjectWriterOptions {
   now(): number;
 }
 
-/** Every change of an object, from a request or from a controller, goes through here: decoded, filled in, checked, stored. */
+/** Handles every change of an object, from a request or from a controller: decodes, fills in, checks, stores. */
 export class ObjectWriter {
   readonly #store: ObjectWriterOptions['store'];
   readonly #services: ServiceRanges;
@@ -55,9 +55,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Replaces an object by what `change` makes of the current one; with a subresource only that part of it.
+   * Replaces an object by the result of `change`; with a subresource only that part of it.
    *
-   * @param change gets the stored object, which it must not touch, and returns an undecoded body
+   * @param change gets the stored object, which it must not modify, and returns an undecoded body
    * @returns the object as stored; the current one if nothing changed
    */
   update(resource: ApiResource, key: string, change: (old: ApiObject) => JsonRecord, options: WriteOptions): ApiObject {
@@ -81,10 +81,10 @@ export class ObjectWriter {
   }
 
   /**
-   * Deletes an object, or marks it to be deleted when another party still has to agree: the kubelet (pods), the holders of finalizers,
-   * or the namespace's controller.
+   * Deletes an object, or marks it for deletion while another party still has to agree: the kubelet (pods), the owners of finalizers, or
+   * the namespace's controller.
    *
-   * @throws ApiError 404, or 409 if a precondition does not hold
+   * @throws ApiError 404, or 409 if a precondition fails
    */
   delete(resource: ApiResource, namespace: string | undefined, name: string, request: DeleteOptions & WriteOptions): Deletion {
     const entry = this.#store.get(resource.storage, objectKey(namespace, name));
@@ -99,7 +99,7 @@ export class ObjectWriter {
     return { object: this.finish(resource, marked), gone: !waits };
   }
 
-  /** Stores an object as it is. One whose deletion waited for its finalizers, and has none left, goes. */
+  /** Stores an object as is. Deletes one whose deletion waited for finalizers, and has none left. */
   finish(resource: ApiResource, object: ApiObject): ApiObject {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = object.metadata;
     const held = (object.metadata.finalizers ?? []).length > 0 || arrayAt(object.spec, 'finalizers').length > 0;
@@ -139,7 +139,7 @@ function newMetadata(resource: ApiResource, given: ObjectMeta, nowMs: number): O
 
 const suffixLetters = 'bcdfghjklmnpqrstvwxz2456789';
 
-/** The prefix and five letters without vowels, so that no words come out; the whole at most 63 long. */
+/** The prefix and five letters without vowels, so that no words appear; at most 63 characters in total. */
 function generatedName(prefix: string): string {
   return `${prefix.slice(0, 58)}${Array.from({ length: 5 }, () => suffixLetters[randomInt(suffixLetters.length)]).join('')}`;
 }
@@ -166,12 +166,12 @@ const serverFields = [
   'resourceVersion',
 ] as const;
 
-/** What the client cannot change is as before. */
+/** Restores the fields that the client cannot change. */
 function keptMetadata(draft: ObjectMeta, old: ObjectMeta): ObjectMeta {
   return defined(Object.assign({ ...draft }, Object.fromEntries(serverFields.map((name) => [name, old[name]]))));
 }
 
-/** A write of the main resource cannot change the status, and the other way round. */
+/** A write of the main resource cannot change the status, and vice versa. */
 function keepOtherParts(resource: ApiResource, draft: ApiObject, old: ApiObject, subresource: string | undefined): void {
   if (!resource.subresources.includes('status')) return;
   if (subresource === 'status') {
@@ -192,7 +192,7 @@ function finishDraft(resource: ApiResource, draft: ApiObject, old: ApiObject | u
   checkMetadata(draft, resource.nameRule, errors);
   if (resource.custom) checkCustomRules(draft, resource.schema, errors);
   else checkRequired(draft, resource.schema, errors);
-  // Rules of a kind rely on required fields being there.
+  // Rules of a kind rely on required fields being present.
   if (errors.list.length === 0) validate?.(draft, old, errors);
   if (errors.list.length > 0) throw invalid(resource, draft.metadata.name, errors.list);
 }

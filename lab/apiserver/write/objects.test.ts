@@ -281,7 +281,7 @@ it('lets managers own fields, and conflicts where two want the same', () => {
     code: 409,
     message: 'Apply failed with 1 conflict: conflict with "one" using v1: .data.x',
   });
-  // y is shared and z is its own: what two does not name any more goes only where no other manager holds it.
+  // y is shared and z has one owner: a field that `two` no longer names is removed only if no other manager owns it.
   expect(apply('two', { x: '2' }, true)['data']).toEqual({ x: '2', y: '1' });
   expect(apply('one', {})['data']).toEqual({ x: '2' });
   const before = store.revision;

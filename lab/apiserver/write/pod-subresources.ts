@@ -16,7 +16,7 @@ interface PodBinderOptions {
   now(): number;
 }
 
-/** Gives a pod the node that a `Binding` names. */
+/** Assigns a pod to the node that a `Binding` names. */
 export type BindPod = (namespace: string | undefined, name: string, binding: JsonRecord, options: WriteOptions) => object;
 
 export function podBinder(options: PodBinderOptions): BindPod {
@@ -24,7 +24,7 @@ export function podBinder(options: PodBinderOptions): BindPod {
 }
 
 /**
- * Gives a pod its node, once.
+ * Assigns a pod to its node, once.
  *
  * @throws ApiError 404, or 409 if it has one
  */
@@ -51,7 +51,7 @@ function bindPod(
   return { ...success, code: 201 };
 }
 
-/** Deletes a pod as `kubectl drain` asks; there are no disruption budgets to refuse it. */
+/** Deletes a pod for `kubectl drain`; there are no disruption budgets that could reject it. */
 export function evictPod(
   writer: Pick<ObjectWriter, 'delete'>,
   resource: ApiResource,

@@ -4,7 +4,7 @@ import type { FieldErrors } from '../../errors/field-errors.ts';
 import type { ApiObject } from '../../object/api-object.ts';
 import { arrayAt } from '../../object/json.ts';
 
-/** One address a load balancer answers at. Kubernetes API, LoadBalancerIngress. */
+/** One address of a load balancer. Kubernetes API, LoadBalancerIngress. */
 export interface LoadBalancerIngress {
   readonly ip?: string;
   readonly hostname?: string;
@@ -14,7 +14,7 @@ export interface LoadBalancerIngress {
 const ipModes = ['Proxy', 'VIP'];
 const path = 'status.loadBalancer.ingress';
 
-/** What a load balancer's controller may write into the status of a Service. */
+/** Checks the status that a load balancer's controller writes to a Service. */
 export function checkLoadBalancerStatus({ spec, status }: ApiObject, errors: FieldErrors): void {
   const ingress = arrayAt(status, 'loadBalancer', 'ingress') as readonly LoadBalancerIngress[];
   if (ingress.length > 0 && (spec as ServiceSpec).type !== 'LoadBalancer') {

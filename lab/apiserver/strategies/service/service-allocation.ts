@@ -4,7 +4,7 @@ import { type ApiObject, keyOf } from '../../object/api-object.ts';
 import type { ServiceRanges } from '../../resource/resource.ts';
 import { type IpFamily, isExternalName, needsHealthCheckPort, needsNodePorts, type ServiceDraft } from './service-facts.ts';
 
-/** Chooses families and addresses and writes `clusterIP(s)`, `ipFamilies` and `ipFamilyPolicy`; refuses through `errors`. */
+/** Chooses families and addresses and writes `clusterIP(s)`, `ipFamilies` and `ipFamilyPolicy`; rejects through `errors`. */
 export function allocateAddresses(draft: ApiObject, old: ServiceDraft | undefined, errors: FieldErrors, ranges: ServiceRanges): void {
   const spec = draft.spec as ServiceDraft;
   if (isExternalName(spec)) return;
@@ -60,7 +60,7 @@ function familyOf(address: string): IpFamily {
   return address.includes(':') ? 'IPv6' : 'IPv4';
 }
 
-/** The families in order, after what was asked for, by list, by address or by policy; undefined after a refusal. */
+/** The families in order, from the requested list, addresses or policy; undefined after a rejection. */
 function chooseFamilies(spec: ServiceDraft, errors: FieldErrors, ranges: ServiceRanges): readonly IpFamily[] | undefined {
   const cluster = ranges.families;
   const given = (spec.clusterIPs ?? []).filter(isIp).map(familyOf);
@@ -96,7 +96,7 @@ function refuseTwo(asked: readonly IpFamily[], errors: FieldErrors): undefined {
   );
 }
 
-/** Gives node ports to the ports that need one and the health check port, and checks those that were chosen. */
+/** Allocates node ports and the health check port, and checks those that the user chose. */
 export function allocatePorts(draft: ApiObject, errors: FieldErrors, ranges: ServiceRanges): void {
   const spec = draft.spec as ServiceDraft;
   const key = keyOf(draft.metadata);
@@ -124,7 +124,7 @@ export function allocatePorts(draft: ApiObject, errors: FieldErrors, ranges: Ser
 
 type ServicePortDraft = NonNullable<ServiceDraft['ports']>[number];
 
-/** One number serves TCP and UDP of the same port where it can, as the real server does for DNS. */
+/** Uses one number for TCP and UDP of the same port if possible, as the real server does for DNS. */
 function givePort(port: ServicePortDraft, spec: ServiceDraft, taken: Set<string>, errors: FieldErrors, ranges: ServiceRanges): void {
   if (port.nodePort) return;
   const protocol = port.protocol ?? 'TCP';

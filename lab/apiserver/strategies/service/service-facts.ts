@@ -2,7 +2,7 @@ import type { ServiceSpec } from 'kubernetes-types/core/v1.d.ts';
 import type { ApiObject } from '../../object/api-object.ts';
 
 export type IpFamily = 'IPv4' | 'IPv6';
-/** The spec while it is being filled in. */
+/** The spec before all fields are filled in. */
 export type ServiceDraft = Partial<ServiceSpec> & { trafficDistribution?: string };
 
 export function isExternalName({ type }: ServiceDraft): boolean {
@@ -21,7 +21,7 @@ export function needsHealthCheckPort(spec: ServiceDraft): boolean {
   return spec.type === 'LoadBalancer' && spec.externalTrafficPolicy === 'Local';
 }
 
-/** Keys of the addresses and ports a Service holds: `10.96.0.7`, `TCP/30080`. */
+/** Keys of the addresses and ports allocated to a Service: `10.96.0.7`, `TCP/30080`. */
 export function holdings({ spec }: ApiObject): { readonly addresses: readonly string[]; readonly ports: readonly string[] } {
   const { clusterIPs = [], ports = [], healthCheckNodePort } = spec as ServiceDraft;
   return {

@@ -11,21 +11,21 @@ export interface PortRange {
 
 interface Range {
   readonly cidr: Cidr;
-  /** Offsets that are given out; below `dynamic` only after the rest is used up, as they are left for fixed addresses. */
+  /** Number of allocatable offsets; those below `dynamic` are used last, as they are reserved for addresses that users choose. */
   readonly size: bigint;
   readonly dynamic: bigint;
   next: bigint;
 }
 
-/** Who holds what: the key of a Service by canonical address and by `TCP/30080`. */
+/** Key of the owning Service by canonical address and by `TCP/30080`. */
 interface Holders {
   readonly addresses: ReadonlyMap<string, string>;
   readonly ports: ReadonlyMap<string, string>;
 }
 
 /**
- * Which addresses and node ports Services hold. Kept from the store's events, so a request that fails leaves nothing allocated, and
- * a restart rebuilds it from the Services themselves.
+ * Addresses and node ports of Services. Kept from the store's events, so a request that fails leaves nothing allocated, and a restart
+ * rebuilds it from the Services themselves.
  */
 export function trackServiceRanges(store: Store, cidrs: readonly string[], ports: PortRange): ServiceRanges {
   const holders = trackHolders(store);
@@ -92,7 +92,7 @@ function rangeOf(cidr: Cidr): Range {
   return { cidr, size, dynamic, next: dynamic };
 }
 
-/** Next-fit through the upper part, then through the lower; neither the first address nor, for IPv4, the last. */
+/** Next-fit through the upper band, then through the lower; neither the first address nor, for IPv4, the last. */
 function freeAddress(range: Range | undefined, taken: ReadonlyMap<string, string>): string | undefined {
   if (range === undefined) return undefined;
   const { cidr, size, dynamic } = range;

@@ -11,8 +11,8 @@ import { validateService } from './service-validation.ts';
 const affinitySeconds = 10_800;
 
 /**
- * Services as the API server makes them: what the user left out is filled in, and addresses and ports are allocated. The order is
- * that of the real server: defaults, then what changes with the type (fields that no longer apply are wiped), then allocation.
+ * Services as the API server creates them: omitted fields are filled in, and addresses and ports are allocated. The order is that of the
+ * real server: defaults, then the effects of a changed type (fields that no longer apply are cleared), then allocation.
  */
 export const serviceStrategy: Strategy = {
   defaults: (draft, old) => {
@@ -34,7 +34,7 @@ export const serviceStrategy: Strategy = {
   },
 };
 
-/** A Service that is no load balancer any more has no addresses of one; an address is a virtual one unless it says otherwise. */
+/** A Service that is no longer a load balancer has no load balancer addresses; an address is virtual (VIP) by default. */
 function statusAfter({ spec, status }: ApiObject, old: ApiObject | undefined): JsonRecord {
   const { type } = spec as ServiceDraft;
   const wasBalancer = (old?.spec as ServiceDraft | undefined)?.type === 'LoadBalancer';
@@ -62,7 +62,9 @@ function portDefaults(port: ServicePort): void {
   if (port.targetPort === undefined || port.targetPort === 0 || port.targetPort === '') port.targetPort = port.port;
 }
 
-/** A client that leaves out what was allocated keeps it; what a change of type made meaningless goes, unless it was changed too. */
+/**
+ * Keeps allocated values that the client omits, except those that a change of type made meaningless, unless the client changed them too.
+ */
 function inheritFromOld(spec: ServiceDraft, old: ServiceDraft): void {
   const stays = (spec.type ?? 'ClusterIP') !== 'ExternalName' && !isExternalName(old);
   if (stays && !spec.clusterIP && !spec.clusterIPs?.length) {
@@ -80,13 +82,13 @@ function inheritFromOld(spec: ServiceDraft, old: ServiceDraft): void {
     spec.healthCheckNodePort ??= old.healthCheckNodePort;
 }
 
-/** Back to one family: lists the client did not touch lose their second item. */
+/** Back to one family: lists the client did not change lose their second item. */
 function trimToOne(spec: ServiceDraft, old: ServiceDraft): void {
   if (equalJson(spec.clusterIPs, old.clusterIPs) && spec.clusterIPs !== undefined) spec.clusterIPs = spec.clusterIPs.slice(0, 1);
   if (equalJson(spec.ipFamilies, old.ipFamilies) && spec.ipFamilies !== undefined) spec.ipFamilies = spec.ipFamilies.slice(0, 1);
 }
 
-/** `clusterIP` and the first of `clusterIPs` are one fact; a client may change either. */
+/** `clusterIP` and the first of `clusterIPs` are one value; a client may change either. */
 function syncClusterIp(spec: ServiceDraft, old: ServiceDraft): void {
   if (spec.clusterIP !== old.clusterIP && equalJson(spec.clusterIPs, old.clusterIPs)) {
     if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP];
@@ -121,7 +123,7 @@ const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
 const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack'];
 const families = ['IPv4', 'IPv6'];
 
-/** Allocation makes sense only of these. */
+/** Checks the types that allocation relies on. */
 function wellTyped(spec: ServiceDraft, errors: FieldErrors): boolean {
   const before = errors.list.length;
   if (!types.includes(spec.type ?? '')) errors.notSupported('spec.type', spec.type, types);

@@ -86,7 +86,7 @@ function applyObject({ store, writer, now }: PatchPorts, resource: ApiResource, 
   return { object: writer.create(resource, namespace, body, options), created: true };
 }
 
-/** RFC 7396. A new value. */
+/** RFC 7396. Returns a new value. */
 export function mergePatch(original: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return cloneJson(patch);
   const result: JsonRecord = isObject(original) ? cloneJson(original) : {};

@@ -6,12 +6,12 @@ import { childAt, fieldsOf, filterLeaves, intersect, isLeaf, itemKey, pathsOf, s
 import { entryOf, type Writer } from '../managed-fields.ts';
 
 /**
- * What an object becomes when `writer` applies `config`: its fields take the config's values, fields it applied before and no longer
- * names go unless another manager owns them, and ownership is noted in managedFields.
+ * The object after `writer` applies `config`: its fields take the config's values, fields it applied before and no longer names are removed
+ * unless another manager owns them, and ownership is recorded in managedFields.
  *
  * @param live undefined when the object is to be created
  * @param config decoded, so that it fits the schema
- * @throws ApiError 409 if others own fields with other values and they are not to be overruled
+ * @throws ApiError 409 if others own fields with other values and `force` is not set
  */
 export function applied(
   live: ApiObject | undefined,
@@ -61,7 +61,7 @@ function refuseConflicts(entries: readonly ManagedFieldsEntry[], contested: read
   });
 }
 
-/** A new value; the inputs stay as they are. */
+/** Returns a new value; the inputs are not modified. */
 function mergeValue(live: unknown, config: unknown, schema: Schema): unknown {
   if (live === undefined) return cloneJson(config);
   if (schema.type === 'object' && !schema.atomic && isObject(live) && isObject(config))
@@ -78,7 +78,7 @@ function mergeFields(live: JsonRecord, config: JsonRecord, schemaOf: (name: stri
   return result;
 }
 
-/** Items keep their places; new ones come after. */
+/** Items keep their places; new ones are appended. */
 function mergeItems(live: readonly unknown[], config: readonly unknown[], schema: ListSchema): unknown[] {
   const wanted = new Map(config.map((item) => [itemKey(item, schema), item]));
   const kept = live.map((item) => {

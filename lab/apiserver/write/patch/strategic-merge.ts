@@ -7,8 +7,8 @@ const deleteList = '$deleteFromPrimitiveList/';
 const setOrder = '$setElementOrder/';
 
 /**
- * Applies a strategic merge patch: like a JSON merge patch, but lists that have a merge key are matched item by item.
- * Knows `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`.
+ * Applies a strategic merge patch: like a JSON merge patch, but lists that have a merge key are matched item by item. Supports `$patch:
+ * replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`.
  *
  * @returns a new object
  * @throws ApiError 400 if a list item lacks its key
@@ -102,7 +102,7 @@ function removeMembers(result: JsonRecord, name: string, members: unknown): void
     result[name] = list.filter((item) => !members.some((member) => equalJson(member, item)));
 }
 
-/** Items named come in the order given; those the patch does not know keep their places behind. */
+/** Named items have the given order; items unknown to the patch keep their places after them. */
 function reorder(result: JsonRecord, name: string, order: unknown, schema: Schema | undefined): void {
   const list = result[name];
   if (!Array.isArray(list) || !Array.isArray(order) || schema?.type !== 'list' || schema.semantics.patch === undefined) return;
