@@ -2,8 +2,8 @@
  * Builds the CNI plugin: `dist/bin/seine`, a static native program, and `dist/bin/seine-node.mjs`, the same for Node.
  *
  * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c, probe.c and the engine. The engine's
- * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node.
- * Nothing is done if no input has changed since the last time. Runs on any Node from 18 on.
+ * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node. Does
+ * nothing if no input has changed since the last time. Runs on any Node from 18 on.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -34,8 +34,8 @@ const programSources = ['host.c', 'probe.c'].map((name) => join(root, 'src/cni-s
 const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
 /**
- * @param native whether to look for a C compiler at all
- * @returns {Promise<'unchanged' | 'native' | 'node'>} what was built
+ * @param native whether a C compiler may be used
+ * @returns {Promise<'unchanged' | 'native' | 'node'>} kind of the built plugin
  */
 export async function buildShim({ force = false, native = true, log = (/** @type {string} */ _line) => {} } = {}) {
   const compiler = native ? findCompiler() : undefined;
@@ -57,7 +57,7 @@ export async function buildShim({ force = false, native = true, log = (/** @type
   return compiler === undefined ? 'node' : 'native';
 }
 
-/** Changes when any input does: our sources, this script, the engine's version, the compiler, Node for the fall-back. */
+/** Changes when any input does: our sources, this script, the engine's version, the compiler, Node for the fallback. */
 function stampOf(compiler) {
   const hash = createHash('sha256');
   for (const folder of ['src/cni', 'src/cni-shim']) {
@@ -77,8 +77,8 @@ function findCompiler() {
 }
 
 /**
- * For the plugin itself. glibc asks the processor some thirty times what it is before a static program's first line, and each time a virtual machine leaves to its
- * host for that: a third of what a call of the plugin takes. musl does not ask.
+ * Compiler of the plugin itself. glibc executes CPUID about thirty times before a static program's first line, and each one exits to the
+ * hypervisor: a third of the time of a call of the plugin. musl does not.
  */
 function staticCompilerBeside(compiler) {
   return spawnSync('musl-gcc', ['--version'], { stdio: 'ignore' }).status === 0 ? 'musl-gcc' : compiler;
@@ -107,7 +107,7 @@ async function bundleForNode(work) {
   renameSync(outfile, nodeProgram);
 }
 
-/** For a machine without a C compiler. */
+/** Installs the starter for a host without a C compiler. */
 function installStarter(work) {
   const starter = join(work, 'seine');
   const here = '$(dirname "$(readlink -f "$0")")';
@@ -122,7 +122,7 @@ async function buildNative(compiler, work, log) {
   const script = join(work, 'plugin.js');
   await bundle({ entryPoints: ['src/cni-shim/quickjs-main.ts'], outfile: script, format: 'iife', target: 'es2020', minify: true });
   const bytecode = join(work, 'plugin.c');
-  // By its bare name: that is in the bytecode, and two builds are to be equal.
+  // By its base name, which is in the bytecode: two builds must be equal.
   execFileSync(translator, ['-c', '-o', bytecode, '-N', 'seine_plugin', basename(script)], { cwd: work, stdio: 'inherit' });
   const program = join(work, 'seine');
   const libraries = engineSources.map((name) => join(objects, objectOf(name)));
@@ -136,19 +136,19 @@ async function buildNative(compiler, work, log) {
   renameSync(program, nativeProgram);
 }
 
-/** The engine as the plugin has it. @returns the folder of the objects */
+/** Compiles the engine of the plugin. @returns the folder of the objects */
 function compileEngine(compiler, log) {
   return compileOnce('engine', { compiler, sources: engineSources, log }, () => undefined);
 }
 
-/** What makes bytecode, for this machine. @returns its path */
+/** Compiles the bytecode compiler, for this host. @returns its path */
 function compileTranslator(compiler, log) {
   const link = (/** @type {string} */ work, /** @type {readonly string[]} */ objects) =>
     execFileSync(compiler, ['-o', join(work, 'qjsc'), ...objects, '-lm', '-ldl', '-lpthread'], { stdio: 'inherit' });
   return join(compileOnce('translator', { compiler, sources: [...engineSources, ...compilerSources], log }, link), 'qjsc');
 }
 
-/** Some ten seconds, once for each version of engine and C compiler. @returns the folder of the objects */
+/** Takes about ten seconds, once for each version of engine and C compiler. @returns the folder of the objects */
 function compileOnce(name, { compiler, sources, log }, finish) {
   const engineVersion = readFileSync(join(engine, 'VERSION'), 'utf8');
   const key = createHash('sha256').update(JSON.stringify([engineFlags, versionOf(compiler), engineVersion, sources]));
@@ -157,7 +157,7 @@ function compileOnce(name, { compiler, sources, log }, finish) {
   log('compiling the QuickJS engine (once, some ten seconds)');
   const work = mkdtempSync(join(cache, 'engine-work-'));
   try {
-    // Assertions have the name that a source was given by: not the folder of a checkout.
+    // Assertions contain the name of the source as given to the compiler: not the folder of a checkout.
     for (const source of sources)
       execFileSync(compiler, [...engineFlags, '-c', '-o', join(work, objectOf(source)), source], { cwd: engine, stdio: 'inherit' });
     finish(

@@ -1,8 +1,8 @@
 /**
  * Bundles each program into one file: `dist/seine-agent.mjs`, `dist/seinectl.mjs`, `dist/seine-lab.mjs`, and so on.
  *
- * One file starts faster and holds less in memory than the packages it comes from: what a program does not use is not
- * there. koffi stays outside, because it loads a native library from its own folder, and is loaded when its first user is.
+ * One file starts faster and needs less memory than its packages: unused code is removed. koffi stays outside, because it loads a native
+ * library from its own folder, and is loaded when its first user is.
  */
 import { mkdirSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -18,14 +18,14 @@ const programs = {
   seinectl: 'src/seinectl/main.ts',
   'seine-lab': 'lab/main.ts',
   'install-cni': 'src/install/main.ts',
-  // Of the demo, for the emulated machine: sources are read and compiled there a tenth as fast.
+  // Bundle of the demo, for the emulated host: reading and compiling sources there is ten times slower.
   'seine-demo': 'lab/demo.ts',
 };
 
 /** CommonJS packages inside an ES module bundle still call `require` for Node's own modules. */
 const banner = "import { createRequire as seineCreateRequire } from 'node:module'; const require = seineCreateRequire(import.meta.url);";
 
-/** Renamed into place when whole: a program that starts meanwhile reads the old bundle or the new one. */
+/** Renamed into place when complete: a program that starts meanwhile reads the old bundle or the new one. */
 async function bundle(name, entry) {
   const fresh = join(root, 'dist', `.${name}.${process.pid}.mjs`);
   const { metafile } = await build({
@@ -38,7 +38,7 @@ async function bundle(name, entry) {
     target: 'node22.18',
     plugins: [builtinsAsAsked, nativeWhenUsed, withoutUnusedClients],
     banner: { js: banner },
-    // Whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
+    // Minifies whitespace and syntax, not names: stack traces stay readable, and Node keeps less source text in memory.
     minifyWhitespace: true,
     minifySyntax: true,
     keepNames: false,
@@ -74,7 +74,7 @@ mkdirSync(join(root, 'dist'), { recursive: true });
 try {
   for (const [name, entry] of Object.entries(programs)) await bundle(name, entry);
 } catch (error) {
-  // esbuild has printed each mistake with its place; anything else is a bug of this script.
+  // esbuild has printed each error with its place; anything else is a bug of this script.
   if (!(error instanceof Error && 'errors' in error)) throw error;
   process.exitCode = 1;
 }

@@ -1,6 +1,6 @@
 /**
- * Writes lab/apiserver/schema/schema-data.ts: the field names and types of the Kubernetes kinds the lab's API server serves, read from
- * the models of @kubernetes/client-node. Run it again after that package was updated: `node build/generate-kube-schema.ts`.
+ * Writes lab/apiserver/schema/schema-data.ts: the field names and types of the Kubernetes kinds the lab's API server serves, read from the
+ * models of @kubernetes/client-node. Run it after an update of that package: `node build/generate-kube-schema.ts`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -24,7 +24,7 @@ const kinds = [
   'AuthenticationV1TokenRequest',
 ].flatMap((line) => line.split(' '));
 
-/** Maps and fields whose values are quantities (`100m`, or a bare number): the models call them strings. */
+/** Maps and fields whose values are quantities (`100m`, or a bare number): the models declare them as strings. */
 const quantities = new Set(
   'limits requests capacity allocatable overhead divisor sizeLimit allocatedResources hard used default defaultRequest max min'.split(' '),
 );

@@ -1,6 +1,6 @@
 /**
- * Writes the tables of src/ovsdb/schema anew: Open vSwitch's from the schema that is installed here, those of the database in which a
- * server describes itself from what a server answered to `get_schema`.
+ * Rewrites the tables of src/ovsdb/schema: Open vSwitch's from the installed schema, those of the database in which a server describes
+ * itself from a server's answer to `get_schema`.
  *
  *     node build/generate-ovsdb-tables.ts [SCHEMA]
  */

@@ -1,6 +1,6 @@
 /**
- * Lays out `dist/packages/ovsdb` and `dist/packages/openflow`, of which `npm pack` makes tarballs: the manifest and the page beside the
- * sources, and of `dist/src`, which tsc has made, the files that the library reaches. So a tarball needs no other package
+ * Prepares `dist/packages/ovsdb` and `dist/packages/openflow` for `npm pack`: the manifest and the page from the sources, and from
+ * `dist/src`, the output of tsc, the files that the library imports. So a tarball needs no other package
  * (docs/adr/0045-libraries-carry-what-they-stand-on.md).
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ for (const library of ['ovsdb', 'openflow']) {
   copy(join(root, 'LICENSE'), join(target, 'LICENSE'));
 }
 
-/** What `exports` of the manifest lets an importer name; a `*` stands for every source of its folder. */
+/** Modules that an importer can name by `exports` of the manifest; a `*` stands for every source of its folder. */
 function entriesOf(library) {
   const { exports } = JSON.parse(readFileSync(join(root, 'src', library, 'package.json'), 'utf8'));
   return Object.values(exports).flatMap(({ default: path }) => {

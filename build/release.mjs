@@ -1,8 +1,8 @@
 /**
- * `npm run release`: records the commit that is checked out as a release, in `test/fixtures/releases`, so that upgrades from it can be tried.
+ * `npm run release`: records the checked-out commit as a release, in `test/fixtures/releases`, so that upgrades from it can be tested.
  *
- * Before: raise the version (`npm version --no-git-tag-version X.Y.Z`), give CHANGELOG.md a heading `## [X.Y.Z] - YYYY-MM-DD` below
- * `## [Unreleased]`, commit. After: commit the record, and tag the release.
+ * Before: raise the version (`npm version --no-git-tag-version X.Y.Z`), add the heading `## [X.Y.Z] - YYYY-MM-DD` to CHANGELOG.md below `##
+ * [Unreleased]`, commit. After: commit the record, and tag the release.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,9 +12,9 @@ import { gzipSync } from 'node:zlib';
 import { root } from './setup/paths.mjs';
 
 /**
- * What a checkout would be recorded as.
+ * Record of a checkout as a release.
  *
- * @throws {Error} that says what is missing
+ * @throws {Error} naming what is missing
  */
 export function releaseOf({ manifest, lock, changelog, commit, recorded }) {
   const { version } = JSON.parse(manifest);

@@ -14,7 +14,7 @@ const text = { type: 'string' };
 const options = { kills: text, seed: text, 'pod-interface': text, short: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } };
 const kinds = ['veth', 'standing'];
 
-/** Ends the process: what was asked for makes no sense. */
+/** Ends the process: the arguments are invalid. */
 function refuse(message) {
   process.stderr.write(`test:crash: ${message}\n\n${help}`);
   process.exit(2);

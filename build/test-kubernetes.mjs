@@ -1,5 +1,5 @@
 /**
- * `npm run test:kubernetes`: a real Kubernetes on the nodes of a lab of its own, on which Seine is installed as a user does it, and against which
+ * `npm run test:kubernetes`: a real Kubernetes on the nodes of its own lab, on which Seine is installed as a user does it, and on which
  * upstream's end-to-end tests of the network run. The last line has the sums.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -51,17 +51,17 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
-/** The sets that are ours, in their order. */
+/** Our own sets, in their order. */
 const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'upgrade', 'kube-proxy', 'scale', 'timings', 'runtimes'];
-/** What CI runs. */
+/** Set that CI runs. */
 const short = 'short';
-/** Of these the images of this checkout are installed. */
+/** Sets that install the images of this checkout. */
 const withImages = ['install', 'helm', 'upgrade', short];
-/** How many of the last releases `upgrade` has beside them. */
+/** Number of previous releases that `upgrade` also installs. */
 const releasesInstalled = 2;
-/** They need none, or others. */
+/** Sets that need no programs, or others. */
 const withoutPrograms = ['chart', 'api-server'];
-/** What `helm` talks with where there is no node. */
+/** Programs that `helm` needs without a node. */
 const controlPlane = 'etcd,kube-apiserver,kube-controller-manager,kubectl';
 const orders = ['ipv4,ipv6', 'ipv6,ipv4'];
 /** All of upstream's for the network; the other sets are parts of it. */
@@ -86,7 +86,7 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 };
 
-/** What was asked for; ends with a word of help if that is nothing there is. */
+/** Parses the command line; ends with an error for an unknown option. */
 function parsed() {
   try {
     const { values } = parseArgs({ options });
@@ -103,7 +103,7 @@ function parsed() {
   }
 }
 
-/** The names of the sets that were asked for. */
+/** The names of the requested sets. */
 function setsOf({ only, all, focus, short: few }) {
   if (only !== undefined) return only.split(',');
   if (all) return [...ours, whole];
@@ -111,16 +111,16 @@ function setsOf({ only, all, focus, short: few }) {
   return focus === undefined ? usual : [whole];
 }
 
-/** With which families each set runs. */
+/** Families with which each set runs. */
 function familiesOf(set, { only, all, families, short: few }) {
   if (families !== undefined) return [families];
   return !(set in sets) || few || (only === undefined && !all) ? orders.slice(0, 1) : orders;
 }
 
-/** Of all that ran. Upstream's that are known to fail, and failed, are in neither. */
+/** Sums of all that ran. Upstream's expected failures that failed are in neither. */
 const sums = { passed: 0, failed: 0 };
 
-/** @returns {boolean} did all of them pass? */
+/** @returns {boolean} true if all of them passed */
 function add(passed, failed) {
   sums.passed += passed;
   sums.failed += failed;
@@ -131,7 +131,7 @@ function lab(...args) {
   return runForeground(process.execPath, [labProgram, ...args], { env: { ...process.env, SEINE_LAB_DIR: labFolder } });
 }
 
-/** @returns {Promise<boolean>} did all of them pass? */
+/** @returns {Promise<boolean>} true if all of them passed */
 async function runOrder(set, families, asked) {
   if ((await lab('down')) !== 0) return add(0, 1);
   try {
@@ -147,7 +147,7 @@ async function runOrder(set, families, asked) {
   }
 }
 
-/** What ran, to be kept with what it came to. */
+/** Facts of the run, to be kept with its results. */
 function factsOf({ version, programs }, asked, nodes) {
   const first = (command, ...args) => /v?(\d+\.\d+\.\d+)/.exec(ask(command, args) ?? '')?.[1] ?? 'unknown';
   const { version: seine } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -164,13 +164,13 @@ function factsOf({ version, programs }, asked, nodes) {
   return { date: new Date().toISOString().slice(0, 10), command: 'npm run test:kubernetes -- --only e2e', versions };
 }
 
-/** A part does not replace what is on record of the whole: it says of failures that they did not come again. */
+/** A part does not replace the record of the whole: it marks failures that did not recur. */
 function record(summary, { focus, short: few }) {
   if (focus !== undefined || few) recordPart(recordFolder, summary);
   else recordRun(recordFolder, summary);
 }
 
-/** Says each test that did not pass, and the sums. A run without a result is one that failed. */
+/** Prints each test that did not pass, and the sums. A run without a result counts as failed. */
 function report(set, families, file, failure) {
   const results = readResults(file);
   for (const { name, state, said } of results) if (state !== 'passed') console.log(`✗ ${name}: ${state}: ${said}`);
@@ -187,9 +187,9 @@ function report(set, families, file, failure) {
 }
 
 /**
- * Images take as long as the machine needs for Debian's and npm's packages: built before the tests, of which the longest is known.
+ * Builds images before the tests, whose durations are limited: Debian's and npm's packages take long.
  *
- * @param which a version that was released, or `older-ovs`; what is checked out if absent
+ * @param which a released version, or `older-ovs`; the checkout if absent
  * @returns {Promise<string>} their archive
  */
 async function builtImages(which) {
@@ -197,14 +197,14 @@ async function builtImages(which) {
   mkdirSync(dirname(archive), { recursive: true });
   const remedy = 'look at the log; what was built so far is kept';
   const command = [join(root, 'test', 'kernel', 'export-images.ts'), archive, ...(which === undefined ? [] : [which])];
-  // Another run of this checkout would have the archive taken away.
+  // Another run of this checkout would delete the archive.
   await exclusively(join(cache, 'kubernetes', 'images.lock'), () =>
     runLogged('kubernetes-images', process.execPath, command, { cwd: root, remedy }),
   );
   return archive;
 }
 
-/** @returns {Promise<string>} the archives that a set takes, with commas between them */
+/** @returns {Promise<string>} the archives of a set, separated by commas */
 async function imagesOf(set) {
   const archives = [await builtImages()];
   if (set === 'upgrade')
@@ -212,7 +212,7 @@ async function imagesOf(set) {
   return archives.join(',');
 }
 
-/** Debian's, which nothing installs: it is a service there. @returns {Promise<string>} where its `bin` is */
+/** Debian's Prometheus, not installed, because it would be a service. @returns {Promise<string>} folder of its `bin` */
 async function unpackedPrometheus() {
   const folder = join(cache, 'prometheus-debian');
   if (!existsSync(join(folder, 'usr', 'bin', 'promtool'))) await unpackPackage('prometheus', folder);
@@ -226,17 +226,17 @@ async function builtCrictl() {
   return join(JSON.parse(built).programs, 'crictl');
 }
 
-/** What the pages for operators have beside Seine. */
+/** Programs that the pages for operators use besides Seine. */
 const forPages = async () => ({ SEINE_TEST_PROMETHEUS: await unpackedPrometheus(), SEINE_TEST_CRICTL: await builtCrictl() });
 
-/** @returns {Promise<boolean>} did all tests of ours pass? */
+/** @returns {Promise<boolean>} true if all of our tests passed */
 async function runOurs(set, families, asked) {
   if (set === 'runtimes') return await runRuntimes(asked);
   if (set === short) return await runShort(families, asked);
   return await (set === 'api-server' ? runApiServers(families, asked) : runOne(set, families, asked));
 }
 
-/** Side by side, once all are built: most of the time each waits for a server to start, or for an agent to ask again. */
+/** Runs them concurrently, once all are built: most of the time each waits for a server to start, or for an agent to retry. */
 async function runApiServers(families, asked) {
   const servers = [];
   for (const version of asked.versions?.split(',') ?? [kubernetesVersion(), ...otherControlPlanes()]) {
@@ -251,7 +251,7 @@ async function runApiServers(families, asked) {
   return (await Promise.all(runs)).every(Boolean);
 }
 
-/** Its tests run upstream's, and the report of these is what they came to. */
+/** Its tests run upstream's, and their report is the result. */
 async function runShort(families, asked) {
   const file = reportFile(whole, families, { short: true });
   rmSync(file, { force: true });
@@ -259,7 +259,7 @@ async function runShort(families, asked) {
   return ok ? report(whole, families, file) : false;
 }
 
-/** They need packages of their own, so the set-up comes before each. */
+/** They need their own packages, so the set-up comes before each. */
 async function runRuntimes({ 'pod-interface': kind }) {
   const pods = kind === undefined ? [] : ['--pod-interface', kind];
   let ok = true;
@@ -271,7 +271,7 @@ async function runRuntimes({ 'pod-interface': kind }) {
   return ok;
 }
 
-/** Programs take minutes the first time: built before the tests, of which the longest is known. */
+/** Builds programs before the tests, whose durations are limited: the first build takes minutes. */
 async function builtPrograms(set) {
   if (withoutPrograms.includes(set)) return true;
   const some = set === 'helm-objects' ? ['--only', controlPlane] : [];
@@ -285,14 +285,14 @@ async function runOne(set, families, { keep, 'pod-interface': kind }, { env: mor
   const beside = set === 'install' ? await forPages() : {};
   const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
   const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...beside, ...more };
-  // What is to stay must not be in the mounts of a run that removes all that is left.
+  // Files that must stay must not be in the mounts of a run that removes its remains.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   const code = await (keep ? kept() : runTests(args, env, { name }));
   const { passed, failed } = readRecord(recordFileOf(name)) ?? { passed: 0, failed: 0 };
   return add(passed, failed > 0 || code === 0 ? failed : 1) && code === 0;
 }
 
-/** What a set stands on could not be made: it failed, and the next may not. */
+/** The requirements of a set could not be built: it failed, and the next may not. */
 function notSetUp(error) {
   if (!(error instanceof SetupError)) throw error;
   say(error.message);

@@ -18,10 +18,10 @@ const parts = {
   switch: ['--project', 'integration', 'test/integration/polic'],
   lab: ['--project', 'e2e', 'test/e2e/polic'],
 };
-/** The whole of it on a machine with two cores that does other things as well. */
+/** Time limit of the whole on a busy host with two cores. */
 const deadlineS = '43200';
 
-/** @returns {string} a whole number as it was given */
+/** @returns {string} a whole number in its original form */
 function number(name, text) {
   if (/^\d+$/.test(text)) return text;
   process.stderr.write(`test:policy: --${name}: a whole number is wanted, not ${JSON.stringify(text)}\n`);

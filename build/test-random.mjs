@@ -14,7 +14,7 @@ const help = `npm run test:random [-- options]: the random tests, longer than \`
 CI runs it after \`npm test\`. What takes hours has commands of its own: test:policy, test:crash, test:chaos, test:soak.
 `;
 
-/** What a part runs, and how much of it: `npm test` does what is left without `env`. */
+/** Tests of a part, and their amount: `npm test` runs the amount without `env`. */
 const parts = {
   policy: {
     what: '25 random clusters each: policies change together, labels are exchanged, agents end in the middle of it',
@@ -47,7 +47,7 @@ const text = { type: 'string' };
 const flag = { type: 'boolean' };
 const options = { seed: text, only: text, short: flag, list: flag, help: { ...flag, short: 'h' } };
 
-/** Ends the process: what was asked for makes no sense. */
+/** Ends the process: the arguments are invalid. */
 function refuse(message) {
   process.stderr.write(`test:random: ${message}\n\n${help}`);
   process.exit(2);
@@ -74,7 +74,7 @@ function seedOf(given) {
   return given;
 }
 
-/** One part after another; each is worth its tests. */
+/** Runs one part after another; each counts its tests. */
 async function run(names, { seed, short }) {
   const results = [];
   for (const name of names) {

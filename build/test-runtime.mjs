@@ -1,6 +1,6 @@
 /**
- * `npm run test:runtime`: pods that real container runtimes make. With `--containerd` on another containerd than the machine's, which is built
- * by Go if it is not there, and first in PATH. With `--pod-interface` the lab's agents have another kind of interface for pods than usual.
+ * `npm run test:runtime`: pods of real container runtimes. With `--containerd` on another containerd than the host's, which is built with
+ * Go if absent, and first in PATH. With `--pod-interface` the lab's agents use another kind of interface for pods.
  */
 import { delimiter } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -16,7 +16,7 @@ const help = `npm run test:runtime -- [options] [arguments of vitest]: pods that
   -h, --help            this text
 `;
 
-/** What the rest is, vitest knows. */
+/** Other options are vitest's. */
 function parsed() {
   const options = { containerd: { type: 'string' }, 'pod-interface': { type: 'string' }, help: { type: 'boolean', short: 'h' } };
   const { tokens } = parseArgs({ options, strict: false, tokens: true, args: process.argv.slice(2) });

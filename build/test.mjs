@@ -1,7 +1,7 @@
 /**
  * `npm test`: every check, fastest first, the slowest files, and one closing line with the sums.
  *
- * With arguments they go to vitest and only it runs: `npm test -- test/e2e/demo.test.ts -t 'a name'`. How tests are run: `test-run/README.md`.
+ * Arguments go to vitest and only it runs: `npm test -- test/e2e/demo.test.ts -t 'a name'`. How tests are run: `test-run/README.md`.
  */
 import { spawnSync } from 'node:child_process';
 import { root } from './setup/paths.mjs';
@@ -13,7 +13,7 @@ import { forSecondRun } from './test-run/second-run.mjs';
 
 const slowestCount = 10;
 const failuresMost = 20;
-/** Those have commands of their own. */
+/** Projects that have their own commands. */
 const withoutOthers = ['--project=!runtime', '--project=!images', '--project=!upgrade', '--project=!ovs', '--project=!kubernetes'];
 
 const checks = [
@@ -22,14 +22,14 @@ const checks = [
   { name: 'tests', run: allTests },
 ];
 
-/** Of the run of everything, and what only a second run saw pass. */
+/** Results of the run of everything, and files that only a second run passed. */
 let record = { passed: 0, failed: 0, files: [], failures: [] };
 let unsteady = [];
 
 async function allTests() {
-  // Unit tests are behind the labs, which come first on the processors, and what they print comes after them.
+  // Unit tests have a lower CPU priority than labs, and their output is printed after the labs'.
   const unit = runAside('unit', ['--project=unit', '--maxWorkers=1']);
-  // So is a lab that waits most of its time.
+  // So has a lab that waits most of its time.
   const waiting = runAside('waiting', ['--project=waiting']);
   const codes = [await runTests([...withoutOthers, '--project=!unit', '--project=!waiting', '--project=!emulated'])];
   for (const [name, aside] of Object.entries({ unit, waiting })) {
@@ -77,7 +77,7 @@ async function timed({ name, run }) {
   return { name, ok: code === 0, seconds: ((Date.now() - started) / 1000).toFixed(1) };
 }
 
-/** A check that is no test counts as one. */
+/** A check that is not a test counts as one. */
 function sumsOf(results, { passed, failed: failures }) {
   const failed = unsteady.length > 0 ? 0 : failures;
   const others = results.filter(({ name }) => name !== 'tests');
@@ -94,7 +94,7 @@ function printSlowest() {
   for (const line of slowest(record, slowestCount)) console.log(line);
 }
 
-/** Whoever sees only the end of the output knows what to look for. */
+/** Repeats failures at the end of the output, where they are seen first. */
 function printFailures() {
   if (record.failures.length === 0) return;
   console.log(`\nWhat failed${unsteady.length > 0 ? ' at first' : ''}:`);
@@ -102,7 +102,7 @@ function printFailures() {
   if (record.failures.length > failuresMost) console.log(`  and ${record.failures.length - failuresMost} more`);
 }
 
-/** A path or a project of theirs asks for them; a name alone does not. */
+/** A path or a project selects them; a name alone does not. */
 function projectsFor(args) {
   return args.some((arg) => /^--project|runtime|upgrade|test\/ovs\/|kubernetes/.test(arg)) ? [] : withoutOthers;
 }
@@ -117,6 +117,6 @@ console.log('');
 for (const { name, ok, seconds } of results) console.log(`${ok ? '✓' : '✗'} ${name} (${seconds} s)`);
 for (const file of unsteady)
   console.log(`UNSTEADY: ${file} failed beside others and passed alone. That is a bug: the output above has how it failed.`);
-// Who adds up several runs is told of a part of the tests, too.
+// Callers that sum several runs get the sums of a part, too.
 if (only.length === 0 || process.env.SEINE_TEST_SUMS !== undefined) sayClosingLine(sumsOf(results, record));
 process.exitCode = results.every(({ ok }) => ok) ? 0 : 1;

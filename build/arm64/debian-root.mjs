@@ -9,13 +9,15 @@ import { arm64Guest, projectInside } from './guest.mjs';
 const { files, home, kernelFolder } = arm64Guest;
 const project = join(files, projectInside);
 
-/** What the project has of Debian where it runs and is tested, as build/setup/debian.mjs says why; and what the virtual machine takes. */
+/**
+ * Debian packages that the project needs at run time and for tests (reasons in build/setup/debian.mjs), and those of the virtual machine.
+ */
 const packages = [
   ...['openvswitch-switch', 'nftables', 'libnftables1', 'iproute2', 'iputils-ping', 'ethtool', 'procps', 'conntrack', 'curl', 'socat'],
   ...['containernetworking-plugins', 'iptables', 'tcpdump', 'openssl', 'gcc', 'libc6-dev', 'musl-tools', 'kmod', 'busybox-static'],
 ];
 
-/** Commands run in the root with its own `/proc` and the machine's `/dev`, in a mount namespace that ends with them. */
+/** Commands run in the root with its own `/proc` and the host's `/dev`, in a mount namespace that ends with them. */
 const inside = `set -e
 mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
@@ -28,8 +30,8 @@ async function inRoot(name, ...command) {
 }
 
 /**
- * Makes the virtual machine's file system from an archive of a minimal Debian: packages, a kernel, the project with what npm and the
- * compilers make for arm64. Emulation has to be on. Minutes the first time, seconds later.
+ * Creates the virtual machine's file system from an archive of a minimal Debian: packages, a kernel, the project with the output of npm and
+ * the compilers for arm64. Emulation must be on. Takes minutes the first time, seconds later.
  */
 export async function prepareRoot(archive, signal) {
   const mark = join(home, 'root-holds');
@@ -60,7 +62,7 @@ dpkg-deb -x *.deb /opt/kernel && rm *.deb && depmod -b /opt/kernel "$(ls /opt/ke
   if (!existsSync(join(kernelFolder, 'boot'))) throw new Error(`no kernel came to ${kernelFolder}`);
 }
 
-/** The sources as they are here, and what is made from them but for the plugin; both are the same for every architecture. */
+/** Copies the sources of this checkout and its build products except the plugin; both are the same for every architecture. */
 async function copyProject(npmPackages) {
   mkdirSync(project, { recursive: true });
   const copy = `set -e

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Of the kernel: Documentation/admin-guide/binfmt-misc.rst. */
+/** Kernel interface: Documentation/admin-guide/binfmt-misc.rst. */
 const registry = '/proc/sys/fs/binfmt_misc';
 const ours = 'seine-arm64';
 const emulator = '/usr/bin/qemu-aarch64-static';
@@ -11,8 +11,8 @@ const magic = '7f454c460201010000000000000000000200b700';
 const mask = 'ffffffffffffff00fffffffffffffffffeffffff';
 
 /**
- * Does `work` while the kernel runs programs for arm64, in containers and changed roots too: F makes it open the emulator now. What was
- * there before is used and left, what is added is taken away.
+ * Calls `work` while the kernel runs programs for arm64, in containers and changed roots too: flag F makes it open the emulator now. An
+ * existing registration is used and kept; an added one is removed.
  */
 export async function withEmulation(work) {
   const undo = [];
@@ -22,7 +22,7 @@ export async function withEmulation(work) {
       undo.push(() => execFileSync('umount', [registry]));
     }
     if (!isHandled()) register();
-    // Also one that a killed run left behind.
+    // Also one that a killed run left.
     if (existsSync(join(registry, ours))) undo.push(() => writeFileSync(join(registry, ours), '-1'));
     return await work();
   } finally {

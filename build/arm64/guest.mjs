@@ -4,11 +4,11 @@ import { cache } from '../setup/paths.mjs';
 const home = join(cache, 'arm64');
 const files = join(home, 'root');
 
-/** Where the guest has the project. */
+/** Path of the project in the guest. */
 export const projectInside = '/seine';
 
 /**
- * An emulated machine with a Debian of its own. An old processor on purpose: what runs on it runs on all.
+ * An emulated host with its own Debian. It has an old CPU on purpose: programs that run on it run on all.
  *
  * @type {import('../kernel-vm/guest.mjs').Guest}
  */

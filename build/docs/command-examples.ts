@@ -1,4 +1,4 @@
-/** One example for each command of `seinectl`, for its reference page. Tests give each to the command line. */
+/** One example for each command of `seinectl`, for its reference page. Tests pass each to the command line. */
 export const commandExamples: Readonly<Record<string, string>> = {
   status: 'seinectl status -o json',
   check: 'seinectl check --peer NODE',

@@ -1,6 +1,6 @@
 import { type DatapathCapabilities, datapathFeatures } from '../../src/dataplane/targets/switch/datapath-features.ts';
 
-/** The table of `docs/data-paths.md`: what the tests found on each. Names are those of `seinectl status --json`. */
+/** The table of `docs/data-paths.md`: results of the tests on each data path. Names are those of `seinectl status --json`. */
 export function dataPathsTable(kernel: DatapathCapabilities, userspace: DatapathCapabilities): string {
   const rows = Object.entries<{ use: string; without?: string }>(datapathFeatures).map(([name, { use, without }]) => {
     const feature = name as keyof DatapathCapabilities;

@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the generated pages anew. */
+/** `npm run docs`: rewrites the generated pages. */
 import { writeFileSync } from 'node:fs';
 import { generatedPages } from './pages.ts';
 

@@ -2,7 +2,7 @@ import { agentGrants, type Grants, installGrants, ovsGrants, permissions, review
 import { manifestParts } from '../manifests/manifest.ts';
 import { defaultOptions } from '../manifests/options.ts';
 
-/** Every object of the manifest, and why. */
+/** Every object of the manifest with its reason. */
 export function objectsTable(): string {
   const rows = manifestParts(defaultOptions).map(({ object, about }) => {
     const { name, namespace } = object.metadata ?? {};

@@ -18,9 +18,9 @@ interface Story {
   readonly title: string;
   readonly text: string;
   readonly opening: Arrival;
-  /** Which bucket of a group is taken. */
+  /** Index of the chosen bucket of a group. */
   readonly choice?: number;
-  /** After the first packet: the same once more, or what the receiver answers. */
+  /** Packets after the first: the same again, or the receiver's answer. */
   readonly next?: readonly ('again' | 'answer')[];
 }
 
@@ -103,7 +103,7 @@ const stories: readonly Story[] = [
   },
 ];
 
-/** Section "Life of a packet": what the model of a switch does with the flows of an example node. */
+/** Section "Life of a packet": path of packets through the flows of an example node, by the model of OVS. */
 export function packetWalks(): string {
   return [
     '## Life of a packet',

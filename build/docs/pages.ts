@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, '..', '..');
 export interface Page {
   readonly path: string;
   readonly text: string;
-  /** False if the file differs from what the sources say. */
+  /** False if the file differs from the generated text. */
   readonly fresh: boolean;
 }
 
@@ -67,7 +67,7 @@ export function generatedPages(): Page[] {
   ];
 }
 
-/** Pages of `docs/reference`: their prose is written by hand, their blocks come from the program. */
+/** Pages of `docs/reference`: their prose is handwritten, their blocks come from the program. */
 function referencePages(): readonly Page[] {
   return [
     reference('seinectl', { commands: commandSections, problems: problemsTable, checks: checksTable }),
@@ -87,7 +87,7 @@ function page(path: string, text: string): Page {
   return { path, text, fresh: existsSync(path) && readFileSync(path, 'utf8') === text };
 }
 
-/** Replaces what stands between `<!-- NAME -->` and `<!-- end of NAME -->`. */
+/** Replaces the text between `<!-- NAME -->` and `<!-- end of NAME -->`. */
 function withBlock(text: string, name: string, block: string): string {
   const [start, end] = [`<!-- ${name} -->`, `<!-- end of ${name} -->`];
   const [before, rest] = text.split(start);

@@ -15,7 +15,7 @@ import {
 } from '../../src/dataplane/pipeline/well-known.ts';
 import { packetWalks } from './packet-walks.ts';
 
-/** Text of `docs/design/pipeline.md`, from the tables that the agent itself runs on. */
+/** Text of `docs/design/pipeline.md`, from the tables that the agent itself uses. */
 export function pipelinePage(): string {
   return [
     '# The pipeline',

@@ -11,7 +11,7 @@ import { commandExamples } from './command-examples.ts';
 
 /*
  * Blocks of `docs/reference/{seinectl,api,alerts}.md`. A command without an example and a path without a description are errors, and so are
- * an example and a description of what the program does not have.
+ * an example or a description of an unknown command or path.
  */
 
 /** One section for each command: synopsis, description, options, example. */
@@ -65,9 +65,9 @@ function commandSection({ words, command }: Leaf, common: ReadonlySet<string>): 
   ].join('\n\n');
 }
 
-/** A row for each path: who may call it, parameters, answer. */
+/** A row for each path: permitted callers, parameters, answer. */
 export function pathsTable(): string {
-  // Handlers take their sources when they are called; none is called here.
+  // Handlers use their sources only when called; none is called here.
   const noSources = { agent: {} } as never;
   const anyone = Object.keys(publicRoutes(noSources));
   const served = [
@@ -106,7 +106,7 @@ function alertRules(): readonly Alert[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/** Prometheus' templates as the names of what is filled in. */
+/** Replaces Prometheus' templates by the names of their values. */
 function filled(text: string): string {
   return text.trim().replaceAll(/\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}/g, '*$1*');
 }

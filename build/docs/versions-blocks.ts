@@ -14,7 +14,7 @@ const kubernetesModule = 'build/kubernetes/modules/kubernetes/go.mod';
 const crictlModule = 'build/kubernetes/tools/crictl/go.mod';
 const helmModule = 'build/helm/program/go.mod';
 
-/** What a checkout of this commit brings or builds, in exactly these versions. */
+/** Components that a checkout of this commit contains or builds, with their exact versions. */
 export function pinnedTable(): string {
   const { engines, optionalDependencies } = JSON.parse(read('package.json')) as PackageManifest;
   const rows = [

@@ -1,8 +1,9 @@
 import { builtinModules } from 'node:module';
 
 /**
- * An `import` of one of Node's own modules reads all that the module exports, to have it under its names, and some of that is made when it is first read: with
- * `node:http` come an HTTP client, WebSocket and EventSource, which no program of ours uses. What `process.getBuiltinModule` gives is read where it is used.
+ * An `import` of a module of Node evaluates all its exports, to bind their names, and some of them are created at the first read:
+ * `node:http` brings an HTTP client, WebSocket and EventSource, which our programs do not use. The result of `process.getBuiltinModule` is
+ * evaluated where it is used.
  *
  * An esbuild plugin.
  */
@@ -16,7 +17,7 @@ export const builtinsAsAsked = {
   },
 };
 
-/** Where the result of a call that is marked pure is not used, nothing is left of it: what it would have read is not read. */
+/** A call that is marked pure and whose result is unused is removed, so its exports are never evaluated. */
 async function exportsOf(path) {
   const names = Object.keys(await import(path)).filter((name) => /^[a-z_$][\w$]*$/i.test(name) && name !== 'default');
   return [

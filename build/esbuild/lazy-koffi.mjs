@@ -1,6 +1,6 @@
 /**
- * An `import` of what is not in the bundle is done before anything in it, also for modules that the program imports dynamically and
- * may never come to: most subcommands of seinectl make no system call. A `require` is done where it stands.
+ * An `import` of a module outside the bundle is executed before anything in it, also for modules that the program imports dynamically and
+ * may never use: most subcommands of seinectl make no system call. A `require` is executed where it stands.
  *
  * An esbuild plugin.
  */

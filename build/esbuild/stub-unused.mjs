@@ -1,13 +1,13 @@
 /**
- * What `KubeConfig` of @kubernetes/client-node imports for work that we never give it: its own HTTP clients, proxies, the
- * classes of every API, and OpenID Connect. Together 17 MB of memory in each agent. src/kubernetes/client/config.ts refuses
- * configurations that would need them, before they are needed.
+ * Imports of `KubeConfig` of @kubernetes/client-node for features that we never use: its own HTTP clients, proxies, the classes of every
+ * API, and OpenID Connect. Together 17 MB of memory in each agent. src/kubernetes/client/config.ts rejects configurations that require
+ * them, before they are used.
  */
 const unused = ['undici', 'socks', 'socks-proxy-agent', 'hpagent', 'openid-client', './gen/index.js', './middleware.js'];
 
 const importers = /\/@kubernetes\/client-node\/dist\/(config|oidc_auth)\.js$/;
 
-/** Whatever is asked of it can be named and imported, and throws when it is made. */
+/** Module whose exports can be named and imported, and throw when they are constructed. */
 const standIn = (name) => `
   class NotBundled { constructor() { throw new Error(${JSON.stringify(`${name} is not part of this program`)}); } }
   module.exports = new Proxy({}, { get: (_, key) => (key === '__esModule' ? true : NotBundled) });

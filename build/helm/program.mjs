@@ -16,14 +16,14 @@ export function helmVersion() {
   return version;
 }
 
-/** Where the program of these sources is kept: outside of the tree, as those of build/kubernetes are. */
+/** Path of the program of these sources: outside of the tree, like those of build/kubernetes. */
 export function helmProgram(environment = process.env) {
   const cache = environment.XDG_CACHE_HOME || join(homedir(), '.cache');
   return join(cache, 'seine', 'helm', `${helmVersion()}-${contentHash([moduleFolder]).slice(0, hashLength)}`, 'helm');
 }
 
 /**
- * Builds it if it is not there, by Go: some two minutes.
+ * Builds it with Go if absent: about two minutes.
  *
  * @returns {Promise<string>} its path
  */

@@ -1,7 +1,7 @@
 /**
- * `npm run build:images`: both images of a commit, so that two builds of it are equal, and beside them where each comes from.
+ * `npm run build:images`: both images of a commit, reproducibly, and the provenance of each.
  *
- * What is built is what the commit holds, never what lies in the working tree; files have the time of the commit, whatever the clock says.
+ * The content is that of the commit, never of the working tree; files have the time of the commit, whatever the clock shows.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -46,14 +46,14 @@ const git = (...args) => said('git', ['-c', `safe.directory=${root}`, '-C', root
 const podman = (...args) => said('podman', args);
 const sha256 = (content) => createHash('sha256').update(content).digest('hex');
 
-/** What a commit holds, in a folder of its own. */
+/** Checks out a commit into its own folder. */
 function checkedOut(commit, folder) {
   const tree = execFileSync('git', ['-c', `safe.directory=${root}`, '-C', root, 'archive', '--format=tar', commit], { maxBuffer: 1 << 30 });
   execFileSync('tar', ['-x', '--preserve-permissions', '-C', folder], { input: tree });
   return folder;
 }
 
-/** Options of `podman build` for what was asked, as provenance has them too. */
+/** Options of `podman build` for the request, in the form of the provenance as well. */
 function buildArguments(image, asked, dockerfile) {
   const given = { BASE: (image === 'ovs' ? asked['ovs-base'] : undefined) ?? asked.base, BUILD_BASE: asked['build-base'] };
   return Object.fromEntries(Object.entries(argumentsOf(dockerfile)).map(([name, value]) => [name, given[name] ?? value]));

@@ -1,7 +1,6 @@
 /**
- * `collect.mjs FOLDER`: puts what the agent's image is made of into a folder that is copied over its root: the bundles, the plugin
- * and those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all that
- * comes from npm.
+ * `collect.mjs FOLDER`: collects the content of the agent's image in a folder that is copied over its root: the bundles, the plugin and
+ * those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all packages from npm.
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -18,11 +17,11 @@ const description = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 /** Packages of which files are copied; everything else of npm is inside the bundles. */
 const nodePackage = `node-linux-${process.arch}`;
 const nativePackage = `@koromix/koffi-linux-${process.arch}`;
-/** Where Debian has the plugins of the chain, and in which package; nodes that have their own keep them. */
+/** Debian's folder of the chained plugins, and their package; nodes that have their own keep them. */
 const debianPlugins = '/usr/lib/cni';
 const debianPackage = 'containernetworking-plugins';
 
-/** Sources in C++ are of no use where there is no compiler. */
+/** Excludes C++ sources, which are useless without a compiler. */
 const isNoSource = (path) => statSync(path).isDirectory() || /\.(c?js|json|txt)$/.test(path);
 
 function copy(from, to, { mode, filter } = {}) {
@@ -48,8 +47,8 @@ for (const part of ['package.json', 'index.js', 'index.cjs', 'src/koffi', 'LICEN
 copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', { mode: 0o755 });
 for (const plugin of ['portmap', 'bandwidth', 'loopback']) copy(join(debianPlugins, plugin), join('cni', plugin), { mode: 0o755 });
 
-// What node has compiled is kept where the agent keeps its state: the next start takes half of the processor time. Elsewhere, or read-only: nothing is kept.
-// It is for root alone, as all the agent makes: node makes its folders before the agent runs.
+// Node's compile cache is in the agent's state folder: the next start takes half of the CPU time. If that is read-only, nothing is cached.
+// Only root may read it, like all files of the agent: node creates its folders before the agent runs.
 const compiled = `umask 077\nexport NODE_COMPILE_CACHE="\${NODE_COMPILE_CACHE-/var/lib/seine/compile-cache}"\n`;
 const environment = description.config['agent-environment']
   .split(' ')
@@ -59,7 +58,7 @@ command('seine-agent', `${description.config['agent-node-flags']} /opt/seine/dis
 command('seinectl', '/opt/seine/dist/seinectl.mjs');
 command('install-cni', '/opt/seine/dist/install-cni.mjs');
 
-/** What of the lock file a program of the image can hold: not what only builds and tests, nor what only the lab needs. */
+/** Packages of the lock file that a program of the image can contain: not those of builds and tests only, nor those of the lab only. */
 function components() {
   return [...needed()].toSorted().flatMap((path) => {
     const { optional, version, license } = lock[path];
@@ -82,21 +81,21 @@ function needed(from = '', found = new Set()) {
   return found;
 }
 
-/** As Node looks for a package: beside the one that asks, then in each folder above. */
+/** Resolves a package as Node does: next to the importer, then in each folder above. */
 function resolved(from, name) {
   const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`;
   if (path in lock) return path;
   return from === '' ? undefined : resolved(from.replace(/\/?(?:node_modules\/)?(?:@[^/]+\/)?[^/]+$/, ''), name);
 }
 
-/** Of Debian's, of which files are copied: the image has no such package. */
+/** Debian packages of which files are copied: the image does not have the packages. */
 function copied() {
   const fields = ['Version', 'Architecture'].map((name) => `\${${name}}`).join(' ');
   const [version, arch] = execFileSync('dpkg-query', ['-W', '-f', fields, debianPackage], { encoding: 'utf8' }).split(' ');
   return { type: 'library', name: debianPackage, version, purl: `pkg:deb/debian/${debianPackage}@${version}?arch=${arch}` };
 }
 
-/** Gives all files and folders the modes that they have in every image, whatever the checkout's are. */
+/** Sets the modes that all files and folders have in every image, whatever the checkout's are. */
 function settleModes(path) {
   const stat = statSync(path);
   chmodSync(path, stat.isDirectory() || (stat.mode & 0o100) !== 0 ? 0o755 : 0o644);

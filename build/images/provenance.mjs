@@ -1,10 +1,10 @@
-/** What a statement of provenance says of how the images are built: what this build does with its parameters. */
+/** Build type in a provenance statement: identifies this build and its parameters. */
 const buildType = 'https://seine.invalid/build-images/v1';
 
 /**
- * A statement of where an image comes from: in-toto v1, of the type SLSA provenance v1. Nobody has signed it: who builds does that, or not.
+ * A provenance statement of an image: in-toto v1, type SLSA provenance v1. It is not signed; the builder may sign it.
  *
- * @param facts what was built from what; digests are SHA-256 in hexadecimal, times as of `Date.toISOString`
+ * @param facts inputs and outputs of the build; digests are SHA-256 in hexadecimal, times as of `Date.toISOString`
  */
 export function provenanceOf({
   name,
@@ -24,7 +24,8 @@ export function provenanceOf({
   const debian = (purls, as) => purls.map((uri) => ({ uri, annotations: { as } }));
   return {
     _type: 'https://in-toto.io/Statement/v1',
-    // What podman and containerd call the ID of an image. It names the digests of all layers, and stays when a registry compresses them.
+    // The ID of an image in podman and containerd. It covers the digests of all layers, and does not change when a registry compresses
+    // them.
     subject: [{ name, digest: { sha256: id } }],
     predicateType: 'https://slsa.dev/provenance/v1',
     predicate: {

@@ -39,7 +39,7 @@ export async function acceleratedEmulator(guest, { device = '/dev/kvm', limitMs 
   return boots ? kvm : [...emulator, ...emulation];
 }
 
-/** A machine without disks: its kernel ends in a panic, if it is not stopped before. */
+/** A guest without disks: its kernel ends in a panic, unless it is stopped before. */
 function probeOptions(kernel, serial) {
   return [
     ...['-m', '256', '-nodefaults', '-no-user-config', '-nographic', '-serial', 'stdio', '-no-reboot'],

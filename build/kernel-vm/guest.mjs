@@ -3,22 +3,22 @@ import { kernelFolder } from '../setup/kernel.mjs';
 import { cache } from '../setup/paths.mjs';
 
 /**
- * A machine that can be emulated.
+ * A virtual machine.
  *
  * @typedef {object} Guest
  * @property {string} home folder of its initrd and of the logs
- * @property {string} files folder that it sees as its root, under a layer of its own: it writes to memory
+ * @property {string} files folder that it sees as its root, under its own overlay: its writes go to memory
  * @property {string} busybox its first program, linked statically
- * @property {string} kernelFolder an unpacked linux-image package, whose modules have been through depmod
- * @property {string} modulesInside where the guest finds the modules of that package
- * @property {readonly string[]} emulator command line without memory, processors, kernel and shares
+ * @property {string} kernelFolder an unpacked linux-image package, whose modules depmod has indexed
+ * @property {string} modulesInside path of the modules of that package in the guest
+ * @property {readonly string[]} emulator command line without memory, CPUs, kernel and shares
  * @property {readonly string[]} [emulatorWithKvm] the same with KVM; absent if the guest is of another architecture
  * @property {string} console name of its serial line
  */
 
 /**
- * Of this machine's architecture, with this machine's files. Memory protection keys are left out: V8 would guard its code pages
- * with them, and under emulation it has aborted in that guard's book-keeping.
+ * The guest with this host's architecture and files. Memory protection keys are disabled: V8 would guard its code pages with them, and
+ * under emulation it has aborted in that code.
  *
  * @type {Guest}
  */

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs as process 1 of the virtual machine, on the host's file system. The shared folder holds `modules` (path of the
-# kernel's modules), `job.sh` (what to run) and takes `stdout`, `stderr` and `exit-code`.
+# Runs as process 1 of the virtual machine, on the host's file system. The shared folder has `modules` (path of the
+# kernel's modules) and `job.sh` (the script to run); `stdout`, `stderr` and `exit-code` are written to it.
 shared=/run/seine-vm
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 phase() { echo "$(cut -d' ' -f1 /proc/uptime) $1" >>$shared/phases; }
@@ -8,7 +8,7 @@ phase() { echo "$(cut -d' ' -f1 /proc/uptime) $1" >>$shared/phases; }
 phase 'kernel is up'
 hostname seine-vm
 ip link set lo up
-# What an init system mounts, and container runtimes look for: control groups, and where AppArmor is told its profiles.
+# Mounts of an init system that container runtimes require: control groups, and AppArmor's interface for profiles.
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t securityfs securityfs /sys/kernel/security
 mkdir -p /lib/modules
@@ -18,7 +18,7 @@ modprobe -a openvswitch vport-geneve vport-vxlan vport-gre veth bridge dummy tun
 # Open vSwitch 3.1 loses every upcall if ovs-vswitchd starts within ten seconds of boot: it takes no handler threads then.
 until [ "$(cut -d. -f1 /proc/uptime)" -ge 11 ]; do read -rt 0.2 <> <(:) || true; done
 phase 'job starts'
-# A sign of life for those who watch: emulated, a job can be silent for minutes.
+# Progress for observers: emulated, a job can be silent for minutes.
 while sleep 60; do phase "at work, load $(cut -d' ' -f1 /proc/loadavg)"; done &
 bash $shared/job.sh >$shared/stdout 2>$shared/stderr </dev/null
 code=$?

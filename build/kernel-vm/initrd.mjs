@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-/** What the first process needs to reach the host's file system; the rest is loaded from there. */
+/** Modules that the first process needs to reach the host's file system; the rest is loaded from there. */
 const modules = ['virtio_pci', 'virtio_rng', '9pnet_virtio', '9p', 'overlay'];
 
 /**
@@ -27,7 +27,7 @@ export function makeInitrd({ kernelFolder, version, busybox, init, file }) {
   }
 }
 
-/** Dependencies before those that need them, each once. `builtin` lines of modprobe name no file. */
+/** Dependencies before the modules that need them, each once. `builtin` lines of modprobe name no file. */
 function modulePaths(kernelFolder, version) {
   const lines = modules.flatMap((module) =>
     execFileSync('modprobe', ['-d', kernelFolder, '-S', version, '--show-depends', module], { encoding: 'utf8' }).split('\n'),
@@ -35,7 +35,7 @@ function modulePaths(kernelFolder, version) {
   return [...new Set(lines.flatMap((line) => (line.startsWith('insmod ') ? [line.split(' ')[1] ?? ''] : [])))].filter(existsSync);
 }
 
-/** Newer Debian compresses modules; busybox wants them plain. */
+/** Adds a module uncompressed, as busybox requires. Newer Debian compresses modules. */
 function addModule(path, folder) {
   const compressed = path.endsWith('.xz');
   const name = basename(path, compressed ? '.xz' : '');

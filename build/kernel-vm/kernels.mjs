@@ -12,18 +12,18 @@ import { ownGuest } from './guest.mjs';
 
 /** @import { Guest } from './guest.mjs' */
 
-/** The Debian release that has it. */
+/** The Debian release with each version. */
 export const debianOfKernel = { 6.12: 'trixie' };
 
 const metaPackage = 'linux-image-amd64';
 const kernelFile = /^linux-image-\d.*\.deb$/;
 
 /**
- * The machine on another kernel, which is fetched unless it is there; on the usual one if none is named.
+ * The guest with another kernel, which is downloaded if absent; with the default kernel if none is named.
  *
  * @param {string | undefined} version of two numbers
  * @returns {Promise<Guest>}
- * @throws SetupError if there is none such, or it does not come
+ * @throws SetupError if there is no such version, or the download fails
  */
 export async function guestWithKernel(version) {
   if (version === undefined) return ownGuest;
@@ -41,7 +41,7 @@ export async function guestWithKernel(version) {
   return { ...ownGuest, home, kernelFolder, modulesInside: join(kernelFolder, 'lib', 'modules') };
 }
 
-/** Whole or not at all: what was cut short is a draft, which the next one takes away. */
+/** Unpacks atomically: an interrupted download leaves a temporary folder, which the next one removes. */
 async function unpack(version, release, folder) {
   const draft = `${folder}.draft`;
   const files = join(draft, 'files');

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { say } from '../setup/progress.mjs';
 import { EndedBeforeJob, logsOf, runInVirtualMachine } from './vm.mjs';
 
-/** Exit codes of a process that SIGILL, SIGTRAP, SIGABRT or SIGSEGV ended: V8 and the emulated processor disagree. */
+/** Exit codes of a process that SIGILL, SIGTRAP, SIGABRT or SIGSEGV ended: V8 and the emulated CPU disagree. */
 const crashed = new Set([132, 133, 134, 139]);
 
 /**
- * As `runInVirtualMachine`, and once more if Node crashed in it, as it does now and then under emulation: the job itself, or one
- * of the processes it started, of which the guest's kernel tells. Once more too if the guest's kernel itself ended early.
+ * Like `runInVirtualMachine`, but retries once if Node crashed in it, as it does now and then under emulation: the job itself, or one of
+ * its processes, as reported by the guest's kernel. Also retries once if the guest's kernel itself ended early.
  *
  * @returns the job's exit code
  */
@@ -33,6 +33,6 @@ function whyAgain(code, { name, guest }) {
   // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"; on arm64 "node[812]: unhandled exception: …"
   const pattern = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection|unhandled exception).*$/m;
   const log = join(logsOf(name, guest), 'dmesg');
-  const told = existsSync(log) ? pattern.exec(readFileSync(log, 'utf8')) : null; // a machine that was stopped leaves none
+  const told = existsSync(log) ? pattern.exec(readFileSync(log, 'utf8')) : null; // a stopped guest has none
   return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
 }

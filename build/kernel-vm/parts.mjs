@@ -5,7 +5,7 @@ import { SetupError, say } from '../setup/progress.mjs';
  * The command line of a long suite in parts: `--only NAME[,NAME…]`, `--list`, `--help` and the suite's own. Sets the exit code.
  *
  * @param {{ script: string, help: string, parts: readonly { name: string, what: string }[], perform: Function, options?: object }} suite
- *   `perform` is given the chosen parts and what was given of `options`, and resolves to whether all of them held
+ *   `perform` gets the chosen parts and the given options, and resolves to true if all of them passed
  */
 export async function partsCommand({ script, help, parts, perform, options = {} }) {
   try {
@@ -22,10 +22,10 @@ export async function partsCommand({ script, help, parts, perform, options = {} 
 }
 
 /**
- * One part after another, and a line for each at the end.
+ * Runs one part after another, and prints a line for each at the end.
  *
- * @param run resolves to whether a part held, and where its logs are, if there are any
- * @returns whether all held
+ * @param run resolves to the result of a part, and the path of its logs, if there are any
+ * @returns true if all passed
  */
 export async function runParts(chosen, run) {
   const results = [];
@@ -40,7 +40,7 @@ export async function runParts(chosen, run) {
   return results.every(({ ok }) => ok);
 }
 
-/** Of what ends with an exit code; what the set-up refuses is said, and is no success: other parts may be. */
+/** Exit code of `work`. An error of the set-up is printed and counts as a failure; other parts continue. */
 export async function exitCodeOf(work) {
   try {
     return await work;

@@ -1,7 +1,7 @@
 /**
- * `npm run demo:kernel`: the demo on the kernel's data path, in a virtual machine, because the machine's own kernel may have
- * no Open vSwitch and must not be changed. Arguments go to the demo. `--smoke` runs a short check of the machine itself;
- * `--script FILE [arguments]` runs anything else.
+ * `npm run demo:kernel`: the demo on the kernel's data path, in a virtual machine, because the host's own kernel may lack Open vSwitch and
+ * must not be changed. Arguments go to the demo. `--smoke` runs a short check of the guest itself; `--script FILE [arguments]` runs
+ * anything else.
  */
 import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';

@@ -1,9 +1,9 @@
 /**
- * `npm run test:kernel`: the end-to-end tests on the kernel's data path, in virtual machines, one after another. Each part boots
- * its own, so that what one leaves in a kernel hurts no other, and a crash of an emulated process costs one part.
+ * `npm run test:kernel`: the end-to-end tests on the kernel's data path, in virtual machines, one after another. Each part boots its own,
+ * so that remains in a kernel do not affect other parts, and a crash of an emulated process costs one part.
  *
- * `--only NAME[,NAME…]` runs some of the parts, `--kernel 6.12` on another Debian's kernel, `--list` says which there are, `--help` all there
- * is to ask for.
+ * `--only NAME[,NAME…]` runs some of the parts, `--kernel 6.12` on another Debian's kernel, `--list` prints their names, `--help` all
+ * options.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -30,9 +30,9 @@ where they are emulated because no guest boots with KVM.
                    of the part chaos, as those of \`npm run test:chaos\`; 17, 0, 20 and all that are drawn if absent
 `;
 
-/** Far beyond the time of a part on a quiet machine: detects a hang. */
+/** Far above the duration of a part on an idle host: detects a hang. */
 const limitSeconds = 2_400;
-/** The same for a step of chaos, beyond those that this includes. */
+/** The same for a step of chaos, in addition to those included above. */
 const limitSecondsOfStep = 120;
 const stepsIncluded = 20;
 
@@ -41,12 +41,13 @@ const e2e = (...names) => names.map((name) => `test/e2e/${name}.test.ts`);
 /** Images of an installation: built outside, where it takes a tenth of the time. */
 const images = join(cache, 'images', 'installation.tar');
 
-/** What a node's Open vSwitch is replaced by, and goes back from. */
+/** Version of Open vSwitch to which a node is changed, and back. */
 const otherSwitch = '3.5';
 
 /**
  * A part is tests, its `files`, or a `command`, in words. `before` is a script with its arguments that runs outside of the virtual machine;
- * `env` is for the tests, and made outside of it as well. With a `tag` (`test/support/test-tags.ts`), the part runs only the tests that have it.
+ * `env` is for the tests, and computed outside as well. With a `tag` (`test/support/test-tags.ts`), the part runs only the tests that have
+ * it.
  */
 const parts = [
   {

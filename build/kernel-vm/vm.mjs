@@ -15,18 +15,21 @@ const here = import.meta.dirname;
 const pollMs = 250;
 const memoryMiB = 6144;
 
-/** Where the console, the output of a job and the guest's kernel log are kept after the machine is gone, until the next job of the name. */
+/**
+ * Folder in which the console, the output of a job and the guest's kernel log are kept after the guest ends, until the next job of the
+ * name.
+ */
 export const logsOf = (name, guest = ownGuest) => join(guest.home, 'logs', name);
 
 /**
  * Boots a virtual machine on Debian's kernel, runs a script in it as root and ends with the script's exit code.
  *
- * The guest sees files of the host, all of them if it is of its architecture, under a layer of its own: it writes to memory, and nothing
- * of it remains.
- * What the script prints appears here as it prints it, stdout on stdout and stderr on stderr.
+ * The guest sees files of the host, all of them if it has its architecture, under its own overlay: its writes go to memory, and none of
+ * them remain. The script's output appears here immediately, stdout on stdout and stderr on stderr.
  *
- * @param {{ name: string, script: string, limitSeconds: number, guest?: Guest }} job `script` is the text of a bash script; jobs of different
- *   names can run side by side. The job finds the folder of its logs as /run/seine-vm, and may add to it
+ * @param {{ name: string, script: string, limitSeconds: number, guest?: Guest }} job `script` is the text of a bash script; jobs of
+ * different
+ *   names can run at the same time. The folder of the job's logs is mounted at /run/seine-vm, and the job may add to it
  */
 export async function runInVirtualMachine({ name, script, limitSeconds, guest = ownGuest }) {
   const logsFolder = logsOf(name, guest);
@@ -76,8 +79,8 @@ function initrd({ kernelFolder, busybox, home }) {
 }
 
 /**
- * The kernel counts ten ticks while it boots and gives up if they are late ("IO-APIC + timer doesn't work!"), which they are where the
- * machine is busy. Source: the kernel's admin-guide/kernel-parameters.
+ * The kernel counts ten ticks while it boots and gives up if they are late ("IO-APIC + timer doesn't work!"), as on a busy host. Source:
+ * the kernel's admin-guide/kernel-parameters.
  */
 const timers = 'no_timer_check';
 
@@ -94,7 +97,7 @@ function machineOptions({ kernelFolder, files, console }, initrdFile, logsFolder
   ];
 }
 
-/** Resolves when the machine is off: `limit` if we had to stop it, `signal` if we were asked to. */
+/** Resolves when the guest is off: `limit` if it was stopped after its time, `signal` if a signal stopped it. */
 async function whenEnded(machine, limitSeconds) {
   let reason = 'off';
   const stop = (why) => {
@@ -116,7 +119,7 @@ async function whenEnded(machine, limitSeconds) {
   }
 }
 
-/** It panicked or crashed, perhaps before the job began. */
+/** The guest panicked or crashed, perhaps before the job began. */
 export class EndedBeforeJob extends SetupError {}
 
 function exitCode(logsFolder, ended, limitSeconds) {
@@ -128,7 +131,7 @@ function exitCode(logsFolder, ended, limitSeconds) {
   throw new EndedBeforeJob('the virtual machine ended before its job', advice);
 }
 
-/** Copies what was added to a file of the shared folder since the last call. */
+/** Copies the data appended to a file of the shared folder since the last call. */
 function follow(path, stream) {
   const fd = openSync(path, 'r');
   const buffer = Buffer.alloc(64 << 10);

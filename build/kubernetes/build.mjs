@@ -1,8 +1,8 @@
 /**
- * `npm run build:kubernetes`: a real Kubernetes from Go modules, into a cache outside of the tree. The last line of standard output
- * is JSON: the version, the folder of the programs, and that of the images made of them.
+ * `npm run build:kubernetes`: a real Kubernetes from Go modules, into a cache outside of the tree. The last line of standard output is
+ * JSON: the version, the folder of the programs, and that of their images.
  *
- * Plain JavaScript, as the set-up: the lab runs it as well.
+ * Plain JavaScript, like the set-up: the lab runs it as well.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
@@ -39,11 +39,11 @@ The programs go to $XDG_CACHE_HOME/seine/kubernetes (~/.cache/seine/kubernetes),
 it takes some twelve minutes on two processors and 9 GB of disk, most of it in Go's own caches; a control plane of another version five.
 `;
 
-/** Go 1.21 is the first that fetches the release which a module asks for. */
+/** Go 1.21 is the first that downloads the release which a module requires. */
 const oldestMinor = 21;
 const installGo = `install Go 1.${oldestMinor} or newer (Debian: \`apt-get install -t bookworm-backports golang-go\`, or https://go.dev/dl), so that \`go version\` finds it`;
 
-/** @throws SetupError saying what to install */
+/** @throws SetupError naming the missing installation */
 function needGo() {
   const said = ask('go', ['version']);
   if (said === undefined) throw new SetupError('a real Kubernetes is built from source, and this machine has no `go`', installGo);
@@ -53,11 +53,11 @@ function needGo() {
 }
 
 /**
- * Builds what is not there. Each program is put in its place when it is whole: one that was cut short is built again, the others stay.
+ * Builds missing programs. Each program is moved to its place when complete: an interrupted one is built again, the others stay.
  *
- * @param {string} folder where they go
+ * @param {string} folder destination
  * @param {typeof programs} wanted
- * @param {string} of what and of which version, for progress
+ * @param {string} of subject and version, for progress
  */
 async function buildPrograms(folder, wanted, of) {
   const missing = () => wanted.filter(({ name }) => !existsSync(join(folder, name)));
@@ -75,7 +75,7 @@ const ofKubernetes = (version = kubernetesVersion()) => `Kubernetes ${version}`;
 
 const named = (only) => programs.filter(({ name }) => only === undefined || only.includes(name));
 
-/** A folder with all that a control plane of this version is made of. */
+/** A folder with all programs of a control plane of this version. */
 async function madeControlPlane(version) {
   const whole = programFolder();
   await buildPrograms(whole, named(version === kubernetesVersion() ? controlPlanePrograms : ['etcd', 'kubectl']), ofKubernetes());
@@ -103,7 +103,7 @@ async function madeCrictl() {
   return { programs: folder };
 }
 
-/** Images are of all programs, so there are none while one is missing. */
+/** Images contain all programs, so there are none while one is missing. */
 async function made(only) {
   const folder = programFolder();
   await buildPrograms(folder, named(only), ofKubernetes());
@@ -113,7 +113,7 @@ async function made(only) {
   return { version: kubernetesVersion(), programs: folder, images };
 }
 
-/** Where the sources of agnhost keep the certificate that its server shows. */
+/** Folder of agnhost's sources with its server's certificate. */
 function porter() {
   const cwd = join(modulesFolder, 'kubernetes');
   const { stdout } = spawnSync('go', ['list', '-m', '-f', '{{.Dir}}', 'k8s.io/kubernetes'], { cwd, encoding: 'utf8' });
@@ -143,7 +143,7 @@ function list() {
   return `Kubernetes ${kubernetesVersion()}, ${folder}\n${[...lines, ...others].join('\n')}\n`;
 }
 
-/** Such as `1.30`. */
+/** Minor version, such as `1.30`. */
 function minorOf(version) {
   return version.split('.').slice(0, 2).join('.');
 }
@@ -156,7 +156,7 @@ function controlPlaneVersion(text) {
   return found;
 }
 
-/** @throws SetupError naming an option or a program that there is none of */
+/** @throws SetupError naming an unknown option or program */
 function parsed() {
   const options = {
     only: { type: 'string' },

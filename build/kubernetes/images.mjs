@@ -20,22 +20,22 @@ import { dirname, join } from 'node:path';
 import { ask } from '../setup/commands.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 
-/** Debian packages whose programs upstream's tests call inside of containers; the machine's own, with the libraries they load. */
+/** Debian packages whose programs upstream's tests call inside of containers; the host's own, with the libraries they load. */
 const toolPackages =
   'bash dash libc-bin coreutils curl wget grep sed mawk hostname procps iproute2 iputils-ping netcat-openbsd bind9-dnsutils bind9-host findutils iperf';
-/** What Debian links to one of several programs. */
+/** Programs that Debian links to one of several implementations. */
 const alternatives = { sh: 'dash', awk: 'mawk', nc: 'nc.openbsd' };
 const files = ['/etc/ssl/certs/ca-certificates.crt', '/etc/nsswitch.conf', '/etc/protocols', '/etc/services'];
 const passwd = 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n';
 const group = 'root:x:0:\nnogroup:x:65534:\n';
 
-/** The port of the Kubernetes image registry that names are under; nothing is ever asked of it. */
+/** The Kubernetes image registry, as a prefix of names; it is never contacted. */
 const registry = 'registry.k8s.io/';
 /** The lab's own image: the lab answers in its pods, and the container only waits. */
 const responderImage = 'docker.io/library/responder:latest';
 const coreDnsImage = `${registry}coredns/coredns:seine`;
 
-/** Which archives this machine's images go into, next to the programs they are made of. @param {string} programs their folder */
+/** Folder of the archives of this host's images, next to their programs. @param {string} programs their folder */
 export function imageFolder(programs) {
   const recipe = createHash('sha256')
     .update(readFileSync(import.meta.filename))
@@ -45,8 +45,8 @@ export function imageFolder(programs) {
 }
 
 /**
- * Makes the archives of images, without Docker and without asking a registry: each program in a layer of its own, above the machine's
- * own shell, curl and dig where tests call those. Whole or not at all.
+ * Creates the archives of images, without Docker and without a registry: each program in its own layer, above the host's own shell, curl
+ * and dig if tests call those. Atomic.
  *
  * @param {{ programs: string, porter: string }} sources `porter` is the folder with agnhost's certificate for its server
  * @returns {string} their folder
@@ -100,7 +100,7 @@ function imagesOf({ programs, porter, work }) {
   ];
 }
 
-/** The names that upstream's tests ask for, each with its versions. */
+/** The image names that upstream's tests use, each with its versions. */
 function namesFor(listed) {
   const all = listed.split('\n');
   return (name) => {
@@ -126,7 +126,7 @@ function linkOrCopy(source, target) {
   }
 }
 
-/** The machine's programs of `toolPackages`, and the libraries that they load, under the paths they have. */
+/** The host's programs of `toolPackages`, and the libraries that they load, under their own paths. */
 function toolTree(folder) {
   tree(folder, {});
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
@@ -155,7 +155,7 @@ function librariesOf(program) {
   return [...said.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map(([, path]) => path);
 }
 
-/** `/bin` is `/usr/bin` in the image, as on the machine. A link becomes the file that it leads to, under both names. */
+/** `/bin` is `/usr/bin` in the image, as on the host. A link is replaced by its target, under both names. */
 function copyInto(folder, path) {
   const target = join(folder, path.replace(/^\/(bin|sbin|lib|lib64)\//, '/usr/$1/'));
   if (lstatSync(target, { throwIfNoEntry: false })) return;
@@ -163,14 +163,14 @@ function copyInto(folder, path) {
   cpSync(realpathSync(path), target);
 }
 
-/** A layer's archive and what an image names it by. */
+/** A layer's archive and its digest in an image. */
 function layer(work, name, folder) {
   const file = join(work, `${name}.layer.tar`);
   if (!existsSync(file)) tar(file, folder, ['.']);
   return { file, digest: createHash('sha256').update(readFileSync(file)).digest('hex') };
 }
 
-/** As `docker save` writes it: containerd takes that as well, and Kubernetes pulls nothing that is there. */
+/** Writes the format of `docker save`: containerd accepts it as well, and Kubernetes does not pull present images. */
 function writeArchive(work, file, { tags, layers, entry, command, user }) {
   const folder = mkdtempSync(join(work, 'archive.'));
   for (const { file: source, digest } of layers) linkOrCopy(source, join(folder, `${digest}.tar`));
@@ -194,7 +194,7 @@ function writeArchive(work, file, { tags, layers, entry, command, user }) {
   rmSync(folder, { recursive: true });
 }
 
-/** The same octets from the same files: what is packed twice has one digest. */
+/** The same bytes from the same files: packing twice yields one digest. */
 function tar(file, folder, names) {
   const same = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mtime=@0', '--format=gnu', '--hard-dereference'];
   execFileSync('tar', [...same, '-C', folder, '-cf', file, ...names], { stdio: ['ignore', 'ignore', 'inherit'] });

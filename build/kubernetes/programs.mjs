@@ -9,16 +9,16 @@ export const modulesFolder = join(import.meta.dirname, 'modules');
 /** Modules of the control planes of other versions, a folder each, such as `1.30`. */
 const controlPlanesFolder = join(import.meta.dirname, 'control-planes');
 
-/** The module of the containerd before the one that the whole Kubernetes has. */
+/** The module of the containerd version before that of the whole Kubernetes. */
 const olderContainerd = join(import.meta.dirname, 'runtimes', 'containerd-1.7');
 
-/** The module of a runtime's client that operators have on their nodes, and only tests of pages need. */
+/** The module of a runtime client that operators have on their nodes, and that only tests of pages need. */
 const crictlModule = join(import.meta.dirname, 'tools', 'crictl');
 
 const hashLength = 12;
 const containerdFlags = ['-tags', 'no_btrfs no_zfs', '-ldflags', '-s -w'];
 
-/** By module of `modules/`: Go's package of each program, and the flags of the build. The longest builds come last. */
+/** Packages of each module of `modules/`: Go's package of each program, and the flags of the build. The longest builds come last. */
 const programsOf = {
   pause: { packages: { pause: '.' }, flags: ['-ldflags', '-s -w'] },
   containerd: {
@@ -48,12 +48,12 @@ const programsOf = {
   },
 };
 
-/** Every program: its name, the folder of its module, and the arguments of `go`, but for the output. */
+/** Every program: its name, the folder of its module, and the arguments of `go`, except the output. */
 export const programs = Object.entries(programsOf).flatMap(([module, { packages, flags }]) =>
   programsIn(join(modulesFolder, module), packages, flags),
 );
 
-/** What a control plane is made of; of another version, the first and the last are those of the whole Kubernetes. */
+/** Programs of a control plane; in another version, the first and the last are those of the whole Kubernetes. */
 export const controlPlanePrograms = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubectl'];
 const ofEveryVersion = ['etcd', 'kubectl'];
 
@@ -84,7 +84,7 @@ export function otherControlPlanes() {
 }
 
 /**
- * The programs of another version's control plane, as `programs` has them; what is the same for every version is not among them.
+ * The programs of another version's control plane, in the form of `programs`; those that are the same for every version are not among them.
  *
  * @param {string} version one of `otherControlPlanes`
  */
@@ -127,7 +127,7 @@ export function crictl() {
 }
 
 /**
- * Where the programs of these sources are kept: outside of the tree, one folder for each set of versions and flags.
+ * Folder of the programs of these sources: outside of the tree, one for each set of versions and flags.
  *
  * @param {{ XDG_CACHE_HOME?: string | undefined }} environment
  * @returns {string}
@@ -143,7 +143,7 @@ function keptIn(name, sources, flags, environment = process.env) {
   return join(cache, 'seine', 'kubernetes', `${name}-${key}`);
 }
 
-/** What a release has stamped into it, and servers, clients and tests ask each other for. */
+/** Version that is linked into a release, and that servers, clients and tests exchange. */
 function versionFlags(version) {
   const [major, minor] = version.split('.');
   const said = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor };

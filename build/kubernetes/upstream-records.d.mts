@@ -1,12 +1,12 @@
 import type { UpstreamTest } from './upstream-report.mjs';
 
-/** What `npm run test:kubernetes -- --only e2e --record` keeps of a run. */
+/** Record of a run of `npm run test:kubernetes -- --only e2e --record`. */
 export interface RecordedRun {
-  /** Such as `ipv4,ipv6`: the first is that of Services and pods with one address. */
+  /** Families such as `ipv4,ipv6`: the first is that of Services and pods with one address. */
   readonly families: string;
   readonly date: string;
   readonly command: string;
-  /** What ran, by its name, with its version. */
+  /** Programs by name, with their versions. */
   readonly versions: Readonly<Record<string, string>>;
   readonly minutes: number;
   readonly tests: readonly UpstreamTest[];

@@ -2,12 +2,12 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { ranAgain } from './upstream-report.mjs';
 
-/** Runs of one order of the families that are kept: the newest. */
+/** Number of kept runs per order of the families: the newest. */
 const keptMost = 3;
 const fileName = /^e2e-(.+)-(\d+)\.json$/;
 
 /**
- * The runs on record, those of one order of the families one after another, the oldest first.
+ * The recorded runs, grouped by order of the families, the oldest first.
  *
  * @param {string} folder
  */
@@ -15,7 +15,7 @@ export function recordedRuns(folder) {
   return recordFiles(folder).map(({ file }) => JSON.parse(readFileSync(file, 'utf8')));
 }
 
-/** Keeps a whole run beside the earlier ones of its order, and says of their failures which did not come again. */
+/** Keeps a whole run next to the earlier ones of its order, and marks those of their failures that did not recur. */
 export function recordRun(folder, summary) {
   mkdirSync(folder, { recursive: true });
   recordPart(folder, summary);
@@ -25,7 +25,7 @@ export function recordRun(folder, summary) {
   for (const { file } of kept.slice(0, Math.max(0, kept.length + 1 - keptMost))) rmSync(file);
 }
 
-/** Says of failures of the runs of its order that they did not come again in this one, which may be a part. */
+/** Marks failures of the runs of its order that did not recur in this one, which may be a part. */
 export function recordPart(folder, summary) {
   for (const { file } of ofOrder(folder, summary.families)) write(file, ranAgain(JSON.parse(readFileSync(file, 'utf8')), summary));
 }

@@ -1,9 +1,9 @@
-/** What is kept of one of upstream's tests. */
+/** Record of one of upstream's tests. */
 export interface UpstreamTest {
   /** Upstream's outermost heading, such as `Services`. */
   readonly group: string;
   readonly name: string;
-  /** `left out`: we did not ask for it; `skipped`: it was asked for, and left itself out. */
+  /** `left out`: not requested; `skipped`: requested, and skipped by itself. */
   readonly state: 'passed' | 'failed' | 'skipped' | 'left out';
   /** Why it failed or was not run, in upstream's words, or in ours if it was left out. */
   readonly said?: string;

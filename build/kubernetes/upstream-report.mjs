@@ -2,14 +2,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expectedFailures, leftOut } from './upstream-tests.mjs';
 
 const room = '[sig-network] ';
-/** Of what a test says of its failure, a line may hold a whole object. */
+/** Maximum length of a test's failure text, because a line may contain a whole object. */
 const saidMost = 160;
 
 /**
- * What a run of upstream's tests for the network has come to, test by test, from ginkgo's JSON report: small enough to be kept.
+ * Results of a run of upstream's tests for the network, test by test, from ginkgo's JSON report: small enough to be kept.
  *
  * @param {string} file of the report
- * @param {object} about what is to be kept beside it: when, with what
+ * @param {object} about facts to be kept with it: time, versions
  */
 export function summaryOf(file, about) {
   const suites = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
@@ -19,7 +19,10 @@ export function summaryOf(file, about) {
   return { ...about, minutes: Math.round(seconds / 60), tests };
 }
 
-/** Whether the run came to its own end: what was ended from outside says nothing of the tests that it did not come to. @param {string} file of the report */
+/**
+ * Reports whether the run ended by itself: one that was ended from outside has no results for the remaining tests. @param {string} file of
+ * the report
+ */
 export function isWhole(file) {
   const suites = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
   const cut = suites
@@ -29,7 +32,7 @@ export function isWhole(file) {
 }
 
 /**
- * A run on record, with what became of some of its tests in a later one: a failure that did not come again stays one, and says so.
+ * A recorded run, with the results of some of its tests in a later one: a failure that did not recur stays a failure, with a mark.
  *
  * @param {ReturnType<typeof summaryOf>} recorded
  * @param {ReturnType<typeof summaryOf>} later
@@ -50,10 +53,10 @@ function testOf({ ContainerHierarchyTexts: [first, ...containers], LeafNodeText:
   const group = first.slice(room.length);
   const name = [...containers, text].join(' ');
   const [line = ''] = (failure?.Message ?? '').split('\n');
-  // Without where programs are on this machine.
+  // Without paths of programs on this host.
   const said = line.replace(/\/\S+\/(?=\w+ )/g, '').slice(0, saidMost);
   if (state === 'passed') return { group, name, state };
-  // Ginkgo says of tests that were not asked for that they are skipped as well, but not why.
+  // Ginkgo reports tests that were not requested as skipped as well, but without a reason.
   if (state === 'skipped' || state === 'pending')
     return { group, name, ...(said === '' ? notAskedFor(`${first} ${name}`) : { state, said }) };
   return { group, name, state: 'failed', said };
@@ -64,7 +67,7 @@ function notAskedFor(name) {
   return { state: 'left out', said: why };
 }
 
-/** Why a test fails here, as is known today: of what is on record some became known later. @param {{ group: string, name: string }} test */
+/** The known reason of a failing test: some reasons became known after the record. @param {{ group: string, name: string }} test */
 export function knownReason({ group, name }) {
   const whole = `${room}${group} ${name}`;
   return [...expectedFailures, ...leftOut].find(({ pattern }) => new RegExp(pattern).test(whole))?.why;

@@ -7,18 +7,18 @@ import { SetupError } from '../setup/progress.mjs';
 import { focusOf, readResults } from './upstream-tests.mjs';
 
 export const procsUsual = '4';
-/** A run that hangs is ended. */
+/** Time after which a hanging run is ended. */
 const limit = '2h';
 
 /**
- * Runs upstream's tests of a set on a lab that is up, side by side, each tried once.
+ * Runs upstream's tests of a set on a running lab, concurrently, each tried once.
  *
  * @param {object} wanted
  * @param {string} wanted.set one of `sets`
  * @param {string} wanted.families of the lab, such as `ipv4,ipv6`
- * @param {string} wanted.labFolder where the lab is
+ * @param {string} wanted.labFolder folder of the lab
  * @param {{ short?: boolean, focus?: string, procs?: string }} asked
- * @returns what each of them has come to, ginkgo's report, and how ginkgo failed as a whole, if it did
+ * @returns result of each test, ginkgo's report, and ginkgo's own failure, if it failed as a whole
  */
 export async function runUpstream({ set, families, labFolder }, asked) {
   const { kubernetes, nodes } = JSON.parse(readFileSync(join(labFolder, 'lab.json'), 'utf8'));
@@ -50,17 +50,17 @@ export async function runUpstream({ set, families, labFolder }, asked) {
   return { file, results: readResults(file), failure, kubernetes, nodes: nodes.length };
 }
 
-/** A few of a set are not in the place of all of it. */
+/** Name of a run: a part of a set does not replace all of it. */
 function nameOf(set, families, { short }) {
   return [set, ...(short ? ['short'] : []), families.replace(',', '-')].join('-');
 }
 
-/** Where ginkgo's report of the last run of a set is. */
+/** Path of ginkgo's report of the last run of a set. */
 export function reportFile(set, families, asked) {
   return join(cache, 'kubernetes', nameOf(set, families, asked), 'report.json');
 }
 
-/** Each node is a zone of its own: tests of topology run where there are three. */
+/** Makes each node its own zone: tests of topology run with three zones. */
 function giveZones(kubectl, kubeconfig, count) {
   for (let number = 1; number <= count; number += 1) {
     const label = `topology.kubernetes.io/zone=zone-${number}`;

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 /**
- * What is not run of all that upstream has for the network, and why: a regular expression over a test's name, and a line for people. What is
- * not here is run; upstream leaves out some by itself, and says why in its report.
+ * Excluded tests of upstream's for the network, with the reasons: a regular expression over a test's name, and a line of text. All others
+ * are run; upstream skips some by itself, with a reason in its report.
  */
 export const leftOut = [
   { pattern: '\\[Feature:LoadBalancer\\]', why: "needs a cloud's load balancer" },
@@ -14,7 +14,8 @@ export const leftOut = [
 ];
 
 /**
- * Which tests are known to fail, and why. They are run all the same: a run in which one of them passes fails as one with another failure does.
+ * Tests that are known to fail, with the reasons. They are run all the same: a run in which one of them passes fails, like a run with
+ * another failure.
  */
 export const expectedFailures = [
   {
@@ -33,8 +34,8 @@ export const expectedFailures = [
 ];
 
 /**
- * Twenty, for a short run: pods, Services by every way, names, policy, host ports, both families. Of those only that wait for what they ask
- * to listen: some of upstream's ask a server once when its container runs, which on a busy machine is before it listens.
+ * Twenty tests, for a short run: pods, Services by every path, names, policy, host ports, both families. Only tests that wait until their
+ * server listens: some of upstream's send one request when the container runs, which on a busy host is before the server listens.
  */
 const fewOfAll = [
   'Networking Granular Checks: Pods should function for .*\\[Conformance\\]',
@@ -49,14 +50,14 @@ const fewOfAll = [
 ];
 
 /**
- * Which of upstream's tests there are to run. `focus` gives a regular expression over a test's whole name for a part of it, `short` is that part
- * for a few which take every way through the network.
+ * Sets of upstream's tests. `focus` gives a regular expression over a test's whole name for a part of it, `short` is that part for a few
+ * which cover every path through the network.
  */
 export const sets = {
   policy: {
     focus: (part = '') => `\\[sig-network\\].*Netpol.*${part}`,
     short: '(default-deny|based on Ports|using UDP|CIDR|named port)',
-    // The userspace data path knows no SCTP, and the kernel may have no such sockets.
+    // The userspace data path does not support SCTP, and the kernel may have no such sockets.
     skip: '\\[Feature:SCTPConnectivity\\]',
   },
   conformance: {
@@ -82,7 +83,7 @@ export function focusOf(set, { short, focus }) {
 }
 
 /**
- * What became of each test that ran, from ginkgo's JSON report; none if it wrote none.
+ * Result of each test that ran, from ginkgo's JSON report; none if it wrote none.
  *
  * @param {string} file
  * @returns {{ name: string, state: string, seconds: number, said: string }[]}
@@ -93,8 +94,8 @@ export function readResults(file) {
   return suites.flatMap(({ SpecReports: reports }) => (reports ?? []).filter(isResult).map(resultOf));
 }
 
-/** Tests that ran, and what else failed: before or after them. */
-/** Failures that nobody knew of, and tests of which it was known that they fail, but passed. @param {ReturnType<typeof readResults>} results */
+/** Tests that ran, and other failures: before or after them. */
+/** Unexpected failures, and tests that passed though a failure is expected. @param {ReturnType<typeof readResults>} results */
 export function surprises(results) {
   const isKnown = ({ name }) => expectedFailures.some(({ pattern }) => new RegExp(pattern).test(name));
   return results.filter((result) => (result.state === 'passed') === isKnown(result));

@@ -12,7 +12,7 @@ import { labelsOf, type Note, type Part } from './part.ts';
 
 const admission = 'admissionregistration.k8s.io/v1';
 
-/** A policy about what agents write, and what binds it: {@link Part}s like any other. */
+/** A policy about writes of agents, and its binding: {@link Part}s like any other. */
 interface Policy {
   readonly name: string;
   readonly about: string;
@@ -29,16 +29,16 @@ interface ResourceRule extends NamedRuleWithOperations {
 type Commented<T> = T & { readonly why?: string };
 
 /**
- * RBAC cannot restrict an agent to its own node.
+ * Policies that restrict an agent to its own node, which RBAC cannot.
  *
- * Expressions keep to what every evaluator of CEL takes: no optional types, no macros beyond `has`, `all` and `filter`. `dyn` is
- * for fields that are looked up by name, which an object with a schema would not let pass the check of types.
+ * Expressions use only features that every evaluator of CEL has: no optional types, no macros except `has`, `all` and `filter`. `dyn` is
+ * for fields that are accessed by name, which the type checker would reject for an object with a schema.
  */
 export function admissionPolicies(): Part[] {
   return [nodePolicy, eventPolicy].flatMap(partsOf);
 }
 
-/** Whose token it is: API servers put the node of the pod that a token is bound to into it (1.30; always since 1.32). */
+/** Claim of the agent's node: API servers put the node of the pod that a token is bound to into it (1.30; always since 1.32). */
 const nodeClaim = 'authentication.kubernetes.io/node-name';
 
 const node: Commented<Variable> = {
@@ -52,7 +52,7 @@ const namesNode: Commented<Validation> = {
   message: 'this token names no node: an agent writes only with the token of its pod',
 };
 
-/** True where both maps have the same under a name, or neither has it. */
+/** True if both maps have the same value under a name, or neither has it. */
 const same = (now: string, before: string, name: string): string =>
   `(${name} in ${now} ? ${name} in ${before} && ${now}[${name}] == ${before}[${name}] : !(${name} in ${before}))`;
 

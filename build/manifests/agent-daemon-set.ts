@@ -13,19 +13,19 @@ function configVolume(options: ManifestOptions): Volume {
   const items = [agentConfigKey, conflistKey].map((key) => ({ key, path: key }));
   return { name: 'config', configMap: { name: configName(options), defaultMode: 0o600, items } };
 }
-/** An agent that is well for so long counts as rolled out; one that is not stops the roll-out at its node. */
+/** An agent that is ready for this time counts as rolled out; one that is not stops the roll-out at its node. */
 const MIN_READY_SECONDS = 60;
 const configMount: VolumeMount = { name: 'config', mountPath: '/etc/seine', readOnly: true };
 const stateName = 'var-lib-seine';
-/** Where `seinectl collect` puts an archive, the image's own file system being read-only. */
+/** Folder of `seinectl collect`'s archives, because the image's own file system is read-only. */
 const scratch: Volume = { name: 'tmp', emptyDir: {} };
 
 const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
 
-/** Of the image; see build/images/collect.mjs. */
+/** Path in the image; see build/images/collect.mjs. */
 const plugin = '/opt/seine/cni/seine';
 
-/** Over the agent's socket, and not a port: a port may be configured away, and any process of the node may bind it first. */
+/** Probes over the agent's socket, not a port: a port may be disabled, and any process of the node may bind it first. */
 function probe(what: 'livez' | 'readyz/rollout', { agent }: ManifestOptions): Probe {
   const { apiSocket = defaultPaths.apiSocket } = agent;
   return { exec: { command: [plugin, '--probe', what, String(apiSocket)] }, timeoutSeconds: 5 };
@@ -91,7 +91,7 @@ function agentContainer(options: ManifestOptions): Container {
     resources: { requests: { cpu: '100m', memory: options.size.agentMemory }, limits: { memory: options.size.agentMemoryLimit } },
     securityContext: securityContext(agentGrants(options)),
     volumeMounts: [...mountsOf(agentGrants(options)), configMount, { name: scratch.name, mountPath: '/tmp' }],
-    // What is wrong with a configuration is then said by `kubectl describe pod`, too.
+    // `kubectl describe pod` then shows errors of a configuration, too.
     terminationMessagePolicy: 'FallbackToLogsOnError',
     startupProbe: { ...probe('livez', options), periodSeconds: 2, failureThreshold: 60 },
     livenessProbe: { ...probe('livez', options), periodSeconds: 10, failureThreshold: 6 },

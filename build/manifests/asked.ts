@@ -71,7 +71,7 @@ function given(args: readonly string[]) {
 
 type Given = ReturnType<typeof given>;
 
-/** @param args the command line. @returns undefined if help is asked for. @throws Error naming the option and its value */
+/** @param args the command line. @returns undefined for `--help`. @throws Error naming the option and its value */
 export function asked(args: readonly string[]): Asked | undefined {
   const values = given(args);
   if (values.help) return undefined;
@@ -103,7 +103,7 @@ export function asked(args: readonly string[]): Asked | undefined {
   return { options, parts: values.uninstall ? uninstallParts : pool === undefined ? manifestParts : poolParts, output: values.output };
 }
 
-/** @throws Error for what only a pool has, what no pool has, and what it would not be there for */
+/** @throws Error for options that require a pool, that no pool can have, or that have no effect */
 function poolOf(values: Given): Pool | undefined {
   const selector = values['node-selector'];
   if (values.pool === undefined) {
@@ -125,16 +125,16 @@ function poolOf(values: Given): Pool | undefined {
   return { name, ovs: values['pool-ovs'], ...(selector === undefined ? {} : { nodeSelector: nodeLabels('--node-selector', selector) }) };
 }
 
-/** @throws Error naming the option, its value, and what it may be */
+/** @throws Error naming the option, its value, and the permitted values */
 function oneOf<T>(option: string, value: string, choices: Readonly<Record<string, T>>): T {
   const chosen = Object.hasOwn(choices, value) ? choices[value] : undefined;
   if (chosen === undefined) throw new Error(`--${option} ${value}: one of ${Object.keys(choices).join(', ')} is wanted`);
   return chosen;
 }
 
-/** Values are YAML, as in the file. @throws Error naming the setting that agents would refuse */
+/** Parses settings. Values are YAML, as in the file. @throws Error naming the setting that agents would reject */
 function settings(assignments: readonly string[]): Record<string, unknown> {
-  // Without a prototype: `constructor` is a key that agents do not know, and no object of its own.
+  // Without a prototype: `constructor` is a key unknown to agents, not an inherited property.
   const agent: Record<string, unknown> = Object.create(null);
   for (const assignment of assignments) {
     const [, group, key = '', value = ''] = /^(?:([A-Za-z]+)\.)?([A-Za-z0-9]+)=(.*)$/s.exec(assignment) ?? [];

@@ -16,13 +16,13 @@ import type { Part } from './part.ts';
 import { poolNameOrNone } from './pool.ts';
 
 /*
- * The Helm chart: the parts of the manifest, with expressions of the values where options of `render` stand. What is written by hand is
- * `values.yaml` and `templates/_seine.tpl`.
+ * The Helm chart: the parts of the manifest, with template expressions in place of the options of `render`. `values.yaml` and
+ * `templates/_seine.tpl` are handwritten.
  */
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
 
-/** Where an option is a text of its own, the parts are rendered with these, and expressions put in their places. */
+/** Text that the parts are rendered with in place of an option, later replaced by its expression. */
 const markers = {
   agentImage: 'MARK-agent-image',
   ovsImage: 'MARK-ovs-image',
@@ -122,7 +122,7 @@ function constants(): string {
 
 type Change = (text: string) => string;
 
-/** @throws Error if something of the parts is an expression already, or a marker is left */
+/** @throws Error if the parts contain an expression already, or a marker remains */
 function template(condition: string, parts: readonly Part[], ...changes: readonly Change[]): string {
   const text = documentsText(parts);
   if (text.includes('{{')) throw new Error(`an object of ${condition} has what Helm takes for an expression`);
@@ -133,7 +133,10 @@ function template(condition: string, parts: readonly Part[], ...changes: readonl
   return `${head}\n{{- if ${condition} }}\n${filled}\n{{- end }}\n`;
 }
 
-/** An older one stays when another is installed: its pods may start again before they are replaced, and `kubectl rollout undo` wants it. */
+/**
+ * A chart of an older version stays when another is installed: its pods may restart before they are replaced, and `kubectl rollout undo`
+ * needs it.
+ */
 function withContent(text: string): string {
   const [before] = text.split(/^immutable: true$/m);
   return [
@@ -156,13 +159,13 @@ function withPlacementOf(part: 'agent' | 'ovs'): Change {
     );
 }
 
-/** What only the userspace data path needs: the items of lists of that name, with the comments in front of them. */
+/** Limits the items of lists with that name, and the comments before them, to the userspace data path. */
 function ofUserspace(text: string): string {
   const item = /^(?: *#.*\n)*( *)- name: dev-net-tun\n(?:\1 .*\n)*/gm;
   return text.replace(item, (lines) => `{{- if eq .Values.datapath "netdev" }}\n${lines}{{- end }}\n`);
 }
 
-/** What only ports that stay plugged in need: that a container sees what is mounted there after its start. */
+/** Limits mount propagation, through which a container sees later mounts, to pre-plugged ports. */
 function ofStandingPorts(text: string): string {
   const mount = /^( *mountPath: \/run\/seine\n)( *mountPropagation: .*\n)/gm;
   return text.replace(
@@ -172,13 +175,13 @@ function ofStandingPorts(text: string): string {
   );
 }
 
-/** The rules of a role that only the metrics' port of TLS needs: the last ones, with the comments in front of them. */
+/** Limits the last rules of a role, and the comments before them, to metrics over TLS. */
 function withReviews(text: string): string {
   const rules = /^ *#.*\n- apiGroups:\n *- authentication\.k8s\.io\n(?:.*\n)*? *- subjectaccessreviews\n *verbs:\n *- create\n/m;
   return text.replace(rules, (lines) => `{{- if .Values.agent.metricsTLSAddress }}\n${lines}{{- end }}\n`);
 }
 
-/** JSON Schema of the values: what `render` refuses, `helm` refuses by it. */
+/** JSON Schema of the values, with which `helm` rejects what `render` rejects. */
 function valuesSchema(): object {
   const text = z.string();
   const path = z.string().regex(/^\//);

@@ -5,13 +5,13 @@ import { labelsOf, type Part } from './part.ts';
 import { mountsOf, podSpec, securityContext, volumesOf } from './pods.ts';
 
 const app = 'seine-cleanup';
-/** Tried again until it is not refused: a node that still has pods is cleaned when they are gone. */
+/** Retries until it succeeds: a node that still has pods is cleaned when they are deleted. */
 const script = `until seinectl node cleanup --yes --cni-bin-dir ${insideCniBin} --cni-conf-dir ${insideCniConf}; do sleep 10; done; exec sleep infinity`;
 
-/** The script has become `sleep`: the node is clean. So `kubectl rollout status` ends when all nodes are. */
+/** Succeeds when the script has become `sleep`, that is, the node is clean. So `kubectl rollout status` ends when all nodes are. */
 const isClean = 'read -r name < /proc/1/comm && [ "$name" = sleep ]';
 
-/** Takes Seine off every node: what `docs/installation/uninstall.md` has people apply once the agents are gone. */
+/** Removes Seine from every node: users apply it by `docs/installation/uninstall.md` after the agents are deleted. */
 export function cleanupDaemonSet(options: ManifestOptions): Part {
   const grants: Grants = {
     ...agentGrants(options),

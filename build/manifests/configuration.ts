@@ -10,7 +10,7 @@ export const agentConfigKey = 'agent.yaml';
 export const conflistKey = '10-seine.conflist';
 export const agentConfigPath = '/etc/seine/agent.yaml';
 
-/** Of which each pool has its own. */
+/** ConfigMap of the agents; each pool has its own. */
 export function agentConfiguration(options: ManifestOptions): Part {
   return {
     object: configMap(options),
@@ -50,7 +50,7 @@ export function liveSettings({ policyMode }: ManifestOptions): Part {
   };
 }
 
-/** Another content is another object: a roll-out and the way back take image and configuration together. */
+/** Name with a hash of the content: a roll-out and a rollback switch image and configuration together. */
 export function configName(options: ManifestOptions): string {
   const { [agentConfigKey]: config, [conflistKey]: plugins } = configData(options);
   const hash = createHash('sha256').update(`${config}---\n${plugins}`).digest('hex');
@@ -61,7 +61,7 @@ function configData(options: ManifestOptions) {
   return { [agentConfigKey]: agentConfig(options), [conflistKey]: conflist() };
 }
 
-/** What no option changes; a setting does. */
+/** Settings that no option changes; `--set` can. */
 export const fixedSettings = { tunnelType: 'geneve', logLevel: 'info' } as const;
 
 function agentConfig({ dataPath, apiServer, agent }: ManifestOptions): string {
@@ -76,8 +76,8 @@ export const apiServerHint = [
 ].join('\n');
 
 /**
- * Settings as YAML, a line each, in the order of their keys, values as JSON. The Helm chart writes the same bytes, which `configName` is a hash of
- * (`seine.settings` of build/helm/seine/templates/_seine.tpl): no library of YAML does as another one.
+ * Settings as YAML, a line each, in the order of their keys, values as JSON. The Helm chart writes the same bytes, which `configName` is a
+ * hash of (`seine.settings` of build/helm/seine/templates/_seine.tpl): YAML libraries differ in their output.
  */
 function settingsText(settings: Settings): string {
   const lines = sorted(settings).map(([key, value]) => {
@@ -102,8 +102,8 @@ function inOrder(value: unknown): string {
 }
 
 /**
- * The chain of the lab, so that what is tested there is what is installed, but for the places of a lab's node: a cluster's are the defaults. `cniVersions`
- * is filled in on the node, by what its plugins can do.
+ * The chain of the lab, so that the tested chain is the installed one, except for the paths of a lab's node: a cluster's are the defaults.
+ * `cniVersions` is filled in on the node, from the capabilities of its plugins.
  */
 export function conflist(): string {
   const { cniVersion, name, plugins } = JSON.parse(chainConfList({ agentSocket: '', stateDir: '', deadline: 0 }, [])) as ConfList;

@@ -5,7 +5,7 @@ import type { ManifestOptions } from './options.ts';
 export interface HostPath {
   readonly name: string;
   readonly path: string;
-  /** Where the container has it; the same path if left out. */
+  /** Path in the container; the same if omitted. */
   readonly inside?: string;
   readonly type: 'Directory' | 'DirectoryOrCreate' | 'CharDevice';
   readonly readOnly?: true;
@@ -30,7 +30,7 @@ const ovsRunPath: HostPath = {
   why: 'the sockets of Open vSwitch: its database, and the bridge that the agent programs',
 };
 
-/** Where install-cni finds the two folders, whatever they are called on the node. */
+/** Paths of the two folders in install-cni, whatever they are called on the node. */
 export const insideCniBin = '/host/opt/cni/bin';
 export const insideCniConf = '/host/etc/cni/net.d';
 
@@ -75,7 +75,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       name: 'run-seine',
       path: '/run/seine',
       type: 'DirectoryOrCreate',
-      // Where /run is not shared, as without systemd, a container with this does not start.
+      // If /run is not shared, as without systemd, a container with this does not start.
       ...(hasStandingPorts(agent) && { propagation: 'HostToContainer' as const }),
       why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. Unless `podInterface` is `veth`, the plugin mounts the namespace of standing ports there later than the agent starts, hence `HostToContainer`',
     },
@@ -119,7 +119,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
   ],
 });
 
-/** The node as the init container sees it. It needs no capability at all. */
+/** Access of the init container to the node. It needs no capability at all. */
 export const installGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
   capabilities: [],
   paths: [
@@ -144,7 +144,7 @@ const follow = ['list', 'watch'];
 /** The ConfigMap that agents follow; src/kubernetes/resources/live-settings.ts. */
 export const liveSettingsName = 'seine-live';
 
-/** Everything the agent may ask the API server for. A test runs agents with these alone, and shows that each is used. */
+/** Everything the agent may request from the API server. A test runs agents with these alone, and shows that each is used. */
 export const permissions: readonly Permission[] = [
   {
     rule: { apiGroups: [''], resources: ['nodes'], verbs: follow },
@@ -175,7 +175,7 @@ export const permissions: readonly Permission[] = [
   },
 ];
 
-/** For the metrics' port of TLS, and only with it: to know who asks, and whether he may. */
+/** Permissions for metrics over TLS, and only with it: authenticating and authorizing clients. */
 export const reviewPermissions: readonly Permission[] = [
   {
     rule: { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
@@ -187,12 +187,12 @@ export const reviewPermissions: readonly Permission[] = [
   },
 ];
 
-/** Everything that agents of these settings may ask the API server for. */
+/** Everything that agents with these settings may request from the API server. */
 export function permissionsOf({ agent }: ManifestOptions): readonly Permission[] {
   return hasMetricsByTls(agent) ? [...permissions, ...reviewPermissions] : permissions;
 }
 
-/** Whether pods of the agent may get ports that stay plugged in. */
+/** Reports whether pods of the agent may get pre-plugged ports. */
 function hasStandingPorts({ podInterface = 'auto' }: ManifestOptions['agent']): boolean {
   return podInterface !== 'veth';
 }

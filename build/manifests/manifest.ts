@@ -9,18 +9,18 @@ import type { ManifestOptions } from './options.ts';
 import { ovsDaemonSet } from './ovs-daemon-set.ts';
 import type { Part } from './part.ts';
 
-/** Every object that is installed, in the order of installing. */
+/** Every installed object, in the order of installation. */
 export function manifestParts(options: ManifestOptions): Part[] {
   const settings = [home, agentConfiguration(options), liveSettings(options)];
   return [...settings, ...access(options), ...admissionPolicies(), ovsDaemonSet(options), agentDaemonSet(options), ...monitoring(options)];
 }
 
-/** What a pool has of its own. All else is the cluster's, and rendered once, without a pool. */
+/** Objects of which each pool has its own. All others belong to the cluster, and are rendered once, without a pool. */
 export function poolParts(options: ManifestOptions): Part[] {
   return [agentConfiguration(options), ...(options.pool?.ovs ? [ovsDaemonSet(options)] : []), agentDaemonSet(options)];
 }
 
-/** What takes it off the nodes again. */
+/** Objects that remove it from the nodes. */
 export function uninstallParts(options: ManifestOptions): Part[] {
   return [cleanupDaemonSet(options)];
 }
@@ -30,12 +30,12 @@ const head = [
   '# Rendered by `npm run render`: change build/manifests/*.ts, not this file.',
 ];
 
-/** The manifest as YAML, every grant with its reason in front of it. */
+/** The manifest as YAML, each permission preceded by its reason. */
 export function manifestText(parts: readonly Part[]): string {
   return [...head, documentsText(parts)].join('\n');
 }
 
-/** The same without what stands at the head of a manifest. */
+/** The same without the head of a manifest. */
 export function documentsText(parts: readonly Part[]): string {
   return parts.map(documentText).join('\n');
 }
@@ -54,7 +54,7 @@ function documentText({ object, about, notes = [] }: Part): string {
   return `---\n${comment}\n${document.toString({ lineWidth: 0, indentSeq: false })}`.trimEnd();
 }
 
-/** The node in front of which a comment on `path` belongs: an item of a list, or a key of a map. */
+/** The node before which a comment on `path` belongs: an item of a list, or a key of a map. */
 function entryAt(document: Document, path: readonly (string | number)[]): Node | undefined {
   const parent = document.getIn(path.slice(0, -1), true);
   const key = path.at(-1);

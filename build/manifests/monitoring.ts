@@ -8,7 +8,10 @@ const name = 'seine-metrics';
 const rbac = 'rbac.authorization.k8s.io';
 const labels = labelsOf(name);
 
-/** Of Prometheus' operator, which has no types of its own here; https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMonitor. */
+/**
+ * Type of Prometheus' operator, which has no types package here;
+ * https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMonitor.
+ */
 interface PodMonitor extends KubeObject {
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
@@ -16,7 +19,7 @@ interface PodMonitor extends KubeObject {
   };
 }
 
-/** Nothing unless it is asked for. */
+/** Returns nothing unless requested. */
 export function monitoring({ podMonitor, agent }: ManifestOptions): Part[] {
   if (!podMonitor) return [];
   const text = String(agent['metricsTLSAddress'] ?? '');

@@ -2,39 +2,39 @@ import { readFileSync } from 'node:fs';
 import type { PolicyMode } from '../../src/dataplane/compile/environment.ts';
 import type { LeftToPools, Pool } from './pool.ts';
 
-/** What differs from cluster to cluster; everything else of the manifest is fixed. */
+/** Options that differ from cluster to cluster; everything else of the manifest is fixed. */
 export interface ManifestOptions {
   readonly agentImage: string;
   readonly ovsImage: string;
   readonly imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never';
-  /** Where the kubelet's runtime looks for plugins and for their configuration, on the node. */
+  /** Folders in which the kubelet's runtime searches plugins and their configuration, on the node. */
   readonly cniBinFolder: string;
   readonly cniConfFolder: string;
   readonly dataPath: 'system' | 'netdev';
-  /** Where the API server is for those who cannot use its Service yet; needed without kube-proxy. */
+  /** Address of the API server for clients that cannot use its Service yet; required without kube-proxy. */
   readonly apiServer?: string;
   /** Further keys of the agent's configuration. */
   readonly agent: Readonly<Record<string, unknown>>;
   readonly size: ClusterSize;
-  /** On all nodes, until it is changed there. */
+  /** Mode of all nodes, until it is changed there. */
   readonly policyMode: PolicyMode;
-  /** Whose objects these are; those of all nodes that are in no pool, and of the cluster, if left out. */
+  /** Pool of these objects; if omitted, they belong to the cluster and to all nodes without a pool. */
   readonly pool?: Pool;
   readonly leftToPools: LeftToPools;
-  /** Whether Prometheus’ operator is told where the metrics are. */
+  /** True to include a PodMonitor for Prometheus' operator. */
   readonly podMonitor: boolean;
 }
 
-/** What a roll-out may take, and what is asked for the containers. */
+/** Limits of a roll-out, and resource requests of the containers. */
 interface ClusterSize {
-  /** How many nodes may be without a ready agent at a time: a number, or percents of all. */
+  /** Maximum number of nodes without a ready agent at a time: a number, or a percentage. */
   readonly maxUnavailable: number | string;
   readonly agentMemory: string;
   readonly agentMemoryLimit: string;
   readonly ovsMemory: string;
 }
 
-/** By what was measured: docs/performance.md has `agent.rss.*` and `svc.rss10k`. */
+/** From measurements: docs/performance.md has `agent.rss.*` and `svc.rss10k`. */
 export const clusterSizes = {
   /** Up to some hundreds of nodes. */
   small: { maxUnavailable: 1, agentMemory: '150Mi', agentMemoryLimit: '1Gi', ovsMemory: '128Mi' },
@@ -45,8 +45,8 @@ export const clusterSizes = {
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
 
 /**
- * The project has no registry yet, and a name without a host is one of docker.io's: another publisher's image would run with SYS_ADMIN. No host
- * below `.invalid` resolves (RFC 6761 section 6.4), so these names are images of this machine's own store, or are refused.
+ * The project has no registry yet, and a name without a host belongs to docker.io: another publisher's image would run with SYS_ADMIN. No
+ * host below `.invalid` resolves (RFC 6761 section 6.4), so these names are images of this host's own store, or cannot be pulled.
  */
 const defaultRegistry = 'seine.invalid';
 
@@ -64,7 +64,7 @@ export const defaultOptions: ManifestOptions = {
   podMonitor: false,
 };
 
-/** Where distributions differ from what kubeadm does; docs/installation/manifest.md has the steps. */
+/** Differences of distributions from kubeadm; docs/installation/manifest.md has the steps. */
 export const distributions: Readonly<Record<string, Partial<ManifestOptions>>> = {
   kubeadm: {},
   kind: {},

@@ -7,7 +7,7 @@ import { mountsOf, notesOfCapabilities, notesOfVolumes, podSpec, securityContext
 import { placement, pooledName } from './pool.ts';
 
 const app = 'seine-ovs';
-/** ovsdb-server makes its first file there; the image's own file system is read-only. */
+/** Folder for ovsdb-server's first file; the image's own file system is read-only. */
 const scratch: Volume = { name: 'tmp', emptyDir: {} };
 
 export function ovsDaemonSet(options: ManifestOptions): Part {

@@ -3,7 +3,7 @@ import { type Pool, pooledName, poolLabels } from './pool.ts';
 /** An object of the manifest, and the reasons for its fields. */
 export interface Part {
   readonly object: KubeObject;
-  /** In front of the object. */
+  /** Comment before the object. */
   readonly about: string;
   /** Comments of single entries, by their path in the object. */
   readonly notes?: readonly Note[];
@@ -17,14 +17,14 @@ export interface KubeObject {
   readonly metadata?: { readonly name?: string; readonly namespace?: string };
 }
 
-/** On every object, so that they are found together: `kubectl get -l app.kubernetes.io/part-of=seine`. */
+/** Labels of every object, by which all are found: `kubectl get -l app.kubernetes.io/part-of=seine`. */
 export function labelsOf(app: string): Record<string, string> {
   return { app, 'app.kubernetes.io/name': app, 'app.kubernetes.io/part-of': 'seine' };
 }
 
 /**
- * Of what each pool has one. `app` is what a DaemonSet knows its pods by, which can never be changed: it differs from pool to pool. `app.kubernetes.io/name`
- * is the same in all of them.
+ * Labels of an object of which each pool has its own. `app` is the selector of a DaemonSet, which is immutable: it differs between pools.
+ * `app.kubernetes.io/name` is the same in all of them.
  */
 export function pooledLabels(app: string, pool: Pool | undefined): Record<string, string> {
   const labels = labelsOf(app);

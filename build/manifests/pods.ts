@@ -2,7 +2,7 @@ import type { Capabilities, Container, PodSpec, SecurityContext, Toleration, Vol
 import type { Grants, HostPath } from './grants.ts';
 import type { Note } from './part.ts';
 
-/** A node without its network is not ready, and may have any taint for it: none may keep Seine away. */
+/** A node without its network is not ready, and may have any taint for that: Seine tolerates all of them. */
 const everywhere: Toleration[] = [{ operator: 'Exists' }];
 
 /** The common part of both DaemonSets' pods. */
@@ -18,8 +18,8 @@ export function podSpec(containers: Pick<PodSpec, 'containers' | 'initContainers
 }
 
 /**
- * Names no AppArmor profile: where AppArmor is on, every runtime takes its default, which is enough; where it is off, a kubelet
- * refuses a pod that names one (docs/installation/requirements.md#apparmor).
+ * Contains no AppArmor profile: with AppArmor, every runtime applies its default, which is enough; without, a kubelet rejects a pod that
+ * names one (docs/installation/requirements.md#apparmor).
  */
 export function securityContext({ capabilities }: Grants): SecurityContext {
   const granted: Capabilities = { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities.map(({ name }) => name) }) };
@@ -48,7 +48,7 @@ export function volumesOf(...paths: readonly HostPath[]): Volume[] {
   return [...first.values()].map(({ name, path, type }) => ({ name, hostPath: { path, type } }));
 }
 
-/** Comments on each capability, and on each path by the volume that brings it. */
+/** Comments on each capability, and on each path by the volume that mounts it. */
 export function notesOfCapabilities(at: readonly (string | number)[], { capabilities }: Grants): Note[] {
   return capabilities.map(({ why }, index) => [[...at, 'securityContext', 'capabilities', 'add', index], why] as const);
 }

@@ -1,20 +1,20 @@
 import type { Affinity, NodeSelectorRequirement } from 'kubernetes-types/core/v1.d.ts';
 
-/** Labels and their values; a node has all of them, or is not meant. */
+/** Labels and their values; a node must have all of them. */
 export type NodeLabels = Readonly<Record<string, string>>;
 
 /**
- * Nodes with agents of their own version or settings. Without `nodeSelector` they are those whose label {@link poolLabels} names the pool: one label
- * has one value, so that no node is in two pools, and none has agents of a pool beside those of all others.
+ * Nodes with agents of their own version or settings. Without `nodeSelector` they are those whose label {@link poolLabels} names the pool:
+ * one label has one value, so that no node is in two pools, or has agents of a pool and of the cluster.
  */
 export interface Pool {
   readonly name: string;
   readonly nodeSelector?: NodeLabels;
-  /** The pool has an Open vSwitch of its own, too. */
+  /** True if the pool has its own Open vSwitch, too. */
   readonly ovs: boolean;
 }
 
-/** Nodes that are left to pools with a selector of their own; those with a label of {@link poolLabels} need not be told. */
+/** Nodes that are excluded for pools with a selector of their own; those with a label of {@link poolLabels} are excluded anyway. */
 export interface LeftToPools {
   readonly agent: readonly NodeLabels[];
   readonly ovs: readonly NodeLabels[];
@@ -23,15 +23,15 @@ export interface LeftToPools {
 export type PooledPart = keyof typeof poolLabels;
 
 /**
- * What a node's label says: whose agent runs there, and whose Open vSwitch. Two labels, because the first is changed while packets flow, and the
- * second restarts Open vSwitch.
+ * Labels of a node: the pool of its agent, and that of its Open vSwitch. Two labels, because the first is changed while packets flow, and
+ * the second restarts Open vSwitch.
  */
 export const poolLabels = { agent: 'seine.dev/pool', ovs: 'seine.dev/ovs-pool' } as const;
 
-/** More alternatives than this are no selectors any more that anybody reads. */
+/** Maximum number of alternatives; longer selectors are unreadable. */
 const MOST_TERMS = 32;
 
-/** Where the pods of a part run. @throws Error if the nodes left to pools make more alternatives than are rendered */
+/** Placement of the pods of a part. @throws Error if the excluded nodes need more alternatives than the maximum */
 export function placement(part: PooledPart, pool: Pool | undefined, left: LeftToPools): Affinity {
   const label = poolLabels[part];
   const own: readonly NodeSelectorRequirement[] =
@@ -48,7 +48,7 @@ export function placement(part: PooledPart, pool: Pool | undefined, left: LeftTo
   return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
 }
 
-/** A node that lacks one of the labels is not among those left out: an alternative for each of them. */
+/** A node that lacks one of the labels is not excluded: one alternative for each of them. */
 function without(
   terms: readonly (readonly NodeSelectorRequirement[])[],
   labels: NodeLabels,
@@ -57,7 +57,7 @@ function without(
   return terms.flatMap((term) => lacks.map((lack) => [...term, lack]));
 }
 
-/** The name of an object of which each pool has one. */
+/** The name of an object of which each pool has its own. */
 export function pooledName(name: string, pool: Pool | undefined): string {
   return pool === undefined ? name : `${name}-${pool.name}`;
 }
@@ -74,11 +74,11 @@ export function poolName(option: string, value: string): string {
 
 const defaultPool = 'default';
 
-/** A name, with or without the domain it belongs to; https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/. */
+/** A label key, with or without its domain; https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/. */
 const labelKey = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/;
 const labelValue = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/;
 
-/** @param value `KEY=VALUE[,KEY=VALUE…]`. @throws Error naming the option, the value, and what is wrong with it */
+/** @param value `KEY=VALUE[,KEY=VALUE…]`. @throws Error naming the option, the value, and the error */
 export function nodeLabels(option: string, value: string): NodeLabels {
   const labels = new Map<string, string>();
   for (const pair of value.split(',')) {
@@ -90,6 +90,6 @@ export function nodeLabels(option: string, value: string): NodeLabels {
       throw new Error(`${option} ${value}: ${key} is what pools without this option are known by; leave it out`);
     labels.set(key, wanted);
   }
-  // In the order of their keys, as the Helm chart has them.
+  // In the order of their keys, as in the Helm chart.
   return Object.fromEntries([...labels].toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }

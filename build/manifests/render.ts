@@ -1,6 +1,4 @@
-/**
- * `npm run render -- …`: prints the manifest, or writes it. Options say what differs from cluster to cluster; `--help` lists them.
- */
+/** `npm run render -- …`: prints the manifest, or writes it. Options are what differs from cluster to cluster; `--help` lists them. */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { asked, usage } from './asked.ts';

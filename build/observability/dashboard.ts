@@ -1,4 +1,4 @@
-/** A panel: what it shows, of which expressions, in Grafana's unit. */
+/** A panel: its title, expressions and Grafana unit. */
 interface Panel {
   readonly title: string;
   readonly about: string;

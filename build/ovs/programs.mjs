@@ -1,9 +1,9 @@
 /**
- * Open vSwitch of other Debian releases, beside the machine's own: its programs and the libraries that they were linked with, unpacked
- * into a cache outside of the tree and installed nowhere.
+ * Open vSwitch of other Debian releases, next to the host's own: its programs and the libraries that they were linked with, unpacked into a
+ * cache outside of the tree and installed nowhere.
  *
- * A program is started by the loader of its own C library, which is told where its libraries are. So it sees the machine's files, namespaces
- * and sockets as an installed one does, needs no mounts, and leaves nothing when it is killed.
+ * A program is started by the loader of its own C library, with the path of its libraries. So it sees the host's files, namespaces and
+ * sockets like an installed one, needs no mounts, and leaves nothing when it is killed.
  */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -13,20 +13,20 @@ import { download, remedy } from '../setup/debian-mirror.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 
-/** The Debian release that has it. The last one moves on: what came is asked for its version. */
+/** The Debian release with each version. The last one changes over time: the version of the unpacked program is checked. */
 export const debianOf = { 3.1: 'bookworm', 3.5: 'trixie', '4.0': 'sid' };
 
 const switchPackage = 'openvswitch-switch';
 const packageFiles = /^(?:lib|openvswitch-).*\.deb$/;
-/** Debian chooses between two builds of `ovs-vswitchd` by a link that is made when the package is installed. */
+/** Debian selects one of two builds of `ovs-vswitchd` by a link that the package's installation creates. */
 const programFolders = ['usr/bin', 'usr/sbin', 'usr/lib/openvswitch-switch'];
 const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
 
 /**
- * The environment in which commands find this version first, unpacked unless it is there. Empty where it is what the machine has.
+ * The environment in which commands find this version first, unpacked if absent. Empty if the host has this version.
  *
  * @param {string} version of two numbers
- * @throws SetupError if there is none such, or it does not come
+ * @throws SetupError if there is no such version, or the download fails
  */
 export async function ovsEnvironment(version) {
   const release = Object.hasOwn(debianOf, version) ? debianOf[version] : undefined;
@@ -47,7 +47,7 @@ function versionOf(program) {
   return /\(Open vSwitch\) (\d+\.\d+)/.exec(ask(program, ['--version']) ?? '')?.[1];
 }
 
-/** Whole or not at all: what was cut short is a draft, which the next one takes away. */
+/** Unpacks atomically: an interrupted download leaves a temporary folder, which the next one removes. */
 async function unpack(version, release, folder) {
   const draft = `${folder}.draft`;
   const [downloaded, files] = [join(draft, 'download'), join(draft, 'files')];
@@ -66,7 +66,7 @@ async function unpack(version, release, folder) {
   renameSync(draft, folder);
 }
 
-/** One for each program, by its own name, which finds loader and libraries from where it lies itself. */
+/** Writes a launcher for each program, by its own name, which finds loader and libraries relative to itself. */
 function writeLaunchers(folder) {
   const files = join(folder, 'files');
   const libraries = onlyOne(files, 'usr/lib', /-linux-gnu\w*$/);
@@ -80,14 +80,14 @@ function writeLaunchers(folder) {
   }
 }
 
-/** Path of the one entry of a folder that is so named. */
+/** Path of the one entry of a folder with that name. */
 function onlyOne(files, folder, name) {
   const [found] = readdirSync(join(files, folder)).filter((entry) => name.test(entry));
   if (found === undefined) throw new SetupError(`what came has nothing like ${name} in ${folder}`, 'this Debian is laid out otherwise');
   return join(folder, found);
 }
 
-/** Name and path of those that are compiled; scripts need other packages. */
+/** Name and path of compiled programs; scripts need other packages. */
 function programsBelow(files) {
   return programFolders
     .filter((folder) => existsSync(join(files, folder)))

@@ -1,5 +1,5 @@
 /**
- * `npm run test:ovs`: the suites on Open vSwitch of other Debian releases, which is fetched once; or any command with one of them first
+ * `npm run test:ovs`: the suites on Open vSwitch of other Debian releases, which is downloaded once; or any command with one of them first
  * in PATH. See programs.mjs.
  */
 import { parseArgs } from 'node:util';
@@ -28,7 +28,7 @@ The programs go to $XDG_CACHE_HOME/seine/ovs (~/.cache/seine/ovs), some 80 MB a 
 const text = { type: 'string' };
 const options = { version: text, only: text, path: text, help: { type: 'boolean', short: 'h' } };
 
-/** What a part runs; resolves to its exit code and how much passed and failed. */
+/** Command of a part; resolves to its exit code and the numbers of passed and failed tests. */
 const parts = {
   demo,
   integration: (env, path) => tests(['--project', 'integration', ...path], env),
@@ -37,7 +37,7 @@ const parts = {
   upgrade: (_, __, other) => tests(['--project', 'ovs'], { ...process.env, SEINE_TEST_OVS: JSON.stringify(other) }),
 };
 
-/** Each of its checks counts, if all hold. */
+/** Counts each of its checks, if all pass. */
 async function demo(env) {
   const args = ['lab/demo.ts', '--dir', `/run/seine-ovs-${process.pid}`, '--down', '--json'];
   const last = await lastLineOf(pinnedNode(), args, { cwd: root, env });
@@ -104,7 +104,7 @@ try {
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   say(`${error.message}\n→ ${error.remedy}`);
-  // A release that a mirror does not have is a failure: what was asked for was not run.
+  // A release that is missing on the mirror is a failure: it was requested and not tested.
   sayClosingLine({ passed: 0, failed: 1 });
   process.exitCode = 1;
 }

@@ -1,8 +1,8 @@
 /**
- * `npm run build:seinectl`: `seinectl` as one file that runs on a node which has nothing of it: `dist/static/seinectl`, for this machine's architecture.
+ * `npm run build:seinectl`: `seinectl` as one file that runs on any node: `dist/static/seinectl`, for this host's architecture.
  *
- * The starter (`starter.c`, statically linked), and behind it the pinned Node, the libraries that it and `seinectl` load, and the bundle: the same files
- * that the agent's image has.
+ * The starter (`starter.c`, statically linked), followed by the pinned Node, the libraries that it and `seinectl` load, and the bundle: the
+ * same files as in the agent's image.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -27,12 +27,12 @@ import { dist, pinnedNodeBin, root } from '../setup/paths.mjs';
 const help = `npm run build:seinectl [-- --out FILE]: seinectl as one file for nodes without Node (dist/static/seinectl)
 `;
 const native = `@koromix/koffi-linux-${process.arch}`;
-/** Loaded by its name while seinectl works, and by no other library. */
+/** Loaded by name at run time, and by no other library. */
 const packetFilter = 'libnftables.so.1';
 
 const said = (command, ...args) => execFileSync(command, args, { encoding: 'utf8' });
 
-/** What a program or a library loads. @returns {{ loader?: string, libraries: string[] }} */
+/** Libraries that a program or a library loads. @returns {{ loader?: string, libraries: string[] }} */
 function loadedBy(file) {
   const lines = said('ldd', file).split('\n');
   const loader = lines.map((line) => /^\s*(?:\S+ => )?(\/\S*\/ld-linux\S*) \(/.exec(line)?.[1]).find((path) => path !== undefined);
@@ -51,12 +51,12 @@ function scriptsIn(path) {
   return readdirSync(join(root, path)).flatMap((name) => scriptsIn(join(path, name)));
 }
 
-/** Every file that is put in, by the path that it has there. */
+/** Every included file, by its path inside. */
 function contents(work) {
   const node = join(work, 'node');
   copyFileSync(realpathSync(join(existsSync(pinnedNodeBin) ? pinnedNodeBin : dirname(process.execPath), 'node')), node);
   chmodSync(node, 0o755);
-  // Names that only a debugger reads: a seventh of it. Without the tool it is larger.
+  // Names that only a debugger reads: a seventh of the size. Without the tool the file is larger.
   spawnSync('strip', ['--strip-unneeded', node]);
   const koffi = join('node_modules', native, `linux_${process.arch}`, 'koffi.node');
   const filter = pathOfLibrary(packetFilter);

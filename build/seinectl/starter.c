@@ -1,6 +1,6 @@
 /*
- * The front of the one-file `seinectl`: Node, the libraries that it needs and the program stand behind this in the same file, and are
- * put into a file system of memory that nobody else sees and that ends with it. Statically linked: the node needs a kernel and
+ * The head of the one-file `seinectl`: Node, its libraries and the program follow in the same file, and are copied into a file
+ * system in memory that no other process sees and that ends with it. Statically linked: the node needs a kernel and
  * /proc, and nothing else.
  *
  * The file ends with an index, a line "OFFSET SIZE MODE PATH" for each file and "- - - PATH" for each folder, and the trailer.
@@ -52,7 +52,7 @@ static void pass_on(int number) {
   if (child > 0) kill(child, number);
 }
 
-/* A folder of memory that only this process and its children see. Mounts of the node that come later are seen here too. */
+/* A folder in memory that only this process and its children see. Later mounts of the node are visible here too. */
 static void make_place(void) {
   for (size_t at = 0; at < sizeof places / sizeof *places && place[0] == 0; at++) {
     snprintf(place, sizeof place, "%s/seinectl-XXXXXX", places[at]);
@@ -105,7 +105,7 @@ static void unpack(void) {
   close(from);
 }
 
-/* `ld.so --library-path lib node seinectl.mjs ARGUMENTS`, in the folder that we were started in. */
+/* `ld.so --library-path lib node seinectl.mjs ARGUMENTS`, in the original working folder. */
 static void become(int argc, char **argv, int started_in) {
   static char paths[4][96];
   static const char *const names[4] = {"ld.so", "lib", "node", "dist/seinectl.mjs"};
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
   for (size_t at = 0; at < sizeof passed_on / sizeof *passed_on; at++) sigaddset(&held, passed_on[at]);
   sigprocmask(SIG_BLOCK, &held, &before);
   make_place();
-  /* Not before: it would be a folder of the mounts that the node has, and not of ours. */
+  /* Not before: it would be a folder of the node's mount namespace, not of this one. */
   int started_in = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (started_in < 0) fail("the current folder");
   unpack();

@@ -8,17 +8,17 @@ import { SetupError, say } from './progress.mjs';
 const heartbeatMs = 15_000;
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 
-/** Standard output of a quick command, or undefined if it failed or is not there. */
+/** Standard output of a quick command, or undefined if it failed or is absent. */
 export function ask(command, args) {
   const { status, stdout } = spawnSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 64 << 20 });
   return status === 0 ? stdout : undefined;
 }
 
 /**
- * Runs a command that may take long. Its output goes to `.cache/logs/NAME.log`, so that ours stays readable; a line is
- * said now and then while it works.
+ * Runs a command that may take long. Its output goes to `.cache/logs/NAME.log`, so that ours stays readable; a line of progress is printed
+ * now and then.
  *
- * @throws SetupError with the end of the log, and `remedy` as the thing to do
+ * @throws SetupError with the end of the log, and `remedy`
  */
 export async function runLogged(name, command, args, { remedy, cwd, env }) {
   const logFile = join(cache, 'logs', `${name}.log`);
@@ -42,7 +42,7 @@ export function runForeground(command, args, options) {
   return run(command, args, { ...options, stdio: 'inherit' });
 }
 
-/** The last line of standard output of a command that may take long and says to the user what it does; undefined if it failed. */
+/** The last line of standard output of a long command that prints its progress to the user; undefined if it failed. */
 export async function lastLineOf(command, args, options) {
   let text = '';
   const read = (child) =>
@@ -53,10 +53,7 @@ export async function lastLineOf(command, args, options) {
   return code === 0 ? text.trimEnd().split('\n').at(-1) : undefined;
 }
 
-/**
- * Signals are passed on and do not end us before the child has ended: package managers must not be cut off halfway, and
- * what the caller does in `finally` must happen.
- */
+/** Forwards signals and outlives the child: package managers must not be interrupted halfway, and `finally` of the caller must run. */
 async function run(command, args, options, started = () => {}) {
   const child = spawn(command, args, options);
   started(child);

@@ -2,7 +2,9 @@ import { join } from 'node:path';
 import { ask, runLogged } from './commands.mjs';
 import { SetupError } from './progress.mjs';
 
-/** The site that apt has for a release of Debian, or for the machine's own: mirrors have them all. @throws SetupError if apt knows none */
+/**
+ * The mirror that apt uses for a release of Debian, or for the host's own: mirrors have all releases. @throws SetupError if apt has none
+ */
 export function mirror(release) {
   const targets = ask('apt-get', ['indextargets', '--format', '$(SITE) $(RELEASE) $(COMPONENT)', 'Created-By: Packages']) ?? '';
   const sites = targets.split('\n').map((line) => line.split(' '));
@@ -12,11 +14,11 @@ export function mirror(release) {
   return found[0];
 }
 
-/** For whoever unpacks what `download` has brought, too. */
+/** Also for callers that unpack the result of `download`. */
 export const remedy = 'see that apt’s mirror of Debian has that release and can be reached, and run the command again';
 
 /**
- * Brings packages with all that they need, and installs nothing.
+ * Downloads packages with their dependencies, and installs nothing.
  *
  * @param {{ name: string, release: string, include: string, folder: string }} what `name` of the log
  * @returns {Promise<string>} the folder of their archives

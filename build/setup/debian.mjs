@@ -5,8 +5,8 @@ import { cache } from './paths.mjs';
 import { SetupError, say } from './progress.mjs';
 
 /**
- * The project's Debian packages, and their use. docs/contributing/dependencies.md gives the reason and maintainer of each; a test holds the
- * two lists together.
+ * The project's Debian packages, and their use. docs/contributing/dependencies.md gives the reason and maintainer of each; a test compares
+ * the two lists.
  */
 export const packages = {
   'openvswitch-switch': 'ovs-vswitchd and ovsdb-server of the lab, ovs-ofctl as oracle',
@@ -34,7 +34,7 @@ export const packages = {
   openssl: 'makes the certificates of the tests',
 };
 
-/** For `npm run demo:kernel` only. The kernel itself is downloaded, never installed. */
+/** Packages for `npm run demo:kernel` only. The kernel itself is downloaded, never installed. */
 export const kernelDemoPackages = {
   'qemu-system-x86': 'the virtual machine',
   cpio: 'packs its first file system',
@@ -42,7 +42,7 @@ export const kernelDemoPackages = {
   kmod: 'finds the modules it needs',
 };
 
-/** For `npm run test:runtime` only. */
+/** Packages for `npm run test:runtime` only. */
 export const runtimePackages = {
   containerd: 'the runtime of the sandboxes; brings ctr and runc',
   runc: 'starts the containers of both runtimes',
@@ -53,7 +53,7 @@ export const runtimePackages = {
   'golang-github-appc-cni-dev': 'libcni, the library with which runtimes execute plugins',
 };
 
-/** For a real Kubernetes in the lab; all else of it is built. Go is not among them: Debian 12 has one that is too old. */
+/** Packages for a real Kubernetes in the lab; the rest of it is built. Go is not among them: Debian 12's is too old. */
 export const kubernetesPackages = {
   runc: runtimePackages.runc,
   'netcat-openbsd': 'upstream’s tests call it inside of containers',
@@ -61,10 +61,10 @@ export const kubernetesPackages = {
   iperf: 'measures there',
 };
 
-/** What builds the images of an installation, beside those; debootstrap fetches the Open vSwitch of other releases, too. */
+/** Packages for building the images of an installation; debootstrap downloads the Open vSwitch of other releases, too. */
 export const imagePackages = { podman: runtimePackages.podman, debootstrap: runtimePackages.debootstrap };
 
-/** For `npm run test:kernel` only, further than those. The virtual machine shares this machine's programs. */
+/** Further packages for `npm run test:kernel` only. The virtual machine uses this host's programs. */
 export const kernelTestPackages = {
   apparmor: 'loads into the virtual machine’s kernel the profiles that containers get',
   containerd: runtimePackages.containerd,
@@ -73,7 +73,7 @@ export const kernelTestPackages = {
   debootstrap: runtimePackages.debootstrap,
 };
 
-/** For `npm run test:arm64` only. The kernel and the programs for arm64 are unpacked below `.cache/`. */
+/** Packages for `npm run test:arm64` only. The kernel and the programs for arm64 are unpacked below `.cache/`. */
 export const arm64Packages = {
   'qemu-user-static': 'runs single programs for arm64, as those of a Dockerfile',
   'qemu-system-arm': 'the virtual machine for arm64',
@@ -84,7 +84,7 @@ export const arm64Packages = {
   kmod: kernelDemoPackages.kmod,
 };
 
-/** What these packages would start when the machine starts. */
+/** Units that these packages would start at boot. */
 const enabledUnits = {
   'openvswitch-switch': ['openvswitch-switch.service'],
   apparmor: ['apparmor.service'],
@@ -97,7 +97,7 @@ const policyFile = '/usr/sbin/policy-rc.d';
 const policyText =
   '#!/bin/sh\n# Put here by the set-up of seine while it installs packages, so that no service starts. Safe to delete.\nexit 101\n';
 
-/** Debian's own kubectl where another package's is installed: the two conflict, so it is unpacked here and not installed. */
+/** Debian's own kubectl if another package's is installed: the two conflict, so it is unpacked here and not installed. */
 export const unpackedKubectl = join(cache, 'kubectl-debian', 'usr', 'bin', 'kubectl');
 
 /** Names of `wanted` that are not installed. */
@@ -114,7 +114,7 @@ export function missingPackages(wanted) {
   return names.filter((name) => !installed.has(name));
 }
 
-/** `install`: no kubectl at all; `unpack`: another one than Debian's; `nothing` to do: Debian's is there. */
+/** `install`: no kubectl at all; `unpack`: not Debian's; `nothing` to do: Debian's is installed. */
 export function kubectlStep() {
   if (existsSync(unpackedKubectl) || missingPackages({ [kubectlPackage]: '' }).length === 0) return 'nothing';
   return ask('sh', ['-c', 'command -v kubectl']) === undefined ? 'install' : 'unpack';
@@ -127,7 +127,7 @@ export async function installPackages(names) {
   await withoutStartingServices(() =>
     withFreshLists(() => aptGet('apt-install', ['install', '-y', '--no-install-recommends', '--no-remove', ...wanted])),
   );
-  // Debian enables a service when it installs it. The lab runs its own; the machine itself needs none.
+  // Debian enables a service when it installs it. The lab runs its own; the host itself needs none.
   const units = wanted.flatMap((name) => enabledUnits[name] ?? []);
   if (units.length > 0) ask('systemctl', ['--no-reload', 'disable', ...units]);
 }
@@ -150,7 +150,7 @@ export async function unpackPackage(name, folder) {
   rmSync(download, { recursive: true, force: true });
 }
 
-/** Tries with the package lists as they are, and once more with new ones: most runs then need no `apt-get update`. */
+/** Tries with the present package lists, and again with updated ones: most runs then need no `apt-get update`. */
 export async function withFreshLists(work) {
   try {
     await work();
@@ -172,8 +172,8 @@ function aptGet(name, args, cwd) {
 }
 
 /**
- * invoke-rc.d(8) asks policy-rc.d before it starts a service. A machine's own policy is respected; ours is there only
- * while we install. One left by a killed set-up is recognised by its text and taken away.
+ * invoke-rc.d(8) calls policy-rc.d before it starts a service. A host's own policy is respected; ours exists only during the installation.
+ * One left by a killed set-up is recognised by its text and removed.
  */
 async function withoutStartingServices(work) {
   const theirs = isTheirs();

@@ -14,7 +14,7 @@ export function kernelIsThere() {
   return kernelVersion() !== undefined && existsSync(join(kernelFolder, 'lib', 'modules', kernelVersion(), 'modules.dep'));
 }
 
-/** E.g. `6.1.0-37-amd64`; undefined if no kernel is unpacked in that folder. */
+/** Version such as `6.1.0-37-amd64`; undefined if no kernel is unpacked in that folder. */
 export function kernelVersion(folder = kernelFolder) {
   const modules = join(folder, 'lib', 'modules');
   return existsSync(modules) ? readdirSync(modules)[0] : undefined;
@@ -23,7 +23,7 @@ export function kernelVersion(folder = kernelFolder) {
 export async function downloadKernel() {
   const meta = metaPackages[process.arch];
   if (meta === undefined) throw new SetupError(`no kernel is known for ${process.arch}`, 'run it on an amd64 machine');
-  // Old lists may lack it, or name a version that is no longer to be had.
+  // Old lists may lack it, or name a version that is no longer available.
   await withFreshLists(async () => {
     const name = /^\s*Depends: (linux-image-\S+)$/m.exec(ask('apt-cache', ['depends', meta]) ?? '')?.[1];
     if (name === undefined)

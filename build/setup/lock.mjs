@@ -6,10 +6,10 @@ import { SetupError, say } from './progress.mjs';
 const waitSeconds = 1800;
 
 /**
- * Does `work` while no other set-up that names the same file does.
+ * Calls `work` while no other set-up with the same file does.
  *
- * flock(2) locks belong to the open file, not to a process: flock(1) locks the descriptor it inherits from us and ends,
- * and the lock is this process's until it closes the file or ends. Nothing stale can be left over.
+ * flock(2) locks belong to the open file, not to a process: flock(1) locks the descriptor it inherits from us and ends, and the lock is
+ * this process's until it closes the file or ends. A stale lock is not possible.
  */
 export async function exclusively(file, work) {
   mkdirSync(dirname(file), { recursive: true });

@@ -9,7 +9,7 @@ const oldestNode = [22, 18];
 
 const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
 
-/** True if `node_modules` holds what the lock file says, as far as npm recorded it there. */
+/** True if `node_modules` agrees with the lock file, as far as npm recorded it there. */
 export function nodePackagesAreThere() {
   const installed = readLock(join('node_modules', '.package-lock.json'));
   if (installed === undefined) return false;
@@ -22,7 +22,7 @@ export function nodePackagesAreThere() {
   return same && Object.keys(installed).every((path) => path in wanted) && (nodeIsNewEnough() || pinnedNodeIsThere());
 }
 
-/** Installs what the lock file says, no install script of any package run, and with it the pinned Node. */
+/** Installs the packages of the lock file, without install scripts, and with them the pinned Node. */
 export async function installNodePackages() {
   say('installing npm packages from the lock file (among them Node 24; about 200 MB)');
   await npm('npm-ci', process.execPath, ['ci', ...quietly]);
@@ -32,7 +32,7 @@ export async function installNodePackages() {
       `npm brought no Node for ${process.platform}-${process.arch}, and this one is ${process.version}`,
       `install Node ${oldestNode.join('.')} or newer and run the command again`,
     );
-  // npm leaves out optional packages that do not suit the Node it runs on. What it left out because ours is old comes now.
+  // npm omits optional packages that do not fit the Node it runs on. Those omitted because the host's is old are installed now.
   await npm('npm-install', join(pinnedNodeBin, 'node'), ['install', '--no-save', ...quietly]);
 }
 
@@ -46,7 +46,7 @@ function npm(name, node, args) {
   });
 }
 
-/** Optional packages for other platforms are; so are those that name no platform, for they belong to such a one. */
+/** Optional packages for other platforms may be; so may those that name no platform, because one of these requires them. */
 function mayBeAbsent({ optional, devOptional, os = [], cpu = [], libc = [] }) {
   const suits = [os].flat().includes(process.platform) && [cpu].flat().includes(process.arch) && ![libc].flat().includes('musl');
   return (optional ?? devOptional) === true && !suits;
@@ -65,7 +65,7 @@ function readLock(path) {
   try {
     return JSON.parse(readFileSync(join(root, path), 'utf8')).packages;
   } catch {
-    // Absent or torn: the same as never installed.
+    // Absent or truncated: the same as never installed.
     return undefined;
   }
 }

@@ -68,7 +68,7 @@ const products = [
 
 const hashOf = ({ inputs }) => contentHash([lockFile, ...inputs].map((path) => join(root, path)));
 
-/** Products whose sources changed since they were made, or that are not there. */
+/** Products that are absent, or whose sources changed since they were built. */
 export function staleProducts() {
   return products.filter((product) => {
     const files = product.makes.map((file) => join(dist, file));
@@ -77,7 +77,7 @@ export function staleProducts() {
 }
 
 export async function make(product) {
-  // The hash is taken before the work: a source that changes meanwhile makes the next run build again.
+  // The hash is computed before the build: a source that changes meanwhile makes the next run build again.
   const hash = hashOf(product);
   say(`building ${product.what}`);
   const [command, ...args] = product.command;
@@ -89,7 +89,7 @@ export async function make(product) {
   stamp(product.name, hash);
 }
 
-/** The Node that runs everything but the set-up itself. */
+/** The Node that runs everything except the set-up itself. */
 export function pinnedNode() {
   const pinned = join(pinnedNodeBin, 'node');
   return existsSync(pinned) ? pinned : process.execPath;

@@ -1,11 +1,9 @@
-/**
- * Reports on stderr what the set-up does. Stdout belongs to the verb that runs afterwards (its last line may be JSON).
- */
+/** Reports progress of the set-up on stderr. Stdout belongs to the verb that runs afterwards (its last line may be JSON). */
 export function say(line) {
   process.stderr.write(`seine setup: ${line}\n`);
 }
 
-/** A failure the user can act on: `message` says what failed, `remedy` what to do, one line each. */
+/** A failure that the user can remedy: `message` and `remedy`, one line each. */
 export class SetupError extends Error {
   constructor(message, remedy) {
     super(message);

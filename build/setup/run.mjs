@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * `node build/setup/run.mjs VERB [arguments]`: brings the machine to where VERB can run, then runs it.
+ * `node build/setup/run.mjs VERB [arguments]`: prepares the host for VERB, then runs it.
  *
- * Plain JavaScript without a dependency: it runs on whatever Node (18 or newer) the machine came with, before npm has
- * brought anything. Safe to call any number of times and side by side; does nothing, quickly, when nothing is missing.
+ * Plain JavaScript without a dependency: it runs on the host's own Node (18 or newer), before npm has installed anything. Safe to call any
+ * number of times and concurrently; does nothing, quickly, when nothing is missing.
  */
 import { join } from 'node:path';
 import { runForeground } from './commands.mjs';

@@ -13,7 +13,7 @@ export function contentHash(inputs) {
   return hash.digest('hex');
 }
 
-/** True if `name` was last made from inputs of this hash and what it makes is still there. */
+/** True if `name` was last built from inputs of this hash and its products still exist. */
 export function isFresh(name, hash, products) {
   const file = stampFile(name);
   return existsSync(file) && readFileSync(file, 'utf8') === hash && products.every((product) => existsSync(product));

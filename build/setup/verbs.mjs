@@ -1,11 +1,11 @@
 /**
- * What `npm run VERB` does once the set-up is done.
+ * Commands of `npm run VERB` after the set-up.
  *
- * `needs` is how much of the set-up comes first: `machine` (Debian packages; root), `kernel` (what the virtual machine
- * takes; root), `kernel tests` (what its tests take; root), `runtimes` (container runtimes; root), `kubernetes` (what a real one
- * takes beside what is built; root), `images` (what builds the images of an installation; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node), `products` (plugin, bundles, exports).
- * `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or `.mjs` file is a
- * script for the pinned Node.
+ * `needs` is the required set-up: `machine` (Debian packages; root), `kernel` (for the virtual machine; root), `kernel tests` (for its
+ * tests; root), `runtimes` (container runtimes; root), `kubernetes` (for a real one, besides its build; root), `images` (for building the
+ * images of an installation; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node),
+ * `products` (plugin, bundles, exports). `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or
+ * `.mjs` file is a script for the pinned Node.
  */
 export const verbs = {
   setup: { needs: ['machine', 'npm', 'products'] },

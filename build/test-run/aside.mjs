@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { cache } from '../setup/paths.mjs';
 import { runTests } from './run-tests.mjs';
 
-/** Next to nothing of a processor that others want as well, and all of what they do not. */
+/** Lowest priority: hardly any CPU time if others need it, all of it otherwise. */
 const nice = 19;
 
 /**
- * Runs tests beside others, behind them. Labs wait for half of their time, and are what notices if packets are late.
+ * Runs tests concurrently with others, at low priority. Labs wait for half of their time, and are what late packets affect.
  *
  * @param {string} name of its record
- * @returns {{ done: Promise<number>, print: () => void }} its exit code; and what prints what it has printed
+ * @returns {{ done: Promise<number>, print: () => void }} its exit code; and a function that prints its output
  */
 export function runAside(name, args) {
   const folder = join(cache, 'logs');

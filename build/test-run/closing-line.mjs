@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 
 /**
- * The last line of a run: `N passed, N failed`. Whoever adds up several runs names a file in `SEINE_TEST_SUMS`, which has the two numbers then.
+ * Prints the last line of a run: `N passed, N failed`. A caller that sums several runs names a file in `SEINE_TEST_SUMS`, which then has
+ * the two numbers.
  *
  * @param {{ passed: number, failed: number }} sums
  */

@@ -10,15 +10,13 @@ import { monotonicMs, readRecord, whyStuck } from './record.mjs';
 const markName = 'SEINE_TEST_RUN';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 const watchEveryMs = 500;
-/** What ends by itself has ended by then, on a machine with more to do as well. */
+/** Time after which processes that end by themselves have ended, on a busy host. */
 const leftOverMs = Number(process.env.SEINE_TEST_SETTLE_S ?? 20) * 1000;
-/** What is told to end has ended by then. */
+/** Time after which signalled processes have ended. */
 const settleMs = 5_000;
 const deadlineS = Number(process.env.SEINE_TEST_DEADLINE_S ?? 3600);
 
-/**
- * Holds the mount namespace of the run: tells how the command ended, and stays, so that what is left can be looked at.
- */
+/** Keeps the mount namespace of the run: reports the end of the command, and stays, so that remains can be inspected. */
 const holder = `
 exec 2>&5
 mkdir -p /run/netns && mount -t tmpfs -o mode=755 tmpfs /run/netns || exit 125
@@ -29,23 +27,23 @@ read -r _ <&4
 
 /**
  * Runs a command until it, and everything that it started, has ended: by itself, or by us when `record` (the file that `reporter.ts`
- * writes) says that it is stuck, or after the deadline. Says what was left. What runs `aside` takes what others
- * leave of the processors: `nice` is its niceness (nice(1)), and what it prints goes to the file descriptor `output`.
+ * writes) shows that it is stuck, or after the deadline. Reports what was left. A run `aside` has the niceness `nice` (nice(1)), and its
+ * output goes to the file descriptor `output`.
  *
- * @param {{ troubles?: string[] }} options `troubles` gets the lines about what was wrong with the run itself
+ * @param {{ troubles?: string[] }} options `troubles` gets the lines about problems of the run itself
  * @returns {Promise<number>} its exit code; 1 if it left anything
  */
 export async function runContained(command, args, { record, env, aside, troubles = [], ...options }) {
   const id = randomUUID();
   const own = { ...env, [markName]: id };
-  // What unshare(1) itself says is of interest only if it does not come to running anything.
+  // unshare(1)'s own output matters only if it starts nothing.
   const [stdin, stdout, stderr] = aside === undefined ? ['inherit', 'inherit', 2] : ['ignore', aside.output, aside.output];
   const stdio = [stdin, stdout, 'pipe', 'pipe', 'pipe', stderr];
   const words = ['unshare', '--mount', '--', 'sh', '-c', holder, 'sh', command, ...args];
   const [program, ...all] = aside === undefined ? words : ['nice', '-n', String(aside.nice), ...words];
   const child = spawn(program, all, { ...options, env: own, stdio, detached: aside !== undefined });
   if (aside !== undefined) niceSession(child.pid, aside.nice);
-  const gone = once(child, 'exit').catch(() => undefined); // `error` has said why it has not started
+  const gone = once(child, 'exit').catch(() => undefined); // `error` has the reason why it has not started
   child.stdio[4].on('error', () => undefined);
   const run = new Run(child, record, `${markName}=${id}`);
   const interrupt = (signal) => run.interrupt(signal);
@@ -63,12 +61,15 @@ export async function runContained(command, args, { record, env, aside, troubles
   }
 }
 
-/** A kernel that groups processes by session weighs the groups first. Source: sched(7), "The autogroup feature". */
+/**
+ * Sets the priority of a session. A kernel that groups processes by session weighs the groups first. Source: sched(7), "The autogroup
+ * feature".
+ */
 function niceSession(pid, nice) {
   try {
     writeFileSync(`/proc/${pid}/autogroup`, String(nice));
   } catch {
-    // It does not group, or does not let us.
+    // It does not group, or does not permit it.
   }
 }
 
@@ -101,7 +102,7 @@ class Run {
     this.#over = true;
   }
 
-  /** @returns {Promise<string | undefined>} why it had to be ended, if it had to be */
+  /** @returns {Promise<string | undefined>} why it had to be ended; undefined if it ended by itself */
   async untilOver() {
     while (!this.#over) {
       await sleep(watchEveryMs);
@@ -116,7 +117,7 @@ class Run {
     return this.#failure;
   }
 
-  /** Vitest ends its workers when it is told to end; what it does not end is left over. */
+  /** Vitest ends its workers on a signal; those that remain are left over. */
   interrupt(signal) {
     this.#interrupted ??= { signal, untilMs: monotonicMs() + settleMs };
     for (const { pid } of this.#processes().filter(({ pid }) => parentOf(pid) === this.#child.pid)) process.kill(pid, signal);
@@ -136,7 +137,7 @@ class Run {
     ];
   }
 
-  /** With the last process goes the mount namespace, and with that the network namespaces that only it names. */
+  /** The mount namespace ends with the last process, and with it the network namespaces that only it names. */
   async end() {
     for (const untilMs = monotonicMs() + settleMs; this.#processes().length > 0 && monotonicMs() < untilMs; await sleep(20)) {
       for (const { pid } of this.#processes()) kill(pid);
@@ -144,7 +145,7 @@ class Run {
     this.#child.stdio[4].end();
   }
 
-  /** Apart from the holder. */
+  /** Processes of the run except the holder. */
   #processes() {
     const mountNamespace = mountNamespaceOf(this.#child.pid);
     const isOurs = mountNamespace !== undefined && mountNamespace !== mountNamespaceOf(process.pid);

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /**
- * The processes of a run: those in its mount namespace, which whatever they start inherits, orphans and an emptied environment too; those
- * that carry its mark, a word of the environment, because some go on to a mount namespace of their own (`ip netns exec`); and what is
- * below either. What has ended and waits to be reaped is none.
+ * The processes of a run: those in its mount namespace, which all children inherit, also orphans and those with an emptied environment;
+ * those that carry its mark, a variable of the environment, because some enter another mount namespace (`ip netns exec`); and the children
+ * of either. Zombies are excluded.
  *
  * @returns {{ pid: number, command: string }[]}
  */
@@ -34,7 +34,7 @@ export function parentOf(pid) {
   return describe(pid)[0]?.parent;
 }
 
-/** Source: proc_pid_stat(5); the name may hold spaces and brackets. */
+/** Source: proc_pid_stat(5); the name may contain spaces and parentheses. */
 function describe(pid) {
   const stat = read(pid, 'stat');
   const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

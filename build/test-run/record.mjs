@@ -1,14 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** Vitest has ended its workers by then, however reluctant they are. */
+/** Time after which vitest has ended its workers. */
 const endMs = Number(process.env.SEINE_TEST_GRACE_S ?? 60) * 1000;
 
-/** Of the machine, for all processes alike, and no clock that is set. */
+/** Monotonic clock of the host, the same for all processes. */
 export function monotonicMs() {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
-/** What `reporter.ts` has written so far. */
+/** Content that `reporter.ts` has written so far. */
 export function readRecord(file) {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
@@ -17,14 +17,14 @@ export function readRecord(file) {
   }
 }
 
-/** Adds what was wrong with the run itself to what `reporter.ts` wrote of its tests. */
+/** Adds problems of the run itself to the results that `reporter.ts` wrote. */
 export function addFailures(file, lines) {
   const record = readRecord(file);
   if (record !== undefined && lines.length > 0)
     writeFileSync(file, JSON.stringify({ ...record, failures: [...record.failures, ...lines] }));
 }
 
-/** Why the run will not end by itself, in words; undefined while it may. */
+/** Why the run will not end by itself; undefined while it may. */
 export function whyStuck(record, now = monotonicMs()) {
   if (record === undefined) return undefined;
   const quietMs = now - record.atMs;

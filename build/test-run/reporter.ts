@@ -4,30 +4,30 @@ import { stripVTControlCharacters } from 'node:util';
 import type { Reporter, SerializedError, TestCase, TestModule } from 'vitest/node';
 
 const writeEveryMs = 250;
-/** Of an error's first line; the output of the run has all of it. */
+/** Maximum length of an error's first line; the output of the run has all of it. */
 const whyMost = 200;
 
-/** How far a run is. Whoever watches it reads this from the file that `SEINE_TEST_RECORD` names. */
+/** Progress of a run. Observers read this from the file that `SEINE_TEST_RECORD` names. */
 interface TestRecord {
-  /** When anything was last heard of a test, by the clock of `process.hrtime`, which all processes share. */
+  /** Time of the last event of a test, by the clock of `process.hrtime`, which all processes share. */
   atMs: number;
-  /** How long it may take until something is heard again. */
+  /** Maximum time until the next event (ms). */
   allowedMs: number;
   ended: boolean;
   running: { name: string; tests: string[] }[];
   passed: number;
   failed: number;
   files: { name: string; project: string; ms: number; ok: boolean }[];
-  /** A line for each test and file that failed, and each error that belongs to none. */
+  /** A line for each failed test and file, and for each error outside of them. */
   failures: string[];
   /** Network namespace → the files that ran when it was first seen. */
   namespaces: Record<string, string[]>;
 }
 
-/** A vitest reporter that says nothing and writes down where the run is. */
+/** A vitest reporter without output that records the progress of the run. */
 export default class RecordReporter implements Reporter {
   readonly #file = process.env['SEINE_TEST_RECORD'];
-  /** By the id of the module: each event has an object of its own. */
+  /** Running files by the id of the module: each event has its own object. */
   readonly #running = new Map<string, { name: string; tests: Set<string>; allowedMs: number }>();
   readonly #record: TestRecord = {
     atMs: 0,
@@ -86,7 +86,7 @@ export default class RecordReporter implements Reporter {
     this.#write();
   }
 
-  /** An error that no test caught, e.g. of a socket that outlived its test, is the failure of the file in which it came up. */
+  /** An uncaught error, e.g. of a socket that outlived its test, counts as a failure of the file in which it occurred. */
   #blame(error: SerializedError): void {
     const path: unknown = error['VITEST_TEST_PATH'];
     const name = typeof path === 'string' ? relative(process.cwd(), path) : undefined;
@@ -99,7 +99,7 @@ export default class RecordReporter implements Reporter {
     this.#timer ??= setTimeout(() => this.#write(), writeEveryMs).unref();
   }
 
-  /** Whoever reads it reads a whole one. */
+  /** Readers always read a complete file. */
   #write(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -112,7 +112,7 @@ export default class RecordReporter implements Reporter {
   }
 }
 
-/** What failed, and the beginning of why. */
+/** The failed test, and the beginning of the reason. */
 function line(what: string, error: { readonly message: string } | undefined): string {
   const [why = ''] = stripVTControlCharacters(error?.message ?? '').split('\n');
   return why === '' ? what : `${what}: ${why.slice(0, whyMost)}`;

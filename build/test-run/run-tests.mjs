@@ -7,17 +7,17 @@ import { addFailures } from './record.mjs';
 const reporter = join(import.meta.dirname, 'reporter.ts');
 const recordsFolder = join(cache, 'test-runs');
 
-/** What the last `runTests` of this process under a name has come to: `readRecord` reads it. */
+/** Record of the last `runTests` of this process under a name, for `readRecord`. */
 export const recordFileOf = (name) => join(recordsFolder, `${process.pid}-${name}.json`);
 
-/** Of one that gave it no name. */
+/** Record of a run without a name. */
 export const recordFile = recordFileOf('tests');
 
 /**
  * Runs vitest with these arguments, contained.
  *
- * @param {{ name?: string, aside?: { nice: number, output: number } }} options `name` tells its record from that of
- *   another run; `aside` as `runContained` has it
+ * @param {{ name?: string, aside?: { nice: number, output: number } }} options `name` separates its record from that of
+ *   another run; `aside` as in `runContained`
  * @returns {Promise<number>} its exit code; not 0 either if it had to be ended, or if tests left processes or namespaces
  */
 export async function runTests(args, env = process.env, { name = 'tests', aside } = {}) {

@@ -1,9 +1,9 @@
-/** More than that is no accident. */
+/** More failures than this are not accidental. */
 const filesMost = 6;
 
 /**
- * The files that failed, if they may be run once more, alone: a few, which the rest of the machine may have been too slow for. What fails
- * again has failed; what passes is *unsteady*, a bug of the test or of what it tests, and is named. A random test that fails prints its seed.
+ * The failed files, if they may be run again, alone: a few, which may have failed because the host was slow. A second failure stands; a
+ * file that passes is *unsteady*, a bug of the test or of its subject, and is named. A random test that fails prints its seed.
  *
  * @param {{ name: string, project: string, ok: boolean }[]} files of a run
  * @returns {string[]} their names; empty if the run's failure stands

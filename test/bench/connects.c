@@ -1,8 +1,8 @@
 /*
- * New connections, each for one small request: how many a second, and how long does one take?
+ * Opens connections, each for one small request: measures their rate and duration.
  *
- *   connects serve ADDRESS PORT                  answers each connection's message with itself and waits for its end
- *   connects ask ADDRESS PORT SECONDS WIDTH      WIDTH at once; prints connections a second, the median time and the longest in microseconds
+ *   connects serve ADDRESS PORT                  echoes each connection's message and waits for its end
+ *   connects ask ADDRESS PORT SECONDS WIDTH      WIDTH concurrently; prints connections a second, the median and the longest time in microseconds
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -42,7 +42,7 @@ static void serve(int listener)
 				break;
 }
 
-/* A reset at the end, so that no port waits for the last packets of an old connection. */
+/* Ends with a reset, so that no port stays in TIME_WAIT. */
 static void once(const struct sockaddr_in *to)
 {
 	struct linger at_once = { .l_onoff = 1 };

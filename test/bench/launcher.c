@@ -1,12 +1,12 @@
 /*
- * Runs programs and says how long each took, from before it is started until it has ended and been waited for.
+ * Runs programs and prints the duration of each, from before its start until it has been reaped.
  *
- * Node needs several milliseconds to start a process; what is measured here takes about as long. So the processes are
- * started by this program: vfork, exec, wait, and CLOCK_MONOTONIC around them.
+ * Node needs several milliseconds to start a process; the measured programs take about as long. So this program
+ * starts the processes: vfork, exec, wait, and CLOCK_MONOTONIC around them.
  *
- * Lines on standard input, fields parted by tabs:
- *   job PROGRAM STDIN_FILE STDOUT_FILE KEY=VALUE...   another job; the environment is what is given and nothing else
- *   run WIDTH                                         runs the jobs given so far, WIDTH at a time
+ * Lines on standard input, fields separated by tabs:
+ *   job PROGRAM STDIN_FILE STDOUT_FILE KEY=VALUE...   another job; its environment has only the given variables
+ *   run WIDTH                                         runs the jobs so far, WIDTH at a time
  *   gone INTERFACE                                    waits until the namespace has no such interface, 10 s at most
  * Answers: for each job `EXIT_CODE NANOSECONDS` in the order given, then `all NANOSECONDS`; for gone `gone` or `there`.
  */

@@ -1,7 +1,7 @@
 /*
- * Small messages to and fro, one at a time: how long does one round trip take?
+ * Exchanges small messages, one at a time: measures the round-trip time.
  *
- *   round-trips serve ADDRESS PORT           answers each message over TCP with itself, for one client after another
+ *   round-trips serve ADDRESS PORT           echoes each message over TCP, for one client after another
  *   round-trips ask ADDRESS PORT COUNT       prints the median of COUNT round trips, in microseconds
  */
 #include <arpa/inet.h>
