@@ -9,7 +9,8 @@ import { root } from './support/source-tree.ts';
  * project's early dialect are not used. Folders join the list once they hold it.
  */
 
-const folders: readonly string[] = ['src'];
+/** Directories whose sources are checked. */
+const folders: readonly string[] = ['src', 'lab', 'build'];
 
 const forbiddenBeginning = /^(?:What|Of|As|Whose|Whether|By|For)\b/;
 const retired = /\b(?:octets?|anew|mend(?:s|ed|ing)?|nobody|whoever|whom|lent|told|(?:is|are|was|were) said|says so|a look|the world)\b/i;
@@ -25,7 +26,7 @@ interface Comment {
 
 const comments = folders.flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => /\.m?ts$|\.mjs$/.test(name))
     .flatMap((name) => commentsOf(join(folder, name))),
 );
 
