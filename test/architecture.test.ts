@@ -93,7 +93,7 @@ function areaOf(path: string): string {
   return path.split('/')[0] ?? path;
 }
 
-/** Groups of nodes that lead to each other (Tarjan, 1972). */
+/** Strongly connected groups of nodes (Tarjan, 1972). */
 function circlesOf(uses: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
   const index = new Map<string, number>();
   const low = new Map<string, number>();

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { root } from './support/source-tree.ts';
 
 /*
- * What no other file imports is not exported: a reader need not look further, and the compiler says when it is not used at all.
+ * Exports are imported by another file: a reader need not search further, and the compiler reports unused ones.
  */
 
 /** Entries of packages: other projects import these. */
@@ -20,7 +20,7 @@ const modules = ['src', 'lab', 'test', 'build']
     return { path, text, module: parseSync(path, text).module };
   });
 
-/** `file#name` of whatever is imported by name, and files that are imported whole. */
+/** `file#name` of each name that is imported, and files that are imported as a whole. */
 const named = new Set<string>();
 const whole = new Set<string>();
 for (const { path, text, module } of modules) {

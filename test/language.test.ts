@@ -10,7 +10,7 @@ import { root } from './support/source-tree.ts';
  */
 
 /** Directories whose sources are checked. */
-const folders: readonly string[] = ['src', 'lab', 'build'];
+const folders: readonly string[] = ['src', 'lab', 'build', 'test'];
 
 const forbiddenBeginning = /^(?:What|Of|As|Whose|Whether|By|For)\b/;
 const retired = /\b(?:octets?|anew|mend(?:s|ed|ing)?|nobody|whoever|whom|lent|told|(?:is|are|was|were) said|says so|a look|the world)\b/i;

@@ -6,7 +6,7 @@ import { declaredNames } from './support/declared-names.ts';
 import { everyFile, generated, type SourceFile, sourceFiles } from './support/source-tree.ts';
 
 /*
- * One type name, one meaning; and no bag of everything that half of the program is handed.
+ * One type name, one meaning; and no wide interface that half of the program depends on.
  */
 
 const files = sourceFiles().filter(({ path }) => !generated.has(path));
@@ -66,7 +66,7 @@ function typesOf({ path: file, statements }: SourceFile): readonly NamedType[] {
 type Member = TSInterfaceDeclaration['body']['body'][number];
 type AnyType = TSTypeAliasDeclaration['typeAnnotation'];
 
-/** Of interfaces and of aliases of object types; a class is no port that somebody is handed in place of another. */
+/** Members of interfaces and of aliases of object types; a class is not a port that can be replaced. */
 function membersOf(node: TypeNode): readonly Member[] {
   if (node.type === 'TSInterfaceDeclaration') return node.body.body;
   if (node.type !== 'TSTypeAliasDeclaration') return [];
@@ -129,7 +129,7 @@ function isPlainType(type: AnyType | undefined, file: string, passed: Set<string
   }
 }
 
-/** What is not found here is another package's, and no value. */
+/** A type that is not found here belongs to another package, and is not a value. */
 function isPlainReference(name: string, file: string, passed: Set<string>): boolean {
   const source = files.find(({ path }) => path === file);
   const from = source?.imports.find(({ names }) => names.includes(name))?.target ?? file;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { sourceFiles } from './support/source-tree.ts';
 
-/** Where the time of day is read, and that nothing that matters is decided by it: it may jump, by hours and backwards. */
+/** Uses of the time of day. No decision depends on it: it may jump, by hours and backwards. */
 const readers: Readonly<Record<string, string>> = {
   'agent/admin-ports.ts': 'says since when the agent runs',
   'agent/agent.ts': 'says which occasion an Event is of',

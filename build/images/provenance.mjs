@@ -2,7 +2,7 @@
 const buildType = 'https://seine.invalid/build-images/v1';
 
 /**
- * A provenance statement of an image: in-toto v1, type SLSA provenance v1. It is not signed; the builder may sign it.
+ * A provenance statement in the form of in-toto v1, type SLSA provenance v1. It is not signed; the builder may sign it.
  *
  * @param facts inputs and outputs of the build; digests are SHA-256 in hexadecimal, times as of `Date.toISOString`
  */

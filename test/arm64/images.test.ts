@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { buildImages, imagesFor, podman, releaseStorage } from '../runtime/image-builder.ts';
 
 /*
- * The images of an installation, built for arm64 from their own Dockerfiles, every command of which runs by emulation, and each of
- * their programs started once. What they do with a kernel is for the virtual machine: qemu's user emulation knows no netlink.
+ * The images of an installation, built for arm64 from their own Dockerfiles, every command of which runs by emulation, and each of their
+ * programs started once. Their use of a kernel is tested in the virtual machine: qemu's user emulation has no netlink.
  */
 
 const signal = AbortSignal.timeout(1_800_000);
@@ -22,10 +22,10 @@ async function inImage(image: string, ...command: readonly string[]): Promise<st
   return await podman(['run', '--rm', '--network', 'none', image, ...command], signal);
 }
 
-/** `e_machine` of elf(5); programs for the kernel's own machine, as libxdp brings them, are the same everywhere. */
+/** `e_machine` of elf(5); BPF programs, as in libxdp, are the same everywhere. */
 const [aarch64, bpf] = [183, 247];
 
-/** Files below a folder. `readdir` with `recursive` would follow links to the machine's own folders. */
+/** Files below a folder. `readdir` with `recursive` would follow links to the host's own folders. */
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -33,7 +33,7 @@ function filesBelow(folder: string): string[] {
   });
 }
 
-/** The architecture of each program and library below a folder, by path; other files are left out. */
+/** The architecture of each program and library below a folder, by path; other files are omitted. */
 function machinesBelow(folder: string): Map<string, number> {
   const found = new Map<string, number>();
   const start = Buffer.alloc(20);

@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 /**
- * What `npm run test:arm64` runs: the images outside, and in its virtual machine what touches the kernel or the processor. Modules are
- * loaded once for all files: emulated, that costs more than the tests.
+ * Tests of `npm run test:arm64`: the images outside, and in its virtual machine those that touch the kernel or the CPU. Modules are loaded
+ * once for all files: emulated, that costs more than the tests.
  */
 export default defineConfig({
   test: {
@@ -14,7 +14,7 @@ export default defineConfig({
       'test/integration/netlink-*.test.ts',
       'test/integration/cni-plugin.test.ts',
     ],
-    // These count what the other files of the process hold too, or hold an emulated Node to seconds; the native plugin is tried.
+    // These measure memory of the whole process, or have limits of seconds for an emulated Node; the native plugin is tested.
     testNamePattern: /^(?!leaks no descriptor|the plugin, on Node|gives the same answers natively and on Node)/,
     pool: 'threads',
     isolate: false,

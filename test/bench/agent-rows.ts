@@ -8,10 +8,10 @@ import type { Measured } from './row.ts';
 export const agentRowNames = ['agent.ready', 'agent.restart.flowmods', 'agent.rss.idle'] as const;
 
 const restarts = 7;
-/** How long an agent is left alone before its memory counts (ms). */
+/** Idle time of an agent before its memory is measured (ms). */
 const idleMs = 20_000;
 
-/** Restarts beside a few pods: how long until it serves, what it changes although nothing has changed, and what it holds. */
+/** Restarts with a few pods: time until it serves, writes although nothing has changed, and memory. */
 export async function agentRows(lab: BenchLab, wanted: (name: string) => boolean): Promise<Measured[]> {
   const { readyMs, flowMods } = await timeRestarts(lab, restarts);
   const rows: Measured[] = [
@@ -22,7 +22,7 @@ export async function agentRows(lab: BenchLab, wanted: (name: string) => boolean
   return rows.filter(({ name }) => wanted(name));
 }
 
-/** Stops and starts the agent, with nothing changed: how long until it serves, and what it changes all the same. */
+/** Stops and starts the agent, with nothing changed: time until it serves, and writes all the same. */
 export async function timeRestarts(lab: BenchLab, runs: number): Promise<{ readonly readyMs: number[]; readonly flowMods: number[] }> {
   const readyMs: number[] = [];
   const flowMods: number[] = [];
@@ -39,7 +39,7 @@ export async function timeRestarts(lab: BenchLab, runs: number): Promise<{ reado
   return { readyMs, flowMods };
 }
 
-/** What it holds once it has nothing to do. */
+/** Memory of an idle agent. */
 export async function restingMemory(lab: BenchLab): Promise<readonly number[]> {
   await sleep(idleMs);
   const samples: number[] = [];
@@ -50,7 +50,7 @@ export async function restingMemory(lab: BenchLab): Promise<readonly number[]> {
   return samples;
 }
 
-/** What so many pods coming and going leave behind in memory. */
+/** Memory that remains after this number of pods was created and deleted. */
 export async function busyMemory(lab: BenchLab, side: CniSide, pods: number): Promise<readonly number[]> {
   for (let done = 0; done < pods; done += 20) {
     await side.add(20, 4);
@@ -74,7 +74,7 @@ export async function isSettled(lab: BenchLab): Promise<boolean> {
   return synced && parts.every((part) => metric('unrealized_revisions', { part }) === 0);
 }
 
-/** From the creation of one more Node until the bridge sends packets for its pods. */
+/** Time from the creation of one more Node until the bridge sends packets for its pods. */
 export async function joinRow(lab: BenchLab, known: number): Promise<Measured> {
   const ours: number[] = [];
   for (let run = 1; run <= 7; run++) {

@@ -1,4 +1,4 @@
-/** A port of the bridge and what is behind it. */
+/** A port of the bridge and its peer. */
 export interface ShapedPort {
   readonly ofPort: number;
   readonly mac: string;
@@ -12,9 +12,9 @@ export interface ShapedNode {
 }
 
 /**
- * A pipeline of the shape that Antrea gives its bridge on Linux, for IPv4 in encap mode with its proxy and its policies and
- * none of them in force: as many tables, the same conntrack passes, the same decisions for each packet. Written from a
- * description of it, for comparison only; nothing but pods of one node can speak over it.
+ * A pipeline of the shape that Antrea gives its bridge on Linux, for IPv4 in encap mode with its proxy and its policies and none of them in
+ * force: as many tables, the same conntrack passes, the same decisions for each packet. Written from a description of it, for comparison
+ * only; it forwards between pods of one node only.
  *
  * @returns flows for `ovs-ofctl replace-flows`
  */

@@ -29,13 +29,13 @@ const pollMs = 2;
 
 export interface BenchLabOptions {
   readonly families: readonly Family[];
-  /** What the cluster holds before its node first sees it. */
+  /** Content of the cluster before its node first sees it. */
   readonly cluster?: (objects: ClusterObjects) => void;
-  /** Where the agent's journal is; the disk if left out. */
+  /** Storage of the agent's journal; the disk if absent. */
   readonly journal?: 'disk' | 'memory';
 }
 
-/** A lab of one node, as it is after `seine-lab up`, with the agent as it ships: the bundle. */
+/** A lab of one node, as after `seine-lab up`, with the agent as it ships: the bundle. */
 export class BenchLab {
   readonly plan: LabPlan;
   readonly node: NodePlan;
@@ -54,7 +54,7 @@ export class BenchLab {
     const plan = planLab({ nodes: 1, dir, families, tunnel: 'geneve', datapath: 'netdev', ...testPodInterface });
     const [node] = plan.nodes;
     if (!node) throw new Error('a lab without a node');
-    if (existsSync(dir)) throw new Error(`${dir} is there already`); // somebody's, which is not to be removed below
+    if (existsSync(dir)) throw new Error(`${dir} is there already`); // a folder of the user, not to be removed below
     try {
       claim(plan, journal);
       if (cluster) fillCluster(plan, cluster);
@@ -68,7 +68,7 @@ export class BenchLab {
     }
   }
 
-  /** The name of one more namespace, which goes with the lab. */
+  /** The name of one more namespace, which is deleted with the lab. */
   netns(name: string): string {
     return `${netnsPrefix(this.plan.id)}bench-${name}`;
   }
@@ -78,7 +78,7 @@ export class BenchLab {
     await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
   }
 
-  /** Runs a command on the node, with the tools of Open vSwitch pointed at it; gives what it wrote. */
+  /** Runs a command on the node, with the environment of Open vSwitch's tools; returns its output. */
   async exec(command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node.netns, command, args);
     const env = { ...process.env, OVS_RUNDIR: this.paths.dir };
@@ -91,19 +91,19 @@ export class BenchLab {
     this.#nodeFirst();
   }
 
-  /** The node's daemons go before other work, and before the API server, which is another machine elsewhere. */
+  /** Gives the node's daemons a higher priority than other work, and than the API server, which is on another host in a real cluster. */
   #nodeFirst(): void {
     const { dir } = this.paths;
     const daemons = [agentProcess(this.plan, this.node), ovsProcess(dir, 'ovs-vswitchd'), ovsProcess(dir, 'ovsdb-server')];
     for (const daemon of daemons) if (daemon) setUrgency(daemon.pid, urgent);
   }
 
-  /** @returns how long it took (ms) */
+  /** @returns duration (ms) */
   async untilReady(withinMs = 60_000): Promise<number> {
     return await until(async () => (await agentReadiness(this.paths.apiSocket)).ready, withinMs, 'the agent to be ready');
   }
 
-  /** Of the agent, in MiB. */
+  /** Resident memory of the agent, in MiB. */
   residentMemory(): number {
     const pid = agentProcess(this.plan, this.node)?.pid;
     const [, kib = ''] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
@@ -114,17 +114,17 @@ export class BenchLab {
     return JSON.parse(await getText(this.paths.apiSocket, '/v1/status')) as AgentStatus;
   }
 
-  /** How late the agent was at most, in the last minutes (ms). */
+  /** Maximum delay of the agent's event loop in the last minutes (ms). */
   async lagMsMax(): Promise<number> {
     return (await this.status()).eventLoop.lagMsMax;
   }
 
-  /** What the agent's metric of this name and these labels shows; 0 while it is not there. */
+  /** Value of the agent's metric with this name and these labels; 0 if absent. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     return (await this.metrics())(name, labels);
   }
 
-  /** As `metric`, of one look at all of them, which is work for an agent that has much. */
+  /** Like `metric`, from one scrape of all of them, which is expensive for an agent with many. */
   async metrics(): Promise<(name: string, labels?: Readonly<Record<string, string>>) => number> {
     const page = await getText(this.paths.apiSocket, '/metrics');
     return (name, labels = {}) => metricOf(page, name, labels);
@@ -141,7 +141,7 @@ function metricOf(page: string, name: string, labels: Readonly<Record<string, st
 
 const agentBundle = join(root, 'dist', 'seine-agent.mjs');
 
-/** Waits. @returns how long it took (ms) */
+/** Waits for a condition. @returns duration (ms) */
 export async function until(holds: () => Promise<boolean>, withinMs: number, what: string): Promise<number> {
   const startedMs = performance.now();
   while (!(await holds())) {
@@ -151,7 +151,7 @@ export async function until(holds: () => Promise<boolean>, withinMs: number, wha
   return performance.now() - startedMs;
 }
 
-/** Network namespaces by name, with their loopback up: `ip` makes them all in one process. */
+/** Network namespaces by name, with their loopback up: `ip` creates them all in one process. */
 export function makeNamespaces(names: readonly string[]): void {
   execFileSync('ip', ['-batch', '-'], { input: names.map((name) => `netns add ${name}\n`).join('') });
   for (const name of names) execFileSync('ip', ['-n', name, 'link', 'set', 'lo', 'up']);
@@ -161,7 +161,7 @@ export function removeNamespaces(names: readonly string[]): void {
   execFileSync('ip', ['-batch', '-'], { input: names.map((name) => `netns delete ${name}\n`).join('') });
 }
 
-/** The API server writes to memory: it is another machine elsewhere, and waits of the node's disk for it are none of the node's. */
+/** Puts the API server's data in memory: it is on another host in a real cluster, and its disk writes must not delay the node's. */
 function claim(plan: LabPlan, journal: 'disk' | 'memory'): void {
   const { state, apiServer } = labPaths(plan.dir);
   mkdirSync(plan.dir, { recursive: true, mode: 0o700 });
@@ -170,13 +170,13 @@ function claim(plan: LabPlan, journal: 'disk' | 'memory'): void {
   if (journal === 'memory') for (const { name } of plan.nodes) putIntoMemory(nodePaths(plan.dir, name).stateDir);
 }
 
-/** It goes with the lab. */
+/** Mounts a tmpfs, which is unmounted with the lab. */
 function putIntoMemory(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=700', 'seine-bench', folder]);
 }
 
-/** Writes objects where the lab's API server will find them: through its own rules, without HTTP in between. */
+/** Writes objects into the lab's API server: through its own rules, without HTTP. */
 function fillCluster(plan: LabPlan, cluster: (objects: ClusterObjects) => void): void {
   const store = new Store(openJournal(labPaths(plan.dir).apiServer));
   cluster(openClusterObjects({ store, serviceCidrs: plan.serviceCidrs, nodePortRange: { first: 30_000, last: 32_767 }, now: Date.now }));

@@ -28,13 +28,13 @@ export function addServices(cluster: ClusterObjects, count: number): void {
   }
 }
 
-/** How many Services, and how many endpoints each has, on addresses of its own. */
+/** Number of Services, and of endpoints of each, on distinct addresses. */
 export interface ManyServices {
   readonly services: number;
   readonly endpoints: number;
 }
 
-/** As the controller of EndpointSlices leaves them: a hundred endpoints a slice. */
+/** Endpoints per slice, as the controller of EndpointSlices creates them. */
 const endpointsPerSlice = 100;
 
 /** Services with one port whose ready endpoints are pods of other nodes. */

@@ -5,7 +5,7 @@ import { type BenchPod, CniSide, type SideOptions } from './cni-side.ts';
 import type { Measured } from './row.ts';
 
 const debianPlugins = '/usr/lib/cni';
-/** More namespaces than pods at a time, so that none is used again at once. */
+/** Number of spare namespaces, so that none is reused immediately. */
 const spare = 70;
 const fillWidth = 16;
 
@@ -21,10 +21,10 @@ export const cniRowNames = [
 ] as const;
 type CniRowName = (typeof cniRowNames)[number];
 
-/** As a runtime says it for a pod without annotations; Debian's plugin wants each. */
+/** Limits that a runtime passes for a pod without annotations; Debian's plugin requires each. */
 const noLimit = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
 
-/** Our plugin on the lab's node, and Debian's `bridge` with `host-local` on a node of its own: the same families and counts. */
+/** Our plugin on the lab's node, and Debian's `bridge` with `host-local` on its own node: the same families and counts. */
 function openSides(lab: BenchLab): { readonly ours: CniSide; readonly peer: CniSide } {
   const node = lab.netns('peer');
   makeNamespaces([node]);
@@ -74,9 +74,9 @@ export function openOurs(lab: BenchLab, more: Pick<SideOptions, 'isHurried'> = {
 }
 
 /**
- * Both sides with ten pods each, and warm.
+ * Both sides with ten pods each, warmed up.
  *
- * @param named told of all pods that ours will attach, before the first one is
+ * @param named called with all pods that ours will attach, before the first one
  */
 export async function startCniBench(
   lab: BenchLab,
@@ -144,7 +144,7 @@ class CniBench {
     }
   }
 
-  /** What runs the first times is compiled and cached: on a node that has run for a minute, it is. */
+  /** The first runs are compiled and cached: on a node that has run for a minute, that is done. */
   async warmUp(): Promise<void> {
     for (let round = 0; round < 10; round++)
       for (const side of this.#sides) {
@@ -153,7 +153,7 @@ class CniBench {
       }
   }
 
-  /** One pod more, and gone again, beside so many that stay. */
+  /** Adds one pod and deletes it, with this number of other pods. */
   async addAndDelete(beside: number, runs: number): Promise<readonly Measured[]> {
     await this.fillTo(beside);
     const add = new Pair();
@@ -174,7 +174,7 @@ class CniBench {
     ];
   }
 
-  /** So many pods at once, in pods per second. */
+  /** Adds this number of pods concurrently, in pods per second. */
   async parallel(width: number, runs: number): Promise<readonly Measured[]> {
     await this.fillTo(10);
     const rates = new Pair();
@@ -187,7 +187,7 @@ class CniBench {
     return [{ name: `cni.add.parallel${width}`, unit: 'pods/s', ...this.#values(rates) }];
   }
 
-  /** As `addAndDelete`, by the whole list that a node has: ours is alone in its own, the peer's has what does host ports and bandwidth. */
+  /** Like `addAndDelete`, with the whole list of a node: ours is alone in its own, the peer's has plugins for host ports and bandwidth. */
   async chain(beside: number, runs: number): Promise<readonly Measured[]> {
     await this.fillTo(beside);
     const times = new Pair();
@@ -216,12 +216,12 @@ class CniBench {
     return [{ name: 'plugin.version', unit: 'ms', ...this.#values(times) }];
   }
 
-  /** Lets go of the namespaces' launchers; what is attached goes with the lab. */
+  /** Ends the namespaces' launchers; attachments are deleted with the lab. */
   async stop(): Promise<void> {
     for (const side of this.#sides) await side.stop();
   }
 
-  /** Who goes first changes with the run. */
+  /** The order changes with the run. */
   #inTurn(run: number, first: Pair, second: Pair): readonly (readonly [CniSide, number[], number[]])[] {
     const both = [
       [this.ours, first.ours, second.ours],
@@ -236,10 +236,10 @@ class CniBench {
   }
 }
 
-/** What an ADD of ours spends its time on, in the agent: `wiring` holds `flows`, `interface` and `port`, which overlap. */
+/** Stages of our ADD in the agent: `wiring` contains `flows`, `interface` and `port`, which overlap. */
 const stages = ['addresses', 'wiring', 'flows', 'interface', 'port', 'disk'] as const;
 
-/** Milliseconds since the agent began. */
+/** Sums in milliseconds since the agent started. */
 async function stageSums(lab: BenchLab): Promise<ReadonlyMap<string, number>> {
   const sums = stages.map(async (stage) => {
     const seconds = await lab.metric('cni_stage_duration_seconds_sum', { command: 'ADD', stage });
@@ -248,7 +248,7 @@ async function stageSums(lab: BenchLab): Promise<ReadonlyMap<string, number>> {
   return new Map(await Promise.all(sums));
 }
 
-/** What each side measured. */
+/** Measurements of both sides. */
 class Pair {
   readonly ours: number[] = [];
   readonly peer: number[] = [];

@@ -4,7 +4,7 @@ import type { NetnsRef } from '../../lab/plan/names.ts';
 import { type BenchLab, makeNamespaces, removeNamespaces } from './bench-lab.ts';
 import { type Job, Launcher } from './launcher.ts';
 
-/** A namespace a plugin gives a network to. */
+/** A namespace that a plugin attaches to a network. */
 export interface BenchPod {
   readonly containerId: string;
   readonly netns: string;
@@ -12,40 +12,43 @@ export interface BenchPod {
 
 export const podNamespace = 'bench';
 
-/** As runtimes name it to the plugin. */
+/** Name that a runtime passes to the plugin. */
 export function podNameOf({ netns }: BenchPod): string {
   return netns.slice(-30);
 }
 
-/** A plugin on a node, called as a runtime would. */
+/** A plugin on a node, called as by a runtime. */
 export interface SideOptions {
-  /** Of the row's peer, and of namespaces. */
+  /** Name of the side, and prefix of namespaces. */
   readonly name: string;
   readonly program: string;
   readonly pluginFolders: string;
-  /** Where the node of this plugin is. */
+  /** Namespace of the node of this plugin. */
   readonly place: NetnsRef;
   readonly conf: Readonly<Record<string, unknown>>;
-  /** For files, and gone with the lab. */
+  /** Folder for files, deleted with the lab. */
   readonly folder: string;
-  /** What a runtime calls behind it, with its result; none if left out. */
+  /** Plugins that a runtime calls after it, with its result; none if absent. */
   readonly chained?: readonly ChainedPlugin[];
-  /** Pods come so soon after each other that what goes on behind the DEL of one may meet the ADD of another. */
+  /** True if pods follow each other so closely that work after the DEL of one may overlap the ADD of another. */
   readonly isHurried?: boolean;
 }
 
-/** A plugin of Debian's, further down a list. */
+/** A plugin of Debian's, later in a list. */
 interface ChainedPlugin {
   readonly type: string;
   readonly runtimeConfig: object;
 }
 
 /**
- * After a DEL, for what goes on behind its answer: it must slow neither the other side nor the next ADD, which on a node comes
+ * Pause after a DEL, for work that continues after its answer: it must slow neither the other side nor the next ADD, which on a node comes
  * seconds later (ms).
  */
 const calmMs = 150;
-/** A standing port stays. What the pod had over it goes half a second after the DEL, where its namespace does not go before (ms). */
+/**
+ * The same for a pre-plugged port, which stays. The pod's interface above it is deleted half a second after the DEL, unless its namespace
+ * is deleted before (ms).
+ */
 const standingCalmMs = 900;
 
 export class CniSide {
@@ -65,7 +68,7 @@ export class CniSide {
     this.#launcher = new Launcher(options.place);
   }
 
-  /** Namespaces for this many pods, made beforehand. @returns the pods, in the order in which they are used */
+  /** Namespaces for this many pods, created beforehand. @returns the pods, in the order in which they are used */
   prepare(lab: BenchLab, count: number): readonly BenchPod[] {
     const pods = Array.from({ length: count }, (_, index) => {
       const name = `${this.name.replaceAll(/[^a-z0-9]/g, '')}-${index}`;
@@ -76,7 +79,7 @@ export class CniSide {
     return pods;
   }
 
-  /** @returns each ADD, and how long all of them took (ms) */
+  /** @returns each ADD, and the duration of all of them (ms) */
   async add(count: number, width: number): Promise<{ readonly each: readonly number[]; readonly allMs: number }> {
     const pods = this.#spare.splice(0, count);
     if (pods.length < count) throw new Error('too few namespaces were prepared');
@@ -91,9 +94,9 @@ export class CniSide {
   }
 
   /**
-   * Of the pods added last; then waits until the kernel and the switch are done with them.
+   * Deletes the pods added last; then waits until the kernel and OVS have finished.
    *
-   * @param namespaces whether they go behind the DELs, as a runtime has them, and others come
+   * @param namespaces whether they are deleted after the DELs, as by a runtime, and replaced
    */
   async del(
     count: number,
@@ -113,7 +116,7 @@ export class CniSide {
     return result;
   }
 
-  /** One pod more by the whole list, one plugin after another as a runtime does. @returns how long it waited for all of them (ms) */
+  /** Adds one pod with the whole list, one plugin after another as a runtime does. @returns duration of all of them (ms) */
   async addByChain(): Promise<number> {
     const { each } = await this.add(1, 1);
     const [pod] = this.attached.slice(-1);
@@ -124,7 +127,7 @@ export class CniSide {
     return tookMs;
   }
 
-  /** Takes away the pod that was added last, from the end of the list. */
+  /** Deletes the pod that was added last, from the end of the list. */
   async delByChain(): Promise<void> {
     const [pod] = this.attached.slice(-1);
     if (pod === undefined) throw new Error('nothing is attached');
@@ -194,7 +197,7 @@ export class CniSide {
     return this.#outputFile('ADD', pod);
   }
 
-  /** What the plugin said the end of the pair on the node is called. */
+  /** Name of the node's end of the pair, from the plugin's result. */
   #hostInterface(pod: BenchPod): string {
     const { interfaces } = JSON.parse(readFileSync(this.answerFile(pod), 'utf8')) as {
       interfaces: readonly { readonly name: string; readonly sandbox?: string }[];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const folder = join(import.meta.dirname, '../../.cache/bench');
 
-/** The program made from the C file of this name beside us; compiled anew when that is newer. */
+/** The program compiled from the C file of this name next to this file; recompiled when that is newer. */
 export function compiled(name: string): string {
   const source = join(import.meta.dirname, `${name}.c`);
   const program = join(folder, name);

@@ -4,15 +4,16 @@ import type { largeNode } from '../support/large-policy-node.ts';
 type LargeNode = ReturnType<typeof largeNode>;
 type Rule = NonNullable<LargeNode['policies'][number]['ingress']>[number];
 
-/** Where a direction's clauses are, and which end a peer is at. */
+/** Tables of a direction's clauses, and the end of the packet that is the peer. */
 const directions = {
   ingress: { table: 24, verdict: 25, peer: 'nw_src', own: 'nw_dst' },
   egress: { table: 14, verdict: 15, peer: 'nw_dst', own: 'nw_src' },
 } as const;
 
 /**
- * Policies of a node as conjunctions over addresses, as Antrea writes them: an address, a pod and a port are each a clause of every rule that names them, one flow
- * for all rules; a rule is one flow more, and what isolates a pod is one for it. Source: Antrea's docs/design/ovs-pipeline.md, "IngressRule".
+ * Policies of a node as conjunctions over addresses, as Antrea writes them: an address, a pod and a port are each a clause of every rule
+ * that names them, one flow for all rules; a rule is one more flow, and so is the isolation of a pod. Source: Antrea's
+ * docs/design/ovs-pipeline.md, "IngressRule".
  */
 export function conjunctionsShaped({ pods, policies }: Pick<LargeNode, 'pods' | 'policies'>, nodeName: string): readonly string[] {
   const clauses = new Map<string, string[]>();
@@ -39,7 +40,7 @@ export function conjunctionsShaped({ pods, policies }: Pick<LargeNode, 'pods' | 
   return [...[...clauses].map(([match, actions]) => `${match},actions=${actions.join()}`), ...flows];
 }
 
-/** Of rules by labels of namespaces and of pods, as this node's are. */
+/** Peers of rules by labels of namespaces and of pods, like those of this node. */
 function peersOf({ peers }: Rule, namespace: string, pods: readonly PolicyPod[]): readonly PolicyPod[] {
   if (peers === 'any') return pods;
   return pods.filter((pod) =>

@@ -13,19 +13,19 @@ export const connectionRowNames = ['svc.connrate', 'svc.latency', 'svc.connrate.
 
 const port = 80;
 /**
- * Where the Service leads. Another one than who asks directly uses: connections of one client to one port of one pod, some by a
- * Service and some not, meet with the same source port, and the connection tracker then changes that of the later one.
+ * Target port of the Service. It differs from the port of direct connections: connections of one client to one port of one pod, some
+ * through a Service and some not, collide in the source port, and conntrack then changes that of the later one.
  */
 const servedPort = 81;
-/** So many that a client's source ports come round. */
+/** Enough that a client's source ports wrap around. */
 const rounds = 12;
 const seconds = 2;
-/** Connections at once. */
+/** Concurrent connections. */
 const width = 4;
 const serviceName = 'connections';
 const signal = new AbortController().signal;
 
-/** New connections from one pod to another of its node, by a Service and by its own address in turn. */
+/** New connections from one pod to another of its node, through a Service and to its own address in turn. */
 export async function connectionRows(lab: BenchLab, say: (text: string) => void): Promise<readonly Measured[]> {
   say('  connections from pod to pod, by a Service and without');
   const side = openOurs(lab);
@@ -60,7 +60,7 @@ async function inTurn(netns: string, service: string, direct: string): Promise<r
       )
         .split(' ')
         .map(Number);
-      if (round === 0) continue; // it warms up
+      if (round === 0) continue; // warm-up
       rates[address]?.push(rate);
       times[address]?.push(microseconds);
       slowest[address] = Math.max(slowest[address] ?? 0, longest / 1_000);
@@ -100,14 +100,14 @@ async function makeService(lab: BenchLab, endpoint: string): Promise<string> {
     metadata: { name: serviceName, labels: { 'kubernetes.io/service-name': serviceName } },
     addressType: 'IPv4',
     ports: [{ name: 'http', port: servedPort, protocol: 'TCP' }],
-    // Twice, by two names of one port would be two endpoints; one address is one, which is what is compared.
+    // The same endpoint by two port names would be two endpoints; one address is one, which is what is compared.
     endpoints: [{ addresses: [endpoint], conditions: { ready: true }, nodeName: lab.node.name }],
   };
   await lab.api.send({ method: 'POST', path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices', body: slice }, signal);
   return (made as { readonly spec: { readonly clusterIP: string } }).spec.clusterIP;
 }
 
-/** The server repeats what it is sent, which is no answer of a responder: that it is reached is enough. */
+/** Reports whether the server is reached. It echoes what it receives, which is not an answer of a responder. */
 async function isReached(from: string, address: string): Promise<boolean> {
   const { is } = await ask({ from, protocol: 'tcp', address, port, timeoutMs: 300 });
   return is !== 'TIMEOUT' && is !== 'REFUSED';
@@ -116,12 +116,12 @@ async function isReached(from: string, address: string): Promise<boolean> {
 async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
   const inside = inNetns(netns, command, args);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(child.stdout, 'data'); // it says that it listens
+  await once(child.stdout, 'data'); // it reports that it listens
   child.stdout.resume();
   return child;
 }
 
-/** From the plugin's answer to ADD. */
+/** Address in the plugin's answer to ADD. */
 function addressOf(side: CniSide, pod: BenchPod): string {
   const { ips } = JSON.parse(readFileSync(side.answerFile(pod), 'utf8')) as { readonly ips: readonly { readonly address: string }[] };
   const [address] = ips[0]?.address.split('/') ?? [];

@@ -9,13 +9,13 @@ import type { Measured } from './row.ts';
 import type { SceneOptions } from './scenes.ts';
 
 const nodes = 5_000;
-/** What a program that is started in a container takes to answer, API server and kubelet included. */
+/** Time until a program that is started in a container answers, API server and kubelet included. */
 const agentMs = 200;
 const runs = 3;
 
 export const fleetRowNames = ['fleet.status5000', 'fleet.status5000.cpu', 'fleet.rss5000'];
 
-/** `seinectl cluster status` of 5,000 agents, beside what answers for all of them over TLS: until it ends, its processor time, its largest memory. */
+/** `seinectl cluster status` of 5,000 agents, with a server that answers for all of them over TLS: duration, CPU time, maximum memory. */
 export async function fleetRows({ say }: SceneOptions): Promise<readonly Measured[]> {
   say(`a fleet of ${nodes} agents that take ${agentMs} ms each`);
   const folder = mkdtempSync(join(tmpdir(), 'seine-fleet-bench-'));
@@ -78,7 +78,7 @@ async function oneLook(kubeconfig: string): Promise<readonly [number, number, nu
   return [(performance.now() - startedMs) / 1_000, cpu, peak];
 }
 
-/** Processor time (s) and the most memory so far (MiB); undefined once it has ended. Source: proc(5). */
+/** CPU time (s) and the maximum memory so far (MiB); undefined once it has ended. Source: proc(5). */
 function usageOf(pid: number | undefined): [number, number] | undefined {
   try {
     const [, peak = '0'] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

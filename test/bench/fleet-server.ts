@@ -1,4 +1,4 @@
-/** A fleet for `fleet-rows.ts`, as a process of its own: `node fleet-server.ts NODES DELAY-MS KEY-FILE CERTIFICATE-FILE` prints its port. */
+/** A fleet for `fleet-rows.ts`, as a separate process: `node fleet-server.ts NODES DELAY-MS KEY-FILE CERTIFICATE-FILE` prints its port. */
 import { readFileSync } from 'node:fs';
 import { FakeFleet, fakeStatus } from '../support/fake-fleet.ts';
 

@@ -1,6 +1,7 @@
 /**
- * To be loaded into the agent beside its bundle (`NODE_OPTIONS=--import=…`): how long its event loop is held, to a file. Each line is a second:
- * when it ended (ms since 1970), the processor time of every turn of the loop that took a millisecond of it or more, and the longest collections of garbage.
+ * Loaded into the agent with its bundle (`NODE_OPTIONS=--import=…`): writes how long its event loop is blocked to a file. Each line is a
+ * second: its end (ms since 1970), the CPU time of every turn of the loop that took a millisecond of it or more, and the longest garbage
+ * collections.
  */
 import { appendFileSync } from 'node:fs';
 import { PerformanceObserver } from 'node:perf_hooks';
@@ -33,7 +34,7 @@ function watch(path: string): void {
   }, RESOLUTION_MS).unref();
 }
 
-/** Of this thread: what others take from it on a busy machine does not count. */
+/** CPU time of this thread: preemption by others on a busy host does not count. */
 function cpuMs(): number {
   const { user, system } = threadCpuUsage();
   return (user + system) / 1_000;

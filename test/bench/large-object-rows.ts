@@ -15,14 +15,14 @@ import type { SceneOptions } from './scenes.ts';
 
 export const largeObjectRowNames = ['large.hold.max', 'large.change.max', 'large.add.max', 'large.memory'] as const;
 
-/** Limit of the manifest. */
+/** Memory limit of the manifest. */
 const limitBytes = 1024 ** 3;
 const settledMs = 180_000;
 const signal = new AbortController().signal;
 
 /**
- * The largest objects that an API server stores, one after another, on an agent with the manifest's limit of memory. After each: the longest
- * turn of the event loop (processor time of its thread), the slowest ADD and the slowest change of another Service until the switch has it.
+ * The largest objects that an API server stores, one after another, on an agent with the manifest's limit of memory. After each: the
+ * longest turn of the event loop (CPU time of its thread), the slowest ADD and the slowest change of another Service until OVS has it.
  */
 export async function largeObjects({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say('the largest objects that an API server stores');
@@ -80,7 +80,7 @@ async function withEach(lab: BenchLab, holds: string, say: SceneOptions['say']):
       await side.del(1, 1);
     }
     await settled;
-    await sleep(1_100); // the second in which the last turn was noted
+    await sleep(1_100); // the second in which the last turn was recorded
     const hold = longestSince(holds, startedMs);
     const result = { hold, change: Math.max(...changes), add: Math.max(...adds) };
     say(
@@ -106,7 +106,7 @@ function portsAt(port: number): readonly object[] {
   return [{ name: 'http', port, protocol: 'TCP', targetPort: 80 }];
 }
 
-/** @returns how long it took until the switch had it (ms) */
+/** @returns duration until OVS had it (ms) */
 async function changeOther(lab: BenchLab, port: number): Promise<number> {
   const contentType = 'application/merge-patch+json';
   const change = { method: 'PATCH', path: `${services}/other`, body: { spec: { ports: portsAt(port) } }, contentType } as const;

@@ -14,9 +14,9 @@ export interface Job {
 }
 
 export interface JobRuns {
-  /** Of each job, in the order given. */
+  /** Result of each job, in the order given. */
   readonly each: readonly { readonly exitCode: number; readonly ms: number }[];
-  /** From the first start to the last end (ms). */
+  /** Time from the first start to the last end (ms). */
   readonly allMs: number;
 }
 
@@ -31,7 +31,7 @@ export class Launcher {
     this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();
   }
 
-  /** @param width how many at a time */
+  /** @param width number of concurrent jobs */
   async run(jobs: readonly Job[], width: number): Promise<JobRuns> {
     for (const { program, stdin, stdout, env } of jobs) {
       const variables = Object.entries(env).map(([key, value]) => `${key}=${value}`);

@@ -6,13 +6,13 @@ import type { AgentStatus } from '../../src/api/status.ts';
 import type { BenchLab } from './bench-lab.ts';
 import type { Measured } from './row.ts';
 
-/** Long enough for a few looks at a bridge that takes a second. */
+/** Long enough for a few sweeps of a bridge that takes a second. */
 const watchMs = 150_000;
 const pollMs = 500;
 
 export const loopRowNames = ['loop.look10k', 'loop.round10k', 'loop.hold10k.p99', 'loop.hold10k.max'];
 
-/** The variables by which the agents of a lab that is started now note how long their loops are held. @returns what takes them back */
+/** Sets the variables by which the agents of a lab that is started now record how long their loops are blocked. @returns resets them */
 export function noteHolds(file: string): () => void {
   const before = process.env['NODE_OPTIONS'];
   process.env['NODE_OPTIONS'] = `--import=${join(import.meta.dirname, 'hold-probe.ts')}`;
@@ -30,8 +30,8 @@ interface SeenLook {
 }
 
 /**
- * An agent at rest, which does nothing but look at what there is: what a look at the bridge takes, how long it is from one to the next, and how
- * long a turn of the event loop takes while it looks.
+ * An idle agent that only runs its sweeps: duration of a sweep of the bridge, time between two of them, and the longest turn of the event
+ * loop meanwhile.
  */
 export async function loopRows(lab: BenchLab, holds: string, say: (text: string) => void): Promise<readonly Measured[]> {
   say('  looks at the bridge, and turns of the event loop');
@@ -66,7 +66,7 @@ async function bridgeLooks(lab: BenchLab): Promise<readonly SeenLook[]> {
 function note(seen: SeenLook[], { ageSeconds, tookMs }: LookStatus): void {
   if (ageSeconds === null || tookMs === null) return;
   const beganMs = Date.now() - ageSeconds * 1_000;
-  // The age is to a tenth of a second, and the answer was under way.
+  // The age is rounded to a tenth of a second, and the answer took time.
   if (beganMs - (seen.at(-1)?.beganMs ?? 0) > 2_000) seen.push({ beganMs, tookMs });
 }
 
@@ -76,7 +76,7 @@ interface NotedSecond {
   readonly collected: readonly number[];
 }
 
-/** The first look may have been before anything was noted. */
+/** The first sweep may have been before anything was recorded. */
 function holdsDuring(looks: readonly SeenLook[], file: string): Readonly<Record<'held' | 'collected', readonly number[]>> {
   if (!existsSync(file)) throw new Error(`no agent has written ${file}`);
   const seconds = readFileSync(file, 'utf8')

@@ -28,7 +28,7 @@ async function main(): Promise<void> {
   }
   const wanted = (name: string): boolean => name.startsWith(values.only);
   if (!scenes.some(({ rows }) => rows.some(wanted))) throw new UsageError(`no row begins with "${values.only}"`);
-  // And all that is started from here: other work on the machine is felt less, by either side.
+  // And all children: other work on the host affects either side less.
   const putBack = setUrgency(process.pid, urgent);
   const startedMs = performance.now();
   say(`${cpus().length} processors, load ${loadText()}`);

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `node-storm.ts DIR join|flap`: nodes join the cluster of a lab, all at once, or go and come back, a hundred changes a second. A
- * process of its own, because elsewhere it is no part of the node that is measured.
+ * `node-storm.ts DIR join|flap`: nodes join the cluster of a lab, all at once, or are deleted and recreated, a hundred changes a second. It
+ * is a separate process, because it does not belong to the measured node.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KubeApi } from '../../lab/kube/kube-api.ts';
@@ -10,7 +10,7 @@ import { labPaths } from '../../lab/plan/names.ts';
 import { nodeManifest } from './cluster-fill.ts';
 
 const peers = 5_000;
-/** Together with what a Node has anyway, a list of all of them is 32 MB. */
+/** Together with the other content of a Node, a list of all of them is 32 MB. */
 const paddingBytes = 5_700;
 const joinsAtOnce = 16;
 const flapsPerSecond = 100;
@@ -35,7 +35,7 @@ async function join(): Promise<void> {
   await Promise.all(Array.from({ length: joinsAtOnce }, worker));
 }
 
-/** Each node goes and comes back: two changes. */
+/** Each node is deleted and recreated: two changes. */
 async function flap(): Promise<void> {
   const changes: Promise<void>[] = [];
   for (let count = 0; count < (flapsPerSecond / 2) * flapSeconds; count++) {

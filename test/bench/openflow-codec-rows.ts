@@ -13,7 +13,7 @@ const runs = 25;
 const warmUps = 5;
 const flows = Array.from({ length: different }, (_, index) => benchFlow(index));
 
-/** Without a switch. Each run goes through the same flows often enough to take some tens of milliseconds. */
+/** Rows without a switch. Each run goes through the same flows often enough to take some tens of milliseconds. */
 export function codecRows(wanted: (name: string) => boolean, say: (text: string) => void): Measured[] {
   const rows: Measured[] = [];
   if (codecRowNames.some(wanted)) say('encoding and decoding flows');
@@ -31,7 +31,7 @@ export function codecRows(wanted: (name: string) => boolean, say: (text: string)
   return rows;
 }
 
-/** By the time that the process had a processor: other work on the machine is not what is measured. */
+/** CPU time of the process: other work on the host is not measured. */
 function rates(work: () => number, times: number): number[] {
   const found: number[] = [];
   for (let run = 0; run < warmUps + runs; run++) {
@@ -44,7 +44,7 @@ function rates(work: () => number, times: number): number[] {
   return found;
 }
 
-/** Bytes of heap for each of what `work` does. A garbage collection in between spoils a run: the median does not mind. */
+/** Heap bytes for each unit of `work`. A garbage collection in between spoils a run, which the median ignores. */
 function allocations(work: () => number): number[] {
   return Array.from({ length: runs }, () => {
     let done = 0;
@@ -54,7 +54,7 @@ function allocations(work: () => number): number[] {
   });
 }
 
-/** What a switch answers to a request for its flows: bodies of flow description replies, of some 60 KiB each. */
+/** Answer of a switch to a request for its flows: bodies of flow description replies, of about 60 KiB each. */
 function repliesOf(): Uint8Array[] {
   const bodies: Uint8Array[] = [];
   const w = new ByteWriter(0x10000);
@@ -99,7 +99,7 @@ function readAll(bodies: readonly Uint8Array[]): number {
   return entries;
 }
 
-/** The same entries down to each field and action as a value of its own. */
+/** The same entries decoded down to each field and action. */
 function readValues(bodies: readonly Uint8Array[]): number {
   let entries = 0;
   for (const body of bodies)

@@ -1,7 +1,7 @@
 import type { Instructions } from '../../src/openflow/flows/instructions.ts';
 import type { Match } from '../../src/openflow/match/match.ts';
 
-/** A flow as values: nothing of it is encoded yet. */
+/** A flow as values, not encoded. */
 export interface BenchFlow {
   readonly command: 'add';
   readonly table: number;
@@ -13,7 +13,7 @@ export interface BenchFlow {
 
 const shapes: readonly ((n: number) => { readonly match: Match; readonly does: Instructions })[] = [loadBalanced, routed, policed, ipv6];
 
-/** The `n`th of many different flows. Each has 20 match fields, actions and instructions in all, values of its own. */
+/** The `n`th of many different flows. Each has 20 match fields, actions and instructions in all, with its own values. */
 export function benchFlow(n: number): BenchFlow {
   const shape = shapes[n % shapes.length] ?? loadBalanced;
   return { command: 'add', table: 10 + (n % 4), priority: 100 + (n % 100), cookie: 0x0100_0000_0000n + BigInt(n), ...shape(n) };

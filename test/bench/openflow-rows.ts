@@ -65,7 +65,7 @@ function message(write: (w: ByteWriter) => void): Uint8Array {
   return scratch.finish();
 }
 
-/** One after the other, in the same octets. */
+/** Encodes one after the other, into the same bytes. */
 function* encoded(flows: readonly BenchFlow[]): Generator<Uint8Array> {
   for (const flow of flows) {
     writeFlow(scratch.truncate(0), flow);
@@ -88,7 +88,7 @@ async function makeWhatFlowsUse({ connection, signal }: Scene): Promise<void> {
   await connection.apply([message((w) => writeMeterMod(w, { command: 'add', ...meter })), ...groups], signal);
 }
 
-/** One change and the knowledge that it was made: a flow-mod with a barrier, or several in a bundle. */
+/** One change with its confirmation: a flow-mod with a barrier, or several in a bundle. */
 async function exchangeRow(name: string, count: number, { connection, signal }: Scene): Promise<Measured> {
   const ours: number[] = [];
   for (let run = 0; run < exchanges; run++) {
@@ -96,7 +96,7 @@ async function exchangeRow(name: string, count: number, { connection, signal }: 
     const startedMs = performance.now();
     const messages = flows.map((flow) => message((w) => writeFlow(w, flow)));
     await (count === 1 ? connection.apply(messages, signal) : connection.bundle(messages, signal));
-    if (run >= exchanges / 10) ours.push(performance.now() - startedMs); // the first ones warm up
+    if (run >= exchanges / 10) ours.push(performance.now() - startedMs); // warm-up
   }
   await removeAll({ connection, signal });
   return { name, unit: 'ms', ours };
@@ -108,7 +108,7 @@ async function removeAll({ connection, signal }: Pick<Scene, 'connection' | 'sig
   await connection.apply([message((w) => writeFlowMod(w, mod))], signal);
 }
 
-/** Installs and dumps, ours and the tool's in turn, of the same flows. */
+/** Installs and dumps of the same flows, ours and the tool's in turn. */
 async function manyRows(scene: Scene, say: (text: string) => void): Promise<Measured[]> {
   say(`${many} flows into a switch, and back`);
   const { ovs, connection, signal } = scene;
@@ -144,13 +144,13 @@ interface Values {
   readonly peer: number[];
 }
 
-/** As the agent holds what it wants of a bridge. */
+/** The form in which the agent keeps desired flows of a bridge. */
 function wantedEntry({ table, priority, cookie, match, does }: BenchFlow): readonly [BridgeKey, BridgeValue] {
   const none = { idleTimeout: 0, hardTimeout: 0, importance: 0, flags: 0, packets: 0n, bytes: 0n, durationNs: 0n };
   return observedFlow({ table, priority, cookie, match: encodeMatch(match), instructions: encodeInstructions(does), ...none });
 }
 
-/** Reads all flows and compares each with what is wanted. @returns also the longest time that nothing else could run */
+/** Reads all flows and compares each with the desired state. @returns also the longest time in which nothing else could run */
 async function compared(
   wanted: ReadonlyMap<BridgeKey, BridgeValue>,
   { connection, signal }: Scene,

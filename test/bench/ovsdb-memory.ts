@@ -1,6 +1,6 @@
 /**
- * Holds a copy of a switch database as the agent does, and writes how much memory that takes (MiB): what is on the heap and beside it
- * after a garbage collection, less what was there before.
+ * Keeps a copy of an OVSDB database as the agent does, and prints its memory (MiB): on the heap and outside it after a garbage collection,
+ * less the memory before.
  *
  *     node --expose-gc test/bench/ovsdb-memory.ts DB.SOCK
  */
@@ -18,7 +18,7 @@ process.stdout.write(`${JSON.stringify({ ports: database.tables.Port.size, mib: 
 stop.abort();
 await running;
 
-/** Bytes that are still needed. */
+/** Bytes in use. */
 async function held(): Promise<number> {
   for (let turn = 0; turn < 4; turn++) {
     globalThis.gc?.();

@@ -98,13 +98,13 @@ async function addPort(client: Client, link: string, signal: AbortSignal): Promi
   await client.tables.Interface.when(committed.uuid(added), (row) => row?.ofport, signal);
 }
 
-/** The agent's copy of a database with as many ports, in a process that does nothing else. */
+/** The agent's copy of a database with this number of ports, in a separate process. */
 async function memoryRow(say: (text: string) => void): Promise<Measured> {
   say(`the copy of ${manyPorts} ports`);
   const ovs = startSwitch();
   const stop = new AbortController();
   try {
-    // No program is to make ports of them.
+    // No program is to create interfaces for them.
     await ovs.killVswitchd();
     const socketPath = join(ovs.runDir, 'db.sock');
     const client = connect(socketPath);
@@ -127,7 +127,7 @@ async function memoryRow(say: (text: string) => void): Promise<Measured> {
   }
 }
 
-/** Ports as the agent makes them, with what it writes beside each. */
+/** Ports as the agent creates them, with the columns that it writes. */
 async function fill(client: Client, signal: AbortSignal): Promise<void> {
   await client.transact((tx) => tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [tx.insert('Bridge', { name: 'br0' })]]), signal);
   const step = 250;

@@ -21,9 +21,8 @@ const port = { iperf: 5201, roundTrips: 5300 } as const;
 const signal = new AbortController().signal;
 
 /**
- * One pod to another on its node, over the same two interfaces, with three sets of flows in turn: ours, those of
- * `antreaShaped`, and a single NORMAL, which is all that a switch can do. The agent is stopped meanwhile, or it would put
- * its flows back.
+ * One pod to another on its node, over the same two interfaces, with three sets of flows in turn: ours, those of `antreaShaped`, and a
+ * single NORMAL, the minimum for a switch. The agent is stopped meanwhile, because it would restore its flows.
  */
 export async function pipelineRows(lab: BenchLab, side: CniSide, wanted: (name: string) => boolean): Promise<Measured[]> {
   const [server, client] = side.attached.slice(-2);
@@ -94,7 +93,7 @@ async function shapedNode(lab: BenchLab, side: CniSide, pods: readonly BenchPod[
   return { gateway: { ip: gateway, mac, ofPort: await ofPort('antrea-gw0') }, podCidr: network, pods: ports };
 }
 
-/** From the plugin's answer to ADD. */
+/** Attachment in the plugin's answer to ADD. */
 export function attachmentOf(side: CniSide, pod: BenchPod) {
   const answer = JSON.parse(readFileSync(side.answerFile(pod), 'utf8')) as {
     interfaces: readonly { name: string; mac: string; sandbox?: string }[];
@@ -111,7 +110,7 @@ export function attachmentOf(side: CniSide, pod: BenchPod) {
 export async function serverIn(netns: string, command: string, ...args: readonly string[]): Promise<ChildProcess> {
   const inside = inNetns(netns, command, args);
   const child = spawn(inside.command, inside.args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(child.stdout, 'data'); // both say that they listen
+  await once(child.stdout, 'data'); // both report that they listen
   child.stdout.resume();
   return child;
 }
@@ -123,10 +122,10 @@ export async function throughput(netns: string, to: string): Promise<number> {
     async () => {
       try {
         const { end } = JSON.parse(await runIn(netns, 'iperf3', args, {}, signal)) as { end: { sum_received?: typeof sum } };
-        sum = end.sum_received; // absent if the machine was too busy for a single second
+        sum = end.sum_received; // absent if the host was too busy for a single second
         return sum !== undefined;
       } catch (thrown) {
-        // Its server takes one client at a time, and a moment to close the last.
+        // Its server takes one client at a time, and needs a moment to close the last one.
         if (String(thrown).includes('busy')) return false;
         throw thrown;
       }

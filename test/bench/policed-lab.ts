@@ -11,18 +11,18 @@ export async function makeNamespace(lab: BenchLab): Promise<void> {
   await post(lab, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: podNamespace } });
 }
 
-/** Makes an object by the lab's API server. */
+/** Creates an object through the lab's API server. */
 export async function post(lab: BenchLab, path: string, body: object): Promise<void> {
   await lab.api.send({ method: 'POST', path, body }, signal);
 }
 
-/** Of a kind that the lab's kubelet does not understand, and leaves alone. */
+/** A pod of a kind that the lab's kubelet does not support, and ignores. */
 export function podObject(lab: BenchLab, pod: BenchPod, labels: Readonly<Record<string, string>>): object {
   const spec = { nodeName: lab.node.name, containers: [{ name: 'none', image: 'none', readinessProbe: { periodSeconds: 0 } }] };
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name: podNameOf(pod), labels }, spec };
 }
 
-/** Lets pods of the namespace ask for these ports, and nobody anything else. */
+/** Allows pods of the namespace on these ports, and denies everything else. */
 export function policyObject(name: string, matchLabels: Readonly<Record<string, string>>, ports: readonly number[]): object {
   const allowed = [{ podSelector: {} }];
   const rule = ports.map((port) => ({ protocol: 'TCP', port }));
@@ -39,7 +39,7 @@ export function policyObject(name: string, matchLabels: Readonly<Record<string, 
   };
 }
 
-/** Until so many pods of the node are led to a class: flows of a table that load something before they go on. */
+/** Waits until this number of pods of the node have entry flows to a class: flows of a table that load something before they continue. */
 export async function untilPoliced(lab: BenchLab, pods: number): Promise<void> {
   const isSo = async (): Promise<boolean> => {
     const dump = await lab.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${tables.ingressEntry.id}`);

@@ -7,16 +7,19 @@ import type { Measured } from './row.ts';
 import type { SceneOptions } from './scenes.ts';
 
 const manyPolicies = 1_000;
-/** Kinds of pods: each has as many of the policies as the others, and none of theirs. */
+/** Kinds of pods: each is selected by the same number of policies, and by none of the others'. */
 const kinds = 10;
 const prefix = `policies${manyPolicies}.`;
 
-/** The same with policies and without. */
+/** Rows that are the same with and without policies. */
 const isUnconcerned = (name: string): boolean => name === 'plugin.version';
 
 export const policedNodeRowNames = cniRowNames.filter((name) => !isUnconcerned(name)).map((name) => `${prefix}${name}`);
 
-/** The rows of a pod's start, on a node whose pods have a thousand policies: a hundred each, both directions, of a class that others of the node have too. */
+/**
+ * The rows of a pod's start, on a node whose pods have a thousand policies: a hundred each, both directions, of a class that other pods of
+ * the node have too.
+ */
 export async function policedNode({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say(`a node with ${manyPolicies} policies`);
   const isWanted = (name: string): boolean => !isUnconcerned(name) && wanted(`${prefix}${name}`);

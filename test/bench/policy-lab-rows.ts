@@ -25,7 +25,7 @@ const packetNames = ['policy.tcp', 'policy.connect'] as const;
 export const policyLabRowNames = [...addNames, ...changeNames, ...packetNames] as const;
 
 const spare = 24;
-/** Pods that stay, half of them policed. */
+/** Pods that stay, half of them with policies. */
 const staying = 12;
 const adds = { warm: 10, pairs: 60 } as const;
 const manyPolicies = 1_000;
@@ -36,7 +36,7 @@ const connectPort = 80;
 const signal = new AbortController().signal;
 const withinMs = 30_000;
 
-/** Policies on a node of a lab, of pods that the API server knows and that the benchmark starts itself. */
+/** Policies on a node of a lab, for pods that the API server knows and that the benchmark starts itself. */
 export async function policyLabRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say('a node with policies');
   const lab = await BenchLab.start({ families: ['ipv4'] });
@@ -57,12 +57,12 @@ export async function policyLabRows({ wanted, say }: SceneOptions): Promise<read
   }
 }
 
-/** Every other pod is policed. */
+/** Every other pod has policies. */
 function labelsOf(at: number): Readonly<Record<string, string>> {
   return { policed: at % 2 === 0 ? 'yes' : 'no', number: `${at}` };
 }
 
-/** Two pods of the node, with a policy that lets them talk, and without any, in turn. */
+/** Two pods of the node, with a policy that allows them, and without any, in turn. */
 async function packetRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say('  two pods with a policy that lets them talk, and without');
   const [server, , client] = side.attached;
@@ -95,7 +95,7 @@ async function packetRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']
   return [row('policy.tcp', 'Gbit/s', values.tcp), row('policy.connect', 'connections/s', values.connect)];
 }
 
-/** One pod more of a class that is known, in turn with one that nothing isolates. */
+/** One more pod of a known class, in turn with one that no policy isolates. */
 async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say(`  ${adds.pairs} pods with a policy, and without, in turn`);
   await post(lab, policies, policyObject('add', { policed: 'yes' }, [connectPort]));
@@ -105,7 +105,7 @@ async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): 
   const gone: { readonly [is: string]: number[] } = { policed: [], free: [] };
   const count = () => lab.metric('ovs_flow_ops_count', { kind: 'flow' });
   for (let run = 0; run < 2 * (adds.warm + adds.pairs); run++) {
-    const is = run % 2 === 0 ? 'policed' : 'free'; // pods are used in their order, every other is policed
+    const is = run % 2 === 0 ? 'policed' : 'free'; // pods are used in their order, every other one has policies
     const before = await count();
     const { each } = await side.add(1, 1);
     const between = await count();
@@ -127,7 +127,7 @@ async function addRows(lab: BenchLab, side: CniSide, say: SceneOptions['say']): 
   return [row('policy.add', 'ms', times), row('policy.add.flowmods', 'messages', flowMods), row('policy.del.flowmods', 'messages', gone)];
 }
 
-/** One port of one of a thousand policies of the node's pods: from the request to the API server until the switch has what it means. */
+/** One port of one of a thousand policies of the node's pods: from the request to the API server until OVS has the flows. */
 async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say(`  ${changes.timed} changes among ${manyPolicies} policies`);
   for (let at = 0; at < manyPolicies; at++)
@@ -173,14 +173,17 @@ async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<read
 
 const p99 = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN;
 
-/** What the agent has measured of changes, from the news to the switch's acknowledgement. */
+/** The agent's own measurement of changes, from the event to the acknowledgement of OVS. */
 async function programmed(lab: BenchLab): Promise<{ readonly count: number; readonly sumMs: number }> {
   const metric = await lab.metrics();
   const name = 'policy_programming_duration_seconds';
   return { count: metric(`${name}_count`), sumMs: metric(`${name}_sum`) * 1_000 };
 }
 
-/** Rows of what pods are let through, all of them or those of one port, each with the number of its decision: one that pods were led to before is in force at once. */
+/**
+ * Rows of what pods are allowed, all of them or those of one port, each with the number of its decision: one that entry flows used before
+ * is in force at once.
+ */
 async function decisionsWith(connection: OpenFlowConnection, port?: number): Promise<readonly number[]> {
   const found: number[] = [];
   const match = port === undefined ? {} : { match: encodeMatch({ eth_type: 0x0800, ip_proto: 6, tcp_dst: port }) };
@@ -193,7 +196,7 @@ async function decisionsWith(connection: OpenFlowConnection, port?: number): Pro
   return found;
 }
 
-/** What leads to the classes of pods: where they are other ones, it changes once these are there. */
+/** Entry flows of pods: if the classes change, they change once the rows of these are installed. */
 async function entries(connection: OpenFlowConnection): Promise<string> {
   const found: string[] = [];
   await connection.dumpFlows(

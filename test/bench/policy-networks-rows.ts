@@ -14,11 +14,13 @@ export const policyNetworksRowNames = [...rowsOf(one), ...rowsOf(ten)];
 /** Number of networks that one policy may name. */
 const networks = 20_000;
 const withinMs = 300_000;
-/** Memory that is still above the level before is measured again for so long (ms). */
+/** Memory that is still above the earlier level is measured again for this time (ms). */
 const returnMs = 60_000;
 const signal = new AbortController().signal;
 
-/** Networks in one rule of one policy, and of ten: times until the bridge has them and until they are gone, and what the agent's process holds. */
+/**
+ * Networks in one rule of one policy, and of ten: times until the bridge has them and until they are removed, and the memory of the agent.
+ */
 export async function policyNetworksRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   for (const [name, count] of [
@@ -82,7 +84,7 @@ async function returnedMemory(lab: BenchLab, before: number): Promise<readonly n
   }
 }
 
-/** No two networks are one, and none lies in another one. */
+/** All networks are distinct, and none contains another. */
 function manyNetworks(policy: number): object {
   const from = Array.from({ length: networks }, (_, at) => ({ ipBlock: { cidr: `${20 + policy}.${at >> 8}.${at & 255}.0/25` } }));
   return {

@@ -10,8 +10,8 @@ const size = { namespaces: 25_000, podsOfNamespace: 4, policiesOfNamespace: 3, n
 const ownNode = 'n0';
 
 /**
- * Policy of 100,000 pods and 75,000 policies, from objects that are parsed already. `compute`: all of it, from nothing, on a node with 110 pods. `share`: what that node's
- * pods cost when everything else is known. `churn`: one pod elsewhere that is relabelled.
+ * Policy of 100,000 pods and 75,000 policies, from parsed objects. `compute`: all of it, from nothing, on a node with 110 pods. `share`:
+ * cost of that node's pods when everything else is known. `churn`: one pod elsewhere that is relabelled.
  */
 export async function policyRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const pods = clusterPods();
@@ -51,7 +51,7 @@ function fill(engine: PolicyEngine, policies: readonly NetworkPolicy[]): void {
   for (const policy of policies) engine.putPolicy(policy);
 }
 
-/** Every pod has a label that no other one has, as those of StatefulSets. */
+/** Every pod has a unique label, like those of StatefulSets. */
 function clusterPods(): readonly PolicyPod[] {
   return Array.from({ length: size.namespaces * size.podsOfNamespace }, (_, at): PolicyPod => {
     const node = at < size.localPods ? 0 : 1 + (at % (size.nodes - 1));
@@ -67,7 +67,7 @@ function clusterPods(): readonly PolicyPod[] {
   });
 }
 
-/** For each namespace: nothing but the own namespace and ingress controllers; DNS; one application from another, and from a network. */
+/** In each namespace: nothing but the own namespace and ingress controllers; DNS; one application from another, and from a network. */
 function clusterPolicies(): readonly NetworkPolicy[] {
   const app = (value: string) => [{ key: 'app', operator: 'In', values: [value] }] as const;
   return Array.from({ length: size.namespaces }, (_, at): readonly NetworkPolicy[] => {

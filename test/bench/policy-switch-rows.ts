@@ -28,14 +28,15 @@ export const policySwitchRowNames = ['policy.flows', 'policy.flows.load', 'polic
 const bridge = 'br-int';
 const runs = 3;
 const addresses = 100_000;
-/** As the agent's for a bridge. */
+/** Batch size of the agent for a bridge. */
 const batchSize = 500;
 const sliceMs = 4;
 const execute = promisify(execFile);
 
 /**
- * Policy on its way to a switch. `flows`: how many the node of the design's example has, beside a conjunction for each rule and an address for each peer, as Antrea writes them.
- * `cold`: rows of 100,000 addresses on an empty bridge, from objects that are all known until the last acknowledgement, beside the tool with the very same.
+ * Policy on its way to OVS. `flows`: number of flows of the node in the design's example, compared with a conjunction for each rule and an
+ * address for each peer, as Antrea writes them. `cold`: rows of 100,000 addresses on an empty bridge, from known objects until the last
+ * acknowledgement, compared with the tool for the same flows.
  */
 export async function policySwitchRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const ovs = startSwitch('--disable-system');
@@ -117,7 +118,7 @@ async function coldRows(ovs: TestSwitch, say: SceneOptions['say']): Promise<read
 
 const identities = `table=${tables.sourceIdentity.id}`;
 
-/** Pods of other nodes that a rule's selector holds, all of them; a pod of this node is still to come. */
+/** Pods of other nodes, all of them matched by a rule's selector; a pod of this node is still to come. */
 function engineOfAddresses(): PolicyEngine {
   const engine = new PolicyEngine('n0');
   for (let at = 0; at < 1_000; at++)
@@ -142,7 +143,7 @@ function engineOfAddresses(): PolicyEngine {
 
 const packings = new Map(Object.values(addressRows).map((rows) => [rows, new RowPacking(rows)]));
 
-/** The part of an agent that brings flows to its switch. */
+/** The part of an agent that installs flows in OVS. */
 class ColdNode {
   readonly #desired = new DesiredState<BridgeKey, BridgeValue>({ equal: (a, b) => a === b, packings: [...packings.values()] });
   readonly #stop: AbortController;
@@ -173,7 +174,7 @@ class ColdNode {
     return new ColdNode(connection, stop, running);
   }
 
-  /** Resolves when the switch has acknowledged the last of them. */
+  /** Resolves when OVS has acknowledged the last of them. */
   async hold(wanted: ReadonlyMap<Owner, readonly Flow[]>): Promise<void> {
     const turns = new LoopTurns(sliceMs);
     for (const [owner, flows] of wanted) {
@@ -184,7 +185,7 @@ class ColdNode {
     await this.#reconciler.realized(this.#desired.revision, this.#stop.signal);
   }
 
-  /** Works off what the engine has not looked at yet, as the agent does: in turns, while the switch takes what is wanted already. */
+  /** Processes what the engine has not evaluated yet, as the agent does: in turns, while OVS takes what is desired already. */
   async follow(engine: PolicyEngine): Promise<void> {
     const turns = new LoopTurns(sliceMs);
     const steps = this.#round(engine);

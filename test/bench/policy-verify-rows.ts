@@ -14,7 +14,10 @@ export const policyVerifyRowNames = ['policy.verify', 'policy.verify.groups', 'p
 const nodeName = 'n0';
 const rounds = 7;
 
-/** The proof of `seinectl policy verify` for the node of `policy.flows`: from the octets of its flows and the objects of the API server, both at hand, to the end. */
+/**
+ * The proof of `seinectl policy verify` for the node of `policy.flows`: from the bytes of its flows and the objects of the API server, both
+ * present, to the end.
+ */
 export async function policyVerifyRows({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const node = largeNode();
   const objects = objectsOf(node);

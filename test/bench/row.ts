@@ -1,9 +1,9 @@
-/** One line of the benchmark. Medians; of times less is better, of rates more. */
+/** One line of the benchmark. Values are medians; less is better for times, more for rates. */
 export interface Row {
   readonly name: string;
   readonly unit: string;
   readonly ours: number;
-  /** Null where no peer does the same. */
+  /** Null if no peer does the same. */
   readonly peer: number | null;
   readonly peerName: string | null;
   /** ours / peer */
@@ -11,7 +11,7 @@ export interface Row {
   readonly runs: number;
 }
 
-/** What a benchmark has measured, before it is rounded. */
+/** Measurement of a benchmark, before rounding. */
 export interface Measured {
   readonly name: string;
   readonly unit: string;
@@ -41,12 +41,12 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** Three digits that mean something. */
+/** Three significant digits. */
 function rounded(value: number): number {
   return Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
 }
 
-/** For people. */
+/** Table for a terminal. */
 export function tableOf(rows: readonly Row[]): string {
   const head = ['name', 'unit', 'ours', 'peer', 'ratio', 'runs', 'peer is'];
   const cells = rows.map(({ name, unit, ours, peer, peerName, ratio, runs }) =>

@@ -18,7 +18,7 @@ import type { Measured } from './row.ts';
 import { besidePacketFilter, coldScene, loopOfTenThousand, tenThousandRowNames, tenThousandServices } from './service-rows.ts';
 import { stormOfPeers, stormRowNames } from './storm-rows.ts';
 
-/** Which rows are asked for, and where progress goes. */
+/** Requested rows, and the function that reports progress. */
 export interface SceneOptions {
   readonly wanted: (name: string) => boolean;
   readonly say: (text: string) => void;
@@ -56,10 +56,7 @@ export const scenes: readonly Scene[] = [
   { rows: fleetRowNames, measure: fleetRows },
 ];
 
-/**
- * With IPv4 only: for IPv6 the bridge plugin looks every 50 ms whether its addresses can be used, and what it takes is then
- * mostly that.
- */
+/** A node with IPv4 only: for IPv6 the bridge plugin checks every 50 ms whether its addresses can be used, which dominates its time. */
 async function plainNode({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   const rows: Measured[] = [];
   say('a node without Services or peers');
@@ -111,7 +108,7 @@ async function besideManyServices(
       for (const { side, into } of run % 2 === 0 ? turns : turns.toReversed()) {
         const { each } = await side.add(1, 1);
         await side.del(1, 1);
-        if (run >= 10) into.push(...each); // the first ones warm up
+        if (run >= 10) into.push(...each); // warm-up
       }
     }
     say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);

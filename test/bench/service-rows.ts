@@ -20,11 +20,11 @@ const of10k: ManyServices = { services: 10_000, endpoints: 10 };
 const signal = new AbortController().signal;
 const coldRuns = 3;
 const switchPollMs = 25;
-/** Little beside a quarter of a second, which is what the quickest of these rows takes. */
+/** Small compared with a quarter of a second, the duration of the quickest of these rows. */
 const agentPollMs = 25;
 const changes = 600;
 const restarts = 5;
-/** Of the endpoints of changes, so that each is new. */
+/** Addresses of the endpoints of changes, so that each is new. */
 const spareEndpoints = 1_000_000;
 let spares = 0;
 
@@ -32,12 +32,12 @@ const changeRowNames = ['svc.change', 'svc.change.p99', 'svc.restart.ready', 'sv
 
 export const tenThousandRowNames = ['svc.cold10k', ...changeRowNames, ...connectionRowNames];
 
-/** Ten thousand Services of ten endpoints each, before the node first sees them. */
+/** Ten thousand Services of ten endpoints each, created before the node first sees them. */
 export async function tenThousandServices(want: SceneOptions): Promise<readonly Measured[]> {
   return await withServices(of10k, want, async (lab) => {
     const { wanted, say } = want;
     const rows: Measured[] = [];
-    // First, while the agent is as it was started: starting it cold again and again would not be what a node sees.
+    // First, with the agent as it was started: repeated cold starts would not be what a node sees.
     if (wanted('svc.rss10k')) rows.push({ name: 'svc.rss10k', unit: 'MiB', ours: await restingMemory(lab) });
     if (wanted('svc.rss10k.vswitchd')) rows.push({ name: 'svc.rss10k.vswitchd', unit: 'MiB', ours: [switchMemory(lab)] });
     if (wanted('svc.cold10k')) rows.push(await coldRow('svc.cold10k', lab, of10k, say));
@@ -48,7 +48,7 @@ export async function tenThousandServices(want: SceneOptions): Promise<readonly 
   });
 }
 
-/** The same, with an agent that notes how long its event loop is held. */
+/** The same, with an agent that records how long its event loop is blocked. */
 export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Measured[]> {
   const holds = join(tmpdir(), `seine-holds-${process.pid}`);
   const takeBack = noteHolds(holds);
@@ -61,12 +61,12 @@ export async function loopOfTenThousand(want: SceneOptions): Promise<readonly Me
   }
 }
 
-/** A cold start with so many Services of one size, beside `ovs-ofctl` loading the same. */
+/** A cold start with this number of Services of one size, compared with `ovs-ofctl` loading the same. */
 export function coldScene(name: string, many: ManyServices): (want: SceneOptions) => Promise<readonly Measured[]> {
   return (want) => withServices(many, want, async (lab) => [await coldRow(name, lab, many, want.say)]);
 }
 
-/** A thousand Services, beside the packet filter loading what kube-proxy would make of them. */
+/** A thousand Services, compared with nftables loading the rules that kube-proxy would create for them. */
 export async function besidePacketFilter(want: SceneOptions): Promise<readonly Measured[]> {
   const many: ManyServices = { services: 1_000, endpoints: 10 };
   return await withServices(many, want, async (lab) => {
@@ -103,8 +103,8 @@ async function withServices(
 }
 
 /**
- * From the agent's first list request to the last acknowledgement, on a bridge that is empty of flows and groups; in turn with
- * `ovs-ofctl` loading the very same groups and flows from files, which is the least that could be.
+ * Time from the agent's first list request to the last acknowledgement, on a bridge without flows and groups; in turn with `ovs-ofctl`
+ * loading the same groups and flows from files, which is the lower bound.
  */
 async function coldRow(name: string, lab: BenchLab, { services }: ManyServices, say: SceneOptions['say']): Promise<Measured> {
   const [groups, flows] = await writeFloor(lab);
@@ -143,7 +143,7 @@ async function coldStart(lab: BenchLab, services: number): Promise<number> {
   return endMs - firstListMs(readFileSync(lab.paths.agentLog, 'utf8').slice(before));
 }
 
-/** Each Service has a flow that says what becomes of its new connections. Looks at the agent's metrics would be felt by it. */
+/** Each Service has a flow that handles its new connections. Scrapes of the agent's metrics would slow it down. */
 async function untilServed(lab: BenchLab, services: number): Promise<void> {
   await withConnection(lab, async (connection) => {
     const isThere = async (): Promise<boolean> => {
@@ -154,7 +154,7 @@ async function untilServed(lab: BenchLab, services: number): Promise<void> {
   });
 }
 
-/** When the agent sent its first list request, from what it says of each resource it is in step with (ms since 1970). */
+/** Time of the agent's first list request, from its log lines about each synced resource (ms since 1970). */
 function firstListMs(log: string): number {
   const begun = log.split('\n').flatMap((line) => {
     if (!line.includes('in step with the API server')) return [];
@@ -165,7 +165,7 @@ function firstListMs(log: string): number {
   return Math.min(...begun);
 }
 
-/** What is on the bridge, as files `ovs-ofctl` loads. */
+/** Content of the bridge, as files `ovs-ofctl` loads. */
 async function writeFloor(lab: BenchLab): Promise<readonly [groups: string, flows: string]> {
   const kept = (dump: string, mark: string) =>
     `${dump
@@ -187,15 +187,15 @@ async function emptyBridge(lab: BenchLab): Promise<void> {
   await ofctl(lab, 'del-groups', 'br-int');
 }
 
-/** What the agent keeps of the cluster on disk; there are no pods whose addresses it would lose. */
+/** Deletes the agent's copies of the cluster on disk; there are no pods whose addresses it would lose. */
 function forget(lab: BenchLab): void {
   const { stateDir } = lab.paths;
   for (const name of readdirSync(stateDir)) rmSync(join(stateDir, name), { recursive: true });
 }
 
 /**
- * One endpoint of one Service replaced: from the watch event's arrival, as a watch of our own has it, until the Service's group on the switch
- * leads there.
+ * One endpoint of one Service replaced: from the arrival of the watch event, as seen by our own watch, until the Service's group in OVS has
+ * the new address.
  */
 async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<readonly Measured[]> {
   say(`  ${changes} changes of an endpoint`);
@@ -208,7 +208,7 @@ async function changeRows(lab: BenchLab, say: SceneOptions['say']): Promise<read
 
 const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
 
-/** @returns how long each took (ms) */
+/** @returns duration of each (ms) */
 export async function timeChanges(lab: BenchLab, count: number): Promise<readonly number[]> {
   const stop = new AbortController();
   const heardMs = new Map<string, number>();
@@ -238,7 +238,7 @@ export async function timeChanges(lab: BenchLab, count: number): Promise<readonl
   }
 }
 
-/** Gives the first endpoint of a Service an address that none had. @returns when the group leads there (`performance.now()`) */
+/** Gives the first endpoint of a Service an unused address. @returns time when the group has it (`performance.now()`) */
 async function replaceEndpoint(
   { lab, connection }: { readonly lab: BenchLab; readonly connection: OpenFlowConnection },
   { service, group }: { readonly service: number; readonly group: number },
@@ -253,7 +253,7 @@ async function replaceEndpoint(
   return performance.now();
 }
 
-/** The number of the first group that leads to an address, for each. */
+/** The number of the first group with an address, for each. */
 async function groupsByEndpoint(connection: OpenFlowConnection): Promise<ReadonlyMap<number, number>> {
   const found = new Map<number, number>();
   for (const { id, buckets } of await connection.gather(writeGroupDescRequest, decodeGroupDescriptions, signal))
@@ -270,7 +270,7 @@ function leadsTo(group: Group | undefined, value: number): boolean {
   return group?.buckets.some(({ actions }) => loaded(actions).includes(value)) ?? false;
 }
 
-/** The addresses of IPv4 that a bucket's actions translate to, or put into whole registers. */
+/** IPv4 addresses in a bucket's actions: translations, or values of whole registers. */
 function loaded(actions: Group['buckets'][number]['actions']): number[] {
   return actions.flatMap((action) => {
     if (action.kind === 'ct') return action.nat?.addresses?.family === 'ipv4' ? action.nat.addresses.first : [];
@@ -278,7 +278,7 @@ function loaded(actions: Group['buckets'][number]['actions']): number[] {
   });
 }
 
-/** An IPv4 address as a register holds it. */
+/** An IPv4 address as the value of a register. */
 function registerOf(endpoint: object): number {
   const { addresses } = endpoint as { readonly addresses: readonly string[] };
   return (addresses[0] ?? '').split('.').reduce((value, part) => value * 256 + Number(part), 0);
@@ -294,7 +294,7 @@ async function restartRows(lab: BenchLab, say: SceneOptions['say']): Promise<rea
   ];
 }
 
-/** Of ovs-vswitchd, in MiB. */
+/** Resident memory of ovs-vswitchd, in MiB. */
 function switchMemory(lab: BenchLab): number {
   const pid = ovsProcess(nodePaths(lab.plan.dir, lab.node.name).dir, 'ovs-vswitchd')?.pid;
   const [, kib = ''] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

@@ -15,16 +15,16 @@ import type { SceneOptions } from './scenes.ts';
 export const stormRowNames = ['cni.add.storm5000.p99', 'agent.lag.storm5000'] as const;
 
 const peers = 5_000;
-/** They take longer than the two minutes at most that the agent remembers how late it was when it started. */
+/** Number of ADDs that take longer than the two minutes for which the agent remembers its start-up delay. */
 const quietAdds = 700;
-/** By then every watch has ended and begun anew. */
+/** Time after which every watch has ended and started again. */
 const relistMs = 3_000;
 const lookMs = 250;
 const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
 
 /**
- * Pods start while 5,000 nodes join at once, a hundred a second come and go, and the whole list of 32 MB is read anew. The journal is in memory: a disk that
- * is shared with others takes a second for one write of a thousand, and the slowest pods would tell of nothing else.
+ * Pods start while 5,000 nodes join at once, a hundred a second are deleted and recreated, and the whole list of 32 MB is read again. The
+ * journal is in memory: a shared disk takes a second for one write of a thousand, and the slowest pods would measure nothing else.
  */
 export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<readonly Measured[]> {
   say(`a node whose cluster grows by ${peers} nodes while pods start`);
@@ -41,7 +41,7 @@ export async function stormOfPeers({ wanted, say }: SceneOptions): Promise<reado
       await clusterDoes(lab, 'flap');
       await relist(lab);
     })().finally(() => (over = true));
-    storm.catch(() => undefined); // heard below, once the pod under way is there: the lab must be removed
+    storm.catch(() => undefined); // handled below, once the pod in progress exists: the lab must be removed
     const stormy = await addsUntil(side, () => over);
     await storm;
     const lag = await lab.lagMsMax();
@@ -66,14 +66,14 @@ async function addsUntil(side: CniSide, isOver: (done: number) => boolean): Prom
   return each;
 }
 
-/** In a session of its own, whose processes come after the node's. */
+/** Runs it in its own session, with a lower priority than the node's processes. */
 async function clusterDoes(lab: BenchLab, verb: 'join' | 'flap'): Promise<void> {
   const source = spawn(process.execPath, [nodeStorm, lab.plan.dir, verb], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
   const [code] = await once(source, 'close');
   if (code !== 0) throw new Error(`${nodeStorm} ended with ${code}`);
 }
 
-/** An API server that comes back and remembers nothing of the past: every watch ends, and everything is listed again. */
+/** An API server that returns without its history: every watch ends, and everything is listed again. */
 async function relist(lab: BenchLab): Promise<void> {
   const { control } = labPaths(lab.plan.dir);
   await askControl(control, 'POST', '/apiserver/stop');
@@ -83,7 +83,7 @@ async function relist(lab: BenchLab): Promise<void> {
   await until(() => settledNow(lab), 120_000, 'the agent to settle');
 }
 
-/** Looked for seldom: the agent that is asked works for it. */
+/** Checked rarely: each check costs the agent CPU time. */
 async function settledNow(lab: BenchLab): Promise<boolean> {
   await sleep(lookMs);
   return await isSettled(lab);

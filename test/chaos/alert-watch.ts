@@ -4,32 +4,34 @@ import { metrics } from './counters.ts';
 import type { Place } from './host.ts';
 import { Expression, type Scrape } from './promql.ts';
 
-/** An agent that is killed is there again after a fifth of a second, and reading its metrics takes a part of that (ms). */
+/** A killed agent is back after a fifth of a second, and reading its metrics takes a part of that (ms). */
 const everyMs = 40;
-/** An agent that is gone may be there again, and ready, sooner than that. */
+/** Shorter than the time in which a killed agent may be back and ready (ms). */
 const goneMs = 20;
-/** A step that lasts long is looked at more seldom: so many times in all its length so far. */
+/** A long step is scraped less often: this number of times in its length so far. */
 const looksOfLong = 100;
 const pollMs = 50;
 const timeoutMs = 1_000;
-/** Of a switch that connects anew, which has lost all flows, `SeineDrift` says nothing. */
+/** When a switch reconnects, having lost all flows, `SeineDrift` does not fire. */
 const connects = new Expression('increase(seine_agent_openflow_connects_total{connection="flows"}[1h]) > 0');
 
-/** Looks at an agent's metrics again and again, as Prometheus does, and knows which alerts were true meanwhile, without their `for`. */
+/** Reads an agent's metrics repeatedly, as Prometheus does, and records which alerts were true meanwhile, without their `for`. */
 export class AlertWatch {
   readonly #place: Place;
   readonly #alerts = readAlerts();
   readonly #wanted: ReadonlySet<string>;
   readonly #over = new AbortController();
-  /** Since the step began. */
+  /** Scrapes since the step began. */
   #scrapes: readonly Scrape[] = [];
   #begunMs = 0;
   #beside: Beside | undefined;
   #became = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
-  /** When a look that counts had no answer, if the last one had none. */
+  /** Time of the last counted scrape without an answer; undefined if the last one had one. */
   #goneMs: number | undefined;
-  /** One that was gone was ready at the first look that it answered: between two looks it may have been there and not ready. */
+  /**
+   * True if an agent that was gone was ready at the first scrape that it answered: between two scrapes it may have run and not been ready.
+   */
   #cameReady = false;
 
   constructor(place: Place) {
@@ -38,46 +40,46 @@ export class AlertWatch {
     void this.#goOn();
   }
 
-  /** A step begins: what was before is forgotten. */
+  /** Starts a step: earlier scrapes are discarded. */
   async begin(): Promise<void> {
     await this.#turn;
     [this.#scrapes, this.#became, this.#begunMs, this.#cameReady] = [[], new Set(), performance.now(), false];
     await this.#look();
   }
 
-  /** Which were true since the step began. */
+  /** Alerts that were true since the step began. */
   get became(): readonly string[] {
     return [...this.#became].toSorted();
   }
 
-  /** Waits until it has been true since the step began, or for so long. @returns whether it was */
+  /** Waits until an alert has been true since the step began, or for this time. @returns whether it was */
   async until(name: string, withinMs: number): Promise<boolean> {
     const overMs = performance.now() + withinMs;
     while (!this.#became.has(name) && performance.now() < overMs) await sleep(pollMs);
     return this.#became.has(name);
   }
 
-  /** From now on another agent is read as well, as Prometheus reads all of a cluster; or no more. */
+  /** Also reads another agent from now on, as Prometheus reads all of a cluster; or stops. */
   readBeside(beside: Beside | undefined): void {
     this.#beside = beside;
   }
 
-  /** Which of these ought to have been true since then, and were not. */
+  /** Expected alerts that were not true since then. */
   missing(expected: readonly string[]): readonly string[] {
     const connected = connects.evaluate(this.#scrapes).length > 0;
     const excused = new Set([...(connected ? ['SeineDrift'] : []), ...(this.#cameReady ? ['SeineAgentNotReady'] : [])]);
     return expected.filter((name) => !this.#became.has(name) && !excused.has(name));
   }
 
-  /** How many looks there were since the step began. */
+  /** Number of scrapes since the step began. */
   get looks(): number {
     return this.#scrapes.length;
   }
 
   /**
-   * Which are true now. Those of objects that contradict each other only if the step had to make them true, and false again.
+   * Alerts that are true now. Alerts about contradictory objects only if the step made them true, and false again.
    *
-   * @param since how many looks are too old for what asks for a window
+   * @param since number of scrapes too old for expressions with a window
    */
   async firing(since: number, ofStep: readonly string[] = []): Promise<readonly string[]> {
     await this.#look();
@@ -100,7 +102,7 @@ export class AlertWatch {
     }
   }
 
-  /** One after another. */
+  /** Runs one after another. */
   #look(): Promise<void> {
     const look = this.#turn.then(async () => {
       const text = await metrics(this.#place, timeoutMs);

@@ -10,7 +10,7 @@ export interface Alert {
   readonly expression: Expression;
 }
 
-/** What they say may be so on a node that is as it ought to be: objects of the API that contradict each other, which a virgin objects to as well. */
+/** Alerts that may be true on a correct node: contradictory objects of the API, which a fresh node reports as well. */
 export const ofObjects: ReadonlySet<string> = new Set(['SeineObjectsNotServed']);
 
 /** Labels that the scrape configuration of `docs/reference/metrics.md` adds. */
@@ -25,7 +25,7 @@ export interface Beside {
   readonly only: ReadonlySet<string>;
 }
 
-/** Those of the file that ships, whatever their `for`. */
+/** Alerts of the shipped file, whatever their `for`. */
 export function readAlerts(): readonly Alert[] {
   const file = readFileSync(join(root, 'build', 'observability', 'alerts.yaml'), 'utf8');
   const { groups } = parse(file) as { groups: { rules: { alert: string; expr: string }[] }[] };
@@ -33,7 +33,7 @@ export function readAlerts(): readonly Alert[] {
 }
 
 /**
- * @param text metrics (text exposition format); empty where nobody answered
+ * @param text metrics (text exposition format); empty if there was no answer
  * @param wanted names of the metrics that are kept
  * @param beside of another node
  */
@@ -60,7 +60,7 @@ function read(into: Map<string, Sample[]>, text: string, wanted: ReadonlySet<str
   }
 }
 
-/** Alerts that are true, with the labels that they are true of. @param scrapes in their order; windows are what they span */
+/** Alerts that are true, with their labels. @param scrapes in their order; windows are their whole span */
 export function firing(alerts: readonly Alert[], scrapes: readonly Scrape[]): readonly { readonly name: string; readonly told: string }[] {
   return alerts.flatMap(({ name, expression }) =>
     expression.evaluate(scrapes).map(({ labels }) => ({ name, told: `${name} ${toldOf(labels)}`.trim() })),

@@ -2,16 +2,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Change } from './changed-view.ts';
 import { linesOf } from './late-events.ts';
 
-/** What the tried agent is told in the place of what is so, while a step wants it. */
+/** False state of the API that the tested agent sees, while a step requires it. */
 export type Otherwise =
-  /** That it may see nothing. */
+  /** Access denied. */
   | { readonly is: 'forbidden' }
-  /** That there is none of what is under this path. A list that is to confirm it has no answer. */
+  /** No objects under this path. A list that would confirm it has no answer. */
   | { readonly is: 'none'; readonly of: string }
-  /** Objects of what is under this path, changed. */
+  /** Objects under this path, modified. */
   | { readonly is: 'changed'; readonly of: string; readonly change: Change };
 
-/** Answers in the place of the API server. @returns whether it did, or nobody is to */
+/** Answers in place of the API server. @returns whether it did, or no answer is to be sent */
 export function answered(otherwise: Otherwise, { url = '/', method }: IncomingMessage, answer: ServerResponse): boolean {
   if (method !== 'GET') return false;
   if (otherwise.is === 'forbidden') return refuse(answer, 403, 'Forbidden');
@@ -19,7 +19,7 @@ export function answered(otherwise: Otherwise, { url = '/', method }: IncomingMe
   return isWatch(url) ? refuse(answer, 410, 'Expired') : true;
 }
 
-/** Of this path, objects are not shown. */
+/** Reports whether objects of this path are hidden. */
 export function isEmptied(otherwise: Otherwise, url: string): boolean {
   return otherwise.is === 'none' && pathOf(url) === otherwise.of;
 }
@@ -28,7 +28,7 @@ export function changeOf(otherwise: Otherwise | undefined, url: string): Change 
   return otherwise?.is === 'changed' && pathOf(url) === otherwise.of ? otherwise.change : undefined;
 }
 
-/** Passes a watch on without its objects, so that it says that there is none. */
+/** Forwards a watch without its objects, so that it is empty. */
 export async function passNothing(from: IncomingMessage, to: ServerResponse): Promise<void> {
   for await (const line of linesOf(from)) if (!line.startsWith('{"type":"ADDED"') && !to.destroyed) to.write(`${line}\n`);
   to.end();
@@ -36,7 +36,7 @@ export async function passNothing(from: IncomingMessage, to: ServerResponse): Pr
 
 const pathOf = (url: string): string => url.split('?', 1)[0] ?? '';
 const isWatch = (url: string): boolean => /[?&]watch=(?:1|true)/.test(url);
-/** A watch that first sends everything there is. */
+/** A watch that first sends all objects. */
 const beginsAnew = (url: string): boolean => isWatch(url) && url.includes('sendInitialEvents=true');
 
 function refuse(answer: ServerResponse, code: number, reason: string): true {

@@ -9,8 +9,8 @@ import { passLate } from './late-events.ts';
 import { Random } from './random.ts';
 
 /**
- * Of a virgin: it reads what there is, and what it writes is answered as if it had been written (`dryRun=All`). Of the tried agent: what
- * it writes is written, and it hears of some changes late, or twice. Pods may be shown to a virgin otherwise than they are.
+ * View of a fresh agent: reads are forwarded, writes are dry runs (`dryRun=All`). View of the tested agent: writes are forwarded, and some events
+ * are delayed or duplicated. Pods may be shown to a fresh agent in a modified form.
  */
 type Viewer = { readonly is: 'virgin'; readonly pods?: () => Change } | { readonly is: 'tried'; readonly seed: number };
 
@@ -44,12 +44,12 @@ export class ApiView {
     return view;
   }
 
-  /** From now on, for new requests. */
+  /** Sets the false state for new requests. */
   tell(otherwise: Otherwise | undefined): void {
     this.#otherwise = otherwise;
   }
 
-  /** Ends all connections; new ones are taken. */
+  /** Ends all connections; new ones are accepted. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -97,7 +97,7 @@ function forwarded({ headers }: IncomingMessage): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (typeof headers[name] === 'string' ? [[name, headers[name]]] : [])));
 }
 
-/** Of an agent that reads a view, once the view listens on this address. */
+/** Kubeconfig of an agent that uses a view, once the view listens on this address. */
 export function plainKubeconfig(server: string): object {
   return {
     apiVersion: 'v1',

@@ -3,7 +3,7 @@ import { Agent, type RequestOptions, request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { parse } from 'yaml';
 
-/** An object of the API, as far as the driver looks into it. */
+/** An object of the API, with the fields that the driver reads. */
 export interface ApiObject {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -20,7 +20,7 @@ export interface ApiObject {
   readonly [field: string]: unknown;
 }
 
-/** Of who is an administrator by a token, or by a certificate. */
+/** Kubeconfig of an administrator with a token or a certificate. */
 interface Kubeconfig {
   readonly clusters: readonly {
     readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string; readonly 'tls-server-name'?: string };
@@ -30,12 +30,12 @@ interface Kubeconfig {
   }[];
 }
 
-/** A client of the API server, and what its requests are made of, for who passes on another's. */
+/** A client of the API server, and the options of its requests, for forwarding. */
 export class Api {
   readonly #options: RequestOptions;
   readonly #kubeconfig: string;
 
-  /** @param bearer a token of another user than the one of the file */
+  /** @param bearer token of another user than that of the file */
   constructor(kubeconfig: string, bearer?: string) {
     this.#kubeconfig = kubeconfig;
     const { clusters, users } = parse(readFileSync(kubeconfig, 'utf8')) as Kubeconfig;
@@ -57,12 +57,12 @@ export class Api {
     return new Api(this.#kubeconfig, bearer);
   }
 
-  /** Of the server. */
+  /** Host of the server. */
   get host(): string {
     return String(this.#options.hostname);
   }
 
-  /** Options of a request of ours with these. */
+  /** Options of a request with these headers. */
   options(method: string, path: string, headers: Readonly<Record<string, string>> = {}): RequestOptions {
     return { ...this.#options, method, path, headers: { ...this.#options.headers, ...headers } };
   }

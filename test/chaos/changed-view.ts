@@ -10,14 +10,14 @@ interface Answer extends Partial<ApiObject> {
   readonly items?: readonly ApiObject[];
 }
 
-/** Passes a list or a single object on, changed. */
+/** Forwards a list or a single object, modified. */
 export async function passChanged(from: IncomingMessage, to: ServerResponse, change: Change): Promise<void> {
   const answer = JSON.parse(await text(from)) as Answer;
   const changed = answer.items === undefined ? change(answer as ApiObject) : { ...answer, items: answer.items.map(change) };
   to.end(JSON.stringify(changed));
 }
 
-/** Passes a watch on, its objects changed. */
+/** Forwards a watch, its objects modified. */
 export async function passChangedEvents(from: IncomingMessage, to: ServerResponse, change: Change): Promise<void> {
   for await (const line of linesOf(from)) {
     const event = JSON.parse(line) as { readonly type: string; readonly object: ApiObject };

@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path';
 import { type Place, portsPath, run, runIn, startIn, until } from './host.ts';
 import type { Lab } from './lab.ts';
 
-/** What the tried node was given by its lab, before anything was harmed. */
+/** Links and addresses of the tested node from its lab, before any fault. */
 export interface NodeWires {
-  /** The lab's number, part of the names of its namespaces; whatever carries it ends with the lab. */
+  /** The lab's id, part of the names of its namespaces, which are deleted with the lab. */
   readonly labId: string;
   readonly transport: readonly string[];
-  /** The link that has those addresses: a bridge of Open vSwitch, or the wire itself where the kernel forwards. */
+  /** The link that has those addresses: a bridge of Open vSwitch, or the veth itself with the kernel's data path. */
   readonly transportLink: string;
   readonly defaultRoutes: readonly string[];
   /** Address and prefix length on `mgmt0`. */
@@ -21,7 +21,7 @@ interface IpAddress {
   readonly addr_info: readonly { readonly local: string; readonly prefixlen: number; readonly scope: string }[];
 }
 
-/** Reads them from the tried node. */
+/** Reads them from the tested node. */
 export async function wiresOf(lab: Lab): Promise<NodeWires> {
   const addresses = async (link: string): Promise<string[]> => {
     const [found] = JSON.parse(await lab.on('ip', '-j', 'address', 'show', 'dev', link)) as IpAddress[];
@@ -45,10 +45,10 @@ export async function wiresOf(lab: Lab): Promise<NodeWires> {
   };
 }
 
-/** A place for one virgin agent: a namespace with the tried node's addresses and an Open vSwitch that has seen nothing. */
+/** Environment of one fresh agent: a namespace with the tested node's addresses and a new Open vSwitch. */
 export class VirginGround {
   readonly place: Place;
-  /** Of its other end: where the API server seems to be, and nothing else. */
+  /** Namespace of its other end, which only forwards to the API server. */
   readonly #outside: string;
   readonly #wires: NodeWires;
   readonly #log: number;
@@ -62,7 +62,7 @@ export class VirginGround {
     this.#log = openSync(join(place.rundir, 'driver.log'), 'a');
   }
 
-  /** @param number tells it from the other grounds of the lab @param viewSocket where the API is answered, as plain HTTP */
+  /** @param number distinguishes it from the other environments of the lab @param viewSocket socket that serves the API, as plain HTTP */
   static async prepare(lab: Lab, wires: NodeWires, number: number, viewSocket: string): Promise<VirginGround> {
     const rundir = join(lab.dir, 'v', String(number));
     mkdirSync(rundir, { recursive: true, mode: 0o700 });
@@ -82,7 +82,7 @@ export class VirginGround {
     return this.#log;
   }
 
-  /** Ends the switch and takes the namespaces away. What runs in them must have ended. */
+  /** Ends OVS and deletes the namespaces. Their processes must have ended. */
   async remove(): Promise<void> {
     this.#relay?.kill('SIGKILL');
     for (const daemon of ['ovs-vswitchd', 'ovsdb-server']) killByFile(join(this.place.rundir, `${daemon}.pid`));
@@ -112,7 +112,7 @@ export class VirginGround {
     else await this.#prepareForPacketSocket();
   }
 
-  /** Gives the node its addresses and its way out. */
+  /** Adds the node's addresses and its default route. */
   async #address(): Promise<void> {
     const { transport, transportLink: link, defaultRoutes } = this.#wires;
     const lines = [
@@ -123,7 +123,7 @@ export class VirginGround {
     await run('ip', ['-n', this.place.netns, '-batch', '-'], { input: lines.join('\n') });
   }
 
-  /** The wire becomes a port of a bridge, which only copies what comes. */
+  /** The link becomes a port of a bridge by a packet socket, which only copies frames. */
   async #prepareForPacketSocket(): Promise<void> {
     const { netns } = this.place;
     await runIn(netns, 'sysctl', ['-qw', 'net.ipv6.conf.eth0.disable_ipv6=1']);
@@ -132,7 +132,7 @@ export class VirginGround {
     await runIn(netns, 'nft', [`add table netdev seine-lab; ${drop}`]);
   }
 
-  /** The namespace of standing ports, which a plugin makes behind the first pod. */
+  /** The namespace of pre-plugged ports, which a plugin creates after the first pod. */
   async #pinPorts(): Promise<void> {
     const path = portsPath(this.place);
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -152,7 +152,7 @@ export class VirginGround {
     );
   }
 
-  /** As a lab starts it: nothing is forwarded before the agent has written its flows. */
+  /** Starts OVS as a lab does: nothing is forwarded before the agent has written its flows. */
   async #startSwitch(): Promise<void> {
     const { netns, rundir } = this.place;
     const data = join(rundir, 'ovs');
@@ -177,6 +177,6 @@ function killByFile(path: string): void {
   try {
     process.kill(Number(readFileSync(path, 'utf8')), 'SIGKILL');
   } catch {
-    // It has ended, or never began.
+    // It has ended, or never started.
   }
 }

@@ -12,7 +12,7 @@ import { type Attachment, attachmentsOf, isStanding, nodeEndOf } from './pod-int
 const readyMs = 600_000;
 const portsMs = 300_000;
 
-/** A pod of the virgin, and of the tried node. */
+/** A pod of the fresh node, and of the tested node. */
 export interface PodPair {
   readonly containerId: string;
   readonly netns: string;
@@ -21,8 +21,8 @@ export interface PodPair {
 }
 
 /**
- * What ought to be: an agent that has never run before, on a node that has seen nothing, with the tried node's name, addresses
- * and pods, and the API of this moment.
+ * The reference: an agent that has never run before, on a new node, with the tested node's name, addresses and pods, and the API of this
+ * moment.
  */
 export class Virgin {
   readonly place: Place;
@@ -37,7 +37,7 @@ export class Virgin {
     this.#agent = agent;
   }
 
-  /** @throws Error if it does not become ready, or a pod is refused */
+  /** @throws Error if it does not become ready, or a pod is rejected */
   static async start(lab: Lab, wires: NodeWires, ground: VirginGround): Promise<Virgin> {
     const { netns, rundir } = ground.place;
     const there = (text: string): string => text.replaceAll(lab.tried.rundir, rundir);
@@ -64,7 +64,7 @@ export class Virgin {
     const add = (attachment: Attachment) => addPod(lab, ground, conf, attachment);
     const [standing, pairs] = apart(attachmentsOf(lab.tried.rundir));
     const pods = await Promise.all(pairs.map(add));
-    // A port must be free for each. More are made when half of them are used.
+    // A port must be free for each. More are created when half of them are used.
     for (const attachment of standing) {
       await untilPorts(ground.place, ({ free }) => free > 0);
       pods.push(await add(attachment));
@@ -80,12 +80,12 @@ export class Virgin {
   }
 }
 
-/** Of a virgin, which asks for each pod for what the pod has (`asGiven`). */
+/** Configuration of a fresh agent, which requests for each pod the kind of interface that the pod has (`asGiven`). */
 function configOf(ofTried: string): string {
   return ofTried.replace('podInterface: standing', 'podInterface: auto');
 }
 
-/** Those with something over a standing port, and those with pairs. */
+/** Attachments above pre-plugged ports, and those with veth pairs. */
 function apart(attachments: readonly Attachment[]): readonly [readonly Attachment[], readonly Attachment[]] {
   const stands = (attachment: Attachment): boolean => isStanding(nodeEndOf(attachment));
   return [attachments.filter(stands), attachments.filter((each) => !stands(each))];
@@ -106,7 +106,7 @@ async function untilPorts(place: Place, holds: (counts: PortCounts) => boolean):
   );
 }
 
-/** By the plugin, as a runtime does it, with the addresses that the tried agent has given. */
+/** Adds a pod with the plugin, as a runtime does, with the addresses that the tested agent has allocated. */
 async function addPod(lab: Lab, { place, mark }: VirginGround, conf: string, attachment: Attachment): Promise<PodPair> {
   const { containerId, ifName, args, capabilities, result } = attachment;
   const pod = result.interfaces.find(({ sandbox }) => sandbox !== undefined);

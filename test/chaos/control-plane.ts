@@ -5,12 +5,12 @@ import { root } from './lab.ts';
 
 const buildMs = 1_800_000;
 
-/** Of a command line: `--kubernetes` that names no version means the newest. */
+/** Arguments of the command line: `--kubernetes` without a version means the newest. */
 export function withVersion(words: readonly string[]): string[] {
   return words.flatMap((word, at) => (word === '--kubernetes' && !/^\d/.test(words[at + 1] ?? '') ? [word, kubernetesVersion()] : [word]));
 }
 
-/** Builds it unless it is there: a lab would not wait so long. */
+/** Builds it if absent: a lab would not wait for that. */
 export async function buildControlPlane(version: string): Promise<void> {
   await run(process.execPath, [join(root, 'build', 'kubernetes', 'build.mjs'), '--control-plane', version], { timeoutMs: buildMs });
 }

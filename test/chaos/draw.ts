@@ -5,13 +5,13 @@ import { everyKind, standingFamilies, stepFamilies } from './steps/all.ts';
 import { frozen, killed, startAgent } from './steps/life.ts';
 import { podSteps } from './steps/pods.ts';
 
-/** What the agent does while a step happens. */
+/** State of the agent during a step. */
 export type AgentState = 'alive' | 'dead' | 'starting' | 'frozen';
 
 const drawsMost = 60;
 const pairsOf = 0.25;
 const podsOf = 0.15;
-/** Of families of steps in the order of the list; what an agent's start costs is paid once in a while. */
+/** Weights of the families of steps, in the order of the list; expensive starts of an agent are rare. */
 const weights = [3, 4, 3, 0.7, 0.6];
 const states: readonly AgentState[] = ['alive', 'alive', 'alive', 'alive', 'alive', 'alive', 'frozen', 'frozen', 'dead', 'starting'];
 
@@ -27,8 +27,8 @@ export interface DrawnStep {
 }
 
 /**
- * One of the kinds that were asked for, alone, while the agent does anything. Of several, one that can be done now: what others have made may
- * be changed by it. A name that is there twice is drawn twice as often. Of one kind alone nothing is chosen, so that its seeds lead where they led.
+ * Draws one of the requested kinds, alone, in any state of the agent. Of several, one that is possible now, including changes to results of
+ * others. A name that is listed twice is drawn twice as often. With a single kind nothing is chosen, so that its seeds keep their meaning.
  *
  * @throws Error if there is no such kind
  */
@@ -52,7 +52,7 @@ function drawnAlone(kind: StepKind, deed: Deed | undefined, random: Random): Dra
   return { agent: kind.alone ? 'alive' : random.pick(states), drawn: deed === undefined ? [] : [{ kind, deed }] };
 }
 
-/** @param only `node`: nothing that changes what ought to be */
+/** @param only `node`: nothing that changes the desired state */
 export function drawStep(scene: Scene, random: Random, only?: StepKind['changes']): DrawnStep {
   const may = ({ changes }: StepKind): boolean => only === undefined || changes === only;
   const first = drawOne(scene, random, may);
@@ -72,7 +72,7 @@ function drawOne(scene: Scene, random: Random, may: (kind: StepKind) => boolean)
   throw new Error('no step can be done');
 }
 
-/** In the place of what was drawn first. */
+/** Replacement of the first draw. */
 function drawPod(scene: Scene, random: Random): Drawn | undefined {
   const kind = random.pick(podSteps);
   const deed = kind.draw(scene, random);
@@ -90,16 +90,16 @@ function family({ lab }: Scene, random: Random): readonly StepKind[] {
   return families[0] ?? [];
 }
 
-/** What was done. */
+/** Result of a step. */
 export interface Done {
   readonly kind: StepKind;
-  /** For people. */
+  /** Description for the output. */
   readonly told: string;
-  /** Whether there was anything to change. */
+  /** True if there was anything to change. */
   readonly changed: boolean;
 }
 
-/** Does it. */
+/** Executes the step. */
 export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<readonly Done[]> {
   const done: Done[] = [];
   const both = async (): Promise<void> => {
@@ -124,7 +124,7 @@ export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<
   return done;
 }
 
-/** Of two at once, one may have taken away what the other changes. */
+/** Outcome of one of two at once: the other may have removed what it changes. */
 function outcomeOf(one: Drawn, outcome: PromiseSettledResult<unknown>, ofTwo: boolean): string {
   if (outcome.status === 'rejected' && !ofTwo) throw outcome.reason;
   const more =

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { root } from './lab.ts';
 import { Random } from './random.ts';
 
-/** An agent with a fault, which a run must catch. Text of one file, which must be there once, and what stands for it. */
+/** An agent with a fault that a run must detect. Text of one file, which must occur once, and its replacement. */
 export interface Mutant {
   readonly what: string;
   readonly file: string;
@@ -11,7 +11,7 @@ export interface Mutant {
   readonly to: string;
 }
 
-/** Where an agent decides what a node has; what only tells of it is not compared. */
+/** Rooms in which an agent decides the state of a node; reporting is not compared. */
 const rooms = [
   'pods/network',
   'dataplane/compile',
@@ -24,10 +24,10 @@ const rooms = [
   'nodes',
   'services',
 ];
-/** Of tests, and of what only tests have. */
+/** Files of tests, and those that only tests use. */
 const notOurs = /\.test\.ts$|fake|scene|scripted|entry\.ts$/;
 
-/** How a line is made wrong; a line that has what it looks for. */
+/** Mutations of a line, each with the pattern it requires. */
 const faults: readonly { readonly what: string; readonly at: RegExp; readonly to: string }[] = [
   { what: 'a comparison is turned', at: / === (?!undefined|null)/, to: ' !== ' },
   { what: 'a comparison is turned', at: / !== (?!undefined|null)/, to: ' === ' },
@@ -36,7 +36,7 @@ const faults: readonly { readonly what: string; readonly at: RegExp; readonly to
   { what: 'nobody listens', at: /^ +(?:this\.)?#?[\w.#]+\.(?:on|watch|subscribe|follow)\(.*\);$/, to: '' },
 ];
 
-/** One line of the agent made wrong, drawn by a seed among all that may be. */
+/** One mutated line of the agent, drawn by a seed among all possible ones. */
 export function drawMutant(seed: number): Mutant {
   const random = new Random(seed, 0);
   const fault = random.pick(faults);

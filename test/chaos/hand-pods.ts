@@ -3,21 +3,21 @@ import { join } from 'node:path';
 import { run, runIn } from './host.ts';
 import type { Lab } from './lab.ts';
 
-/** What somebody attaches by the plugin, as a runtime would; the kubelet and the API know nothing of it. */
+/** Attachments made with the plugin, as by a runtime; the kubelet and the API do not know them. */
 export interface ByHand {
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
 }
 
-/** A namespace for what is attached by hand. @returns how to take it away */
+/** A namespace for attachments by hand. @returns deletes it */
 export async function handNamespace(lab: Lab): Promise<{ readonly netns: string; readonly remove: () => Promise<unknown> }> {
   const netns = `${lab.tried.netns}-hand`;
   await run('ip', ['netns', 'add', netns]);
   return { netns, remove: () => run('ip', ['netns', 'delete', netns]) };
 }
 
-/** @throws Error with what the plugin answered */
+/** @throws Error with the plugin's answer */
 export async function plugin(lab: Lab, command: 'ADD' | 'DEL', { containerId, ifName, netns }: ByHand): Promise<string> {
   const list = JSON.parse(readFileSync(lab.tried.cniConf, 'utf8')) as { name: string; cniVersion: string; plugins: object[] };
   const input = JSON.stringify({ ...list.plugins[0], name: list.name, cniVersion: list.cniVersion });

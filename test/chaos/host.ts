@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A network namespace of this machine with an Open vSwitch in it. */
+/** A network namespace of this host with an Open vSwitch in it. */
 export interface Place {
   readonly netns: string;
   /** `OVS_RUNDIR` for the tools of Open vSwitch. */
   readonly rundir: string;
 }
 
-/** Where a node keeps the far ends of its standing ports, if it has any: a network namespace (docs/adr/0058-standing-ports.md). */
+/** Network namespace of the far ends of a node's pre-plugged ports, if it has any (docs/adr/0058-standing-ports.md). */
 export function portsPath({ rundir }: Place): string {
   return join(rundir, 'run', 'netns', 'ports');
 }
@@ -27,7 +27,7 @@ const commandTimeoutMs = 180_000;
 const pollMs = 20;
 const asksMost = 5;
 
-/** Runs a command to its end. @returns what it printed. @throws Error with its command line and what it said */
+/** Runs a command to its end. @returns its output. @throws Error with its command line and its output */
 export function run(
   command: string,
   args: readonly string[],
@@ -39,7 +39,7 @@ export function run(
       if (error === null) resolve(stdout);
       else reject(new Error(`${command} ${args.join(' ')}: ${stderr.trim() || stdout.trim() || error.message}`));
     });
-    // A command that ends without reading takes the pipe with it, and its exit code says why.
+    // A command that ends without reading closes the pipe; its exit code has the reason.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input ?? '');
   });
@@ -49,12 +49,12 @@ function inside(netns: string, command: string, args: readonly string[]): readon
   return ['nsenter', [`--net=/run/netns/${netns}`, command, ...args]];
 }
 
-/** As `run`, in a network namespace. */
+/** Like `run`, in a network namespace. */
 export function runIn(netns: string, command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   return run(...inside(netns, command, args), options);
 }
 
-/** As `run`, on a node: in its namespace, with the tools of Open vSwitch pointed at its switch. */
+/** Like `run`, on a node: in its namespace, with the environment of Open vSwitch's tools. */
 export function runOn({ netns, rundir }: Place, command: string, ...args: readonly string[]): Promise<string> {
   return runIn(netns, command, args, { env: { OVS_RUNDIR: rundir } });
 }
@@ -71,7 +71,7 @@ export function startIn(
   return spawn(program, all, { stdio: ['ignore', log, log], env: { ...process.env, ...env } });
 }
 
-/** Starts one of the driver's own programs in a namespace: its answers come on `stdout`, and it reads `stdin`. */
+/** Starts one of the driver's own programs in a namespace: it reads `stdin` and answers on `stdout`. */
 export function talkIn(
   netns: string,
   file: string,
@@ -83,7 +83,7 @@ export function talkIn(
   return spawn(program, all, { stdio: ['pipe', 'pipe', log], env: { ...process.env, ...env } });
 }
 
-/** Kills it, and waits for its end, which may have come before. */
+/** Kills it, and waits for its end, which may have happened before. */
 export async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGKILL');
@@ -96,8 +96,8 @@ interface SocketAnswer {
 }
 
 /**
- * Asks a server that listens on a unix socket. While this process compares, seconds may lie between its connection and its question, and a
- * server hangs up on who does not ask: then a question that changes nothing is asked again.
+ * Sends a request to a server on a unix socket. While this process compares, seconds may pass between the connection and the request, and
+ * the server closes an idle connection: then a request without side effects is repeated.
  */
 export async function askSocket(socketPath: string, method: string, path: string, timeoutMs = 60_000): Promise<SocketAnswer> {
   for (let left = method === 'GET' ? asksMost - 1 : 0; ; left--) {
@@ -115,12 +115,12 @@ function askOnce(socketPath: string, method: string, path: string, timeoutMs: nu
     const sent = request({ socketPath, method, path, agent: false, signal: AbortSignal.timeout(timeoutMs) }, (answer) => {
       text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);
     });
-    sent.on('error', reject); // more than one may come
+    sent.on('error', reject); // there may be more than one
     sent.end();
   });
 }
 
-/** Looks again and again until it holds. @returns how long it took (ms). @throws Error with `problem` if it does not come to hold */
+/** Polls until a condition is true. @returns duration (ms). @throws Error with `problem` if it does not become true */
 export async function until(holds: () => Promise<boolean>, withinMs: number, problem: () => string): Promise<number> {
   const startedMs = performance.now();
   while (!(await holds())) {

@@ -8,24 +8,24 @@ import type { Ground } from './tally.ts';
 
 export const root = join(import.meta.dirname, '..', '..');
 const program = join(root, 'bin', 'seine-lab.mjs');
-/** As it ships: one bundle. */
+/** The shipped agent: one bundle. */
 export const shippedAgent = join(root, 'dist', 'seine-agent.mjs');
 
-/** Of node, for an agent. */
+/** Options of node for an agent. */
 export function agentFlags(): readonly string[] {
   const { config } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { config: Record<string, string> };
   return (config['agent-node-flags'] ?? '').split(' ');
 }
 
-// These find what hangs; an emulated machine takes minutes.
+// Timeouts for hangs; an emulated host takes minutes.
 const raiseMs = 600_000;
 const readyMs = 600_000;
-/** Emulated, an agent that is busy starting takes its time. */
+/** Timeout of a request (ms). An emulated agent that is starting answers slowly. */
 const askMs = 10_000;
 const accountMs = 120_000;
 const diskMiB = 8;
 
-/** What `seine-lab status --json` says of a node. */
+/** A node in `seine-lab status --json`. */
 export interface LabNode extends Place {
   readonly name: string;
   readonly ip: readonly string[];
@@ -36,7 +36,7 @@ export interface LabNode extends Place {
   readonly cniConf: string;
 }
 
-/** What it says of a pod that has a network. */
+/** A pod with a network in that status. */
 export interface LabPod {
   readonly namespace: string;
   readonly name: string;
@@ -46,15 +46,15 @@ export interface LabPod {
   readonly containerID: string;
 }
 
-/** What a lab is made of. */
+/** Options of a lab. */
 export interface LabOptions {
-  /** What node runs as the tried agent. */
+  /** Script that node runs as the tested agent. */
   readonly agent: string;
-  /** Version of a real API server, controllers and scheduler, such as `1.37`; the lab's own API server if left out. */
+  /** Version of a real API server, controllers and scheduler, such as `1.37`; the lab's own API server if absent. */
   readonly controlPlane?: string;
-  /** Where Open vSwitch forwards; in its own process, `netdev`, if left out. */
+  /** Data path of Open vSwitch; `netdev` (userspace) if absent. */
   readonly datapath?: 'netdev' | 'system';
-  /** What pods get. */
+  /** Kind of interface of pods. */
   readonly podInterface: PodInterfaces;
 }
 
@@ -63,11 +63,11 @@ interface LabStatus {
   readonly pods: readonly LabPod[];
 }
 
-/** A lab of two nodes, of which the first is damaged. Nothing of it is known but its command line, its socket and what it prints. */
+/** A lab of two nodes; faults are injected into the first. The driver uses only its command line, its socket and its output. */
 export class Lab {
   readonly dir: string;
   readonly api: Api;
-  /** Names, sockets and namespaces, which do not change. */
+  /** Node with its names, sockets and namespaces, which do not change. */
   readonly tried: LabNode;
   readonly other: LabNode;
   readonly options: LabOptions;
@@ -99,30 +99,30 @@ export class Lab {
     return await statusOf(this.dir);
   }
 
-  /** Of the tried node, which live and have a network of their own. */
+  /** Live pods of the tested node that have their own network. */
   async pods(): Promise<readonly LabPod[]> {
     return (await this.status()).pods.filter(({ node }) => node === this.tried.name);
   }
 
-  /** By the ID of their container, what pods of the tried node have over standing ports. */
+  /** Interfaces above pre-plugged ports on the tested node, by container ID. */
   standingEnds(): ReadonlyMap<string, string> {
     const ends = attachmentsOf(this.tried.rundir).map((attachment) => [attachment.containerId, nodeEndOf(attachment)] as const);
     return new Map(ends.filter(([, end]) => isStanding(end)));
   }
 
-  /** Runs a command where the far ends of standing ports are. */
+  /** Runs a command in the namespace of the far ends of pre-plugged ports. */
   onPorts(command: string, ...args: readonly string[]): Promise<string> {
     return run('nsenter', [`--net=${portsPath(this.tried)}`, command, ...args]);
   }
 
-  /** The tried node, with the processes that it has now. */
+  /** The tested node, with its present processes. */
   async now(): Promise<LabNode> {
     const found = (await this.status()).nodes.find(({ name }) => name === this.tried.name);
     if (found === undefined) throw new Error(`${this.tried.name} is gone`);
     return found;
   }
 
-  /** What there is to run on, as it says of itself. */
+  /** Platform, as it reports itself. */
   async ground(): Promise<Ground> {
     const [version, dataPath, kernel] = await Promise.all([
       this.on('ovs-vsctl', '--version'),
@@ -140,7 +140,7 @@ export class Lab {
     return this.options.datapath === 'system' ? 'eth0' : 'br-phy';
   }
 
-  /** Creates a namespace that takes pods: its default account, which a real API server gives every pod, comes from a controller. */
+  /** Creates a namespace that takes pods: its default account, which a real API server requires for every pod, comes from a controller. */
   async createNamespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.api.create('/api/v1/namespaces', { metadata: { name, labels } });
     const accounts = `/api/v1/namespaces/${name}/serviceaccounts`;
@@ -151,18 +151,18 @@ export class Lab {
     );
   }
 
-  /** Runs a command on the tried node. */
+  /** Runs a command on the tested node. */
   on(command: string, ...args: readonly string[]): Promise<string> {
     return runOn(this.tried, command, ...args);
   }
 
-  /** A lever of the lab's daemon, such as `agents/node-1/start`. */
+  /** Calls a route of the lab's daemon, such as `agents/node-1/start`. */
   async pull(lever: string): Promise<void> {
     const { status, body } = await askSocket(join(this.dir, 'control.sock'), 'POST', `/${lever}`);
     if (status !== 200) throw new Error(`${lever}: ${body}`);
   }
 
-  /** Puts what the tried agent keeps on a file system of its own, which a step can fill. It must not run. */
+  /** Moves the state of the tested agent to its own file system, which a step can fill. The agent must not run. */
   async giveSmallDisk(): Promise<void> {
     await run('cp', ['-a', this.stateDir, `${this.stateDir}.kept`]);
     await run('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${diskMiB}m`, 'seine-chaos', this.stateDir]);
@@ -189,13 +189,13 @@ export class Lab {
 
   async remove(): Promise<void> {
     this.api.close();
-    // Lazily: the agent still has files there.
+    // Lazily: the agent still has open files there.
     if (this.#isMounted) await run('umount', ['-l', this.stateDir]);
     await down(this.dir);
   }
 }
 
-/** What an agent answers to `GET /readyz`. */
+/** Answer of an agent to `GET /readyz`. */
 export async function readiness(socket: string): Promise<{ readonly ready: boolean; readonly says: string }> {
   try {
     const { status, body } = await askSocket(socket, 'GET', '/readyz', askMs);

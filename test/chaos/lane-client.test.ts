@@ -28,7 +28,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** On loopback: the same programs that a run starts in pods. */
+/** Runs on loopback: the same programs that a run starts in pods. */
 it('lanes are answered while their server lives; then they are silent, what lived has ended, and what is sent is lost', async () => {
   const port = await freePort();
   const server = start('lane-server.ts', '127.0.0.1', String(port));

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Runs inside a pod: sends along lanes (the argument, JSON of `LaneWork`) and answers each line of stdin, a `LaneQuestion`, by a line, a
- * `LaneAnswer`. A process of its own, so that what the driver computes delays no packet.
+ * Runs inside a pod: sends along lanes (the argument, JSON of `LaneWork`) and answers each line of stdin, a `LaneQuestion`, with a line, a
+ * `LaneAnswer`. It is a separate process, so that computation in the driver delays no packet.
  */
 import { createSocket } from 'node:dgram';
 import { connect, isIPv6, type Socket } from 'node:net';
@@ -9,9 +9,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LaneAnswer, LaneQuestion, LaneWay, LaneWork } from './lanes.ts';
 
-/** A connection that is not made by then has failed. */
+/** Timeout of a connection. */
 const connectWithinMs = 5_000;
-/** What has not been answered by then is lost. */
+/** Time after which an unanswered packet is lost. */
 const lostAfterMs = { udp: 1_500, connect: connectWithinMs, talk: Infinity } as const;
 const pollMs = 10;
 
@@ -23,7 +23,7 @@ interface Sent {
 class Lane {
   readonly name: string;
   readonly #lostAfterMs: number;
-  /** What may still be answered. */
+  /** Packets that may still be answered. */
   #open: Sent[] = [];
   #answeredOfMs = 0;
   broken = 0;
@@ -33,7 +33,7 @@ class Lane {
     this.#lostAfterMs = lostAfterMs[kind];
   }
 
-  /** @returns what to call when the answer has come */
+  /** @returns function to call when the answer has come */
   send(): () => void {
     const sent = { atMs: now(), answered: false };
     this.#open.push(sent);
@@ -43,12 +43,12 @@ class Lane {
     };
   }
 
-  /** Whether anything was answered that was sent at this moment or later. */
+  /** Reports whether anything was answered that was sent at this moment or later. */
   answeredSince(momentMs: number): boolean {
     return this.#answeredOfMs >= momentMs;
   }
 
-  /** When what is lost by now was sent; each is told once. */
+  /** Times of sending of packets that are lost by now; each is returned once. */
   takeLost(): number[] {
     const byMs = now() - this.#lostAfterMs;
     const lost = this.#open.filter(({ answered, atMs }) => !answered && atMs <= byMs);
@@ -75,7 +75,7 @@ function datagrams(way: LaneWay): void {
     waiting.get(number)?.();
     waiting.delete(number);
   });
-  socket.on('error', () => {}); // a refusal is a loss, and counted as one
+  socket.on('error', () => {}); // a rejection counts as a loss
   let number = 0;
   every(lane, () => {
     const message = Buffer.alloc(32);
@@ -99,7 +99,7 @@ function connections(way: LaneWay): void {
   });
 }
 
-/** Messages on one connection, which TCP repeats. One that ends is broken, and made anew. */
+/** Messages on one connection, which TCP retransmits. One that ends is broken, and recreated. */
 function talk(way: LaneWay): void {
   const lane = new Lane('talk', way);
   let socket: Socket | undefined;
@@ -146,4 +146,4 @@ for (const way of ways) {
 }
 for await (const line of createInterface({ input: process.stdin }))
   process.stdout.write(`${JSON.stringify(await answer(JSON.parse(line) as LaneQuestion))}\n`);
-process.exit(); // whoever asked is gone
+process.exit(); // the peer has closed

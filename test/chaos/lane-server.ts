@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Runs inside a pod: sends back whatever comes, over UDP and TCP, on these addresses and ports (arguments: `ADDRESS PORT …`). Says `ready`. */
+/** Runs inside a pod: echoes everything over UDP and TCP, on these addresses and ports (arguments: `ADDRESS PORT …`). Prints `ready`. */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, isIPv6 } from 'node:net';

@@ -6,11 +6,11 @@ import { talkIn, until } from './host.ts';
 import type { Lab, LabPod } from './lab.ts';
 import { podObject } from './scene.ts';
 
-/** Of objects that no step changes and no policy of a step's selects: what goes along lanes must go on. */
+/** Namespace of objects that no step changes and no policy of a step selects: traffic along lanes must continue. */
 export const laneNamespace = 'lanes';
 const thereMs = 300_000;
 
-/** From where the client is to this address: one UDP lane, one of new connections, one of messages on a connection that lives. */
+/** Path from the client to this address: one UDP lane, one of new connections, one of messages on an established connection. */
 export interface LaneWay {
   readonly name: string;
   readonly address: string;
@@ -29,30 +29,30 @@ export interface LaneQuestion {
 }
 
 export interface LaneAnswer {
-  /** Lanes that have none. */
+  /** Lanes without an answer. */
   readonly silent: readonly string[];
   /** Lanes whose connection ended since the last question. */
   readonly broken: readonly string[];
-  /** Each of what was found lost since the last question. */
+  /** Losses found since the last question. */
   readonly lost: readonly { readonly lane: string; readonly atMs: number }[];
 }
 
-/** A client cannot talk from one port to an endpoint both directly and through its Service, so each has its own. */
+/** A client cannot use one source port for an endpoint both directly and through its Service, so each has its own. */
 const ports = { direct: 7_777, service: 7_778, sticky: 7_779 } as const;
 
-/** The clock of all processes of the machine (ms). */
+/** Monotonic clock of all processes of the host (ms). */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
 /**
- * Traffic that goes on while a node is damaged: from a pod of the tried node to one beside it, to one of the other node, to a Service of
- * both and to one with affinity, in both families.
+ * Traffic that continues while faults are injected into a node: from a pod of the tested node to a neighbour, to a pod of the other node,
+ * to a Service of both and to one with affinity, in both families.
  */
 export class Lanes {
   readonly #processes: readonly ChildProcess[];
   readonly #answers: Interface;
   readonly #client: ChildProcess;
   readonly #log: number;
-  /** Of the question that waits for its answer. */
+  /** Rejects the question that waits for its answer. */
   #fails: (reason: Error) => void = () => {};
 
   private constructor(servers: readonly ChildProcess[], client: ChildProcess, log: number) {

@@ -8,7 +8,7 @@ import { Random } from './random.ts';
 it('tells all there is, in order, some of it twice, and bookmarks once', async () => {
   const events = Array.from({ length: 60 }, (_, number) => `{"type":"${number % 3 === 0 ? 'BOOKMARK' : 'ADDED'}","object":${number}}`);
   const [from, to] = [new PassThrough(), new PassThrough()];
-  // Cut anywhere, as the network does.
+  // Cut anywhere, as by the network.
   for (const piece of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(piece);
   from.end();
   const passed = passLate(from as unknown as IncomingMessage, to as unknown as ServerResponse, new Random(7, 0));

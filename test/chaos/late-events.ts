@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from './random.ts';
 
-/** How long an event is held back at most (ms). */
+/** Maximum delay of an event (ms). */
 export const lateMostMs = 1_000;
 const lateOf = 0.3;
 const twiceOf = 0.2;
@@ -14,8 +14,8 @@ interface Held {
 }
 
 /**
- * Passes a watch on, some events late, with all that come after them, and some twice. Within one watch their order stays, as the API
- * promises; other kinds have watches of their own, which overtake it.
+ * Forwards a watch, some events delayed, with all that follow them, and some duplicated. Within one watch their order stays, as the API
+ * guarantees; other kinds have separate watches, which overtake it.
  */
 export async function passLate(from: IncomingMessage, to: ServerResponse, random: Random): Promise<void> {
   const held: Held[] = [];
@@ -38,7 +38,7 @@ async function passOne(held: Held[], to: ServerResponse): Promise<void> {
   if (!to.destroyed) to.write(next.text);
 }
 
-/** What comes of a body, line by line. */
+/** Lines of a body. */
 export async function* linesOf(from: IncomingMessage): AsyncGenerator<string> {
   let rest = '';
   from.setEncoding('utf8');

@@ -1,9 +1,9 @@
 import type { ApiObject } from './api.ts';
 
-/** A flow of the table `affinity` (docs/design/pipeline.md): where a client was led, by the address it asked. */
+/** A flow of the table `affinity` (docs/design/pipeline.md): the endpoint of a client, by the address it used. */
 export interface Learned {
   readonly protocol: string;
-  /** Addresses as whole numbers. */
+  /** Addresses as integers. */
   readonly address: bigint;
   readonly port: number;
   readonly endpoint: bigint;
@@ -11,11 +11,14 @@ export interface Learned {
 }
 
 const affinityTable = 24;
-/** Tables in which a switch learns anything else: associations of SCTP, and counts of unknown peers. */
+/** Tables with other learned flows: associations of SCTP, and counts of unknown peers. */
 const otherTables = [34, 120];
 const cookieOfGeneration = /^cookie=0x1ff/;
 
-/** What a line of `ovs-ofctl dump-flows` has learned; undefined where it is not of the affinity of TCP or UDP. @throws Error if it cannot be read */
+/**
+ * Learned flow in a line of `ovs-ofctl dump-flows`; undefined if it is not of the affinity of TCP or UDP. @throws Error if it cannot be
+ * parsed
+ */
 export function readLearned(line: string): Learned | undefined {
   const [match = '', actions = ''] = line.split(' actions=');
   const table = Number(/table=(\d+)/.exec(match)?.[1] ?? 0);
@@ -30,7 +33,9 @@ export function readLearned(line: string): Learned | undefined {
   return { protocol, address: numberOf(address), port: Number(port), endpoint, endpointPort: Number(endpointPort) };
 }
 
-/** Either way to say it: `set_field:5->reg3`, `load:5->NXM_NX_REG3[]`; of a part, `set_field:5/0xffff->reg4`, `load:5->NXM_NX_REG4[0..15]`. */
+/**
+ * Both notations: `set_field:5->reg3`, `load:5->NXM_NX_REG3[]`; of a subfield, `set_field:5/0xffff->reg4`, `load:5->NXM_NX_REG4[0..15]`.
+ */
 function loaded(actions: string, register: string, part: 'whole' | 'low' = 'whole'): bigint | undefined {
   const [mask, bits] = part === 'low' ? ['/0xffff', '\\[0\\.\\.15\\]'] : ['(?:/0xf+)?', '\\[\\]'];
   const value = '(?<value>0x[0-9a-f]+|\\d+)';
@@ -44,10 +49,10 @@ function loaded(actions: string, register: string, part: 'whole' | 'low' = 'whol
 }
 
 /**
- * What is wrong with what the switch has learned: flows where none is learned, of another generation, or that lead where the Service, as
- * the API has it, may not lead a client now.
+ * Errors in learned flows: flows of tables that learn none, of another generation, or with an endpoint that the Service, by the API, may
+ * not use for the client now.
  *
- * @param localNode of which a Service that prefers the node's own endpoints takes them
+ * @param localNode node for Services that prefer local endpoints
  */
 export function judgeLearned(
   lines: readonly string[],
@@ -111,7 +116,7 @@ function choicesOf({ metadata, spec = {}, status = {} }: ApiObject, slices: read
   });
 }
 
-/** Those that are ready; where none is, those that go and still serve. @param only of one node */
+/** Ready endpoints; if there are none, those that terminate and still serve. @param only of one node */
 function endpointsOf(
   slices: readonly ApiObject[],
   { name = '', protocol = 'TCP' }: ServicePort,
@@ -133,7 +138,7 @@ function strings(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 }
 
-/** An address as a whole number. */
+/** An address as an integer. */
 export function numberOf(address: string): bigint {
   if (!address.includes(':')) return address.split('.').reduce((sum, octet) => sum * 256n + BigInt(octet), 0n);
   const [head = '', tail = ''] = address.split('::');

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** `npm run test:chaos`: harms and changes a running cluster by a seed, and compares its node with what a virgin agent makes. */
+/**
+ * `npm run test:chaos`: injects faults into a running cluster and changes it by a seed, and compares its node with the state that a fresh
+ * agent creates.
+ */
 import { parseArgs } from 'node:util';
 import { ovsEnvironment } from '../../build/ovs/programs.mjs';
 import { runScript, UsageError, wholeNumber } from '../support/script.ts';
@@ -59,7 +62,7 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-/** Exit code of a mutant that is none: no agent became ready, so that nothing could be compared. */
+/** Exit code of an invalid mutant: no agent became ready, so that nothing could be compared. */
 const doesNotStart = 3;
 
 async function main(): Promise<number> {
@@ -129,7 +132,7 @@ async function chaosAndShrink(setting: RunOptions, tries: number, tally?: string
   return 1;
 }
 
-/** Does the steps in a fresh lab, until one leaves a difference. @param tally a file that is told what was done */
+/** Executes the steps in a fresh lab, until one leaves a difference. @param tally file for the counts */
 async function chaos(run: RunOptions, told: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
   const lab = await Chaos.begin(run);
   const done: StepReport[] = [];
@@ -151,7 +154,7 @@ async function chaos(run: RunOptions, told: (report: StepReport) => void, tally?
   return done;
 }
 
-/** How often each kind of step was done and changed something, and what the agent did meanwhile. */
+/** Number of executions of each kind of step that changed something, and states of the agent meanwhile. */
 function distribution(done: readonly StepReport[]): string {
   const counts = new Map<string, number>();
   const names = done

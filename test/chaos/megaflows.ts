@@ -1,22 +1,22 @@
 import type { Lab } from './lab.ts';
 
-/** Up to when a switch that keeps megaflows too long is told to forget them (docs/adr/0066-megaflows-are-forgotten.md), and two seconds (ms). */
+/** Time until OVS, if it keeps stale megaflows, is made to drop them (docs/adr/0066-megaflows-are-forgotten.md), and two seconds (ms). */
 export const megaflowsMs = 13_000;
 
-/** What the data path was told of a kind of packets, `dpctl/dump-flows`. */
+/** A cached flow of the data path, `dpctl/dump-flows`. */
 interface Megaflow {
-  /** As `ofproto/trace` takes it. */
+  /** Match in the syntax of `ofproto/trace`. */
   readonly key: string;
   readonly actions: string;
 }
 
 /**
- * Of IP packets as they come from a port, before they were looked up among connections: only those can be traced by themselves. Not of
- * neighbour discovery, of which `ofproto/trace` wants more than a megaflow has.
+ * Megaflows of IP packets as they arrive at a port, before the conntrack lookup: only those can be traced alone. Not of neighbour
+ * discovery, for which `ofproto/trace` requires more than a megaflow has.
  */
 const ofPackets = /^recirc_id\(0\),in_port\(\d+\),.*eth_type\(0x(?:0800|86dd)\)(?!.*,nd\()/;
 
-/** How it is written that a packet has an Ethernet header of which nothing matters. `ofproto/trace` takes that for a packet without one. */
+/** Notation of an Ethernet header without matched fields. `ofproto/trace` reads it as a packet without one. */
 const ethernet = /packet_type\(ns=0,id=0\),(?!eth\()/;
 const anyEthernet = 'eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:00),';
 
@@ -28,12 +28,12 @@ export function parseMegaflows(text: string): readonly Megaflow[] {
   });
 }
 
-/** What the flows make of it now; nothing where the tool does not take what it prints. @param text of `ofproto/trace` */
+/** Result of the present flows; undefined if the tool rejects its own syntax. @param text of `ofproto/trace` */
 export function tracedActions(text: string): string | undefined {
   return /^Datapath actions: (.*)$/m.exec(text)?.[1];
 }
 
-/** Megaflows by which packets are dropped that the flows let through, or the other way round, a sentence each. The flows themselves are right. */
+/** Megaflows that drop packets which the flows allow, or vice versa, one sentence each. The flows themselves are right. */
 export async function staleMegaflows(lab: Lab): Promise<readonly string[]> {
   const stale: string[] = [];
   for (const { key, actions } of parseMegaflows(await lab.on('ovs-appctl', 'dpctl/dump-flows'))) {

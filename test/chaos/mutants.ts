@@ -35,7 +35,7 @@ const muted = [
   'info',
 ] as const;
 
-/** Written by hand: what an agent may forget. The steps that caught them are in docs/records/chaos.md. */
+/** Handwritten mutants: omissions of an agent. The steps that detected them are in docs/records/chaos.md. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'event-ignored': {
     what: 'a watch’s DELETED events are ignored',
@@ -105,14 +105,16 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   },
 };
 
-/** Made with a fault that is in the list, or `drawn-N`, which draws one by the seed N. @returns what node runs, what its fault is, and how to take it away */
+/**
+ * An agent with a fault of the list, or `drawn-N`, drawn by the seed N. @returns script for node, its fault, and a function that deletes it
+ */
 export function makeMutant(name: string): { readonly agent: string; readonly what: string; readonly remove: () => void } {
   const drawn = /^drawn-(\d+)$/.exec(name)?.[1];
   const mutant = drawn === undefined ? mutants[name] : drawMutant(Number(drawn));
   if (mutant === undefined) throw new Error(`no mutant ${name}; there are drawn-N, ${Object.keys(mutants).join(', ')}`);
   const folder = join(root, '.cache', 'mutants');
   mkdirSync(folder, { recursive: true });
-  // Beside the sources, for the packages that they import.
+  // Next to the sources, for the packages that they import.
   const made = mkdtempSync(join(folder, `${name}-`));
   cpSync(join(root, 'src'), join(made, 'src'), { recursive: true });
   cpSync(join(root, 'package.json'), join(made, 'package.json'));

@@ -1,4 +1,4 @@
-/** A number that an agent lends, and that another agent may lend otherwise. */
+/** A number that an agent allocates, and that another agent may allocate differently. */
 export interface Lent {
   readonly kind: 'port' | 'group' | 'meter' | 'class' | 'fine' | 'coarse' | 'decision' | 'cookie';
   /** Classes and peers have numbers of each direction. */
@@ -6,12 +6,12 @@ export interface Lent {
   readonly value: number | string;
 }
 
-/** A line cut where lent numbers are: text and numbers. */
+/** A line split at allocated numbers: text and numbers. */
 export type Cut = readonly (string | Lent)[];
 
-/** Below are the ports that every node has: tunnel and gateway (docs/design/pipeline.md). */
+/** Lower ports exist on every node: tunnel and gateway (docs/design/pipeline.md). */
 const firstPodPort = 32_784;
-/** A pod that nobody has decided about is of class 1; number 0 is nobody's. */
+/** A pod without a decision has class 1; number 0 is never allocated. */
 const firstClass = 2;
 
 interface Field {
@@ -20,7 +20,7 @@ interface Field {
   readonly kind: Lent['kind'];
   readonly of?: Lent['of'];
   readonly first: number;
-  /** Only in the tables of policy; elsewhere an address is in this register. */
+  /** True if only in the tables of policy; elsewhere this register has an address. */
   readonly policyOnly?: true;
 }
 
@@ -28,7 +28,7 @@ const whole = { from: 0, bits: 32 };
 const fine = { from: 0, bits: 20, kind: 'fine', first: 1 } as const;
 const coarse = { from: 20, bits: 12, kind: 'coarse', first: 1 } as const;
 
-/** Registers and connection marks with allocated numbers, as docs/design/pipeline.md lays them out. */
+/** Registers and connection marks with allocated numbers, from docs/design/pipeline.md. */
 const registers: Readonly<Record<string, readonly Field[]>> = {
   reg1: [{ ...whole, kind: 'port', first: firstPodPort }],
   reg7: [{ ...whole, kind: 'group', first: 1 }],
@@ -47,11 +47,11 @@ const registers: Readonly<Record<string, readonly Field[]>> = {
 
 const policyTables = { egress: [36, 46], ingress: [80, 90] } as const;
 
-/** Ways to write a number: `name=5`, `name:5`; or a register's value, matched or set. */
+/** Notations of a number: `name=5`, `name:5`; or a register's value, matched or set. */
 const written =
   /(?<word>in_port=|in_port:|output:|ofport=|ofport_request=|group:|group_id=|meter:|meter=|meter_id=)(?<number>\d+)|(?<matched>reg\d+|ct_mark)=(?<value>0x[0-9a-f]+|\d+)(?:\/(?<mask>0x[0-9a-f]+))?|set_field:(?<set>0x[0-9a-f]+|\d+)(?:\/(?<setMask>0x[0-9a-f]+))?->(?<target>reg\d+)/g;
 
-/** Cuts a line of `ovs-ofctl`, or of a snapshot, at the numbers that are lent. */
+/** Splits a line of `ovs-ofctl`, or of a snapshot, at the allocated numbers. */
 export function cut(line: string): Cut {
   const parts: (string | Lent)[] = [];
   const cookie = lentCookie(line);
@@ -70,7 +70,10 @@ export function cut(line: string): Cut {
   return parts;
 }
 
-/** Rows of policy that match numbers of peers, classes and decisions are asked for by these numbers, and a cookie is a hash of who asks for a row. */
+/**
+ * Owners of policy rows that match numbers of peers, classes and decisions are named by these numbers, and a cookie is a hash of the owner
+ * of a row.
+ */
 function lentCookie(line: string): { readonly start: number; readonly end: number; readonly lent: Lent } | undefined {
   const found = /cookie=(0x[0-9a-f]+), table=(?:4[23]|8[67]),.*\b(?:reg8|reg9|reg12|reg13)=.* actions=/.exec(line);
   const [, value = ''] = found ?? [];
@@ -93,7 +96,7 @@ function namedNumber(word: string, value: number): string | Lent {
   return value < firstPodPort || value > 65_279 ? String(value) : { kind: 'port', of: '', value };
 }
 
-/** What is left of the value once its fields are taken out, its mask, and the fields. */
+/** The rest of the value without its fields, its mask, and the fields. */
 function fieldsOf(register: string, value: number, mask: number, direction: Lent['of']): (string | Lent)[] {
   const lent: Lent[] = [];
   let rest = value;
@@ -110,7 +113,7 @@ function fieldsOf(register: string, value: number, mask: number, direction: Lent
   return [`0x${rest.toString(16)}/0x${mask.toString(16)}`, ...lent.flatMap((each): (string | Lent)[] => [`+${each.kind}`, each])];
 }
 
-/** Of answers the entry of one direction asks the tables of the other. */
+/** Direction of allocated numbers: for answers the entry of one direction uses the tables of the other. */
 function directionLedTo(line: string): Lent['of'] | undefined {
   const tables = [...line.matchAll(/goto_table:(\d+)|resubmit\(,(\d+)/g)].map(([, to, again]) => directionOf(Number(to ?? again)));
   return tables.findLast((direction) => direction !== '');

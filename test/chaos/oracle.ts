@@ -4,26 +4,26 @@ import { compareRenamed, type Difference, surplus } from './renaming.ts';
 import { type PodNamespace, type Snapshot, snapshotOf } from './snapshot.ts';
 
 const pollMs = 100;
-/** A virgin that is ready still writes what follows from its pods. */
+/** Limit for the stable state: a fresh agent that is ready still writes the consequences of its pods. */
 const steadyMs = 300_000;
-/** Looks that fail, once the time is over, before that is the verdict: by themselves they say nothing of the node. */
+/** Failed observations after the deadline before they are the verdict: alone they say nothing about the node. */
 const failedLooksMost = 5;
 
-/** What a step ended in. */
+/** Result of a step. */
 export interface Verdict {
-  /** Empty if the node is as it ought to be. */
+  /** Differences; empty if the node is correct. */
   readonly problems: readonly string[];
-  /** From the end of the step to the look that found it so (ms). */
+  /** Time from the end of the step to the observation that found it correct (ms). */
   readonly tookMs: number;
 }
 
-/** The node under chaos, and the pods that it has now. */
+/** The node under chaos, and its present pods. */
 export interface TriedNode {
   readonly place: Place;
   readonly pods: () => Promise<readonly PodNamespace[]>;
 }
 
-/** What two snapshots differ in, a line each. */
+/** Differences of two snapshots, a line each. */
 export function differences(tried: Snapshot, wanted: Snapshot): readonly string[] {
   const plain = { more: surplus(tried.plain, tried.plain, wanted.plain), missing: surplus(wanted.plain, wanted.plain, tried.plain) };
   return [...told(compareRenamed(tried.numbered, wanted.numbered)), ...told(plain)];
@@ -33,7 +33,7 @@ function told({ more, missing }: Difference): readonly string[] {
   return [...more.map((line) => `+ ${line}`), ...missing.map((line) => `- ${line}`)];
 }
 
-/** What a virgin holds once nothing of it changes any more. */
+/** Snapshot of a fresh node once nothing changes any more. */
 export async function steadySnapshot(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
   const deadline = performance.now() + steadyMs;
   let before = await snapshotOf(place, pods);
@@ -47,10 +47,10 @@ export async function steadySnapshot(place: Place, pods: readonly PodNamespace[]
 }
 
 /**
- * Looks at the tried node until it is as wanted, or its time is over.
+ * Observes the tested node until it is in the desired state, or its time is over.
  *
- * @param wanted may take longer than the deadline: what the tried node held by then is judged by it
- * @param since when the step ended (`performance.now()`)
+ * @param wanted may take longer than the deadline: it then judges the state that the tested node had by that time
+ * @param since end of the step (`performance.now()`)
  */
 export async function judge(tried: TriedNode, wanted: Promise<Snapshot>, since: number, withinMs: number): Promise<Verdict> {
   const known = await knownBy(wanted, since + withinMs);
@@ -65,7 +65,7 @@ export async function judge(tried: TriedNode, wanted: Promise<Snapshot>, since: 
   }
 }
 
-/** What it resolves to before the moment, or nothing. */
+/** Value if it resolves before the moment, or undefined. */
 async function knownBy(wanted: Promise<Snapshot>, moment: number): Promise<Snapshot | undefined> {
   const over = new AbortController();
   const late = sleep(Math.max(0, moment - performance.now()), undefined, { signal: over.signal }).catch(() => undefined);
@@ -76,7 +76,7 @@ async function knownBy(wanted: Promise<Snapshot>, moment: number): Promise<Snaps
   }
 }
 
-/** Or why nothing can be seen, e.g. while the switch is gone. */
+/** Snapshot, or the reason why the state cannot be observed, e.g. while OVS does not run. */
 async function attempt({ place, pods }: TriedNode): Promise<Snapshot | string> {
   try {
     return await snapshotOf(place, await pods());

@@ -1,8 +1,8 @@
-/** What a pod has beside its network: by its name, so that no draw depends on it. */
+/** Further settings of a pod, by its name, so that no draw depends on it. */
 interface PodExtras {
-  /** On each address of its node; what is served on it is served by the pod on port 80. One that no other pod has. */
+  /** Host port on each address of its node, mapped to port 80 of the pod. No other pod has it. */
   readonly hostPort?: number;
-  /** For each direction, as the kubelet reads it. */
+  /** Limit for each direction, as the kubelet reads it. */
   readonly bandwidth?: string;
 }
 
@@ -16,7 +16,7 @@ export function extrasOf({ namespace, name }: { readonly namespace: string; read
   return { ...(at >= 0 && { hostPort: firstHostPort + at }), ...(/^come-[23]$/.test(name) && { bandwidth: limit }) };
 }
 
-/** For the annotations of a pod. */
+/** Annotations of a pod. */
 export function bandwidthOf({ bandwidth }: PodExtras): Readonly<Record<string, string>> {
   if (bandwidth === undefined) return {};
   return { 'kubernetes.io/ingress-bandwidth': bandwidth, 'kubernetes.io/egress-bandwidth': bandwidth };

@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ApiObject } from './api.ts';
 
-/** What pods of the nodes get: a pair each, a macvlan over a port that stays plugged in, or one half each. */
+/** Kinds of interfaces for pods: a veth pair each, a macvlan above a pre-plugged port, or half of each. */
 export const podInterfaceKinds = ['veth', 'standing', 'half'] as const;
 export type PodInterfaces = (typeof podInterfaceKinds)[number];
 
-/** What the runtime remembers of an ADD. */
+/** The runtime's cache of an ADD. */
 export interface Attachment {
   readonly containerId: string;
   readonly ifName: string;
@@ -20,20 +20,20 @@ export interface Attachment {
   };
 }
 
-/** Of the key of the agent. With `auto`, a pod that says that another plugin limits its bandwidth gets a pair. */
+/** Value of the agent's key. With `auto`, a pod that declares that another plugin limits its bandwidth gets a pair. */
 export const agentKey: Readonly<Record<PodInterfaces, string>> = { veth: 'veth', standing: 'standing', half: 'auto' };
-/** No quantity, so that nobody limits anything. */
+/** Not a quantity, so that nothing limits it. */
 const asksForPair = { 'kubernetes.io/ingress-bandwidth': 'none' };
 
-/** Some of those that a run begins with; of those that come, every second. */
+/** Some of the initial pods, and every second of the later ones. */
 const standing = /^client$|^db-0$|[13579]$/;
 
-/** Annotations of a pod, for where one half each is asked for. */
+/** Annotations of a pod, for mixed kinds. */
 export function annotationsOf(name: string): Readonly<Record<string, string>> {
   return standing.test(name) ? {} : asksForPair;
 }
 
-/** Of the pods of a node, as its runtime remembers them. */
+/** Attachments of the pods of a node, from its runtime's cache. */
 export function attachmentsOf(rundir: string): readonly Attachment[] {
   const folder = join(rundir, 'cni-cache');
   return readdirSync(folder)
@@ -42,12 +42,12 @@ export function attachmentsOf(rundir: string): readonly Attachment[] {
       try {
         return [JSON.parse(readFileSync(join(folder, file), 'utf8')) as Attachment];
       } catch {
-        return []; // it has just gone
+        return []; // just deleted
       }
     });
 }
 
-/** The node's end of what a pod has, as ADD answered. */
+/** The node's end of a pod's interface, from the result of ADD. */
 export function nodeEndOf({ result }: Pick<Attachment, 'result'>): string {
   return result.interfaces.find(({ sandbox }) => sandbox === undefined || sandbox === '')?.name ?? '';
 }
@@ -57,8 +57,8 @@ export function isStanding(nodeEnd: string): boolean {
 }
 
 /**
- * A pod as a virgin is told of it: it asks for the kind of interface that it has. Which one an agent gives also depends on what it had heard of the
- * pod by then, and on how many ports were free.
+ * A pod in the form that a fresh agent sees: it requests the kind of interface that it has. The agent's choice also depends on what it knew
+ * of the pod at ADD, and on the number of free ports.
  */
 export function asGiven(attachments: readonly Attachment[]): (object: ApiObject) => ApiObject {
   const given = new Map(attachments.map((attachment) => [podOf(attachment), isStanding(nodeEndOf(attachment))]));

@@ -1,4 +1,4 @@
-/** The operators of a label selector, and ranges of ports, which a policy has by its name: no draw depends on it. */
+/** The operators of a label selector, and ranges of ports, chosen by a policy's name: no draw depends on it. */
 type Worded = (key: string, value: string) => object;
 
 const asLabels: Worded = (key, value) => ({ matchLabels: { [key]: value } });
@@ -13,12 +13,12 @@ const byNumber: Readonly<Record<string, Worded>> = {
   5: (key, value) => ({ matchLabels: { [key]: value }, matchExpressions: [{ key: 'absent', operator: 'DoesNotExist' }] }),
 };
 
-/** How a policy of this name, such as `p3`, asks for a label. */
+/** Selector of a policy with this name, such as `p3`, for a label. */
 export function labelSelector(policy: string): Worded {
   return byNumber[policy.at(-1) ?? ''] ?? asLabels;
 }
 
-/** A port, or from a port on a range of them. */
+/** A port, or a range from that port. */
 export function portsOf(policy: string, port: number | string): { readonly port: number | string; readonly endPort?: number } {
   return policy.endsWith('5') && typeof port === 'number' ? { port, endPort: port + 9 } : { port };
 }

@@ -12,7 +12,7 @@ it('names the port of a pod by the pod, whatever its number is', () => {
   const other = byPod({ numbered: rows('sp-40000', 40_000), plain: ['link sp-40000 mtu=1450'] }, new Map([['sp-40000', 'web']]));
   expect(one.plain).toEqual(other.plain);
   expect(one.plain).toEqual(['link sp of web mtu=1450']);
-  // The number itself is lent as any port's is.
+  // The number itself is allocated like any port's.
   expect(one.numbered).toEqual([
     'Port name=sp of web interfaces=[sp of web] external_ids={}',
     'Interface name=sp of web ofport=32785 ofport_request=32785',

@@ -1,4 +1,4 @@
-/** What of a snapshot names ports that stay plugged in (docs/adr/0058-standing-ports.md). */
+/** Lines of a snapshot that name pre-plugged ports (docs/adr/0058-standing-ports.md). */
 export interface Named {
   readonly numbered: readonly string[];
   readonly plain: readonly string[];
@@ -8,10 +8,10 @@ const ends = /\b(sp|far)-(\d{1,5})\b/g;
 const bridgePorts = /(?<=^Bridge .*\bports=\[)[^\]]*(?=\])/;
 
 /**
- * Names a standing port by the pod that has it, not by its number, which is lent. Those that no pod has are told once, as one: how many there
- * are depends on how many pods came and went; that each is as the others must be is what can be compared.
+ * Renames a pre-plugged port by its pod, not by its number, which is allocated. Free ports are merged into one: their number depends on the
+ * numbers of created and deleted pods; only their equality can be compared.
  *
- * @param used the node's ends of ports that pods have, and what each is called
+ * @param used the node's ends of pods' ports, and the name of each
  */
 export function byPod({ numbered, plain }: Named, used: ReadonlyMap<string, string>): Named {
   const idle = new Map<string, string[]>();

@@ -5,14 +5,14 @@ import { extrasOf } from './pod-extras.ts';
 import type { Scene } from './scene.ts';
 
 const pollMs = 200;
-/** A SYN that was lost is sent again after a second. */
+/** A lost SYN is retransmitted after a second. */
 const answerSeconds = '3';
 
 /**
- * Whether pods reach each other, in both families, by new connections: from one of each node to every other pod, and to its host port. Only while no policy
- * is there, for what policies let through is not worked out here.
+ * Reports which pods do not reach each other, in both families, by new connections: from one of each node to every other pod, and to its
+ * host port. Only without policies, because their verdicts are not computed here.
  *
- * @returns what is not reached, once all this time was over
+ * @returns what is not reached, after all this time
  */
 export async function probe(scene: Scene, withinMs: number): Promise<readonly string[]> {
   await scene.look();
@@ -34,7 +34,7 @@ async function unanswered(from: LabPod, pods: readonly LabPod[], lab: Lab): Prom
   const others = pods.filter(({ containerID }) => containerID !== from.containerID);
   const urls = others.flatMap((pod) => [...pod.ips.map((ip) => `http://${hostOf(ip)}/`), ...hostPortUrls(pod, lab)]);
   const each = urls.flatMap((url) => ['-o', '/dev/null', url]);
-  // With one that does not answer it ends in an error, and says of each what it was.
+  // If one does not answer, it exits with an error after the report of each.
   const command = `curl -gsZ -m ${answerSeconds} -w '%{http_code} %{url}\\n' "$@"; true`;
   const said = await runIn(from.netns, 'sh', ['-c', command, 'sh', ...each]);
   const answered = new Set(said.split('\n').flatMap((line) => (line.startsWith('200 ') ? [line.slice(4)] : [])));

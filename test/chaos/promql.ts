@@ -6,7 +6,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** What one look found, by metric. */
+/** Metrics of one scrape. */
 export interface Scrape {
   readonly atMs: number;
   readonly samples: ReadonlyMap<string, readonly Sample[]>;
@@ -15,7 +15,7 @@ export interface Scrape {
 type Vector = readonly Sample[];
 type Value = number | Vector;
 
-/** An expression of Prometheus, as far as the rules that ship need it: any other throws. */
+/** An expression of PromQL, limited to what the shipped rules need: any other throws. */
 export class Expression {
   readonly #text: string;
   readonly #root: SyntaxNode;
@@ -27,7 +27,7 @@ export class Expression {
     this.#root = topNode.firstChild;
   }
 
-  /** Names of the metrics that it asks for. */
+  /** Names of its metrics. */
   get metrics(): readonly string[] {
     const found: string[] = [];
     this.#root.cursor().iterate(({ node }) => {
@@ -36,12 +36,12 @@ export class Expression {
     return found;
   }
 
-  /** Whether it asks for what was, and not only for what is. */
+  /** True if it reads past values, not only the last one. */
   get looksBack(): boolean {
     return this.#text.includes('[');
   }
 
-  /** By looks in their order. The last is now; windows are what was looked at. */
+  /** Evaluates scrapes in their order. The last is now; windows are their span. */
   evaluate(scrapes: readonly Scrape[]): Vector {
     const value = this.#value(this.#root, scrapes);
     return typeof value === 'number' ? [{ labels: new Map(), value }] : value;
@@ -161,7 +161,7 @@ function compared(operator: string, sample: Sample, other: number): Vector {
   return holds ? [sample] : [];
 }
 
-/** Of a counter, which begins anew with its process. */
+/** Increase of a counter, which restarts with its process. */
 function increase(values: readonly number[]): number {
   return values.slice(1).reduce((sum, value, index) => sum + (value < (values[index] ?? 0) ? value : value - (values[index] ?? 0)), 0);
 }
@@ -170,7 +170,7 @@ function changes(values: readonly number[]): number {
   return values.slice(1).filter((value, index) => value !== values[index]).length;
 }
 
-/** By linear interpolation within the bucket, as Prometheus does it. */
+/** Linear interpolation within the bucket, as in Prometheus. */
 function quantile(of: number, buckets: Vector): Vector {
   const groups = new Map<string, { labels: Sample['labels']; buckets: (readonly [number, number])[] }>();
   for (const { labels, value } of buckets) {

@@ -1,6 +1,6 @@
 import { generator } from '../support/random.ts';
 
-/** Draws of one step: the same for one seed and number on every machine. */
+/** Draws of one step: the same for one seed and number on every host. */
 export class Random {
   readonly #next: () => number;
 
@@ -8,7 +8,7 @@ export class Random {
     this.#next = generator(Math.imul(seed ^ 0x5eed, 0x9e37_79b1) ^ Math.imul(step + 1, 0x85eb_ca6b));
   }
 
-  /** A whole number from 0 up to, but not including, `below`. */
+  /** An integer from 0 up to, but not including, `below`. */
   below(below: number): number {
     return Math.floor(this.#next() * below);
   }
@@ -29,7 +29,7 @@ export class Random {
     return among.length === 0 ? undefined : this.pick(among);
   }
 
-  /** Some of them, in their order; at least one, where there is one. */
+  /** Some of them, in their order; at least one, if there is one. */
   some<T>(among: readonly T[]): T[] {
     const chosen = among.filter(() => this.chance(0.5));
     return chosen.length > 0 || among.length === 0 ? chosen : [this.pick(among)];

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { type Cut, cut, type Lent } from './number-pool.ts';
 
-/** What differs between two nodes once their lent numbers are renamed. */
+/** Differences between two nodes after their allocated numbers are renamed. */
 export interface Difference {
-  /** In the lines of the first only, with its own numbers. */
+  /** Lines of the first only, with its own numbers. */
   readonly more: readonly string[];
-  /** In the lines of the second only. */
+  /** Lines of the second only. */
   readonly missing: readonly string[];
 }
 
-/** Enough that a number is told by what is four lines away; more are needed by nobody. */
+/** Enough rounds that a number is distinguished by lines four steps away. */
 const roundsMost = 12;
 const triesMost = 400;
 
@@ -18,14 +18,14 @@ type Colours = ReadonlyMap<string, string>;
 interface Side {
   readonly lines: readonly string[];
   readonly cuts: readonly Cut[];
-  /** Every number with the lines it is in, by their index. */
+  /** Every number with the lines that contain it, by their index. */
   readonly uses: ReadonlyMap<string, readonly number[]>;
 }
 
 /**
- * Looks for a renaming of lent numbers, one to one within each kind, that makes the first lines the second. Numbers are told apart
- * by the lines they are in (colour refinement, Weisfeiler and Leman); those that look the same are tried. What is found is checked
- * by renaming every line.
+ * Searches a renaming of allocated numbers, one to one within each kind, that turns the first lines into the second. Numbers are
+ * distinguished by their lines (colour refinement, Weisfeiler and Leman); equal ones are tried. The result is checked by renaming every
+ * line.
  */
 export function compareRenamed(first: readonly string[], second: readonly string[]): Difference {
   const [a, b] = [sideOf(first), sideOf(second)];
@@ -82,12 +82,12 @@ function keyOf({ kind, of, value }: Lent): string {
   return `${kind} ${of} ${value}`;
 }
 
-/** All of one kind look the same at first. */
+/** All of one kind have one colour at first. */
 function initial({ uses }: Side): Colours {
   return new Map([...uses.keys()].map((key) => [key, key.slice(0, key.lastIndexOf(' '))]));
 }
 
-/** Colours every number by the lines it is in and the colours there, until that tells no more of them apart. */
+/** Refines the colour of every number by its lines and the colours in them, until the number of colours stays. */
 function refine(side: Side, start: Colours): Colours {
   let colours = start;
   let count = new Set(start.values()).size;
@@ -118,7 +118,10 @@ function painted({ cuts }: Side, colours: Colours): readonly string[] {
   return cuts.map((parts) => paint(parts, colours));
 }
 
-/** Lines whose look the other side has fewer of. Where a number stands in a line that differs, all lines with it look otherwise: those that differ but for numbers come first, alone. */
+/**
+ * Lines whose colours are fewer on the other side. All lines with a number of a differing line have another colour: those that differ apart
+ * from numbers come first, alone.
+ */
 function byText(a: Side, b: Side, left: readonly string[], right: readonly string[]): Difference {
   const bare = [bareOf(a), bareOf(b)] as const;
   const told = { more: surplus(a.lines, bare[0], bare[1]), missing: surplus(b.lines, bare[1], bare[0]) };
@@ -130,7 +133,7 @@ function bareOf({ cuts }: Side): readonly string[] {
   return cuts.map((parts) => parts.map((part) => (typeof part === 'string' ? part : `<${part.kind}>`)).join(''));
 }
 
-/** Lines of which there are more of a look here than there. */
+/** Lines of which there are more of a colour here than there. */
 export function surplus(lines: readonly string[], looks: readonly string[], others: readonly string[]): string[] {
   const there = new Map<string, number>();
   for (const look of others) there.set(look, (there.get(look) ?? 0) + 1);

@@ -4,7 +4,7 @@ import type { Lab } from './lab.ts';
 
 const restMs = 500;
 const withinMs = 60_000;
-/** Of all that agents follow. */
+/** Collections that agents follow. */
 const collections = [
   '/api/v1/nodes',
   '/api/v1/namespaces',
@@ -15,8 +15,8 @@ const collections = [
 ];
 
 /**
- * Waits until real controllers have made what follows from the objects: EndpointSlices come, and go with their Service, by processes of
- * their own, after the step that asked for it. Those of the lab's own API server are done by then.
+ * Waits until real controllers have created the dependent objects: EndpointSlices are created and deleted with their Service by separate
+ * processes, after the step that caused it. Those of the lab's own API server are synchronous.
  */
 export async function apiRests({ api, options }: Lab): Promise<void> {
   if (options.controlPlane === undefined) return;
@@ -30,7 +30,7 @@ export async function apiRests({ api, options }: Lab): Promise<void> {
   }
 }
 
-/** What names each state of each object: the same text says that nothing has changed. */
+/** Versions of all objects: the same text means that nothing has changed. */
 async function versionsOf(api: Api): Promise<string> {
   const all = await Promise.all(collections.map((path) => api.list(path)));
   return all

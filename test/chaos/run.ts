@@ -18,10 +18,10 @@ import type { Ground } from './tally.ts';
 import { TriedView } from './tried-view.ts';
 import { Watch } from './watch.ts';
 
-/** What the other side has still to learn, e.g. after a daemon's death. */
+/** Time for the other side to learn, e.g. after a daemon's death. */
 const probeMs = 5_000;
 
-/** One round of the sweep, on a node that is quick to look at, and two seconds (docs/reliability.md). */
+/** One round of the sweep, on a small node, and two seconds (docs/reliability.md). */
 export const deadlinesMs: Readonly<Record<Deadline, number>> = {
   announced: 2_000,
   swept: 6_000,
@@ -31,34 +31,34 @@ export const deadlinesMs: Readonly<Record<Deadline, number>> = {
 
 export interface RunOptions extends LabOptions {
   readonly seed: number;
-  /** Numbers of the steps to do, in order; each draws by the seed and its number. */
+  /** Numbers of the steps, in order; each draws by the seed and its number. */
   readonly steps: readonly number[];
-  /** How many times the deadline a machine that does other things as well is given. */
+  /** Factor of the deadline, for a busy host. */
   readonly patience: number;
-  /** How many steps may change what ought to be, of which each costs a virgin; as many as are drawn if left out. */
+  /** Maximum number of steps that change the desired state, each of which needs a fresh node; unlimited if absent. */
   readonly changesMost?: number;
-  /** The kinds of steps, with commas between them; any that is drawn if left out. */
+  /** Kinds of steps, separated by commas; any if absent. */
   readonly kind?: string;
   /** Packets, connections and messages a second on each lane; 0 for no lanes. */
   readonly hertz: number;
   readonly say: (line: string) => void;
 }
 
-/** A step that was done. */
+/** Report of a step. */
 export interface StepReport extends Verdict {
   readonly number: number;
   readonly agent: AgentState;
-  /** Kinds of what changed something. */
+  /** Kinds of steps that changed something. */
   readonly changed: readonly string[];
   readonly deeds: readonly string[];
-  /** Those that became true meanwhile, without their `for`. */
+  /** Alerts that became true meanwhile, without their `for`. */
   readonly alerts: readonly string[];
 }
 
-/** There is no lab: an agent does not become ready. */
+/** The lab did not start: an agent does not become ready. */
 export class NotStarted extends Error {}
 
-/** What a run consists of. */
+/** Components of a run. */
 interface Parts {
   readonly lab: Lab;
   readonly scene: Scene;
@@ -80,7 +80,7 @@ export class Chaos {
   readonly #triedView: TriedView;
   readonly #lanes: Lanes | undefined;
   readonly #watch: Watch;
-  /** The place of the next virgin, made while there is time. */
+  /** Environment of the next fresh node, prepared in advance. */
   #next: Promise<VirginGround>;
   #virgins = 0;
   #changes = 0;
@@ -124,12 +124,12 @@ export class Chaos {
     }
   }
 
-  /** What it runs on. */
+  /** Platform of the lab. */
   ground(): Promise<Ground> {
     return this.#lab.ground();
   }
 
-  /** Does the steps until one leaves the node otherwise than it ought to be. */
+  /** Executes the steps until one leaves the node in a wrong state. */
   async *steps(): AsyncGenerator<StepReport> {
     const beginning = await this.#settle(-1, { agent: 'alive', drawn: [] }, []);
     yield beginning;
@@ -165,7 +165,7 @@ export class Chaos {
     return await this.#settle(number, step, done);
   }
 
-  /** Judges what the step has left. */
+  /** Judges the result of the step. */
   async #settle(number: number, step: DrawnStep, done: readonly Done[]): Promise<StepReport> {
     const since = performance.now();
     if (changesObjects(step)) this.#wanted = undefined;
@@ -188,7 +188,7 @@ export class Chaos {
     };
   }
 
-  /** What ought to be now. */
+  /** The desired state now. */
   async #fresh(): Promise<Snapshot> {
     const ground = await this.#next;
     const virgin = await Virgin.start(this.#lab, this.#wires, ground);
@@ -212,7 +212,7 @@ export class Chaos {
 
   #prepare(): Promise<VirginGround> {
     const prepared = VirginGround.prepare(this.#lab, this.#wires, this.#virgins++, this.#viewSocket);
-    prepared.catch(() => {}); // whoever needs it is told
+    prepared.catch(() => {}); // reported to the caller
     return prepared;
   }
 }

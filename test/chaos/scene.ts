@@ -16,18 +16,18 @@ interface ScenePod {
   readonly app: string;
 }
 
-/** The tried agent's way to the API server. */
+/** The tested agent's connection to the API server. */
 export interface ApiWay {
   stall(forMs: number): Promise<void>;
   cut(): void;
-  /** From now on it is told this in the place of what is so, by new connections; nothing but what is so, if left out. */
+  /** Shows this false state from now on, on new connections; the true one if absent. */
   tell(otherwise?: Otherwise): void;
 }
 
-/** The lab with the objects that it has now. Steps draw from what they see here. */
+/** The lab with its present objects. Steps draw from these. */
 export class Scene {
   readonly lab: Lab;
-  /** Once there is one. */
+  /** Undefined until it exists. */
   way: ApiWay | undefined;
   alerts: AlertWatch | undefined;
   pods: readonly LabPod[] = [];
@@ -41,7 +41,7 @@ export class Scene {
     this.lab = lab;
   }
 
-  /** Creates what every run begins with. */
+  /** Creates the initial objects of every run. */
   static async set(lab: Lab): Promise<Scene> {
     const scene = new Scene(lab);
     for (const name of namespaces) await lab.createNamespace(name, { team: name });
@@ -53,7 +53,7 @@ export class Scene {
     return scene;
   }
 
-  /** Reads what there is now. */
+  /** Reads the present objects. */
   async look(): Promise<void> {
     const { api } = this.lab;
     const ours = async (path: string): Promise<readonly ApiObject[]> =>
@@ -68,7 +68,7 @@ export class Scene {
     ]);
   }
 
-  /** Waits until all pods of ours run, none goes, and the runtime has no others. */
+  /** Waits until all our pods run, none terminates, and the runtime has no others. */
   async podsRun(): Promise<void> {
     const ours = ({ namespace }: { readonly namespace?: string }): boolean => namespaces.some((name) => name === namespace);
     let missing = '';

@@ -1,9 +1,9 @@
 /**
- * Shortens a list of steps of which the last one fails, by leaving out halves, quarters and so on of what went before (delta debugging,
- * Zeller and Hildebrandt 2002, of complements only).
+ * Shortens a list of steps of which the last one fails, by omitting halves, quarters and so on of the earlier ones (delta debugging, Zeller
+ * and Hildebrandt 2002, of complements only).
  *
- * @param fails whether these steps, from a fresh lab, leave a difference
- * @param triesMost what a try costs is a lab
+ * @param fails reports whether these steps, in a fresh lab, leave a difference
+ * @param triesMost limit of tries, each of which costs a lab
  */
 export async function shrink(
   numbers: readonly number[],

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type Place, run } from './host.ts';
 
-/** Columns that someone decides; what `ovs-vswitchd` counts and finds is left out. */
+/** Columns with configured values; counters and state of `ovs-vswitchd` are omitted. */
 const columns = {
   Open_vSwitch: ['other_config', 'external_ids', 'bridges', 'manager_options', 'ssl'],
   Bridge: [
@@ -48,7 +48,7 @@ type Atom = string | number | boolean | readonly ['uuid', string];
 type Datum = Atom | readonly ['set', readonly Atom[]] | readonly ['map', readonly (readonly [Atom, Atom])[]];
 type Row = Readonly<Record<string, Datum>>;
 
-/** A line for each row, which names other rows by their names. Source of the notation: RFC 7047, section 5.1. */
+/** A line for each row, with names of other rows in place of UUIDs. Source of the notation: RFC 7047, section 5.1. */
 export async function databaseLines({ rundir }: Place): Promise<string[]> {
   const tables = Object.entries(columns);
   const selects = tables.map(([table, wanted]) => ({ op: 'select', table, where: [], columns: ['_uuid', ...wanted] }));

@@ -1,22 +1,22 @@
 import { existsSync } from 'node:fs';
 import { type Place, portsPath, run, runOn } from './host.ts';
 
-/** What a lab gives a node; the agent looks after none of it. */
+/** Links from the lab; the agent manages none of them. */
 const wires = new Set(['lo', 'eth0', 'mgmt0', 'br-phy', 'ovs-netdev']);
 /** Protocol number of Seine's routes (docs/installation/uninstall.md), as `ip` prints it. */
 const ourProtocol = '94';
-/** Flags that say how a link fares, not how it was set. */
+/** Flags of a link's state, not of its configuration. */
 const passing = new Set(['LOWER_UP', 'NO-CARRIER', 'M-DOWN']);
 
 /**
- * Whether addresses are tried before they are used: the kernel sets it by itself on an interface without ARP, once that had an MTU too
- * small for IPv6. The node's ends of pods' pairs have no address.
+ * Duplicate address detection: the kernel enables it on an interface without ARP, after its MTU was too small for IPv6. The node's ends of
+ * pods' pairs have no address.
  */
 const detection = /^ipv6\/conf\/(?!all|default|antrea-gw0)[^/]+\/accept_dad:/;
 
 /**
- * Whether the way out takes router advertisements: an agent that starts while forwarding is off has it go on taking them
- * (docs/operations.md, kernel settings). A virgin starts on a node that forwards, and cannot know.
+ * Router advertisements on the uplink: an agent that starts while forwarding is off keeps them accepted (docs/operations.md, kernel
+ * settings). A fresh agent starts on a node that forwards, and cannot know.
  */
 const history = /^ipv6\/conf\/(?:br-phy|eth0)\/accept_ra:/;
 
@@ -35,13 +35,13 @@ export async function hostLines(place: Place): Promise<string[]> {
   return [...routes, ...rules, ...neighbours.map((fields) => `neighbour ${line(fields)}`), ...links, ...settings];
 }
 
-/** Inside a pod: its interface, addresses and routes. @param name what the pod's lines begin with */
+/** Inside a pod: its interface, addresses and routes. @param name prefix of the pod's lines */
 export async function podLines(name: string, execute: Execute): Promise<string[]> {
   const [links, routes] = await Promise.all([linkLines(execute, () => true), routeLines(execute, () => true)]);
   return [...links, ...routes].map((text) => `in ${name}: ${text}`);
 }
 
-/** The far ends of standing ports. */
+/** The far ends of pre-plugged ports. */
 export async function farLines(place: Place): Promise<string[]> {
   const path = portsPath(place);
   if (!existsSync(path)) return [];
@@ -56,7 +56,7 @@ function isOurs({ dev, protocol, type }: Fields): boolean {
   return protocol === ourProtocol || dev === 'antrea-gw0' || (dev === undefined && type !== undefined);
 }
 
-/** The kernel puts it by itself, once it has found out that nobody else has the address; addresses are compared. */
+/** The kernel adds it after duplicate address detection; addresses are compared. */
 function followsAddress({ table, protocol }: Fields): boolean {
   return table === 'local' && protocol === 'kernel';
 }
@@ -74,14 +74,14 @@ async function ruleLines(execute: Execute): Promise<string[]> {
   return both.flatMap(([family, rules]) => rules.map((fields) => `rule ${family} ${line(fields)}`));
 }
 
-/** Links as they were set, and their addresses. */
+/** Configured links, and their addresses. */
 async function linkLines(execute: Execute, wanted: (name: string) => boolean): Promise<string[]> {
   const all = await json(execute, ['-d', 'address', 'show']);
   return all
     .filter(({ ifname }) => wanted(String(ifname)))
     .flatMap(({ ifname, mtu, flags, ifalias, linkinfo, master, address, addr_info, xdp }) => {
       const kind = (linkinfo as { info_kind?: string } | undefined)?.info_kind;
-      // What the kernel drew for the node's end of a pod's pair is used by nobody.
+      // The kernel's random MAC of the node's end of a pod's pair is not used.
       const mac = ifname === 'antrea-gw0' || ifname === 'eth0' ? address : undefined;
       const set = { mtu, flags: notPassing(flags, ...passing), ifalias, kind, master, mac, xdp };
       const own = mac === undefined ? linkLocalOf(String(address)) : undefined;
@@ -92,7 +92,7 @@ async function linkLines(execute: Execute, wanted: (name: string) => boolean): P
     });
 }
 
-/** The address that the kernel makes of a MAC for itself, as it writes it (RFC 4291 appendix A). */
+/** The link-local address that the kernel derives from a MAC, in its notation (RFC 4291 appendix A). */
 export function linkLocalOf(mac: string): string {
   const [first = 0, ...rest] = mac.split(':').map((octet) => Number.parseInt(octet, 16));
   const octets = [first ^ 0x02, ...rest.slice(0, 2), 0xff, 0xfe, ...rest.slice(2)];

@@ -9,7 +9,7 @@ interface NftObject extends Statement {
   readonly elem?: readonly unknown[];
 }
 
-/** A line for each table, chain, rule with its place in the chain, set, and element. The lab's own table is left out. */
+/** A line for each table, chain, rule with its place in the chain, set, and element. The lab's own table is omitted. */
 export async function packetFilterLines(place: Place): Promise<string[]> {
   const { nftables } = JSON.parse(await runOn(place, 'nft', '-j', 'list', 'ruleset')) as { nftables: Record<string, NftObject>[] };
   const places = new Map<string, number>();
@@ -26,7 +26,7 @@ export async function packetFilterLines(place: Place): Promise<string[]> {
     });
 }
 
-/** Handles are numbers of the kernel, and counters count. */
+/** Handles are numbers of the kernel, and counters change. */
 function withoutCounts(key: string, value: unknown): unknown {
   return key === 'handle' || key === 'packets' || key === 'bytes' ? undefined : value;
 }

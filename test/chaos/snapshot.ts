@@ -5,26 +5,26 @@ import { databaseLines } from './snapshot-database.ts';
 import { farLines, hostLines, podLines } from './snapshot-host.ts';
 import { packetFilterLines } from './snapshot-nftables.ts';
 
-/** What a node holds, as lines of text: each is one thing, and their order says nothing. */
+/** State of a node, as lines of text in no particular order. */
 export interface Snapshot {
-  /** Flows, groups, meters and rows of the database: they name each other by numbers that are lent. */
+  /** Flows, groups, meters and rows of the database, which refer to each other by allocated numbers. */
   readonly numbered: readonly string[];
-  /** Problems that the status names, routes, rules, neighbours, nftables, kernel settings, links, and what OpenFlow sets beside flows. */
+  /** Problems in the status, routes, rules, neighbours, nftables, kernel settings, links, and OpenFlow settings besides flows. */
   readonly plain: readonly string[];
 }
 
-/** A pod whose namespace is called otherwise on the node that this one is compared with. */
+/** A pod whose namespace has another name on the compared node. */
 export interface PodNamespace {
   readonly netns: string;
   readonly as: string;
-  /** The node's end of what it has, which is called otherwise there if it is a standing port's. */
+  /** The node's end of its interface, which has another name there if it is pre-plugged. */
   readonly nodeEnd?: string | undefined;
 }
 
 /** Cookies of flows that the switch learns: of any generation, feature 255. */
 const learnedCookie = /^cookie=0x[0-9a-f]{1,4}ff[0-9a-f]{10},/;
 
-/** @param pods those whose insides are looked at */
+/** @param pods pods whose interior is included */
 export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): Promise<Snapshot> {
   const [flows, groups, meters, problems, settings, database, host, filter, far, ...inside] = await Promise.all([
     ofctl(place, '--no-stats', 'dump-flows'),
@@ -52,7 +52,7 @@ export async function snapshotOf(place: Place, pods: readonly PodNamespace[]): P
   return byPod(whole, used);
 }
 
-/** Flows that the switch has made by itself, which come and go with packets. */
+/** Flows that OVS has learned, which are created and expire with traffic. */
 export async function learnedFlows(place: Place): Promise<readonly string[]> {
   const flows = await ofctl(place, '--no-stats', 'dump-flows');
   return flows.filter((line) => learnedCookie.test(line)).map(withTable);
@@ -65,14 +65,14 @@ async function ofctl(place: Place, ...what: readonly string[]): Promise<string[]
     .filter((line) => line !== '' && !line.includes(' reply (OF'));
 }
 
-/** What the agent itself says is wrong: nothing, where nothing is. */
+/** Problems that the agent itself reports. */
 async function problemLines({ rundir }: Place): Promise<string[]> {
   const { body } = await askSocket(join(rundir, 'run', 'agent.sock'), 'GET', '/v1/status');
   const { problems, verdict } = JSON.parse(body) as { problems: { kind: string; about: string }[]; verdict: string };
   return [`status: ${verdict}`, ...problems.map(({ kind, about }) => `problem ${kind} ${about}`)];
 }
 
-/** What OpenFlow sets beside flows: of ports, and of fragments. */
+/** OpenFlow settings besides flows: of ports, and of fragments. */
 async function bridgeSettings(place: Place): Promise<string[]> {
   const ports = (await ofctl(place, 'dump-ports-desc')).join('\n');
   const configured = [...ports.matchAll(/^(?:\d+|LOCAL)\((?<name>[^)]+)\): addr:\S+\s+config:\s+(?<config>.*)$/gm)];
@@ -80,7 +80,7 @@ async function bridgeSettings(place: Place): Promise<string[]> {
   return [`openflow ${fragments}`, ...configured.map(({ groups }) => `openflow port ${groups?.['name']} ${groups?.['config']}`)];
 }
 
-/** `ovs-ofctl` leaves out the first table's number. */
+/** `ovs-ofctl` omits the first table's number. */
 function withTable(flow: string): string {
   return /(?:^| )table=/.test(flow) ? flow : flow.replace(/^(?=priority)|(?<=^cookie=\w+, )/, 'table=0, ');
 }

@@ -2,21 +2,21 @@ import { readFileSync } from 'node:fs';
 import { runOn } from './host.ts';
 import type { Lab } from './lab.ts';
 
-/** A packet socket holds some 200 small packets, which is what comes by a port of the lanes in that time. */
+/** A packet socket buffers about 200 small packets, which arrive at a port of the lanes in this time. */
 const starvedMs = 100;
 
-/** What a switch in userspace has missed so far. */
+/** Losses of a userspace switch so far. */
 interface Missed {
-  /** Packets that the kernel had no room for, by the socket that `ovs-vswitchd` reads of an interface. */
+  /** Packets that the kernel dropped because the socket of `ovs-vswitchd` was full, by interface. */
   readonly dropped: ReadonlyMap<string, number>;
   readonly pid: number;
-  /** How long its main thread, which forwards, was ready and had no processor (ms). */
+  /** Time for which its main thread, which forwards, was runnable without a CPU (ms). */
   readonly waitedMs: number;
 }
 
 /**
- * Whether a machine that is busy otherwise kept the switch from its packets: its thread waited for a processor, and meanwhile more came than
- * its sockets hold. A switch that does something else for as long drops packets too, and does not wait.
+ * Reports whether a busy host kept the switch from its packets: its thread waited for a CPU, and meanwhile more packets arrived than its
+ * sockets buffer. A switch that is busy with other work drops packets too, and does not wait.
  */
 export class Starvation {
   readonly #lab: Lab;
@@ -28,12 +28,12 @@ export class Starvation {
     this.#lab = lab;
   }
 
-  /** Looks at what came since the look before the last one: a loss is found out a step late. */
+  /** Checks the time since the check before the last one: a loss is detected one step later. */
   async look(): Promise<boolean> {
     const now = await this.#missed();
     const before = this.#before;
     this.#before = now;
-    // The first look is what later ones are measured from.
+    // Later checks are measured from the first one.
     if (now === undefined || before === undefined) return false;
     const waited = now.waitedMs - (before.pid === now.pid ? before.waitedMs : 0);
     const dropped = [...now.dropped].reduce((sum, [socket, count]) => sum + count - (before.dropped.get(socket) ?? 0), 0);
@@ -54,12 +54,15 @@ export class Starvation {
   }
 }
 
-/** @param schedstat of proc(5), `/proc/PID/schedstat`: nanoseconds on a processor, nanoseconds ready and without one, and how often it ran */
+/** @param schedstat of proc(5), `/proc/PID/schedstat`: nanoseconds on a CPU, nanoseconds runnable without one, and number of time slices */
 function waitedMsOf(schedstat: string): number {
   return Number(schedstat.split(' ')[1]) / 1e6;
 }
 
-/** @param sockets as `ss --packet --memory --extended` prints them: two lines each, of which the first has the inode, and the second `d` and what was dropped */
+/**
+ * @param sockets output of `ss --packet --memory --extended`: two lines each, of which the first has the inode, and the second `d` and the
+ * number of drops
+ */
 export function droppedBy(sockets: string): ReadonlyMap<string, number> {
   const found = sockets.matchAll(/\bino:(?<inode>\d+)[\s\S]*?skmem:\([^)]*\bd(?<dropped>\d+)\)/g);
   return new Map([...found].map(({ groups }) => [groups?.['inode'] ?? '', Number(groups?.['dropped'])]));

@@ -2,50 +2,52 @@ import type { Random } from './random.ts';
 import type { Scene } from './scene.ts';
 
 /**
- * Until when the node must be as it ought to be: of what is announced to the agent, of what its sweep finds, of a daemon's
- * death, and of what its look at its own files finds; the times are the table's in docs/reliability.md.
+ * Deadline for the correct state: of changes announced to the agent, of those that its sweep finds, of a daemon's death, and of those that
+ * the check of its own files finds; the times are the table's in docs/reliability.md.
  */
 export type Deadline = 'announced' | 'swept' | 'restarted' | 'looked';
 
-/** A part of the agent's status that counts what it found harmed. */
+/** A target in the agent's status that counts detected faults. */
 export type Part = 'bridge' | 'firewall' | 'host' | 'links' | 'settings' | 'switch';
 
-/** Alerts that every start of an agent makes true, without their `for`: there is none, it is not ready, and it has not heard of the API server. */
+/**
+ * Alerts that every start of an agent makes true, without their `for`: it is absent, it is not ready, and it has no news of the API server.
+ */
 export const ofStart: readonly string[] = ['SeineAgentDown', 'SeineAgentNotReady', 'SeineApiNotConfirmed'];
 
-/** What `act` comes to where there was nothing to harm. */
+/** Result of `act` without a target for the fault. */
 export const nothingThere = 'there is none';
 
-/** What one step does, drawn and not yet done. */
+/** A drawn step. */
 export interface Deed {
-  /** For people; names what it changes. */
+  /** Description for the output; names its target. */
   readonly what: string;
   readonly act: () => Promise<unknown>;
-  /** Waits for what others than the agent do about it, once an agent lives. */
+  /** Waits for reactions of other processes than the agent, once an agent runs. */
   readonly settled?: () => Promise<unknown>;
 }
 
 /** A kind of step: an entry of the driver's list. */
 export interface StepKind {
   readonly name: string;
-  /** Whether it changes what ought to be (objects, pods), or harms what is. */
+  /** `objects` if it changes the desired state (objects, pods), `node` if it injects a fault into the actual one. */
   readonly changes: 'objects' | 'node';
   readonly deadline: Deadline;
-  /** It needs an agent that lives, and is not done beside one that starts; otherwise any. */
+  /** Set if it requires a running agent, and is not executed while one starts; otherwise any state. */
   readonly agent?: 'alive';
-  /** Which alerts, without their `for`, become true meanwhile: `SeineDrift` for a part, if left out. */
+  /** Alerts, without their `for`, that become true meanwhile: `SeineDrift` for a target, if absent. */
   readonly alerts?: readonly string[];
-  /** Who has to count it, if it harms what an agent looks after. */
+  /** Target that must count it, if it affects what an agent manages. */
   readonly part?: Part;
   /**
-   * The switch forgets its connections, or passes packets on untranslated: those to a Service may be given another endpoint, or answers
-   * that are not theirs, and end (docs/reliability.md).
+   * True if OVS forgets its connections, or forwards packets untranslated: those to a Service may get another endpoint, or wrong answers,
+   * and end (docs/reliability.md).
    */
   readonly forgets?: true;
-  /** No packet needs what it harms. */
+  /** True if packets do not depend on it. */
   readonly harmless?: true;
-  /** It keeps a daemon busy by itself, and is done alone. */
+  /** True if it keeps a daemon busy, and runs alone. */
   readonly alone?: true;
-  /** Undefined where it cannot be done now. */
+  /** Undefined if it is not possible now. */
   readonly draw: (scene: Scene, random: Random) => Deed | undefined;
 }

@@ -6,14 +6,14 @@ import type { RunOptions, StepReport } from './run.ts';
 import { drawnKinds } from './steps/all.ts';
 import { count, type Ground, type Piece, readPieces, sum } from './tally.ts';
 
-/** Of a run, what is known as it begins. */
+/** Facts of a run that are known at its start. */
 export type Beginning = Pick<Piece, 'began' | 'commit' | 'ground'>;
 
 export async function begin(ground: Ground): Promise<Beginning> {
   return { began: new Date().toISOString(), commit: await commit(), ground };
 }
 
-/** Adds a run to a file of pieces. */
+/** Adds a run to a file of results. */
 export function addPiece(file: string, options: RunOptions, beginning: Beginning, done: readonly StepReport[], isWhole: boolean): void {
   const counted = count(done);
   if (counted === undefined) return;
@@ -25,7 +25,7 @@ export function addPiece(file: string, options: RunOptions, beginning: Beginning
   appendFileSync(file, `${JSON.stringify(piece)}\n`);
 }
 
-/** What the pieces of these files come to, in lines. */
+/** Summary of the results in these files, in lines. */
 export function sumOf(files: readonly string[]): readonly string[] {
   const pieces = files.flatMap((file) => readPieces(file, readFileSync(file, 'utf8')));
   return sum(
@@ -34,7 +34,7 @@ export function sumOf(files: readonly string[]): readonly string[] {
   );
 }
 
-/** Of the sources that run, with a `+` if they were changed since. */
+/** Commit of the sources, with a `+` if they were changed. */
 async function commit(): Promise<string> {
   try {
     const [head, changed] = await Promise.all([

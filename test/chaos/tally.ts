@@ -1,34 +1,34 @@
 import { UsageError } from '../support/script.ts';
 
-/** What a piece ran on. Steps of one seed count once on each. */
+/** Platform of a piece. Steps of one seed count once on each. */
 export interface Ground {
   /** Version of Open vSwitch. */
   readonly ovs: string;
   /** `netdev` in userspace, `system` in the kernel. */
   readonly dataPath: string;
-  /** What serves the API. */
+  /** Name of the API server. */
   readonly api: string;
   readonly podInterface: string;
   readonly kernel: string;
 }
 
-/** One run, in a fresh lab, of steps that follow each other. A line of a file. */
+/** One run, in a fresh lab, of consecutive steps. A line of a file. */
 export interface Piece {
   readonly seed: number;
-  /** Numbers of the first and the last step that was done. */
+  /** Numbers of the first and the last executed step. */
   readonly from: number;
   readonly to: number;
-  /** If steps of one kind only were asked for. */
+  /** Set if steps of one kind only were requested. */
   readonly only?: string;
-  /** If changes of what ought to be were limited, so that other steps were drawn. */
+  /** Set if changes of the desired state were limited, so that other steps were drawn. */
   readonly changesMost?: number;
   readonly ended: 'held' | 'difference' | 'error';
-  /** How many steps of each kind changed something. */
+  /** Number of steps of each kind that changed something. */
   readonly kinds: Readonly<Record<string, number>>;
-  /** How many steps the agent was in each state. */
+  /** Number of steps with the agent in each state. */
   readonly agent: Readonly<Record<string, number>>;
   readonly pairs: number;
-  /** In how many steps each alert became true, and was false again once they were judged. Left out by pieces from before it was looked at. */
+  /** Number of steps in which each alert became true, and was false again when they were judged. Absent in older pieces. */
   readonly alerts?: Readonly<Record<string, number>>;
   readonly hertz: number;
   readonly patience: number;
@@ -38,23 +38,23 @@ export interface Piece {
   readonly ground: Ground;
 }
 
-/** Of a piece, what the steps themselves say. */
+/** Counts of a piece that come from its steps. */
 export type Counted = Pick<Piece, 'from' | 'to' | 'kinds' | 'agent' | 'pairs' | 'alerts'>;
 
-/** A step as it is counted. */
+/** A counted step. */
 export interface TallyStep {
   readonly number: number;
   readonly agent: string;
-  /** Of what was drawn and changed something. */
+  /** Kinds of drawn steps that changed something. */
   readonly changed: readonly string[];
   readonly deeds: readonly string[];
   readonly alerts: readonly string[];
 }
 
-/** Each kind has to have been done so often. */
+/** Required number of executions of each kind. */
 export const leastOfKind = 20;
 
-/** Undefined if no step was done. */
+/** Undefined if no step was executed. */
 export function count(steps: readonly TallyStep[]): Counted | undefined {
   const done = steps.filter(({ number }) => number >= 0);
   const [first, last] = [done[0], done.at(-1)];
@@ -69,7 +69,7 @@ export function count(steps: readonly TallyStep[]): Counted | undefined {
   };
 }
 
-/** @param name of the file, for the error @throws UsageError with the line that is none */
+/** @param name of the file, for the error @throws UsageError with the malformed line */
 export function readPieces(name: string, text: string): readonly Piece[] {
   return text.split('\n').flatMap((line, index) => {
     if (line.trim() === '') return [];
@@ -85,9 +85,9 @@ export function readPieces(name: string, text: string): readonly Piece[] {
 }
 
 /**
- * What pieces come to together, in lines.
+ * Sum of pieces, in lines.
  *
- * @param kinds every kind that seeds draw: others, which have to be asked for, may be done seldom
+ * @param kinds every kind that seeds draw: others, which must be requested, may be rare
  * @throws UsageError if the same steps are in two of them
  */
 export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonly string[] {
@@ -107,7 +107,7 @@ export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonl
   ];
 }
 
-/** What was done on each ground by each seed, and how it ended. */
+/** Results on each platform by seed. */
 function bySeed(pieces: readonly Piece[]): readonly string[] {
   const groups = new Map<string, Piece[]>();
   for (const piece of pieces) {
@@ -123,7 +123,7 @@ function bySeed(pieces: readonly Piece[]): readonly string[] {
   });
 }
 
-/** Those that follow each other are one. */
+/** Consecutive ranges are merged. */
 function ranges(ordered: readonly Piece[]): string {
   const joined: { from: number; to: number }[] = [];
   for (const { from, to } of ordered) {
@@ -134,7 +134,10 @@ function ranges(ordered: readonly Piece[]): string {
   return joined.map(({ from, to }) => `${from} to ${to}`).join(', ');
 }
 
-/** Two with the same steps on the same ground. Ranges of one seed draw the same, unless one kind only, or fewer changes, were asked for. */
+/**
+ * Two pieces with the same steps on the same platform. Ranges of one seed draw the same, unless one kind only, or fewer changes, were
+ * requested.
+ */
 function overlap(pieces: readonly Piece[]): readonly [Piece, Piece] | undefined {
   for (const [index, one] of pieces.entries()) {
     const same = (other: Piece): boolean =>

@@ -12,7 +12,7 @@ import { killed, startAgent } from './steps/life.ts';
 const port = 6_080;
 const listensMs = 60_000;
 
-/** The way of the tried agent to the API server: by the driver, which tells it of some changes late, or twice. */
+/** Connection of the tested agent to the API server, through the driver, which delays or duplicates some events. */
 export class TriedView {
   readonly #view: ApiView;
   readonly #relay: ChildProcess;
@@ -22,7 +22,7 @@ export class TriedView {
     [this.#view, this.#relay, this.#log] = [view, relay, log];
   }
 
-  /** Starts the tried agent anew, with this way and no other. */
+  /** Restarts the tested agent with this connection and no other. */
   static async open(lab: Lab, labId: string, seed: number): Promise<TriedView> {
     const socket = join(lab.dir, 'tried-view.sock');
     const view = await ApiView.open(socket, lab.api, { is: 'tried', seed });
@@ -48,7 +48,7 @@ export class TriedView {
     }
   }
 
-  /** Stops what passes it on for a while, connections and all: nothing is said, and nothing is closed. */
+  /** Stops the forwarding for a while: no data is sent, and no connection closed. */
   async stall(forMs: number): Promise<void> {
     const { pid } = this.#relay;
     const children = await run('pgrep', ['-P', String(pid)]).catch(() => '');
@@ -63,7 +63,7 @@ export class TriedView {
     this.#view.cut();
   }
 
-  /** From now on the agent is told this in the place of what is so. What it asks for is asked anew. */
+  /** Sets the false state that the agent sees from now on. Its requests are repeated. */
   tell(otherwise?: Otherwise): void {
     this.#view.tell(otherwise);
     this.#view.cut();
@@ -76,7 +76,7 @@ export class TriedView {
   }
 }
 
-/** What serves one connection may have ended with it. */
+/** The process of a connection may have ended with it. */
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);

@@ -13,31 +13,34 @@ import { ofStart, type Part } from './step.ts';
 
 const pollMs = 100;
 
-/** A step as lanes and counters are judged by it. */
+/** A step as seen by lanes and counters. */
 export interface Course {
   readonly agent: AgentState;
   readonly done: readonly Done[];
 }
 
-/** Lanes between pods of the tried node: with links that come and go the userspace data path loses packets to other nodes (docs/records/faults.md). */
+/**
+ * Lanes between pods of the tested node: when links are created and deleted, the userspace data path loses packets to other nodes
+ * (docs/records/faults.md).
+ */
 const onTheNode = / near /;
-/** Of a Service: its connections may be given another endpoint, once the switch has forgotten them. */
+/** Lanes to a Service: their connections may get another endpoint, once OVS has forgotten them. */
 const toService = / (?:service|sticky) /;
 
-/** Looks at what goes on while a node is damaged: its lanes, and what the agent counts. */
+/** Watches a node during faults: its lanes, and the agent's counters. */
 export class Watch {
   readonly #lab: Lab;
   readonly #lanes: Lanes | undefined;
   readonly #losses = new Losses();
   readonly #starvation: Starvation;
-  /** Steps that must make one true wait for it. */
+  /** Steps that must make an alert true wait for it. */
   readonly alertWatch: AlertWatch;
   #counted: ReadonlyMap<Part, number> = new Map();
   #begunMs = 0;
 
   readonly #say: (line: string) => void;
 
-  /** @param say told what the machine is to blame for, which is no problem */
+  /** @param say called with faults of the host, which are not problems */
   constructor(lab: Lab, lanes: Lanes | undefined, say: (line: string) => void) {
     this.#say = say;
     this.#lab = lab;
@@ -53,7 +56,7 @@ export class Watch {
     this.#losses.begin(this.#begunMs);
   }
 
-  /** @param withinMs how long a lane may be silent once the node is as it ought to be @returns what is otherwise than it ought to be */
+  /** @param withinMs maximum silence of a lane once the node is correct @returns differences from the expected state */
   async judge(course: Course, withinMs: number): Promise<readonly string[]> {
     const since = this.alertWatch.looks;
     const looks = [
@@ -69,7 +72,7 @@ export class Watch {
     return [...found, ...this.#laneProblems(course, answer, await this.#starvation.look()), ...(await this.#staleMegaflows())];
   }
 
-  /** What the switch has learned and ought not to know, by Services and endpoints as they are now. */
+  /** Learned flows that are wrong for the present Services and endpoints. */
   async #wrongLearned(): Promise<readonly string[]> {
     const { api, tried } = this.#lab;
     const [flows, services, slices] = await Promise.all([
@@ -84,13 +87,13 @@ export class Watch {
     return empty(() => staleMegaflows(this.#lab), megaflowsMs);
   }
 
-  /** Alerts whose expression is true, whatever its `for`, by what was looked at since the node was found to be as it ought to be. */
+  /** Alerts whose expression is true, whatever its `for`, by scrapes since the node was found correct. */
   async #firing(since: number, { done }: Course): Promise<string[]> {
     const ofStep = done.flatMap(({ kind }) => kind.alerts ?? []);
     return (await this.alertWatch.firing(since, ofStep)).map((alert) => `alert ${alert}`);
   }
 
-  /** Which were true since the step began. */
+  /** Alerts that were true since the step began. */
   get alerts(): readonly string[] {
     return this.alertWatch.became;
   }
@@ -99,7 +102,7 @@ export class Watch {
     this.alertWatch.close();
   }
 
-  /** What must have been told by an alert: a start of the agent, and what was done alone. */
+  /** Missing alerts: of a start of the agent, and of steps that ran alone. */
   async #untold({ agent, done }: Course): Promise<string[]> {
     const [one, another] = done;
     const starts = agent === 'dead' || agent === 'starting';
@@ -108,7 +111,7 @@ export class Watch {
     return this.alertWatch.missing([...(starts ? ofStart : []), ...ofKind]).map((name) => `alert ${name} did not become true`);
   }
 
-  /** What was harmed while an agent ran must be counted. What one finds at its start it only mends. */
+  /** Missing counts: faults while an agent ran must be counted. Those that it finds at its start are only repaired. */
   async #uncounted({ agent, done }: Course): Promise<string[]> {
     const [one] = done;
     const ran = agent === 'alive' || agent === 'frozen';
@@ -135,12 +138,14 @@ export class Watch {
   }
 }
 
-/** Whether anything was harmed that packets need. An agent is not in their way, so it may be dead. */
+/** Reports whether packets depend on a faulty object. They do not depend on the agent, so it may be dead. */
 function mayLose({ done }: Course): boolean {
   return done.some(({ kind }) => kind.changes === 'node' && !kind.harmless);
 }
 
-/** Looks until there is nothing, or the time is over. A look that fails says nothing, e.g. while a switch that was killed begins. @returns what there is then */
+/**
+ * Polls until the result is empty, or the time is over. A failed poll is ignored, e.g. while a killed OVS starts. @returns the last result
+ */
 async function empty(look: () => Promise<readonly string[]>, withinMs: number): Promise<readonly string[]> {
   for (const startedMs = performance.now(); ; await sleep(pollMs)) {
     const found = await look().catch((thrown: unknown) => [`! ${String(thrown)}`]);

@@ -21,14 +21,14 @@ import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 import { type Specimen, targetContract } from './target.ts';
 
 const [firstPod, limitedPod] = examplePods as [PodIntent, PodIntent & { readonly egress: RateLimit }];
-/** Which nothing uses. */
+/** Meter that no flow uses. */
 const meter = { id: 9, rate: 1_000, burst: 100 };
 
 function everything(): Map<BridgeKey, BridgeValue> {
   return new Map([...wantedByOwner(exampleScene)].flatMap(([owner, wanted]) => [...encodeBridgeEntries(owner, wanted)]));
 }
 
-/** For messages of failed assertions. */
+/** Text for messages of failed assertions. */
 function words(key: BridgeKey, value: BridgeValue | undefined): string {
   if (!isFlowKey(key) || value === undefined) return Buffer.from(key, 'latin1').toString('hex');
   const { table, priority, match, instructions } = decodeFlowEntry(key, value);
@@ -58,7 +58,7 @@ async function openBridge(): Promise<Specimen<BridgeKey, BridgeValue>> {
     base,
     entries: new Map([...[...all].filter(([key]) => isFlowKey(key)), ...encodeBridgeEntries(another, { ...nothing, meters: [meter] })]),
     changes: encodeBridgeEntries(another, { ...nothing, flows: compilePod(firstPod).flows, meters: [{ ...meter, rate: 2_000 }] }),
-    // A meter of its own, which must not stay behind.
+    // Its own meter, which must not remain.
     impossible: encodeBridgeEntries(ownerOf('pod', 'bad'), {
       ...nothing,
       flows: [{ ...route, priority: 7, steps: [group(4711)] }],

@@ -35,7 +35,7 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string> & { readonl
   const reach = (): void => {
     if (!reachable) throw new SeineError('UNAVAILABLE', 'test: no packet filter');
   };
-  // The pool's threads live in the namespace of this process.
+  // The pool's threads are in the namespace of this process.
   const inNamespace = {
     listTable: (...of: Parameters<Nftables['listTable']>) => {
       reach();

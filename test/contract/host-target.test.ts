@@ -32,7 +32,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   ip('address', 'add', '198.51.100.1/24', 'dev', 'other0');
   ip('neighbour', 'add', '198.51.100.9', 'lladdr', '0e:00:00:00:09:09', 'dev', 'other0', 'nud', 'permanent');
   ip('route', 'add', '10.20.0.0/16', 'via', '198.51.100.7', 'proto', 'static');
-  // Of the same destination as one of ours, at another metric: not ours.
+  // The same destination as one of ours, with another metric: foreign.
   ip('route', 'add', '10.10.4.0/22', 'via', '198.51.100.7', 'proto', 'static', 'metric', '50');
   ip('rule', 'add', 'fwmark', '0x1000/0x1000', 'lookup', String(externalRouting.table), 'priority', '77');
   return {

@@ -15,7 +15,7 @@ import { type Specimen, targetContract } from './target.ts';
 
 const run = (...words: readonly string[]): string => execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
 
-/** Names as the agent gives them. */
+/** Names in the agent's form. */
 const randomLink = (): string =>
   `web-${randomName('')
     .replace(/[^0-9a-f]/g, '')
@@ -31,7 +31,7 @@ async function openLinks(): Promise<Specimen<LinkKey, LinkEntry>> {
   if (!base) throw new Error('no pods');
   const elsewhere = linkOf('no-such-namespace', 9);
   let isSwitchThere = true;
-  // The target finds pods by what is wanted; the contract puts entries that no owner wants.
+  // The target finds pods by desired entries; the contract adds entries without an owner.
   const seen = new Map<LinkKey, LinkEntry>();
   const host = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const target = new LinksTarget({

@@ -240,7 +240,7 @@ describe('a pod on a real node', () => {
     inPod('ip', 'link', 'set', 'eth0', 'down');
     inPod('ip', 'link', 'set', 'eth0', 'name', 'eth0-nic');
     expect(await told()).toContain('eth0 is named eth0-nic');
-    expect(inPod('ip', 'link', 'show', 'eth0-nic')).toContain('state DOWN'); // whoever renamed it has it in hand
+    expect(inPod('ip', 'link', 'show', 'eth0-nic')).toContain('state DOWN'); // the process that renamed it manages it
     expect(reconcilers.links.failures()).toEqual([]);
   });
 

@@ -19,7 +19,7 @@ import { newPod, patience, podNetworkContract } from './pod-network.ts';
 
 const testPorts = new TestPorts();
 let node: TestNode;
-/** As many as are kept free. */
+/** Number of free ports that are kept. */
 const free = (count: number): Promise<boolean> => vi.waitUntil(() => node.standing.counts.free >= count, { timeout: 15_000 });
 beforeAll(async () => {
   node = await becomeNode(testPorts.config);
@@ -38,9 +38,9 @@ function makeNamespace(): string {
 
 const nameIn = (path: string): string => path.replace('/run/netns/', '');
 const farEnds = (): readonly string[] => testPorts.run('ip', '-o', 'link').split('\n');
-/** Far ends that say whose they are. */
+/** Far ends with the alias of an owner. */
 const taken = (): readonly string[] => farEnds().filter((line) => line.includes('alias'));
-/** Ports of which the database says whose they are. */
+/** Ports with an owner in the database. */
 const described = (): readonly string[] =>
   [...node.plane.database.tables.Port.rows()].filter(({ external_ids: ids }) => ids.has('container-id')).map(({ name }) => name);
 
@@ -67,7 +67,7 @@ describe('a pod over a standing port', () => {
   const check = (): Promise<readonly string[]> => node.network.check(pod, attached, patience());
   const rows = (): number => [...node.plane.database.tables.Port.rows()].length;
   const passes = (): number => Number(node.ovs.exec('ovs-appctl', '-t', 'ovs-vswitchd', 'coverage/read-counter', 'bridge_reconfigure'));
-  /** What the pods of tests before had is free, and what is to be made is made. */
+  /** Ports of earlier tests' pods are free, and missing ones are created. */
   const allFree = (): Promise<boolean> =>
     vi.waitUntil(() => node.standing.counts.used === 1 && node.standing.counts.coming === 0 && node.standing.counts.free >= 8, {
       timeout: 15_000,
@@ -83,7 +83,7 @@ describe('a pod over a standing port', () => {
   afterEach(async () => {
     await node.network.detach(pod, patience());
     deleteNamedNamespace(nameIn(path));
-    // Which no DEL waits for: a journal that is lost with it would have it found again.
+    // No DEL waits for it: after a loss of the journal it would be found again.
     await expect.poll(described).toEqual([]);
   });
 
@@ -206,7 +206,7 @@ describe('a pod over a standing port', () => {
     expect(kinds.filter((kind) => kind === 'veth')).toHaveLength(1);
     await Promise.all(pods.map((each) => node.network.detach(each, patience())));
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
-    // As many as have come at a time are kept from now on.
+    // The number of ports created at a time is kept from now on.
     await free(pods.length);
   });
 
@@ -218,7 +218,7 @@ describe('a pod over a standing port', () => {
     const startedMs = performance.now();
     for (const each of pods) {
       await node.network.attach(each, patience());
-      // On a machine that is too slow for it, the patience of a second ends meanwhile.
+      // On a host that is too slow for it, the second of patience ends meanwhile.
       if (performance.now() - startedMs < 900) seen.push([node.standing.counts.coming, described().length]);
     }
     expect(seen).toEqual(seen.map(() => [0, 1]));
@@ -276,17 +276,17 @@ describe('a pod over a standing port', () => {
     const startedMs = performance.now();
     await Promise.all(pods.map((each) => node.network.attach(each, patience())));
     await Promise.all(pods.map((each) => node.network.detach(each, patience())));
-    // On a machine that is too slow for it, the patience of a second ends meanwhile.
+    // On a host that is too slow for it, the second of patience ends meanwhile.
     const inTime = performance.now() - startedMs < 900;
     await free(pods.length);
     if (inTime) expect(rows()).toBe(ports);
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
   });
 
-  /** Pods of the tests before may be on their way out yet. */
+  /** Pods of earlier tests may still be deleted. */
   const othersGo = { timeout: 10_000 };
 
-  /** What an agent that starts now would find, its journal saying `leases`. */
+  /** Inventory of an agent that starts now, with these leases in its journal. */
   const inventory = async (leases: readonly Lease[]) => {
     const found: AttachedLease[] = [];
     const released: Lease[] = [];
@@ -321,7 +321,7 @@ describe('a pod over a standing port', () => {
 
   it('is found by an agent that starts, and so are the ports that no pod has', async () => {
     const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
-    const { free: known } = node.standing.counts; // those of the pods before may be given back meanwhile
+    const { free: known } = node.standing.counts; // those of earlier pods may be released meanwhile
     await expect.poll(async () => await inventory([lease]), othersGo).toMatchObject({ found: [lease], released: [] });
     const { idle } = await inventory([lease]);
     expect(idle).not.toContain(attached.hostIfName);

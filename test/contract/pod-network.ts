@@ -7,13 +7,13 @@ import type { AttachedPod, PodAttachment } from '../../src/pods/ipam/attachment.
 /** A pod network with namespaces to attach to. */
 export interface PodNetworkSpecimen {
   readonly network: PodNetwork;
-  /** A namespace of a pod: its path. */
+  /** Creates a namespace of a pod; returns its path. */
   makeNamespace(): string;
-  /** Takes it away, with whatever is in it. */
+  /** Deletes it, with its content. */
   removeNamespace(path: string): void;
-  /** Paths that no pod can be attached to, by what is wrong with them. */
+  /** Paths that no pod can be attached to, by the reason. */
   readonly unusable: Readonly<Record<string, string>>;
-  /** What there is of pods, as sorted text; empty if nothing is left. */
+  /** Remains of pods, as sorted text; empty if nothing is left. */
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface PodNetworkSpecimen {
 export const patience = (): AbortSignal => AbortSignal.timeout(20_000);
 let last = 0;
 
-/** A pod that no other test has. */
+/** A pod that no other test uses. */
 export function newPod(netns: string, changes: Partial<PodAttachment> = {}): PodAttachment {
   const number = ++last;
   const octets = `${(number >> 8).toString(16).padStart(2, '0')}:${(number & 255).toString(16).padStart(2, '0')}`;
@@ -40,7 +40,7 @@ export function newPod(netns: string, changes: Partial<PodAttachment> = {}): Pod
   };
 }
 
-/** What every `PodNetwork` promises. */
+/** Contract of every `PodNetwork`. */
 export function podNetworkContract(name: string, open: () => Promise<PodNetworkSpecimen>): void {
   describe(`${name} as a pod network`, () => {
     let specimen: PodNetworkSpecimen;

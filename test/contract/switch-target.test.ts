@@ -77,7 +77,7 @@ async function openSwitch(): Promise<Specimen<SwitchKey, SwitchEntry>> {
 
 targetContract('SwitchTarget', openSwitch, { refusal: 'all' });
 
-/** The part of the agent that keeps rows of the switch's database as wanted. */
+/** The part of the agent that keeps rows of OVSDB in the desired state. */
 class Keeper {
   readonly stop = new AbortController();
   readonly database: SwitchDatabase;

@@ -4,42 +4,42 @@ import { DesiredState } from '../../src/dataplane/reconcile/desired-state.ts';
 import { Reconciler } from '../../src/dataplane/reconcile/reconciler.ts';
 import type { Target } from '../../src/dataplane/reconcile/target.ts';
 
-/** A target with something behind it that a test may break. */
+/** A target whose backend a test may break. */
 export interface Specimen<K extends string, V> {
   readonly target: Target<K, V>;
   readonly equal: (a: V, b: V) => boolean;
-  /** Put before everything else and never removed: what the entries stand on. */
+  /** Entries that are added first and never removed: others depend on them. */
   readonly base: ReadonlyMap<K, V>;
   /** At least three, which may be put and removed together; not those of `base`. */
   readonly entries: ReadonlyMap<K, V>;
   /** Other values for some keys of `entries`. */
   readonly changes: ReadonlyMap<K, V>;
-  /** What the target always refuses, on top of `base`. */
+  /** Entries that the target always rejects, with `base` present. */
   readonly impossible: ReadonlyMap<K, V>;
-  /** Entries that cannot be without others; left out where every entry stands alone. None of them is in `base` or `entries`. */
+  /** Entries that depend on others; absent if no entry does. None of them is in `base` or `entries`. */
   readonly dependence?: { readonly needed: ReadonlyMap<K, V>; readonly dependent: ReadonlyMap<K, V> };
   /** Foreign entries, as text; compared before and after. */
   foreign(): string;
-  /** Another process removes or changes some of `entries`, while all of them are there; returns when that is visible. */
+  /** Another process removes or changes some of `entries`, while all of them are present; returns when that is visible. */
   disturb(): Promise<void>;
   /** Another process removes everything, `base` included; returns when that is visible. */
   wipe(): Promise<void>;
-  /** Makes the target unreachable, with all that it holds, and then reachable again. */
+  /** Makes the target unreachable, with all its entries, and then reachable again. */
   die(): Promise<void>;
   revive(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Promised {
-  /** `all`: a refused plan changes nothing. `parts`: it may be done in part. */
+  /** `all`: a rejected plan changes nothing. `parts`: it may be applied in part. */
   readonly refusal: 'all' | 'parts';
-  /** `enforced`: an entry that lacks another one that it needs is refused, and goes with it. The specimen has `dependence`. */
+  /** `enforced`: an entry without an entry that it depends on is rejected, and is removed with it. The specimen has `dependence`. */
   readonly dependence?: 'enforced';
 }
 
 const patience = (): AbortSignal => AbortSignal.timeout(20_000);
 
-/** What every `Target` promises, and what a `Reconciler` makes of that. */
+/** Contract of every `Target`, and of a `Reconciler` with it. */
 export function targetContract<K extends string, V>(
   name: string,
   open: () => Promise<Specimen<K, V>>,
@@ -54,7 +54,7 @@ export function targetContract<K extends string, V>(
 
     const put = (entries: ReadonlyMap<K, V>): Promise<void> => specimen.target.apply({ put: entries, remove: new Set() }, patience());
     const remove = (keys: Iterable<K>): Promise<void> => specimen.target.apply({ put: new Map(), remove: new Set(keys) }, patience());
-    /** Fails with the keys whose values differ, those that are missing and those that are too many. */
+    /** Fails with the keys whose values differ, are missing, or are unexpected. */
     const expectHeld = async (...parts: readonly ReadonlyMap<K, V>[]): Promise<void> => {
       const wanted = new Map(parts.flatMap((part) => [...part]));
       expect(differences(await specimen.target.observe(patience()), wanted, specimen.equal)).toEqual([]);
@@ -235,7 +235,7 @@ class Keeper<K extends string, V> {
     this.reconciler.poke();
   }
 
-  /** Waits until the target was observed anew and holds everything that it does not refuse. */
+  /** Waits until the target was observed again and has everything that it does not reject. */
   async settled(): Promise<void> {
     await this.reconciler.confirmed(patience());
   }
@@ -262,7 +262,7 @@ function differences<K extends string, V>(held: ReadonlyMap<K, V>, wanted: Reado
   });
 }
 
-/** Entries of the bridge are octets. */
+/** Entries of the bridge are bytes. */
 function readable(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part));
   return /^[\x20-\x7e\n]*$/.test(text) ? text : Buffer.from(text, 'latin1').toString('hex');

@@ -5,7 +5,7 @@ import { type HeldState, heldStates } from '../support/held-states.ts';
 import { alertRules } from '../support/observability.ts';
 
 /*
- * `docs/reliability.md` shows what is watched (`generated.test.ts`); here each of its rows has a test that harms it.
+ * `docs/reliability.md` lists detected changes (`generated.test.ts`); each of its rows must have a test that injects the fault.
  */
 
 const alerts = new Set(alertRules().map(({ alert }) => alert));

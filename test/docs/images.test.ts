@@ -30,7 +30,7 @@ it('starts a switch that waits for its flows, and cannot be started without', ()
   accessSync(join(root, 'build/images/ovs-start'), constants.X_OK);
 });
 
-/** Where the name of an image stands: in a manifest, a command line, a Dockerfile, an option. */
+/** Places of image names: a manifest, a command line, a Dockerfile, an option. */
 const imageNames = [
   /\bimage: ['"]?([^\s'",}]+)/g,
   /\b(?:podman|docker) .*\s(?:-t|--tag)[ =]([^\s`]+)/g,

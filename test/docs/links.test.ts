@@ -22,7 +22,7 @@ it('has no link to a file that is not there', () => {
   expect(dead).toEqual([]);
 });
 
-/** As GitHub makes them: small letters, no punctuation, dashes for blanks, a number behind the second of a name. */
+/** Anchors in GitHub's form: lower case, no punctuation, dashes for blanks, a number after the second of a name. */
 function anchorsOf(file: string): ReadonlySet<string> {
   const text = readFileSync(file, 'utf8').replace(/^```.*?^```/gms, '');
   const anchors = new Set<string>();

@@ -16,7 +16,7 @@ it.each(['package-lock.json', 'site/package-lock.json'])('names no download addr
   expect(Object.entries(packagesOf(file)).flatMap(([path, { resolved }]) => (resolved?.includes('://') ? [path] : []))).toEqual([]);
 });
 
-/** npm leaves out optional packages that its registry does not have, and `npm ci` then refuses the file everywhere. */
+/** npm omits optional packages that its registry does not have, and `npm ci` then rejects the file everywhere. */
 it('holds every optional package that another one names', () => {
   const names = new Set(Object.keys(packages).map((path) => path.split('node_modules/').at(-1)));
   const wanted = Object.values(packages).flatMap(({ optionalDependencies = {} }) => Object.keys(optionalDependencies));

@@ -10,8 +10,8 @@ import { plain } from '../../src/seinectl/paint.ts';
 import { run } from '../../src/seinectl/program.ts';
 
 /*
- * What the pages name is there: files, commands with their options, metrics, scripts, objects of the manifest. Decisions and records are
- * left out: they are true of their date.
+ * Names on the pages exist: files, commands with their options, metrics, scripts, objects of the manifest. Decisions and records are
+ * excluded: they are true of their date.
  */
 
 const root = join(import.meta.dirname, '..', '..');
@@ -19,7 +19,7 @@ const root = join(import.meta.dirname, '..', '..');
 interface Page {
   readonly name: string;
   readonly text: string;
-  /** What stands in backquotes, and the lines of blocks. */
+  /** Text in backquotes, and the lines of blocks. */
   readonly code: readonly string[];
 }
 
@@ -86,7 +86,7 @@ it('names objects of the manifest that there are', () => {
   expect(all((page) => named(page).filter((name) => !names.has(name)))).toEqual([]);
 });
 
-/** Uses of a program: its words up to a pipe, a comment or what is executed by it. */
+/** Uses of a program: its words up to a pipe, a comment or the command it executes. */
 function usesOf(program: string): ReadonlySet<string> {
   const pattern = new RegExp(`(?:^|[\\s])${program} ([^|;&#)]+)`, 'g');
   const uses = pages.flatMap(({ code }) => code).flatMap((text) => Array.from(text.matchAll(pattern), ([, use = '']) => use));
@@ -101,7 +101,7 @@ it('uses verbs and options that seinectl has', async () => {
   const uses = usesOf('seinectl');
   expect(uses.size).toBeGreaterThan(40);
   for (const use of uses) {
-    // Stands for any of them.
+    // Matches any of them.
     const words = use.replace('get …', 'get flows').split(/\s+/);
     const verb = verbsOf(words.slice(0, groups.has(words[0] ?? '') ? 2 : 1));
     const help: string[] = [];

@@ -6,7 +6,7 @@ import { alertRules, dashboard, expressions } from '../support/observability.ts'
 import { readPromql } from '../support/promql.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-/** What Prometheus itself adds to whatever it scrapes. */
+/** Labels that Prometheus itself adds to every series. */
 const ofTarget = ['instance', 'job'];
 
 /** Labels of every series that an agent exports, by name. */
@@ -89,7 +89,7 @@ describe('the dashboard', () => {
   });
 });
 
-/** Of headings, as GitHub makes them. */
+/** Anchors of headings, in GitHub's form. */
 function anchorsOf(file: string): readonly string[] {
   return readFileSync(join(root, file), 'utf8')
     .split('\n')

@@ -13,7 +13,7 @@ function rendered(...args: readonly string[]): KubeObject[] {
 const namesOf = (objects: readonly KubeObject[]) => objects.map(({ kind, metadata }) => `${kind} ${metadata?.name}`);
 const daemonSets = (objects: readonly KubeObject[]) => objects.filter((object): object is DaemonSet => object.kind === 'DaemonSet');
 
-/** What the controller of DaemonSets asks of a node before it gives it a pod. */
+/** Reports whether the controller of DaemonSets schedules a pod on a node. */
 function runsOn({ spec }: DaemonSet, labels: Readonly<Record<string, string>>): boolean {
   const pod = spec?.template.spec;
   const terms = pod?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
@@ -28,7 +28,7 @@ function runsOn({ spec }: DaemonSet, labels: Readonly<Record<string, string>>): 
   return fits && Object.entries(pod?.nodeSelector ?? {}).every(([key, value]) => labels[key] === value);
 }
 
-/** Who of each part runs on a node, by name. */
+/** Name of the DaemonSet of each part that runs on a node. */
 function on(labels: Readonly<Record<string, string>>, ...manifests: readonly (readonly KubeObject[])[]): (string | undefined)[] {
   return manifests
     .flatMap(daemonSets)

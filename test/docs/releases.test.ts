@@ -32,7 +32,7 @@ describe('npm run release', () => {
   const record = () => runProgram(process.execPath, [join(clone, 'build', 'release.mjs')]);
   afterEach(() => rmSync(clone, { recursive: true, force: true }));
 
-  /** As much of a repository as a release looks at. */
+  /** The files of a repository that a release reads. */
   function commit(version: string, heading: string): void {
     writeFileSync(join(clone, 'package.json'), JSON.stringify({ type: 'module', version }));
     writeFileSync(join(clone, 'package-lock.json'), JSON.stringify({ name: 'seine', version }));

@@ -7,14 +7,14 @@ import { callsOf, type PageCall } from '../support/page-calls.ts';
 import { recordingTerminal } from '../support/recording-terminal.ts';
 
 /*
- * What pages and alerts tell people to type is taken by the command line that there is: each word, each option, each value. What it then does is
- * told by the tests of the command; nothing is done here.
+ * Commands on pages and in alerts are accepted by the command line: each word, each option, each value. Tests of the commands check their
+ * effect; nothing is executed here.
  */
 
-/** For words of which a form is wanted. */
+/** Values for words that require a form. */
 const examples: Readonly<Record<string, string>> = { TIME: '10m', 'FILE|-': 'FILE', LEVEL: 'debug', PORT: '80', 'PORT/PROTOCOL': '80/TCP' };
 
-/** What the command line says to it; nothing if it is taken. */
+/** Error of the command line; undefined if it accepts the words. */
 async function refusal({ words, isNamed }: PageCall): Promise<string | undefined> {
   const { terminal, err } = recordingTerminal();
   const { command } = programFor(terminal, Readable.from([]));
@@ -32,7 +32,7 @@ async function refusal({ words, isNamed }: PageCall): Promise<string | undefined
   }
 }
 
-/** Do the words name one, or a group of them, and nothing else? */
+/** Reports whether the words name a command, or a group, and nothing else. */
 function isCommand(command: Command, [first, ...rest]: readonly string[]): boolean {
   if (first === undefined) return true;
   const inner = command.commands.find((each) => each.name() === first || each.aliases().includes(first));

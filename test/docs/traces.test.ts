@@ -4,7 +4,7 @@ import { parseSync } from 'oxc-parser';
 import { expect, it } from 'vitest';
 
 /*
- * Walks through the sources on the pages of docs/design: each leads through files and functions that exist, from a file that calls the
+ * Walks through the sources on the pages of docs/design: each goes through files and functions that exist, from a file that calls the
  * function, in the order in which the sources call it.
  */
 
@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '..', '..');
 
 interface Stop {
   readonly number: number;
-  /** The stop that calls; 0 for the first. */
+  /** The calling stop; 0 for the first. */
   readonly from: number;
   readonly file: string;
   readonly functionName: string;
@@ -94,8 +94,8 @@ function nameOf({ functionName }: Stop): string {
 }
 
 /**
- * Places of calls in the function of a stop and in the functions of its file that it calls, by the called name, in the order of a run that goes
- * depth first. Calls that a function hands to others as callbacks count where they stand.
+ * Places of calls in the function of a stop and in the functions of its file that it calls, by the called name, in the order of a
+ * depth-first run. Calls in callbacks count at their place in the text.
  */
 function callsIn({ file, functionName }: Stop): ReadonlyMap<string, readonly number[]> {
   const functions = functionsOf(file);
@@ -113,7 +113,7 @@ function callsIn({ file, functionName }: Stop): ReadonlyMap<string, readonly num
 
 const parsed = new Map<string, ReadonlyMap<string, readonly string[]>>();
 
-/** Names of what each function and method of a file calls, in the order of the text. */
+/** Names of the functions that each function and method of a file calls, in the order of the text. */
 function functionsOf(file: string): ReadonlyMap<string, readonly string[]> {
   const known = parsed.get(file);
   if (known) return known;

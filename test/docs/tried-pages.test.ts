@@ -5,7 +5,7 @@ import { shellBlocks } from '../kubernetes/page-blocks.ts';
 import { notRunMost, triedPages } from '../kubernetes/tried-pages.ts';
 
 /*
- * What pages tell people to type is run by `npm run test:kubernetes`, or the page says why not. Here: that no block is forgotten.
+ * Commands on pages are executed by `npm run test:kubernetes`, or the page gives a reason. This test checks that no block is missing.
  */
 
 const root = join(import.meta.dirname, '..', '..');

@@ -10,19 +10,22 @@ import { eventually, families, type KubeService, ofFamily, ServiceLab } from '..
 import { SteadyUdp } from '../support/steady-udp.ts';
 import { slowness } from '../support/test-datapath.ts';
 
-/** The cluster changes while a node's agent is dead. What is kept over that – tracked connections, remembered clients – is judged when it is back. */
+/**
+ * The cluster changes while a node's agent is dead. State that is kept meanwhile – tracked connections, remembered clients – is checked
+ * after its restart.
+ */
 let lab: ServiceLab;
 const closing: SteadyUdp[] = [];
 
-/** From the start of the agent until no client is led astray: reading the cluster takes most of it. */
+/** Time from the start of the agent until all clients reach the right endpoint: reading the cluster takes most of it. */
 const mendedMs = 8_000 * slowness;
-/** The same where more than 30 % is lost at once: ten seconds more. */
+/** The same if more than 30 % is lost at once: ten seconds more. */
 const heldMs = 25_000 * slowness;
-/** For a start that ends early. */
+/** Time of a start that ends early. */
 const endsMs = 30_000 * slowness;
 const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
 const webs = [{ pod: 'web-1' }, { pod: 'web-2' }, { pod: 'web-3' }];
-/** Enough that each of three endpoints has some, by all odds. */
+/** Enough that each of three endpoints very probably has some. */
 const crowd = 12;
 
 beforeAll(async () => {
@@ -45,7 +48,7 @@ async function clients(ways: readonly Way[]): Promise<readonly SteadyUdp[]> {
   return started;
 }
 
-/** From a pod of the node, and the node, to the cluster addresses. */
+/** Paths from a pod of the node, and from the node, to the cluster addresses. */
 function insideWays(service: KubeService, each = 1): Way[] {
   const to = families.map((family) => ({ address: ofFamily(service.spec.clusterIPs ?? [], family), port: 80 }));
   return to.flatMap((target) => ['client-1', 'node-1'].flatMap((from) => Array.from({ length: each }, () => ({ from, ...target }))));
@@ -60,7 +63,7 @@ const heard = (all: readonly SteadyUdp[]) => all.map(({ last }) => last);
 const allServed = (all: readonly SteadyUdp[]) =>
   eventually(async () => expect(heard(all).filter((who) => !who.startsWith('web-'))).toEqual([]));
 
-/** Whether no client has an answer for a moment. */
+/** Reports whether no client has an answer for a moment. */
 async function quiet(all: readonly SteadyUdp[]): Promise<boolean> {
   const before = all.map(({ answers }) => answers);
   await sleep(300);
@@ -86,7 +89,7 @@ describe('UDP clients that never stop sending, after a time without agent', () =
   const newest = { ipv4: '10.96.77.77', ipv6: 'fd00:10:96::7777' };
 
   beforeAll(async () => {
-    // Many that stay, so that what goes is no mass loss.
+    // Many that stay, so that the removal is not a mass removal.
     const ballast = Array.from({ length: 60 }, (_, at) => ({ address: { ipv4: `192.0.2.${at + 1}`, ipv6: `2001:db8:99::${at + 1}` } }));
     await lab.service('ballast', {});
     await lab.endpoints('ballast', ballast);
@@ -105,7 +108,7 @@ describe('UDP clients that never stop sending, after a time without agent', () =
     of['newest'] = await clients(families.map((family) => ({ from: 'client-1', address: newest[family], port: 80 })));
     const { newest: _, ...served } = of;
     await allServed(Object.values(served).flat());
-    // What was tracked before its endpoints came is forgotten a few times.
+    // Connections tracked before its endpoints existed are deleted a few times.
     await sleep(1_500);
     await allServed(Object.values(served).flat());
     before = heard(of['moved']);
@@ -174,7 +177,7 @@ describe('a loss of more than 30 % at once', () => {
 describe('clients that are remembered, after a time without agent', () => {
   const aims = (service: KubeService) => lab.clusterAims(service, ['client-1', 'node-1']);
 
-  /** Which pod each has; each has one. */
+  /** Endpoint of each client; each has one. */
   async function bound(service: KubeService): Promise<readonly string[]> {
     const seen = await Promise.all(aims(service).map((aim) => lab.look({ ...aim, tries: 3 })));
     expect(seen.flatMap(({ failures }) => failures)).toEqual([]);
@@ -202,7 +205,7 @@ describe('clients that are remembered, after a time without agent', () => {
     });
     const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('many remembered clients have endpoints'));
     await eventually(async () => expect(held()).toBeDefined(), mendedMs);
-    // Nor does the sweep take them, which looks at everything every four seconds.
+    // Nor does the sweep remove them, which checks everything every four seconds.
     await sleep(6_000);
     expect(await forsakenClients()).toBeGreaterThan(0);
     await eventually(async () => expect(await bound(leaving)).not.toContain(lost), heldMs);
@@ -221,7 +224,7 @@ describe('an agent that does not know the format of the journal', () => {
     await lab.lab.agent(1, 'kill');
     const journal = readFileSync(path, 'utf8');
     writeFileSync(path, ofFormat(journal, 99));
-    // What an agent that is of another release would put right as it knows it.
+    // Entries that an agent of another release would repair to its own form.
     await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', 'table=4');
     const flows = async () => (await lab.lab.flows(1)).map(({ text }) => text);
     const before = await flows();

@@ -47,7 +47,7 @@ it('an agent with the manifest’s limit of memory lives through the largest obj
   lives.catch(() => undefined); // awaited below
   for (const { method, path: at, body, contentType } of largestWrites('default', 'peer-1'))
     await api.send({ method, path: at, ...(body && { body }), ...(contentType && { contentType }) }, signal);
-  // The bridge has the load balancer's address at the last port, and nothing of the Service that was deleted.
+  // The bridge has the load balancer's address at the last port, and nothing of the deleted Service.
   await until(
     async () => {
       const flows = await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'tcp,nw_dst=198.18.77.1,tp_dst=8000');

@@ -3,9 +3,9 @@ import { shippedAgent } from '../chaos/lab.ts';
 import { Chaos } from '../chaos/run.ts';
 
 /**
- * The first steps of `npm run test:chaos`, by a seed that stays, so that one commit's failure is not another's luck; `npm run test:random` does
- * more of them, and as many by the seed of its run. Some of them may change what ought to be: each costs a virgin agent. Deadlines are for a
- * machine that runs other labs as well; what they are worth is for the long runs to say.
+ * The first steps of `npm run test:chaos`, with a fixed seed, so that one commit's failure does not depend on another's draws; `npm run
+ * test:random` executes more of them, with the seed of its run. Some of them may change the desired state: each costs a fresh agent.
+ * Deadlines are for a host that runs other labs as well; the long runs check them strictly.
  */
 const stepCount = Number(process.env['SEINE_TEST_TORTURE_STEPS'] ?? 8);
 const steps = Array.from({ length: stepCount }, (_, number) => number);
@@ -27,7 +27,7 @@ describe.each(seeds)('by seed %i', (seed) => {
       say,
     });
     try {
-      let done = -1; // before the first step, too, it is what it ought to be
+      let done = -1; // the state is correct before the first step, too
       for await (const { number, agent, deeds, problems } of chaos.steps()) {
         expect(problems, `step ${number}, agent ${agent}: ${deeds.join('; ')}`).toEqual([]);
         done = number;

@@ -10,7 +10,7 @@ import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { denyAll, namespaceManifest, networkPolicy } from '../support/guarded-lab.ts';
 
 /*
- * The plugin's contract on a real node: real agent, plugin, switch and namespaces, called as a runtime calls.
+ * The plugin's contract on a real node: real agent, plugin, OVS and namespaces, called as a runtime calls.
  */
 
 const execute = promisify(execFile);
@@ -69,7 +69,7 @@ async function call(command: string, { id = '', netns = '', ifName = 'eth0', arg
 const pathOf = (name: string) => `/run/netns/${name}`;
 const addressesOf = ({ ips = [] }: CniResult) => ips.map(({ address }) => address.replace(/\/.*/, ''));
 
-/** A namespace that goes with the lab. */
+/** A namespace that is deleted with the lab. */
 async function namespace(): Promise<string> {
   const name = `${lab.node(1).netns}-x${lastNamespace++}`;
   await execute('ip', ['netns', 'add', name]);
@@ -193,7 +193,7 @@ describe('an ADD of a pod that is not known, where policies are', () => {
       () => false,
     );
 
-  /** What was read before the API server went is known; a pod that comes meanwhile is not. */
+  /** Objects read before the API server stopped are known; a pod that starts meanwhile is not. */
   async function startWith(whenUnknown: string): Promise<void> {
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
     const config = parse(readFileSync(agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;

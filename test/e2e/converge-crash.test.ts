@@ -8,24 +8,27 @@ import { holdingsOf } from '../support/node-holdings.ts';
 import { generator } from '../support/random.ts';
 import { testPodInterface } from '../support/test-datapath.ts';
 
-/** What ships, and starts in a third of the time. */
+/** The shipped bundle, which starts in a third of the time. */
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
-/** The acceptance asks for 200, which `npm run test:crash` does of each kind; `npm run test:random` does 40, and every run of the tests a few. */
+/**
+ * The acceptance requires 200, which `npm run test:crash` executes of each kind; `npm run test:random` executes 40, and every test run a
+ * few.
+ */
 const kills = Number(process.env['SEINE_TEST_KILLS'] ?? 8);
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000_000);
 const containersMax = 12;
 const inspectEvery = Math.min(10, Math.ceil(kills / 3));
-/** An ADD or a DEL takes some 10 ms; a start of the agent some hundreds. */
+/** An ADD or a DEL takes about 10 ms; a start of the agent some hundreds. */
 const killWithinMs = { call: 30, start: 400 };
 const goneWithinMs = 10_000;
-/** Two looks at the addresses in quarantine. */
+/** Two checks of the addresses in quarantine. */
 const reclaimedWithinMs = 40_000;
 
 const never = new AbortController().signal;
 const { podInterface: asked } = testPodInterface;
 const kinds = asked === undefined ? (['veth', 'standing'] as const) : [asked];
 
-/** Of each kind, once its crashes are over: what its addresses wait for is the same time for all. */
+/** Quarantines of each kind, after its crashes: the waiting time of its addresses is the same for all. */
 const quarantines: { readonly podInterface: string; readonly lab: ConvergeLab | undefined }[] = [];
 afterAll(async () => {
   for (const { lab } of quarantines) await lab?.remove();
@@ -34,7 +37,7 @@ afterAll(async () => {
 describe.each(kinds)('a node whose pods get what `podInterface: %s` says', (podInterface) => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
-  /** How often a pod was seen to have a standing port. */
+  /** Number of pods seen with a pre-plugged port. */
   let standing = 0;
 
   beforeAll(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ourProtocol as protocolNumber } from '../../src/netlink/routing/routes.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
-/** For what is announced to the agent, on a machine that does other things as well (ms). */
+/** Limit for changes that are announced to the agent, on a busy host (ms). */
 const withinMs = 2_000;
 const ourProtocol = String(protocolNumber);
 
@@ -32,7 +32,7 @@ describe('a foreign change', () => {
   /** At once: the time of the observation counts as not repaired. */
   const everything = () => Promise.all([flows(), lab.groups(1), lab.ofPorts(1), neighbours(), addresses(), routes()]);
 
-  /** Does it, waits until `looked` is as before, and returns how long that took and what the agent reported. */
+  /** Executes it, waits until `looked` is as before, and returns the duration and the agent's report. */
   async function putBack(
     name: string,
     change: () => Promise<unknown>,

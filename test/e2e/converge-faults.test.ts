@@ -4,7 +4,7 @@ import { prepare, runFault } from '../reliability/run-fault.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { testDatapath } from '../support/test-datapath.ts';
 
-/** The most telling faults; all of them are `npm run test:reliability`. Their cost is measured there, on a quiet machine. */
+/** The most important faults; all of them are in `npm run test:reliability`. Their cost is measured there, on an idle host. */
 describe('under traffic', () => {
   let lab: ConvergeLab;
 

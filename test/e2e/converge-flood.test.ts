@@ -14,10 +14,10 @@ const services = 300;
 const flooded = 500;
 const floodMs = 8_000;
 const addWithinMs = 5_000;
-/** The loop is sampled ten times a second; on a busy machine some of it is other processes'. */
+/** The loop is sampled ten times a second; on a busy host some of it is other processes'. */
 const lag = { bucket: 'event_loop_lag_seconds_bucket{le="0.2"}', share: 0.95 };
 
-/** Whatever others do to the node, and however much of it, the agent goes on serving. */
+/** However often other processes change the node, the agent continues to serve. */
 describe('trouble from outside', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
-/** A round of the sweep, where no event says anything, and what it takes to look (ms). */
+/** A round of the sweep, for changes without an event, and the time of the check (ms). */
 const roundMs = 12_000;
 
-/** Interfaces of pods are held as flows and routes are: whatever is changed is named, and put back. */
+/** Interfaces of pods are kept like flows and routes: every change is reported, and repaired. */
 describe('the interface of a pod', () => {
   let lab: ConvergeLab;
 
@@ -24,7 +24,7 @@ describe('the interface of a pod', () => {
   const inPod = (pod: string, ...words: readonly string[]) => ip('-n', basename(lab.pod(pod).netns), ...words);
   const seinectl = async (...words: readonly string[]): Promise<string> => {
     const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
-    // It ends with 1 where something is wrong, and says what.
+    // It exits with 1 if something is wrong, and prints it.
     return await lab
       .exec(1, process.execPath, 'src/seinectl/main.ts', '--socket', apiSocket, ...words)
       .catch((thrown: unknown) => (thrown instanceof Error && 'stdout' in thrown ? String(thrown.stdout) : Promise.reject(thrown)));
@@ -35,19 +35,19 @@ describe('the interface of a pod', () => {
     hostEnds.set(pod, name);
     return name;
   };
-  /** At the end that says whose the port is: of a standing port, that is the far one. */
+  /** Changes the end with the owner's alias: the far end of a pre-plugged port. */
   const setAlias = async (pod: string, alias: string) => {
     const name = await hostEnd(pod);
     const set = ['link', 'set', name.replace(/^sp-/, 'far-'), 'alias', alias];
     return await (name.startsWith('sp-') ? lab.amongPorts(1, ...set) : ip(...set));
   };
-  /** The kernel lets nobody make it larger than the far end of a standing port, and the far end takes it along. */
+  /** The kernel limits it to the MTU of the far end of a pre-plugged port, and changes both together. */
   const setMtu = async (pod: string) => {
     const name = await hostEnd(pod);
     if (name.startsWith('sp-')) return await lab.amongPorts(1, 'link', 'set', name.replace(/^sp-/, 'far-'), 'mtu', '1299');
     return await inPod(pod, 'link', 'set', 'eth0', 'mtu', '9000');
   };
-  /** All ends, as ip(8) shows them, without what belongs to one life of theirs. */
+  /** All ends, as ip(8) shows them, without fields that differ after recreation. */
   const picture = async (pod: string): Promise<string> => {
     const name = await hostEnd(pod);
     const far = async () =>

@@ -9,7 +9,7 @@ import { setUrgency, urgent } from '../support/urgency.ts';
 
 const echoPort = 7777;
 const triesMax = 4;
-/** By which the switch's own clock may be behind: it reads it once a round. */
+/** Maximum lag of OVS's own clock, which is read once a round. */
 const slackMs = 500;
 
 const app = (name: string) => ({ podSelector: { matchLabels: { app: name } } });
@@ -17,7 +17,7 @@ const ports = [
   { protocol: 'UDP', port: echoPort },
   { protocol: 'TCP', port: 80 },
 ];
-/** Classes, blocks, decisions by port, and a meter for what clients open to Services. */
+/** Classes, blocks, decisions by port, and a meter for connections that clients open to Services. */
 const policies = [
   networkPolicy('demo', 'servers', {
     ...app('web'),
@@ -26,7 +26,7 @@ const policies = [
   networkPolicy('demo', 'clients', { ...app('client'), policyTypes: ['Egress'], egress: [{ to: [app('web')], ports }] }),
 ];
 
-/** A restart of the agent with nothing changed is nothing to the node: decision 2. */
+/** A restart of the agent with nothing changed does not affect the node: decision 2. */
 describe('a restart of the agent', () => {
   let lab: ConvergeLab;
   const closing: (() => void)[] = [];
@@ -60,7 +60,7 @@ describe('a restart of the agent', () => {
     );
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
-    // What else runs on the machine must not lose packets for us: switching and streams come first, the agent has to wait.
+    // Other processes of the host must not cause packet loss: OVS and streams have priority, the agent has to wait.
     closing.push(setUrgency(process.pid, urgent));
     for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
   });
@@ -85,14 +85,14 @@ describe('a restart of the agent', () => {
     return started;
   }
 
-  /** What the agent says that it has sent since it began. */
+  /** Number of writes that the agent reports since its start. */
   async function written() {
     const metrics = await lab.metrics(1);
     const flowOps = [...metrics].filter(([name]) => name.startsWith('ovs_flow_ops_count')).map(([, count]) => count);
     return { flowOps: Math.max(...flowOps), transactions: metrics.get('ovsdb_transactions_total') };
   }
 
-  /** When flows were asked for and when they had come: in between, on an emulated machine a second or more, they had their ages. */
+  /** Times of the request for flows and of its answer: in between, on an emulated host a second or more, the flows' ages were computed. */
   async function look() {
     const beganMs = performance.now();
     const flows = await lab.flows(1);
@@ -104,14 +104,14 @@ describe('a restart of the agent', () => {
     return new Map(await Promise.all([...running].map(async ([name, stream]) => [name, await stream.stop()] as const)));
   }
 
-  /** Restarts under traffic. What was written is judged here, whatever the machine has lost meanwhile. */
+  /** Restarts under traffic. Writes are checked here, whatever packets the host has lost meanwhile. */
   async function restart(verb: 'stop' | 'kill') {
     const running = await streams();
     const before = await look();
     await lab.agent(1, verb);
     await lab.agent(1, 'start');
     const readyMs = await lab.untilReady(1);
-    // Past the first look at everything, the first sync of every source and the removals that follow it.
+    // Past the first sweep, the first sync of every source and the removals that follow it.
     const released = 'every source is in step; what no owner wants is removed from now on';
     await expect
       .poll(() => lab.log(1).findLast(({ msg }) => msg === released || msg === 'agent starts')?.msg, { timeout: 10_000 * slowness })
@@ -145,8 +145,8 @@ describe('a restart of the agent', () => {
         expect(Math.min(...[...counts.values()].map(({ sent }) => sent))).toBeGreaterThan(1_000);
         const losing = [...counts].filter(([, { lost }]) => lost > 0);
         if (losing.length === 0) return;
-        // Userspace switching on a machine that is busy otherwise loses packets, also while no agent runs at all; an agent that
-        // loses them does so at every restart.
+        // The userspace data path on a busy host loses packets also while no agent runs at all; an agent that loses packets does so at
+        // every restart.
         if (tries === triesMax) expect(losing).toEqual([]);
       }
     });

@@ -31,7 +31,7 @@ describe('a second agent on one bridge', () => {
   const deleteFlows = () => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int');
   const secondReadiness = () => agentReadiness(apiSocket);
 
-  /** As the first in everything but its sockets. */
+  /** Configuration of the first agent except for its sockets. */
   function startSecond(): ChildProcess {
     const node = lab.node(1);
     const paths = nodePaths(lab.plan.dir, node.name);
@@ -52,7 +52,7 @@ describe('a second agent on one bridge', () => {
     second = startSecond();
     await expect.poll(async () => (await secondReadiness()).says, { timeout: 20_000 }).toContain('another agent holds bridge br-int');
     await sleep(1_000);
-    // Taken before the dump: how long that takes makes no flow younger.
+    // Taken before the dump: its duration makes no flow younger.
     const passedMs = performance.now() - startedMs;
     const after = await lab.flows(1);
     expect(after.map(({ text }) => text)).toEqual(before.map(({ text }) => text));

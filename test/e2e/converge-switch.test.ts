@@ -6,7 +6,7 @@ import { ConvergeLab } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { slowness } from '../support/test-datapath.ts';
 
-/** Open vSwitch has its own life; whatever part of it dies, everything comes back without a hand: decision 6. */
+/** After the death of any part of Open vSwitch, everything recovers without intervention: decision 6. */
 describe('a crash of Open vSwitch', () => {
   let lab: ConvergeLab;
 
@@ -20,7 +20,7 @@ describe('a crash of Open vSwitch', () => {
     await lab?.remove();
   });
 
-  /** What must be the same before and after. */
+  /** State that must be the same before and after. */
   async function state() {
     const [flows, groups, ofPorts] = await Promise.all([lab.flows(1), lab.groups(1), lab.ofPorts(1)]);
     const [addresses, routes, neighbours, sysctls] = await Promise.all([

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
 
-/** Flows, groups, meters and what else the switch keeps beside its database. */
+/** Flows, groups, meters and other state of OVS outside its database. */
 let node: HarmLab;
 let group: string;
 let meter: string;
@@ -35,11 +35,11 @@ const textsOf = async (which: (text: string) => boolean) =>
     .filter(which)
     .join('\n');
 const flows = () => textsOf((text) => !text.startsWith('cookie=0x1ff'));
-/** With what was learned, but for what clients come and go with. */
+/** With learned flows, except those that change with clients. */
 const all = () => textsOf((text) => !/^cookie=0x1ff\w+, table=24,/.test(text));
 const learned = () => textsOf((text) => /^cookie=0x1ff\w+, table=24,/.test(text));
 const groups = () => node.lab.groups(1);
-/** In order: the switch lists meters by a hash. */
+/** Sorted: OVS lists meters by a hash. */
 const meters = async () => {
   const listed = (await node.ofctl('dump-meters', 'br-int')).split('\n').slice(1).join(' ');
   return listed

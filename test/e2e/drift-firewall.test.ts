@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
 
-/** Our tables of the packet filter. */
+/** Our tables of nftables. */
 let node: HarmLab;
 
 beforeAll(async () => {

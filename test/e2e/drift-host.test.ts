@@ -6,7 +6,7 @@ import { heldStates } from '../support/held-states.ts';
 /** The node's own stack: the gateway, its addresses, routes, rules and neighbours. */
 let node: HarmLab;
 const gateway = 'antrea-gw0';
-/** Another namespace than any of the lab, and a bridge of the node that is not Open vSwitch's. */
+/** A namespace outside the lab, and a bridge of the node that is not Open vSwitch's. */
 const away = `harm-${randomBytes(3).toString('hex')}`;
 const otherBridge = 'harm0';
 
@@ -30,7 +30,7 @@ const sorted = (text: string, but: RegExp): string =>
     .filter((line) => !but.test(line))
     .toSorted()
     .join('\n');
-/** Flags, MTU, bridge and MAC; what else there is says how old the interface is. */
+/** Flags, MTU, bridge and MAC; the other fields depend on the interface's age. */
 const link = async () =>
   (await ofGateway('-o link show'))
     ?.match(/(?<=<)\S+(?=>)|mtu \d+|master \S+|link\/ether \S+/g)
@@ -93,7 +93,7 @@ harmTests('addresses', () => node, [
   ),
 ]);
 
-/** The way to the pod network of the other node: its destination, and how it is reached. */
+/** The route to the pod network of the other node: its destination and next hop. */
 async function way(family: '-4' | '-6' = '-4'): Promise<{ readonly to: string; readonly via: string }> {
   const listed = await ip(`${family} route show proto 94`);
   const peer = /^(?<to>\S+\/\d+) via (?<via>\S+)/m.exec(listed)?.groups;
@@ -171,7 +171,7 @@ harmTests('kernel settings', () => node, [
   },
 ]);
 
-/** Ways that other programs take to what is ours: only said, so they are undone here. */
+/** Routes and rules of other programs that divert traffic for our networks: only reported, so the test undoes them. */
 interface Taking {
   readonly what: string;
   readonly family: '-4' | '-6';

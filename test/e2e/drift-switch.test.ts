@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { type Harm, HarmLab, harmTests } from '../support/drift-lab.ts';
 
-/** Rows of the switch's database. */
+/** Rows of OVSDB. */
 let node: HarmLab;
 let web: string;
 
@@ -22,7 +22,7 @@ const harm = (what: string, looked: Harm['looked'], ...change: readonly string[]
 
 const csv = async (table: string, columns: string) => {
   const rows = await node.vsctl('--format=csv', `--columns=${columns}`, 'list', table);
-  // Which number of those for pods a pod has is not remembered without its row.
+  // The number of a pod's port is known only from its row.
   return rows
     .replaceAll(/\b(?:327[89]|328)\d+\b/g, 'pod')
     .split('\n')

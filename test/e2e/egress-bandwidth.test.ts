@@ -13,17 +13,17 @@ import { ingressMeters, podOfPorts } from '../../src/dataplane/pipeline/well-kno
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
 const rate = 2_000_000;
-/** The kubelet of the lab says none to speak of, so it is what the rate allows in a second. */
+/** The kubelet of the lab passes practically no limit, so it is the amount that the rate allows in a second. */
 const burst = rate;
 const port = 9_000;
 const payloadBytes = 1_000;
 /** Ethernet, IPv4 and UDP headers. */
 const frameBits = (payloadBytes + 14 + 20 + 8) * 8;
-/** Of what is allowed. */
+/** Multiple of the allowed rate. */
 const offered = 3;
 const packets = Math.round((offered * rate * 2.5) / frameBits);
 const tickMs = 2;
-/** After a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
+/** Maximum after a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
 const atOnceMax = 40;
 
 interface Flood {
@@ -49,7 +49,7 @@ describe('a pod with a limit in each direction', () => {
   afterAll(async () => await lab?.remove());
 
   const ofctl = async (...args: readonly string[]): Promise<string> => await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
-  /** Those of bandwidth as `ovs-ofctl` shows them, on one line. The node has others, which count packets. */
+  /** Meters of bandwidth as `ovs-ofctl` shows them, on one line. The node has others, which count packets. */
   const meters = async (): Promise<string> => {
     const dump = (await ofctl('dump-meters', 'br-int')).split('\n').slice(1).join(' ').trim();
     return dump
@@ -75,13 +75,13 @@ describe('a pod with a limit in each direction', () => {
     return (items as { readonly items: readonly T[] }).items;
   }
 
-  /** Sends so many datagrams from one pod to another, at thrice the rate that is allowed, and counts what comes. */
+  /** Sends this number of datagrams from one pod to another, at three times the allowed rate, and counts those that arrive. */
   async function flood(from: PodStatusLine, to: PodStatusLine): Promise<Flood> {
     const [address = ''] = to.ips;
     const receiver = await bindUdpIn(to.netns, address, port);
     const sender = await bindUdpIn(from.netns, '0.0.0.0', 0);
     receiver.setRecvBufferSize(1 << 20);
-    sender.on('error', () => {}); // the receiver has closed before the last of them came
+    sender.on('error', () => {}); // the receiver has closed before the last of them arrived
     let received = 0;
     receiver.on('message', () => received++);
     await new Promise<void>((resolve) => sender.connect(port, address, resolve));

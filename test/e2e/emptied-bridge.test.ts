@@ -9,7 +9,7 @@ import { echo, UdpStream } from '../support/udp-stream.ts';
 
 const echoPort = 7777;
 const withinMs = 15_000 * slowness;
-/** Tables with flows for peers, Services and pods: what a packet needs behind `classify`, which is table 0. */
+/** Tables with flows for peers, Services and pods, which a packet needs after `classify`, table 0. */
 const behind = [8, 26, 56, 72, 104];
 
 /** Tables of the flows that are added to a bridge, in their order. */
@@ -28,7 +28,7 @@ class Additions {
       stream.setEncoding('utf8').on('data', (text) => (this.#text += text));
   }
 
-  /** From now on: what is there is reported first. */
+  /** Starts now: existing flows are reported first. */
   static async begin(lab: ConvergeLab, number: number): Promise<Additions> {
     const there = (await lab.flows(number)).length;
     const additions = new Additions(lab, number);

@@ -22,7 +22,7 @@ describe('another packet filter', () => {
   const warnings = (): readonly string[] => lab.log(1).flatMap(({ msg }) => (found.test(msg) ? [msg] : []));
   const reaches = async () => (await run('ping -c 1 -W 1 10.244.0.1 >/dev/null && echo yes || echo no')).trim();
 
-  /** Does it and waits for news. @returns what is said of it */
+  /** Executes it and waits for a new report. @returns the report */
   async function said(command: string, what: RegExp): Promise<readonly string[]> {
     const before = lab.log(1).length;
     await run(command);

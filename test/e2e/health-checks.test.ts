@@ -12,10 +12,10 @@ import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { CrashRuntime } from '../support/crash-runtime.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 
-/** `seinectl status` names what is harmed, and says "No problems." again once it is not. */
+/** `seinectl status` names each fault, and prints "No problems." again after it is removed. */
 const root = join(import.meta.dirname, '..', '..');
 let lab: ConvergeLab;
-/** Of containers that the API server does not know. */
+/** A runtime of containers that the API server does not know. */
 let runtime: CrashRuntime;
 let paths: NodePaths;
 
@@ -42,7 +42,7 @@ async function untilSaid(kind: string, about: string, withinMs: number): Promise
   );
 }
 
-/** Until no problem of this kind is said any more. */
+/** Waits until no problem of this kind is reported any more. */
 async function untilNoneSaid(kind: string, withinMs: number): Promise<void> {
   await until(
     async () => (await status()).problems?.every((problem) => problem.kind !== kind) === true,
@@ -57,7 +57,7 @@ async function untilWell(withinMs: number): Promise<void> {
     async () => {
       const { verdict, problems, looks } = await status();
       last = JSON.stringify({ verdict, problems, looks });
-      // A check that becomes due between the two is overdue for a moment, as it waits for the switch.
+      // A check that becomes due between the two is overdue for a moment, as it waits for OVS.
       return verdict === 'no problems' && (await seinectl('status')).includes('No problems.');
     },
     withinMs,
@@ -105,7 +105,7 @@ it('names a paused repair', async () => {
   await untilWell(10_000);
 });
 
-/** Each of these looks has a period of its own, for which nothing can be done but wait: so they are waited for together. */
+/** Each of these checks has its own period, which the test has to wait for: so it waits for all together. */
 describe.concurrent('what is looked at once in ten seconds or more', { timeout: 180_000 }, () => {
   beforeAll(async () => {
     for (let count = 0; count < runtime.size; count++) await runtime.add();
@@ -139,7 +139,7 @@ describe.concurrent('what is looked at once in ten seconds or more', { timeout: 
   it('a journal that does not lead to the leases that there are is written again', async () => {
     const journal = join(paths.stateDir, 'ipam.journal');
     const leases = () => decodeJournal(readFileSync(journal, 'utf8')).records.filter(({ op }) => op === 'lease').length;
-    // Some of them are given up meanwhile.
+    // Some of them are released meanwhile.
     const before = leases() - runtime.size;
     expect(before).toBeGreaterThan(0);
     for (const harm of [() => truncateSync(journal), () => appendFileSync(journal, 'nonsense\nmore\n'), () => rmSync(journal)]) {
@@ -167,7 +167,7 @@ describe.concurrent('what is looked at once in ten seconds or more', { timeout: 
       60_000,
       () => 'the lease stays',
     );
-    // Of a journal that was just harmed, not all is there.
+    // A journal that was just modified is incomplete.
     const isGivenUp = async (): Promise<boolean> => {
       const { leases } = await holdingsOf(lab);
       return leases.includes(living) && !leases.includes(lost);

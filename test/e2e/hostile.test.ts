@@ -3,8 +3,8 @@ import { HostileCluster } from '../chaos/hostile/run.ts';
 import { shippedAgent } from '../chaos/lab.ts';
 
 /**
- * Twenty objects of `npm run test:hostile`, by a seed that stays; `npm run test:random` writes more, and as many by the seed of its run. Deadlines
- * are for a machine that runs other labs as well.
+ * Twenty objects of `npm run test:hostile`, with a fixed seed; `npm run test:random` writes more, with the seed of its run. Deadlines are
+ * for a host that runs other labs as well.
  */
 const count = Number(process.env['SEINE_TEST_HOSTILE_OBJECTS'] ?? 20);
 const steps = Array.from({ length: count }, (_, number) => number);
@@ -29,7 +29,7 @@ it.each(seeds)(
       await cluster.end();
     }
     expect(done).toBe(steps.at(-1));
-    // What an API server refuses harms nobody, and shows nothing.
+    // An object that an API server rejects harms no user, and shows nothing.
     expect(accepted).toBeGreaterThan(count / 2);
   },
 );

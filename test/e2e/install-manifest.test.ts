@@ -31,7 +31,7 @@ const deadline = () => AbortSignal.timeout(60_000);
 const olderPort = 6_444;
 
 let lab: ConvergeLab;
-/** The agent's, and where this process reaches the API server. */
+/** The agent's token, and the API server's address for this process. */
 let token: { readonly server: string; readonly text: string; readonly caPem: string | undefined };
 const after: (() => Promise<void>)[] = [];
 /** Namespaces of the two pods. */
@@ -62,7 +62,7 @@ it('grants the agents what they use, and nothing more', async () => {
   await runWithGrantedRights();
   await runAgainstOlderServer();
   await kubectl('create', '-f', writeObject(policy));
-  // Of another node: the agent's watch does not have it, so it has to request this one.
+  // On another node: the agent's watch does not have it, so it has to request this one.
   await addPod('elsewhere');
   await vi.waitFor(() => expect(asked(true)).toEqual(lines(permissions)), anyMoment);
   expect(asked(false)).toEqual([]);
@@ -92,7 +92,7 @@ it('gives metrics by TLS to whom RBAC lets, by two rights more that come with th
 
 const metricsAddress = '127.0.0.1:10352';
 
-/** The metrics, or the status if it is not 200. */
+/** The metrics, or the status code if it is not 200. */
 async function metricsByTls(bearer: string | undefined): Promise<string> {
   const header = bearer === undefined ? [] : ['-H', `Authorization: Bearer ${bearer.trim()}`];
   const url = `https://${metricsAddress}/metrics`;
@@ -125,7 +125,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   await addPod('leaving');
   const before = await nodeHolds();
   expect(before).toEqual(['br-int', 'br-phy', 'nft', 'routes', 'veth']);
-  // The machine has other folders under the usual names, and another network namespace.
+  // The host has other folders under the usual names, and another network namespace.
   expect(await cleanup(['--run-dir', paths.run])).toMatchObject({
     code: 2,
     out: '',
@@ -146,7 +146,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
   await lab.agent(1, 'stop');
   expect(await cleanup([...elsewhere, '--yes'])).toMatchObject({ code: 1, out: '', err: expect.not.stringContaining('an agent answers') });
   expect(await nodeHolds()).toEqual(before);
-  // The agent gets no event of it, so the switch's database still has its port.
+  // The agent gets no event of it, so OVSDB still has its port.
   await callPlugin('DEL', 'leaving', '');
   await deleteNetns(netns.leaving, deadline());
   expect((await cleanup([...elsewhere, '--yes'])).err).toContain('attached pods lose their network (1): default/elsewhere;');
@@ -159,7 +159,7 @@ it('is taken off the node again: shown first, not under a running agent, not fro
 
 const seinectl = join(import.meta.dirname, '../../src/seinectl/main.ts');
 
-/** What of Seine's there is on the node, in short. */
+/** Seine's remaining objects on the node, in short. */
 async function nodeHolds(): Promise<string[]> {
   const [bridges, tables, routes, routes6, veths] = await Promise.all(
     [
@@ -188,7 +188,7 @@ async function cleanup(flags: readonly string[]): Promise<{ code: number; out: s
 async function runWithGrantedRights(): Promise<void> {
   const paths = nodePaths(lab.plan.dir, 'node-1');
   await lab.agent(1, 'stop');
-  // The lab's agent has said it already, as administrator.
+  // The lab's agent has set it already, as administrator.
   const none = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'True', reason: 'Test', message: '' }] } };
   await kubectl('patch', 'node', 'node-1', '--subresource=status', '--type=strategic', '-p', JSON.stringify(none));
   const text = await agentToken(labPaths(lab.plan.dir).kubeconfig, 'node-1', deadline());
@@ -199,7 +199,9 @@ async function runWithGrantedRights(): Promise<void> {
   await vi.waitFor(async () => expect(await agentReadiness(paths.apiSocket)).toMatchObject({ ready: true }), anyMoment);
 }
 
-/** One that streams no lists, as Kubernetes did before WatchList: it is listed and then watched. The agent remembers nothing. */
+/**
+ * An API server without streaming lists, like Kubernetes before WatchList: it is listed and then watched. The agent has no stored state.
+ */
 async function runAgainstOlderServer(): Promise<void> {
   const { netns: managementNetns, ip: managementIp } = lab.plan.management;
   const apiServer = new URL(token.server);
@@ -239,7 +241,7 @@ async function addPod(name: keyof typeof netns): Promise<void> {
 async function callPlugin(command: 'ADD' | 'DEL', name: keyof typeof netns, uid: string): Promise<void> {
   const paths = nodePaths(lab.plan.dir, 'node-1');
   const folders = { agentSocket: paths.cniSocket, stateDir: paths.stateDir };
-  // Without an agent a DEL is written down when its time is over.
+  // Without an agent a DEL is recorded after its deadline.
   const conf = { cniVersion: '1.0.0', name: 'seine', type: 'seine', ...folders, ...(command === 'DEL' ? { deadline: 1 } : {}) };
   const env = {
     CNI_COMMAND: command,
@@ -275,7 +277,7 @@ const policy = {
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
   metadata: { name: 'none', namespace: 'default' },
-  // A network that this version cannot use: its owner is told by an event.
+  // A network that this version cannot use: its owner gets an event.
   spec: { podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: '::ffff:10.0.0.0/104' } }] }] },
 };
 

@@ -11,13 +11,16 @@ interface Report {
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string }[];
 }
 
-/** `npm test` has as much of the demo as takes a minute or two in an emulated machine, where the start of an agent takes longest; `.ci/run` asks for the whole of it. */
+/**
+ * `npm test` runs the part of the demo that takes a minute or two in an emulated host, where the start of an agent takes longest; `.ci/run`
+ * runs all of it.
+ */
 const isWhole = process.env['SEINE_TEST_KERNEL_DEMO'] === 'whole';
 const short = { words: ['--nodes', '2', '--families', 'ipv4', '--no-restart'], checksLeast: 21 };
 const whole = { words: [], checksLeast: 39 };
 const { words, checksLeast } = isWhole ? whole : short;
 
-/** The pipeline is judged by both data paths; this machine's kernel may have only one. Runs alone. */
+/** The pipeline is tested with both data paths; this host's kernel may have only one. Runs alone. */
 it(`holds every check of the demo on the kernel’s data path${isWhole ? '' : ', with two nodes and IPv4'}`, {
   timeout: 900_000,
 }, async () => {

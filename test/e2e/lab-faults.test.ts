@@ -4,7 +4,7 @@ import { pingStream } from '../../lab/demo/ping-stream.ts';
 import { ask } from '../../lab/probe/probe.ts';
 import { type LabInTest, raiseLab, until } from './lab-in-test.ts';
 
-/** What operators and accidents do to a node, and how it comes back without a hand. */
+/** Actions of operators and accidents on a node, and its recovery without intervention. */
 let lab: LabInTest;
 
 beforeAll(async () => {
@@ -63,13 +63,13 @@ it('keeps pods talking while its agent is dead, and loses nothing when it comes 
   await sleep(500);
   await lab.lever('/agents/node-1/start');
   await lab.agentReady('node-1');
-  // What is lost counts up to the last answer, so there must be answers until the end.
+  // Losses count up to the last answer, so there must be answers until the end.
   await until('pods to reach each other', 5_000, allReach);
   await sleep(500);
   stop.abort();
   for (const { sent, lost } of await Promise.all(streams)) {
     expect(lost).toBe(0);
-    // A thousand a second, and a quarter of that on a busy machine.
+    // A thousand a second, and a quarter of that on a busy host.
     expect(sent).toBeGreaterThan(100);
   }
   expect(await dumpFlows('node-1')).toEqual(before);

@@ -16,7 +16,7 @@ import { slowness, testDatapath, testPodInterface } from '../support/test-datapa
 
 const signal = new AbortController().signal;
 
-/** A lab of a test's own, with the pods and Services of the demo in it. */
+/** A lab of a test, with the pods and Services of the demo. */
 export interface LabInTest {
   readonly plan: LabPlan;
   readonly api: KubeApi;
@@ -72,7 +72,7 @@ function labInTest(plan: LabPlan, api: KubeApi): LabInTest {
   };
 }
 
-/** Polls until it holds. @throws Error naming what did not come true in time */
+/** Polls until a condition is true. @throws Error naming the condition that did not become true in time */
 export async function until(what: string, withinMs: number, holds: () => Promise<boolean>): Promise<number> {
   const start = performance.now();
   while (!(await holds())) {

@@ -10,7 +10,7 @@ const signal = () => AbortSignal.timeout(30_000);
 /** Interval of the checks for addresses of deleted pods. */
 const reclaimEveryMs = 15_000;
 
-/** A node that becomes another one while its pods run: nothing is set up once and for all. */
+/** The addresses of a node change while its pods run: the agent follows. */
 describe('a node that changes under running pods', () => {
   let lab: ConvergeLab;
 
@@ -34,7 +34,7 @@ describe('a node that changes under running pods', () => {
   async function everybody(): Promise<void> {
     for (const [from, to] of [
       ['client-1', 'web-1'],
-      // First out, then in: a userspace switch remembers the Ethernet address that the lab's new underlay bridge does not have.
+      // First out, then in: a userspace switch caches the Ethernet address that the lab's new underlay bridge does not have.
       ['client-1', 'web-2'],
       ['client-2', 'web-1'],
     ] as const)
@@ -120,7 +120,7 @@ describe('a node that changes under running pods', () => {
     for (const pid of pids) process.kill(pid, 'SIGSTOP');
     try {
       await ip('link', 'del', name);
-      // It is to come back once the switch has seen that it was gone, and not before.
+      // It must return after OVS has seen its deletion, and not before.
       await expect(until(isThere, 700, () => 'not yet')).rejects.toThrow('not yet');
     } finally {
       for (const pid of pids) process.kill(pid, 'SIGCONT');
@@ -154,7 +154,7 @@ describe('a node that changes under running pods', () => {
     await ofctl('add-flow', 'br-int', 'table=0,priority=64999,udp,tp_dst=9,actions=drop');
     await replace('client-1');
     await everybody();
-    // The agent has looked at its flows since, to add those of the new pod.
+    // The agent has checked its flows since, to add those of the new pod.
     expect(await byHand()).toBe(true);
     expect((await lab.metrics(1)).get('repair_paused_seconds')).toBeGreaterThan(500);
     await seinectl('resume');
@@ -175,7 +175,7 @@ describe('a node that changes under running pods', () => {
       await ip('address', 'add', `${to}/24`, 'dev', 'br-phy');
       await ip('route', 'replace', 'default', 'via', '192.168.77.254', 'dev', 'br-phy');
     };
-    // The flow that the switch learned of an unknown peer expires by itself.
+    // The flow that OVS learned of an unknown peer expires by itself.
     const known = async (address: string) =>
       (await lab.flows(2)).some(({ text }) => text.includes(address) && !text.includes('cookie=0x1ff'));
     await move('192.168.77.1', '192.168.77.101');
@@ -228,7 +228,7 @@ describe('a node that changes under running pods', () => {
       10_000,
       () => 'node 2 does not notice',
     );
-    // Others do not reach it now; its own pods and the world are not theirs to lose.
+    // Other nodes do not reach it now; its own pods and external clients still do.
     expect((await lab.reach(lab.pod('client-2'), lab.pod('web-2').ips[0] ?? '')).is).toBe('OK');
     expect((await lab.readiness(2)).ready).toBe(true);
     const { metadata, spec, status } = old as { metadata: { labels: object }; spec: object; status: object };
@@ -238,7 +238,7 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
-  /** The plugins' CHECK. @throws what they say */
+  /** Runs the plugins' CHECK. @throws their errors */
   const check = async (pod: string) => askControl(labPaths(lab.plan.dir).control, 'POST', `/pods/demo/${pod}/check`);
 
   it('keeps pods of a former network reachable, and gives new pods addresses of the new one', { timeout: 120_000 }, async () => {
@@ -273,7 +273,7 @@ describe('a node that changes under running pods', () => {
     expect(await lab.exec(1, 'nft', 'list', 'table', 'inet', 'seine')).not.toContain('10.244.');
   });
 
-  /** Deletes a pod and makes it anew. */
+  /** Deletes a pod and recreates it. */
   async function replace(name: string): Promise<void> {
     const path = '/api/v1/namespaces/demo/pods';
     const old = (await lab.api.send({ method: 'GET', path: `${path}/${name}` }, signal())) as {

@@ -17,7 +17,7 @@ const services = '/api/v1/namespaces/default/services';
 const pods = '/api/v1/namespaces/default/pods';
 const never = new AbortController().signal;
 
-/** What happens to a node and its cluster once in a while. Node 1 is observed; node 2 has a pod that answers. */
+/** Rare events in the life of a node and its cluster. Node 1 is observed; node 2 has a pod that answers. */
 describe('in the life of a node', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
@@ -88,7 +88,7 @@ describe('in the life of a node', () => {
   const held = 'a list lacks too many objects';
   const released = 'a second list agrees';
 
-  /** A container of node 1 reaches an address, by every one of the two families that it names. */
+  /** A container of node 1 reaches an address, in each of the two families. */
   const untilReaches = async ({ netns }: LiveContainer, addresses: readonly string[]): Promise<void> => {
     for (const address of addresses)
       await until(
@@ -117,7 +117,7 @@ describe('in the life of a node', () => {
       10_000,
       () => 'the switch is never released',
     );
-    // A kubelet has every pod that it finds dead taken down and made anew, in no order that one could rely on.
+    // A kubelet removes and recreates every dead pod, in no reliable order.
     const [first, second, ...others] = [...runtime.live.keys()];
     if (first !== undefined) await runtime.remove(first);
     for (let each = 0; each < 3; each++) await runtime.add();
@@ -191,7 +191,7 @@ describe('in the life of a node', () => {
     await untilHasNot('192.168.77.2');
     for (const gone of [join(paths.ovs, 'conf.db'), paths.stateDir]) rmSync(gone, { recursive: true });
     await lab.startOvs(2);
-    // The other machine has two addresses, and is told by a range which of its interfaces, and which of them, carries tunnels.
+    // The other host has two addresses, and a range selects the interface, and the address, for tunnels.
     await lab.exec(2, 'ip', 'address', 'add', '192.168.77.202/24', 'dev', 'br-phy');
     const { transportInterface: _, ...config } = parse(readFileSync(paths.agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;
     writeFileSync(paths.agentConfig, stringify({ ...config, transportInterfaceCIDRs: ['192.168.77.192/26', 'fd00:77::/64'] }));

@@ -17,20 +17,20 @@ import { readPromql } from '../support/promql.ts';
 import { generator } from '../support/random.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
-/** What an operator has on the first bad night, on a node of a lab. */
+/** Tools of an operator during an incident, on a node of a lab. */
 const root = join(import.meta.dirname, '..', '..');
 const folder = mkdtempSync(join(tmpdir(), 'seine-first-night-'));
 const psk = 'swordfish-in-the-database';
 let lab: ConvergeLab;
 
-/** In the network namespace of node 1, as it is on a node. */
+/** Runs in the network namespace of node 1, as on a node. */
 function onNode(...args: readonly string[]): Promise<Ran> {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const inside = inNetns(lab.node(1).netns, process.execPath, [join(root, 'bin', 'seinectl.mjs'), '--socket', apiSocket, ...args]);
   return runProgram(inside.command, inside.args, { cwd: folder });
 }
 
-/** Commands that look at nothing but the agent or a file, without a process for each. */
+/** Runs commands that read only the agent or a file, in this process. */
 async function seinectl(...args: readonly string[]): Promise<Ran> {
   let [stdout, stderr] = ['', ''];
   const terminal = {
@@ -115,7 +115,7 @@ describe('an archive', () => {
   it('can be put on another bridge by ovs-ofctl', async () => {
     const { stdout } = await seinectl('compile', join(folder, 'n1.tar.gz'), '-o', 'bundle');
     await lab.exec(1, 'ovs-vsctl', 'add-br', 'br-copy', '--', 'set', 'Bridge', 'br-copy', 'datapath_type=netdev', 'protocols=OpenFlow15');
-    // A bundle of the tool takes no meters, and the flows use them.
+    // A bundle of the tool accepts no meters, and the flows use them.
     const meters = (await seinectl('compile', join(folder, 'n1.tar.gz'))).stdout.split('\n').filter((line) => line.startsWith('meter='));
     for (const meter of meters) await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'add-meter', 'br-copy', meter);
     const bundle = join(folder, 'bundle.txt');
@@ -150,7 +150,7 @@ it('exports every metric that alerts and dashboard name, with their labels', asy
   for (const { where, expr } of expressions())
     for (const { metric, labels } of readPromql(expr).selected) {
       const name = metric.replace(/^seine_agent_/, '');
-      // Nothing of these has happened, or this data path has none.
+      // None of these has happened, or this data path does not have it.
       if (metric === 'up' || /^((stranger|unknown_tunnel_peer)_packets|datapath_|(service|network)_programming)/.test(name)) continue;
       expect([where, metric, names.has(name)]).toEqual([where, metric, true]);
       const own = labels.filter((label) => label !== 'instance' && label !== 'job');

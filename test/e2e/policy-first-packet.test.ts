@@ -14,17 +14,17 @@ import {
   removePods,
 } from '../support/guarded-lab.ts';
 
-/** ADDs into a namespace where nothing is allowed: 10,000 are asked of `npm run test:policy`. */
+/** ADDs into a namespace without allowed traffic: `npm run test:policy` requires 10,000. */
 const adds = Number(process.env['SEINE_TEST_POLICY_ADDS'] ?? 20);
-/** The kills and outages of a long run are shared by more pods. */
+/** More pods share the kills and outages of a long run. */
 const atOnce = adds > 500 ? 20 : 5;
 const saidEvery = 100;
 const guesses = atOnce + 5;
-/** Each address is sent to so often (ms), beginning before its pod is asked for. */
+/** Interval of datagrams to each address (ms), beginning before its pod is created. */
 const everyMs = 4;
 const families = ['ipv4', 'ipv6'] as const;
 
-/** A pod is policed before its first packet, whatever happens to agent and API server meanwhile. */
+/** Policy applies to a pod before its first packet, whatever happens to agent and API server meanwhile. */
 describe('the first packet', () => {
   let lab: ConvergeLab;
   let given: string[];
@@ -40,7 +40,7 @@ describe('the first packet', () => {
 
   interface Round {
     readonly pods: readonly PodStatusLine[];
-    /** Of the pods whose address had been guessed. */
+    /** Pods whose address had been guessed. */
     readonly received: number;
     readonly sentTo: number;
   }

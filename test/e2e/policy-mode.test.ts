@@ -62,7 +62,7 @@ async function untilAnswers(is: string): Promise<void> {
   );
 }
 
-/** Packets that the flows of denied ones have counted, by what becomes of them. */
+/** Packets that the flows of denied ones have counted, by their fate. */
 async function denied(): Promise<{ readonly dropped: boolean; readonly packets: number }> {
   const rows = (await Promise.all([46, 90].map(rowsOf))).flat();
   const ofDenied = rows.filter((row) => row.includes('reg0=0xc00/0x1c00') && row.includes('priority=200,'));
@@ -71,7 +71,7 @@ async function denied(): Promise<{ readonly dropped: boolean; readonly packets: 
   return { dropped: ofDenied.every((row) => row.includes('actions=drop')), packets };
 }
 
-/** Flows that lead pods' packets to policy. */
+/** Entry flows that send pods' packets to policy. */
 async function policed(): Promise<number> {
   return (await rowsOf(80)).filter((row) => row.includes('goto_table:81')).length;
 }
@@ -81,7 +81,7 @@ async function rowsOf(table: number): Promise<readonly string[]> {
   return dump.split('\n').filter((line) => line.includes('actions='));
 }
 
-/** All that the bridge has but what is in the entry tables and what it learned, without counters. */
+/** All flows of the bridge except those of the entry tables and learned ones, without counters. */
 async function otherFlows(): Promise<readonly string[]> {
   return (await lab.flows(node)).map(({ text }) => text).filter((text) => !/table=(36|80),|cookie=0x1ff/.test(text));
 }
@@ -94,7 +94,7 @@ async function seinectl(...words: readonly string[]): Promise<readonly string[]>
   return out;
 }
 
-/** The agent's copies of objects are not written with each change: until the last line about this one is as it should be. */
+/** The agent's copies of objects are not written with each change: waits until the last line about this one is as expected. */
 async function untilOnDisk(kind: string, isSo: (line: string) => boolean): Promise<void> {
   const path = join(nodePaths(lab.plan.dir, server.node).stateDir, 'kube', `${kind}.jsonl`);
   const about = kind === 'node' ? server.node : 'deny-all';
@@ -217,7 +217,7 @@ it('leaves a pod open that was opened by hand while no agent ran, as the docs sa
   await lab.exec(node, 'sh', '-e', '-c', lines.replaceAll('NAMESPACE', 'demo').replaceAll('=NAME', `=${server.name}`));
   await untilAnswers('OK');
   await lab.exec(node, 'ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', 'cookie=0x1fe0000000000,priority=251,table=36,actions=drop');
-  await lab.apiServer('start'); // nothing is removed before every source is in step
+  await lab.apiServer('start'); // nothing is removed before every source is synced
   await lab.agent(node, 'start');
   await lab.untilReady(node);
   await expect
@@ -240,7 +240,7 @@ it('keeps what lives where that is configured, and denies what is new', { timeou
   await lab.agent(node, 'stop');
   await lab.agent(node, 'start');
   await lab.untilReady(node);
-  // A client that goes on asking, and servers that alone go on speaking.
+  // A client that keeps sending requests, and servers that send without requests.
   const asked = await Promise.all(
     server.ips.map((address) => DatagramStream.start({ from: lab.pod('client-1').netns, address, port: 80 })),
   );

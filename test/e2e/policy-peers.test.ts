@@ -20,7 +20,7 @@ function nodeManifest(name: string, podCIDR: string) {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } };
 }
 
-/** Who is let in and out, with real packets, as the text of the API has it and docs/network-policy.md says. */
+/** Admitted ingress and egress peers, with real packets, by the text of the API and docs/network-policy.md. */
 describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   let lab: ConvergeLab;
   let db: PodStatusLine;
@@ -45,7 +45,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   const address = (pod: string): string => ofFamily(pod === 'db' ? db.ips : lab.pod(pod).ips, family);
   const whole = family === 'ipv4' ? 32 : 128;
 
-  /** Of a pod, `node-1`, or `world`. */
+  /** A place: a pod, `node-1`, or `world`. */
   function place(from: string): string {
     if (from === 'world') return lab.plan.world.netns;
     if (from.startsWith('node-')) return lab.node(Number(from.slice(5))).netns;
@@ -64,7 +64,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     return (await ask({ from: place(from), protocol, ...aim(to), timeoutMs: deniedMs })).is === 'OK';
   }
 
-  /** Holds each of these, with time for what is new to come into force. @param wanted `client-1 db` or `client-1 db udp` */
+  /** Expects each of these, with time for changes to come into force. @param wanted `client-1 db` or `client-1 db udp` */
   async function holds(wanted: { readonly passes: readonly string[]; readonly ends: readonly string[] }): Promise<void> {
     const look = async (paths: readonly string[]) =>
       await Promise.all(

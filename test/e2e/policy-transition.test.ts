@@ -15,7 +15,7 @@ import { setUrgency, urgent } from '../support/urgency.ts';
 const port = 7777;
 /** Packets of each stream before and after a change. */
 const around = 200;
-/** A machine that is busy otherwise loses packets when nothing changes, too; what a change loses it loses every time. */
+/** A busy host loses packets when nothing changes, too; a change that loses packets loses them every time. */
 const triesMax = 4;
 const signal = () => AbortSignal.timeout(30_000 * slowness);
 
@@ -38,7 +38,7 @@ const clientsSend = networkPolicy('demo', 'clients-send', {
   egress: [{ to: [{ namespaceSelector: {} }] }],
 });
 
-/** A change never passes through a state that neither the old policy is nor the new one. */
+/** A change never passes through a state that neither the old policy nor the new one describes. */
 describe('under packets that are allowed, or denied, before and after', () => {
   let lab: ConvergeLab;
   let db: PodStatusLine;
@@ -71,8 +71,8 @@ describe('under packets that are allowed, or denied, before and after', () => {
   const labelled = (path: string, labels: object) => send('PATCH', path, { metadata: { labels } });
 
   /**
-   * What lets the senders in, and they alone, is told by other labels; and those that are not let in have the labels that were asked for before. What says the one and
-   * looks at the other would let them in.
+   * The labels that admit the senders, and only them, change; and the other pods get the labels that were required before. A mix of both
+   * versions would admit these.
    */
   const allAtOnce = (isOther: boolean): Promise<unknown> =>
     Promise.all([
@@ -121,7 +121,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     ],
   ];
 
-  /** @returns what it writes on node 1 */
+  /** @returns its output on node 1 */
   async function seinectl(...args: readonly string[]): Promise<string> {
     const out: string[] = [];
     const room = { width: Number.POSITIVE_INFINITY, paint: plain };
@@ -130,7 +130,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     return out.join('\n');
   }
 
-  /** @returns which changes packets were lost at */
+  /** @returns changes at which packets were lost */
   async function losing(): Promise<ReadonlySet<string>> {
     const from = [lab.pod('client-1'), lab.pod('client-2')];
     const wanted = await Promise.all(from.flatMap(({ netns }) => db.ips.map((ip) => UdpStream.start(netns, ip, port))));
@@ -162,7 +162,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     const lost = counts.flatMap(({ lostNumbers }, of) =>
       lostNumbers.map((number) => begins.findLastIndex((at) => (at[of] ?? 0) <= number)),
     );
-    // The first ones of all find a way that nobody has gone before.
+    // The very first ones create the caches of their path.
     const at = new Set(lost.flatMap((index) => changes[index]?.[0] ?? []));
     console.log(
       `sent ${counts.map(({ sent }) => sent).join(', ')}, lost ${counts.map((each) => each.lost).join(', ')} ${[...at].join('; ')}`,
@@ -176,7 +176,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     const [api] = (await addPods(lab, 'greedy', ['api'])) as [PodStatusLine];
     const from = [lab.pod('client-1'), lab.pod('web-1')] as const;
     await put(networkPolicy('guarded', 'web', ingress(clients, { port: 80 })));
-    // By their texts networks 1.… and those of pods have numbers, and the last of 20.… and those of IPv6 have none.
+    // By their texts, networks 1.… and those of pods have numbers, and the last of 20.… and those of IPv6 have none.
     const networks = ['1', '20', '20', '20', '20'].map((first, policy) =>
       Array.from({ length: 1_000 }, (_, at) => `${first}.${policy}.${at >> 8}.${at & 255}/32`),
     );
@@ -189,7 +189,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
       const all = await Promise.all([...db.ips, ...api.ips].flatMap((ip) => from.map((pod) => lab.reach(pod, ip))));
       return all.map(({ is }) => is);
     };
-    // client-1 and web-1 to db, by either family; then to the pod with too many networks.
+    // client-1 and web-1 to db, in either family; then to the pod with too many networks.
     const ofApi = api.ips.flatMap((ip) => Array<string>(from.length).fill(ip.includes(':') ? 'TIMEOUT' : 'OK'));
     const expected = [...db.ips.flatMap(() => ['OK', 'TIMEOUT']), ...ofApi];
     const isReported = async () => {
@@ -203,7 +203,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     expect(await seinectl('policy', 'explain', ipv6 ?? '', 'greedy/api', '80')).toMatch(
       /denied, networks left out.*\n.*greedy\/many-0 spec\.ingress\[\d\] would allow it/,
     );
-    // Of a pod of another namespace: each of its cells is compared with few rules.
+    // A pod of another namespace: each of its cells is compared with few rules.
     const verified = () => seinectl('policy', 'verify', '--pod', 'guarded/db');
     expect(await verified()).toMatch(/NETWORKS LEFT OUT of \d+ rules.*greedy\/many-0 spec\.ingress\[1\][\s\S]*\nequal:/);
     for (const loss of ['none', 'all flows']) {

@@ -19,9 +19,9 @@ import { slowness, testDatapath } from '../support/test-datapath.ts';
 let lab: ServiceLab;
 
 const policies = '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies';
-/** Of `web-1`: a connection to it lives when a policy comes. */
+/** Port of `web-1`, with a connection that is open when a policy is created. */
 const silentPort = 7_007;
-/** A stack of SCTP that gets no answers asks ever more seldom: after 1, 2, 4, 8 … s. */
+/** A stack of SCTP without answers retransmits with growing intervals: after 1, 2, 4, 8 … s. */
 const retransmittedWithin = 60_000 * slowness;
 const patience = () => AbortSignal.timeout(20_000 * slowness);
 
@@ -37,7 +37,7 @@ async function policy(name: string, spec: object): Promise<void> {
   await lab.lab.api.send({ method: 'POST', path: policies, body }, patience());
 }
 
-/** One that is not there is as good as gone: the test has failed before it came. */
+/** An absent one is fine: the test has failed before it was created. */
 async function withdraw(name: string): Promise<void> {
   await lab.lab.api.send({ method: 'DELETE', path: `${policies}/${name}` }, patience()).catch((error: unknown) => {
     if (!(error instanceof SeineError && error.context['status'] === 404)) throw error;
@@ -46,7 +46,7 @@ async function withdraw(name: string): Promise<void> {
 
 const client = (n: number, to: string) => ({ from: `client-${n}`, address: lab.ip(to, 'ipv4'), port: 80 });
 
-/** On node 1, which has `web-1`. */
+/** Runs on node 1, which has `web-1`. */
 async function seinectl(...args: readonly string[]): Promise<{ readonly code: number; readonly text: string }> {
   const out: string[] = [];
   const terminal = {
@@ -94,7 +94,7 @@ async function isExplained(): Promise<void> {
 const verified = () =>
   asked<Pick<Verification, 'pods' | 'leftOut' | 'cells' | 'allowed' | 'denied' | 'differences' | 'problems'>>('verify');
 
-/** The bridge does what the policies say, and a flow that somebody added is told with its name. */
+/** The bridge enforces the policies, and the name of a flow added by another process is reported. */
 async function isProven(): Promise<void> {
   const good = await verified();
   expect(good).toMatchObject({ code: 0, view: { leftOut: [], differences: [], problems: [] } });
@@ -114,7 +114,7 @@ async function isProven(): Promise<void> {
   await eventually(async () => expect((await verified()).code).toBe(0));
 }
 
-/** What the agent of node 1 has logged of denied packets. */
+/** Denied packets in the log of node 1's agent. */
 async function denials(): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const { body } = await new AgentClient(nodePaths(lab.lab.plan.dir, lab.lab.node(1).name).apiSocket).get('/v1/logs');
   const lines = body.split('\n').filter((line) => line.includes('"NetworkPolicy denied"'));
@@ -130,7 +130,7 @@ describe('what a NetworkPolicy denies', () => {
     const silentServer = createServer((accepted) => void accepted.on('error', () => accepted.destroy())).listen({
       fd: listenTcpIn(web.netns, lab.ip('web-1', 'ipv4'), silentPort),
     });
-    // Of one that carries something the next packet says that it is denied, and no more is heard of it.
+    // The next packet of one that carries data is reported as denied, and no more is logged about it.
     const living = await connectTcpIn(asking.netns, lab.ip('web-1', 'ipv4'), silentPort, patience());
     await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
     try {
@@ -166,7 +166,7 @@ describe('what a NetworkPolicy denies', () => {
   });
 });
 
-/** What somebody sees who looks for a while at what goes on all the time. */
+/** Output of an observer who watches continuous traffic for a while. */
 async function whileAsking<T>(asked: Promise<T>, goOn: () => Promise<unknown>): Promise<T> {
   let isAnswered = false;
   const answer = asked.finally(() => (isAnswered = true));
@@ -241,7 +241,7 @@ describe('a NetworkPolicy', () => {
         await policy(name, spec);
         await all('isSilent');
         await withdraw(name);
-        // What was cut stays cut until its client is let in again.
+        // A cut connection stays cut until its client is admitted again.
         await eventually(async () => {
           for (const stream of streams) stream.ask();
           expect(streams.filter((stream) => !stream.isHeard)).toHaveLength(0);

@@ -12,10 +12,10 @@ import { powerOff, startAgentAfterReboot } from '../support/reboot.ts';
 
 const never = new AbortController().signal;
 const patience = { timeout: 20_000, interval: 50 };
-/** Of the eight that are kept free on a node with few pods: more are made once half of them are gone. */
+/** Number of used ones of the eight that are kept free on a node with few pods: more are created once half are in use. */
 const free = 5;
 
-/** What happens to a node whose pods come to have standing ports, and cease to. The plugin makes the namespace of these, as on a real node. */
+/** A node whose pods are changed to pre-plugged ports, and back. The plugin creates their namespace, as on a real node. */
 describe('a node with standing ports', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
@@ -35,7 +35,7 @@ describe('a node with standing ports', () => {
     if (!added) throw new Error(runtime.faults.join());
     return added;
   };
-  /** The nodes' ends of all that live, and which of them are standing ports. */
+  /** The nodes' ends of all live interfaces, and which of them are pre-plugged ports. */
   const ends = async (): Promise<readonly string[]> => await Promise.all([...runtime.live.keys()].map((id) => lab.nodeEnd(1, `pod-${id}`)));
   const kinds = async () => (await ends()).map((name) => (name.startsWith('sp-') ? 'standing' : 'veth'));
   const pairs = async () => (await lab.exec(1, 'ip', '-br', 'link', 'show', 'type', 'veth')).match(/^sp-\d+/gm) ?? [];
@@ -43,7 +43,7 @@ describe('a node with standing ports', () => {
   const untilFree = (count: number) =>
     expect.poll(async () => (await lab.metrics(1)).get('standing_ports{state="free"}'), patience).toBeGreaterThanOrEqual(count);
 
-  /** Replaces the agent by one that has another word for what pods get, as a roll-out does. */
+  /** Replaces the agent by one with another kind of pod interface, as a roll-out does. */
   async function becomes(podInterface: 'standing' | 'auto' | 'veth'): Promise<void> {
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
     const config = parse(readFileSync(agentConfig, 'utf8')) as Readonly<Record<string, unknown>>;
@@ -69,7 +69,7 @@ describe('a node with standing ports', () => {
     const first = await Traffic.start([server], routes, 50);
     await becomes('standing');
     await add();
-    // The plugin makes the namespace behind the answer to the first pod.
+    // The plugin creates the namespace after the answer to the first pod.
     expect(await kinds()).toEqual(['veth', 'veth', 'veth']);
     await untilFree(free);
     const [near, far] = [await add(), await add()];
@@ -87,7 +87,7 @@ describe('a node with standing ports', () => {
       console.log(`${name}: lost ${sum('lost')} of ${sum('sent')}, broken ${broken}`);
       expect(broken).toBe(0);
     }
-    // Ports that no pod has are not wanted any more, nor is one that a pod gives back.
+    // Free ports are not desired any more, nor is one that a pod releases.
     const used = before.filter((name) => name.startsWith('sp-')).toSorted();
     await expect.poll(async () => [(await pairs()).toSorted(), (await portsOnBridge()).toSorted()], patience).toEqual([used, used]);
     await add();
@@ -113,7 +113,7 @@ describe('a node with standing ports', () => {
     const guest = `${pod.netns}-vm`;
     await lab.exec(1, 'ip', 'netns', 'add', guest);
     try {
-      // As KubeVirt's virt-launcher binds by a bridge: the guest has MAC and address of the pod, whose interface has neither.
+      // Like KubeVirt's virt-launcher, which binds by a bridge: the guest has MAC and address of the pod, whose interface has neither.
       await inPod('link', 'set', 'eth0', 'down');
       await inPod('address', 'flush', 'dev', 'eth0');
       await inPod('link', 'set', 'eth0', 'name', 'eth0-nic', 'address', '0e:00:00:00:77:01');
@@ -122,7 +122,7 @@ describe('a node with standing ports', () => {
       for (const name of ['eth0-nic', 'tap0']) await inPod('link', 'set', name, 'master', 'k6t-eth0', 'up');
       await inPod('link', 'set', 'k6t-eth0', 'up');
       const inGuest = async (...words: readonly string[]) => await lab.exec(1, 'ip', '-n', guest, ...words);
-      await lab.exec(1, 'ip', 'netns', 'exec', guest, 'ethtool', '-K', 'eth0', 'tx', 'off'); // a guest has no kernel in common with the switch
+      await lab.exec(1, 'ip', 'netns', 'exec', guest, 'ethtool', '-K', 'eth0', 'tx', 'off'); // a guest has no kernel in common with OVS
       await inGuest('address', 'add', address, 'dev', 'eth0');
       await inGuest('link', 'set', 'eth0', 'up');
       await inGuest('route', 'add', 'default', 'via', gateway);
@@ -177,7 +177,7 @@ describe('a node with standing ports', () => {
     expect((await kinds()).slice(-2)).toEqual(['standing', 'standing']);
     const lost = [...runtime.live.keys()];
     await powerOff(lab, runtime);
-    // The kernel takes a namespace's links away when it gets to it.
+    // The kernel deletes a namespace's links asynchronously.
     await expect.poll(pairs, patience).toEqual([]);
     await lab.startOvs(1);
     startAgentAfterReboot(lab);
@@ -193,7 +193,7 @@ describe('a node with standing ports', () => {
     const traffic = await Traffic.start([next], [{ name: 'both', from: fresh, addresses: next.ips, service: false }], 20);
     await traffic.stop();
     await nothingLeaks();
-    // No row of the boot before is left of which ovs-vswitchd would say that it cannot open its interface.
+    // No row of the earlier boot remains whose interface ovs-vswitchd would report as missing.
     expect((await portsOnBridge()).toSorted()).toEqual((await pairs()).toSorted());
   });
 });

@@ -8,7 +8,7 @@ import type { Finding } from '../../src/api/check.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { EmptyRoot } from '../support/empty-root.ts';
 
-/** `seinectl check` on a node that is broken in every way that a lab allows; mended by the very commands that it prints. */
+/** `seinectl check` on a node with every fault that a lab allows; repaired by the commands that it prints. */
 let lab: ConvergeLab;
 
 interface Ran {
@@ -25,7 +25,7 @@ function execute(command: string, args: readonly string[], env: NodeJS.ProcessEn
   });
 }
 
-/** On node 1, as a person there would. */
+/** Runs on node 1, as a person there would. */
 async function onNode(command: string): Promise<Ran> {
   const paths = nodePaths(lab.plan.dir, lab.node(1).name);
   const inside = inNetns(lab.node(1).netns, 'sh', ['-c', command]);
@@ -49,7 +49,7 @@ async function world(command: string): Promise<void> {
   expect((await execute(inside.command, inside.args)).stderr).toBe('');
 }
 
-/** What is not `ok`, by check. */
+/** Findings that are not `ok`, by check. */
 async function troubles(args = ''): Promise<{ readonly code: number; readonly found: ReadonlyMap<string, readonly Finding[]> }> {
   const { code, stdout, stderr } = await onNode(`seinectl check --json ${args}`);
   if (stdout === '') throw new Error(stderr);
@@ -73,7 +73,7 @@ async function mend(found: ReadonlyMap<string, readonly Finding[]>, check: strin
 }
 
 beforeAll(async () => {
-  // What a pod can leave to the data path with a pair of its own, the far end of a standing port does.
+  // The far end of a pre-plugged port does what a pod with its own pair can leave to the data path.
   lab = await ConvergeLab.start(2, undefined, { podInterface: 'veth' });
   await lab.startPods();
 });
@@ -180,7 +180,7 @@ it('finds what is wrong around the node: a narrow network, then a filter, the AP
   ]);
   await breakNode('nft delete table inet deaf');
   expect(readFileSync(cniConf, 'utf8')).toBe(conflist);
-  // The agent takes its time to ask an API server again that was away.
+  // The agent retries an unreachable API server with a delay.
   const mended = (await troubles()).found;
   expect([...mended.keys()].filter((check) => !/^(api|clock)/.test(check))).toEqual([]);
 });

@@ -10,7 +10,7 @@ import type { AgentStatus } from '../../src/api/status.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
-/** What seinectl says of a real node, judged by the tools that show the same things: ovs-ofctl, ovs-vsctl, ip. */
+/** Output of seinectl about a real node, compared with the tools that show the same: ovs-ofctl, ovs-vsctl, ip. */
 const root = join(import.meta.dirname, '..', '..');
 const networkPolicy = {
   collection: '/apis/networking.k8s.io/v1/namespaces/default/networkpolicies',
@@ -58,7 +58,7 @@ it('answers an operator’s first questions, as plain `seinectl` on a node of th
   const { code, stdout } = await runProgram(process.execPath, args);
   expect(stdout).toMatch(new RegExp(`^${lab.node(1).name} {2}READY {2}up `));
   expect(stdout).toContain('No problems.');
-  // What is set for the first time is no foreign change.
+  // The first setting is not a foreign change.
   expect(stdout).not.toContain('repaired after foreign changes');
   expect(stdout).toMatch(/Policies: {2}enforced, 0 of 1 NetworkPolicies select 0 pods here/);
   expect(stdout).toMatch(/Open vSwitch \d+\.\d+\.\d+/);
@@ -88,7 +88,7 @@ describe('a pod’s packets', () => {
   it('are shown as lines, both ways, until as many were seen as were asked for', async () => {
     const { name, address } = await pod();
     const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
-    // More than what a pod's kernel says of itself when its interface is new.
+    // More than a pod's kernel sends by itself when its interface is new.
     const { stdout, stderr, code } = await captured(name, '--count', '40', '--for', '60s');
     await pinging;
     expect([code, stderr]).toEqual([0, expect.stringContaining('40 frames')]);
@@ -199,7 +199,7 @@ describe('what is not as it should be', () => {
       async () => {
         await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', '--strict', 'del-flows', 'br-int', 'table=110,priority=0');
         diff = await seinectl(['diff']);
-        // From the eighth time on the agent waits four seconds or more: long enough to look.
+        // From the eighth time on the agent waits four seconds or more: long enough to check.
         return Number(/keeps changing it; repaired (\d+) times/.exec(diff.stdout)?.[1]) >= 8;
       },
       60_000,
@@ -323,7 +323,7 @@ it('names the socket when there is no agent, with 3', async () => {
   expect(stderr).toContain(`no agent answers on ${socketOf(1)}`);
 });
 
-/** Pods with a network of their own on node 1. */
+/** Pods with their own network on node 1. */
 function podsHere(): readonly PodStatusLine[] {
   const { name, ips } = lab.node(1);
   return lab.pods.filter((pod) => pod.node === name && !pod.ips.some((ip) => ips.includes(ip)));

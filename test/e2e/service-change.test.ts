@@ -12,7 +12,7 @@ import { RawSocket } from '../support/raw-socket.ts';
 import { eventually, families, type KubeService, ofFamily, podManifest, ServiceLab, silent } from '../support/service-lab.ts';
 import { SteadyUdp } from '../support/steady-udp.ts';
 
-/** Services while everything around them changes: what connections, old and new, notice of it. */
+/** Services while everything around them changes: effect on connections, old and new. */
 let lab: ServiceLab;
 
 const web = { selector: { app: 'web' } };
@@ -28,7 +28,7 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-/** Every way a datagram takes to a Service, as places, addresses and ports. */
+/** Every path of a datagram to a Service, as places, addresses and ports. */
 function ways(service: KubeService): readonly { readonly from: string; readonly address: string; readonly port: number }[] {
   return families.flatMap((family) => {
     const cluster = { address: ofFamily(service.spec.clusterIPs ?? [], family), port: 80 };
@@ -125,7 +125,7 @@ describe('a UDP client that keeps its port', () => {
     const groups = [await steady(service), await steady(service), await steady(service)];
     const clients = groups.flatMap((group) => group.clients);
     try {
-      // What was tracked before the Service had an endpoint is forgotten a few times, its youngest clients with it.
+      // Connections tracked before the Service had an endpoint are deleted a few times, its youngest clients with them.
       const settled = ({ last, sinceMs }: SteadyUdp) => last.startsWith('web-') && performance.now() - sinceMs > 1_500;
       await eventually(async () => expect(clients.every(settled)).toBe(true));
       const before = clients.map(({ last }) => last);
@@ -141,7 +141,7 @@ describe('a UDP client that keeps its port', () => {
   });
 });
 
-/** Whether no client reaches a pod for a moment: the Service is deleted. */
+/** Reports whether no client reaches a pod for a moment: the Service is deleted. */
 async function quiet(clients: readonly SteadyUdp[]): Promise<boolean> {
   const before = clients.map(({ answers }) => answers);
   await sleep(150);
@@ -191,7 +191,7 @@ describe('an established connection', () => {
 });
 
 describe('a half-open connection', () => {
-  /** To a pod of this node and one of another, straight and by a Service. */
+  /** Connections to a pod of this node and one of another, directly and through a Service. */
   const all: { readonly pod: string; readonly address: string; readonly way: 'pod' | 'Service' }[] = [];
   const lose = 'add table inet t; add chain inet t o { type filter hook output priority 0; }; add rule inet t o tcp flags fin,rst drop';
   const inClient = (command: string, ...args: string[]) => runIn(lab.place('client-1'), command, args, {}, signal());
@@ -243,7 +243,7 @@ describe('a half-open connection', () => {
 const boom = (ipSrc: Ip, ipDst: Ip, portDst: number) =>
   ({ payload: ipSrc.family, protocol: 'tcp', tcpFlags: 'ack-back', ipSrc, ipDst, portSrc: 80, portDst, ttl: 64 }) as const;
 
-/** RFC 9293, 3.1: flags are in the 14th octet of the header, RST is 4. */
+/** RFC 9293, 3.1: flags are in the 14th byte of the header, RST is 4. */
 function isReset(frame: Buffer, family: 'ipv4' | 'ipv6'): boolean {
   const header = family === 'ipv4' ? 14 + ((frame[14] ?? 0) & 15) * 4 : 54;
   const protocol = family === 'ipv4' ? frame[23] : frame[20];
@@ -258,7 +258,7 @@ async function macsOf(pod: string, family: 'ipv4' | 'ipv6') {
   return { ethSrc: parseMac(link?.address ?? ''), ethDst: parseMac(neighbour?.lladdr ?? '') };
 }
 
-/** A connection that stays open: `say` sends a line and gives the answer. */
+/** A connection that stays open: `say` sends a line and returns the answer. */
 async function talk(from: string, address: string) {
   const socket: Socket = await connectTcpIn(lab.place(from), address, 80, signal());
   let broken: Error | undefined;
@@ -277,7 +277,10 @@ async function talk(from: string, address: string) {
   return { socket, say, close: () => socket.destroy() };
 }
 
-/** A thousand connections a second in all, from pods of two nodes and from the world, to a Service with two of three endpoints at a time. */
+/**
+ * A thousand connections a second in all, from pods of two nodes and from external clients, to a Service with two of three endpoints at a
+ * time.
+ */
 describe('under a thousand connections a second', () => {
   const perSecond = 170;
   const steps = [
@@ -286,11 +289,11 @@ describe('under a thousand connections a second', () => {
     ['web-3', 'web-1'],
   ] as const;
 
-  /** Where a tenth of them had to ask twice, the switch was without a processor for long, and nothing is said by those that it lost. */
+  /** If a tenth of them had to retransmit, OVS was without a CPU for long, and losses mean nothing. */
   const isShortOfProcessors = ({ opened, late }: ConnectionCount): boolean => late > opened / 10;
   const attempts = 3;
 
-  /** Again, if some failed on a machine that was too busy; the last time counts whatever it was. */
+  /** Retries if some failed on a host that was too busy; the last try counts in any case. */
   async function rushed(name: string, during: (roll: (step: number) => Promise<void>) => Promise<void>): Promise<ConnectionCount> {
     for (let attempt = 1; ; attempt++) {
       const count = await rushedOnce(`${name}-${attempt}`, during);

@@ -9,7 +9,7 @@ let lab: ServiceLab;
 const everywhere = ['client-1', 'client-2', 'node-1', 'node-3'];
 const web = { selector: { app: 'web' } };
 const webs = ['web-1', 'web-2', 'web-3'];
-/** With so many, one of three is left out by chance once in a hundred thousand times. */
+/** With this number, one of three is missed by chance once in a hundred thousand times. */
 const enough = 30;
 
 beforeAll(async () => {

@@ -15,13 +15,13 @@ import {
 } from '../support/service-lab.ts';
 import { slowness, testDatapath } from '../support/test-datapath.ts';
 
-/** Which of a Service's endpoints a client inside the cluster gets, and why not the others. */
+/** Choice of a Service's endpoints for a client inside the cluster, and the reasons. */
 let lab: ServiceLab;
 
 const web = { selector: { app: 'web' } };
 const webs = ['web-1', 'web-2', 'web-3'];
 const clients = ['client-1', 'client-2', 'client-3', 'node-1', 'node-2', 'node-3'];
-/** With so many, one of three is left out by chance once in a hundred thousand times. */
+/** With this number, one of three is missed by chance once in a hundred thousand times. */
 const enough = 30;
 
 beforeAll(async () => {
@@ -37,7 +37,7 @@ const portsOf = (...list: readonly [name: string, port: number, protocol: string
 describe('session affinity', () => {
   const sticky = (timeoutSeconds: number) => ({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds } } });
 
-  /** Which pod each client has; fails unless each has just one. */
+  /** Endpoint of each client; fails unless each has just one. */
   async function held(service: KubeService, tries = 5): Promise<readonly string[]> {
     const found = await inParallel(lab.clusterAims(service, clients), async (aim) => {
       const { pods, failures } = await lab.look({ ...aim, tries });
@@ -65,7 +65,7 @@ describe('session affinity', () => {
     const service = await lab.service(lab.name('brief'), { ...web, ...sticky(2 * slowness) });
     await lab.seesEverywhere(service, clients, { failures: [] });
     const first = await held(service, 3);
-    // Often enough that a machine that stands still for a second is no client that stays away.
+    // Often enough that a host that pauses for a second does not look like a client that stays away.
     for (let halfSecond = 0; halfSecond < 8; halfSecond++) {
       await sleep(500);
       expect(await held(service, 2)).toEqual(first);

@@ -8,7 +8,7 @@ import type { Family } from '../../src/base/net/ip.ts';
 import { masqueradedWorld } from '../../src/dataplane/pipeline/well-known.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 
-/** Seine beside a kube-proxy, and after it. The rules are those of kube-proxy's nftables mode in small. */
+/** Seine together with a kube-proxy, and after it. The rules are a small copy of kube-proxy's nftables mode. */
 let lab: ServiceLab;
 
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(async () => {
 
 const signal = () => AbortSignal.timeout(20_000);
 
-/** What a load balancer that asks a node for its health is told; undefined if nobody answers. */
+/** Answer of a node to a load balancer's health check; undefined if there is none. */
 async function healthOf(family: Family): Promise<string | undefined> {
   try {
     const socket = await connectTcpIn(lab.place('world'), lab.ip('node-1', family), 10_256, signal());
@@ -43,10 +43,10 @@ async function say(socket: Socket, text: string): Promise<string> {
 }
 
 const words = { ipv4: 'ip', ipv6: 'ip6' } as const;
-/** A node port of kube-proxy's, with an endpoint on the node that is asked. */
+/** A node port of kube-proxy's, with an endpoint on the same node. */
 const ownPort = 29_999;
 
-/** Node ports of node-1, each to port 80 of a pod, masqueraded by the mark that kube-proxy has for it in all its modes. */
+/** Node ports of node-1, each to port 80 of a pod, masqueraded by kube-proxy's mark of all its modes. */
 function rulesOf(family: Family, endpoints: Readonly<Record<number, string>>): string {
   const ip = words[family];
   const to = (pod: string) => (family === 'ipv4' ? `${lab.ip(pod, family)}:80` : `[${lab.ip(pod, family)}]:80`);
@@ -62,7 +62,7 @@ function rulesOf(family: Family, endpoints: Readonly<Record<number, string>>): s
   }`;
 }
 
-/** Whoever has the gateway's address is the node itself, to which no policy closes its pods. */
+/** A client with the gateway's address is the node itself, to which no policy blocks its pods. */
 async function tellsWorldFromNode(family: Family): Promise<void> {
   const aim = { address: lab.ip('node-1', family), port: ownPort };
   const shown = await lab.lab.exec(1, 'ip', '-o', 'address', 'show', 'dev', 'antrea-gw0', 'scope', 'global');
@@ -91,7 +91,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
 
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
   await lab.sees({ from: 'world', address: node, port }, { pods: ['web-2'], failures: [] });
-  // What Seine has translated goes on until it ends.
+  // Connections that Seine has translated continue until they end.
   expect(await Promise.all(connected.map((each) => say(each, 'who\n')))).toEqual(served);
   for (const each of connected) each.destroy();
   expect(await healthOf('ipv4')).toBe(undefined);
@@ -112,7 +112,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   await lab.sees({ from: 'world', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   held.destroy();
-  // Clouds' load balancers ask kube-proxy's health address: without one the agent answers, and not for a node that is about to go.
+  // Clouds' load balancers check kube-proxy's health address: without one the agent answers, and not for a node that is being deleted.
   for (const family of families) await eventually(async () => expect(await healthOf(family)).toBe('200 true'));
   await lab.taint('node-1', 'ToBeDeletedByClusterAutoscaler');
   await eventually(async () => expect(await healthOf('ipv4')).toBe('503 false'));

@@ -39,8 +39,8 @@ describe('large requests', () => {
 });
 
 /**
- * Open vSwitch's userspace tracker reassembles up to 32 fragments (`docs/feature-matrix.md`). If this ever fails because all are answered, the limit is gone: drop the row there.
- * The kernel reassembles any number.
+ * Open vSwitch's userspace tracker reassembles up to 32 fragments (`docs/limits.md`). If this ever fails because all are answered, the
+ * limit is gone: drop the row there. The kernel reassembles any number.
  */
 it.runIf(testDatapath === 'netdev')(
   'a datagram of more than 32 fragments is lost on the userspace data path, in either family',

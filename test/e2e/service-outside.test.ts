@@ -11,13 +11,13 @@ import { cidrOf, parseIp } from '../../src/base/net/ip.ts';
 import { type Aim, eventually, families, type KubeService, podManifest, protocols, ServiceLab, silent } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
 
-/** Node ports, load balancers and external addresses, from the world outside, from pods and from nodes, in both families. */
+/** Node ports, load balancers and external addresses, from external clients, from pods and from nodes, in both families. */
 let lab: ServiceLab;
 
 const web = { selector: { app: 'web' } };
 const webs = ['web-1', 'web-2', 'web-3'];
 const nodes = ['node-1', 'node-2', 'node-3'];
-/** With so many, one of three is left out by chance once in a hundred thousand times. */
+/** With this number, one of three is missed by chance once in a hundred thousand times. */
 const enough = 30;
 const leaving = { ready: false, serving: true, terminating: true };
 
@@ -101,7 +101,7 @@ describe('a node port', () => {
     const name = lab.name('seen');
     const service = await lab.service(name, { type: 'NodePort' });
     await lab.endpoints(name, [{ pod: 'web-2' }]);
-    // Of the networks that every node of a lab has.
+    // Addresses of the networks that every node of a lab has.
     const network = (aim: Aim) => cidrOf(parseIp(lab.ip('client-1', familyOf(aim))), familyOf(aim) === 'ipv4' ? 22 : 64).network.text;
     for (const aim of fromWorld(service, 'node-1')) await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [network(aim)] });
     for (const aim of lab.nodeAims(service, 'client-1', 'node-1'))
@@ -338,7 +338,7 @@ describe('a host port', () => {
 /** The address of a host port as problems name it. */
 const textOf = (address: string): string => `${address.includes(':') ? `[${address}]` : address}:8084`;
 
-/** Addresses of the tests' own, that the world sends to node 1. */
+/** Addresses of the tests, which the outside network routes to node 1. */
 let taken = 0;
 async function balancerAddresses(): Promise<readonly string[]> {
   taken++;
@@ -408,7 +408,7 @@ describe('a load balancer', () => {
   });
 });
 
-/** Binds addresses on a node, or on the world. */
+/** Binds addresses on a node, or in the outside network. */
 async function bind(verb: 'add' | 'del', place: string, addresses: readonly string[]): Promise<void> {
   for (const address of addresses) {
     const isIpv6 = address.includes(':');
@@ -418,7 +418,7 @@ async function bind(verb: 'add' | 'del', place: string, addresses: readonly stri
   }
 }
 
-/** Has the world forward packets between nodes, as a router does. */
+/** Makes the outside network forward packets between nodes, like a router. */
 async function forwardInWorld(): Promise<void> {
   const settings = ['net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'];
   await runIn(lab.place('world'), 'sysctl', ['-qw', ...settings], {}, AbortSignal.timeout(5_000 * slowness));
@@ -444,7 +444,7 @@ describe('a load balancer’s address that a node has', () => {
       for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
         await lab.allSee(at(addresses, from), { pods: ['web-2'], failures: [] });
     };
-    // As of the agent's last report of the node's addresses.
+    // From the agent's last report of the node's addresses.
     const has = (): readonly boolean[] => {
       const changes = lab.lab.log(1).flatMap(({ localAddresses }) => (localAddresses as { readonly now?: string } | undefined)?.now ?? []);
       return addresses.map((address) => changes.at(-1)?.split(', ').includes(address) ?? false);
@@ -495,7 +495,7 @@ describe('a load balancer’s address that a node has', () => {
         { pods: ['web-1'], failures: [] },
       );
     }
-    // Packets that the world sends to a node without the address do not travel between that node and the world until their end.
+    // External packets to a node without the address do not pass the link between that node and the outside to their end.
     for (const address of addresses) await lab.route(address, 'node-3');
     await lab.allSee(at(addresses, 'world'), { pods: ['web-1'], failures: [] });
     await lab.allSee(
@@ -515,7 +515,7 @@ describe('a load balancer’s address that a node has', () => {
     const [far, signal] = [`far-${randomBytes(3).toString('hex')}`, AbortSignal.timeout(30_000 * slowness)];
     await createNetns(far, signal);
     try {
-      // The world's end of the link is narrow, the client's is not: only an error of the world tells the endpoint.
+      // The outside's end of the link has a small MTU, the client's does not: only an error from outside informs the endpoint.
       await ipBatch(
         lab.place('world'),
         [

@@ -18,7 +18,7 @@ describe('a Service of a cluster whose agents know no range of Services', () => 
   });
   afterAll(async () => lab?.remove());
 
-  /** A Node whose machine says that it has these addresses. */
+  /** A Node whose host reports these addresses. */
   async function addNode(name: string, podCIDR: string, addresses: readonly string[]): Promise<void> {
     const object = { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } };
     await createAll(lab.api, [{ collection: '/api/v1/nodes', object }], signal());
@@ -44,7 +44,7 @@ describe('a Service of a cluster whose agents know no range of Services', () => 
       );
     await expect.poll(isAnswered, { timeout: patienceMs }).toEqual(['OK', 'OK']);
     await addNode('claims', podCIDR, addresses);
-    // Of a later Node it is seen when the agent has come to both.
+    // The effect of a later Node shows that the agent has processed both.
     await addNode('later', '0.0.0.0/0', ['198.18.9.8']);
     try {
       await expect.poll(() => objected('Node'), { timeout: patienceMs }).toBe(1);

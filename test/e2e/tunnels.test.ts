@@ -25,7 +25,7 @@ interface Tunnel {
   /** UDP port; undefined: the protocol has none. */
   readonly port?: number;
   readonly config: Readonly<Record<string, unknown>>;
-  /** What stands between the outer header and the frame; GRE has its own. */
+  /** Header between the outer header and the frame; GRE has its own. */
   readonly header: string;
 }
 
@@ -35,7 +35,7 @@ const tunnels: readonly Tunnel[] = [
   { type: 'geneve', port: 6081, config: { tunnelType: 'geneve', tunnelPort: 0, tunnelCsum: false }, header: '0000655800000000' },
 ];
 
-/** The same pods, carried in one way after another: they are never made anew, and neither are their connections' addresses. */
+/** The same pods, carried by one tunnel protocol after another: they are never recreated, and neither are their connections' addresses. */
 describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
   let lab: ConvergeLab;
   const wires: RawSocket[] = [];
@@ -104,7 +104,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
   const macIn = async (number: number, ...where: readonly string[]): Promise<Mac> =>
     parseMac(/ether (\S+)/.exec(await lab.exec(number, 'ip', ...where))?.[1] ?? '');
 
-  /** What a tunnel packet carries: a frame as if one pod wrote to another. */
+  /** Content of a tunnel packet: a frame from one pod to another. */
   function carried({ header }: Tunnel, mark: Uint8Array, by = 'client-1', to = 'web-2'): Buffer {
     const link = { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff') };
     const ports = { protocol: 'udp', portSrc: 4000, portDst: 9 } as const;
@@ -112,7 +112,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     return Buffer.concat([Buffer.from(header, 'hex'), inner]);
   }
 
-  /** A frame as if `client-1` wrote to `web-2`, or another pod, in a tunnel packet. */
+  /** A frame from `client-1` to `web-2`, or another pod, in a tunnel packet. */
   function tunnelled(
     tunnel: Tunnel,
     outer: Pick<Packet, 'ethSrc' | 'ethDst' | 'ipSrc' | 'ipDst'>,
@@ -136,7 +136,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
 
   const socatAddress = ({ text }: Ip): string => (family === 'ipv4' ? text : `[${text}]`);
 
-  /** Sends one datagram as an ordinary user of node 1, from `source` if it is given. The error of a dropped packet is expected. */
+  /** Sends one datagram as an ordinary user of node 1, from `source` if given. The error of a dropped packet is expected. */
   async function userSends(target: Ip, port: number, data: Uint8Array, source?: Ip): Promise<void> {
     const bound = source === undefined ? '' : `,freebind,bind=${socatAddress(source)}:0`;
     const protocol = family === 'ipv4' ? 'UDP4-SENDTO' : 'UDP6-SENDTO';
@@ -147,7 +147,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     );
   }
 
-  /** Asks a pod who it is, as an ordinary user. */
+  /** Requests a pod's identity, as an ordinary user. */
   async function userAsks(netns: string, target: Ip): Promise<string> {
     const place = `${family === 'ipv4' ? 'TCP4' : 'TCP6'}:${socatAddress(target)}:80,connect-timeout=10`;
     return await asUser(netns, 'who\n', 'socat', '-t', '10', '-', place);
@@ -207,7 +207,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: here, ipDst: there }, marks.liar));
       world.send(tunnelled(tunnel, { ethSrc: worldMac, ethDst: otherMac, ipSrc: worldIp, ipDst: there }, marks.stranger));
       node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.anothersName, 'client-2'));
-      // The same packet of a node arrives: what was sent before it and has not, never will.
+      // The same packet of a node arrives: a packet that was sent before it and has not arrived never will.
       node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.node));
       await victim.hears(marks.node);
       await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'));
@@ -231,7 +231,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       sending?.child.kill('SIGKILL');
     });
 
-    /** Node 1 first: Open vSwitch also learns from tunnel packets that the other node sends by itself. @returns how long it took (ms) */
+    /** Node 1 first: Open vSwitch also learns from tunnel packets that the other node sends by itself. @returns duration (ms) */
     async function resumed(): Promise<number> {
       const tookMs = await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'), NEIGHBOUR_LEARNED_MS);
       await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'), NEIGHBOUR_LEARNED_MS);
@@ -242,7 +242,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     async function replaceMac(number: number, mac: string): Promise<void> {
       if (testDatapath === 'netdev') await lab.exec(number, 'ovs-vsctl', 'set', 'Bridge', 'br-phy', `other-config:hwaddr="${mac}"`);
       else await lab.exec(number, 'ip', 'link', 'set', transport(lab.plan), 'address', mac);
-      await addressNode(lab.plan, lab.node(number), transport(lab.plan), AbortSignal.timeout(10_000 * slowness)); // the kernel has taken IPv6 addresses away
+      await addressNode(lab.plan, lab.node(number), transport(lab.plan), AbortSignal.timeout(10_000 * slowness)); // the kernel has removed IPv6 addresses
     }
 
     it('learns the new MAC of another node, and the old one when that returns', { timeout: 60_000 * slowness }, async () => {
@@ -250,7 +250,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       const before = await macIn(2, 'link', 'show', transport(lab.plan));
       await replaceMac(2, '0e:5e:00:00:00:02');
       console.log(`${family}: a new MAC is learned after ${await resumed()} ms`);
-      if (family === 'ipv6') return; // the rest is not different in IPv6, and takes ten seconds
+      if (family === 'ipv6') return; // the rest is the same in IPv6, and takes ten seconds
       await replaceMac(2, before);
       console.log(`${family}: the former MAC is learned after ${await resumed()} ms`);
     });

@@ -64,7 +64,7 @@ function afterMs(ms: number): () => boolean {
   return () => performance.now() > endMs;
 }
 
-/** @returns `undefined` after a fault, which is said */
+/** @returns `undefined` after a fault, which is printed */
 async function huntOrSay(target: Target, seed: number, isOver: (inputs: number) => boolean): Promise<Bag | undefined> {
   const coverage = new Coverage((url) => url.startsWith(sources));
   let nextMs = performance.now() + progressMs;
@@ -92,7 +92,7 @@ async function huntOrSay(target: Target, seed: number, isOver: (inputs: number) 
 
 const sources = new URL('../../src/', import.meta.url).href;
 
-/** @returns the file in which it can be looked at */
+/** @returns the file with the input */
 function kept({ name }: Target, input: Buffer): string {
   const folder = join(packageRoot, '.cache', 'fuzz');
   mkdirSync(folder, { recursive: true });

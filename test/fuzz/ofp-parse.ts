@@ -7,19 +7,19 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const echoRequest = 2;
 const markBytes = 8;
-/** Transaction ids of marks: 0xfeedXXXX, which nothing in the corpus has. */
+/** Transaction ids of markers: 0xfeedXXXX, which nothing in the corpus has. */
 const markBase = 0xfeed_0000;
 const maxBatch = 10_000;
 
-/** What ovs-ofctl says of each message: what it printed, and the error's name if it refused it. */
+/** Result of ovs-ofctl for each message: its output, and the error's name if it rejected it. */
 export interface OvsVerdict {
   readonly text: string;
   readonly error: string | undefined;
 }
 
 /**
- * Lets `ovs-ofctl ofp-parse` read all the messages in one process: behind each stands an echo request of ours, so that what it
- * prints can be told apart.
+ * Passes all the messages to one process of `ovs-ofctl ofp-parse`: after each comes an echo request of ours, so that the outputs can be
+ * separated.
  *
  * @param messages at most 10,000, each with its right length in its header
  */

@@ -9,7 +9,7 @@ const files = [
   'openflow-session.jsonl',
 ] as const;
 
-/** Messages in all shapes and both versions: what the tools sent, what a switch of version 3.1 sent, and vectors of our own. */
+/** Messages in all forms and both versions: those that the tools sent, those of a switch of version 3.1, and our own vectors. */
 export const corpus: readonly Uint8Array[] = distinct(
   files.flatMap((file) =>
     readFileSync(new URL(`../fixtures/${file}`, import.meta.url), 'utf8')
@@ -23,12 +23,12 @@ function distinct(hexes: readonly string[]): Uint8Array[] {
   return [...new Set(hexes)].map((hex) => Uint8Array.from(Buffer.from(hex, 'hex'))).filter(({ length }) => length >= 8);
 }
 
-/** Numbers that lengths and counts are wrong by, or wrongly are. */
+/** Differences and values for wrong lengths and counts. */
 const wrongs = [0, 1, 3, 4, 7, 8, 0x7fff, 0xfff8, 0xffff] as const;
 
 type Mutation = (message: Uint8Array<ArrayBuffer>, random: SeededRandom) => Uint8Array<ArrayBuffer>;
 
-/** One row a way of doing harm. The header of what comes out is set right afterwards: what it frames is the framer's matter. */
+/** One row for each kind of mutation. The header of the result is corrected afterwards: framing is tested separately. */
 const mutations: readonly Mutation[] = [
   function truncated(message, random) {
     return message.slice(0, 8 + random.below(message.length - 7));
@@ -83,7 +83,7 @@ function at16(message: Uint8Array<ArrayBuffer>, random: SeededRandom, change: (w
   return message;
 }
 
-/** A message of the corpus, harmed in one to three ways. */
+/** A message of the corpus with one to three mutations. */
 export function mutated(random: SeededRandom): Uint8Array<ArrayBuffer> {
   let message = Uint8Array.from(random.pick(corpus));
   const [version, type] = message;

@@ -3,7 +3,7 @@ import { printMessage } from '../../src/openflow/text/message-text.ts';
 import type { OvsVerdict } from './ofp-parse.ts';
 import type { Verdict } from './openflow-survival.ts';
 
-/** What we refuse and ovs-ofctl reads, by our words for it, and why that stays so. */
+/** Messages that we reject and ovs-ofctl reads, by our error text, and the reasons. */
 const stricter: readonly (readonly [RegExp, string])[] = [
   [/bytes too many$/, 'the tool ignores what follows the last member of some messages; we would lose it'],
   [/^\[PROTOCOL\] property/, 'the tool forgives a property of nx_ct_flush that is shorter than its value'],
@@ -16,12 +16,12 @@ const stricter: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** What we read and ovs-ofctl finds broken: properties of `encap` are octets to us; a port of 16 bits is a field of its own. */
+/** Messages that we read and ovs-ofctl rejects: properties of `encap` are bytes to us; a port of 16 bits is a separate field. */
 const laxer = /encap\(|in_port.*in_port/;
-/** Nor is this there twice: behind any field of Ethernet, to the tool a packet type has been said already. Ours come first. */
+/** Nor is this duplicate: after any field of Ethernet, the tool assumes a packet type. Ours come first. */
 const saidAlready = /packet_type=/;
 
-/** Errors of structure: lengths that contradict each other, and what stands there twice. Others are about values. */
+/** Errors of structure: contradictory lengths and duplicates. Others are about values. */
 const structural: ReadonlySet<string> = new Set([
   'OFPBMC_BAD_LEN',
   'OFPBMC_DUP_FIELD',
@@ -31,15 +31,15 @@ const structural: ReadonlySet<string> = new Set([
   'OFPBPC_BAD_LEN',
 ]);
 
-/** Messages that carry flows themselves: not a message within a message, which we hand on as it is. */
+/** Messages that carry flows themselves: not a message within a message, which is passed through unchanged. */
 const carriers: ReadonlySet<MessageKind | 'unknown'> = new Set(['flowMod', 'groupMod', 'packetOut', 'flowRequest', 'flowReply']);
 
 /**
- * Whether our verdict and that of ovs-ofctl agree: we read whatever it reads; and where it finds the structure of a flow, a group
- * or a packet-out broken, we refuse it too, or keep the broken part as `unknown`. That a value is impossible (a port 0, a field
- * that cannot be set) is for the switch to say and not for who reads.
+ * Compares our verdict with that of ovs-ofctl: we read whatever it reads; and if it rejects the structure of a flow, a group or a
+ * packet-out, we reject it too, or keep the malformed part as `unknown`. Impossible values (a port 0, a field that cannot be set) are for
+ * the switch to reject, not for the decoder.
  *
- * @returns what is wrong, or nothing
+ * @returns the difference, or nothing
  */
 export function disagreement(ours: Verdict, theirs: OvsVerdict): string | undefined {
   if (ours.kind === 'refused') {

@@ -8,24 +8,24 @@ import { isVersion, messageType, OPENFLOW_13, OPENFLOW_15, readHeader, type Vers
 import { printMessage } from '../../src/openflow/text/message-text.ts';
 import { decodeUnsolicited } from '../../src/openflow/unsolicited.ts';
 
-/** Milliseconds that no message may take. */
+/** Maximum time of a message (ms). */
 const maxMs = 50;
 
-/** What became of a message: all of it understood, parts kept as they are, or refused, with the reason. */
+/** Result for a message: all of it decoded, parts kept as bytes, or rejected, with the reason. */
 export type Verdict =
   | { readonly kind: 'read'; readonly message: Message; readonly whole: boolean }
   | { readonly kind: 'refused'; readonly reason: string };
 
 /**
- * Reads a message in every way there is.
+ * Reads a message in every way.
  *
- * @throws Error if anything but a `PROTOCOL` error was thrown, it took too long, or what was read prints or encodes with a crash
+ * @throws Error if anything but a `PROTOCOL` error was thrown, it took too long, or printing or encoding the result crashes
  */
 export function survive(bytes: Uint8Array): Verdict {
   const startMs = performance.now();
   const verdict = verdictOf(bytes);
   if (performance.now() - startMs <= maxMs) return verdict;
-  // On a busy machine anything takes long; what counts then is the time that it had a processor.
+  // On a busy host anything takes long; CPU time counts then.
   const before = process.cpuUsage();
   verdictOf(bytes);
   const { user, system } = process.cpuUsage(before);
@@ -49,7 +49,7 @@ function read(bytes: Uint8Array): Verdict {
     if (thrown instanceof SeineError && thrown.code === 'PROTOCOL') return { kind: 'refused', reason: thrown.message };
     throw thrown;
   }
-  // What a switch may say is more than what we may: a number of it may fit no field of ours.
+  // A switch may send more than we may: one of its numbers may exceed our field.
   const encoded = tolerate('INVARIANT', () => encodeMessage(message));
   return {
     kind: 'read',
@@ -61,7 +61,7 @@ function read(bytes: Uint8Array): Verdict {
   };
 }
 
-/** Flows are also read on a way of their own. */
+/** Flows are also read by a separate decoder. */
 function readEntries(bytes: Uint8Array): void {
   const { version, type } = readHeader(bytes);
   if (type !== messageType.multipartReply || !isVersion(version)) return;

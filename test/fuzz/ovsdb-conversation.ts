@@ -11,7 +11,7 @@ const other = 'bbbbbbbb-0000-0000-0000-000000000000';
 /** Messages as a server sends them. */
 export const sound: readonly Uint8Array[] = [...recorded(), ...updates()].map((message) => Buffer.from(JSON.stringify(message)));
 
-/** What a real server once sent. */
+/** Recorded messages of a real server. */
 function recorded(): unknown[] {
   const lines = readFileSync(new URL('../fixtures/ovsdb-transcript.jsonl', import.meta.url), 'utf8').split('\n');
   return lines.filter((line) => line !== '').flatMap((line) => JSON.parse(line).received.filter(isObject));
@@ -40,10 +40,10 @@ function updates(): unknown[] {
 }
 
 /**
- * Gives octets of a server, in these pieces, to a session whose notifications a replica follows.
+ * Passes bytes of a server, in these chunks, to a session whose notifications a replica follows.
  *
- * @returns `refused` if they were, with a PROTOCOL error
- * @throws whatever else is thrown
+ * @returns `refused` if they were rejected with a PROTOCOL error
+ * @throws any other error
  */
 export function conversation(pieces: Iterable<Uint8Array>): 'read' | 'refused' {
   const replica = new Replica(openVswitch, {

@@ -13,7 +13,7 @@ The seed is printed; the same seed gives the same messages.
 `;
 
 const mostMs = 50;
-/** Bytes that JSON gives a meaning, and some that it does not. */
+/** Bytes with a meaning in JSON, and some without. */
 const tokens = [
   '{',
   '}',
@@ -53,7 +53,7 @@ function spliced(bytes: Buffer, at: number, removed: number, inserted: Uint8Arra
   return Buffer.concat([bytes.subarray(0, at), inserted, bytes.subarray(at + removed)]);
 }
 
-/** A conversation of a sound message, a harmed one, and a sound one, in pieces of any size. */
+/** A conversation of a valid message, a mutated one, and a valid one, in chunks of any size. */
 function survive(random: SeededRandom): 'read' | 'refused' {
   const harmed = random.pick(mutations)(Buffer.from(random.pick(sound)), random);
   const stream = Buffer.concat([sound.at(-5) ?? harmed, harmed, random.pick(sound)]);
@@ -87,7 +87,7 @@ function main(): void {
     count[survive(random)] += 1;
     const { user, system } = process.cpuUsage(before);
     slowest = Math.max(slowest, (user + system) / 1_000);
-    // A collection of garbage on its own threads counts as well; one message never takes that long.
+    // A garbage collection on its own threads counts as well; one message never takes that long.
     if (slowest > mostMs) throw new Error(`message ${done} took ${slowest} ms`);
   }
   say(`${count.read} were read, ${count.refused} refused; the slowest took ${slowest.toFixed(1)} ms`);

@@ -8,8 +8,8 @@ import { commandOf, commandsOf } from '../kubernetes/page-commands.ts';
 import { type Bases, buildOptions, makeBases, podman, releaseStorage, shellEnvironment } from '../runtime/image-builder.ts';
 
 /*
- * The images of the commit that is checked out, by the command of the page, each layer built twice: in other folders, at other times, by users with
- * other masks. What no commit holds is not looked at.
+ * The images of the checked-out commit, by the command of the page, each layer built twice: in other folders, at other times, by users with
+ * other masks. Files outside of the commit are ignored.
  */
 
 const page = 'docs/installation/images.md';
@@ -49,7 +49,7 @@ afterAll(async () => {
   await releaseStorage(AbortSignal.timeout(60_000));
 });
 
-/** Types the command of the page, with what this machine needs. */
+/** Types the command of the page, with the additions for this host. */
 async function built(registry: string, mask: string): Promise<void> {
   const command = commandOf(page, heading, 'npm run build:images')
     .replace('REGISTRY/seine', registry)
@@ -122,7 +122,7 @@ it('has the plugins that come from a package of Debian in the list of parts', as
   expect(components.map(({ name }) => name)).toContain('containernetworking-plugins');
 });
 
-/** Of Debian 12 and Enterprise Linux 9, whatever Debian the image is of. */
+/** The glibc of Debian 12 and Enterprise Linux 9, whatever Debian the image is of. */
 const oldestLibraryOfNodes = 34;
 
 it('puts no plugin on a node that needs a newer C library than nodes have', async () => {

@@ -10,31 +10,31 @@ import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { datapath, patienceMs } from '../support/test-cluster.ts';
 
 /**
- * Two pods that may not talk and would like to: `b` asks a Service whose only endpoint is `a`. The connection is committed when its
- * endpoint is chosen, which is before anybody decides about it, and `a` knows what to answer without having been asked.
+ * Two pods that may not communicate: `b` connects to a Service whose only endpoint is `a`. The connection is committed when its endpoint is
+ * chosen, before policy decides about it, and `a` knows the answer without a request.
  *
- * What will decide is put where it will be, as flows of the test: opening packets between the two are dropped.
+ * Flows of the test decide in place of policy: opening packets between the two are dropped.
  */
 let tapped: TappedCluster;
 const [client, endpoint] = ['b', 'a'] as const;
 const transports = ['tcp', 'udp'] as const;
 type Transport = (typeof transports)[number];
-/** The kernel's data path lets other packets pass while one waits for a decision about it, and a new one does so up to four times (ms). */
+/** The kernel's data path forwards other packets while one waits for an upcall, and a new one waits for up to four upcalls (ms). */
 const upcallsMs = datapath === 'system' ? 1_500 : 0;
-/** Another one for each connection. */
+/** Source port, another one for each connection. */
 let clientPort = 20_000;
 
 beforeAll(async () => {
   tapped = await TappedCluster.start();
-  // Their own kernels know nothing of these connections, and would reset them.
+  // Their own kernels do not know these connections, and would reset them.
   for (const pod of [client, endpoint])
     tapped.cluster.exec(pod, 'nft', 'add table inet quiet; add chain inet quiet out { type filter hook output priority 0; policy drop; }');
 }, patienceMs);
 afterAll(() => tapped.stop());
 
 /**
- * Flows that deny what asks between the two, which is all but answers: nothing begins, and what goes on already is barred. A packet that
- * the tracker calls invalid is denied, and bars nothing.
+ * Flows that deny requests between the two, that is, everything but answers: nothing begins, and present connections are marked as not
+ * admitted. A packet that conntrack calls invalid is denied, and marks nothing.
  */
 function denials(family: Family, transport: Transport): (readonly [match: string, actions: string])[] {
   const payload = `${transport}${family === 'ipv6' ? '6' : ''}`;
@@ -61,14 +61,14 @@ function allow(family: Family, transport: Transport): void {
   obeyed();
 }
 
-/** The data path goes on for a while with what it has cached; without that, it asks for the flows again: ovs-vswitchd(8), revalidator/purge. */
+/** Clears the cached megaflows, which the data path would use for a while: ovs-vswitchd(8), revalidator/purge. */
 function obeyed(): void {
   tapped.cluster.switchOf('n1').exec('ovs-appctl', 'revalidator/purge');
 }
 
 const ofPorts = { a: 32784, b: 32785 } as const;
 
-/** As a subject of class `closed` is. */
+/** Marks the pod as a subject of class `closed`. */
 function close(who: 'a' | 'b'): void {
   const load = 'set_field:0x800/0x3ff800->reg13';
   ofctl('add-flow', 'br-int', `table=36,priority=200,in_port=${ofPorts[who]},actions=${load},goto_table:37`);
@@ -83,8 +83,8 @@ function free(who: 'a' | 'b'): void {
 }
 
 /**
- * Who is heard that comes by the gateway: the node itself, the world, and the other pod by a port of the node. The node's own packet is the
- * last: what was sent before and is not there with it never comes.
+ * Sources that are received through the gateway: the node itself, external clients, and the other pod through a port of the node. The
+ * node's own packet is the last: an earlier packet that is missing then never comes.
  */
 async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family): Promise<readonly string[]> {
   const sources = { world: parseIp(family === 'ipv4' ? '203.0.113.77' : '2001:db8:77::7'), pod: addressOf(other, family) };
@@ -113,7 +113,10 @@ interface End {
 type Segment = keyof typeof tcpSteps;
 type Ends = readonly ['a' | 'b', 'a' | 'b'];
 
-/** A client's connection to the Service, or to the endpoint itself, and what the endpoint says; each says whether the other end heard it. */
+/**
+ * A client's connection to the Service, or to the endpoint itself, and the endpoint's packets; each reports whether the other end received
+ * it.
+ */
 function connection(family: Family, transport: Transport, to: 'service' | 'endpoint' = 'service', [from, at] = [client, endpoint] as Ends) {
   const number = ++clientPort;
   const server =
@@ -154,7 +157,7 @@ function connection(family: Family, transport: Transport, to: 'service' | 'endpo
   };
 }
 
-/** How a TCP header begins: ports and sequence number. */
+/** Beginning of a TCP header: ports and sequence number. */
 function segment([src = 0, dst = 0]: readonly number[], step: Segment): Uint8Array {
   const head = Buffer.alloc(8);
   head.writeUInt16BE(src, 0);
@@ -163,7 +166,7 @@ function segment([src = 0, dst = 0]: readonly number[], step: Segment): Uint8Arr
   return head;
 }
 
-/** What this pod sent before and has not arrived now never will. ARP passes whoever may talk. */
+/** Waits until a packet of this pod that was sent before and has not arrived never will. ARP is always allowed. */
 async function settled(who: 'a' | 'b'): Promise<void> {
   const other = who === 'a' ? 'b' : 'a';
   for (const [to, ethDst, arpTpa] of [
@@ -299,8 +302,8 @@ describe.each(families)('over %s', (family) => {
     end();
     try {
       await expect.poll(async () => [await asks('far-off'), await answers('far-off')]).toEqual([false, false]);
-      // On the userspace data path that has barred nothing: what is invalid there has no direction. The kernel's calls nothing invalid
-      // that comes out of window, since Linux 5.12. The next packet that has a direction bars.
+      // On the userspace data path this has marked nothing: an invalid packet has no direction there. The kernel's calls no out-of-window
+      // packet invalid, since Linux 5.12. The next packet with a direction marks.
       expect(await answers('ack-back')).toBe(datapath === 'netdev');
       expect([await asks('ack'), await answers('ack-back'), await answers('far-off')]).toEqual([false, false, false]);
     } finally {

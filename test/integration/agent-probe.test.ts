@@ -12,7 +12,7 @@ import { type ApiRoutes, json, text } from '../../src/operations/admin/answer.ts
 import { ApiServer } from '../../src/operations/admin/http-server.ts';
 
 /*
- * The kubelet's probes of the agent: the plugin's program asks the agent's socket.
+ * The kubelet's probes of the agent: the plugin's program sends a request to the agent's socket.
  */
 
 const root = resolve(import.meta.dirname, '../..');
@@ -31,7 +31,7 @@ interface ProbeRun {
   readonly stderr: string;
 }
 
-/** Standard input is one that never ends. */
+/** Runs with a standard input that never ends. */
 function run([program, ...first]: readonly [string, ...string[]], ...words: readonly string[]): Promise<ProbeRun> {
   const child = spawn(program, [...first, ...words], { env: {}, stdio: 'pipe' });
   const output = { stdout: '', stderr: '' };
@@ -53,7 +53,7 @@ async function agent(routes: ApiRoutes): Promise<void> {
   ends.push(() => server.close());
 }
 
-/** A process that is no agent. */
+/** A process that is not an agent. */
 async function listener(act: (socket: Socket) => unknown): Promise<void> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {

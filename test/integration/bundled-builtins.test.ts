@@ -13,7 +13,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** @returns what a bundle of these lines prints */
+/** @returns output of a bundle of these lines */
 async function bundled(lines: readonly string[]): Promise<unknown> {
   const outfile = join(folder, 'program.mjs');
   const stdin = { contents: lines.join('\n'), loader: 'ts', resolveDir: folder } as const;

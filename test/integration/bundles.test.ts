@@ -23,7 +23,7 @@ describe.each(['seine-agent', 'seinectl', 'seine-lab', 'install-cni'])('%s', (na
     });
   });
 
-  /** The API classes of the official client cost some 50 MB in the agent (docs/adr/0012-own-reflector.md). */
+  /** The API classes of the official client cost about 50 MB in the agent (docs/adr/0012-own-reflector.md). */
   it('holds no API class of the Kubernetes client', () => {
     expect(bundle).not.toContain('CoreV1ApiRequestFactory');
   });

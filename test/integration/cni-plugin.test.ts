@@ -10,11 +10,11 @@ import { cniVersions } from '../../src/cni/versions.ts';
 import { stdinBytesMax } from '../../src/cni/wire.ts';
 import { CniBench, type PluginRun } from '../support/cni-bench.ts';
 
-/** Waits for what comes soon, and long enough for a busy machine. */
+/** Waits for what comes soon, and long enough for a busy host. */
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
 /*
- * The plugin as a program of its own, native and on Node, against a CNI server with a fake data plane.
+ * The plugin as a separate program, native and on Node, with a CNI server and a fake data plane.
  */
 
 const root = resolve(import.meta.dirname, '../..');
@@ -280,7 +280,7 @@ it('gives the same answers natively and on Node', async () => {
     expect(natively?.exit, call.case).toBe(node?.exit);
     const [ours, theirs] = [natively, node].map((run) => (run?.stdout ? (JSON.parse(run.stdout) as Record<string, unknown>) : {}));
     expect(ours?.['code'], call.case).toBe(theirs?.['code']);
-    // The words of the system and of the JSON parser are not ours.
+    // The texts of the system and of the JSON parser are not ours.
     if (![6, 11, 50].includes(Number(ours?.['code']))) expect(ours, call.case).toEqual(theirs);
   }
 }, 120_000);
@@ -296,7 +296,7 @@ it('starts in a millisecond or two', () => {
   console.log(`plugin VERSION: ${median.toFixed(2)} ms, with what Node needs to start a process`);
 });
 
-/** It gives an agent 10 s for it, or what the deadline says. */
+/** It waits 10 s for an agent, or the deadline's time. */
 const statusWithinMs = 4_000;
 
 describe('with host-local for addresses', () => {
@@ -372,7 +372,7 @@ describe('the namespace of standing ports', () => {
 
   it('is made over what a plugin has left that was killed on the way, and not over a link to elsewhere', async () => {
     execFileSync('umount', [path]);
-    expect(isNamespace()).toBe(false); // the file of before
+    expect(isNamespace()).toBe(false); // the earlier file
     expect(await add('again')).toMatchObject({ exit: 0, stderr: '' });
     expect(isNamespace()).toBe(true);
     execFileSync('umount', [path]);

@@ -8,7 +8,7 @@ import { DatapathProbe } from '../../src/operations/diagnose/datapath-capabiliti
 import userspaceAbilities from '../fixtures/data-paths/netdev.json' with { type: 'json' };
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 
-/** The userspace data path; the kernel's is asked the same in test/kernel. */
+/** The userspace data path; test/kernel has the same for the kernel's. */
 let node: TestNode;
 const signal = AbortSignal.timeout(60_000);
 const patience = { timeout: 20_000 };

@@ -15,7 +15,7 @@ import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 let ovs: TestSwitch;
 let connection: OpenFlowConnection;
 const stop = new AbortController();
-/** Tables of the flows that the switch took and let go of, in its own order. */
+/** Tables of the flows that OVS added and deleted, in its own order. */
 let happened: number[] = [];
 
 beforeAll(async () => {
@@ -23,7 +23,7 @@ beforeAll(async () => {
   ovs.exec('ovs-vsctl', 'add-br', 'br-int', '--', 'set', 'bridge', 'br-int', 'datapath_type=netdev', 'fail_mode=secure');
   const endpoint = `unix:${ovs.runDir}/br-int.mgmt`;
   connection = new OpenFlowConnection({ endpoint });
-  // Another one: a switch tells of what a connection changed itself in short only.
+  // Another one: a switch abbreviates reports of a connection's own changes.
   const watching = new OpenFlowConnection({
     endpoint,
     greeting: [bytesOf((w) => writeFlowMonitorRequest(w, { id: 1, flags: monitorFlag.add + monitorFlag.removed }))],
@@ -53,7 +53,7 @@ const policy: readonly PipelineTableName[] = [
   'ingressAdmin',
 ];
 
-/** As policy wants it: an owner for the rows of a pair, each in one table. */
+/** Entries like those of policy: an owner for the rows of a pair, each in one table. */
 function entries(): Map<BridgeKey, BridgeValue> {
   const flow = (table: PipelineTableName, portDst: number): Flow => ({
     table,

@@ -10,7 +10,7 @@ import { wantHostSettings } from '../../src/nodes/local/host-settings.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 
-/** The agent's own wiring on the real kernel, in a namespace of this process. */
+/** The agent's own host configuration on the real kernel, in a namespace of this process. */
 let node: TestNode;
 const forward = ['net', 'ipv4', 'ip_forward'] as const;
 const forward6 = ['net', 'ipv6', 'conf', 'all', 'forwarding'] as const;
@@ -52,7 +52,7 @@ it('are put back by the next look where the kernel reports nothing', async () =>
   await expect.poll(read(ofGateway('accept_source_route')), { timeout: 15_000 }).toBe('0');
 });
 
-/** As switches open a tap that take along what is left to be done on a frame (1) or do not (0), one after another; it stays. */
+/** Opens a tap like switches with (1) or without (0) checksum offload, one after another; it stays. */
 const openedBySwitches = `
 import fcntl, os, struct, sys
 name, *headers = sys.argv[1:]
@@ -81,10 +81,10 @@ it('of the gateway: checksums that a switch has left to the device are filled in
   node.ovs.startVswitchd();
   const startedMs = performance.now();
   await expect.poll(() => getLink(socket, name)?.carrier, { timeout: 10_000 }).toBe(true);
-  // Newer switches ask for the header, and the offload stays.
+  // Newer switches request the header, and the offload stays.
   const expected = getLink(socket, name)?.vnetHeader ? 'on' : 'off';
   await expect.poll(() => readTransmitChecksum(socket, name), { timeout: 10_000 }).toBe(expected);
-  // The sweep alone would need up to four seconds, and the node is not reached meanwhile.
+  // The sweep alone would need up to four seconds, and the node is unreachable meanwhile.
   expect(performance.now() - startedMs).toBeLessThan(2_500);
 });
 

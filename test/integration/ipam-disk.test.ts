@@ -9,7 +9,7 @@ import { FileJournalStore } from '../../src/pods/ipam/journal-store.ts';
 import { poolOf } from '../support/cni-bench.ts';
 
 /*
- * The journal on a real file system that fills up, turns read-only and comes back.
+ * The journal on a real file system that fills up, turns read-only and recovers.
  */
 
 const never = new AbortController().signal;

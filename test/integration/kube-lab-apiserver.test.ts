@@ -93,7 +93,7 @@ it('follows every resource of a Kubernetes API over TLS, also across its restart
   });
 
   await server.restart();
-  // The kept connection is closed, which only the first use shows; a DELETE may be repeated here.
+  // The kept connection is closed, which only the next use shows; a DELETE may be repeated here.
   await vi.waitFor(() => remove('/api/v1/namespaces/default/services/web'), { timeout: 10_000 });
   await create('/api/v1/nodes', { metadata: { name: 'n2' } });
   await eventually(() => {

@@ -6,14 +6,14 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 
 const execute = promisify(execFile);
-/** More than twice what the server remembers for watches. */
+/** More than twice the history that the server keeps for watches. */
 const churn = 40_001;
 const namespace = 'informed';
 
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
 let server: LoneApiServer;
-/** A version of config maps that the server has forgotten. */
+/** A version of config maps that the server has compacted. */
 let forgotten: string;
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => server.remove());
 
-/** So many changes of config maps that no watch can continue from before them. */
+/** Makes this number of changes of config maps, so that no watch can continue from before them. */
 function forget(): void {
   const metadata = { name: 'churn', namespace: 'default', uid: 'u', resourceVersion: '', creationTimestamp: '2026-01-01T00:00:00Z' };
   for (let count = 0; count < churn; count++)
@@ -33,7 +33,7 @@ function forget(): void {
 
 it('python3-kubernetes finds what it would find of any other', async () => {
   const script = join(import.meta.dirname, '..', 'fixtures', 'kubernetes-client.py');
-  // Debian's own: its packages are where python3-kubernetes is.
+  // Debian's own: its packages have python3-kubernetes.
   const { stdout } = await execute('/usr/bin/python3', [script, server.kubeconfig, forgotten], { timeout: 50_000 });
   expect(JSON.parse(stdout)).toEqual({
     created: ['a', 'python', true, { k: '1' }],
@@ -80,7 +80,7 @@ it('python3-kubernetes finds what it would find of any other', async () => {
     slices: true,
     version: '1',
     groups: true,
-    // A real server asks the kubelet.
+    // A real server forwards to the kubelet.
     'log of a pod': [404, 'NotFound'],
   });
 });
@@ -92,7 +92,7 @@ describe('an informer of client-node', () => {
     return loaded;
   };
 
-  /** With a record of what it said. */
+  /** An informer with a record of its events. */
   function informer(labelSelector?: string) {
     const core = config().makeApiClient(CoreV1Api);
     const list = () => core.listNamespacedConfigMap({ namespace, ...(labelSelector === undefined ? {} : { labelSelector }) });
@@ -100,7 +100,7 @@ describe('an informer of client-node', () => {
     const said: string[] = [];
     for (const verb of ['add', 'update', 'delete'] as const)
       informed.on(verb, ({ metadata, data }) => said.push(`${verb} ${metadata?.name} ${data?.['n'] ?? ''}`.trim()));
-    // As its documentation wants: after an error it is started anew.
+    // As its documentation requires: after an error it is restarted.
     informed.on('error', () => void setTimeout(() => void informed.start(), 50));
     const held = () => informed.list().map(({ metadata, data }) => `${metadata?.name}=${data?.['n'] ?? ''}`);
     return { informed, said, held };

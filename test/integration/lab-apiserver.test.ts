@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LoneApiServer } from '../support/lone-api-server.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
-/** Waits for what comes soon, and long enough for a busy machine. */
+/** Waits for what comes soon, and long enough for a busy host. */
 const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 });
 
-/** The machine's own kubectl, and Debian's where set-up unpacked it because both cannot be installed. */
+/** The host's own kubectl, and Debian's if set-up unpacked it because both cannot be installed. */
 const kubectls = ['kubectl', resolve('.cache/kubectl-debian/usr/bin/kubectl')].filter((path) => path === 'kubectl' || existsSync(path));
 
 let server: LoneApiServer;

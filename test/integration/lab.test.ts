@@ -11,7 +11,7 @@ import { markedProcesses } from '../../lab/machine/process.ts';
 import { labIdOf, realLabDir } from '../../lab/plan/names.ts';
 import { type Ran, runProgram } from '../support/run-program.ts';
 
-/** The lab by itself: with an agent that only stands in, so that what is wrong here is the lab's fault. */
+/** The lab by itself: with a stand-in agent, so that errors here are the lab's. */
 const root = join(import.meta.dirname, '..', '..');
 const dir = `/run/seine-test-${randomBytes(3).toString('hex')}`;
 const standIn = join(root, 'test', 'fixtures', 'lab', 'stand-in-agent.mjs');
@@ -85,7 +85,7 @@ async function untilNoObject(name: string): Promise<void> {
 const isReady = ({ status: { conditions = [] } }: PodObject) =>
   conditions.some(({ type, status: holds }) => type === 'Ready' && holds === 'True');
 
-/** What a lab must leave as it was: namespaces of its own, links, rules and routes of the machine. */
+/** State that a lab must not change: foreign namespaces, links, rules and routes of the host. */
 function machine(): Record<string, string> {
   const said = (command: string, ...args: string[]) => spawnSync(command, args, { encoding: 'utf8' }).stdout;
   return {

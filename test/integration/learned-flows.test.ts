@@ -26,7 +26,7 @@ const transports = ['tcp', 'udp', 'sctp'] as const;
 const addressOf = (family: Family): fc.Arbitrary<Ip> =>
   fc.bigInt({ min: 1n, max: (1n << BigInt(addressBits(family))) - 1n }).map((value) => ipFromValue(family, value));
 
-/** A packet and what the registers hold when it comes to the steps that learn. */
+/** A packet and the values of the registers at the learning steps. */
 const lesson = fc.constantFrom(...families).chain((family) =>
   fc.record({
     family: fc.constant(family),
@@ -43,13 +43,13 @@ const lesson = fc.constantFrom(...families).chain((family) =>
 );
 type Lesson = typeof lesson extends fc.Arbitrary<infer L> ? L : never;
 
-/** Of one packet only one flow a side. */
+/** Sides of an association: one packet has only one flow per side. */
 const associationSides = [
   { side: 'opener', as: 'letIn' },
   { side: 'answer', as: 'barred' },
 ] as const;
 
-/** Everything that any compiler has the switch learn, of one packet. */
+/** Everything that any compiler makes OVS learn, of one packet. */
 function lessonFlow({ family, transport, outer, endpoint, source, group, seconds }: Lesson): Flow {
   const idle = seconds === undefined ? {} : { idleSeconds: seconds };
   const steps: Step[] = [
@@ -65,7 +65,7 @@ function lessonFlow({ family, transport, outer, endpoint, source, group, seconds
   return { table: 'classify', priority: 1, match: { payload: family, protocol: transport }, steps };
 }
 
-/** The owner of each flow that a node's own steps teach. */
+/** The owner of each flow that a node's own steps learn. */
 function nodesOf({ transport }: Lesson): readonly string[] {
   return ['node', 'node', ...(transport === 'sctp' ? associationSides.map(() => 'node') : [])];
 }
@@ -79,7 +79,7 @@ function packetOf({ family, transport, from, to, port }: Lesson): string {
   return `in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(${type}),${ends}`;
 }
 
-/** What the flows of a real node and of one Service teach. */
+/** Flows that the flows of a real node and of one Service learn. */
 function declared(only?: Transport): LearnedFlows {
   const learned = new LearnedFlows();
   learned.declare('node', compileNode({ ...exampleNode, blindToSctp: true }).flows);
@@ -163,7 +163,7 @@ describe('what a real switch learns', () => {
       fc.property(other, fc.integer({ min: 1, max: 255 }), ({ at, change }, by) => {
         const flow = flows[at % flows.length];
         if (flow === undefined) throw new Error('nothing was learned');
-        // What an unknown tunnel peer teaches drops already.
+        // The flow learned from an unknown tunnel peer drops already.
         fc.pre(change !== 'drop' || flow.instructions.length > 0);
         expect(learned.covers(harmed(flow, change, by))).toBe(false);
       }),
@@ -251,7 +251,7 @@ describe('a foreign flow with the cookie of learned flows', () => {
     ];
     const lookedAtMs = () => performance.now() - (nodeState.reconcilers.bridge.lastLook?.ageMs ?? 0);
     for (const flow of foreign) {
-      // Sweeps find it, too, and are four seconds apart: a look that comes sooner was for what was heard of.
+      // Sweeps find it, too, and are four seconds apart: an earlier check was triggered by the event.
       const isHeardOf = async (): Promise<boolean> => {
         const before = lookedAtMs();
         node.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', flow);

@@ -16,13 +16,13 @@ import { keepNetworkCondition } from '../../src/nodes/local/network-condition.ts
 import { LoneApiServer } from '../support/lone-api-server.ts';
 
 /*
- * The admission policies of the manifest, in force on an API server that evaluates them: what agents send passes, what else
- * their rights would let through does not.
+ * The admission policies of the manifest, in force on an API server that evaluates them: writes of agents pass, others that their rights
+ * would allow do not.
  */
 
 let server: LoneApiServer;
 let admin: KubeHttp;
-/** Each with the token of the agent's pod on that node; the last with one that was given to no pod. */
+/** Each with the token of the agent's pod on that node; the last with one that is bound to no pod. */
 let agent1: KubeHttp;
 let agent2: KubeHttp;
 let unauthenticated: KubeHttp;
@@ -37,7 +37,7 @@ const kinds: Readonly<Record<string, string>> = {
   ValidatingAdmissionPolicyBinding: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
 };
 
-/** As kubelets write it, in short. */
+/** Status as kubelets write it, abbreviated. */
 const status = {
   capacity: { cpu: '2', memory: '4Gi' },
   addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
@@ -92,7 +92,7 @@ async function tokenFor(spec: JsonRecord): Promise<string> {
   return answer.status.token;
 }
 
-/** What is answered: `''` if it is done. */
+/** Error message; `''` on success. */
 async function refusal(work: Promise<unknown>): Promise<string> {
   try {
     await work;
@@ -112,7 +112,7 @@ function patchStatus(
   return refusal(http.json({ method: 'PATCH', path: `/api/v1/nodes/${name}/status`, contentType, body }, limit()));
 }
 
-/** The agent's own program, until it has said that its node has its network. */
+/** Runs the agent's own program, until it has reported its node's network. */
 async function saysSo(http: KubeHttp, nodeName: string): Promise<string> {
   const stop = new AbortController();
   let failed = '';
@@ -201,7 +201,7 @@ const about = (kind: string, name: string): KubeEvent['about'] => ({
 
 let posted = 0;
 
-/** The agent's own program. @returns how it was refused */
+/** Runs the agent's own program. @returns reason of the rejection */
 async function posts(
   http: KubeHttp,
   more: { readonly instance?: string; readonly component?: string; readonly about?: KubeEvent['about'] },

@@ -11,7 +11,7 @@ import { type Lab, withNamespaces } from './netlink-fixture.ts';
 const TCP = 6;
 const UDP = 17;
 
-/** One datagram to a port of the namespace itself; the connection tracker remembers it. */
+/** Sends one datagram to a port of the namespace itself, which conntrack tracks. */
 function send(lab: Lab, to: string, srcPort: number, dstPort: number): void {
   const code = `const s = require('dgram').createSocket(${JSON.stringify(to.includes(':') ? 'udp6' : 'udp4')});
     s.on('error', () => {}); s.bind(${srcPort}, ${JSON.stringify(to.includes(':') ? '::1' : '127.0.0.1')}, () => s.send('x', ${dstPort}, ${JSON.stringify(to)}, () => s.close()));`;
@@ -24,7 +24,7 @@ interface TrackerScene {
   readonly socket: NetlinkSocket;
 }
 
-/** A namespace whose packets are tracked once a table asks about connections. */
+/** A namespace whose packets are tracked once a table matches connections. */
 function withTracker(use: (scene: TrackerScene) => void): ReturnType<typeof withNamespaces> {
   return withNamespaces(1, (lab) => {
     const nftables = Nftables.open(lab.namespace);
@@ -59,7 +59,7 @@ it('lists connections of one protocol and port, translated ones with both ends, 
       [4001, '127.0.0.9', '127.0.0.1', 5353],
     ]);
     const all = listConnections(socket, { family: 'ipv4', ipProtocol: UDP }).map(({ original }) => original.dstPort);
-    // The kernel's own "port unreachable" answers are part of the same connections.
+    // The kernel's own "port unreachable" answers belong to the same connections.
     expect(all.toSorted()).toEqual([53, 53, 54]);
     expect(listConnections(socket, { family: 'ipv6', ipProtocol: UDP, dstPort: 53 })[0]?.original.dst).toEqual(parseIp('::1'));
     const [first] = found;

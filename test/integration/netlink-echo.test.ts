@@ -7,7 +7,7 @@ import { failureOf, inside, ip, type Lab, openDescriptors, withNamespaces } from
 const never = new AbortController().signal;
 const patienceMs = 300;
 
-/** Two namespaces on one wire: 192.0.2.1, 2001:db8::1 and .2, ::2. */
+/** Joins two namespaces by a veth: 192.0.2.1, 2001:db8::1 and .2, ::2. */
 function wire(a: Lab, b: Lab): void {
   ip(a, 'link', 'add', 'w0', 'type', 'veth', 'peer', 'name', 'w0', 'netns', b.name);
   for (const [lab, last] of [
@@ -35,7 +35,7 @@ it.each([
       expect(await echo.ask(100, 5_000, never)).toBe('answered');
       expect(await echo.ask(1_500, patienceMs, never)).toBe('answered');
       expect(await echo.ask(1_501, patienceMs, never)).toBe('tooLong');
-      // The far end's wire is narrower than ours: the packet is dropped there, whole, and nothing was fragmented to get it through.
+      // The far end has a smaller MTU: the packet is dropped there as a whole, and was not fragmented.
       ip(b, 'link', 'set', 'w0', 'mtu', '1400');
       expect(await echo.ask(1_500, patienceMs, never)).toBe('silent');
       ip(b, 'link', 'set', 'w0', 'mtu', '1500');

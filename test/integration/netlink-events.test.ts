@@ -154,7 +154,7 @@ it('says when events were lost, and goes on', () =>
     const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));
     const socket = NetlinkSocket.open({ namespace });
     done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
-    // All in one tick, so that nothing is read meanwhile, and more than the queue holds.
+    // All in one tick, so that nothing is read meanwhile, and more than the queue takes.
     done(socket, (batch) => {
       for (let count = 0; count < 12_000; count++) changeLink(batch, 'a', { mtu: 1000 + (count % 2) });
     });

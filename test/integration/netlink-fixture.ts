@@ -8,19 +8,19 @@ import { createNamedNamespace, deleteNamedNamespace, type NetworkNamespace } fro
 import { replaceAddress } from '../../src/netlink/routing/addresses.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 
-/** A namespace of this test's own. */
+/** A namespace of this test. */
 export interface Lab {
   readonly name: string;
   readonly path: string;
   readonly namespace: NetworkNamespace;
 }
 
-/** Names that no other run has. At most 11 letters, so that an interface name can be made of one. */
+/** Names that no other run has. At most 11 letters, so that an interface name can be derived. */
 export function randomName(prefix: string): string {
   return `${prefix}${randomBytes(4).toString('hex')}`;
 }
 
-/** Runs with fresh namespaces and takes them down after it, whatever happens. */
+/** Runs with fresh namespaces and deletes them afterwards, in any case. */
 export async function withNamespaces<T>(count: number, work: (...labs: Lab[]) => T | Promise<T>): Promise<T> {
   const labs: Lab[] = [];
   try {
@@ -53,7 +53,7 @@ export function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length;
 }
 
-/** What an action throws. @throws Error if that is nothing */
+/** Error of an action. @throws Error if it succeeds */
 export function failureOf(action: () => unknown): unknown {
   try {
     action();

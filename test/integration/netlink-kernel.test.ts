@@ -196,11 +196,11 @@ describe('removing links', () => {
     withVeth(async ({ lab, socket }) => {
       const remover = new LinkRemover(NetlinkSocket.open({ namespace: lab.namespace }));
       const first = remover.remove('a', never);
-      await new Promise((resolve) => setImmediate(resolve)); // it is at work now
+      await new Promise((resolve) => setImmediate(resolve)); // it is busy now
       const second = remover.remove('a', never);
       expect(await first).toBe('removed');
       done(socket, (batch) => createVeth(batch, { name: 'a', peer: { name: 'b' } }));
-      const third = remover.remove('a', never); // asked for after the new link was made, so it must go
+      const third = remover.remove('a', never); // requested after the new link was created, so it must be deleted
       await Promise.all([second, third]);
       expect(getLink(socket, 'a')).toBeUndefined();
       await remover.close();

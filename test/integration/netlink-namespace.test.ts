@@ -80,7 +80,7 @@ it('forbids waiting inside', () =>
   }));
 
 it('keeps the thread pool at home, even if its first use is inside', () => {
-  // In a process of its own, because here the pool has long been started.
+  // In a separate process, because here the pool was started long before.
   const script = `
     import { stat, readdirSync, readlinkSync } from 'node:fs';
     import { createNamedNamespace, deleteNamedNamespace } from '${import.meta.dirname}/../../src/netlink/namespace.ts';
@@ -118,7 +118,7 @@ it('tells neighbours where an address is now', () =>
     const { mac } = one.link;
     if (!mac) throw new Error('no MAC');
     const raw = RawSocket.open(one.name, 'eth0');
-    // The kernel keeps a fresh ARP entry for a moment (`locktime`) whatever it hears, so announce until it is heard.
+    // The kernel keeps a fresh ARP entry for a moment (`locktime`) in any case, so announce until it takes effect.
     const known = () => {
       for (const address of addresses) raw.send(announcement(mac, address));
       return (['ipv4', 'ipv6'] as const).flatMap((family) =>

@@ -5,8 +5,8 @@ import { join, resolve } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 
 /*
- * The kernel's numbers that src/netlink writes down, beside the headers of the machine that this runs on: flags of open(2), options
- * of sockets and the like differ from one architecture to the next.
+ * The kernel's numbers in src/netlink, compared with the headers of this host: flags of open(2), options of sockets and the like differ
+ * between architectures.
  */
 
 const rooms = ['src/netlink', 'src/base/files', 'src/cni-shim'].map((room) => resolve(import.meta.dirname, '..', '..', room));
@@ -38,7 +38,7 @@ const headers = [
   ...['nfnetlink.h', 'nfnetlink_conntrack.h', 'nf_tables.h'].map((name) => `linux/netfilter/${name}`),
 ];
 
-/** Numbers of our own, which no header knows under that name. */
+/** Numbers of our own, which no header has under that name. */
 const ours = new Set([
   ...['AT_ONCE', 'ECHO_HEADER', 'FIRST_TABLE', 'GENERIC_HEADER_BYTES', 'IFINFOMSG_LENGTH', 'OVS_HEADER_BYTES', 'PACKET_BYTES_MAX'],
   ...['INFO_BYTES', 'SIZE_AT', 'ENTRIES_AT', 'TARGET_NAME_BEFORE', 'SOCKET_ID_BYTES', 'SOURCE_PORT_AT', 'NETCONFMSG_BYTES'],
@@ -68,7 +68,7 @@ const ours = new Set([
   ],
 ]);
 
-/** `const NAME = number;` of all sources but the tests. */
+/** `const NAME = number;` of all sources except tests. */
 function written(): Map<string, number> {
   const files = rooms.flatMap((room) => readdirSync(room).map((name) => join(room, name)));
   const sources = files.filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'));
@@ -77,7 +77,7 @@ function written(): Map<string, number> {
   return new Map(found.map(([, name = '', digits = '']) => [name, Number(digits.replaceAll('_', ''))]));
 }
 
-/** What C says those are, in the machine's own headers. */
+/** Values in C, by the host's own headers. */
 function inHeaders(names: readonly string[]): Map<string, number> {
   const source = join(folder, 'numbers.c');
   const program = join(folder, 'numbers');

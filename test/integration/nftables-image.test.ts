@@ -7,8 +7,8 @@ import { exampleNode } from '../support/example-node.ts';
 import { withNamespaces } from './netlink-fixture.ts';
 
 /*
- * The agent's image has neither /etc/protocols nor /etc/services, from which nft reads names. A rule with such a name is refused there, and
- * with it the whole table.
+ * The agent's image has neither /etc/protocols nor /etc/services, from which nft reads names. A rule with such a name is rejected there,
+ * and with it the whole table.
  */
 
 const families = ['ipv4', 'ipv6'] as const;

@@ -14,11 +14,11 @@ import { HealthChecks } from '../../src/services/controller/effects/health-check
 import { ProxyHealthz } from '../../src/services/controller/effects/proxy-healthz.ts';
 
 /*
- * Every listener of an agent while one client keeps as many connections to it as it gets, ten thousand in all: the checks of load balancers,
- * scrapes and probes are answered meanwhile.
+ * Every listener of an agent while one client keeps as many connections to it as possible, ten thousand in all: the checks of load
+ * balancers, scrapes and probes are answered meanwhile.
  */
 
-/** Of each kind; the others need fewer, because each of these costs the listener more than a connection. */
+/** Numbers of each kind; the others need fewer, because each of these costs the listener more than a connection. */
 const counts = { idle: 10_000, part: 1_500, body: 1_500, unread: 1_500, kept: 1_500, handshake: 1_500 } as const;
 type Kind = keyof typeof counts;
 const checkMs = 5_000;
@@ -68,7 +68,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The status of an answer that was read to its end. */
+/** The status of a complete answer. */
 function status(options: RequestOptions & { readonly tls?: boolean }): Promise<number | string> {
   return new Promise((resolve) => {
     const ask = options.tls ? getByTls : get;
@@ -81,7 +81,7 @@ function status(options: RequestOptions & { readonly tls?: boolean }): Promise<n
   });
 }
 
-/** The results of checks, one after another, until the client has had its connections. */
+/** Runs checks one after another, until the client has opened its connections; returns their results. */
 async function checksWhileOccupied(kind: Kind, place: string, check: () => Promise<number | string>): Promise<(number | string)[]> {
   const client = spawn(process.execPath, [occupier, kind, place, String(counts[kind])], { stdio: ['ignore', 'pipe', 'inherit'] });
   let isReached = false;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runAnyway } from '../../lab/machine/process.ts';
 import { EmptyRoot } from '../support/empty-root.ts';
 
-/** `npm run build:seinectl`: the file needs a kernel, `/proc`, a folder that can be written to, and root; and leaves nothing. */
+/** `npm run build:seinectl`: the file needs a kernel, `/proc`, a writable folder, and root; and leaves nothing. */
 const root = new EmptyRoot();
 const signal = AbortSignal.timeout(120_000);
 

@@ -102,7 +102,7 @@ describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
     }
   });
 
-  /** As long as the option that the switch maps to the field. */
+  /** Value with the length of the option that OVS maps to the field. */
   const tunMetadataMatch = encodeMatch({
     tun_metadata0: { value: Uint8Array.of(0, 0, 0xab, 0xcd), mask: Uint8Array.of(0, 0, 0xff, 0xff) },
   });

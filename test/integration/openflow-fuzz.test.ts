@@ -5,7 +5,7 @@ import { disagreement } from '../fuzz/openflow-oracle.ts';
 import { survive } from '../fuzz/openflow-survival.ts';
 import { SeededRandom } from '../fuzz/random.ts';
 
-/** A sample of what `npm run test:fuzz` does a million times. */
+/** A sample of `npm run test:fuzz`, which does it a million times. */
 const runs = 10_000;
 const seed = Number(process.env['SEINE_FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 

@@ -12,7 +12,7 @@ import { printGroup } from '../../src/openflow/text/group-text.ts';
 import { parseGroup } from '../../src/openflow/text/parse-group.ts';
 import { modOf, randomFlow } from '../support/openflow-flows.ts';
 
-/** The installed Open vSwitch, and os-ken, read what we write. */
+/** The installed Open vSwitch, and os-ken, read our encoded messages. */
 
 const dir = mkdtempSync(join(tmpdir(), 'seine-judges-'));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -32,7 +32,7 @@ function randomFlowMods(version: Version): Message[] {
   });
 }
 
-/** What only OpenFlow 1.5 has and Open vSwitch 3.1 does not know. */
+/** Messages of OpenFlow 1.5 that Open vSwitch 3.1 does not support. */
 const beyond: ReadonlySet<MessageKind | 'unknown'> = new Set<MessageKind>([
   'controllerStatus',
   'controllerStatusRequest',
@@ -48,7 +48,7 @@ describe('ovs-ofctl', () => {
     const messages = [...fixtures, ...randomFlowMods(OPENFLOW_13), ...randomFlowMods(OPENFLOW_15)].filter(({ kind }) => !beyond.has(kind));
     const numbered = messages.map(
       (message, index): Message =>
-        // A message in a bundle has the number of what carries it.
+        // A message in a bundle has the number of the bundle message.
         message.kind === 'bundleAdd' ? message : { ...message, xid: 0x10000 + index },
     );
     const file = join(dir, 'stream');
@@ -76,7 +76,7 @@ describe('ovs-ofctl', () => {
       const { cookie = 0n } = mod;
       return printFlow({ ...mod, cookie, idleTimeout: 0, hardTimeout: 0, importance: 0, flags: 0 }, {}, version);
     });
-    // Masks that begin with digits are prefix lengths to the tool, even where it has printed them itself.
+    // The tool reads masks that begin with digits as prefix lengths, even in its own output.
     const ours = texts.filter((text) => !/\/\d[0-9a-f]*:/.test(text));
     const file = join(dir, 'flows');
     writeFileSync(file, `${ours.join('\n')}\n`);
@@ -119,7 +119,7 @@ interface Reading {
   readonly instructions?: string;
 }
 
-/** One process reads all messages. */
+/** Decodes all messages in one process. */
 function osKen(messages: readonly Message[]): Reading[] {
   const script = new URL('../fixtures/os-ken-decode.py', import.meta.url).pathname;
   const input = messages.map((message) => `${Buffer.from(encodeMessage(message)).toString('hex')}\n`).join('');
@@ -150,7 +150,7 @@ describe('os-ken', () => {
       const { table, command, priority, idleTimeout, hardTimeout, flags, match, instructions } = decodeFlowMod(encodeMessage(message));
       expect(reading.fields).toEqual([table, commands.indexOf(command), priority, idleTimeout, hardTimeout, flags]);
       expect(reading.match).toBe(Buffer.from(match).toString('hex'));
-      // It forgets the padding of a nat in a ct, and the properties of an encap.
+      // It drops the padding of a nat in a ct, and the properties of an encap.
       if (reading.instructions === Buffer.from(instructions).toString('hex')) sameAnswer++;
     }
     expect(readings.filter(({ unread }) => unread === undefined).length).toBeGreaterThan(mods.length * 0.9);

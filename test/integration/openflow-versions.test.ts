@@ -29,7 +29,7 @@ afterAll(() => bridge.stop());
 
 const everything = encodeMatch({});
 
-/** What `ovs-ofctl diff-flows` prints, which ends with status 2 where there are differences. */
+/** Output of `ovs-ofctl diff-flows`, which exits with 2 if there are differences. */
 function diffFlows(version: Version, file: string): string[] {
   try {
     return bridge.told(version, 'diff-flows', 'br-int', file);
@@ -45,8 +45,8 @@ function keepsAll(text: string): boolean {
 }
 
 /**
- * What the tool reads as something else, even where it has printed it itself: masks that begin with digits are prefix lengths
- * to it, and it takes half a mask of `nw_frag` with six bits more.
+ * Reports whether the tool reads a text correctly. It misreads some of its own output: masks that begin with digits are prefix lengths to
+ * it, and it reads half a mask of `nw_frag` with six bits more.
  */
 function readable(text: string): boolean {
   return !/\/\d[0-9a-f]*:|nw_frag=(yes|not_later)/.test(text);
@@ -185,7 +185,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
   });
 });
 
-/** Groups as the switch gives them back. */
+/** Groups as returned by OVS. */
 function randomGroup(version: Version): fc.Arbitrary<Group> {
   const actions = fc.constantFrom<Group['buckets'][number]['actions']>(
     [{ kind: 'output', port: 1 }],
@@ -231,7 +231,7 @@ function randomGroup(version: Version): fc.Arbitrary<Group> {
   );
 }
 
-/** Open vSwitch 3.1 has only bands that drop, and gives a burst to a band that has none. */
+/** Open vSwitch 3.1 has only bands that drop, and adds a burst to a band without one. */
 const randomMeter: fc.Arbitrary<Meter> = fc.record({
   id: fc.integer({ min: 1, max: 1000 }),
   flags: fc.constantFrom(meterFlag.kilobits + meterFlag.burst, meterFlag.packets + meterFlag.burst + meterFlag.stats),

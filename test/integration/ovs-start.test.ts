@@ -10,8 +10,8 @@ import { generator } from '../support/random.ts';
 import { StartedOvs } from '../support/started-ovs.ts';
 
 /*
- * The script that starts Open vSwitch in its container, with the machine's own programs. Other versions are stood for by their schemas: `needs-conversion` and
- * `convert` look at nothing else.
+ * The script that starts Open vSwitch in its container, with the host's own programs. Schemas stand in for other versions:
+ * `needs-conversion` and `convert` read nothing else.
  */
 
 const patienceMs = 20_000;
@@ -25,7 +25,7 @@ interface Schema {
 }
 
 const older = schemaFrom(() => undefined);
-/** As 3.5 differs from 3.1: a column that is new, and one that takes more. */
+/** Like the difference from 3.1 to 3.5: a new column, and a column that accepts more. */
 const newer = schemaFrom((schema) => {
   Object.assign(schema, { version: '8.99.0', cksum: '99 26720' });
   const prefixes = { type: { key: 'string', min: 0, max: 9 } };
@@ -82,13 +82,13 @@ function vsctl(...args: readonly string[]): string {
   }).trim();
 }
 
-/** For what the machine's own tools do not know. */
+/** Transactions that the host's own tools do not support. */
 function transact(...operations: readonly object[]): void {
   const args = ['transact', `unix:${join(runDir, 'db.sock')}`, JSON.stringify(['Open_vSwitch', ...operations])];
   expect(execFileSync('ovsdb-client', args, { encoding: 'utf8' })).not.toContain('error');
 }
 
-/** More prefixes than the older version has. */
+/** Adds more prefixes than the older version accepts. */
 function addWhatIsRefused(): void {
   const prefixes = ['set', ['ip_src', 'ip_dst', 'ipv6_src', 'ipv6_dst']];
   transact(
@@ -106,7 +106,7 @@ const addPod = (name: string): string =>
   vsctl('--may-exist', 'add-br', 'br', '--', 'add-port', 'br', name, '--', 'set', 'port', name, `external_ids:container-id=${name}`);
 const hasPod = (name: string): string => vsctl('--if-exists', 'get', 'port', name, 'external_ids:container-id').replaceAll('"', '');
 
-/** No conversion is under way, and nothing of one is left. */
+/** No conversion is in progress, and no remains of one exist. */
 function expectNoDrafts(): void {
   expect(readdirSync(dir).filter((name) => !/^(?:conf\.db(?:\.schema-[\w.-]+)?|\..*lock~|system-id\.conf)$/.test(name))).toEqual([]);
   expect(readdirSync(runDir).filter((name) => name.startsWith('conf.db'))).toEqual([]);

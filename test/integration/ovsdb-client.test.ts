@@ -27,7 +27,7 @@ function connect(endpoint = `unix:${server.socketPath}`) {
 
 type Client = ReturnType<typeof connect>;
 
-/** What the client holds, in a form that two clients can be compared by. */
+/** Content of the client, in a form in which two clients can be compared. */
 function holdings(client: Client): unknown {
   const tables = [client.tables.Open_vSwitch, client.tables.Bridge, client.tables.Port, client.tables.Interface];
   return tables.map((table) => new Map([...table.rows()].map((row) => [row._uuid, row])));
@@ -296,7 +296,7 @@ function onlyRefused(thrown: unknown): void {
   if (!(thrown instanceof SeineError && thrown.code === 'REFUSED')) throw thrown;
 }
 
-/** What the server has, asked by another way than monitoring, in the form of `holdings`. */
+/** Content of the server, by another method than monitoring, in the form of `holdings`. */
 async function selected(client: Client): Promise<unknown> {
   const found: FoundRows<{ readonly _uuid: string }>[] = [];
   const committed = await client.transact((tx) => {
@@ -306,7 +306,7 @@ async function selected(client: Client): Promise<unknown> {
   return found.map((rows) => new Map(committed.rows(rows).map((row) => [row._uuid, row])));
 }
 
-/** A second client, whose copy is fresh. */
+/** A second client, with a fresh copy. */
 async function another(): Promise<Client> {
   const client = connect();
   await client.synced(stop.signal);

@@ -47,7 +47,7 @@ function connect(endpoint: string | readonly string[], leader: LeaderRule = 'req
   return client;
 }
 
-/** Whether the server knew what the client had last seen. */
+/** Reports whether the server knew the client's last transaction. */
 function found(proxy: RecordingProxy): unknown[] {
   return proxy.repliesTo('monitor_cond_since', 'replica').map((answer) => (Array.isArray(answer) ? answer[0] : answer));
 }
@@ -73,7 +73,7 @@ describe('a cluster of one', () => {
     const client = connect(`unix:${proxy.path}`);
     const writer = connect(`unix:${server.socketPath}`);
     await ready(client);
-    // A server keeps no more history than there is data: what we have seen last must be a small part of it.
+    // A server keeps no more history than data: our last transaction must be a small part of it.
     await addBridges(
       client,
       Array.from({ length: 60 }, (_, index) => `br${index}`),
@@ -115,7 +115,7 @@ describe('a cluster of one', () => {
     await addBridges(client, ['a', 'b']);
     await client.filter('Bridge', [['name', '==', 'a']], stop.signal);
     expect(Array.from(client.tables.Bridge.rows(), ({ name }) => name)).toEqual(['a']);
-    // Confirmed: the server may go on from there.
+    // Confirmed: the server may continue from there.
     proxy.refuse();
     await until(() => !client.isSynced);
     proxy.clear();

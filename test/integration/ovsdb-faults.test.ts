@@ -58,7 +58,7 @@ function holdings(client: Client): Map<string, unknown> {
   return new Map<string, unknown>([...Bridge, ...Port, ...Interface]);
 }
 
-/** Adds, changes and removes ports, as often as that; gives up on what a dying server has not answered. */
+/** Adds, changes and removes ports this number of times; abandons requests that a dying server has not answered. */
 async function churn(writer: Client, from: number, times: number): Promise<void> {
   for (let turn = from; turn < from + times; turn += 1) {
     const old = writer.tables.Port.find('name', `p${turn - 5}`);
@@ -73,11 +73,11 @@ async function churn(writer: Client, from: number, times: number): Promise<void>
       },
       AbortSignal.any([stop.signal, AbortSignal.timeout(5_000)]),
     );
-    await work.catch(() => undefined); // killed meanwhile: what became of it is seen in the copy
+    await work.catch(() => undefined); // killed meanwhile: the copy shows the result
   }
 }
 
-/** Waits for what was written, and compares with a copy made now. */
+/** Waits for the written rows, and compares with a copy made now. */
 async function expectEqual(client: Client, writer: Client, marker: number): Promise<void> {
   await writer.transact((tx) => tx.update('Port', [['name', '==', 'br0']], { external_ids: [['marker', String(marker)]] }), stop.signal);
   await until(() => client.tables.Port.find('name', 'br0')?.external_ids.get('marker') === String(marker));

@@ -36,7 +36,7 @@ beforeEach(async () => {
   await server.start();
   server.vsctl('init');
   const script = fileURLToPath(new URL('../fixtures/ovsdb-idl.py', import.meta.url));
-  // Debian's own: its packages are where python3-openvswitch is.
+  // Debian's own: its packages have python3-openvswitch.
   python = spawn('/usr/bin/python3', [script, `unix:${server.socketPath}`, switchSchema, JSON.stringify(monitor)]);
   python.stderr.pipe(process.stderr);
   copies = createInterface(python.stdout)[Symbol.asyncIterator]();
@@ -48,7 +48,7 @@ afterEach(async () => {
   await server.remove();
 });
 
-/** What Python's client holds once it has seen the marker. */
+/** Content of Python's client after the marker. */
 async function pythonsCopy(marker: string): Promise<unknown> {
   python.stdin.write(`${marker}\n`);
   const { value, done } = await copies.next();
@@ -62,7 +62,7 @@ function connect() {
   return client;
 }
 
-/** Our copy as the wire would carry it, which is what Python prints. */
+/** Our copy in wire form, which is what Python prints. */
 function ourCopy(client: ReturnType<typeof connect>): unknown {
   const views: Readonly<Record<string, TableView<AnyRow>>> = client.tables;
   const tables = Object.entries(monitor).map(([table, columns]) => {
@@ -95,7 +95,7 @@ const pairs = fc.uniqueArray(fc.tuple(word, word), { maxLength: 4, selector: ([k
 const vlans = fc.uniqueArray(fc.integer({ min: 0, max: 4095 }), { maxLength: 5 });
 const wide = fc.bigInt({ min: -(2n ** 62n), max: 2n ** 62n });
 
-/** Each does one thing, to rows that may or may not be there. Some are refused. */
+/** Each does one thing, to rows that may be absent. Some are rejected. */
 const steps: fc.Arbitrary<(tx: Tx) => void> = fc.oneof(
   name.map((port) => (tx: Tx) => {
     tx.mutate('Bridge', [['name', '==', 'br']], ['ports', 'insert', [newPort(tx, port)]]);
@@ -182,7 +182,7 @@ it("equals Python's copy after each of many random transactions", async () => {
     }),
     { numRuns: 250 },
   );
-  // Both kinds must have come up, or the steps test nothing.
+  // Both kinds must have occurred, or the steps test nothing.
   expect(refused).toBeGreaterThan(10);
   expect(client.tables.Port.size + client.tables.Queue.size + client.tables.Flow_Table.size).toBeGreaterThan(5);
 });

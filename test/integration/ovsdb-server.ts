@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { switchSchema } from '../support/open-vswitch.ts';
 
-/** How the database comes to be: alone, or as the first or a further member of a cluster. */
+/** Creation of the database: alone, or as the first or a further member of a cluster. */
 export type Membership =
   | { readonly kind: 'standalone' }
   | { readonly kind: 'first' }
@@ -12,11 +12,11 @@ export type Membership =
 
 export interface TestOvsdbServerOptions {
   readonly membership?: Membership;
-  /** More of its command line, e.g. `--remote=ptcp:…`. */
+  /** Further arguments of its command line, e.g. `--remote=ptcp:…`. */
   readonly args?: readonly string[];
 }
 
-/** A real `ovsdb-server` with a database of its own, which tests may kill and start again. */
+/** A real `ovsdb-server` with its own database, which tests may kill and restart. */
 export class TestOvsdbServer {
   readonly dir: string;
   readonly socketPath: string;
@@ -35,7 +35,7 @@ export class TestOvsdbServer {
     }
   }
 
-  /** Where the members of a cluster talk to it. */
+  /** Address for the members of a cluster. */
   get #raft(): string {
     return `unix:${this.dir}/raft`;
   }
@@ -55,7 +55,7 @@ export class TestOvsdbServer {
     await exit;
   }
 
-  /** Stops or continues it, so that it is there but does not answer. */
+  /** Stops or continues it, so that it exists but does not answer. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#process?.kill(signal);
   }

@@ -20,7 +20,7 @@ const transcript: readonly Line[] = readFileSync(new URL('../fixtures/ovsdb-tran
   .filter((line) => line !== '')
   .map((line) => JSON.parse(line));
 
-/** What was asked, according to the name and the answer of a line, before or in place of the request that was recorded. */
+/** Requests of lines whose recording is in another form, by the name and the answer of a line. */
 const unrecorded: Readonly<Record<string, readonly { readonly method: string; readonly params: Json }[]>> = {
   'transact: mutate delete map kv mismatch': [
     mutation('insert', [
@@ -87,7 +87,7 @@ function connect() {
   return client;
 }
 
-/** An answer as the transcript has it. Row names are the server's to choose. */
+/** An answer in the form of the transcript. The server chooses row names. */
 async function answerOf(client: typeof first, method: string, params: Json): Promise<unknown> {
   try {
     return { result: await client.call(method, params, stop.signal) };
@@ -104,20 +104,20 @@ function comparable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [String(comparable(key)), comparable(member)]));
 }
 
-/** What a reply says, without the parts that depend on who asked. */
+/** Content of a reply, without the parts that depend on the client. */
 function essence(reply: unknown): unknown {
   if (!isObject(reply)) return reply;
   const { result, error } = reply;
   return comparable(error === null || error === undefined ? { result: inOrder(result) } : { error });
 }
 
-/** Versions of Open vSwitch have the names of databases in different orders. */
+/** Versions of Open vSwitch order the names of databases differently. */
 function inOrder(result: unknown): unknown {
   return Array.isArray(result) && result.includes('_Server') ? result.toSorted() : result;
 }
 
 describe('what a server answered once, it answers to our client', () => {
-  // In this order: later lines build on what earlier ones did.
+  // In this order: later lines build on earlier ones.
   for (const line of transcript) {
     it(line.case, async () => await replay(line));
   }
@@ -126,7 +126,7 @@ describe('what a server answered once, it answers to our client', () => {
     const own = new AbortController();
     const wait = { columns: ['name'], until: '==', rows: [{ name: 'never' }], timeoutMs: 60_000 } as const;
     const waiting = first.transact((tx) => tx.wait('Bridge', { where: [], ...wait }), own.signal);
-    // Only a transaction that the server has begun to wait with can be called off.
+    // Only a transaction that the server already waits for can be cancelled.
     await first.call('echo', [], stop.signal);
     own.abort();
     await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: true } });
@@ -191,7 +191,7 @@ async function replayLocks(line: Line): Promise<void> {
   } else if (line.case.startsWith('steal')) {
     expect(await answerOf(third, 'steal', ['L1'])).toEqual(essence(line.received[0]));
   } else {
-    // Who waits in line hears nothing of a theft.
+    // A client that waits for a lock is not notified of a theft.
     let heard = 0;
     const own = new AbortController();
     second.onNotification(() => (heard += 1), own.signal);
@@ -209,7 +209,7 @@ async function replayRaw(line: Line): Promise<void> {
       socket.once('data', (chunk) => resolve(String(chunk)));
       socket.once('close', () => resolve('<<closed>>'));
     });
-    // The recording is cut off where it would have gone on like that.
+    // The recording is cut off before its endless repetition.
     const text = line.case.includes('deep') ? `{"method":"echo","params":${'['.repeat(1_200)}` : textOf(line.sent);
     socket.write(text);
     if (line.received.length === 0) {
@@ -228,7 +228,7 @@ function textOf(sent: Line['sent']): string {
   return typeof sent === 'string' ? sent : JSON.stringify(sent);
 }
 
-/** Another connection gets its answer; so would this one have, were there any. */
+/** Another connection gets its answer; so would this one, if there were any. */
 async function silence(_socket: Socket): Promise<string> {
   await second.call('echo', [], stop.signal);
   await second.call('echo', [], stop.signal);

@@ -10,7 +10,7 @@ import { OvsdbClient } from '../../src/ovsdb/client.ts';
 import { openVswitch } from '../../src/ovsdb/schema/open-vswitch.ts';
 import { TestOvsdbServer } from './ovsdb-server.ts';
 
-/** Keys and certificates as ovs-pki makes them: signed by a CA, naming no host. */
+/** Keys and certificates as ovs-pki makes them: signed by a CA, without a host name. */
 let pki: string;
 let server: TestOvsdbServer;
 let port: number;
@@ -100,8 +100,8 @@ describe('a client', () => {
     const client = connect(`tcp:127.0.0.1:${port}`);
     await client.synced(stop.signal);
     expect(client.tables.Bridge.find('name', 'br0')).toBeDefined();
-    // The server probes after a second without a word, which is as soon as it can be told to, and hangs up after another. Ours is the
-    // more patient, so that this second one passes only if the probe was answered.
+    // The server probes after a second of silence, its minimum, and closes after another. Our timeout is longer, so that this second one
+    // passes only if the probe was answered.
     await new Promise((resolve) => setTimeout(resolve, 2_700));
     expect(client.counters.syncs).toBe(1);
     expect(await client.serverId(stop.signal)).toMatch(/^[0-9a-f-]{36}$/);

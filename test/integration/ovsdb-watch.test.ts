@@ -41,7 +41,7 @@ async function exitCode(process: ChildProcessWithoutNullStreams): Promise<unknow
   return code;
 }
 
-/** Names of rows are the server's to choose. */
+/** The server chooses names of rows. */
 function lines(): readonly string[] {
   return out
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')

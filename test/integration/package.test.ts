@@ -25,7 +25,7 @@ const compilerOptions = [
   '.',
 ];
 
-/** A folder in which the packed tarball is installed, as somebody else's project would have it. */
+/** A folder in which the packed tarball is installed, like another project. */
 let project: string;
 
 beforeAll(async () => {
@@ -156,7 +156,7 @@ it('brings commands that start', async () => {
   }
 });
 
-/** The first example of a library's page: from its import to where the text goes on. */
+/** The first example of a library's page: from its import to the end of the block. */
 async function exampleOf(library: string): Promise<string> {
   const page = await readFile(join(root, 'dist', 'packages', library, 'README.md'), 'utf8');
   const [, example = ''] = /^( {4}import [\s\S]*?)^\S/m.exec(page) ?? [];

@@ -11,8 +11,8 @@ import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { datapath, patienceMs } from '../support/test-cluster.ts';
 
 /**
- * ICMP errors made by hand. Pods `a` and `b` are neighbours, `c` is on the other node. An error that reaches its receiver although no
- * policy was asked must be from an end of the connection that it quotes.
+ * Handmade ICMP errors. Pods `a` and `b` are neighbours, `c` is on the other node. An error that bypasses policy must come from an end of
+ * the connection that it quotes.
  */
 let tapped: TappedCluster;
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
   tapped = await TappedCluster.start();
   // The first packets of a tunnel may be lost on the userspace data path.
   for (const family of families) tapped.cluster.exec('c', 'ping', '-q', '-c', '3', '-i', '0.2', '-W', '2', addressOf('a', family).text);
-  // The kernel of a pod answers nothing: of a connection whose only answer is a reset, the kernel's tracker keeps nothing.
+  // The kernel of a pod must not answer: the kernel's tracker drops a connection whose only answer is a reset.
   const silence =
     'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; add rule inet silent in meta l4proto { tcp, udp, sctp } drop';
   const echoes = 'add rule inet silent in icmp type echo-request drop; add rule inet silent in icmpv6 type echo-request drop';
@@ -34,7 +34,7 @@ const macs: Readonly<Record<string, Mac>> = {
   n2: second?.environment.gateway.mac ?? gatewayMac,
 };
 
-/** Where frames of one to the other go. */
+/** Destination MAC of frames between the two. */
 function next(from: string, to: string): Mac {
   const node = (who: string): string => (who === 'c' || who === 'n2' ? 'n2' : 'n1');
   if (node(from) === node(to)) return macs[to] ?? macOf(to);
@@ -51,11 +51,11 @@ function link(from: string, to: string): Pick<Packet, 'ethSrc' | 'ethDst'> {
 
 type Wire = keyof TappedCluster['wires'];
 type Kind = 'udp' | 'tcp' | 'icmp' | 'sctp';
-/** The kernel's tracker compares checksums of SCTP, which these frames do not have. */
+/** The kernel's tracker checks checksums of SCTP, which these frames do not have. */
 const kinds: readonly Kind[] = ['udp', 'tcp', 'icmp', ...(datapath === 'system' ? [] : (['sctp'] as const))];
 let serial = 20_000;
 
-/** A connection that nobody had before. */
+/** A new connection. */
 function opened(family: Family, kind: Kind, from: string, to: string): { readonly there: Packet; readonly back: Packet } {
   const number = serial++;
   const ends = { ...link(from, to), payload: family, ipSrc: ipOf(from, family), ipDst: ipOf(to, family), ttl: 64 } as const;
@@ -81,19 +81,19 @@ function sendError(family: Family, from: Wire, to: Wire, quoted: Packet): Uint8A
   return mark;
 }
 
-/** Sends an error, and waits until it is there. */
+/** Sends an error, and waits until it arrives. */
 async function arrives(family: Family, from: Wire, to: Wire, quoted: Packet): Promise<void> {
   await tapped.wires[to].hears(sendError(family, from, to, quoted));
 }
 
-/** Sends an error of a pod, and says who got what it carries once all that was sent has come as far as it ever will. */
+/** Sends an error of a pod, and returns the receivers of its content after all sent frames have arrived or been dropped. */
 async function error(family: Family, from: 'a' | 'b' | 'c', to: Wire, quoted: Packet): Promise<string[]> {
   const mark = sendError(family, from, to, quoted);
   await settled(family);
   return (['a', 'b', 'c', 'n1', 'n2'] as const).filter((who) => who !== from && tapped.wires[who].heard(mark));
 }
 
-/** Each of these pods sends to all others and to the gateway of the first node, and they have it. */
+/** Each of these pods sends to all others and to the gateway of the first node; waits until all have arrived. */
 async function settled(family: Family): Promise<void> {
   const waiting: Promise<void>[] = [];
   for (const from of ['a', 'b', 'c'] as const)
@@ -132,7 +132,7 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
       tapped.wires.b.send(encodeFrame(back));
       await settled(family);
       await arrives(family, 'b', 'a', there);
-      // On the kernel's data path the switch does not learn who opened the connection that an error of the opening side is about.
+      // On the kernel's data path OVS does not learn which side opened the connection of an error from the opening side.
       if (datapath === 'system') expect(await error(family, 'a', 'b', back)).toEqual([]);
       else await arrives(family, 'a', 'b', back);
     });

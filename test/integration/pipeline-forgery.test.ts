@@ -13,7 +13,7 @@ import { gatewayMac, honest, TappedCluster } from '../support/tapped-cluster.ts'
 import { patienceMs } from '../support/test-cluster.ts';
 import { slowness } from '../support/test-datapath.ts';
 
-/** Pod `a` is the one that forges; `b` is its neighbour, `c` is on the other node. */
+/** Pod `a` forges; `b` is its neighbour, `c` is on the other node. */
 let tapped: TappedCluster;
 
 beforeAll(async () => {
@@ -23,18 +23,18 @@ afterAll(() => tapped.stop());
 
 const other = nodes[1];
 
-/** Sends frames from `a`, and waits until they have come as far as they ever will. */
+/** Sends frames from `a`, and waits until they have arrived or been dropped. */
 async function sendFromA(...frames: readonly Uint8Array[]): Promise<void> {
   for (const frame of frames) tapped.wires.a.send(frame);
   await tapped.settled('ipv4');
 }
 
-/** The octets behind the Ethernet header: unchanged on the way in ARP and ND. */
+/** The bytes after the Ethernet header: unchanged on the path in ARP and ND. */
 function body(frame: Uint8Array): Uint8Array {
   return frame.subarray(14);
 }
 
-/** Far more than the switch passes at once, and sent within a second. */
+/** Far more than OVS forwards at once, and sent within a second. */
 const floodFrames = 400;
 
 const broadcast = parseMac('ff:ff:ff:ff:ff:ff');
@@ -186,7 +186,7 @@ describe.each(families)('over %s, a pod', (family) => {
   });
 });
 
-/** As if a pod of the other node wrote to `victim`, or another source. */
+/** A frame as if from a pod of the other node to `victim`, or from another source. */
 function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array, name?: Ip): Uint8Array {
   const source = other?.environment.podCidrs.find((cidr) => cidr.family === family);
   const ipSrc = name ?? (victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family));
@@ -262,8 +262,8 @@ describe.each(families)('a tunnel packet over %s', (family) => {
 
   it('of an unknown peer does not, and it is counted', async () => {
     const mark = randomBytes(12);
-    // The first one is still on its way to be remembered when it is counted, the switch may go on for a moment with what it decided
-    // then, and counters are brought up to date now and then.
+    // The first one is still being learned when it is counted, OVS may use its earlier decision for a moment, and counters are updated now
+    // and then.
     const source = `${family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${outside.router[family].text}`;
     await vi.waitFor(
       async () => {
@@ -290,7 +290,7 @@ it.each(families)('a tunnel packet over %s in another’s name would arrive if t
   const flow = `table=4,priority=300,in_port=32768,${family === 'ipv4' ? 'ip' : 'ipv6'}`;
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `${flow},actions=goto_table:12`);
   const forged = encodeGeneve(inner(family, 'b', mark, addressOf('a', family)));
-  // The switch may go on for a moment with what it decided about such packets before.
+  // OVS may use its earlier decision about such packets for a moment.
   await vi.waitFor(
     async () => {
       await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, forged);
@@ -302,7 +302,7 @@ it.each(families)('a tunnel packet over %s in another’s name would arrive if t
 });
 
 describe('a reset of a connection that the node’s tracker does not know', { tags: 'hardening' }, () => {
-  /** Nothing answers there, so that the switch has the connection as it was opened. */
+  /** Address without a responder, so that OVS has the connection as it was opened. */
   const silent: Readonly<Record<Family, Ip>> = { ipv4: parseIp('203.0.113.66'), ipv6: parseIp('2001:db8::66') };
   let world: RawSocket;
   let serial = 21_000;
@@ -313,7 +313,7 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
   });
   afterAll(() => world.close());
 
-  /** A connection that the switch has seen, so that it does not drop the reset itself, and that the node's tracker has lost. */
+  /** A connection that OVS has seen, so that it does not drop the reset itself, and that the node's tracker has lost. */
   async function reset(family: Family): Promise<Uint8Array> {
     const opened = { ...honest(family, { ip: silent[family], mac: gatewayMac }), protocol: 'tcp', portDst: port.server } as const;
     const portSrc = serial++;
@@ -322,7 +322,7 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
     await vi.waitFor(() => tapped.cluster.exec('n1', 'conntrack', ...forgetting), { timeout: 5_000 * slowness });
     return encodeFrame({ ...opened, portSrc, tcpFlags: 'rst' });
   }
-  /** Source and destination, as they are in a header. */
+  /** Source and destination, as in a header. */
   const ends = (family: Family): Uint8Array => Buffer.concat([ipToBytes(addressOf('a', family)), ipToBytes(silent[family])]);
 
   it.each(families)('does not leave the node with the pod’s own address over %s', async (family) => {

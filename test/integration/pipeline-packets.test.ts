@@ -6,7 +6,7 @@ import { Oracle } from '../model/oracle.ts';
 import { exampleScene } from '../model/scene.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
-/** The third oracle: packets, octet by octet, through a real switch with its own connection tracker, caches and tunnels. */
+/** The third oracle: packets, byte by byte, through a real switch with its own conntrack, caches and tunnels. */
 describe('a real switch', () => {
   let bench: PacketBench;
   beforeAll(async () => {

@@ -17,13 +17,13 @@ import { type Pretence, type Traced, trace } from '../support/trace.ts';
 
 const { node, pods, services, proxying } = exampleScene;
 const [pod] = pods;
-/** Cookies of generation and feature, whatever the owner is. */
+/** Cookies of generation and feature, with any owner. */
 const everythingLearned = `cookie=0x${((BigInt(generation) << 48n) | (BigInt(features.learned) << 40n)).toString(16)}/0xffffff0000000000`;
 
-/** As many as a group of few buckets has slots. */
+/** Number of slots of a group with few buckets. */
 const hashes = Array.from({ length: 64 }, (_, index) => index + 1);
 
-/** What pods get at cluster addresses. Where clients stay, each gets one endpoint of several, which is for another test. */
+/** Targets of pods at cluster addresses. With affinity, each gets one endpoint of several, which is for another test. */
 function clusterAddresses() {
   return services
     .filter(({ service }) => service.affinitySeconds === undefined)
@@ -37,7 +37,7 @@ function clusterAddresses() {
     });
 }
 
-/** Which tables a packet visits, and by which ports it leaves, in the model: one answer for each choice that groups have. */
+/** Tables and output ports of a packet in the model: one answer for each choice of groups. */
 function predictions({ inPort, packet }: Arrival, { states, ctMark: mark }: Pretence): string[] {
   const { flows, groups } = compileScene(exampleScene);
   const predict = (choice: number): string => {
@@ -54,7 +54,7 @@ function described(tables: readonly PipelineTableName[], ports: readonly number[
   return `${tables.join(' ')} → ${ports.join(' ')}`;
 }
 
-/** An output back by the port of arrival is said in words, not as a number. */
+/** An output to the port of arrival is printed as a word, not as a number. */
 function happened({ tables, outputs }: Traced, { inPort }: Arrival): string {
   return described(
     tables,

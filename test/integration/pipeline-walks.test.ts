@@ -48,7 +48,7 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-/** Asks over TCP and UDP; what both say must be the same, but for ports. */
+/** Requests over TCP and UDP; both answers must be the same, except for ports. */
 async function asked(from: string, to: Ip, number: number): Promise<{ who: string; client: string }> {
   const probe = { from: cluster.place(from), address: to.text, port: number, timeoutMs };
   const answers = await Promise.all((['tcp', 'udp'] as const).map((protocol) => ask({ ...probe, protocol })));
@@ -211,7 +211,7 @@ it(`ran on the data path ${datapath}`, () => {
   expect(pods).toHaveLength(3);
 });
 
-/** Packets that the first node's own stack gave to the bridge. */
+/** Packets from the first node's own stack to the bridge. */
 function sentByGateway(): number {
   const [link] = JSON.parse(cluster.exec('n1', 'ip', '-j', '-s', 'link', 'show', 'dev', 'antrea-gw0'));
   return link.stats64.tx.packets;

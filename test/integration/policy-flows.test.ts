@@ -19,16 +19,16 @@ import { trace } from '../support/trace.ts';
 import { Unixctl } from '../support/unixctl.ts';
 
 /*
- * The flows of policy on a real switch: what it would do with a packet, against the reference, the matrix and the model of a switch.
+ * The flows of policy on a real switch: its verdict for a packet, compared with the reference, the matrix and the model of a switch.
  */
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const sets = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 12);
-/** Clusters of which neither much nor little is allowed, and that are asked much about. */
+/** Clusters with a mixture of allowed and denied traffic, and many probes. */
 const clusters = Math.max(3, Math.floor(sets / 300));
-/** One of so many probes of those is asked of the switch. */
+/** One of this number of probes is sent to OVS. */
 const every = 5;
-/** Of every other cluster, so many probes of each verdict after each change. */
+/** Number of probes of each verdict after each change, in every other cluster. */
 const ofEachVerdict = 4;
 
 let bridge: OpenFlowBridge;
@@ -48,7 +48,7 @@ interface PolicyProbe {
   readonly verdict: 'allow' | 'deny';
 }
 
-/** A cluster with what its policies say, by the judges that need no switch. */
+/** A cluster with the verdicts of its policies, from the oracles that need no switch. */
 interface JudgedCluster extends Pick<ProofResult, 'differences'> {
   readonly policySwitch: PolicySwitch;
   readonly probes: readonly PolicyProbe[];
@@ -76,7 +76,7 @@ function judged({ objects, changes }: PolicyHistory): JudgedCluster {
   return { policySwitch, probes, differences, allowed: probes.filter((probe) => probe.verdict === 'allow').length };
 }
 
-/** The first clusters of a seed in which both ends of a question are common. */
+/** The first clusters of a seed in which both verdicts are common. */
 function* judgedClusters(): Generator<JudgedCluster> {
   let left = clusters;
   for (const history of fc.sample(policyHistories, { seed, numRuns: 40 * clusters })) {
@@ -90,7 +90,7 @@ function* judgedClusters(): Generator<JudgedCluster> {
   throw new Error('too few clusters in which much is allowed and much is denied');
 }
 
-/** Leads the bridge from what it holds to these flows, as a change does. */
+/** Changes the bridge from its present flows to these, as the agent does. */
 async function hold(flows: readonly Flow[]): Promise<void> {
   const connection = await bridge.connect();
   const entries = encodeBridgeEntries(ownerOf('node'), { ...nothing, flows });
@@ -101,7 +101,7 @@ async function hold(flows: readonly Flow[]): Promise<void> {
   bridge.disconnect();
 }
 
-/** What the switch itself would do is what the judges say. */
+/** Compares OVS's own verdict with that of the oracles. */
 async function compare(policySwitch: PolicySwitch, { packet, verdict }: PolicyProbe): Promise<void> {
   const arrival = policySwitch.arrivalOf(packet);
   if (!arrival) return;
@@ -143,7 +143,7 @@ it(`a switch does what policies say (SEINE_TEST_SEED=${seed})`, { timeout: clust
   expectMixed(total);
 });
 
-/** After each change some packets, of both verdicts where there are both. */
+/** Some packets after each change, of both verdicts if there are both. */
 function* sampledStates(history: PolicyHistory, random: () => number): Generator<Pick<JudgedCluster, 'policySwitch' | 'probes'>> {
   const engine = new PolicyEngine(provenNode);
   const written = new WrittenPolicy(engine);

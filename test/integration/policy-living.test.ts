@@ -11,18 +11,18 @@ import { wantedByOwner } from '../model/scene.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 
-/* As `test/model/policy-living.test.ts`, on a real switch with its own connection tracker. */
+/* Like `test/model/policy-living.test.ts`, on a real switch with its own conntrack. */
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const connections = Number(process.env['SEINE_TEST_POLICY_CONNECTIONS'] ?? 40);
-/** Of those that are tried some two in five live. */
+/** About two in five attempted connections are established. */
 const openings = 100;
 const livingOfEach = 40;
 
 let bench: PacketBench;
 beforeAll(async () => {
   bench = await PacketBench.start(livingScene);
-  // Datagrams and echoes are forgotten after half a minute by default, and a Service would choose for them anew.
+  // Entries of datagrams and echoes expire after half a minute by default, and a Service would choose for them again.
   const patient = ['udp_first', 'udp_single', 'udp_multiple', 'icmp_first', 'icmp_reply'].map((state) => `${state}=3600`);
   bench.ovs.exec(
     'ovs-vsctl',
@@ -62,7 +62,7 @@ it(`of SCTP, of which the tracker sees no ports, each association is by itself (
   timeout: timeoutOf(connections),
 }, async () => {
   const counts = noCounts();
-  // What a packet has taught holds for the others once the data path looks at the flows again.
+  // Flows learned from a packet apply to others once the data path revalidates.
   const obedient: LivingBridge = {
     become: (wanted) => bench.become(wanted),
     receive: async (arrival) => {
@@ -88,7 +88,7 @@ it.each([0, 1])('a pod that opens SCTP associations without end takes no answers
   const [flooder, , server, client] = livingScene.pods;
   if (!flooder || !server || !client) throw new Error('the scene has too few pods');
   const scene = { ...livingScene, node: { ...livingScene.node, blindToSctp: true as const } };
-  // Only what it answers leaves the server.
+  // Only its answer leaves the server.
   const closed = { ofPort: server.ofPort, addresses: server.addresses, egress: 'closed' as const };
   const subject: readonly [Owner, Wanted] = [ownerOf('subject', `${server.ofPort}`), { ...nothing, flows: compileSubject(closed) }];
   await bench.forgetConnections();
@@ -118,7 +118,7 @@ it.each([0, 1])('a pod that opens SCTP associations without end takes no answers
     const dump = bench.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-aggregate', 'br-int', `table=${tables.associations.id}`);
     return Number(/flow_count=(\d+)/.exec(dump)?.[1]);
   };
-  // Under load the switch does not learn from every packet, so that a number of packets fills nothing for certain.
+  // Under load OVS does not learn from every packet, so that no number of packets certainly fills it.
   let port = 10_000;
   for (let before = -1; learned() > before; ) {
     before = learned();

@@ -20,14 +20,14 @@ import { slowness } from '../support/test-datapath.ts';
 import { Unixctl } from '../support/unixctl.ts';
 
 /*
- * Packets that show a switch less than others: where ports decide and none is seen. `b` is isolated in egress, and may send to one port;
+ * Packets with fewer fields than others: rules decide by ports and none is present. `b` is isolated in egress, and may send to one port;
  * `a` is free.
  */
 let tapped: TappedCluster;
 
 beforeAll(async () => {
   tapped = await TappedCluster.start();
-  // Their own kernels know nothing of what is said here, and would answer.
+  // Their own kernels do not know these connections, and would answer.
   for (const pod of ['a', 'b'] as const)
     tapped.cluster.exec(pod, 'nft', 'add table inet quiet; add chain inet quiet out { type filter hook output priority 0; policy drop; }');
 }, patienceMs);
@@ -35,16 +35,16 @@ afterAll(() => tapped.stop());
 
 type Speaker = 'a' | 'b';
 const intents = new Map(nodes.flatMap(({ pods }) => pods.map(({ name, intent }) => [name, intent] as const)));
-/** How long a denied pod asks. */
+/** Time for which a denied pod sends. */
 const floodMs = 1_000 * Number(process.env['SEINE_TEST_POLICY_FLOOD_S'] ?? 1);
-/** Of an entry that nobody answers, with what the tracker takes to sweep it (s). */
+/** Lifetime of an unanswered entry, with the tracker's sweep (s). */
 const lifeS = 30 + 10;
 const subjectClass = 5;
 const decision = 9;
 const allow: PolicyOutcome = { verdict: 'allow', by: ['test/one spec.egress[0]'] };
 const deny: PolicyOutcome = { verdict: 'deny', by: ['test/one'] };
 
-/** What holds for `b`: it is free, everything is allowed or denied alike, or its ports decide. */
+/** State of `b`: it is free, everything is allowed or denied alike, or its ports decide. */
 async function hold(
   what: 'free' | 'allow' | 'deny' | readonly DecidedRange['protocol'][],
   direction: 'egress' | 'ingress' = 'egress',
@@ -68,7 +68,7 @@ async function hold(
   if (what === 'free') await tapped.cluster.hold('n1', owner, nothing);
 }
 
-/** What holds for `b`: it may not send, and opens so many connections to Services a second. */
+/** State of `b`: it may not send, and opens this number of connections to Services a second. */
 async function limited(openings: number): Promise<void> {
   const intent = { ofPort: intents.get('b')?.ofPort ?? 0, addresses: [], egress: subjectClass, openings };
   await tapped.cluster.hold('n1', openingsOwner(ownerOf('subject', 'b')), compileOpenings(intent));
@@ -89,7 +89,7 @@ function opening(family: Family, from: Speaker, service: 'onlyA' | 'onlyC', port
   return encodeFrame({ ...ends, payload: family, protocol: 'tcp', ttl: 64, portSrc, portDst: services[service].port, tcpFlags: 'syn' });
 }
 
-/** Others than those of earlier tests, whose connections the tracker still knows. */
+/** Ports unused by earlier tests, whose connections conntrack still has. */
 let clientPort = 30_000;
 
 interface Talk {
@@ -99,10 +99,10 @@ interface Talk {
   readonly portDst: number;
 }
 
-/** For how long a packet may be behind one that was sent after it (ms), in an emulated machine. */
+/** Maximum time by which packets may be reordered (ms), in an emulated host. */
 const overtakenMs = 3_000;
 
-/** Sends a datagram, in pieces if `size` is more than one frame takes. @returns whether its first and its last octets arrived */
+/** Sends a datagram, in fragments if `size` is more than one frame takes. @returns whether its first and its last bytes arrived */
 async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promise<readonly boolean[]> {
   const to = from === 'a' ? 'b' : 'a';
   const packet: Packet = {
@@ -119,7 +119,7 @@ async function heard(family: Family, { from, ...ports }: Talk, size = 24): Promi
   for (const each of size > 1_400 ? fragmentsOf(frame, randomInt(2 ** 16)) : [frame]) tapped.wires[from].send(each);
   await settled(from);
   const arrived = () => marks.map((mark) => tapped.wires[to].heard(mark));
-  // What a kernel asks its ovs-vswitchd about is overtaken by what it knows.
+  // A packet in an upcall is overtaken by packets of known flows.
   if (datapath === 'system')
     await expect
       .poll(arrived, { timeout: overtakenMs })
@@ -132,7 +132,7 @@ function answerTo({ from, portSrc, portDst, ...rest }: Talk): Talk {
   return { ...rest, from: from === 'a' ? 'b' : 'a', portSrc: portDst, portDst: portSrc };
 }
 
-/** What was sent before and has not arrived now never will. ARP passes whoever may talk. */
+/** Waits until a packet that was sent before and has not arrived never will. ARP is always allowed. */
 async function settled(from: Speaker): Promise<void> {
   const to = from === 'a' ? 'b' : 'a';
   const mark = macFromBytes(randomBytes(6));
@@ -145,7 +145,7 @@ async function settled(from: Speaker): Promise<void> {
 const yes = [true, true];
 const no = [false, false];
 
-/** Gives a TCP packet another source port, and the checksum that this makes (RFC 1624): faster than to make another packet. */
+/** Gives a TCP packet another source port, with the checksum (RFC 1624): faster than a new packet. */
 function renumber(frame: Uint8Array, family: Family, portSrc: number): Uint8Array {
   const view = new DataView(frame.buffer, frame.byteOffset + 14 + (family === 'ipv4' ? 20 : 40));
   const sum = (~view.getUint16(16) & 0xffff) + (~view.getUint16(0) & 0xffff) + portSrc;
@@ -155,14 +155,14 @@ function renumber(frame: Uint8Array, family: Family, portSrc: number): Uint8Arra
   return frame;
 }
 
-/** From which port a frame opens a TCP connection to this one; undefined: it is another frame. */
+/** Source port of a frame that opens a TCP connection to this port; undefined for another frame. */
 function openedFrom(frame: Buffer, portDst: number): number | undefined {
   const start = 14 + (frame[12] === 0x08 ? 20 : 40);
   const opens = frame.length > start + 13 && frame.readUInt16BE(start + 2) === portDst && frame[start + 13] === 0x02;
   return opens ? frame.readUInt16BE(start) : undefined;
 }
 
-/** Ports from which connections to one port are heard to be opened, as frames come. */
+/** Source ports of received opening packets for one port. */
 class Opened {
   readonly #portDst: number;
   readonly #ports = new Set<number>();
@@ -172,7 +172,7 @@ class Opened {
     this.#portDst = portDst;
   }
 
-  /** How many they are by now. */
+  /** Their present number. */
   size(): number {
     const { frames } = tapped.wires.c;
     for (; this.#looked < frames.length; this.#looked++) {
@@ -189,7 +189,7 @@ describe.each(families)('over %s', (family) => {
     await hold('free', 'ingress');
   });
 
-  // The kernel's data path puts datagrams together, and shows nobody their pieces.
+  // The kernel's data path reassembles datagrams before output.
   it('a datagram in pieces opens nothing where ports decide, and goes on where one in one piece did', async () => {
     const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
     await hold(['UDP']);
@@ -204,18 +204,18 @@ describe.each(families)('over %s', (family) => {
   it('a datagram in pieces opens what may be opened by any port, and ends with it', async () => {
     let asks: Talk = { from: 'b', protocol: 'udp', portSrc: clientPort, portDst: port.server };
     await hold('allow');
-    // The data path may not have forgotten yet what it did with the pieces of before; each time from another port, so that it is the pieces that open.
+    // The data path may still have its decision about the earlier fragments; another port each time, so that the fragments open.
     await expect.poll(() => heard(family, (asks = { ...asks, portSrc: ++clientPort }), 2_000)).toEqual(yes);
     await hold('deny');
     await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
   });
 
-  // The kernel's data path says how many it has tracked elsewhere.
+  // The kernel's data path reports the number of tracked connections elsewhere.
   it.runIf(datapath === 'netdev')(
     'a denied pod that goes on asking Services fills no tracker, and costs nobody else a connection',
     { timeout: 60_000 + floodMs },
     async () => {
-      // No more of the allowed are under way than the switch's socket holds while a busy machine keeps the switch from it.
+      // No more allowed packets are in flight than OVS's socket buffers while a busy host keeps OVS from it.
       const [openings, batch, firstPort, portCount, underWay] = [500, 100, 1_024, 64_000, 64];
       await hold('deny');
       await limited(openings);
@@ -226,7 +226,7 @@ describe.each(families)('over %s', (family) => {
       const [startedMs, asked] = [performance.now(), { denied: 0, allowed: 0 }];
       while (performance.now() - startedMs < floodMs) {
         for (let at = 0; at < batch; at++) tapped.wires.b.send(renumber(ofDenied, family, firstPort + (asked.denied++ % portCount)));
-        // From each port once: one that comes again from a port is given another, while the tracker has the first.
+        // Once from each port: a repeated port is replaced by another, while conntrack has the first.
         if (asked.allowed < portCount && asked.allowed - opened.size() < underWay)
           tapped.wires.a.send(renumber(ofAllowed, family, firstPort + asked.allowed++));
         await nextTurn();

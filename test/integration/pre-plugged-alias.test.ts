@@ -8,7 +8,7 @@ import { PortsNamespace } from '../../src/netlink/pod-interfaces/ports-namespace
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { TestPorts } from '../support/ports-namespace.ts';
 
-/** The alias that says whose a standing port is stands on its far end: the node's end has none, and one that somebody gave it goes. */
+/** The alias with the owner of a pre-plugged port is on its far end: the node's end has none, and a foreign one is removed. */
 const number = 60_000 + (process.pid % 5_000);
 const pair: StandingPair = { hostName: `sp-${number}`, farName: `far-${number}`, mtu: 1400, hostEnd: 'layer2Only', checksumOffload: 'off' };
 const on = new TestPorts();

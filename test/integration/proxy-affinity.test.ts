@@ -40,7 +40,7 @@ function intent(clusterIp: string, affinitySeconds: number, ...cluster: readonly
   };
 }
 
-/** @param was undefined if the port is new @param is undefined if it is gone */
+/** @param was undefined if the port is new @param is undefined if it is deleted */
 function portChanged(keeper: AffinityKeeper, owner: Owner, was: ServiceIntent | undefined, is: ServiceIntent | undefined): void {
   keeper.changed({ ports: [{ owner, was, is }] }, Promise.resolve());
 }
@@ -64,7 +64,7 @@ describe('learned choices of endpoints', () => {
     await ovs.stop();
   });
 
-  /** The Service on the bridge, with one endpoint at a time, so that who gets which is known. */
+  /** The Service on the bridge, with one endpoint at a time, so that the endpoint of each client is known. */
   async function serve(owner: Owner, groupId: number, what: ServiceIntent): Promise<void> {
     const wanted = compileService(what, { owner, groupId: () => groupId });
     const classify = {
@@ -85,7 +85,7 @@ describe('learned choices of endpoints', () => {
     ovs.exec('ovs-appctl', 'netdev-dummy/receive', 'p1', packet);
   }
 
-  /** Clients that are remembered, in order. */
+  /** Remembered clients, in order. */
   function remembered(): string[] {
     const dump = ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', `table=${tables.affinity.id}`);
     return [...dump.matchAll(/nw_src=([0-9.]+)/g)].map(([, client = '']) => client).toSorted();
@@ -234,7 +234,7 @@ describe('learned choices of endpoints', () => {
       await expect.poll(() => remembered().length).toBe(clients.reduce((sum, each) => sum + each));
     }
 
-    /** An agent that has just found out what there is now. */
+    /** An agent that has just read the present state. */
     function restarted(): AffinityKeeper {
       if (kept === undefined || moved === undefined || plain === undefined || deleted === undefined) throw new Error('four owners');
       const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });

@@ -66,7 +66,7 @@ describe('connections of Services', () => {
     ovs.exec('ovs-appctl', 'netdev-dummy/receive', 'p1', packet);
   }
 
-  /** `DESTINATION PORT-OF-CLIENT > WHO-ANSWERS`. */
+  /** `DESTINATION PORT-OF-CLIENT > RESPONDER`. */
   function tracked(): string[] {
     const lines = ovs
       .exec('ovs-appctl', 'dpctl/dump-conntrack', `zone=${zone}`)

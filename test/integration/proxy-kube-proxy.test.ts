@@ -7,7 +7,7 @@ import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { AGENTS_BACKLOG, lookForKubeProxy } from '../../src/services/controller/kube-proxy.ts';
 import { inside, type Lab, withNamespaces } from './netlink-fixture.ts';
 
-/** What is found in a namespace of its own after `set`. */
+/** Detected proxies in a separate namespace after `set`. */
 function found(set: (lab: Lab, nftables: Nftables) => unknown, isOwn = (_port: number) => false): Promise<readonly string[]> {
   return withNamespaces(1, async (lab) => {
     const { namespace } = lab;

@@ -7,7 +7,7 @@ import { newPod, patience } from '../contract/pod-network.ts';
 import { becomeNode, type TestNode } from '../support/node-wiring.ts';
 import { randomName } from './netlink-fixture.ts';
 
-/* With `repairPods: true`, what was put into a pod and is missing there is put back; what others add stays. */
+/* With `repairPods: true`, missing objects of Seine inside a pod are restored; additions of others stay. */
 
 let node: TestNode;
 let name: string;

@@ -44,9 +44,9 @@ describe('a local user', () => {
     const { run, stateDir, agentConfig, agentLog, agentPid, kubeconfig, cniConfFolder, portsNamespace } = paths();
     const ours = [run, stateDir, cniConfFolder].flatMap((folder) => [folder, ...everythingIn(folder)]);
     const open = [...ours, agentConfig, agentLog, agentPid, kubeconfig, labPaths(lab.plan.dir).kubeconfig, lab.plan.dir]
-      // A namespace is the kernel's file, of mode 0444; its folder is among those that are looked at.
+      // A namespace is the kernel's file, of mode 0444; its folder is checked as well.
       .filter((path) => path !== portsNamespace)
-      // The agent writes whole files and gives them their names then: a name that was there a moment ago may be gone.
+      // The agent renames complete files into place: a name that existed a moment ago may be gone.
       .map((path) => ({ path, stat: lstatSync(path, { throwIfNoEntry: false }) }))
       .flatMap(({ path, stat }) =>
         stat && !stat.isSymbolicLink() && ((stat.mode & 0o077) !== 0 || stat.uid !== 0) ? [{ path, stat }] : [],
@@ -169,7 +169,7 @@ describe('a writer of API objects', () => {
       (thrown: unknown) => String(thrown),
     );
     if (refused !== undefined) {
-      // The API server of the lab checks as a real one does; multicast is all it lets through.
+      // The API server of the lab validates like a real one; it accepts only multicast.
       expect(refused).toContain('127.0.0.1');
       await create(path, { ...slice, endpoints: slice.endpoints.filter((_, at) => at === 0 || at === 4) });
     }
@@ -186,7 +186,7 @@ describe('a writer of API objects', () => {
 
 describe('a caller of the plugin', () => {
   const inScratch = (name: string): string => join(scratch, name);
-  /** A namespace that would do, if the way to it did. */
+  /** A namespace that would be valid, were it not for its path. */
   const bystander = `sec-${randomBytes(4).toString('hex')}`;
   afterAll(() => execFileSync('ip', ['netns', 'del', bystander]));
   beforeAll(() => {
@@ -216,7 +216,7 @@ describe('a caller of the plugin', () => {
     return { code, msg, tookMs: performance.now() - startedMs };
   };
 
-  /** A request that no plugin of ours would send. */
+  /** Sends a request that no plugin of ours would send. */
   const sendRaw = async (request: object): Promise<void> => {
     const body = Buffer.from(JSON.stringify(request));
     const header = Buffer.alloc(4);

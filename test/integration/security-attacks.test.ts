@@ -10,8 +10,8 @@ import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
 
 /**
- * Old tricks of pod `a`: to lend addresses to others, to be everybody's router, to say by which way a packet shall go, to hide one
- * packet in the fragments of another.
+ * Old attacks of pod `a`: takes over addresses, announces itself as everybody's router, sets source routes, hides one packet in the
+ * fragments of another.
  */
 let tapped: TappedCluster;
 
@@ -72,7 +72,7 @@ interface Ipv4 {
   readonly to: Ip;
   readonly mac: Mac;
   readonly protocol: number;
-  /** A multiple of four octets. */
+  /** Multiple of four bytes. */
   readonly options?: Uint8Array;
   readonly body: Uint8Array;
   readonly fragment?: { readonly id: number; readonly from: number; readonly more: boolean };
@@ -99,7 +99,7 @@ function ipv4({ from = own.ipv4, to, mac, protocol, options = new Uint8Array(), 
   return Buffer.concat([Uint8Array.from(macs), new Uint8Array([0x08, 0x00]), header, body]);
 }
 
-/** RFC 1071, of an even number of octets. */
+/** RFC 1071, of an even number of bytes. */
 function checksum(octets: Uint8Array): number {
   let sum = 0;
   for (let at = 0; at < octets.length; at += 2) sum += ((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0);
@@ -107,7 +107,7 @@ function checksum(octets: Uint8Array): number {
   return ~sum & 0xffff;
 }
 
-/** A UDP header without checksum, and this behind it. */
+/** A UDP header without checksum, followed by the data. */
 function udp(data: Uint8Array): Uint8Array {
   return new ByteWriter()
     .u16(4000)
@@ -141,7 +141,7 @@ describe('options of IPv4', () => {
   ])('do not lead a packet over %s', async (_, kind, first, then) => {
     const mark = randomBytes(16);
     tapped.wires.a.send(ipv4({ to: first, mac: gatewayMac, protocol: 17, options: route(kind, then), body: udp(mark) }));
-    // The node's own gateway sees it come and its kernel throws it away.
+    // The node's own gateway receives it and its kernel drops it.
     expect((await tapped.hearers(mark)).filter((who) => who !== 'n1')).toEqual([]);
   });
 });

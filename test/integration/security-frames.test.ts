@@ -10,8 +10,8 @@ import { TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
 
 /**
- * Frames made by hand to get past the guards of pod `a`: lies in fragments, behind extension headers, in options, in frames of odd
- * kinds. Who hears what is asked on the wires of its neighbour `b`, of `c` on the other node, and of both gateways.
+ * Handmade frames to pass the guards of pod `a`: forgeries in fragments, behind extension headers, in options, in unusual frames. Receivers
+ * are checked on the links of its neighbour `b`, of `c` on the other node, and of both gateways.
  */
 let tapped: TappedCluster;
 
@@ -28,7 +28,7 @@ interface To {
   readonly ip: Ip;
   readonly mac: Mac;
 }
-/** Octets of a fragment that is not the last. Open vSwitch takes none of fewer than 1200 (IPv6: 1280), with their header. */
+/** Bytes of a fragment that is not the last. Open vSwitch accepts none of fewer than 1200 (IPv6: 1280), with their header. */
 const largePart = 1288;
 const neighbour4: To = { ip: addressOf('b', 'ipv4'), mac: macOf('b') };
 const neighbour6: To = { ip: addressOf('b', 'ipv6'), mac: macOf('b') };
@@ -42,13 +42,13 @@ function ipv6(source: Ip, to: Ip, next: number, body: Uint8Array, hops = 255): U
 }
 
 interface Cut {
-  /** Octets. */
+  /** Offset in bytes. */
   readonly from: number;
   readonly more: boolean;
   readonly id: Uint8Array;
 }
 
-/** RFC 791 section 3.1. @param frame with the header to begin from */
+/** RFC 791 section 3.1. @param frame with the first header */
 function ipv4Fragment(frame: Uint8Array, part: Uint8Array, { from, more, id }: Cut): Uint8Array {
   const header = Uint8Array.from(frame.subarray(14, 34));
   const view = new DataView(header.buffer);
@@ -71,7 +71,7 @@ function ipv6Fragment(source: Ip, { ip, mac }: To, part: Uint8Array, { from, mor
   return ethernet(mac, 0x86dd, ipv6(source, ip, 44, joined(header, part), 64));
 }
 
-/** RFC 1071, of an even number of octets. */
+/** RFC 1071, of an even number of bytes. */
 function checksum(octets: Uint8Array): number {
   let sum = 0;
   for (let at = 0; at < octets.length; at += 2) sum += ((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0);
@@ -89,14 +89,14 @@ function advertisement(source: Ip, to: Ip, target: Ip, options: Uint8Array): Uin
 
 /** Target link-layer address (RFC 4861 section 4.6.1). */
 const targetIs = (mac: Mac): Uint8Array => new ByteWriter().u8(2).u8(1).raw(macToBytes(mac)).finish();
-/** A nonce (RFC 3971 section 5.3.2), which tells one frame from all others. */
+/** A nonce (RFC 3971 section 5.3.2), which distinguishes the frame from all others. */
 const nonce = (mark: Uint8Array): Uint8Array => new ByteWriter().u8(14).u8(1).raw(mark).finish();
 const joined = (...parts: readonly Uint8Array[]): Uint8Array => Buffer.concat(parts);
 
 describe('forgeries behind headers, in options and in fragments', () => {
   const own = addressOf('a', 'ipv6');
   const forgeries = { target: gatewayOf('n1', 'ipv6'), mac: macOf('a') };
-  const filler = new Uint8Array([58, 0, 1, 4, 0, 0, 0, 0]); // next is ICMPv6, no more octets, PadN of four
+  const filler = new Uint8Array([58, 0, 1, 4, 0, 0, 0, 0]); // next is ICMPv6, no more bytes, PadN of four
 
   const behind = (first: number, header: Uint8Array, said: Uint8Array): Uint8Array =>
     ethernet(allNodes.mac, 0x86dd, ipv6(own, allNodes.ip, first, joined(header, said)));

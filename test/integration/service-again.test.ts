@@ -7,14 +7,14 @@ import { ShareBench } from '../support/share-bench.ts';
 import { datapath, patienceMs } from '../support/test-cluster.ts';
 
 /**
- * Connections that come again from the port of an earlier one, on buckets that translate and without. On the userspace data path of
- * Open vSwitch 3.1.0 the tracker goes wrong there in ways that the kernel's does not; both must do.
+ * Connections that reuse the port of an earlier one, with buckets that translate and without. On the userspace data path of Open vSwitch
+ * 3.1.0 conntrack fails here in ways that the kernel's does not; both must work.
  */
 const slow = datapath === 'system' ? 10 : 1;
 const limitMs = 1_500 * slow;
 const service = '10.96.1.101';
 const endpoint = '10.20.0.0';
-/** A load balancer's address that is an endpoint's, the only one and one of two. */
+/** A load balancer's address that equals an endpoint's, the only one and one of two. */
 const [itself, oneOfTwo] = ['10.20.0.9', '10.20.0.8'];
 const balancer = (ip: string, port: number, more: readonly string[] = []) => ({
   protocol: 'TCP' as const,
@@ -84,7 +84,7 @@ describe.each([
     expect(await end()).toBe('kept');
   });
 
-  // docs/feature-matrix.md: the remedy for the userspace data path of Open vSwitch 3.1.0 would be worse.
+  // docs/limits.md: the remedy for the userspace data path of Open vSwitch 3.1.0 would be worse.
   it('of two connections from one port, to the Service and then to its endpoint, one fails: the first, or the second on the kernel’s data path', async () => {
     const end = await bench.keep(service, 80, 32_011, limitMs);
     const direct = await bench.connect(endpoint, 8080, 32_011, limitMs);

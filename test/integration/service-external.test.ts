@@ -12,7 +12,7 @@ import { zones } from '../../src/dataplane/pipeline/well-known.ts';
 import { addressOf, clusterIp, families, gatewayOf, outside, port, services } from '../support/cluster-plan.ts';
 import { datapath, patienceMs, TestCluster } from '../support/test-cluster.ts';
 
-/** The world asks the first node for a pod of the second, from the very port that the node itself uses towards that pod. */
+/** An external client connects to the first node for a pod of the second, from the very port that the node itself uses towards that pod. */
 const limitMs = datapath === 'system' ? 20_000 : 3_000;
 const portSrc = 45_000;
 const pairs = 5;
@@ -29,7 +29,7 @@ afterAll(async () => cluster.stop());
 
 describe.each(families)('over %s', (family) => {
   const [far, own, pod, service] = [outside.far[family], gatewayOf('n1', family), addressOf('c', family), clusterIp('onlyC', family)];
-  /** Whom the pod sees: the network's own address of the first node. */
+  /** Source that the pod sees: the network's own address of the first node. */
   const seen = family === 'ipv4' ? '10.10.4.0' : 'fd00:10:0:1::';
 
   it('datagrams: both are answered, and neither is given the other’s answer', async () => {
@@ -80,8 +80,8 @@ describe.each(families)('over %s', (family) => {
     }
   });
 
-  // A client that asks for A and AAAA, or opens QUIC, sends its second datagram before the first is answered. With a megaflow for the lookup
-  // in the tracker and none for what follows, both are looked up before either is committed, and the second is committed last of all.
+  // A client that queries A and AAAA, or opens QUIC, sends its second datagram before the first is answered. With a megaflow for the
+  // conntrack lookup and none for the later steps, both are looked up before either is committed, and the second is committed last of all.
   it('answers both datagrams that a new socket sends at once', { tags: 'hardening' }, async () => {
     const server = await bindUdpIn(cluster.place('c'), pod.text, port.datagrams);
     const ovs = cluster.switchOf('n1');
@@ -109,7 +109,7 @@ describe.each(families)('over %s', (family) => {
     expect(answered).toEqual(Array.from({ length: pairs }, () => ['A', 'AAAA']));
   });
 
-  // As after a restart of the switch on the userspace data path: the tracker takes it up with a packet from its midst.
+  // As after a restart of OVS on the userspace data path: conntrack starts with a packet from the middle of a connection.
   it('a connection of the world goes on from the same address when the tracker of its node has forgotten all', async () => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
     const client = connection('world', service.text, services.onlyC.port, far.text, portSrc + 30);
@@ -124,14 +124,14 @@ describe.each(families)('over %s', (family) => {
   });
 });
 
-/** What a socket heard, as it comes. */
+/** Data received by a socket, as it arrives. */
 function heardBy(socket: DatagramSocket): string[] {
   const heard: string[] = [];
   socket.on('message', (data) => heard.push(data.toString()));
   return heard;
 }
 
-/** The megaflow by which packets are looked up in the tracker. */
+/** The megaflow that looks packets up in conntrack. */
 function lookupOf(family: Family): RegExp {
   return new RegExp(`^recirc_id\\(0\\),.*actions:ct\\(zone=${zones[family].main},nat\\)`, 'm');
 }
@@ -140,7 +140,7 @@ async function sendTo(socket: DatagramSocket, text: string, number: number, addr
   await new Promise<void>((resolve, reject) => socket.send(text, number, address, (error) => (error ? reject(error) : resolve())));
 }
 
-/** Speaks first to each client. */
+/** Sends first to each client. */
 async function speaker(fd: number): Promise<Server> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -152,7 +152,7 @@ async function speaker(fd: number): Promise<Server> {
   return server;
 }
 
-/** A connection that stays open until it is told to end, and then says whether it was there still. */
+/** A connection that stays open until it is ended, and then reports whether it still existed. */
 function connection(who: string, to: string, number: number, from: string, fromPort: number) {
   const script = join(import.meta.dirname, '..', 'support', 'one-connection.ts');
   const words = [

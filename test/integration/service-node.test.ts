@@ -17,7 +17,7 @@ import { ProxyMode } from '../../src/services/controller/proxy-mode.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { filledService } from '../support/scene-service.ts';
 
-/** What a change of the node means for Services, on a real node's addresses. */
+/** Effect of a change of the node on Services, with a real node's addresses. */
 let stop = new AbortController();
 const routeSocket = NetlinkSocket.open();
 afterEach(() => {

@@ -37,7 +37,7 @@ describe('real connections', () => {
     const counts = await bench.counts();
     expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(connections);
     expect(Object.keys(counts)).toHaveLength(size);
-    // What chance adds; with more endpoints it would take more connections than a test has time for.
+    // Tolerance for chance; with more endpoints it would take more connections than a test has time for.
     if (size <= 9) expect(spread(counts)).toBeLessThanOrEqual(1.3 + 4 / Math.sqrt(connections / size));
   });
 
@@ -82,7 +82,7 @@ describe('real connections', () => {
 
 describe('a Service of 5,000 endpoints', () => {
   const size = 5_000;
-  /** One client has too few ports to reach all endpoints by one address: where it is sent depends on nothing else. */
+  /** One client has too few ports to reach all endpoints by one address: its endpoint depends on nothing else. */
   const externalIps = ['198.51.100.1', '198.51.100.2', '198.51.100.3', '198.51.100.4'];
   let bench: ShareBench;
   beforeAll(async () => {

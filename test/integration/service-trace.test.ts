@@ -7,9 +7,9 @@ import { promised } from '../model/service-reference.ts';
 import { PacketBench } from '../support/packet-bench.ts';
 import { trace } from '../support/trace.ts';
 
-/** As many as groups of few endpoints have slots. */
+/** Number of slots of groups with few endpoints. */
 const hashes = Array.from({ length: 64 }, (_, index) => index + 1);
-/** Everything that a real switch may do with this question, whichever way the data path's hash falls. */
+/** All results of a real switch for this probe, for any hash of the data path. */
 async function happening(bench: PacketBench, { node, pods }: Scene, { asked, by, inPort, portSrc }: Question): Promise<string[]> {
   const ethSrc = pods.find(({ ofPort }) => ofPort === inPort)?.mac ?? node.gateway.mac;
   const ends = { ethSrc, ethDst: node.gateway.mac, payload: asked.ip.family, ipSrc: by.ip, ipDst: asked.ip, ttl: 64 };

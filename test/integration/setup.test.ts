@@ -36,7 +36,7 @@ async function command(name: string, script: string): Promise<void> {
 }
 
 it('says at once that it needs root', async () => {
-  // In a user namespace without a mapping every user is nobody (65534).
+  // In a user namespace without a mapping every user is `nobody` (65534).
   const { code, stderr } = await run('unshare', ['--user', process.execPath, join(setup, 'run.mjs'), 'demo']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('`npm run demo` needs root') });
 });
@@ -49,7 +49,7 @@ it('names the verbs there are', async () => {
 it('is silent and done within a second when there is nothing to do', async () => {
   await run(process.execPath, [join(setup, 'run.mjs'), 'setup']);
   let fastestMs = Number.POSITIVE_INFINITY;
-  // The fastest of some: what is measured is the set-up, not what else the machine does.
+  // The fastest of some: measures the set-up, not other work of the host.
   for (let round = 0; round < 8 && fastestMs >= 1000; round++) {
     const started = performance.now();
     expect(await run(process.execPath, [join(setup, 'run.mjs'), 'setup'])).toEqual({ code: 0, stdout: '', stderr: '' });
@@ -73,7 +73,7 @@ it('lets only one set-up work at a time', async () => {
 });
 
 describe('installing Debian packages', () => {
-  /** With stand-ins for apt-get and others, and an empty /usr/sbin that no other process sees. */
+  /** Installs with stand-ins for apt-get and others, and an empty /usr/sbin that no other process sees. */
   function install(before: string): Promise<Ended> {
     const script = `import { installPackages } from '${setup}/debian.mjs'; await installPackages(['openvswitch-switch', 'socat']);`;
     const inside = `mount -t tmpfs none /usr/sbin && ${before} && "$0" --input-type=module -e "$1"; code=$?; ls /usr/sbin >>${scratch}/log; exit $code`;

@@ -17,12 +17,12 @@ afterEach(async () => {
   await ovs.stop();
 });
 
-/** The flow that decides, in the place of all others. */
+/** Sets the deciding flow, in place of all others. */
 function only(text: string): void {
   ovs.exec('sh', '-c', `echo '${text}' | ovs-ofctl -O OpenFlow15 --bundle replace-flows br-int -`);
 }
 
-/** From port 1. */
+/** Sends from port 1. */
 function send(packet: string): void {
   const ethernet = 'in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02)';
   ovs.exec('ovs-appctl', '-t', 'ovs-vswitchd', 'netdev-dummy/receive', 'p1', `${ethernet},${packet},udp(src=1000,dst=53)`);
@@ -39,8 +39,8 @@ const allAre = (actions: string, count: number): boolean =>
   megaflows().length === count && megaflows().every((line) => line.endsWith(`actions:${actions}`));
 
 /**
- * Two megaflows that take the same packets, the narrower one made first. The data path looks for the mask of the wider one first: it is
- * that of another megaflow, made before both.
+ * Two megaflows for the same packets, the narrower one created first. The data path checks the mask of the wider one first: another
+ * megaflow has it, created before both.
  */
 async function overlap(): Promise<void> {
   only('priority=10,in_port=1,ip,nw_dst=10.0.0.1,actions=drop');

@@ -4,7 +4,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { JsonFramer } from '../../src/ovsdb/framer.ts';
 import { isObject } from '../../src/ovsdb/json-rpc.ts';
 
-/** How the bytes of a server reach its client. */
+/** Chunking of a server's bytes on their way to the client. */
 export type ProxyMode = 'whole' | 'byte by byte' | 'slowly' | 'swallowed';
 
 interface Conversation {
@@ -13,7 +13,7 @@ interface Conversation {
   readonly fromServer: JsonFramer;
 }
 
-/** Stands between an OVSDB client and its server: notes what is said, delays it, or cuts it off. */
+/** A proxy between an OVSDB client and its server: records messages, delays them, or cuts the connection. */
 export class RecordingProxy {
   readonly path: string;
   readonly #dir: string;
@@ -51,7 +51,7 @@ export class RecordingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** From now on the server's words get lost. */
+  /** Discards the server's data from now on. */
   swallow(): void {
     this.#mode = 'swallowed';
   }
@@ -64,7 +64,7 @@ export class RecordingProxy {
     this.#replies = [];
   }
 
-  /** What the server answered to a method, by its second parameter: the name of a monitor. */
+  /** Answers of the server to a method, by its second parameter: the name of a monitor. */
   repliesTo(method: string, about: unknown): readonly unknown[] {
     return this.#replies.filter((reply) => reply.method === method && reply.about === about).map(({ result }) => result);
   }
@@ -111,7 +111,7 @@ export class RecordingProxy {
     const size = this.#mode === 'whole' ? chunk.length : this.#mode === 'slowly' ? 100 : 1;
     for (let at = 0; at < chunk.length && !near.destroyed; at += size) {
       near.write(chunk.subarray(at, at + size));
-      // Each piece in a read of its own.
+      // Each chunk in a separate read.
       if (size < chunk.length) await new Promise((resolve) => (this.#mode === 'slowly' ? setTimeout(resolve, 2) : setImmediate(resolve)));
     }
   }

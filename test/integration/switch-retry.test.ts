@@ -13,7 +13,7 @@ const lock = 'seine_test';
 let ovs: TestSwitch;
 let over: AbortController;
 let database: SwitchDatabase;
-/** Why the switch was told to try again. */
+/** Reasons for which OVS was made to retry. */
 let tried: string[];
 let holder: ChildProcess | undefined;
 
@@ -34,7 +34,7 @@ afterEach(async () => {
 const isThere = (): boolean => existsSync(join(ovs.runDir, 'br-int.mgmt'));
 const gateway = () => database.tables.Interface.find('name', 'gw0');
 
-/** linux/if_tun.h: TUNSETIFF with IFF_TAP and IFF_NO_PI. Says a line once it has the tap. */
+/** linux/if_tun.h: TUNSETIFF with IFF_TAP and IFF_NO_PI. Prints a line once it has the tap. */
 const tapHolder = `
 import fcntl, signal, struct, sys
 tun = open('/dev/net/tun', 'r+b', buffering=0)
@@ -43,7 +43,7 @@ print('held', flush=True)
 signal.pause()
 `;
 
-/** A process that has a tap, as a switch that was killed has its own until it has ended. */
+/** A process that has a tap, like a killed switch until it has ended. */
 async function holdTap(tap: string): Promise<void> {
   const started = spawn('nsenter', [`--net=/run/netns/${ovs.netns}`, 'python3', '-c', tapHolder, tap], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -7,7 +7,7 @@ import { type Ran, runProgram } from '../support/run-program.ts';
 const root = join(import.meta.dirname, '..', '..');
 const fixtures = 'test/fixtures/test-run';
 
-/** Runs tests that misbehave as `npm test -- FILE` does, with less patience. */
+/** Runs misbehaving tests as `npm test -- FILE` does, with shorter timeouts. */
 async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.config.ts'): Promise<Ran & { readonly said: string }> {
   const words = ['build/test.mjs', '--config', `${fixtures}/${config}`, `${file}.fixture.ts`];
   const own = { ...process.env, SEINE_TEST_GRACE_S: '2', SEINE_TEST_SETTLE_S: '2', ...env };
@@ -15,12 +15,12 @@ async function run(file: string, env: NodeJS.ProcessEnv = {}, config = 'vitest.c
   return { ...ran, said: ran.stdout + ran.stderr };
 }
 
-/** Anywhere on the machine. */
+/** Anywhere on the host. */
 async function sleepers(seconds: number): Promise<string> {
   return (await runProgram('pgrep', ['-f', `^sleep ${seconds}$`])).stdout;
 }
 
-/** Side by side, because each waits for something to be late. */
+/** Concurrently, because each waits for a timeout. */
 describe.concurrent('a run of tests', () => {
   it('that behave ends well, and says nothing more', async () => {
     const { code, said } = await run('behaves');

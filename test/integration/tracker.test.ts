@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { startSwitch, type TestSwitch } from '../support/open-vswitch.ts';
 
-/** What docs/data-paths.md says of the userspace tracker, by version: nothing of it is asked of the switch. */
+/** Claims of docs/data-paths.md about the userspace tracker, by version: nothing of it is queried from OVS. */
 const ofVersion: Readonly<Record<string, { readonly aborts: boolean; readonly knowsSctp: boolean; readonly flushesByMark: boolean }>> = {
   '3.1.0': { aborts: true, knowsSctp: false, flushesByMark: false },
   '3.5.0': { aborts: false, knowsSctp: true, flushesByMark: true },
@@ -38,7 +38,7 @@ function send(port: 1 | 2, packet: string): void {
   ovs.exec('ovs-appctl', '-t', 'ovs-vswitchd', 'netdev-dummy/receive', `p${port}`, packet);
 }
 
-/** Between 10.0.0.1, behind port 1, and 10.0.0.2. */
+/** Between 10.0.0.1, at port 1, and 10.0.0.2. */
 function packet(from: 1 | 2, transport: string): string {
   const to = 3 - from;
   const ends = `eth(src=02:00:00:00:00:0${from},dst=02:00:00:00:00:0${to}),eth_type(0x0800),ipv4(src=10.0.0.${from},dst=10.0.0.${to}`;
@@ -63,7 +63,7 @@ it.each(['nat(dst=10.0.0.2:80)', 'nat(src=0.0.0.0)', 'nat(src=10.0.0.1)'])(
           send(from, packet(from, `tcp(${ports}),tcp_flags(${flags})`));
         return lives();
       } catch {
-        return false; // nobody answers on its control socket
+        return false; // its control socket does not answer
       }
     };
     if (gives?.aborts === true) await expect.poll(exchange, patience).toBe(false);

@@ -3,7 +3,7 @@ import { Traffic } from '../reliability/traffic.ts';
 import { until } from '../support/converge-lab.ts';
 import { inside, withWire } from './netlink-fixture.ts';
 
-/** The traffic that tests of faults count by, itself. */
+/** The traffic by which tests of faults count losses, tested itself. */
 
 const patienceMs = 10_000;
 

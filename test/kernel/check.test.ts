@@ -3,7 +3,7 @@ import { nodePaths } from '../../lab/plan/names.ts';
 import type { CheckEvent, Finding } from '../../src/api/check.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
-/** `seinectl check` where the node's own packet filter sees tunnel packets. */
+/** `seinectl check` if the node's other firewall rules see tunnel packets. */
 let lab: ConvergeLab;
 
 beforeAll(async () => {
@@ -13,7 +13,7 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-/** Of node 1, by check. */
+/** Findings of node 1, by check. */
 async function findings(): Promise<ReadonlyMap<string, readonly Finding[]>> {
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
   const lines = await lab.exec(1, 'curl', '-s', '--unix-socket', apiSocket, '-X', 'POST', 'http://agent/v1/check?seconds=120');

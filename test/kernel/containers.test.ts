@@ -15,13 +15,13 @@ import { askName, inUrl, nameIn, serveName } from '../runtime/tiny-server.ts';
 import { until } from '../support/converge-lab.ts';
 
 /*
- * The manifest's containers as a node of Debian or Ubuntu runs them: by containerd, confined by AppArmor, on the kernel's data path.
- * Node 1 is such a node; node 2 is the lab's own.
+ * The manifest's containers as a node of Debian or Ubuntu runs them: by containerd, confined by AppArmor, on the kernel's data path. Node 1
+ * is such a node; node 2 is the lab's own.
  */
 
 const signal = AbortSignal.timeout(1_500_000);
 const patienceMs = 60_000;
-/** Of containerd, for each container that is not privileged. */
+/** Profile of containerd for each container that is not privileged. */
 const profile = 'cri-containerd.apparmor.d (enforce)';
 
 let runtimes: RuntimeLab;
@@ -44,7 +44,7 @@ afterAll(async () => {
   await runtimes?.remove(AbortSignal.timeout(240_000));
 });
 
-/** What a profile denies by name is otherwise denied in silence. Source: apparmor.d(5), "deny"; apparmor_parser(8), audit. */
+/** Denials by name in a profile are otherwise not logged. Source: apparmor.d(5), "deny"; apparmor_parser(8), audit. */
 async function denialsAreTold(): Promise<void> {
   await run('sh', ['-c', 'echo -n noquiet > /sys/module/apparmor/parameters/audit; sysctl -qw kernel.printk_ratelimit=0'], {}, signal);
 }
@@ -106,7 +106,7 @@ async function ready(): Promise<void> {
   await until(asks, patienceMs, () => `the agent is not ready: ${said}\nagent:\n${ends()[0]}\novs:\n${ends()[1]}`);
 }
 
-/** The kernel's log of its refusals. */
+/** The kernel's log of denials. */
 function denials(): readonly string[] {
   return execFileSync('dmesg', { encoding: 'utf8', maxBuffer: 1 << 26 })
     .split('\n')
@@ -117,7 +117,7 @@ async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
   for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
 }
 
-/** A lab's pod answers every connection, at once. */
+/** A lab's pod answers every connection, immediately. */
 async function reachesFar(from: RunningPod, ip: string): Promise<void> {
   expect(await runtimes.exec(from, ['sh', '-c', `nc -w 20 ${ip} 80 </dev/null`], signal)).toContain('"pod":"demo/far"');
 }
@@ -146,10 +146,10 @@ it('has all that it needs: probes and checks find nothing', async () => {
   await ovs.probe('ovs', 'livenessProbe', signal);
   const said = await agent.exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
   const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
-  // What an emulated machine gets for being slow, while everything is looked at at once.
+  // Problems of a slow emulated host, while everything is checked at once.
   const ofSlowness = ['api.server', 'clock'];
   expect(findings.filter(({ check, state }) => state !== 'ok' && !ofSlowness.includes(check))).toEqual([]);
-  // The profile hides other processes' descriptors, and each look at one is a line in the kernel's log.
+  // The profile hides other processes' descriptors, and each access to one is a line in the kernel's log.
   const inotify = findings.find(({ check }) => check === 'limits.inotify');
   expect(inotify?.what).toContain('how many are used is not known');
   expect(

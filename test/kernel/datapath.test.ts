@@ -10,7 +10,7 @@ import { parseIp } from '../../src/base/net/ip.ts';
 import kernelAbilities from '../fixtures/data-paths/system.json' with { type: 'json' };
 import { ServiceLab } from '../support/service-lab.ts';
 
-/** What only the kernel's data path has. */
+/** Features that only the kernel's data path has. */
 let lab: ServiceLab;
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ it('is found to have what Seine needs, and what the documentation says', async (
   expect((await status()).warnings).toEqual([]);
 });
 
-/** `dpctl/show` as ovs-vswitchd prints it: the oracle for what is read from the kernel. */
+/** `dpctl/show` as ovs-vswitchd prints it: the oracle for values read from the kernel. */
 async function shown() {
   const page = await lab.lab.exec(1, 'ovs-appctl', 'dpctl/show', 'system@ovs-system');
   const numbers = (pattern: RegExp) => (pattern.exec(page) ?? []).slice(1).map(Number);
@@ -47,7 +47,7 @@ it('tells how it fares: as many packets, misses, megaflows and masks as OVS itse
       const read = (name: string) => metrics.get(`datapath_${name}{data_path="system"}`);
       const ours = { hits: read('hits_total'), misses: read('upcalls_missed_total'), lost: read('upcalls_lost_total') };
       const now = { ...ours, megaflows: read('megaflows'), masks: read('masks') };
-      // While packets go by, the value read lies between those of OVS before and after.
+      // While packets pass, the value lies between those of OVS before and after.
       const after = await shown();
       const between = (key: keyof typeof now) =>
         Math.min(before[key] ?? NaN, after[key] ?? NaN) <= (now[key] ?? NaN) &&

@@ -1,7 +1,6 @@
 /**
- * Builds the images of an installation and puts both into one archive, for a runtime that has no registry to fetch them from.
- * `node test/kernel/export-images.ts FILE [RELEASE | older-ovs]`: those of the checkout, or of a version that was released, from the history; or Open
- * vSwitch of an older Debian alone.
+ * Builds the images of an installation and puts both into one archive, for a runtime without a registry. `node test/kernel/export-images.ts
+ * FILE [RELEASE | older-ovs]`: those of the checkout, or of a released version, from the history; or Open vSwitch of an older Debian alone.
  */
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +26,7 @@ async function exportImages(archive: string, images: readonly string[], build: (
     const ids = await podman(['image', 'inspect', '--format', '{{.Id}}', ...images], signal);
     const stamp = `${archive}.ids`;
     if (existsSync(archive) && existsSync(stamp) && readFileSync(stamp, 'utf8') === ids) return;
-    // podman does not write over an archive.
+    // podman does not overwrite an archive.
     for (const file of [stamp, archive, `${archive}.draft`]) rmSync(file, { force: true });
     const draft = `${archive}.draft`;
     await podman(['save', '--multi-image-archive', '--format', 'docker-archive', '--output', draft, ...images], signal);

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 
-/** Loading of modules for a container that may not load any (docs/installation/manifest.md, "Kernel modules"). */
+/** Loading of modules for a container that may not load any (docs/install.md, "Kernel modules"). */
 const run = (command: string, ...args: readonly string[]): string => execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' });
 
 const loaded = (): ReadonlySet<string> =>
@@ -11,7 +11,7 @@ const loaded = (): ReadonlySet<string> =>
       .map((line) => line.split(' ', 1)[0] ?? ''),
   );
 
-/** With NET_ADMIN alone, as the containers of the manifest have it, and no way to more. */
+/** With NET_ADMIN alone, as in the containers of the manifest, and no means to gain more. */
 const asContainer = (...command: readonly string[]): string =>
   run('setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all', '--no-new-privs', ...command);
 

@@ -5,11 +5,11 @@ import { table } from '../reliability/table.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 import { testDatapath } from '../support/test-datapath.ts';
 
-/** What an emulated machine can answer in time, on each of eighteen lanes. */
+/** Rate that an emulated host can answer in time, on each of eighteen lanes. */
 const hertz = 5;
 const faults = switchFaults.filter(({ name }) => ['vswitchd-gone', 'vswitchd-kill', 'vswitchd-kill-without-agent'].includes(name));
 
-/** Packets of known flows need no ovs-vswitchd; what they lose when it comes back is measured, and printed. */
+/** Packets of known flows need no ovs-vswitchd; their loss at its restart is measured, and printed. */
 describe('under traffic', () => {
   let lab: ConvergeLab;
   const rows: FaultRow[] = [];

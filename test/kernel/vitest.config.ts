@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config';
 import { testTags } from '../support/test-tags.ts';
 
 /**
- * What `npm run test:kernel` runs in its virtual machine: the end-to-end tests that are told which files, some of flows without an agent, and
- * those of this folder, with labs on the kernel's data path. Modules are loaded once for all files: emulated, that costs more than the tests.
+ * Tests of `npm run test:kernel` in its virtual machine: the requested end-to-end tests, some of flows without an agent, and those of this
+ * folder, with labs on the kernel's data path. Modules are loaded once for all files: emulated, that costs more than the tests.
  */
 export default defineConfig({
   test: {

@@ -5,7 +5,10 @@ import type { RealCluster } from './cluster.ts';
 
 const tokenFile = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
-/** Asks the API server as the agent of a node, with the token that the kubelet gave to its pod. Resolves to what it was refused for, or `done`. */
+/**
+ * Sends a request to the API server as the agent of a node, with the token that the kubelet gave to its pod. Resolves to the reason of the
+ * rejection, or `done`.
+ */
 export async function asAgentOf(
   cluster: RealCluster,
   node: string,

@@ -13,13 +13,13 @@ import { LoneControlPlane, signServer } from './lone-control-plane.ts';
 import { ServerGate } from './server-gate.ts';
 
 /*
- * The API server as it is, of the version that is asked for: its own checks of what we install, its rights, and the ways in which it fails those who
- * follow it. What follows it here is what the agent reads with, by the rights of an agent's account.
+ * A real API server of the requested version: its own validation of the manifest, its permissions, and its failures as seen by clients that
+ * follow it. The client here is the agent's reader, with the permissions of an agent's account.
  */
 
 const version = process.env['SEINE_TEST_CONTROL_PLANE'] ?? '';
 const programs = process.env['SEINE_TEST_CONTROL_PLANE_PROGRAMS'] ?? '';
-/** Others run beside it. */
+/** Other servers run concurrently. */
 const say = (text: string) => sayOf(`${version}: ${text}`);
 const limit = AbortSignal.timeout(3_000_000);
 const soon = { timeout: 120_000, interval: 100 };
@@ -149,7 +149,7 @@ describe('three API servers', () => {
     await followed();
     await plane.part(3, limit);
     const unseen = await makeService();
-    // What the one that lags does not know, it cannot tell; the others do.
+    // The lagging server cannot know it; the others do.
     expect(agent.services).not.toContain(unseen);
     gate.leadTo(plane.port(2));
     gate.cut();
@@ -223,13 +223,13 @@ it('holds the demo on nodes of its own', { timeout: 900_000 }, async () => {
   }
 });
 
-/** Waits until the agent's sources are in step and know every Service that there is. */
+/** Waits until the agent's sources are synced and have every Service. */
 async function followed(): Promise<void> {
   const there = (await plane.kubectl(['get', 'services', '-o', 'jsonpath={.items[*].metadata.name}'], limit)).split(' ').toSorted();
   await expect.poll(() => [agent.behind, agent.services.toSorted()], soon).toEqual([[], there]);
 }
 
-/** Ends what the agent follows until it is answered like this. @param failure a status, or the code of an error without one */
+/** Fails the agent's requests until one gets this answer. @param failure a status, or the code of an error without one */
 async function untilFailing(failure: unknown): Promise<void> {
   const failures = () => {
     gate.cut();
@@ -266,7 +266,7 @@ function agentPod(name: string, nodeName: string): object {
   return { apiVersion: 'v1', kind: 'Pod', metadata, spec: { nodeName, serviceAccountName: 'seine-agent', containers: [container] } };
 }
 
-/** Of this account one request is served at a time, and others are refused. Source: flowcontrol.apiserver.k8s.io/v1. */
+/** One request of this account is served at a time, and others are rejected. Source: flowcontrol.apiserver.k8s.io/v1. */
 function oneAtATime(account: string): object[] {
   const name = 'one-at-a-time';
   const apiVersion = 'flowcontrol.apiserver.k8s.io/v1';

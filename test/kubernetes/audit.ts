@@ -2,19 +2,21 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { ClusterRole } from 'kubernetes-types/rbac/v1.d.ts';
 
-/** Of an event of the API server's audit log, what is looked at here; https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/. */
+/**
+ * Fields of an event of the API server's audit log that are read here; https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/.
+ */
 interface AuditEvent {
   readonly verb: string;
   readonly user: { readonly username: string };
   readonly userAgent?: string;
   readonly requestURI: string;
-  /** As RFC 3339 has it. */
+  /** Time in RFC 3339. */
   readonly requestReceivedTimestamp: string;
   readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
   readonly responseStatus?: { readonly code?: number; readonly message?: string };
 }
 
-/** From when until when an API server was on its way (ms since the epoch). */
+/** Interval in which an API server was starting (ms since the epoch). */
 export interface Starting {
   readonly fromMs: number;
   readonly toMs: number;
@@ -23,15 +25,16 @@ export interface Starting {
 interface Account {
   /** `VERB RESOURCE`, with group and subresource as RBAC writes them. */
   readonly used: ReadonlySet<string>;
-  /** What the API server did not let the agents do, once each. */
+  /** Requests that the API server denied to the agents, once each. */
   readonly refused: readonly string[];
 }
 
 /**
- * What agents have asked of the API server since the cluster is there. Requests of tests that borrow an agent's token are left out by their user agent.
+ * Requests of agents to the API server since the cluster was created. Requests of tests that use an agent's token are excluded by their
+ * user agent.
  *
- * @param auditLog the file; those that were full are beside it
- * @param starts an API server answers before it has read the roles, and refuses whatever they grant: what it refused then does not count
+ * @param auditLog the file; full ones are next to it
+ * @param starts an API server answers before it has read the roles, and rejects everything: rejections of that time do not count
  */
 export function askedByAgents(auditLog: string, starts: readonly Starting[] = []): Account {
   const used = new Set<string>();
@@ -48,7 +51,7 @@ export function askedByAgents(auditLog: string, starts: readonly Starting[] = []
 
 const isWithin = ({ fromMs, toMs }: Starting, timestamp: string) => fromMs <= Date.parse(timestamp) && Date.parse(timestamp) <= toMs;
 
-/** What a role grants, in the same words. */
+/** Permissions of a role, in the same form. */
 export function grantsOf({ rules }: ClusterRole): ReadonlySet<string> {
   const each = (rules ?? []).flatMap(({ verbs, apiGroups = [], resources = [] }) =>
     verbs.flatMap((verb) => apiGroups.flatMap((group) => resources.map((resource) => `${verb} ${resource}${group && `.${group}`}`))),

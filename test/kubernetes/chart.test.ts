@@ -8,7 +8,8 @@ import { packageRoot } from '../../lab/machine/installation.ts';
 import { run, runAnyway } from '../../lab/machine/process.ts';
 
 /*
- * The Helm chart against `npm run render`: for the same askings the real `helm` makes the same objects, names with hashes of contents included.
+ * The Helm chart compared with `npm run render`: for the same options the real `helm` creates the same objects, including names with hashes
+ * of contents.
  */
 
 const chart = join(packageRoot, 'build', 'helm', 'seine');
@@ -21,7 +22,7 @@ beforeAll(async () => {
 
 interface Asking {
   readonly render: readonly string[];
-  /** Values of the chart that say the same, as YAML. */
+  /** Values of the chart with the same meaning, as YAML. */
   readonly values: string;
 }
 
@@ -162,7 +163,7 @@ async function templated(values: string): Promise<readonly KubeObject[]> {
   return parseAllDocuments(stdout).flatMap((document) => (document.contents === null ? [] : [document.toJS() as KubeObject]));
 }
 
-/** What Helm alone has: it is told not to delete configurations that pods may still want. */
+/** Annotation that only Helm's objects have: Helm must not delete configurations that pods may still need. */
 const kept = 'helm.sh/resource-policy';
 
 function byName(objects: readonly KubeObject[]): Readonly<Record<string, unknown>> {

@@ -10,7 +10,7 @@ import { testPodInterface } from '../support/test-datapath.ts';
 
 const startedMs = performance.now();
 
-/** A line of progress, with the seconds since the run began. */
+/** Prints a line of progress, with the seconds since the run began. */
 export function say(text: string): void {
   console.log(`${((performance.now() - startedMs) / 1_000).toFixed(0).padStart(5)} s  ${text}`);
 }
@@ -19,15 +19,15 @@ interface ClusterOptions {
   readonly dir: string;
   readonly nodes: number;
   readonly families: string;
-  /** Without a network of pods; with the lab's own agents if left out. */
+  /** Without a pod network; with the lab's own agents if absent. */
   readonly bare?: boolean;
 }
 
-/** A real Kubernetes in a lab, and an administrator's place to work from. */
+/** A real Kubernetes in a lab, and an administrator's working folder. */
 export class RealCluster {
   readonly plan: LabPlan;
   readonly signal: AbortSignal;
-  /** Where the administrator works: what commands write is here. */
+  /** The administrator's working folder: files written by commands are here. */
   readonly folder: string;
 
   private constructor(plan: LabPlan, signal: AbortSignal) {
@@ -59,31 +59,31 @@ export class RealCluster {
     return await run('kubectl', args, { env: this.#env }, this.signal);
   }
 
-  /** As `kubectl`; what is on its standard input is applied, by the server: what the client needs for it takes a busy server longer than it waits. */
+  /** Applies objects with server-side apply: the requests of a client-side apply take a busy server longer than kubectl waits. */
   async apply(objects: readonly object[]): Promise<void> {
     const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
     await run('kubectl', ['apply', '--server-side', '--validate=strict', '-f', '-'], { env: this.#env, input }, this.signal);
   }
 
-  /** What it says, whatever its exit code. */
+  /** Its output, whatever its exit code. */
   async kubectlAnyway(...args: readonly string[]): Promise<string> {
     const { stdout, stderr } = await runAnyway('kubectl', args, { env: this.#env }, this.signal);
     return `${stdout}${stderr}`;
   }
 
-  /** Waits for a jsonpath or a condition, with the patience that is given (s). */
+  /** Waits for a jsonpath or a condition, for the given time (s). */
   async wait(seconds: number, ...args: readonly string[]): Promise<void> {
     await this.kubectl('wait', `--timeout=${seconds}s`, ...args);
   }
 
-  /** Runs a line of a page as an administrator would: in a shell, in his folder. `npm run` finds the checkout. */
+  /** Runs a line of a page as an administrator would: in a shell, in the working folder. `npm run` finds the checkout. */
   async type(command: string): Promise<string> {
     say(`$ ${command}`);
     const line = command.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
     return await run('sh', ['-ec', `cd ${this.folder}; ${line}`], { env: this.#env }, this.signal);
   }
 
-  /** Runs several lines of a page in one shell, which ends at the first that fails. @param shown of them, for progress */
+  /** Runs several lines of a page in one shell, which ends at the first failure. @param shown line that is printed as progress */
   async typeAll(script: string, shown: string): Promise<string> {
     for (const line of shown.split('\n')) say(`$ ${line}`);
     const text = script.replaceAll(/^npm run /gm, `npm --silent --prefix ${packageRoot} run `);
@@ -99,7 +99,7 @@ export class RealCluster {
     return await this.lab('node', 'exec', node, '--', ...command);
   }
 
-  /** Puts images into the containerd of each node. @param archive as `podman save` writes it */
+  /** Imports images into the containerd of each node. @param archive in the format of `podman save` */
   async importImages(archive: string): Promise<void> {
     await Promise.all(this.nodes.map((node) => this.onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', '--local', archive)));
   }
@@ -108,12 +108,12 @@ export class RealCluster {
     return await this.kubectl('exec', pod, '--', ...command);
   }
 
-  /** Whether each of three packets is answered. The userspace data path drops the first to a node that it has not met. */
+  /** Reports whether each of three packets is answered. The userspace data path drops the first to an unknown node. */
   async pings(pod: string, ip: string): Promise<boolean> {
     return (await this.exec(pod, 'ping', '-n', '-c', '3', '-i', '0.2', ip)).includes(' 0% packet loss');
   }
 
-  /** Where the network of a pod is on this machine. */
+  /** Network namespace of a pod on this host. */
   async pod(name: string): Promise<PodStatusLine> {
     const { pods } = await askStatus(this.plan.dir);
     const found = pods.find((pod) => pod.name === name);
@@ -121,14 +121,14 @@ export class RealCluster {
     return found;
   }
 
-  /** The pod of Seine's on a node, of whatever pool. @param app `seine-agent` or `seine-ovs` */
+  /** Seine's pod on a node, of any pool. @param app `seine-agent` or `seine-ovs` */
   async podOf(app: string, node: string): Promise<string> {
     const fields = ['--field-selector', `spec.nodeName=${node},status.phase!=Failed`];
     const names = await this.kubectl('-n', 'seine-system', 'get', 'pods', '-l', `app.kubernetes.io/name=${app}`, ...fields, '-o', 'name');
     return names.trim();
   }
 
-  /** The last lines of a log of the lab or of a node, to say what happened. */
+  /** The last lines of a log of the lab or of a node, for error messages. */
   logOf(node: string, program: string): string {
     const file = join(labPaths(this.plan.dir).nodes, node, 'kubernetes', `${program}.log`);
     return readFileSync(file, 'utf8').slice(-2_000);

@@ -2,20 +2,20 @@ import { createServer, type Socket } from 'node:net';
 import { bindUdpIn, connectTcpIn, listenTcpIn } from '../../lab/probe/sockets.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
 
-/** Where nothing is to arrive: no other traffic goes to this port. */
+/** Port on which nothing must arrive: no other traffic uses it. */
 export const deniedPort = 7779;
 const connectWithinMs = 1_000;
-/** Each attempt to connect holds a socket for `connectWithinMs`, so there is one to so many datagrams. */
+/** Datagrams per connection attempt; each attempt keeps a socket for `connectWithinMs`. */
 const datagramsAConnect = 10;
 const settleMs = 500;
 
-/** The network of a pod, or of the world. */
+/** The network of a pod, or the outside network. */
 export interface Place {
   readonly netns: string;
   readonly ips: readonly string[];
 }
 
-/** From where to where policies let nothing pass. */
+/** Source and destination between which policies deny everything. */
 export interface DeniedWay {
   readonly name: string;
   readonly from: Pick<Place, 'netns'>;
@@ -24,11 +24,11 @@ export interface DeniedWay {
 
 export interface DeniedCount {
   readonly sent: number;
-  /** How much came of each way, by `udp` or `tcp` and its name; what came of none is left out. */
+  /** Number of arrivals on each path, by `udp` or `tcp` and its name; paths without any are omitted. */
   readonly arrived: Readonly<Record<string, number>>;
 }
 
-/** Datagrams and attempts to connect on ways that are denied, and what of it passes: datagrams that arrive, answered or not, and connections. */
+/** Datagrams and connection attempts on denied paths, and those that pass: datagrams that arrive, answered or not, and connections. */
 export class DeniedTraffic {
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
@@ -40,7 +40,7 @@ export class DeniedTraffic {
     this.#everyMs = 1_000 / hertz;
   }
 
-  /** @param hertz datagrams a second on each way, in each family; a tenth as many connections */
+  /** @param hertz datagrams a second on each path, in each family; a tenth of that for connections */
   static async start(servers: readonly Place[], ways: readonly DeniedWay[], hertz: number): Promise<DeniedTraffic> {
     const traffic = new DeniedTraffic(hertz);
     try {
@@ -58,7 +58,7 @@ export class DeniedTraffic {
     return traffic;
   }
 
-  /** Ways of which something has arrived. */
+  /** Paths with arrivals. */
   get arrived(): readonly string[] {
     return [...this.#arrived.keys()].toSorted();
   }
@@ -95,7 +95,7 @@ export class DeniedTraffic {
 
   async #datagrams(way: string, netns: string, address: string): Promise<void> {
     const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
-    socket.on('error', () => {}); // an ICMP error is no arrival
+    socket.on('error', () => {}); // an ICMP error is not an arrival
     await new Promise<void>((resolve) => socket.connect(deniedPort, address, resolve));
     const message = Buffer.from(way);
     this.#every(this.#everyMs, () => socket.send(message, () => {}));

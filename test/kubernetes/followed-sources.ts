@@ -7,7 +7,7 @@ import { type KubeSources, openKubeSources, runKubeSources } from '../../src/age
 import type { SeineError } from '../../src/base/errors/seine-error.ts';
 import { silentLog } from '../../src/base/log/log.ts';
 
-/** What an agent reads of the Kubernetes API, with a token and an authority in files, as a pod has them. */
+/** Resources of the Kubernetes API that an agent reads, with a token and an authority in files, as in a pod. */
 export class FollowedSources {
   readonly #dir = mkdtempSync(join(tmpdir(), 'seine-sources-'));
   readonly #stop = new AbortController();
@@ -53,7 +53,7 @@ export class FollowedSources {
     return this.#all.every(({ status }) => status.state === 'in step');
   }
 
-  /** Of each source that is not in step, and why. */
+  /** Sources that are not synced, and the reasons. */
   get behind(): readonly string[] {
     return this.#all.flatMap(({ status }) =>
       status.state === 'in step' ? [] : [`${status.kind} ${status.state}: ${status.lastError?.message ?? ''}`],
@@ -68,14 +68,14 @@ export class FollowedSources {
     });
   }
 
-  /** Services that were known and are no longer, since this was asked last. */
+  /** Known Services that were lost since the last call. */
   takeLost(): readonly string[] {
     const lost = [...this.#lost];
     this.#lost.clear();
     return lost;
   }
 
-  /** The status codes of answers that were failures, since this was asked last. */
+  /** The status codes of failed answers since the last call. */
   takeFailures(): readonly unknown[] {
     return this.#failures.splice(0).map(({ context, code }) => context['status'] ?? code);
   }
@@ -102,7 +102,7 @@ export class FollowedSources {
     return join(this.#dir, name);
   }
 
-  /** Whole, as the kubelet does it. */
+  /** Atomically, as the kubelet does it. */
   #replace(name: string, text: string): void {
     writeFileSync(`${this.#file(name)}.new`, text, { mode: 0o600 });
     renameSync(`${this.#file(name)}.new`, this.#file(name));

@@ -8,9 +8,9 @@ import { LoneControlPlane } from './lone-control-plane.ts';
 import { commandOf } from './page-commands.ts';
 
 /*
- * The chart by the commands of the pages, with the real `helm`, against the API server and the controllers of a real Kubernetes: what becomes of the
- * objects when it is installed, upgraded, rolled back and taken away. There is no node: how agents follow their DaemonSet is told by
- * install.test.ts. One story: each part begins where the one before has ended.
+ * The chart by the commands of the pages, with the real `helm`, with the API server and the controllers of a real Kubernetes: its objects
+ * when it is installed, upgraded, rolled back and removed. There is no node: install.test.ts tests how agents follow their DaemonSet. One
+ * sequence: each part begins where the previous one has ended.
  */
 
 const page = 'docs/installation/helm.md';
@@ -108,7 +108,7 @@ it('brings back by kubectl rollout undo what helm has replaced', async () => {
   await typed('helm upgrade seine build/helm/seine --namespace kube-system --reset-then-reuse-values --set agent.logLevel=warn');
   const third = await wanted();
   expect(third.config).not.toBe(second.config);
-  // The controller notes each version of a DaemonSet a moment after it was written.
+  // The controller records each version of a DaemonSet a moment after it was written.
   const noted = async () => (await plane.kubectl([...system, 'get', 'controllerrevisions', '-o', 'json'], limit)).includes(third.config);
   await until(noted, 60_000, () => 'the controller has not noted the third version');
   await plane.kubectl([...system, 'rollout', 'undo', 'daemonset/seine-agent'], limit);

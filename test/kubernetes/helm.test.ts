@@ -12,8 +12,8 @@ import { commandOf } from './page-commands.ts';
 import { agentPods, stopsAtOneNode, undo, untilUniform } from './roll-out.ts';
 
 /*
- * The chart by the commands of the pages, with the real `helm` on a real Kubernetes: installed, upgraded, rolled back, broken, and taken away, while
- * pods of two nodes talk. One story: each part begins where the one before has ended.
+ * The chart by the commands of the pages, with the real `helm` on a real Kubernetes: installed, upgraded, rolled back, broken, and removed,
+ * while pods of two nodes communicate. One sequence: each part begins where the previous one has ended.
  */
 
 const page = 'docs/installation/helm.md';
@@ -40,7 +40,7 @@ afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
 }, 360_000);
 
-/** A command of a page as an administrator of this cluster types it. */
+/** Runs a command of a page as an administrator of this cluster types it. */
 async function typed(command: string, more = '', chart = join(packageRoot, 'build', 'helm', 'seine')): Promise<string> {
   const server = new URL(cluster.plan.management.apiServerUrl).hostname;
   const here = command.replace('CONTROL-PLANE-ADDRESS', server).replace('build/helm/seine', chart);
@@ -67,7 +67,7 @@ async function untilDeployed(expected: (now: Deployed) => boolean): Promise<Depl
   return { config: now.config, image: now.image };
 }
 
-/** The list of plugins that runtimes find, which is the same on all nodes. */
+/** The plugin list that runtimes find, the same on all nodes. */
 async function plugins(): Promise<unknown> {
   const texts = await Promise.all(cluster.nodes.map((node) => cluster.onNode(node, 'cat', conflist)));
   expect(new Set(texts).size).toBe(1);
@@ -80,7 +80,7 @@ async function inAgents(...command: readonly string[]): Promise<readonly string[
   return await Promise.all(pods.map(({ name }) => cluster.kubectl('-n', 'seine-system', 'exec', name, '-c', 'agent', '--', ...command)));
 }
 
-/** Pods of both nodes answer by their addresses and by a Service, and agents say that all is well. */
+/** Pods of both nodes answer by their addresses and by a Service, and agents report no problems. */
 async function allIsWell(): Promise<void> {
   const answers = async (url: string) => (await cluster.kubectlAnyway('exec', 'client', '--', 'curl', '-gs', '-m', '5', url)).trim();
   for (const node of cluster.nodes)
@@ -106,7 +106,7 @@ async function allIsWell(): Promise<void> {
   say('pods of both nodes talk; both agents: READY, no problems');
 }
 
-/** The least level of what agents have logged: what their configuration says shows there. */
+/** The lowest level in the agents' logs, which shows their configuration. */
 async function isLogged(level: string): Promise<boolean> {
   const pods = await agentPods(cluster);
   const logs = await Promise.all(pods.map(({ name }) => cluster.kubectl('-n', 'seine-system', 'logs', name, '-c', 'agent')));

@@ -21,8 +21,8 @@ import { type Cost, TrafficCourse } from './under-traffic.ts';
 
 /*
  * An installation as a user makes one: a real Kubernetes without a network, images that are built, the manifest, and the commands of the
- * pages. What runs afterwards runs in pods of real DaemonSets, with the rights of their service account. One story: each part begins where the
- * one before has ended.
+ * pages. Everything installed runs in pods of real DaemonSets, with the rights of their service account. One sequence: each part begins
+ * where the previous one has ended.
  */
 
 const dir = labFolderOf('install');
@@ -36,7 +36,7 @@ let installation: Installation;
 let traffic: TrafficCourse;
 let first = '';
 let second = '';
-/** Of the API server, but its first. */
+/** Starts of the API server, except its first. */
 const starts: Starting[] = [];
 let before: readonly (readonly [node: string, state: Awaited<ReturnType<typeof nodeState>>])[];
 
@@ -132,8 +132,8 @@ it('gives an agent its own node, and nothing of others', async () => {
 });
 
 /**
- * What restarts cost nobody, by docs/reliability.md and docs/installation/upgrade.md: harms it up to three times, as a machine with other work loses packets of the
- * userspace data path by itself, and what a fault costs it costs each time.
+ * Restarts that cost no traffic, by docs/reliability.md and docs/upgrade.md: repeats the fault up to three times, because a busy host loses
+ * packets of the userspace data path by itself, and the cost of a fault recurs each time.
  */
 async function costsNothing(name: string, fault: () => Promise<void>): Promise<void> {
   let cost: Cost | undefined;
@@ -144,7 +144,7 @@ async function costsNothing(name: string, fault: () => Promise<void>): Promise<v
   expect([cost?.connectsFailed, cost?.broken, cost?.udpLost]).toEqual([0, 0, 0]);
 }
 
-/** Datagrams are the userspace data path's to lose when it is busy. */
+/** Datagrams may be lost by the userspace data path when the host is busy. */
 function isNothing({ connectsFailed, broken, udpLost, udpSent }: Cost): boolean {
   return connectsFailed === 0 && broken === 0 && udpLost <= udpSent / 50;
 }
@@ -183,7 +183,7 @@ it('forwards again once the pod of Open vSwitch was replaced', async () => {
   expect(restarts).toMatch(/^[0 ]+$/);
 });
 
-/** Deletes Seine's pod on the first node, and waits for the one in its place. */
+/** Deletes Seine's pod on the first node, and waits for its replacement. */
 async function replaced(app: string): Promise<void> {
   const old = await cluster.podOf(app, first);
   await cluster.kubectl('-n', 'seine-system', 'delete', old);
@@ -217,7 +217,7 @@ it('stops at one node with a wrong value, where pods are served as before, and c
   await untilUniform(cluster);
   await costsNothing('a wrong value, and rollout undo', async () => {
     await cluster.type(installation.renderCommand(' --set logLevel=debug'));
-    // The API server lets nobody change a ConfigMap that nodes have had: what another program has rendered has another name.
+    // The API server makes ConfigMaps of nodes immutable: a rendering by another program has another name.
     await cluster.type(`sed -i -E 's/logLevel: "debug"/logLevel: "loud"/; s/seine-config-[0-9a-f]+/seine-config-loud/' seine.yaml`);
     await cluster.type(commandOf(page, 'Install', 'kubectl apply'));
     await stopsBecause(cluster, 'the last configuration that could be used');
@@ -279,7 +279,7 @@ it('is refused nothing that agents ask for, and granted nothing that none asks f
   const role = JSON.parse(await cluster.kubectl('get', 'clusterrole', 'seine-agent', '-o', 'json')) as ClusterRole;
   const granted = grantsOf(role);
   expect([...used].filter((each) => !granted.has(each))).toEqual([]);
-  // A server of this version streams what older ones list; a pod is asked for by name where the runtime was faster than the watch.
+  // A server of this version streams what older ones list; a pod is requested by name if the runtime was faster than the watch.
   const unused = [...granted].filter((each) => !used.has(each) && !each.startsWith('list ') && each !== 'get pods');
   expect(unused).toEqual([]);
   const policies = ['get', 'validatingadmissionpolicies', '-l', 'app.kubernetes.io/part-of=seine', '-o'];
@@ -306,7 +306,7 @@ it('has a node back after all that ran on it was killed at once', async () => {
   await cluster.lab('containerd', second, 'kill');
   await cluster.lab('containerd', second, 'start');
   await cluster.lab('kubelet', second, 'start');
-  // What the API server has of the node and its pods is from before, and all well, until the kubelet has looked.
+  // The API server's state of the node and its pods is old, and correct, until the kubelet has checked.
   await expect.poll(async () => Number(await restarts()), pollMs).toBeGreaterThan(was);
   await untilWhole();
 });
@@ -322,7 +322,7 @@ it('lets a node be drained, deleted, and come again with its name and pod networ
   await untilWhole();
 });
 
-/** Waits until the second node, its agent and its pod are as they were, and looks that nothing is lost. */
+/** Waits until the second node, its agent and its pod are as before, and checks that nothing is lost. */
 async function untilWhole(): Promise<void> {
   await cluster.wait(patience, '--for=condition=Ready', `node/${second}`);
   await untilUniform(cluster);
@@ -349,7 +349,7 @@ it('leaves nothing when it is uninstalled by the page', async () => {
   expect(await cluster.kubectlAnyway('get', 'namespace', 'seine-system')).toContain('NotFound');
 });
 
-/** What a pod gets, or the exit code of curl. */
+/** Response that a pod gets, or the exit code of curl. */
 async function curl(url: string, from = 'client'): Promise<string> {
   const said = await cluster.kubectlAnyway('exec', from, '--', 'curl', '-s', '-m', '5', url);
   return said.trim();

@@ -4,16 +4,16 @@ import { type RealCluster, say } from './cluster.ts';
 import { commandOf } from './page-commands.ts';
 
 export const page = 'docs/installation/manifest.md';
-/** What this cluster needs besides: packets go through a bridge that has the node's address, and no kernel's data path. */
+/** Further options for this cluster: packets pass a bridge that has the node's address, and no kernel's data path. */
 const clusterOptions = ['--datapath netdev --set transportInterface=br-phy', ...podInterfaceOption()].join(' ');
 
-/** Where a run asks for another kind than the default. */
+/** Kind of interface, if a run requests another than the default. */
 function podInterfaceOption(): readonly string[] {
   const { podInterface } = testPodInterface;
   return podInterface === undefined ? [] : [`--set podInterface=${podInterface}`];
 }
 
-/** An installation of Seine by the commands of the page, with what this cluster has in the place of what everybody's is called. */
+/** An installation of Seine by the commands of the page, with this cluster's names in place of the page's. */
 export class Installation {
   readonly #cluster: RealCluster;
 
@@ -21,13 +21,13 @@ export class Installation {
     this.#cluster = cluster;
   }
 
-  /** The page's call of the renderer, and more options. */
+  /** The page's call of the renderer, with further options. */
   renderCommand(more = '', names = this.imageOptions()): string {
     const command = this.#pageCommand().replaceAll(/ --(?:agent|ovs)-image \S+/g, '');
     return `${command} ${names} ${clusterOptions}${more}`;
   }
 
-  /** A call of the renderer on another page, with the options of this installation, as the page asks for. */
+  /** A call of the renderer on another page, with the options of this installation, as the page requires. */
   withOptions(command: string): string {
     const [server = ''] = /--api-server \S+/.exec(this.#pageCommand()) ?? [];
     const [, call = '', comment = ''] = /^(.*?)(\s+#.*)?$/.exec(command.replace(/ --agent-image \S+/, '')) ?? [];
@@ -35,7 +35,7 @@ export class Installation {
     return `${call} ${server} ${images} ${clusterOptions}${comment}`;
   }
 
-  /** As the page gives them to the renderer. */
+  /** Options of images in the form that the page passes to the renderer. */
   imageOptions(agent = agentImage): string {
     const options = this.#pageCommand().match(/--(?:agent|ovs)-image \S+/g) ?? [];
     return options
@@ -44,7 +44,7 @@ export class Installation {
       .replace(/\S+\/ovs:\S+/, ovsImage);
   }
 
-  /** The page's call of the renderer, with the address of this cluster. */
+  /** Waits until nodes and agents are ready, for the given time (s). */
   #pageCommand(): string {
     return commandOf(page, 'Install', 'npm run render').replace('CONTROL-PLANE-ADDRESS', this.#server);
   }

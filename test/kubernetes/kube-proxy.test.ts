@@ -7,8 +7,8 @@ import { configureAgents, type KubeProxyMode, RealKubeProxy } from './real-kube-
 import { type Cost, TrafficCourse } from './under-traffic.ts';
 
 /*
- * Seine and a real kube-proxy on the same nodes: each hands Services over to the other under traffic, and policy tells the world from the node
- * behind what kube-proxy masquerades.
+ * Seine and a real kube-proxy on the same nodes: each takes over Services from the other under traffic, and policy distinguishes external
+ * clients from the node despite kube-proxy's masquerading.
  */
 
 const dir = labFolderOf('kube-proxy');
@@ -44,7 +44,7 @@ afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
 }, 360_000);
 
-/** What every agent says of Services, once all say so. */
+/** Status of Services of every agent, once all agree. */
 async function untilEachSays(beginning: string): Promise<void> {
   for (const node of cluster.nodes)
     await expect
@@ -52,7 +52,7 @@ async function untilEachSays(beginning: string): Promise<void> {
       .toMatch(new RegExp(`proxyAll\\W+${beginning}`, 'm'));
 }
 
-/** Whether new connections are made: so many to each address, as one of several endpoints is drawn. */
+/** Reports whether new connections succeed: several to each address, because one of several endpoints is chosen. */
 async function reached(netns: string, addresses: readonly string[], port: number): Promise<'all' | 'some' | 'none'> {
   const tries = addresses.flatMap((address) => Array.from({ length: triesEach }, () => address));
   const made = await Promise.all(

@@ -15,16 +15,16 @@ const patienceMs = 180_000;
 const graceMs = 10_000;
 const firstPort = 6_443;
 
-/** Etcd's address for one of several API servers, so that each can be parted from it alone. */
+/** Etcd's address for one of several API servers, so that each can be separated from it alone. */
 const etcdFor = (server: number) => `127.0.0.${10 + server}`;
 const etcdPort = 2_379;
 const etcdUrl = (server: number) => `http://${etcdFor(server)}:${etcdPort}`;
-/** As many API servers as there may be. */
+/** Maximum number of API servers. */
 const servers = [1, 2, 3] as const;
 
-/** Etcd, API servers and controllers of a real Kubernetes without a node, in a network namespace of their own. Their programs have to be built. */
+/** Etcd, API servers and controllers of a real Kubernetes without a node, in their own network namespace. Their programs must be built. */
 export class LoneControlPlane {
-  /** For what a test writes; gone with it. */
+  /** Folder for files of a test; deleted with it. */
   readonly dir: string;
   readonly netns = `seine-cp-${randomBytes(3).toString('hex')}`;
   readonly certificates: Certificates;
@@ -37,7 +37,7 @@ export class LoneControlPlane {
     this.certificates = new Certificates(join(this.dir, 'pki'));
   }
 
-  /** With one API server, the first. @param programs their folder; of the whole Kubernetes if absent */
+  /** Starts with one API server, the first. @param programs their folder; of the whole Kubernetes if absent */
   static async start(signal: AbortSignal, programs = programFolder()): Promise<LoneControlPlane> {
     const plane = new LoneControlPlane(programs);
     try {
@@ -49,7 +49,10 @@ export class LoneControlPlane {
     }
   }
 
-  /** Runs a line in a shell as its administrator, in `dir`. `npm run` finds the checkout. @param tools folders of programs, before those of Kubernetes */
+  /**
+   * Runs a line in a shell as its administrator, in `dir`. `npm run` finds the checkout. @param tools folders of programs, before those of
+   * Kubernetes
+   */
   async type(line: string, tools: readonly string[], signal: AbortSignal): Promise<string> {
     const text = line.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
     const inside = inNetns(this.netns, 'sh', ['-ec', `cd ${this.dir}; ${text}`]);
@@ -69,7 +72,7 @@ export class LoneControlPlane {
     await this.kubectl(['apply', '--server-side', '--validate=strict', '-f', '-'], signal, list);
   }
 
-  /** Where one of its API servers listens, on the loopback of its namespace. */
+  /** Port of one of its API servers, on the loopback of its namespace. */
   port(server: number): number {
     return firstPort + server - 1;
   }
@@ -78,7 +81,7 @@ export class LoneControlPlane {
     return join(this.dir, `audit-${server}.log`);
   }
 
-  /** Starts one more API server, or one that was stopped, and resolves when it is ready. @param identity of its certificate */
+  /** Starts one more API server, or a stopped one, and resolves when it is ready. @param identity of its certificate */
   async startServer(server: number, signal: AbortSignal, identity = this.certificates): Promise<void> {
     this.#run(`kube-apiserver-${server}`, 'kube-apiserver', this.#serverArguments(server, identity));
     await until(
@@ -92,7 +95,7 @@ export class LoneControlPlane {
     await this.#end(`kube-apiserver-${server}`);
   }
 
-  /** Nothing passes between this API server and etcd until `meet`: what it knows it goes on telling. */
+  /** Blocks traffic between this API server and etcd until `meet`: it continues to serve its state. */
   async part(server: number, signal: AbortSignal): Promise<void> {
     const chain = 'add table inet parted; add chain inet parted out { type filter hook output priority 0; }';
     const rules = ['daddr', 'saddr'].map((which) => `add rule inet parted out ip ${which} ${etcdFor(server)} drop`);
@@ -103,7 +106,7 @@ export class LoneControlPlane {
     await this.#inside('nft', ['delete table inet parted'], signal);
   }
 
-  /** Etcd forgets what was before now: no watch can be followed from there any more. Source: etcd's v3 gateway, `/v3/kv/compaction`. */
+  /** Makes etcd drop the history before now: no watch can continue from there. Source: etcd's v3 gateway, `/v3/kv/compaction`. */
   async compact(signal: AbortSignal): Promise<void> {
     const ask = (path: string, body: object) =>
       this.#inside('curl', ['-sS', '--fail', `${etcdUrl(1)}/v3/kv/${path}`, '-d', JSON.stringify(body)], signal);
@@ -111,7 +114,7 @@ export class LoneControlPlane {
     await ask('compaction', { revision: header.revision });
   }
 
-  /** Asks the first API server without end, many times at once. @returns ends it */
+  /** Sends concurrent requests to the first API server without end. @returns ends it */
   flood(token: string): () => Promise<void> {
     const asked = `https://127.0.0.1:${this.port(1)}/api/v1/services?limit=[1-100000000]`;
     const many = ['-sk', '-o', '/dev/null', '--parallel', '--parallel-immediate', '--parallel-max', '50'];
@@ -202,7 +205,7 @@ export class LoneControlPlane {
   }
 }
 
-/** The certificate that an API server shows, from this authority. */
+/** The certificate of an API server, from this authority. */
 export async function signServer(authority: Certificates, signal: AbortSignal): Promise<void> {
   await authority.sign({ name: 'apiserver', commonName: 'kube-apiserver', alternatives: ['127.0.0.1', 'localhost'] }, signal);
 }

@@ -2,22 +2,22 @@ import type { KubeApi } from '../../lab/kube/kube-api.ts';
 
 const atOnce = 32;
 
-/** A cluster of which only the objects are there: nodes without a kubelet, and pods that run nowhere. */
+/** A cluster of objects alone: nodes without a kubelet, and pods that run nowhere. */
 export interface ManyObjects {
   readonly nodes: number;
   readonly podsOfNode: number;
   readonly namespaces: number;
 }
 
-/** Of pods that are counted from 0, over all nodes. */
+/** Namespace of a pod; pods are counted from 0, over all nodes. */
 const namespaceOf = (pod: number, { namespaces }: ManyObjects) => `many-${pod % namespaces}`;
 const nodeName = (node: number) => `many-${node}`;
-/** Networks of 1,022 addresses each, beside those that the cluster gives its own nodes. */
+/** Networks of 1,022 addresses each, besides those that the cluster gives its own nodes. */
 const podNetwork = (node: number) => `10.${128 + (node >> 6)}.${(node & 63) << 2}.0/22`;
 const podAddress = (node: number, pod: number) => `10.${128 + (node >> 6)}.${(node & 63) << 2}.${pod + 2}`;
 const nodeAddress = (node: number) => `172.20.${node >> 8}.${node & 255}`;
 
-/** Namespaces first: pods are taken once the controllers have made the account that each has. */
+/** Namespaces first: pods are accepted once the controllers have created the account that each has. */
 export async function makeNamespaces(api: KubeApi, many: ManyObjects, signal: AbortSignal): Promise<void> {
   await each(many.namespaces, async (at) => {
     const metadata = { name: `many-${at}`, labels: { team: `team-${at % 10}` } };
@@ -59,7 +59,7 @@ async function patchStatus(api: KubeApi, path: string, status: object, signal: A
   await api.send({ method: 'PATCH', path: `${path}/status`, body: { status }, contentType: 'application/merge-patch+json' }, signal);
 }
 
-/** For each number below `count`, some at once. */
+/** Calls `work` for each number below `count`, some concurrently. */
 async function each(count: number, work: (at: number) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async () => {

@@ -5,18 +5,18 @@ import { type RealCluster, say } from './cluster.ts';
 
 const port = 10_256;
 const patienceMs = 120_000;
-/** What the cluster's autoscaler puts on a node that it is about to delete. */
+/** Taint of a node that the cluster autoscaler is about to delete. */
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler';
 
 interface Answer {
-  /** Codes of HTTP; 0: no answer. */
+  /** HTTP status code; 0 without an answer. */
   readonly healthz: number;
   readonly livez: number;
-  /** As the body of `/healthz` has it. */
+  /** Value in the body of `/healthz`. */
   readonly nodeEligible: boolean | undefined;
 }
 
-/** What a load balancer in the world is told by a node, while the node is made to go in the ways that there are. */
+/** Answers of a node to an external load balancer, while the node is deleted or fails in several ways. */
 export class NodeHealth {
   readonly #cluster: RealCluster;
   readonly #node: string;
@@ -50,7 +50,7 @@ export class NodeHealth {
     say('503 while the autoscaler is about to delete the node');
   }
 
-  /** The node's own bridge has its address here, so it is asked from within. */
+  /** The node's own bridge has its address here, so the check runs inside the node. */
   async whileSwitchIsAway(): Promise<void> {
     const codes = new Set<string>();
     const url = `http://127.0.0.1:${port}/healthz`;
@@ -68,7 +68,7 @@ export class NodeHealth {
     say('503 while its switch is away');
   }
 
-  /** Deleted but held by a finalizer, then gone, then there again. */
+  /** Deleted but kept by a finalizer, then deleted, then recreated. */
   async whileDeleted(): Promise<void> {
     const kubectl = (...args: readonly string[]) => this.#cluster.kubectl(...args);
     const finalizers = (list: readonly string[]) =>
@@ -88,7 +88,7 @@ export class NodeHealth {
     expect(await this.until(200)).toEqual({ healthz: 200, livez: 200, nodeEligible: true });
   }
 
-  /** From the world, as a load balancer does. */
+  /** From outside, like a load balancer. */
   async #get(path: string): Promise<{ readonly code: number; readonly body: string }> {
     const { nodes, world } = this.#cluster.plan;
     const ip = nodes.find(({ name }) => name === this.#node)?.ips[0] ?? '';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { netnsPath } from '../../lab/plan/names.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 
-/** Processes of a name whose network is a namespace, in containers too. */
+/** Processes with a name and in a network namespace, in containers too. */
 export function processesIn(netns: string, name: string): readonly number[] {
   const { ino } = statSync(netnsPath(netns));
   return processIds()
@@ -38,12 +38,12 @@ function commandLine(pid: string): readonly string[] {
   }
 }
 
-/** Shares of processors: the most there are, in either version of control groups. */
+/** Maximum CPU shares, in either version of control groups. */
 const most = { v1: { file: 'cpu.shares', value: '262144' }, v2: { file: 'cpu.weight', value: '10000' } } as const;
 
 /**
- * Lets a process in a container run before whatever else runs on the machine: its niceness counts in its own control group only, so the group of its
- * node, the lab's, comes first too. Those below are the kubelet's: the shares that it reads there are requests to the scheduler.
+ * Gives a process in a container priority over other processes of the host: its niceness counts in its own control group only, so the group
+ * of its node, the lab's, gets priority too. Those below belong to the kubelet: it reads the shares there as requests to the scheduler.
  */
 export function letRunFirst(pid: number): void {
   setUrgency(pid, urgent);

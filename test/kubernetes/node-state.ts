@@ -1,6 +1,6 @@
 import type { RealCluster } from './cluster.ts';
 
-/** What an installation puts on a node, one line each, by the tools of the system; to be the same before and after. */
+/** Changes of an installation to a node, one line each, by the tools of the system; the same before and after. */
 export async function nodeState(cluster: RealCluster, node: string): Promise<Readonly<Record<string, readonly string[]>>> {
   const lines = async (...command: readonly string[]) => (await cluster.onNode(node, ...command)).split('\n').map((line) => line.trim());
   const sorted = (all: readonly string[]) => all.filter((line) => line !== '').toSorted();
@@ -9,7 +9,7 @@ export async function nodeState(cluster: RealCluster, node: string): Promise<Rea
   const files = 'find /etc/cni/net.d /opt/cni/bin /run/seine /var/lib/seine -mindepth 1';
   return {
     interfaces: sorted(links),
-    // Whether a link has a carrier is none of ours.
+    // The carrier of a link is not Seine's.
     routes: sorted(routes.map((line) => line.replace(/ (linkdown|pref medium)/g, ''))),
     rules: sorted(await lines('ip', 'rule')),
     tables: sorted(await lines('nft', 'list', 'tables')),

@@ -1,4 +1,4 @@
-/** Has a shell, curl and ping, and serves whatever probes ask for. */
+/** Has a shell, curl and ping, and answers every kind of probe. */
 const image = 'registry.k8s.io/e2e-test-images/agnhost:2.66.1';
 
 type Probe = Readonly<Record<string, unknown>>;
@@ -8,7 +8,7 @@ interface WantedPod {
   readonly app: string;
   /** The scheduler's choice if absent. */
   readonly nodeName?: string;
-  /** What agnhost does; waits if absent. */
+  /** Arguments of agnhost; it waits if absent. */
   readonly args?: readonly string[];
   /** The same for startup, readiness and liveness. */
   readonly probe?: Probe;
@@ -28,7 +28,7 @@ export function pod({ name, app, nodeName, args = ['pause'], probe }: WantedPod)
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app } }, spec };
 }
 
-/** Pods whose probes are all of one kind, one pod a kind. */
+/** Pods whose probes are all of one kind, one pod for each kind. */
 export function probedPods(nodeName: string): readonly object[] {
   const kinds: Readonly<Record<string, { args: readonly string[]; probe: Probe }>> = {
     http: { args: ['netexec'], probe: { httpGet: { path: '/hostname', port: 8080 } } },
@@ -45,14 +45,14 @@ export function service(name: string, app: string, ports: readonly object[], typ
   return { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec };
 }
 
-/** Lets only pods of one app talk with those of another. */
+/** Allows only pods of one app to communicate with those of another. */
 export function onlyFrom(allowed: string, app: string, name = `only-${allowed}`): KubeObject {
   const ingress = [{ from: [{ podSelector: { matchLabels: { app: allowed } } }] }];
   const spec = { podSelector: { matchLabels: { app } }, policyTypes: ['Ingress'], ingress };
   return { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec };
 }
 
-/** What commands of pages are about: a pod, a Service and a policy of one name, and another pod that may talk with it. */
+/** Objects of the commands on pages: a pod, a Service and a policy of one name, and another pod that may connect to it. */
 export function lookedAt(
   { namespace, name, other }: { readonly [part in 'namespace' | 'name' | 'other']: string },
   nodeName: string,
@@ -69,7 +69,7 @@ export function lookedAt(
   ];
 }
 
-/** A resource of Prometheus' operator, whose controller is not here: that the manifest has objects of it is all that is tried. */
+/** A resource of Prometheus' operator, whose controller is absent: only the manifest's objects are tested. */
 const podMonitors = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

@@ -1,10 +1,10 @@
 /** A block of shell commands of a page. */
 export interface ShellBlock {
-  /** The nearest above it, without its marks. */
+  /** The nearest heading above it, without its marks. */
   readonly heading: string;
-  /** Its lines, without the indentation that they have in a list. */
+  /** Its lines, without the indentation of a list. */
   readonly text: string;
-  /** Why no test runs it, if the page says so below it. */
+  /** Reason why no test runs it, if the page states one below it. */
   readonly notRun?: string;
 }
 

@@ -17,7 +17,7 @@ export function commandsOf(page: string, heading: string): readonly string[] {
   return found;
 }
 
-/** The one of those commands that begins so. @throws Error if there is none, or more than one */
+/** The command with this beginning. @throws Error if there is none, or more than one */
 export function commandOf(page: string, heading: string, beginning: string): string {
   const found = commandsOf(page, heading).filter((command) => command.startsWith(beginning));
   const [command] = found;

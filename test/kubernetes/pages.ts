@@ -7,19 +7,19 @@ import { type RealCluster, say } from './cluster.ts';
 import { type ShellBlock, shellBlocks } from './page-blocks.ts';
 import { triedPages } from './tried-pages.ts';
 
-/** What is looked at: a namespace, and in it a pod, a Service and a policy of one name, and another pod. */
+/** Example objects: a namespace, and in it a pod, a Service and a policy of one name, and another pod. */
 export const looked = { namespace: 'shop', name: 'db', other: 'api' };
 
 interface Wanted {
-  /** Whose agent answers to `seinectl` as one types it on a node. */
+  /** Node whose agent answers to `seinectl` as typed on a node. */
   readonly node: string;
-  /** Another. */
+  /** Another node. */
   readonly peer: string;
-  /** Puts the options of this installation into a call of the renderer. */
+  /** Inserts the options of this installation into a call of the renderer. */
   readonly rendered: (command: string) => string;
 }
 
-/** Commands that may end otherwise, because something is wrong here that they are to find; by the words that they begin with. */
+/** Commands that may exit with a finding, because this cluster has something to find; by their first words. */
 const mayFindSomething = [
   'ctr -n k8s.io tasks exec',
   'crictl exec',
@@ -34,12 +34,12 @@ const mayFindSomething = [
 const ovsTools = ['ovs-vsctl', 'ovs-ofctl', 'ovs-appctl'];
 const nodeTools = ['iptables-save', 'iptables-restore', 'ip6tables-save', 'ip6tables-restore'];
 
-/** Of what is named in a sentence: no object, a file, or nothing that a test may do. */
+/** Words of sentences that are not executed: not an object, a file, or not permitted for a test. */
 const notCalled = /\b(FILE|HEX|annotate|node cleanup|wire)\b|^collect$|^compile$|^(?:cluster|explain|get|wire)$/;
 
 /**
- * Types what pages say, as they say it. What a page tells people to run on a node, as root, `seinectl` and the tools of Open vSwitch, runs in the
- * pods of that node: what stands on the page is not changed for it, the shell finds programs of those names.
+ * Runs commands of pages as written. Commands for a node, as root, `seinectl` and the tools of Open vSwitch, run in the pods of that node:
+ * the text of the page is not changed for it, the shell finds programs of those names.
  */
 export class Pages {
   readonly #cluster: RealCluster;
@@ -50,20 +50,20 @@ export class Pages {
     this.#wanted = wanted;
   }
 
-  /** All blocks of a page that `triedPages` gives to this class, each in a shell of its own that ends at the first failure. */
+  /** Runs all blocks of a page that `triedPages` assigns to this class, each in its own shell that ends at the first failure. */
   async run(page: string): Promise<void> {
     const tried = triedPages[page] ?? {};
     const blocks = shellBlocks(readFileSync(join(packageRoot, page), 'utf8'));
     for (const block of blocks) if (tried[block.heading] === 'pages' && block.notRun === undefined) await this.#runBlock(page, block);
   }
 
-  /** Each call of `seinectl` that sentences and tables of these pages and the alerts name. */
+  /** Runs each call of `seinectl` in sentences and tables of these pages and of the alerts. */
   async runNamed(): Promise<number> {
     const wanted = callsOf(/seinectl/).filter(({ where, isNamed }) => isNamed && (where.startsWith('alert ') || where in triedPages));
     const lines = [...new Set(wanted.map(({ words }) => words.join(' ')))].filter((line) => !notCalled.test(line));
     for (const line of lines) {
       const call = this.#named(line).replace('would-deny --for 5m', 'would-deny --for 2s');
-      // Commands may be named without what they want, which they say then.
+      // Commands may be named without their arguments; they report that.
       await this.#type(/^[a-z-]+( [a-z-]+)*$/.test(call) ? `seinectl ${call} || test $? -eq 2` : `seinectl ${call}`);
     }
     return lines.length;
@@ -74,12 +74,12 @@ export class Pages {
     const joined = text.replaceAll('\\\n', ' ');
     const lines = joined.split('\n').map((line) => this.#named(line.startsWith('npm run render') ? this.#wanted.rendered(line) : line));
     await this.#type(lines.join('\n'));
-    // What was applied is there before the next block.
+    // Applied objects exist before the next block.
     const agents = ['-l', 'app.kubernetes.io/name=seine-agent'];
     await this.#cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset', ...agents, '--timeout=300s');
   }
 
-  /** What is in capitals is the reader's. */
+  /** Replaces the reader's values, which are in capitals. */
   #named(line: string): string {
     const { namespace, name, other } = looked;
     const { node, peer } = this.#wanted;
@@ -109,7 +109,7 @@ export class Pages {
     if (unexpected.length > 0) throw new Error(`${unexpected.join('; ')}: exit code 1\n${said}`);
   }
 
-  /** What goes before a script, so that it finds what one types on a node. Exit code 1 of `seinectl` is a finding: said, and gone on. */
+  /** Prefix of a script that defines the programs of a node. Exit code 1 of `seinectl` is a finding: printed, and not an error. */
   async #onNode(): Promise<string> {
     const [agent, ovs] = await Promise.all(['seine-agent', 'seine-ovs'].map((app) => this.#cluster.podOf(app, this.#wanted.node)));
     const inPod = (pod: string | undefined, container: string) => `kubectl -n seine-system exec -i ${pod} -c ${container} --`;
@@ -119,7 +119,7 @@ export class Pages {
     const write = (tool: string, ...lines: readonly string[]) =>
       writeFileSync(join(onNode, tool), `${['#!/bin/sh', ...lines].join('\n')}\n`, { mode: 0o755 });
     for (const tool of ovsTools) write(tool, `exec ${inPod(ovs, 'ovs')} ${tool} "$@"`);
-    // With the machine's own path: else it would find itself there.
+    // With the host's own path: else it would find itself there.
     const onAny = `env PATH=${process.env['PATH']} SEINE_LAB_DIR=${this.#cluster.plan.dir} ${process.execPath} ${labProgram} node exec`;
     const onTheNode = `${onAny} ${this.#wanted.node} --`;
     for (const tool of nodeTools) write(tool, `exec ${onTheNode} ${tool} "$@"`);
@@ -142,7 +142,7 @@ export class Pages {
   }
 }
 
-/** The rest of a script: exit code 1 of a look is what it has found, and is said. */
+/** The rest of a script: exit code 1 of a check is its finding, which is printed. */
 function finding(program: string): readonly string[] {
   return ['code=$?', '[ $code -eq 1 ] || exit $code', `echo "!! ${program} $*: exit code 1"`];
 }

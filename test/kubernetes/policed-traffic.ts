@@ -4,28 +4,28 @@ import { type RealCluster, say } from './cluster.ts';
 import { type DeniedCount, DeniedTraffic, type DeniedWay, deniedPort, type Place } from './denied-traffic.ts';
 import { pod, service } from './objects.ts';
 
-/** New connections cost this process more than all else, so there are fewer. */
+/** New connections cost this process most, so there are fewer. */
 const rates = { messages: 100, connects: 10 };
 const deniedHertz = 20;
 const nodePort = 30_778;
 const readyWithinS = 180;
 const patienceMs = 120_000;
 
-/** What was lost of what policies allow, and what passed of what they deny. */
+/** Losses of allowed traffic, and passed packets of denied traffic. */
 export interface PolicedCount {
   readonly allowed: TrafficCount;
   readonly denied: DeniedCount;
 }
 
-/** Datagrams, connections and messages that got no answer, by lane; connections that ended. */
+/** Datagrams, connections and messages without an answer, by lane; connections that ended. */
 export function losses({ allowed: { lanes, broken } }: PolicedCount): readonly string[] {
   const losing = lanes.filter(({ lost }) => lost > 0).map(({ name, lost, sent, gapMs }) => `${name}: ${lost} of ${sent}, for ${gapMs} ms`);
   return broken > 0 ? [...losing, `${broken} connections ended`] : losing;
 }
 
 /**
- * Traffic on all ways there are between pods of two nodes, their Services and the world, with policies in force that allow it, and beside it traffic
- * that they deny: by its ingress at servers of both nodes, straight and by the Service, and by its sender's egress.
+ * Traffic on all paths between pods of two nodes, their Services and external clients, with policies in force that allow it, and denied
+ * traffic alongside: denied by the ingress at servers of both nodes, directly and through the Service, and by its sender's egress.
  */
 export class PolicedTraffic {
   readonly #cluster: RealCluster;
@@ -38,12 +38,12 @@ export class PolicedTraffic {
     this.#cluster = cluster;
   }
 
-  /** How many connections stay that are translated: one for each address of a Service, and each way to its node port. */
+  /** Number of established translated connections: one for each address of a Service, and each path to its node port. */
   get lanesByService(): number {
     return this.#routes.filter(({ service: isService }) => isService).flatMap(({ addresses }) => addresses).length;
   }
 
-  /** Starts the pods; nothing is policed yet. */
+  /** Starts the pods, without policies. */
   async prepare(): Promise<void> {
     const [first = '', second = ''] = this.#cluster.nodes;
     const ports = [servicePort, deniedPort].flatMap((port) =>
@@ -94,7 +94,7 @@ export class PolicedTraffic {
     ];
   }
 
-  /** Shows that what policies are to deny passes without them, puts them in force, and waits until nothing of it passes. */
+  /** Checks that traffic to be denied passes without policies, puts them in force, and waits until none of it passes. */
   async police(): Promise<void> {
     const wanted = this.#denied.flatMap(({ name, addresses }) =>
       addresses.map((address) => `${name} ${address.includes(':') ? 'ipv6' : 'ipv4'}`),
@@ -123,7 +123,7 @@ export class PolicedTraffic {
     return await traffic.stop();
   }
 
-  /** The servers let in the client and all that is not the stranger; the client is let out to the servers and the world. */
+  /** The servers admit the client and everything except the stranger; the client may reach the servers and external addresses. */
   async #policies(): Promise<readonly object[]> {
     const stranger = (await this.#cluster.pod('stranger')).ips;
     const blocks = stranger.map((ip) => {
@@ -144,7 +144,7 @@ export class PolicedTraffic {
     ];
   }
 
-  /** Changes something while all of it flows, until every lane has got answers again. @param change resolves when it is done */
+  /** Changes something under traffic, until every lane has answers again. @param change resolves when it is done */
   async during(name: string, change: () => Promise<void>): Promise<PolicedCount> {
     const traffic = await Traffic.start(this.#servers, this.#routes, rates);
     const denied = await DeniedTraffic.start(this.#others, this.#denied, deniedHertz);

@@ -7,7 +7,7 @@ import { packageRoot } from '../../lab/machine/installation.ts';
 import { inNetns, runIn } from '../../lab/machine/netns.ts';
 import type { RealCluster } from './cluster.ts';
 
-/** Of which of Debian's two programs in the package. */
+/** One of Debian's two programs in the package. */
 type Tool = 'prometheus' | 'promtool';
 
 interface Answer {
@@ -42,7 +42,7 @@ export class RealPrometheus {
     mkdirSync(this.#folder, { recursive: true });
   }
 
-  /** @returns what `promtool` says to the rules */
+  /** @returns output of `promtool` for the rules */
   async checkRules(): Promise<string> {
     return await runIn(this.#netns, programOf('promtool'), ['check', 'rules', alerts], {}, this.#cluster.signal);
   }
@@ -58,12 +58,12 @@ export class RealPrometheus {
     this.#child = spawn(inside.command, inside.args, { stdio: 'ignore' });
   }
 
-  /** Series that an expression has now. @throws Error if Prometheus refuses it */
+  /** Present series of an expression. @throws Error if Prometheus rejects it */
   async query(expression: string): Promise<Answer['data']['result']> {
     return (await this.#get('query', ['--data-urlencode', `query=${expression}`])).result;
   }
 
-  /** Each rule, with whether it could be evaluated and what became of it. */
+  /** Each rule, with its health and state. */
   async rules(): Promise<Answer['data']['groups'][number]['rules']> {
     return (await this.#get('rules', [])).groups.flatMap(({ rules }) => rules);
   }
@@ -73,8 +73,8 @@ export class RealPrometheus {
   }
 
   /**
-   * That of the page, with the token that the manifest makes in the place of a pod's own. Debian's Prometheus does not ask Kubernetes for its
-   * nodes: it is told of them what it would be told, and makes targets of that by the page's rules.
+   * Configuration of the page, with the token that the manifest creates in place of a pod's own. Debian's Prometheus has no discovery of
+   * Kubernetes nodes: it gets them as static targets, which the page's rules relabel.
    */
   #configuration(token: string): object {
     const [, yaml = ''] =

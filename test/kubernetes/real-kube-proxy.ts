@@ -7,13 +7,13 @@ import { inNetns, runIn } from '../../lab/machine/netns.ts';
 import { nodePaths } from '../../lab/plan/names.ts';
 import type { RealCluster } from './cluster.ts';
 
-/** Of kube-proxy: how it has its rules in the kernel. */
+/** Mode of kube-proxy: the form of its rules in the kernel. */
 export type KubeProxyMode = 'nftables' | 'iptables';
 
-/** What a network namespace that is not the machine's own does not let anybody set. */
+/** Settings that cannot be changed in a network namespace other than the host's. */
 const nothingOfTheMachine = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0', '--conntrack-tcp-timeout-close-wait=0'];
 
-/** Starts the agents anew with `proxy.proxyAll`, or left to find out. */
+/** Restarts the agents with `proxy.proxyAll`, or with detection. */
 export async function configureAgents(cluster: RealCluster, { proxyAll }: { readonly proxyAll?: boolean }): Promise<void> {
   for (const node of cluster.nodes) {
     const file = nodePaths(cluster.plan.dir, node).agentConfig;
@@ -24,7 +24,7 @@ export async function configureAgents(cluster: RealCluster, { proxyAll }: { read
   }
 }
 
-/** A real kube-proxy on every node of a cluster, as processes that end with us. */
+/** A real kube-proxy on every node of a cluster, as processes that end with this one. */
 export class RealKubeProxy {
   readonly #cluster: RealCluster;
   readonly #program: string;
@@ -68,7 +68,7 @@ export class RealKubeProxy {
     );
   }
 
-  /** Takes the rules of every mode away, as its own program does it. */
+  /** Removes the rules of every mode, with its own program. */
   async cleanUp(): Promise<void> {
     for (const { netns } of this.#cluster.plan.nodes) await runIn(netns, this.#program, ['--cleanup'], {}, this.#cluster.signal);
   }

@@ -6,15 +6,15 @@ const system = ['-n', 'seine-system'] as const;
 const agents = 'daemonset/seine-agent';
 const patienceMs = 300_000;
 
-/** A pod of a DaemonSet of agents, of whatever pool. */
+/** A pod of a DaemonSet of agents, of any pool. */
 interface AgentPod {
   readonly name: string;
   readonly node: string;
   readonly ready: boolean;
-  /** The ConfigMap that it runs with. */
+  /** Its ConfigMap. */
   readonly config: string;
   readonly image: string;
-  /** Why its container waits, in the kubelet's word; empty if it does not. */
+  /** The kubelet's reason why its container waits; empty if it does not. */
   readonly waits: string;
 }
 
@@ -39,7 +39,7 @@ export async function agentPods(cluster: RealCluster): Promise<readonly AgentPod
     });
 }
 
-/** Until every node has one agent, ready, and of one configuration and image. */
+/** Waits until every node has one agent, ready, and of one configuration and image. */
 export async function untilUniform(cluster: RealCluster): Promise<readonly AgentPod[]> {
   let found: readonly AgentPod[] = [];
   const uniform = async () => {
@@ -55,7 +55,7 @@ export async function undo(cluster: RealCluster): Promise<void> {
   await cluster.type('kubectl rollout undo daemonset/seine-agent -n seine-system');
 }
 
-/** A roll-out of something broken: waits until one pod is as `broken` says, and looks that the others were left alone. */
+/** Rolls out something broken: waits until one pod is as `broken` says, and checks that the others were not replaced. */
 export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPod) => boolean): Promise<AgentPod> {
   const before = new Set((await agentPods(cluster)).map(({ name }) => name));
   let found: readonly AgentPod[] = [];
@@ -75,7 +75,7 @@ export async function stopsAtOneNode(cluster: RealCluster, broken: (pod: AgentPo
 }
 
 /**
- * A roll-out of what an agent can run with, and must not spread: waits until the only pod that is not ready says why, by its probe.
+ * Rolls out something that runs and must not spread: waits until the only pod that is not ready reports the reason, by its probe.
  *
  * @param reason words of it
  */

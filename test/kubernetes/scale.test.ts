@@ -19,8 +19,9 @@ import { RealCluster, say } from './cluster.ts';
 import { type ManyObjects, makeNamespaces, makeNodesAndPods } from './many-objects.ts';
 
 /*
- * What a large cluster costs one agent, and what its agents cost an API server, of a real Kubernetes that has a thousand nodes and twenty thousand pods as objects alone.
- * It says figures, which are for docs/records/performance, and asserts only that everything is known.
+ * Cost of a large cluster for one agent, and cost of its agents for an API server, with a real Kubernetes that has a thousand nodes and
+ * twenty thousand pods as objects alone. It prints figures, which are for docs/records/performance, and asserts only that everything is
+ * known.
  */
 
 const dir = labFolderOf('scale');
@@ -28,7 +29,7 @@ const limit = AbortSignal.timeout(3_000_000);
 const many: ManyObjects = { nodes: 999, podsOfNode: 20, namespaces: 100 };
 const pods = many.nodes * many.podsOfNode;
 const restarting = 50;
-/** More would be read too slowly by the two processors that this has: an API server ends a watch that is not read. */
+/** More would be read too slowly by two CPUs: an API server ends a watch that is not read. */
 const atOnce = 5;
 const restMs = 60_000;
 const patient = { timeout: 300_000, interval: 250 };
@@ -50,7 +51,7 @@ afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
 }, 360_000);
 
-/** In the namespace of the control plane: what its API server sends to others than the controllers beside it. */
+/** Counts bytes in the namespace of the control plane: from its API server to others than its own controllers. */
 async function countOctets(): Promise<void> {
   const rules =
     'add table inet scale; add chain inet scale out { type filter hook output priority 0; }; add rule inet scale out oifname != "lo" tcp sport 6443 counter';
@@ -62,7 +63,7 @@ async function octets(): Promise<number> {
   return Number(/bytes (\d+)/.exec(text)?.[1]);
 }
 
-/** Processor time that a process has taken so far (s); proc_pid_stat(5). */
+/** CPU time of a process so far (s); proc_pid_stat(5). */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) / ticksOfSecond;
@@ -85,7 +86,7 @@ function serverPid(): number {
   return running.pid;
 }
 
-/** Objects that the agent knows of, of the resource that has most. */
+/** Number of objects that the agent knows, of the largest resource. */
 async function known(): Promise<number> {
   const { body } = await agent.get('/metrics');
   return Math.max(0, ...[...body.matchAll(/^seine_agent_source_objects\{[^}]*\} (\d+)/gm)].map(([, count]) => Number(count)));
@@ -104,7 +105,7 @@ it('is told of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 
   await makeNamespaces(api, many, limit);
   const accounts = async () => (await cluster.kubectl('get', 'serviceaccounts', '-A')).match(/^many-\d+ /gm)?.length;
   await expect.poll(accounts, patient).toBe(many.namespaces);
-  // From here on controllers would have a say about nodes that do not live, all the time.
+  // From here on controllers would act on the dead nodes, all the time.
   const { pidFile } = controlPlanePaths(cluster.plan.dir);
   await endProcesses(
     [livingProcess(pidFile('kube-controller-manager'))].flatMap((found) => found ?? []),
@@ -158,7 +159,7 @@ it(`serves ${restarting} agents that start, ${atOnce} at a time`, { timeout: 1_8
   }
 });
 
-/** What an agent asks of the API server until it is in step, and no more. */
+/** Requests of an agent to the API server until it is synced, and no others. */
 async function startsOnce(nodeName: string, kubeconfig: string, stateDir: string): Promise<void> {
   const stop = new AbortController();
   const { config } = acceptConfig(JSON.stringify({ nodeName, kubeconfig }), {});

@@ -4,7 +4,7 @@ import { connectTcpIn } from '../../lab/probe/sockets.ts';
 
 const connectTimeoutMs = 5_000;
 
-/** Leads connections to API servers in a namespace, as a load balancer before them does: to each in turn of those it may. */
+/** Forwards connections to API servers in a namespace, like a load balancer: round robin among the permitted ones. */
 export class ServerGate {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -17,7 +17,7 @@ export class ServerGate {
     this.#server = createServer({ allowHalfOpen: true }, (inner) => void this.#lead(inner));
   }
 
-  /** Shut at first. */
+  /** Closed at first. */
   static async open(netns: string): Promise<ServerGate> {
     const gate = new ServerGate(netns);
     gate.#server.listen(0, '127.0.0.1');
@@ -29,12 +29,12 @@ export class ServerGate {
     return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** From now on to these. Connections that are there stay. */
+  /** Forwards to these from now on. Open connections stay. */
   leadTo(...ports: readonly number[]): void {
     this.#ports = ports;
   }
 
-  /** Ends every connection that there is. */
+  /** Ends every open connection. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

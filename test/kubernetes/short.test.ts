@@ -10,8 +10,8 @@ import { Installation } from './installation.ts';
 import { pod } from './objects.ts';
 
 /*
- * What CI looks at on a real Kubernetes: Seine installed by the manifest, and a few of upstream's tests on that very cluster. The whole story of an
- * installation is in install.test.ts, the rest of upstream's in `--only e2e`.
+ * Checks of CI on a real Kubernetes: Seine installed by the manifest, and a few of upstream's tests on that cluster. The whole installation
+ * is tested in install.test.ts, the rest of upstream's in `--only e2e`.
  */
 
 const dir = labFolderOf('short');
@@ -59,7 +59,7 @@ it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, a
   say(`${results.length} of upstream’s tests passed`);
 });
 
-/** The first pods of a node have pairs: the plugin makes the namespace of standing ports behind the answer to them. */
+/** The first pods of a node have pairs: the plugin creates the namespace of pre-plugged ports after its answer to them. */
 it('gives pods the kind of interface that its configuration says', async () => {
   const { podInterface = 'auto' } = testPodInterface;
   const [node = ''] = cluster.nodes;

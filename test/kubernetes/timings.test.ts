@@ -13,8 +13,9 @@ import { pod } from './objects.ts';
 import { configureAgents, RealKubeProxy } from './real-kube-proxy.ts';
 
 /*
- * How long things take where nothing is imitated: a pod of a real kubelet and containerd, beside the reference plugins in the same containerd, in turn; and
- * Services, beside a real kube-proxy on the same node, in turn. It says figures, which are for docs/records/performance, and asserts only that all came about.
+ * Durations without imitations: a pod of a real kubelet and containerd, compared with the reference plugins in the same containerd, in
+ * turn; and Services, compared with a real kube-proxy on the same node, in turn. It prints figures, which are for docs/records/performance,
+ * and asserts only success.
  */
 
 const dir = labFolderOf('timings');
@@ -25,10 +26,13 @@ const podsEach = 20;
 const changesEach = 15;
 const turns = 2;
 const webPort = 8080;
-/** A connection whose first packet comes too early has no answer, so that others are begun meanwhile: this often, each given up on after a while (ms). */
+/**
+ * A connection whose first packet is too early has no answer, so others are begun meanwhile: at this interval, each abandoned after a while
+ * (ms).
+ */
 const tryEveryMs = 5;
 const tryMs = 100;
-/** Pods of the reference plugins get their addresses here; sorts before ours, so containerd takes it while it is there. */
+/** Configuration of the reference plugins; it sorts before ours, so containerd uses it while it exists. */
 const peerFile = '00-peer.conflist';
 const peerSubnet = '10.89.0.0/16';
 const peerList = {
@@ -126,14 +130,14 @@ it('serves Services', { timeout: 1_200_000 }, async () => {
 const noFigures = () => ({ readyMs: [] as number[], packetMs: [] as number[], setUpMs: [] as number[] });
 const noServiceFigures = () => ({ comesMs: [] as number[], goesMs: [] as number[] });
 
-/** Median, and the least and the most. */
+/** Median, minimum and maximum. */
 function spread(values: readonly number[]): string {
   const sorted = values.toSorted((a, b) => a - b);
   const [least = 0, median = 0, most = 0] = [sorted[0], sorted[sorted.length >> 1], sorted.at(-1)];
   return `${median.toFixed(0)} ms (${least.toFixed(0)} to ${most.toFixed(0)})`;
 }
 
-/** containerd reads the folder anew whenever it changes, in its own time: pods are made until one has the network that is wanted. */
+/** containerd reloads the folder after changes, in its own time: pods are created until one has the requested network. */
 async function useNetwork(network: Network): Promise<void> {
   const file = join(nodePaths(cluster.plan.dir, node).cniConfFolder, peerFile);
   if (network === 'bridge') writeFileSync(file, JSON.stringify(peerList));
@@ -150,7 +154,7 @@ interface StartedPod {
   readonly packetMs: number;
 }
 
-/** Makes a pod, waits until it is ready and was reached from its node, and takes it away. */
+/** Creates a pod, waits until it is ready and reachable from its node, and deletes it. */
 async function startedPod(name: string): Promise<StartedPod> {
   const wanted = pod({ name, app: 'timed', nodeName: node, args: ['netexec'] });
   const fromMs = performance.now();
@@ -190,13 +194,13 @@ async function connects(netns: string, address: string, port: number): Promise<b
 }
 
 interface Tried {
-  /** When the first that was made was there; undefined while none is. */
+  /** Time of the first established connection; undefined while there is none. */
   readonly firstMs: number | undefined;
-  /** When the last that was made was begun; `fromMs` while none is. */
+  /** Start time of the last established connection; `fromMs` while there is none. */
   readonly lastMs: number;
 }
 
-/** Begins one connection after another without waiting for those before, until that is enough. */
+/** Begins one connection after another without waiting for earlier ones, until the condition is true. */
 async function tryingConnections(
   [netns, address, port]: readonly [netns: string, address: string, port: number],
   isEnough: (tried: Tried) => boolean,
@@ -220,17 +224,17 @@ async function tryingConnections(
   return tried;
 }
 
-/** @returns when the first connection was made */
+/** @returns time of the first established connection */
 async function connectedAtMs(...way: [netns: string, address: string, port: number]): Promise<number> {
   return (await tryingConnections(way, ({ firstMs }) => firstMs !== undefined)).firstMs ?? Number.NaN;
 }
 
-/** @returns when the last connection was begun that was made: all those after it were not */
+/** @returns start time of the last connection that was established: all later ones failed */
 async function lastConnectedMs(...way: [netns: string, address: string, port: number]): Promise<number> {
   return (await tryingConnections(way, ({ lastMs }) => performance.now() - lastMs > 3 * tryMs)).lastMs;
 }
 
-/** Calls and seconds of `SetUpPod`, of all that there were. Source: containerd's metrics, `cri` of its documentation on metrics. */
+/** Calls and seconds of `SetUpPod`, in total. Source: containerd's metrics, `cri` of its documentation on metrics. */
 async function setUpOf(): Promise<{ readonly count: number; readonly seconds: number }> {
   const text = await cluster.onNode(node, 'curl', '-sS', '--fail', `http://${runtimeMetrics}/v1/metrics`);
   const of = (what: string) =>
@@ -238,7 +242,7 @@ async function setUpOf(): Promise<{ readonly count: number; readonly seconds: nu
   return { count: of('count'), seconds: of('sum') };
 }
 
-/** A Service whose endpoint is said by hand: made, reached by a pod, its endpoint taken away, and gone. */
+/** A Service with a handmade endpoint: created, reached by a pod, its endpoint removed, and deleted. */
 async function changedService(name: string): Promise<{ readonly comesMs: number; readonly goesMs: number }> {
   const { netns } = await cluster.pod('client');
   const services = '/api/v1/namespaces/default/services';

@@ -1,8 +1,8 @@
-/** By whom the commands below a heading are run. */
+/** Runner of the commands below a heading. */
 type Runner =
-  /** As they stand there, with the names that this cluster has: `Pages`. */
+  /** Commands as written, with the names of this cluster: `Pages`. */
   | 'pages'
-  /** A part of the installation's story, `install.test.ts`, which waits between them. */
+  /** A part of the installation's sequence, `install.test.ts`, which waits between them. */
   | 'install'
   /** `helm.test.ts` */
   | 'helm'
@@ -10,8 +10,8 @@ type Runner =
   | 'images';
 
 /**
- * The pages whose commands are run, by heading. A block below a heading that is not here says on the page why no test runs it. What is below
- * `Uninstalling` for Helm's users is `helm`'s.
+ * The pages whose commands are run, by heading. A block below any other heading states on the page why no test runs it. Blocks below
+ * `Uninstalling` for Helm's users are `helm`'s.
  */
 export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>>>> = {
   'docs/getting-started.md': { 'Check the network': 'pages' },
@@ -40,5 +40,5 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   },
 };
 
-/** Blocks of all pages that nobody runs. */
+/** Maximum number of blocks of all pages that no test runs. */
 export const notRunMost = 10;

@@ -7,7 +7,7 @@ const hertz = 10;
 const backWithinMs = 120_000;
 const readyWithinS = 180;
 
-/** Losses by one fault, as the tables of docs/records/faults.md count it. */
+/** Losses by one fault, in the form of the tables of docs/records/faults.md. */
 export interface Cost {
   readonly udpLost: number;
   readonly udpSent: number;
@@ -19,10 +19,12 @@ export interface Cost {
   readonly broken: number;
 }
 
-/** Of the Service whose node ports are used. */
+/** Node port of the tested Service. */
 const nodePort = 30_778;
 
-/** Traffic from a pod of the first node to pods of the first and the second, and to a Service of both; or to that Service by all its ways. */
+/**
+ * Traffic from a pod of the first node to pods of the first and the second, and to a Service of both; or to that Service by all its paths.
+ */
 export class TrafficCourse {
   readonly #cluster: RealCluster;
   #routes: readonly Route[] = [];
@@ -40,7 +42,7 @@ export class TrafficCourse {
     this.#routes = [...direct, { name: 'Service', from, addresses, service: true }];
   }
 
-  /** From the world to a node port of the first node, and from a pod and the node itself to the cluster's addresses. */
+  /** From outside to a node port of the first node, and from a pod and the node itself to the cluster's addresses. */
   async prepareServiceAlone(): Promise<void> {
     const addresses = await this.#serve(nodePort);
     const { nodes, world } = this.#cluster.plan;
@@ -69,7 +71,7 @@ export class TrafficCourse {
     return addresses.trim().split(' ');
   }
 
-  /** Harms something while packets flow, and counts what was lost until all of it is as before. @param fault resolves when it is mended */
+  /** Injects a fault under traffic, and counts losses until everything is as before. @param fault resolves when it is repaired */
   async during(name: string, fault: () => Promise<void>): Promise<Cost> {
     const servers = await Promise.all(['near', 'far'].map((server) => this.#cluster.pod(server)));
     const traffic = await Traffic.start(servers, this.#routes, hertz);

@@ -15,26 +15,27 @@ import { agentPods, undo, untilUniform } from './roll-out.ts';
 import { applied, releasedVersion, thisVersion, type Version } from './versions.ts';
 
 /*
- * Versions on a real Kubernetes: the last release installed, upgraded to this one and rolled back by the controllers of DaemonSets, in pools beside each
- * other, with its Open vSwitch, under 100 Hz on all ways and with policies in force. One story: each part begins where the one before has ended.
+ * Versions on a real Kubernetes: the last release installed, upgraded to this one and rolled back by the controllers of DaemonSets, in
+ * parallel pools, with its Open vSwitch, under 100 Hz on all paths and with policies in force. One sequence: each part begins where the
+ * previous one has ended.
  */
 
 const dir = labFolderOf('upgrade');
 const limit = AbortSignal.timeout(5_400_000);
 const patienceMs = 240_000;
-/** A minute a node and more, in both directions, up to three times. */
+/** A minute per node and more, in both directions, up to three times. */
 const wholeRollOutsMs = 1_800_000;
 const conflist = '/etc/cni/net.d/10-seine.conflist';
-/** The userspace data path of a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
+/** The userspace data path of a busy host loses packets now and then; an upgrade that loses packets always does. */
 const triesMax = 3;
 const outageMs = 30_000;
-/** What has to keep up with the traffic on a busy machine, beside the switches. */
+/** Processes that must keep up with the traffic on a busy host, besides the switches. */
 const controlPlane = ['etcd', 'kube-apiserver', 'kube-scheduler', 'kube-controller-manager'];
 const pool = 'tried';
 const poolLabel = 'seine.dev/pool';
 const ovsPoolLabel = 'seine.dev/ovs-pool';
 const olderPool = 'older';
-/** What an older agent has in its configuration after a way back. */
+/** Unknown key in an older agent's configuration after a rollback. */
 const laterKey = 'keyOfALaterRelease';
 
 let cluster: RealCluster;
@@ -69,7 +70,7 @@ async function importImages(...wanted: readonly (typeof archives)[number][]): Pr
   for (const each of wanted) await cluster.importImages(files[archives.indexOf(each)] ?? 'none: npm run test:kubernetes builds them');
 }
 
-/** Adds a plugin to the list, and a key that no release knows to the configuration. */
+/** Adds a plugin to the list, and an unknown key to the configuration. */
 function withMore(manifest: string): string {
   return manifest
     .replace(/(\n {8}\})(\n {6}\]\n)/, '$1,\n        { "type": "portmap" }$2')
@@ -82,7 +83,7 @@ interface Installed {
   readonly plugins: readonly string[];
 }
 
-/** What all nodes run with, once that is the same on all, and of an image. */
+/** Waits until all nodes run the same configuration, with an image. */
 async function untilInstalled(image: string): Promise<Installed> {
   let now: Installed | undefined;
   const asWanted = async () => {
@@ -98,7 +99,7 @@ async function untilInstalled(image: string): Promise<Installed> {
   return now;
 }
 
-/** Until the agent of a node is of an image, and ready. */
+/** Waits until the agent of a node has an image, and is ready. */
 async function untilRuns(node: string, image: string): Promise<void> {
   const runs = async () => (await agentPods(cluster)).some((each) => each.node === node && each.image === image && each.ready);
   await until(runs, patienceMs, () => `the agent of ${node} is not ready with ${image}`);
@@ -116,13 +117,13 @@ async function agentOf(node: string): Promise<string> {
 
 const passedOf = ({ denied }: PolicedCount): readonly string[] => Object.keys(denied.arrived);
 
-/** Until no agent is in its first minute: the controller counts those as unavailable, and replaces them all at once. */
+/** Waits until no agent is in its first minute: the controller counts those as unavailable, and replaces them all at once. */
 async function untilAvailable(): Promise<void> {
   const agents = ['-l', 'app.kubernetes.io/name=seine-agent'];
   await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset', ...agents, `--timeout=${patienceMs / 1_000}s`);
 }
 
-/** Harms and mends nobody: what it loses it loses each time. Nothing of what is denied may pass, ever. */
+/** Executes steps that must lose no packet; real losses recur each time. Denied packets must never pass. */
 async function losesNothing(steps: Readonly<Record<string, () => Promise<void>>>): Promise<void> {
   const pending = new Set(Object.keys(steps));
   for (let tries = 1; pending.size > 0; tries += 1)
@@ -136,7 +137,7 @@ async function losesNothing(steps: Readonly<Record<string, () => Promise<void>>>
     }
 }
 
-/** A pod begins on each node, is reached from the other, and is policed as others of its labels are. */
+/** A pod starts on each node, is reached from the other, and policies apply to it as to others with its labels. */
 async function newPodsAreServed(): Promise<void> {
   const names = cluster.nodes.map((node) => `late-${node}`);
   await cluster.apply(cluster.nodes.map((node) => pod({ name: `late-${node}`, app: 'echo', nodeName: node, args: ['netexec'] })));
@@ -200,7 +201,7 @@ it(
         if (upgraded) await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
         else await applied(cluster, thisVersion);
         upgraded = true;
-        // Those that were replaced may still be listed.
+        // Replaced ones may still be listed.
         const replaced = async () => (await agentPods(cluster)).filter(({ name }) => !before.has(name));
         await until(
           async () => (await replaced()).length > 0,
@@ -255,7 +256,7 @@ it(
   wholeRollOutsMs,
 );
 
-/** Deletes the pod of Open vSwitch of a node, and waits for the one in its place. */
+/** Deletes the pod of Open vSwitch of a node, and waits for its replacement. */
 async function replaceOvs(node: string): Promise<void> {
   const old = await cluster.podOf('seine-ovs', node);
   await cluster.kubectl('-n', 'seine-system', 'delete', old);
@@ -284,7 +285,7 @@ it(
       for (const node of cluster.nodes) {
         const counted = await traffic.during(`Open vSwitch of ${node} to that of ${version.name}`, async () => await replaceOvs(node));
         expect(passedOf(counted)).toEqual([]);
-        // The tracker is empty then: a connection by a Service may meet its other endpoint, and end.
+        // Conntrack is empty then: a connection through a Service may reach its other endpoint, and end.
         expect(counted.allowed.broken).toBeLessThanOrEqual(traffic.lanesByService);
       }
       running = version;
@@ -296,7 +297,7 @@ it(
   wholeRollOutsMs,
 );
 
-/** What the API server gets of the node's own kubelet, by TCP to the node. */
+/** Version that the API server reads from the node's own kubelet, by TCP to the node. */
 async function ovsVersion(node: string): Promise<string> {
   const ovs = await cluster.podOf('seine-ovs', node);
   return await cluster.kubectlAnyway('-n', 'seine-system', 'exec', ovs, '-c', 'ovs', '--', 'ovs-vswitchd', '--version');

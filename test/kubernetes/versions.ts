@@ -5,7 +5,7 @@ import { agentImage, imagesOfRelease, ovsImage } from '../runtime/image-builder.
 import { builtRelease, type Release } from '../support/releases.ts';
 import type { RealCluster } from './cluster.ts';
 
-/** A version that can be installed: its images, which are on the nodes, and its own renderer. */
+/** An installable version: its images, which are on the nodes, and its own renderer. */
 export interface Version {
   readonly name: string;
   readonly agentImage: string;
@@ -13,10 +13,10 @@ export interface Version {
   readonly checkout: string;
 }
 
-/** What is checked out. */
+/** The checkout. */
 export const thisVersion: Version = { name: 'this', agentImage, ovsImage, checkout: packageRoot };
 
-/** Builds what of it runs outside of its images. */
+/** Builds the programs of a release that run outside of its images. */
 export async function releasedVersion(release: Release): Promise<Version> {
   const { agent, ovs } = imagesOfRelease(release.version);
   const { folder } = await builtRelease(release);
@@ -24,23 +24,23 @@ export async function releasedVersion(release: Release): Promise<Version> {
 }
 
 interface Rendering {
-  /** Of which pool; of all nodes that are in none if absent. */
+  /** Its pool; all nodes without a pool if absent. */
   readonly pool?: string;
   /** The pool's own Open vSwitch. */
   readonly poolOvs?: string;
   /** `KEY=VALUE` of the agent's configuration. */
   readonly settings?: readonly string[];
-  /** Changes the manifest, as another program does that has rendered it; the ConfigMap gets another name then. */
+  /** Edits the manifest, like another program that has rendered it; the ConfigMap gets another name then. */
   readonly edit?: (manifest: string) => string;
 }
 
-/** Renders the manifest of a version with its own renderer, as an administrator keeps the options. @returns the manifest */
+/** Renders the manifest of a version with its own renderer, with the options that an administrator keeps. @returns the manifest */
 async function rendered(cluster: RealCluster, version: Version, { pool, poolOvs, settings = [], edit }: Rendering = {}): Promise<string> {
   const server = new URL(cluster.plan.management.apiServerUrl).hostname;
   const ovs = pool === undefined ? version.ovsImage : poolOvs;
   const whose = pool === undefined ? [] : ['--pool', pool, ...(poolOvs === undefined ? [] : ['--pool-ovs'])];
   const images = ['--agent-image', version.agentImage, ...(ovs === undefined ? [] : ['--ovs-image', ovs]), ...whose];
-  // Packets go through a bridge that has the node's address, and no kernel's data path.
+  // Packets pass a bridge that has the node's address, and no kernel's data path.
   const node = ['--datapath', 'netdev', '--api-server', `https://${server}:6443`];
   const set = ['transportInterface=br-phy', ...settings].flatMap((each) => ['--set', each]);
   const render = `${process.execPath} ${join(version.checkout, 'build', 'manifests', 'render.ts')}`;
@@ -48,7 +48,7 @@ async function rendered(cluster: RealCluster, version: Version, { pool, poolOvs,
   return edit === undefined ? manifest : edit(manifest).replaceAll(/(seine-config(?:-[a-z]+)?)-[0-9a-f]{10}/g, '$1-edited');
 }
 
-/** Applies the manifest of a version, as an administrator does. @param file its name in the administrator's folder */
+/** Applies the manifest of a version, like an administrator. @param file its name in the administrator's folder */
 export async function applied(cluster: RealCluster, version: Version, rendering: Rendering = {}): Promise<void> {
   const file = `${['seine', rendering.pool, version.name].filter((part) => part !== undefined).join('-')}.yaml`;
   writeFileSync(join(cluster.folder, file), await rendered(cluster, version, rendering));

@@ -3,7 +3,7 @@ import { AddressWorld } from './address-world.ts';
 
 export interface Step {
   readonly name: string;
-  /** False where it would change nothing. */
+  /** False if it would change nothing. */
   readonly applies: (world: AddressWorld) => boolean;
   readonly run: (world: AddressWorld) => Promise<void> | void;
 }
@@ -12,20 +12,20 @@ export interface Exploration {
   readonly pools: readonly string[];
   readonly containers: readonly string[];
   readonly bug?: Bug;
-  /** States, not steps: each is reached by the shortest way there is. */
+  /** Maximum number of states, each of which is reached by the shortest path. */
   readonly statesMax: number;
-  /** All steps if left out. */
+  /** All steps if absent. */
   readonly steps?: readonly Step[];
 }
 
 export interface Explored {
   readonly states: number;
   readonly transitions: number;
-  /** Steps to the state that is farthest away. */
+  /** Steps to the farthest state. */
   readonly depth: number;
-  /** True if there are no more states than those. */
+  /** True if there are no further states. */
   readonly complete: boolean;
-  /** The first thing that must never be, and the steps to it. */
+  /** The first violated invariant, and the steps to it. */
   readonly fault?: { readonly steps: readonly string[]; readonly what: readonly string[] };
 }
 
@@ -44,7 +44,7 @@ const addFaults: readonly InjectedFault[] = [
 ];
 const delFaults: readonly InjectedFault[] = ['none', 'diesBeforeLink', 'diesAfterLink', 'diesBeforeAnswer'];
 
-/** Everything that can happen to these containers and their node. */
+/** All events of these containers and their node. */
 function stepsFor(containers: readonly string[]): readonly Step[] {
   const ofContainers = containers.flatMap((container): Step[] => [
     ...addFaults.map((mishap) => ({
@@ -72,12 +72,11 @@ function stepsFor(containers: readonly string[]): readonly Step[] {
 }
 
 /**
- * Goes through every state that can be reached, nearest first, until there are no more or `statesMax` is reached, and in each
- * lets everything come to its end to see whether something has leaked. A state is reached anew for each step from it, as the
- * code under test cannot be copied.
+ * Visits every reachable state, nearest first, until there are no more or `statesMax` is reached, and in each completes all operations to
+ * check for leaks. A state is reached again for each step from it, because the code under test cannot be copied.
  *
- * States count as equal by what is lent, attached, believed and recorded; where in the pool the search for the next address
- * stands is left out.
+ * States are equal if their leases, attachments, views and records are; the position of the search for the next address in the pool is
+ * ignored.
  */
 export async function explore({ pools, containers, bug, statesMax, steps = stepsFor(containers) }: Exploration): Promise<Explored> {
   const seen = new Set<string>();

@@ -1,49 +1,49 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { MemoryJournalStore } from '../../src/pods/ipam/testing/memory-journal-store.ts';
 
-/** Where an ADD or a DEL meets its fate. */
+/** Fault during an ADD or a DEL. */
 export type InjectedFault =
   | 'none'
-  /** The disk refuses the next write. */
+  /** The disk rejects the next write. */
   | 'diskFull'
-  /** The disk takes the write, and refuses to make it durable. */
+  /** The disk accepts the write, and rejects the sync. */
   | 'syncFails'
-  /** The switch refuses the pod's port. */
+  /** OVS rejects the pod's port. */
   | 'refused'
-  /** The machine dies: when the journal is written to, or while that is on its way to the disk. */
+  /** The host dies: when the journal is written, or during its sync. */
   | 'machineDiesInWrite'
   | 'machineDiesInSync'
-  /** The agent dies: while the journal is on its way to the disk, before the interface is there, after it, and just before it answers. */
+  /** The agent dies: during the sync of the journal, before the interface exists, after it, and just before the answer. */
   | 'diesInSync'
   | 'diesBeforeLink'
   | 'diesAfterLink'
   | 'diesBeforeAnswer'
-  /** The plugin is gone when the answer comes. */
+  /** The plugin has ended when the answer comes. */
   | 'pluginGone';
 
-/** A planted bug, to see that it is found. */
+/** A planted bug that the test must detect. */
 export type Bug =
-  /** Absence is believed while the kernel still has the interface. */
+  /** Absence is assumed while the kernel still has the interface. */
   | 'blindToLinks'
-  /** What is on the disk is not what was written. */
+  /** The disk does not contain what was written. */
   | 'forgetfulDisk'
-  /** An interface is made before the agent's death could not lose the lease any more. */
+  /** An interface is created before the lease is safe from the agent's death. */
   | 'handsOverLate'
-  /** The inventory gives up the leases of pods that are there. */
+  /** The inventory releases the leases of present pods. */
   | 'releasesAll'
-  /** GC looks at nothing. */
+  /** GC checks nothing. */
   | 'deafGc'
   /** Recorded DELs are dropped. */
   | 'losesDeletions'
-  /** DEL does not take the addresses back. */
+  /** DEL does not release the addresses. */
   | 'keepsLeases';
 
-/** Says that it has written and has not. */
+/** Reports a write that it did not do. */
 export class ForgetfulStore extends MemoryJournalStore {
   override append(): void {}
 }
 
-/** Gives the kernel a lease only once it is to be synced: so the agent's death loses it. */
+/** Passes a lease to the kernel only at the sync: so the agent's death loses it. */
 export class LateStore extends MemoryJournalStore {
   #late: Uint8Array[] = [];
 
@@ -53,7 +53,7 @@ export class LateStore extends MemoryJournalStore {
   }
 
   override async sync(): Promise<void> {
-    await nextTurn(); // the world goes on meanwhile
+    await nextTurn(); // other processes continue meanwhile
     for (const bytes of this.#late.splice(0)) super.append(bytes);
     await super.sync();
   }

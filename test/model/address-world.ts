@@ -23,11 +23,11 @@ interface AgentProcess {
 }
 
 /**
- * A node whose agent is real down to IPAM and journal, with a kernel, a runtime, a disk and an API server that are models. Every
- * action is one step of one of them; nothing happens by itself.
+ * A node whose agent is real down to IPAM and journal, with a kernel, a runtime, a disk and an API server that are models. Every action is
+ * one step of one of them; nothing happens by itself.
  */
 export class AddressWorld {
-  /** Interfaces the kernel has, and their addresses. */
+  /** Interfaces of the kernel, and their addresses. */
   readonly links = new Map<string, readonly string[]>();
   /** Interfaces whose removal was requested and is not done yet. */
   readonly going = new Set<string>();
@@ -35,7 +35,7 @@ export class AddressWorld {
   readonly live = new Map<string, readonly string[]>();
   /** The API server's view; it lags. */
   readonly api = new Map<string, readonly string[]>();
-  /** Containers that the runtime owes a DEL: lost, or with an ADD that failed. Only GC finds what is left of them. */
+  /** Containers for which a DEL is due: lost, or with a failed ADD. Only GC finds their remains. */
   readonly #owed = new Set<string>();
   readonly spool = new Map<string, RecordedDeletion>();
   readonly faults: string[] = [];
@@ -57,7 +57,7 @@ export class AddressWorld {
     return this.#agent !== undefined;
   }
 
-  /** Begins the agent: reads the journal, takes the inventory, does the recorded DELs. */
+  /** Starts the agent: reads the journal, takes the inventory, executes the recorded DELs. */
   async start(): Promise<void> {
     const store = this.#store();
     const ipam = await this.#open(store);
@@ -83,14 +83,14 @@ export class AddressWorld {
     await calls.settleDeletions(never);
   }
 
-  /** The agent is killed. */
+  /** Kills the agent. */
   kill(): void {
     if (this.#agent) this.#content = Uint8Array.from(this.#agent.store.content);
     this.#agent = undefined;
     this.#epoch++;
   }
 
-  /** The machine starts anew: every interface is gone, and the runtime knows it. */
+  /** Reboots the host: every interface is deleted, and the runtime knows it. */
   reboot(): void {
     this.kill();
     this.#boot++;
@@ -114,7 +114,7 @@ export class AddressWorld {
     this.#diskFull = false;
     if (this.#agent === agent && agent.store.dead) return this.reboot();
     if (this.#agent !== agent) return;
-    if (reply.exit !== 0 && reply.stdout.includes(`"code":${cniCodes.alreadyAttached}`)) return; // of a container that was lost
+    if (reply.exit !== 0 && reply.stdout.includes(`"code":${cniCodes.alreadyAttached}`)) return; // of a lost container
     if (reply.exit !== 0 || mishap === 'pluginGone') {
       if (agent.ipam.leaseOf({ network, containerId: container, ifName: 'eth0' }))
         this.faults.push(`the failed ADD of ${container} left a lease`);
@@ -130,7 +130,7 @@ export class AddressWorld {
     this.#owed.delete(container);
   }
 
-  /** The runtime has no use for the container any more. */
+  /** The runtime deletes the container. */
   async del(container: string, mishap: InjectedFault = 'none'): Promise<void> {
     this.live.delete(container);
     const wire = wireOf('DEL', container);
@@ -151,7 +151,7 @@ export class AddressWorld {
     else if (reply.exit === 0) this.#owed.delete(container);
   }
 
-  /** The container ends, namespace and all, and no DEL ever comes. */
+  /** The container ends, with its namespace, without a DEL. */
   lose(container: string): void {
     if (this.live.delete(container)) this.#owed.add(container);
     if (this.links.has(container)) this.going.add(container);
@@ -202,7 +202,7 @@ export class AddressWorld {
     ].join('|');
   }
 
-  /** What must never be; called after every action. */
+  /** Checks the invariants; called after every action. */
   async check(): Promise<void> {
     const owners = new Map<string, string>();
     const say = (what: string) => this.faults.push(what);
@@ -229,7 +229,7 @@ export class AddressWorld {
       }
   }
 
-  /** Lets everything come to its end, and looks whether anything has leaked. */
+  /** Completes all operations, and checks for leaks. */
   async settle(): Promise<void> {
     if (!this.#agent) await this.start();
     this.kernelFinishes();
@@ -250,7 +250,7 @@ export class AddressWorld {
     return this.#mishap === 'refused';
   }
 
-  /** For the model of the data plane. */
+  /** Reports to the model of the data plane whether the agent dies. */
   dies(at: InjectedFault, epoch: number): boolean {
     if (epoch !== this.#epoch) return true;
     if (this.#mishap !== at) return false;
@@ -271,7 +271,7 @@ export class AddressWorld {
     });
   }
 
-  /** As `takeInventory` does it, with the journal that is always there here. */
+  /** Like `takeInventory`, with the journal that always exists here. */
   #takeInventory(ipam: Ipam): void {
     const kept = new Set<string>();
     for (const lease of ipam.leases().filter(({ state }) => state === 'allocated')) {
@@ -286,7 +286,7 @@ export class AddressWorld {
   #store(): MemoryJournalStore {
     if (this.#bug === 'forgetfulDisk') return new ForgetfulStore(this.#content);
     const Store = this.#bug === 'handsOverLate' ? LateStore : MemoryJournalStore;
-    // All that was not synced is zeros after the machine's death.
+    // Unsynced data is zero after the host's death.
     return new Store(
       this.#content,
       (step) => this.#nextFate(step),

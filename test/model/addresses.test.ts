@@ -3,8 +3,8 @@ import { explore } from './address-explorer.ts';
 import type { Bug } from './address-faults.ts';
 
 /*
- * ADD, DEL, GC, crash, restart, reboot, full disk and a slow API server in every order, as far as there is time:
- * no two pods share an address, no live address is freed, every leak is reclaimed. SEINE_EXPLORE_STATES goes further.
+ * ADD, DEL, GC, crash, restart, reboot, full disk and a slow API server in every order, as far as there is time: no two pods share an
+ * address, no live address is released, every leak is reclaimed. SEINE_EXPLORE_STATES extends it.
  */
 
 const statesMax = Number(process.env['SEINE_EXPLORE_STATES'] ?? 80);

@@ -19,7 +19,7 @@ const isPods = (port: number): boolean => pods.some(({ ofPort }) => ofPort === p
 const isAmong = (all: readonly Ip[], ip: Packet['ipSrc']): boolean => all.some(({ text }) => text === ip?.text);
 const barredBit = unsettledToCtMark.to.first;
 
-/** Where what decides will be: it lets no pod begin anything, and asks no answer. */
+/** Deciding flows in the tables of policy: no pod may begin a connection, and answers are not checked. */
 const nothingBegins: readonly Flow[] = pods.map(({ ofPort }) => ({
   table: 'egressEntry',
   priority: 60_000,
@@ -33,7 +33,7 @@ function bridge({ flows, groups }: Compiled, datapath: 'userspace' | 'kernel', c
   return new SwitchModel({ flows, groups, tracker: new ConnectionTracker(datapath), choose, tunnelPort: node.tunnel.ofPort });
 }
 
-/** As `answerTo`, of one who was never asked, but knows what would have been. */
+/** Like `answerTo`, from a pod that received no request, but knows it. */
 function forgedAnswer({ inPort, packet }: Arrival, { dst, dstPort }: { readonly dst: Packet['ipDst']; readonly dstPort: number }) {
   const pod = pods.find(({ addresses }) => addresses.some(({ text }) => text === dst?.text));
   if (!pod || !dst || pod.ofPort === inPort) return undefined;
@@ -41,7 +41,7 @@ function forgedAnswer({ inPort, packet }: Arrival, { dst, dstPort }: { readonly 
   return answerTo({ to: pod.ofPort, packet: asked });
 }
 
-/** What gets out of the bridge of a client's packets and of the answers that each possible endpoint makes up. */
+/** Packets that leave the bridge, of a client and of the forged answers of each possible endpoint. */
 function escaped(conversation: Conversation, model: SwitchModel): readonly Output[] {
   let answer: Arrival | undefined;
   const outputs: Output[] = [];
@@ -59,7 +59,7 @@ function escaped(conversation: Conversation, model: SwitchModel): readonly Outpu
 const byPods = conversations(exampleScene).filter(({ opening: { inPort } }) => isPods(inPort));
 const choices = fc.array(fc.nat(), { minLength: 1 });
 
-/** Whether something gets through that nobody let in, in so many conversations. */
+/** Reports whether an unadmitted packet passes, in this number of conversations. */
 function findsHole(compiled: Compiled, datapath: 'userspace' | 'kernel', numRuns: number): boolean {
   const closed = { ...compiled, flows: [...compiled.flows, ...nothingBegins] };
   const runs = fc.property(byPods, choices, (conversation, chosen) => {
@@ -103,7 +103,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
     [
       'bars nothing that it translates',
       {
-        // Members of flows that come from a pattern are no own properties of theirs.
+        // Members of flows from a pattern are not their own properties.
         flows: whole.flows.map(({ table, priority, match, steps }) => ({ table, priority, match, steps: steps.map(unbarred) })),
         groups: whole.groups.map((group) => ({
           ...group,
@@ -150,7 +150,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
       const closed = bridge(without, datapath, chosen);
       for (const { inPort, packet } of arrivalsOf(talk, bridge(whole, datapath, chosen))) {
         const came = closed.receive(inPort, packet).outputs.filter(({ to, packet: { payload } }) => !isAgent(to) && payload !== 'arp');
-        // Its own node reaches it, and it itself.
+        // Its own node reaches it, and so does it itself.
         const alwaysLetIn =
           inPort === ofPort || (inPort === node.gateway.ofPort && isAmong([...ownAddresses(node), ...addresses], packet.ipSrc));
         if (table === 'egressEntry' ? inPort === ofPort && came.length > 0 : !alwaysLetIn && came.some(({ to }) => to === ofPort))
@@ -162,7 +162,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
   });
 });
 
-/** Packets of a conversation as they come where everybody is reached. */
+/** Packets of a conversation as they arrive if all parties are reachable. */
 function arrivalsOf(conversation: Conversation, open: SwitchModel): readonly Arrival[] {
   const arrivals: Arrival[] = [];
   let last: readonly Output[] = [];

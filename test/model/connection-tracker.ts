@@ -3,50 +3,50 @@ import { ctMark } from '../../src/dataplane/pipeline/fields.ts';
 import type { CtState, Nat } from '../../src/dataplane/pipeline/flow.ts';
 import { mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 
-/** What `ct()` asks of the tracker. */
+/** Arguments of `ct()`. */
 export interface Tracking {
   readonly zone: number;
   readonly commit: boolean;
   readonly nat: Nat | undefined;
   /** The mark after the action's `exec`, from the mark before it. */
   readonly remark: (mark: number) => number;
-  /** What an earlier `ct()` said of this packet. */
+  /** Result of an earlier `ct()` for this packet. */
   readonly before: Remembered | undefined;
   /** True if the packet continues in another table: a data path may process another packet before it does. */
   readonly recirculates: boolean;
 }
 
-/** A packet remembers the connection it was found to be of; a second `ct()` in that zone does not look it up again. */
+/** A packet keeps its connection; a second `ct()` in that zone does not look it up again. */
 export interface Remembered {
   readonly zone: number;
   readonly connection: Connection;
   readonly reply: boolean;
 }
 
-/** What the packet is like afterwards. */
+/** The packet after tracking. */
 export interface Tracked {
   readonly packet: Packet;
   readonly state: ReadonlySet<CtState>;
   readonly mark: number;
   readonly remembered?: Remembered;
-  /** The switch does not see the original tuple of its connection. */
+  /** True if OVS does not see the original tuple of its connection. */
   readonly hidesTuple?: boolean;
 }
 
 export interface Tracker {
-  /** @param mark what the packet carried so far */
+  /** @param mark mark of the packet so far */
   track(packet: Packet, mark: number, tracking: Tracking): Tracked;
 }
 
 export interface Connection {
-  /** As the first packet came, and as its answer comes back to us. */
+  /** Tuples of the first packet, and of its answer. */
   readonly original: Tuple;
   readonly reply: Tuple;
   replied: boolean;
   mark: number;
-  /** The marks that packets of this batch left behind where another packet may come between. */
+  /** Marks that packets of this batch left where another packet may be processed in between. */
   marksOfBatch: Set<number>;
-  /** A packet has written the mark and goes on without a recirculation: no other packet comes before its next action. */
+  /** A packet has written the mark and continues without a recirculation: no other packet is processed before its next action. */
   isBetweenActions: boolean;
 }
 
@@ -57,11 +57,11 @@ function seenBy(of: 'userspace' | 'kernel', packet: Packet): Tuple | undefined {
 }
 
 /**
- * Connection tracking as ovs-actions(7) "ct" has it: a connection is known once it is committed; it is new until an answer
- * came; only its first commit decides about translation, and every later packet gets that translation if it asks for any.
+ * Connection tracking by ovs-actions(7) "ct": a connection is known once it is committed; it is new until an answer came; only its first
+ * commit decides about translation, and every later packet gets that translation if it requests any.
  *
- * The kernel's is different in one point: while a connection is new, a packet is translated only by an action that names a
- * kind of translation, not by a plain `nat`. Source: Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
+ * The kernel's is different in one point: while a connection is new, a packet is translated only by an action that names a kind of
+ * translation, not by a plain `nat`. Source: Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
  */
 export class ConnectionTracker implements Tracker {
   readonly #of: 'userspace' | 'kernel';
@@ -74,7 +74,7 @@ export class ConnectionTracker implements Tracker {
   }
 
   /**
-   * To be called before each packet. Packets of one batch are all looked up before one of them is committed. Source: lib/dpif-netdev.c
+   * Called before each packet. Packets of one batch are all looked up before one of them is committed. Source: lib/dpif-netdev.c
    * `dp_execute_cb`, which runs OVS_ACTION_ATTR_CT for a whole batch.
    */
   startPacket(batch: 'new' | 'same'): void {
@@ -133,9 +133,10 @@ export class ConnectionTracker implements Tracker {
   }
 
   /**
-   * The mark that the packet has afterwards. The kernel gives a packet the mark of its connection when it looks the connection up, and when a commit of
-   * the packet changes that mark; a commit that finds the mark as it writes it leaves the packet's. Packets of a batch take turns at
-   * each recirculation, so one may find what the other wrote there. Source: Linux 6.1 net/openvswitch/conntrack.c `__ovs_ct_lookup`, `ovs_ct_set_mark`.
+   * The mark of the packet afterwards. The kernel sets a packet's mark to its connection's when it looks the connection up, and when a
+   * commit of the packet changes that mark; a commit that writes an equal mark leaves the packet's. Packets of a batch take turns at each
+   * recirculation, so one may find what the other wrote there. Source: Linux 6.1 net/openvswitch/conntrack.c `__ovs_ct_lookup`,
+   * `ovs_ct_set_mark`.
    */
   #committed(
     connection: Connection,
@@ -153,11 +154,11 @@ export class ConnectionTracker implements Tracker {
   }
 
   /**
-   * An ICMP error belongs to the connection of what it quotes. On the kernel's data path one of the opening side is translated only by an
+   * An ICMP error belongs to the connection that it quotes. On the kernel's data path one of the opening side is translated only by an
    * action that commits. Source: lib/conntrack.c `extract_l4_icmp`; Linux 6.1 net/openvswitch/conntrack.c `ovs_ct_nat`.
    *
-   * Of such an error the kernel reports `rel` alone, and Open vSwitch reads the original tuple only of packets that are new, established or replies.
-   * Source: lib/packets.h `pkt_metadata_from_flow`, lib/flow.h `is_ct_valid`.
+   * For such an error the kernel reports `rel` alone, and Open vSwitch reads the original tuple only of packets that are new, established
+   * or replies. Source: lib/packets.h `pkt_metadata_from_flow`, lib/flow.h `is_ct_valid`.
    */
   #related(packet: Packet, quotes: Tuple, { zone, commit, nat, remark }: Tracking): Tracked {
     const found = this.#connections.get(`${zone} ${tupleKey(reversed(quotes))}`);
@@ -172,7 +173,7 @@ export class ConnectionTracker implements Tracker {
     return { packet: onTheWay, state, mark: connection.mark, remembered: found, hidesTuple: this.#of === 'kernel' && !reply };
   }
 
-  /** What it does not see it does not change. */
+  /** Fields that it does not see stay unchanged. */
   #sentOn(packet: Packet, to: Tuple): Packet {
     const { portSrc: srcPort = 0, portDst: dstPort = 0 } = packet;
     const isBlind = this.#of === 'userspace' && packet.protocol === 'sctp';
@@ -181,8 +182,9 @@ export class ConnectionTracker implements Tracker {
 }
 
 /**
- * What makes Open vSwitch 3.1.0 abort sooner or later: a translation that changes nothing, and one of a packet that comes from where it
- * goes to, beside one whose answer does. Source: lib/conntrack.c `process_one`, where both lookups find a connection's other half.
+ * Conditions under which Open vSwitch 3.1.0 aborts sooner or later: a translation that changes nothing, and one of a packet whose source
+ * equals its destination, with another whose answer does. Source: lib/conntrack.c `process_one`, where both lookups find a connection's
+ * other half.
  */
 function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
   if (nat.kind !== 'restore' && tupleKey(tuple) === tupleKey(delivered)) throw new Error(`${tupleKey(tuple)} is translated to what it is`);
@@ -191,20 +193,23 @@ function refuseFatal(tuple: Tuple, delivered: Tuple, nat: Nat): void {
 }
 
 /**
- * Where a translation over IPv6 changes the source of an error about TCP, the userspace tracker writes a checksum into the first two bytes of the
- * address that it quotes. Source: lib/packets.c `packet_update_csum128`.
+ * If a translation over IPv6 changes the source of an error about TCP, the userspace tracker writes a checksum into the first two bytes of
+ * the quoted address. Source: lib/packets.c `packet_update_csum128`.
  */
 function damaged(of: 'userspace' | 'kernel', before: Packet, after: Packet): Packet {
   const { quotes } = after;
   if (of === 'kernel' || quotes?.protocol !== 'tcp' || quotes.src.family !== 'ipv6' || before.ipSrc?.text === after.ipSrc?.text)
     return after;
-  // Where the destination changes too, the address is written afterwards.
+  // If the destination changes too, the address is written afterwards.
   return before.ipDst?.text === after.ipDst?.text ? { ...after, quotes: { ...quotes, src: damagedIp } } : after;
 }
 
 const damagedIp = parseIp('dead::');
 
-/** On the kernel's data path answers come while a later packet of the client is translated; until that one is let in, they would end. */
+/**
+ * On the kernel's data path answers arrive while a later packet of the client is translated; until that one is admitted, they would be
+ * dropped.
+ */
 function refuseToBar(before: number, after: number): void {
   const { value, mask } = ctMark.barred('yes');
   if ((before & mask) === 0 && (after & mask) === value)
@@ -224,8 +229,8 @@ function translated(tuple: Tuple, nat: Nat | undefined): Tuple {
 }
 
 /**
- * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): gives scripted answers, translates only where the action
- * itself says to what, and lets the packet keep its mark.
+ * The tracker of `ofproto/trace --ct-next` (ovs-vswitchd(8)): returns scripted answers, translates only if the action itself names the
+ * target, and keeps the packet's mark.
  */
 export class ScriptedTracker implements Tracker {
   readonly #states: Iterator<ReadonlySet<CtState>>;

@@ -7,23 +7,23 @@ import { echoReply, echoRequest, type Packet } from './packet.ts';
 import type { Scene } from './scene.ts';
 import type { Output } from './switch-model.ts';
 
-/** A packet and the port it comes in by. */
+/** A packet and its input port. */
 export interface Arrival {
   readonly inPort: number;
   readonly packet: Packet;
-  /** Comes in one batch with the packet before it. */
+  /** True if it arrives in one batch with the packet before it. */
   readonly inSameBatch?: true;
 }
 
-/** Who talks to whom, and in which order: `true` for a packet of the one who began, `false` for an answer to the last one. */
+/** Parties and order of a conversation: `true` for a packet of the opening side, `false` for an answer to the last one. */
 export interface Conversation {
   readonly opening: Arrival;
   readonly order: readonly boolean[];
-  /** The one who began sends two packets at once, before there can be an answer. */
+  /** True if the opening side sends two packets at once, before there can be an answer. */
   readonly beginsTwice: boolean;
-  /** Who reports an error about the last packet that arrived, if it is TCP or UDP: who got it, a router or node there, or another. */
+  /** Sender of an error about the last packet that arrived, if it is TCP or UDP: its receiver, a router or node there, or another. */
   readonly reportedBy: 'nobody' | 'receiver' | 'router' | number;
-  /** How often the same client opens another connection to the same, afterwards. */
+  /** Number of later connections of the same client to the same server. */
   readonly again: number;
 }
 
@@ -39,10 +39,10 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       from: fc.nat(),
       to: fc.nat(),
       hop: pick<'gateway' | 'receiver' | 'anybody'>('gateway', 'receiver', 'anybody'),
-      // A client may choose the port that tunnels have.
+      // A client may choose the tunnel's port.
       portSrc: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1024, max: 60000 }) }, { weight: 1, arbitrary: pick(6081) }),
       portDst: pick(...interestingPorts(scene)),
-      /** Asks a Service where it is, not just somewhere. */
+      /** Destination is a Service's address, not just any. */
       service: fc.option(fc.nat()),
       ttl: pick(64, 64, 64, 64, 2, 1),
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
@@ -72,7 +72,7 @@ interface Opener {
   readonly outer: Pick<Packet, 'tunSrc' | 'tunDst'>;
 }
 
-/** Two clients outside the scene: one that a load balancer lets in, one that it does not. */
+/** Two clients outside the scene: one that a load balancer admits, one that it does not. */
 const world = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1'].map(parseIp);
 
 function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
@@ -82,14 +82,14 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
     ...often.flatMap(({ ofPort, mac, addresses: own }) =>
       ofFamily(own).map((ip): Opener => ({ kind: 'pod', port: ofPort, mac, ip, outer: {} })),
     ),
-    // The node, the world, and pods that asked an address of their own node.
+    // The node, external clients, and pods that connected to an address of their own node.
     ...ofFamily([
       ...node.gateway.addresses,
       ...node.gateway.addresses,
       ...node.transport,
       ...world,
       ...pods.flatMap((pod) => pod.addresses),
-      // Forged: virtual addresses, a Service's, and the one that the world is translated to.
+      // Forged: virtual addresses, a Service's, and the source of translated external clients.
       ...Object.values(serviceNextHop),
       ...node.serviceCidrs.map((cidr) => cidrAddress(cidr, 16n)),
       ...node.podCidrs.map((cidr) => cidr.network),
@@ -108,7 +108,7 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
   ];
 }
 
-/** Everything that has an address or looks as if it had one. */
+/** Everything that has an address or appears to have one. */
 function addresses({ node, peers, pods, services }: Scene, family: Family): Ip[] {
   const outside = { ipv4: ['203.0.113.9', '224.0.0.251', '255.255.255.255'], ipv6: ['2001:db8::9', 'ff02::fb', 'fe80::99'] };
   const all = [
@@ -171,14 +171,14 @@ function transport(protocol: Spoken, family: Family, portSrc: number, portDst: n
   return { protocol: icmp, icmpType: echoRequest[icmp], icmpCode: 0, icmpId: portSrc };
 }
 
-/** Where a pod sends it to. A lying pod may send to anybody. */
+/** Next hop of a pod's packets. A forging pod may send to any. */
 function nextHop({ node, pods }: Scene, hop: 'gateway' | 'receiver' | 'anybody', ip: Ip): Mac {
   if (hop === 'anybody') return pods.at(-1)?.mac ?? node.gateway.mac;
   const receiver = pods.find(({ addresses: own }) => own.some(({ text }) => text === ip.text));
   return hop === 'receiver' && receiver ? receiver.mac : node.gateway.mac;
 }
 
-/** What the receiver of `output` sends back, and where it comes in. @returns undefined if it was not received */
+/** Answer of the receiver of `output`, and its input port. @returns undefined if it was not received */
 export function answerTo({ to, packet }: Output): Arrival | undefined {
   if (typeof to !== 'number') return undefined;
   const { ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst, ethSrc, ethDst, icmpType, protocol } = packet;
@@ -198,7 +198,7 @@ export function answerTo({ to, packet }: Output): Arrival | undefined {
   return { inPort: to, packet: answer };
 }
 
-/** Where a router outside sends from. */
+/** Source addresses of a router outside. */
 const routers = { ipv4: parseIp('192.0.2.1'), ipv6: parseIp('2001:db8:99::1') } as const;
 
 const tooBig = {
@@ -206,7 +206,7 @@ const tooBig = {
   ipv6: { protocol: 'icmp6', icmpType: 2, icmpCode: 0 },
 } as const;
 
-/** The error about a packet that arrived, and where it comes in. @returns undefined where nobody reports any */
+/** The error about a packet that arrived, and its input port. @returns undefined if there is none */
 export function errorAbout(scene: Scene, { to, packet }: Output, reportedBy: Conversation['reportedBy']): Arrival | undefined {
   const { payload, protocol, ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst } = packet;
   if (typeof to !== 'number' || !ipSrc || !ipDst || portSrc === undefined || portDst === undefined || reportedBy === 'nobody')
@@ -248,7 +248,7 @@ export function reopened({ opening, again }: Conversation): readonly Arrival[] {
   return Array.from({ length: again }, (_, index) => ({ ...opening, packet: { ...opening.packet, portSrc: portSrc + index + 1 } }));
 }
 
-/** The next packet of the one who began: after an answer, TCP goes on with an acknowledgement. */
+/** The next packet of the opening side: after an answer, TCP continues with an acknowledgement. */
 export function nextOf({ opening }: Conversation, answered: boolean): Arrival {
   const { packet } = opening;
   return packet.tcpFlags === 'syn' && answered ? { ...opening, packet: { ...packet, tcpFlags: 'ack' } } : opening;

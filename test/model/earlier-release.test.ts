@@ -9,8 +9,8 @@ import { compileScene, exampleScene } from './scene.ts';
 import { type Output, SwitchModel } from './switch-model.ts';
 
 /**
- * What releases 0.2.0 and 0.3.0 have in `state` under keys that this one does not have. It stays on the bridge until every source is in
- * step, beside all of this release's flows, and the tables that it leads to drop now.
+ * Flows of releases 0.2.0 and 0.3.0 in `state` under keys that this one does not have. They stay on the bridge until every source is
+ * synced, alongside this release's flows, and the tables that they resubmit to drop now.
  */
 const ofEarlierReleases: readonly Flow[] = familiesOf(exampleScene.node).flatMap((family) => {
   const flow = (level: number, match: Match, ...steps: Step[]): Flow => ({

@@ -40,7 +40,7 @@ const equal = (a: BridgeValue, b: BridgeValue): boolean => a === b;
 
 const packings = Object.values(addressRows).map((rows) => new RowPacking(rows));
 
-/** A bridge that tells what it holds after each bundle. */
+/** A bridge that reports its content after each bundle. */
 export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
   onBundle: (plan: Plan<BridgeKey, BridgeValue>) => void = () => undefined;
 
@@ -66,15 +66,18 @@ export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
 
 interface EditedNodeOptions {
   readonly bridge: ToldBridge;
-  /** Of a bundle: small, so that what is wanted at once would be taken apart. */
+  /** Entries of a bundle: few, so that simultaneous changes would be separated. */
   readonly batchSize: number;
-  /** The agent before it, which is gone: pods keep their ports, and what it has left is not removed before `allowRemovals`. */
+  /** The previous agent, which has ended: pods keep their ports, and its entries are not removed before `allowRemovals`. */
   readonly predecessor?: EditedNode;
-  /** Left out: as many numbers as there are. */
+  /** Ranges of numbers; unlimited if absent. */
   readonly rangeOf?: NumberRanges;
 }
 
-/** The part of an agent that has policy in force on a bridge: the engine, its rows, the reconciler, and the pods' own flows, which come last. */
+/**
+ * The part of an agent that enforces policy on a bridge: the engine, its rows, the reconciler, and the pods' own flows, which are installed
+ * last.
+ */
 export class EditedNode {
   readonly engine = new PolicyEngine(provenNode);
   readonly flows: PolicyFlows;
@@ -100,7 +103,7 @@ export class EditedNode {
       backoffMs: () => 0,
       batchSize,
       depthOf: depthOfKey,
-      // As the agent does every second, and as often as it can make a difference.
+      // As the agent does every second, and whenever it may make a difference.
       events: { round: () => this.#rounds.forgetInstalled(), failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} },
       now: () => performance.now(),
     });
@@ -141,7 +144,7 @@ export class EditedNode {
     });
   }
 
-  /** Works off what has changed, as `PolicyController` does: rows, then pods, then what nobody needs any more. The bridge may be behind. */
+  /** Processes changes like `PolicyController`: rows, then pods, then unused rows. The bridge may lag. */
   async work(signal: AbortSignal): Promise<void> {
     do {
       await this.#rounds.update(signal);
@@ -164,22 +167,22 @@ export class EditedNode {
     this.#led = led;
   }
 
-  /** Resolves once the bridge has all that is wanted. */
+  /** Resolves once the bridge has the whole desired state. */
   async settled(signal: AbortSignal): Promise<void> {
     await this.#reconciler.realized(this.#desired.revision, signal);
   }
 
-  /** All that is known is wanted: what is on the bridge besides may go. */
+  /** The desired state is complete: other entries of the bridge may be removed. */
   allowRemovals(): void {
     this.#reconciler.allowRemovals();
   }
 
-  /** The bridge was seen without anything that is not wanted: there may be something to work off. */
+  /** The bridge was observed without unexpected entries: there may be further work. */
   leftoversGone(): void {
     this.flows.leftoversGone();
   }
 
-  /** Resolves once the bridge has nothing that is not wanted. */
+  /** Resolves once the bridge has no unexpected entries. */
   async swept(signal: AbortSignal): Promise<void> {
     while ([...this.#bridge.held.keys()].some((key) => this.#desired.wanted(key) === undefined)) {
       signal.throwIfAborted();
@@ -193,7 +196,7 @@ export class EditedNode {
     return known;
   }
 
-  /** Of a pod, by direction: they name its rows. */
+  /** Classes of a pod, by direction: they name its rows. */
   classesOf(pod: string): readonly string[] {
     return classNames(this.flows.classesOf(pod));
   }

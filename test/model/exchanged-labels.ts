@@ -4,10 +4,10 @@ import { namespaceObject, nodeObject, podObject } from '../support/policy-cluste
 import type { PolicyObject } from './policy-proof.ts';
 import { policyPort } from './random-policies.ts';
 
-/** Pods that are to exchange their labels, by any numbers. */
+/** Pods that exchange their labels, by any numbers. */
 export type ExchangedPairs = readonly (readonly [number, number])[];
 
-/** A namespace on one node in which all is about one label, and rounds in which pods exchange it. */
+/** A namespace on one node in which all policies are about one label, and rounds in which pods exchange it. */
 export interface ExchangeHistory {
   readonly objects: readonly PolicyObject[];
   readonly exchanges: readonly ExchangedPairs[];
@@ -52,8 +52,8 @@ export const exchangeHistories: fc.Arbitrary<ExchangeHistory> = fc
   }));
 
 /**
- * Pods of one node and namespace that exchange their labels, all at one moment: one leaves the classes that another comes to, and both addresses
- * change what they are to these classes. That is what a class can be asked to say two things about at once.
+ * Pods of one node and namespace that exchange their labels, all at one moment: one leaves the classes that another joins, and both
+ * addresses change their identity for these classes. That is the case in which a class may need two answers at once.
  */
 export function exchangedLabels(objects: Iterable<PolicyObject>, nodeName: string, pairs: ExchangedPairs): readonly PolicyObject[] {
   const pods = [...objects].flatMap((each) => (each.kind === 'Pod' && each.object.spec.nodeName === nodeName ? [each.object] : []));

@@ -12,7 +12,7 @@ type Body = Omit<Packet, 'ethSrc' | 'ethDst'>;
 
 const pick = <T>(...from: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...from);
 
-/** Forged packets: invented, or genuine but for one field. */
+/** Forged packets: invented, or genuine except for one field. */
 export function forgeries(scene: Scene): fc.Arbitrary<Arrival> {
   return fc.oneof(
     { weight: 4, arbitrary: madeUp(scene) },
@@ -35,7 +35,7 @@ function madeUp(scene: Scene): fc.Arbitrary<Arrival> {
     }));
 }
 
-/** A packet for a pod that a node sends through the tunnel, in the name of anybody. */
+/** A packet for a pod that a node sends through the tunnel, with any source. */
 function byTunnel(scene: Scene): fc.Arbitrary<Arrival> {
   const { node, pods, peers } = scene;
   const pairs = pods
@@ -56,7 +56,7 @@ function byTunnel(scene: Scene): fc.Arbitrary<Arrival> {
 const macFields = ['ethSrc', 'arpSha', 'ndSll', 'ndTll'] as const;
 const ipFields = ['arpSpa', 'ipSrc', 'ndTarget'] as const;
 
-/** What a pod may send, in which one field of those that are checked says something else – or, by chance, the truth. */
+/** A valid packet of a pod in which one checked field has another value – or, by chance, the right one. */
 function almostTrue(scene: Scene): fc.Arbitrary<Arrival> {
   const mac = pick(...macs(scene));
   const ip = pick(...knownAddresses(scene));
@@ -77,7 +77,7 @@ function fits(packet: Packet, field: keyof Packet, value: Mac | Ip | number): bo
   return typeof value !== 'object' || typeof before !== 'object' || ('family' in before && value.family === before.family);
 }
 
-/** As the pod itself would send it. @param sender the unspecified address as source, as in duplicate detection */
+/** A packet as the pod itself would send it. @param sender the unspecified address as source, as in duplicate detection */
 function truthful({ mac, addresses }: PodIntent, packet: Packet, which: number, sender: boolean): Packet {
   const ipv4 = addresses.find(({ family }) => family === 'ipv4');
   const global = addresses.filter(({ family }) => family === 'ipv6');
@@ -103,7 +103,7 @@ function macs({ node, pods }: Scene): Mac[] {
   return [...pods.map(({ mac }) => mac), node.gateway.mac, virtualMac, parseMac('0e:66:66:66:66:66'), parseMac('ff:ff:ff:ff:ff:ff')];
 }
 
-/** Of peers, and of an unknown peer. */
+/** Tunnel addresses of peers, and of an unknown peer. */
 function tunnelEnds({ node, peers }: Scene): Pick<Packet, 'tunSrc' | 'tunDst'>[] {
   const sources = [...peers.flatMap(({ transport }) => transport), parseIp('192.168.77.66'), parseIp('fd00:77::66')];
   return sources.flatMap((tunSrc) => {

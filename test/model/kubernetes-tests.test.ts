@@ -18,7 +18,7 @@ it('asks upstream for the tests of a set, a few of them, or those of a name', ()
     for (const short of [false, true]) expect(names[set]).toMatch(new RegExp(focusOf(set, { short }).focus));
     expect(names.other).not.toMatch(new RegExp(focusOf(set, {}).focus));
     expect(names[set]).not.toMatch(new RegExp(sets[set].skip));
-    // All of the network's holds the parts of it.
+    // The set of all network tests contains its parts.
     expect(names[set]).toMatch(new RegExp(focusOf('e2e', {}).focus));
     expect(names[set]).not.toMatch(new RegExp(sets.e2e.skip));
   }

@@ -18,38 +18,38 @@ import { exampleScene, type Scene, wantedByOwner } from './scene.ts';
 import type { Output } from './switch-model.ts';
 
 /*
- * Connections that live while policies change: who may not talk any more is cut at the next packet of the side that opened it, the others
- * notice nothing, and who may again goes on.
+ * Established connections during policy changes: a connection that is denied now is cut at the next packet of the opening side, the others
+ * are unaffected, and one that is allowed again continues.
  */
 
 /** A switch, or the model of one. */
 export interface LivingBridge {
   receive(arrival: Arrival): readonly Output[] | Promise<readonly Output[]>;
-  /** Resolves when packets meet these flows and no others. */
+  /** Resolves when packets match these flows and no others. */
   become(wanted: ReadonlyMap<Owner, Wanted>): void | Promise<void>;
 }
 
-/** A node's pods and what happens to them. */
+/** A node's pods and their events. */
 export interface Lifetime {
   readonly policies: readonly NetworkPolicyObject[];
-  /** Of each pod, in the order of `places`. */
+  /** Labels of each pod, in the order of `places`. */
   readonly labels: readonly Readonly<Record<string, string>>[];
   readonly openings: readonly Conversation[];
-  /** Policies that come, and labels that a pod gets. */
+  /** New policies, and new labels of pods. */
   readonly changes: readonly (readonly LifeChange[])[];
 }
 type LifeChange = { readonly policy: NetworkPolicyObject } | { readonly pod: number; readonly labels: Readonly<Record<string, string>> };
 
-/** What was seen of connections, each once for every change that it has lived through. */
+/** Numbers of observed connections, each counted for every change during its life. */
 export interface LivingCounts {
   readonly living: Record<string, number>;
   lived: number;
   wentOn: number;
   stopped: number;
   healed: number;
-  /** Of those that were denied, how many no longer heard a server that alone went on speaking. */
+  /** Number of denied connections that no longer received packets of a server that sends alone. */
   silenced: number;
-  /** Of other ports of two ends that speak SCTP. */
+  /** Packets of other ports of two SCTP endpoints. */
   readonly strangers: { passed: number; dropped: number };
 }
 
@@ -57,11 +57,11 @@ export function noCounts(): LivingCounts {
   return { living: {}, lived: 0, wentOn: 0, stopped: 0, healed: 0, silenced: 0, strangers: { passed: 0, dropped: 0 } };
 }
 
-/** What else a life depends on. */
+/** Further options of a lifetime. */
 export interface LivingOptions {
-  /** Whose connection tracker. Absent: the userspace data path's. */
+  /** Data path of conntrack; userspace if absent. */
   readonly datapath?: 'userspace' | 'kernel';
-  /** What lives goes on, whatever policies say then. */
+  /** True if established connections continue whatever policies change. */
   readonly keeps?: boolean;
 }
 
@@ -82,14 +82,14 @@ const places = [
   })),
 ];
 const isHere = (at: number): boolean => at < livingScene.pods.length;
-/** What the world is given on its way to other nodes, whom nothing answers. */
+/** Addresses whose packets leave towards other nodes, and are never answered. */
 const unsent = new Set(livingScene.node.podCidrs.map(({ network }) => network.text));
 
 const blocks = ['0.0.0.0/0', '10.0.0.0/8', '10.10.0.0/21', '10.10.4.0/22', '10.10.0.5/32', '192.168.77.0/30', '203.0.113.0/24'];
 const blocks6 = ['::/0', 'fd00::/16', 'fd00:10::/48', 'fd00:10:0:1::/64', 'fd00:10::5/128', 'fd00:77::/64', '2001:db8::/32'];
 const policy = policiesWith([blocks, blocks6]);
 
-/** @param openings how many are tried; some never begin */
+/** @param openings number of attempts; some connections never begin */
 export function lifetimes(openings: number): fc.Arbitrary<Lifetime> {
   const change: fc.Arbitrary<LifeChange> = fc.oneof(
     { weight: 3, arbitrary: policy.map((each) => ({ policy: each })) },
@@ -103,7 +103,7 @@ export function lifetimes(openings: number): fc.Arbitrary<Lifetime> {
   });
 }
 
-/** As `lifetimes`, of SCTP alone and of few addresses, so that many associations are of the same two. */
+/** Like `lifetimes`, of SCTP alone and of few addresses, so that many associations are between the same two. */
 export function associationLifetimes(openings: number): fc.Arbitrary<Lifetime> {
   const ends = fc.record({
     conversation: conversations(livingScene).filter(({ opening }) => opening.packet.portSrc !== undefined),
@@ -143,7 +143,7 @@ interface LivingConnection {
   isCut: boolean;
 }
 
-/** The cluster, and what its policies want of the bridge. */
+/** The cluster, and the desired state of the bridge for its policies. */
 class LivingNode {
   readonly #set = new Map<string, PolicyObject>();
   readonly #engine = new PolicyEngine(provenNode);
@@ -174,7 +174,7 @@ class LivingNode {
     if (object) this.put({ kind: 'Pod', object });
   }
 
-  /** As it was at first. */
+  /** Restores the initial state. */
   heal({ policies, labels }: Lifetime): void {
     for (const [name, each] of [...this.#set]) {
       if (each.kind !== 'NetworkPolicy') continue;
@@ -199,7 +199,7 @@ class LivingNode {
     return new Map<Owner, Wanted>([...this.#base, ...subjects, ...policies]);
   }
 
-  /** Whether the ends that are here let it be opened. */
+  /** Reports whether the local ends allow it to be opened. */
   allows({ next: { inPort }, deliveredTo, tuple }: Pick<LivingConnection, 'next' | 'deliveredTo' | 'tuple'>): boolean {
     const objects = objectsOf(this.#set);
     const isPod = (port: number): boolean => livingScene.pods.some(({ ofPort }) => ofPort === port);
@@ -223,9 +223,9 @@ function podOf(at: number, labels: Readonly<Record<string, string>>): PodObject 
 }
 
 /**
- * Opens connections, changes policies while they live, and puts back what was there.
+ * Opens connections, changes policies during their life, and restores the initial state.
  *
- * @returns what was wrong, in words
+ * @returns errors, in words
  */
 export async function liveThrough(
   bridge: LivingBridge,
@@ -264,13 +264,13 @@ export async function liveThrough(
   return wrong;
 }
 
-/** Those that both ends speak on, each from a port of its own. */
+/** Connections in which both ends have sent, each from its own port. */
 async function opened(bridge: LivingBridge, openings: readonly Conversation[], counts: LivingCounts): Promise<LivingConnection[]> {
   const living: LivingConnection[] = [];
   const used = new Set<string>();
   const isNew = ({ packet }: Arrival): boolean => {
     const sent = tupleOf(packet);
-    // Of SCTP, ends that speak to many; the other way round it is the same association.
+    // With SCTP, ends that have many peers; in the reverse direction it is the same association.
     const ends = sent?.protocol === 'sctp' ? [tupleKey(sent), tupleKey(reversed(sent))].toSorted() : [];
     const client = ends[0] ?? `${sent?.protocol} ${packet.ipSrc?.text} ${sent?.srcPort}`;
     if (used.has(client)) return false;
@@ -299,12 +299,15 @@ async function opened(bridge: LivingBridge, openings: readonly Conversation[], c
   return living;
 }
 
-/** A pod that came by its node's port to itself: the tests of Services have it. */
+/** A pod that reached itself through its node's port: the tests of Services cover it. */
 function isByNodeToItself({ inPort, packet }: Arrival, heard: Output): boolean {
   return inPort === livingScene.node.gateway.ofPort && packet.ipSrc?.text === heard.packet.ipDst?.text;
 }
 
-/** Of SCTP, what is of the same two ends and not of their association: another port of the one who answers, spoken to and speaking. */
+/**
+ * With SCTP, packets of the same two ends that do not belong to their association: another port of the answering side, as destination and
+ * source.
+ */
 function strangersOf({
   next,
   answer,
@@ -313,7 +316,7 @@ function strangersOf({
 }: LivingConnection): readonly Pick<LivingConnection, 'next' | 'deliveredTo' | 'tuple'>[] {
   if (tuple.protocol !== 'SCTP') return [];
   const [port, speaking] = [4444, 4445];
-  // A pod may have come by the gateway.
+  // A pod may have come through the gateway.
   const opener = livingScene.pods.find(({ addresses }) => addresses.some(({ text }) => text === tuple.from))?.ofPort ?? next.inPort;
   const back = { from: tuple.to, to: tuple.from, protocol: 'SCTP', port: next.packet.portSrc ?? 0 };
   return [
@@ -332,7 +335,7 @@ function judgedTuple({ ipSrc, protocol = 'gre' }: Packet, { ipDst, portDst }: Pa
   return { from: ipSrc?.text ?? '', to: ipDst?.text ?? '', protocol: names[protocol] ?? 'GRE', ...port };
 }
 
-/** Both ends speak once, the one who opened it first; where nobody has to wait for that one, the other speaks before, too. */
+/** Both ends send once, the opening side first; if neither has to wait for that one, the other sends before, too. */
 async function goesOn(
   bridge: LivingBridge,
   connection: LivingConnection,
@@ -352,8 +355,8 @@ async function goesOn(
 }
 
 /**
- * The server speaks before its client does. What goes by a Service may go on until the client speaks; what was cut is not heard before
- * that, whatever policies say meanwhile.
+ * The server sends before its client does. Packets through a Service may continue until the client sends; a cut connection receives nothing
+ * before that, whatever policies change meanwhile.
  */
 async function speaksAlone(
   bridge: LivingBridge,

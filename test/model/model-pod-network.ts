@@ -6,19 +6,19 @@ import type { AttachedPod, AttachmentKey, PodAttachment } from '../../src/pods/i
 import { SimulatedCrash } from '../../src/pods/ipam/testing/memory-journal-store.ts';
 import type { InjectedFault } from './address-faults.ts';
 
-/** Kernel and switch, as far as an attachment meets them. */
+/** Kernel and OVS, as far as an attachment uses them. */
 interface ModelNode {
-  /** Interfaces the kernel has, and their addresses. */
+  /** Interfaces of the kernel, and their addresses. */
   readonly links: Map<string, readonly string[]>;
   /** Interfaces whose removal was requested and is not done yet. */
   readonly going: Set<string>;
-  /** Whether the switch refuses the pod's port. */
+  /** True if OVS rejects the pod's port. */
   readonly refuses: boolean;
-  /** Whether the agent of that time is dead, or dies here. */
+  /** Reports whether the agent of that epoch is dead, or dies here. */
   dies(at: InjectedFault, epoch: number): boolean;
 }
 
-/** Flows, port and interface of a pod, as the real one does them in that order. */
+/** Flows, port and interface of a pod, in the order of the real implementation. */
 export class ModelPodNetwork implements PodNetwork {
   readonly #node: ModelNode;
   readonly #epoch: number;
@@ -58,7 +58,7 @@ export class ModelPodNetwork implements PodNetwork {
 
   async whenReady(): Promise<void> {}
 
-  /** What is left of a dead agent does nothing more. */
+  /** Steps of a dead agent do nothing. */
   #step(point: InjectedFault): void {
     if (this.#node.dies(point, this.#epoch)) throw new SimulatedCrash('the agent is dead');
   }

@@ -12,7 +12,7 @@ import { compileScene, exampleScene } from './scene.ts';
 
 type Datapath = ModelOptions['datapath'];
 
-/** Undefined: the flow is left out. */
+/** Undefined: the flow is omitted. */
 type Mutation = (flow: Flow) => Flow | undefined;
 
 const without =
@@ -36,7 +36,7 @@ const step = (flow: Flow, kind: Step['do']): boolean => flow.steps.some((each) =
 const isWorldly = (flow: Flow): boolean => marks(flow, reg.scope('world'));
 const drops = ({ steps: { length } }: Flow): boolean => length === 0;
 const isOfPeer = ({ inPort, ipSrc }: Match): boolean => inPort === exampleScene.node.tunnel.ofPort && ipSrc !== undefined;
-/** As if the first addresses of the network were unused. */
+/** Removes flows as if the first addresses of the network were unused. */
 const withoutGateway = (flow: Flow): Flow => {
   const { ipSrc } = flow.match;
   if (!ipSrc || !('prefixLength' in ipSrc)) return flow;
@@ -221,7 +221,7 @@ function withHop(all: readonly Step[]): readonly Step[] {
   return all.some(({ do: what }) => what === 'decTtl') ? all : [{ do: 'decTtl' }, ...all];
 }
 
-/** The first complaint about this pipeline, if there is one. The seed is fixed: this tests the oracle, not the pipeline. */
+/** The first error of this pipeline; undefined if there is none. The seed is fixed: this tests the oracle, not the pipeline. */
 async function complaint(mutation: Mutation): Promise<string | undefined> {
   const { flows, groups } = compileScene(exampleScene);
   const mutated = { flows: flows.flatMap((flow) => mutation(flow) ?? []), groups };

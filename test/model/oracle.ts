@@ -6,10 +6,10 @@ import { describeOutcome, type PacketOutcome, Reference } from './reference.ts';
 import { compileScene, type Scene } from './scene.ts';
 import { type Output, SwitchModel } from './switch-model.ts';
 
-/** Something that takes packets in and says where they go out: the model, or a real switch. */
+/** Accepts packets and returns their outputs: the model, or a real switch. */
 export type Bridge = (arrival: Arrival) => readonly Output[] | Promise<readonly Output[]>;
 
-/** The reference evaluator as a jury: it hears every packet that a bridge got, and says what it finds wrong. */
+/** The reference evaluator as an oracle: it checks the outcome of every packet of a bridge. */
 export class Oracle {
   readonly #reference: Reference;
   readonly #bridge: Bridge;
@@ -21,7 +21,7 @@ export class Oracle {
     this.#bridge = bridge;
   }
 
-  /** @returns what the bridge did. @throws Error naming packet, allowed fates and what happened, if that is none of them */
+  /** @returns the outcome of the bridge. @throws Error naming packet, allowed fates and outcome, if that is not among them */
   async hear(arrival: Arrival): Promise<readonly Output[]> {
     const fates = this.#reference.fates(arrival.inPort, arrival.packet);
     const outputs = await this.#bridge(arrival);
@@ -35,7 +35,7 @@ export class Oracle {
     return outputs;
   }
 
-  /** A switch that floods leaves out ports that it knows the receiver is not behind. */
+  /** A switch that floods omits ports that it knows the receiver is not at. */
   #agrees(fate: PacketOutcome, inPort: number, outputs: readonly Output[]): boolean {
     const [only] = fate.outputs;
     if (only?.to !== 'flood' || outputs.some(({ to }) => to === 'flood')) return describeOutcome(fate) === describeOutcome({ outputs });
@@ -44,7 +44,7 @@ export class Oracle {
     return outputs.every(({ to, packet }) => others.some((port) => port === to) && describePacket(packet) === describePacket(only.packet));
   }
 
-  /** Plays a whole conversation; the receiver of the last packet answers, if there is one. */
+  /** Executes a whole conversation; the receiver of the last packet answers, if there is one. */
   async follow(conversation: Conversation): Promise<void> {
     const [arrived] = await this.#converse(conversation);
     const error = arrived && errorAbout(this.#scene, arrived, conversation.reportedBy);
@@ -52,7 +52,7 @@ export class Oracle {
     for (const arrival of reopened(conversation)) await this.hear(arrival);
   }
 
-  /** @returns where the last packet arrived */
+  /** @returns the outputs of the last packet */
   async #converse(conversation: Conversation): Promise<readonly Output[]> {
     let last: readonly Output[] = [];
     let arrived: readonly Output[] = [];
@@ -73,7 +73,7 @@ export class Oracle {
       if (!answer) return arrived;
       answered = true;
       arrived = await this.hear(answer);
-      // What comes back to the one who began is not answered again.
+      // Packets returned to the opening side are not answered again.
       last = [];
     }
     return arrived;
@@ -81,17 +81,17 @@ export class Oracle {
 }
 
 export interface ModelOptions {
-  /** Whose connection tracker. */
+  /** Data path of conntrack. */
   readonly datapath: 'userspace' | 'kernel';
   readonly choices?: readonly number[];
-  /** Other flows than the scene's, to see whether anybody notices. */
+  /** Other flows than the scene's, to test that they are detected. */
   readonly compiled?: ReturnType<typeof compileScene>;
 }
 
 /**
- * The model of this scene's switch before the oracle, with an empty connection tracker.
+ * The model of this scene's switch with the oracle, with an empty conntrack.
  *
- * @param choices which buckets groups choose, one after another
+ * @param choices buckets that groups choose, one after another
  */
 export function modelOracle(scene: Scene, { datapath, choices = [0], compiled = compileScene(scene) }: ModelOptions): Oracle {
   let turn = 0;

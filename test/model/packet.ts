@@ -2,7 +2,7 @@ import type { Ip } from '../../src/base/net/ip.ts';
 import type { Mac } from '../../src/base/net/mac.ts';
 import type { MatchProtocol, Payload } from '../../src/dataplane/pipeline/flow.ts';
 
-/** A packet as the bridge sees it: headers only, flat, named as in `Match`. A field is there if the packet has that header. */
+/** A packet as the bridge sees it: headers only, flat, named as in `Match`. A field is present if the packet has that header. */
 export interface Packet {
   readonly ethSrc: Mac;
   readonly ethDst: Mac;
@@ -12,7 +12,7 @@ export interface Packet {
   readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip;
   readonly ipDst?: Ip;
-  /** Or hop limit. */
+  /** TTL or hop limit. */
   readonly ttl?: number;
   readonly portSrc?: number;
   readonly portDst?: number;
@@ -20,7 +20,7 @@ export interface Packet {
   readonly tcpFlags?: 'syn' | 'syn-ack' | 'ack' | 'ack-back' | 'far-off' | 'rst';
   readonly icmpType?: number;
   readonly icmpCode?: number;
-  /** Of an echo: tells pings apart as ports do connections. */
+  /** Identifier of an echo, which distinguishes pings like ports do connections. */
   readonly icmpId?: number;
   /** Packet that an ICMP error is about. */
   readonly quotes?: Tuple;
@@ -32,7 +32,7 @@ export interface Packet {
   readonly arpSpa?: Ip;
   readonly arpTha?: Mac;
   readonly arpTpa?: Ip;
-  /** Outer addresses of a packet that came, or goes, by the tunnel. */
+  /** Outer addresses of a packet on the tunnel. */
   readonly tunSrc?: Ip;
   readonly tunDst?: Ip;
 }
@@ -40,7 +40,7 @@ export interface Packet {
 export const echoRequest = { icmp: 8, icmp6: 128 } as const;
 export const echoReply = { icmp: 0, icmp6: 129 } as const;
 
-/** One line for people, equal for equal packets. */
+/** One line of text, equal for equal packets. */
 export function describePacket(packet: Packet): string {
   const tunnel = packet.tunSrc || packet.tunDst ? `tunnel ${packet.tunSrc?.text ?? '?'} > ${packet.tunDst?.text ?? '?'} ` : '';
   const tag = packet.vlan === undefined ? '' : `vlan ${packet.vlan} `;
@@ -76,7 +76,7 @@ export interface Tuple {
   readonly dstPort: number;
 }
 
-/** An echo has one number in place of two ports. @returns undefined for what has no IP addresses */
+/** Tuple of a packet; an echo has one number in place of two ports. @returns undefined for a packet without IP addresses */
 export function tupleOf({ protocol, ipSrc, ipDst, portSrc, portDst, icmpId }: Packet): Tuple | undefined {
   if (!ipSrc || !ipDst) return undefined;
   return { protocol, src: ipSrc, dst: ipDst, srcPort: portSrc ?? icmpId ?? 0, dstPort: portDst ?? icmpId ?? 0 };
@@ -96,7 +96,7 @@ export function withTuple(packet: Packet, { src, dst, srcPort, dstPort }: Tuple)
   return { ...packet, ipSrc: src, ipDst: dst, ...ports };
 }
 
-/** The error with this in place of what it quotes, and from or to another address where the translation changes that end. */
+/** The error with another quoted packet, and another source or destination if the translation changes that end. */
 export function withQuoted(packet: Packet, before: Tuple, after: Tuple): Packet {
   return {
     ...packet,
@@ -106,7 +106,7 @@ export function withQuoted(packet: Packet, before: Tuple, after: Tuple): Packet 
   };
 }
 
-/** Can a connection begin with it? An answer cannot. */
+/** Reports whether a connection can begin with it. An answer cannot. */
 export function mayOpen({ protocol, tcpFlags, icmpType }: Packet): boolean {
   if (protocol === 'tcp') return tcpFlags !== 'syn-ack' && tcpFlags !== 'rst';
   if (protocol === 'icmp' || protocol === 'icmp6') return icmpType === echoRequest[protocol];

@@ -14,7 +14,7 @@ const casePorts = {
   SCTP: [7, 999, 1000, 2000, 2001],
 } as const;
 
-/** A seed to repeat a run with, and how many clusters. */
+/** A seed to repeat a run with, and the number of clusters. */
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 12);
 
@@ -25,7 +25,7 @@ function engineOf(set: ObjectSet): PolicyEngine {
   return engine;
 }
 
-/** Who is there is known before the first policy comes, as it is while an agent runs. */
+/** Pods are known before the first policy comes, as while an agent runs. */
 function engineThenPolicies(set: ObjectSet): PolicyEngine {
   const [policies, others] = [true, false].map((wanted) => [...set.values()].filter(({ kind }) => (kind === 'NetworkPolicy') === wanted));
   const engine = new PolicyEngine(provenNode);
@@ -62,7 +62,7 @@ it(`the matrix is what the reference says, for random clusters that change (SEIN
   process.stdout.write(
     `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(total.peers)}\n`,
   );
-  // A few clusters may be one-sided: what a hundred must show, they show in part.
+  // A few clusters may be one-sided: they show only a part of what a hundred must show.
   const [share, kinds] = runs >= 100 ? [0.3, 8] : [0.1, 4];
   expect(total.allowed / probes).toBeGreaterThan(share);
   expect(total.denied / probes).toBeGreaterThan(share);

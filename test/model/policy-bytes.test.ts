@@ -20,8 +20,8 @@ import { policyHistories } from './random-policies.ts';
 import { type BridgedPod, writtenBridge } from './written-bridge.ts';
 
 /*
- * The flows of a node, in bytes, against the reference: what the engine and the compilers want of the bridge is read again by
- * `policy-bytes`, and compared with what the policies say.
+ * The flows of a node, in bytes, compared with the reference: the desired flows of engine and compilers are decoded by `policy-bytes`, and
+ * compared with the verdicts of the policies.
  */
 
 const pods: readonly BridgedPod[] = [
@@ -71,7 +71,7 @@ it('a flow that is gone is found wherever it was needed', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('a port, of TCP'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };
   const flows = flowsOf(objects);
-  // Of tables whose absence closes: entries, look-ups, classes, decisions.
+  // Flows of tables whose absence denies: entries, look-ups, classes, decisions.
   const needed = flows.filter(({ table }) => [80, 86, 87].includes(table));
   const unnoticed = needed.filter(
     (gone) =>
@@ -81,9 +81,8 @@ it('a flow that is gone is found wherever it was needed', () => {
       ).differencesTotal === 0,
   );
   expect(needed.length).toBeGreaterThan(5);
-  // Entries of gateway and tunnel are on no pod's way, and no pod here is closed; what finds no row is denied, as the row that denies would.
-  // What holds for fragments, four flows of two families, holds for no whole packet; and what holds
-  // for answers, two flows, for none that opens a connection.
+  // Entries of gateway and tunnel are on no pod's path, and no pod here is blocked; a packet without a row is denied, as by the denying
+  // row. Flows for fragments, four of two families, match no whole packet; and those for answers, two, match none that opens a connection.
   expect(unnoticed.map(({ table }) => table)).toEqual([80, 80, 86, 87, 87, 87, 87, 87, 87, 87]);
 });
 
@@ -193,7 +192,7 @@ it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed}
   process.stdout.write(`${cells} cells\n`);
 });
 
-/** A row about addresses, classes or ports does what another one of its table does. */
+/** Makes a row about addresses, classes or ports do what another one of its table does. */
 function mutated(flows: readonly HeldFlow[], at: number, by: number): readonly HeldFlow[] {
   const rows = flows.filter(({ table }) => [38, 42, 43, 82, 86, 87].includes(table));
   const aim = rows[at % rows.length];

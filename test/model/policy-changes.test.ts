@@ -13,11 +13,11 @@ import { type PolicyHistory, policyHistories, probedAddresses } from './random-p
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 /** `npm run test:random` has more of them, `npm run test:policy` thousands. */
 const runs = Math.ceil(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 20) / 4);
-/** Fewer may by chance not have what the test is about. */
+/** Fewer may by chance lack the tested case. */
 const isTelling = runs >= 25;
 const withinMs = 60_000;
 
-/** Pods', and some at which nothing is. */
+/** Addresses of pods, and some unused ones. */
 const addresses = probedAddresses.filter((_, at) => at % 4 === 0 || (at % 2 === 1 && at < 30));
 
 type Objects = Map<string, PolicyObject>;
@@ -35,12 +35,12 @@ interface MetState {
   readonly matrices: readonly PolicyMatrix[];
 }
 
-/** What met neither of the policies as a whole. */
+/** Pairs whose verdicts match neither of the policies as a whole. */
 function pairsOfNeither(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
   return mixtures(verdicts, said, 3);
 }
 
-/** What got through though it is denied before and after. */
+/** Probes that passed though they are denied before and after. */
 function openings(verdicts: Verdicts, said: readonly Verdicts[]): readonly string[] {
   const isOpen = (probe: string, verdict: string): boolean => verdict === 'allow' && said.every((each) => each.get(probe) === 'deny');
   return [...verdicts].flatMap(([probe, verdict]) => (isOpen(probe, verdict) ? probe : []));
@@ -48,7 +48,7 @@ function openings(verdicts: Verdicts, said: readonly Verdicts[]): readonly strin
 
 let [bundles, between] = [0, 0];
 
-/** A node that lives a history: all of a change at once, whatever is in it. If numbers may run out, more may be denied than policies deny. */
+/** A node that executes a history: all parts of a change at once. If numbers may run out, more may be denied than policies deny. */
 class ChangingNode {
   readonly #bridge = new ToldBridge();
   readonly #node: EditedNode;
@@ -72,7 +72,7 @@ class ChangingNode {
     };
   }
 
-  /** @returns pairs of a pod and an address that met what holds neither before nor after it */
+  /** @returns pairs of a pod and an address with a verdict that is valid neither before nor after it */
   async change(steps: PolicyHistory['changes'][number], fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     for (const step of steps) {
       if ('put' in step) this.#put(step.put);
@@ -81,13 +81,13 @@ class ChangingNode {
     return await this.#judged(fault, signal);
   }
 
-  /** As `change`: pods exchange their labels. */
+  /** Like `change`: pods exchange their labels. */
   async exchange(pairs: ExchangedPairs, fault: Fault, signal: AbortSignal): Promise<readonly string[]> {
     for (const each of exchangedLabels(this.#set.values(), provenNode, pairs)) this.#put(each);
     return await this.#judged(fault, signal);
   }
 
-  /** What has no number, in words. */
+  /** Peers without a number, in words. */
   get problems(): readonly string[] {
     return this.#node.flows.problems;
   }

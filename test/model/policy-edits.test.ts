@@ -13,12 +13,12 @@ const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Math.ceil(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100) / 10);
 const withinMs = 60_000;
 
-/** A rule of a policy that is there gets other ports; or something else happens; or an answer of the switch is lost. */
+/** A rule of an existing policy gets other ports; or another event happens; or an answer of OVS is lost. */
 type Step =
   | { readonly ports: readonly PolicyPortObject[]; readonly of: number; readonly rule: number }
   | { readonly fault: 'loseAnswer' | 'loseRequest' };
 
-/** Names of ports say who is a peer: a change of them changes whose addresses are what. */
+/** Names of ports select peers: their change changes identities of addresses. */
 const isNumbered = ({ port }: PolicyPortObject): boolean => typeof port !== 'string';
 const numbered = policyPort.filter(isNumbered);
 const ports = fc.record({ ports: fc.array(numbered, { minLength: 1, maxLength: 4 }), of: fc.nat(), rule: fc.nat() });
@@ -54,12 +54,12 @@ function matrixOf(set: Objects): PolicyMatrix {
   return engine.matrix;
 }
 
-/** Every eighth. */
+/** Every eighth address. */
 const addresses = probedAddresses.filter((_, at) => at % 8 === 0);
 
 let [bundles, whole] = [0, 0];
 
-/** @returns packets of pods that were under neither the policies before a change nor those after it */
+/** @returns packets of pods that matched neither the policies before a change nor those after it */
 async function between(objects: readonly PolicyObject[], changes: readonly Step[], batchSize: number): Promise<readonly string[]> {
   const signal = AbortSignal.timeout(withinMs);
   const bridge = new ToldBridge();

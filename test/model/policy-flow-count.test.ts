@@ -17,7 +17,10 @@ function flowsOf(engine: PolicyEngine, families: Families): readonly Flow[] {
   return [...wanted.values()].flat();
 }
 
-/** The published formula: rows of networks and addresses, a row for each part of an identity, relations, and of each decision its ports and the rest. */
+/**
+ * The published formula: rows of networks and addresses, a row for each part of an identity, relations, and for each decision its ports and
+ * the rest.
+ */
 function expected({ identities, relations }: DirectionMatrix, families: Families): number {
   const own = [...identities].filter(([cidr]) => families.includes(cidr.includes(':') ? 'ipv6' : 'ipv4')).map(([, identity]) => identity);
   const parts = (kind: 'coarse' | 'fine') => new Set(own.map(({ [kind]: { id } }) => id).filter((id) => id !== 0)).size;

@@ -9,7 +9,7 @@ import { policyTables } from '../../src/policy/flows/rows.ts';
 
 export const families = ['ipv4', 'ipv6'] as const;
 
-/** What is wanted of a bridge by policy, as the agent keeps it: each owner's flows, and what they are as entries. */
+/** Desired flows of policy, as the agent keeps them: each owner's flows, and their entries. */
 export class WrittenPolicy {
   readonly flows: PolicyFlows;
   readonly byOwner = new Map<Owner, readonly Flow[]>();

@@ -24,7 +24,7 @@ import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } fro
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
 
-/** Lives a history. @param each after every change @returns what is there in the end */
+/** Executes a history. @param each called after every change @returns the final state */
 function live(history: PolicyHistory, engine: PolicyEngine, each: () => void): ReadonlyMap<string, PolicyObject> {
   let set: ReadonlyMap<string, PolicyObject> = new Map();
   for (set of statesOf(history, engine)) each();
@@ -104,7 +104,7 @@ it('what is not quite the row of an address is not packed', () => {
     flows: [addressFlow(directionTables.ingress, parseCidr('10.1.0.4/31'), { field: 'identity', reg: 8, value: 7, mask: 0xffff_ffff })],
   });
   for (const each of network.keys()) expect(ingress.placeOfKey(each)).toBeUndefined();
-  // Another cookie, a timeout, a flag, a step that is not there, octets behind.
+  // Another cookie, a timeout, a flag, a missing step, trailing bytes.
   for (const at of [0, 7, 9, 11, 13, 14]) {
     const octets = Buffer.from(value, 'latin1');
     octets[at] = (octets[at] ?? 0) ^ 1;
@@ -161,7 +161,7 @@ it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${
   expect(total.denied / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
 });
 
-/** For people. */
+/** Lines of text for messages. */
 function lines({ byOwner }: WrittenPolicy): readonly string[] {
   return [...byOwner].flatMap(([owner, flows]) => flows.map((flow) => `${owner} ${formatFlow(flow)}`)).toSorted();
 }

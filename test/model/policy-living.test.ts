@@ -11,13 +11,13 @@ import { SwitchModel } from './switch-model.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const connections = Number(process.env['SEINE_TEST_POLICY_CONNECTIONS'] ?? 200);
-/** So often each bug is looked for, with a seed of its own. */
+/** Number of runs for each bug, with its own seed. */
 const bugged = Number(process.env['SEINE_TEST_POLICY_MUTANTS'] ?? 0) >= 1_000 ? 30 : 1;
-/** Of those that are tried some two in five live. */
+/** About two in five attempted connections are established. */
 const openings = 100;
 const livingOfEach = 40;
 
-/** A bug: the flows that there are instead of one. */
+/** A bug: replacement flows for one. */
 type Change = (flow: Flow) => readonly Flow[];
 
 class ModelBridge implements LivingBridge {

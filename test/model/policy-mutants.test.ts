@@ -22,19 +22,19 @@ import { PolicySwitch } from './policy-switch.ts';
 import { policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
 
 /*
- * What the judges of policy's flows are worth: a change to the flows of a node that changes what becomes of any packet is noticed by both, the
- * model of a switch and the interpreter of octets, which know nothing of one another. Changes that change nothing are told apart.
+ * Quality of the oracles for policy flows: both of them, the model of a switch and the independent interpreter of bytes, detect every
+ * change to the flows of a node that changes the fate of any packet. Equivalent changes are recognised.
  */
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const mutants = Number(process.env['SEINE_TEST_POLICY_MUTANTS'] ?? 40);
-/** A run of minutes tells what it takes for equal, and has so many of each kind. */
+/** A run of minutes prints the equivalent mutants, and requires a number of each kind. */
 const isLong = mutants >= 1_000;
 const ofEachKind = isLong ? 30 : 0;
-/** The model is slow: of more packets than this, it is asked about so many that lie evenly among them. */
+/** The model is slow: of more packets than this, it checks a regular sample. */
 const modelledMost = 2_000;
 
-/** A node with the flows that it should have. */
+/** A node with its correct flows. */
 interface MutatedNode {
   readonly matrix: PolicyMatrix;
   readonly policySwitch: PolicySwitch;
@@ -52,7 +52,7 @@ function nodeOf(objects: readonly Parameters<typeof put>[1][]): MutatedNode {
   return { matrix: engine.matrix, policySwitch, edges, bytes: bytesOf(policySwitch.flows) };
 }
 
-/** The first and last address of each network, and the two beside it. */
+/** The first and last address of each network, and both neighbours. */
 function edgesOf(flows: readonly Flow[]): readonly string[] {
   return flows.flatMap((flow) => {
     const cidr = networkOf(flow);
@@ -73,7 +73,7 @@ function bytesOf(flows: readonly Flow[]): PolicyBytes {
 
 type Place = Pick<PolicyPacket, 'direction' | 'pod' | 'address'> & { readonly masqueraded: boolean };
 
-/** Local pod × direction × address: what comes to the tables of policy. */
+/** Local pod × direction × address: all packets of the tables of policy. */
 function* placesOf(
   { matrix, policySwitch }: MutatedNode,
   directions: readonly PolicyDirection[],
@@ -96,13 +96,13 @@ function decided({ matrix, policySwitch }: MutatedNode, bytes: PolicyBytes, { di
 }
 
 interface OctetsChange {
-  /** That other flows decide otherwise by their octets. */
+  /** A packet for which other flows decide differently by their bytes. */
   readonly packet?: PolicyPacket;
-  /** Which of two flows is taken is undefined. */
+  /** True if it is undefined which of two flows applies. */
   readonly isUndefined: boolean;
 }
 
-/** All addresses at which anything begins or ends, with all ports there are. */
+/** All addresses at which anything begins or ends, with all ports. */
 function changeOf(node: MutatedNode, flows: readonly Flow[]): OctetsChange {
   const bytes = bytesOf(flows);
   const addresses = [...new Set([...node.edges, ...edgesOf(flows)])];
@@ -125,7 +125,7 @@ function isAllowed({ verdict }: { readonly verdict: string }): boolean {
   return verdict === 'allow';
 }
 
-/** Packets that have to do with the rows that were changed. */
+/** Packets that concern the changed rows. */
 function packetsAbout(node: MutatedNode, { gone, come }: PolicyMutation): readonly PolicyPacket[] {
   const rows = [...gone, ...come];
   const directions = policyDirections.filter((direction) =>
@@ -150,7 +150,9 @@ function packetsAbout(node: MutatedNode, { gone, come }: PolicyMutation): readon
   );
 }
 
-/** Whether the model of a switch decides otherwise by these flows than the matrix says, or cannot know which of two flows is taken. */
+/**
+ * Reports whether the model of a switch decides differently from the matrix with these flows, or cannot know which of two flows applies.
+ */
 function modelNotices(
   { matrix, policySwitch }: MutatedNode,
   flows: readonly Flow[],
@@ -161,7 +163,7 @@ function modelNotices(
     return packets.some((packet) => verdict(packet) !== interpret(matrix, packet).verdict);
   } catch (error) {
     if (error instanceof SeineError && error.message.includes('undefined which')) return 'undefined';
-    // What opens a connection is looked up as an answer.
+    // An opening packet is looked up as an answer.
     if (error instanceof SeineError && error.message.includes('is of no connection')) return true;
     throw error;
   }
@@ -170,18 +172,18 @@ function modelNotices(
 const noticedBy = ['noticed by both', 'noticed by the model where the octets point'] as const;
 type Judgement = (typeof noticedBy)[number] | 'changes nothing' | 'MISSED';
 
-/** By what the model says on its own, and about the packet that the octets say is decided otherwise. */
+/** Verdict of the model alone, and for the packet for which the bytes decide differently. */
 function judgementOf(node: MutatedNode, mutation: PolicyMutation): Judgement {
   const flows = mutatedFlows(node.policySwitch.flows, mutation);
   const { packet, isUndefined } = changeOf(node, flows);
   const noticed = modelNotices(node, flows, packetsAbout(node, mutation));
-  // That nobody can say what a switch does is a difference, too.
+  // An undefined outcome is a difference, too.
   if (noticed) return packet || isUndefined ? 'noticed by both' : 'MISSED';
   if (!packet) return 'changes nothing';
   return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model where the octets point';
 }
 
-/** A switch has one flow of a table, a priority and a match: the last one. */
+/** A switch has one flow for a table, a priority and a match: the last one. */
 function mutatedFlows(flows: readonly Flow[], { gone, come }: PolicyMutation): readonly Flow[] {
   const keyOf = (flow: Flow): string => [...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: [flow] }).keys()].join();
   const others = come.map((flow) => ({ ...flow, key: keyOf(flow) }));
@@ -190,7 +192,7 @@ function mutatedFlows(flows: readonly Flow[], { gone, come }: PolicyMutation): r
   return [...flows.filter((flow) => !gone.includes(flow) && !isReplaced(flow)), ...come];
 }
 
-/** Nodes of one seed; of each, one mutant of every kind that its flows can have. */
+/** Nodes of one seed; for each, one mutant of every possible kind. */
 function* mutated(): Generator<{ readonly kind: string; readonly node: MutatedNode; readonly mutation: PolicyMutation }> {
   const random = generator(seed);
   const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(random() * from.length)];

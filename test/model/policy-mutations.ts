@@ -5,17 +5,17 @@ import type { Mark } from '../../src/dataplane/pipeline/registers.ts';
 import { type PipelineTableName, tables } from '../../src/dataplane/pipeline/tables.ts';
 import { relationPriority } from '../../src/policy/flows/rows.ts';
 
-/* Bugs that what makes flows of a matrix might have, as changes to the flows of a whole node. */
+/* Possible bugs of the compilers from matrix to flows, as changes to the flows of a whole node. */
 
-/** Some flows are not there, and others are instead. */
+/** Some flows are missing, and others are in their place. */
 export interface PolicyMutation {
   readonly gone: readonly Flow[];
   readonly come: readonly Flow[];
 }
 
-/** One of several, by chance; undefined: there is none. */
+/** One of several, by chance; undefined if there is none. */
 type Pick = <T>(from: readonly T[]) => T | undefined;
-/** Undefined: these flows have nothing of the kind. */
+/** Undefined if the kind does not apply to these flows. */
 type Mutate = (flows: readonly Flow[], pick: Pick) => PolicyMutation | undefined;
 
 const ofTables =
@@ -29,7 +29,7 @@ const isIn = {
   decisions: ofTables('egressNetworkPolicyPorts', 'ingressNetworkPolicyPorts'),
 };
 
-/** Of a local pod that some policy isolates: what says its class. */
+/** Entry flow of a local pod that some policy isolates, with its class. */
 const isEntry = (flow: Flow): boolean => isIn.entries(flow) && loadOf(flow, 'networkPolicyClass') !== undefined;
 const isAddress = (flow: Flow): boolean => isIn.identities(flow) && flow.steps.length > 0;
 /** The node's own are below. */
@@ -53,7 +53,7 @@ function replaced(flow: Flow | undefined, by: (flow: Flow) => Flow | undefined):
 const verdicts = { allow: reg.verdict('allow'), deny: reg.verdict('deny') };
 const says = (flow: Flow, verdict: keyof typeof verdicts): boolean => loadOf(flow, 'verdict')?.value === verdicts[verdict].value;
 
-/** Another row of the table that loads something else into this field. */
+/** Another row of the table that loads another value into this field. */
 function otherLoad(flows: readonly Flow[], pick: Pick, of: Flow, field: string): Mark | undefined {
   const mine = loadOf(of, field)?.value;
   const marks = flows.filter((each) => each.table === of.table && isRow(each)).flatMap((each) => loadOf(each, field) ?? []);
@@ -68,7 +68,7 @@ function shifted(flow: Flow, pick: Pick): Flow | undefined {
   return value === undefined ? undefined : { ...flow, match: { ...flow.match, portDst: { ...portDst, value } } };
 }
 
-/** The network that a row of identities is of. */
+/** The network of a row of identities. */
 export function networkOf({ match }: Flow): Cidr | undefined {
   const of = match.ipSrc ?? match.ipDst;
   return of && ('network' in of ? of : cidrOf(of, addressBits(of.family)));
@@ -88,7 +88,7 @@ function otherEnd(flow: Flow): Flow {
   return { ...flow, match: { ...match, ...(ipSrc && { ipDst: ipSrc }), ...(ipDst && { ipSrc: ipDst }) } };
 }
 
-/** Relations of a class, for whoever is in another one as well. */
+/** Applies relations of a class to another class as well. */
 const tooMany: Mutate = (flows, pick) => {
   const row = pick(flows.filter((flow) => isRelation(flow) && flow.priority > relationPriority.class));
   const classOf = ({ match }: Flow): Mark | undefined => match.regs?.find(({ field }) => field === 'networkPolicyClass');
@@ -119,7 +119,7 @@ const swapped: Mutate = (flows, pick) => {
   );
 };
 
-/** A row that denies is missing, and what finds no row goes on as if it were allowed. */
+/** A row that denies is missing, and a packet without a row continues as if allowed. */
 const openMiss: Mutate = (flows, pick) => {
   const row = pick(
     flows.filter((flow) => (isRelation(flow) || isDecision(flow)) && flow.priority === priority.normal && says(flow, 'deny')),
@@ -129,7 +129,7 @@ const openMiss: Mutate = (flows, pick) => {
   return row && miss && { gone: [row, miss], come: [{ ...miss, steps: [load(verdicts.allow), goto(verdictTable)] }] };
 };
 
-/** The pod has in one direction the class that it has in the other. */
+/** The pod has in one direction its class of the other. */
 const crossed: Mutate = (flows, pick) => {
   const entry = pick(flows.filter(isEntry));
   const classOf = (flow: Flow): number | undefined => loadOf(flow, 'networkPolicyClass')?.value;

@@ -11,10 +11,11 @@ import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '
 import { type JudgedConnection, judge, whoHas } from '../../src/policy/verify/reference/reference-verdict.ts';
 
 /*
- * The matrix against the reference: every local pod × direction × address at which anything may begin or end × port at which anything may.
+ * The matrix compared with the reference: every local pod × direction × address at which anything may begin or end × port at which anything
+ * may.
  */
 
-/** The node whose pods are judged. */
+/** The node whose pods are checked. */
 export const provenNode = 'n1';
 
 type EnginePort = Pick<
@@ -66,7 +67,7 @@ export function objectsOf(set: ObjectSet): PolicyObjects {
   };
 }
 
-/** By the projections of the sources, as an agent reads them. */
+/** Adds an object through the projections of the sources, as an agent reads them. */
 export function put(engine: EnginePort, each: PolicyObject): void {
   switch (each.kind) {
     case 'Namespace': {
@@ -111,15 +112,15 @@ export interface ProofResult {
   readonly differences: readonly string[];
   readonly allowed: number;
   readonly denied: number;
-  /** Probes by who the other end is. */
+  /** Number of probes by kind of the other end. */
   readonly peers: Readonly<Record<string, number>>;
 }
 
 export type ProbedPorts = Readonly<Record<'TCP' | 'UDP' | 'SCTP', readonly number[]>>;
 
-/** One more judge, and how many probes there are for each that is made. */
+/** A further oracle, and its sampling rate. */
 interface ThirdJudge {
-  /** Undefined: nothing of the kind comes to where it looks. */
+  /** Undefined: no such packet reaches its tables. */
   readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
   readonly every: number;
 }
@@ -189,7 +190,7 @@ function differenceOf(
   return answer.by.length === 1 && end.allowedBy.includes(answer.by[0] ?? '') ? undefined : said;
 }
 
-/** Live pods of the node, with those of their addresses that are theirs alone. */
+/** Live pods of the node, with their unshared addresses. */
 export function localPods({ pods }: PolicyObjects): readonly { readonly pod: string; readonly ips: readonly string[] }[] {
   const live = pods.filter(({ spec, status }) => spec.hostNetwork !== true && !['Succeeded', 'Failed'].includes(status.phase));
   const uses = Map.groupBy(
@@ -204,7 +205,7 @@ export function localPods({ pods }: PolicyObjects): readonly { readonly pod: str
     }));
 }
 
-/** The matrix with contents in place of numbers: equal for two engines that mean the same. */
+/** The matrix with contents in place of numbers: equal for two engines with the same meaning. */
 export function describe({ subjects, ownNode, ingress, egress }: PolicyMatrix): unknown {
   const directions = { ingress, egress };
   const described = policyDirections.map((direction) => {

@@ -12,31 +12,31 @@ import { type PolicyHistory, policyHistories, probedAddresses } from './random-p
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 /** `npm run test:random` has more of them, `npm run test:policy` thousands. */
 const runs = Math.ceil(Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 20) / 4);
-/** Fewer may by chance not have what the test is about. */
+/** Fewer may by chance lack the tested case. */
 const isTelling = runs >= 25;
 const withinMs = 60_000;
 const addresses = probedAddresses.filter((_, at) => at % 4 === 0 || (at % 2 === 1 && at < 30));
 
-/** What changes at one moment. */
+/** Changes at one moment. */
 type Change = PolicyHistory['changes'][number] | readonly { readonly pairs: ExchangedPairs }[];
 
 /** One agent after another on one bridge. */
 interface AgentRun {
-  /** While no agent runs, before this one begins. */
+  /** Changes while no agent runs, before this one starts. */
   readonly away?: Change | undefined;
-  /** Once it has what was then, before it may remove what the one before it has left. */
+  /** Changes once it has the state, before it may remove entries of the previous one. */
   readonly later?: Change | undefined;
-  /** It ends with this bundle; if it has nothing to do before, it lives until all is done. */
+  /** Number of the bundle at which it ends; if it has nothing to do before, it lives until all is done. */
   readonly endsWith: number;
 }
 
 interface Ended {
-  /** Agents that ended in the middle of what they had to do. */
+  /** Agents that ended in the middle of their work. */
   agents: number;
   bundles: number;
 }
 
-/** A bridge that outlives its agents, and the policies of which a packet may still meet one. */
+/** A bridge that outlives its agents, and the policies that a packet may still match. */
 class OutlivedBridge {
   readonly #bridge = new ToldBridge();
   readonly #set = new Map<string, PolicyObject>();
@@ -60,7 +60,7 @@ class OutlivedBridge {
     this.#states = [this.#matrix()];
   }
 
-  /** @returns pairs of a pod and an address that met what none of the policies says that hold since the last agent was done */
+  /** @returns pairs of a pod and an address with a verdict of none of the policies since the last agent finished */
   async run({ away = [], later = [], endsWith }: AgentRun, signal: AbortSignal): Promise<readonly string[]> {
     this.#change(away);
     const node = this.#start();
@@ -100,7 +100,7 @@ class OutlivedBridge {
     return this.#bridge.held.size;
   }
 
-  /** How many flows an agent makes that has a bridge of its own. */
+  /** Number of flows of an agent with its own bridge. */
   async flowsOfOne(signal: AbortSignal): Promise<number> {
     const bridge = new ToldBridge();
     const node = new EditedNode({ bridge, batchSize: this.#batchSize });
@@ -118,7 +118,7 @@ class OutlivedBridge {
     return node;
   }
 
-  /** @param node the agent that runs, if one does */
+  /** @param node the running agent, if there is one */
   #change(steps: Change, node?: EditedNode): void {
     for (const step of steps) {
       if ('put' in step) this.#put(step.put, node);
@@ -179,7 +179,7 @@ const endsWith = fc.oneof(
   { weight: 1, arbitrary: fc.constant(Number.POSITIVE_INFINITY) },
 );
 
-/** @param changes of a history, each of which comes while an agent is away, or to one that runs */
+/** @param changes of a history, each of which happens without an agent, or while one runs */
 function agentsOf(
   changes: readonly Change[],
   ends: readonly { readonly endsWith: number; readonly isAway: boolean; readonly isBoth: boolean }[],
@@ -210,7 +210,7 @@ it(`so is it where pods exchange their labels (SEINE_TEST_SEED=${seed})`, { time
       .record({ history: exchangeHistories, ends, isUndone: fc.boolean() })
       .map(({ history: { objects, exchanges }, ends: all, isUndone }) => {
         const [first = []] = exchanges;
-        // Pods that exchange their labels twice have what they had: a later agent has to do what an earlier one was about.
+        // Pods that exchange their labels twice have their old ones: a later agent has to do what an earlier one was doing.
         const pairs = isUndone ? [first, first, first, ...exchanges.slice(1)] : exchanges;
         const changes = pairs.map((each) => [{ pairs: each }]);
         return { objects, agents: agentsOf(changes, all) };

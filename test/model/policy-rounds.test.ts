@@ -17,7 +17,7 @@ interface Seen {
   admitted: number;
 }
 
-/** An engine whose rounds are interrupted by what is put meanwhile, and by pods that start. */
+/** An engine whose rounds are interrupted by changes, and by pods that start. */
 class InterruptedEngine {
   readonly engine = new PolicyEngine(provenNode);
   readonly now = new Map<string, PolicyObject>();
@@ -26,10 +26,10 @@ class InterruptedEngine {
   #round: Steps<PolicyChange> | undefined;
   #roundOf: ReadonlyMap<string, PolicyObject> = new Map();
   #read = this.#text;
-  /** Whether a pod was admitted since the last publication. */
+  /** True if a pod was admitted since the last publication. */
   #isAdmitted = false;
 
-  /** @param pieces how many of a round are done between one object and the next */
+  /** @param pieces number of chunks of a round between one object and the next */
   constructor(pieces: Iterator<number>, seen: Seen) {
     this.#pieces = pieces;
     this.#seen = seen;
@@ -61,11 +61,11 @@ class InterruptedEngine {
 
   #work(): void {
     for (let left: number = this.#pieces.next().value ?? 0; left > 0; left--) this.#piece();
-    // Of a round that is not over nobody has seen anything.
+    // Readers see nothing of an unfinished round.
     if (this.#round && !this.#isAdmitted) expect(this.#text).toBe(this.#read);
   }
 
-  /** What it is told is what readers find, with the row that its class leads to. */
+  /** Its answer is what readers find, with the row of its class. */
   #admit(each: PolicyObject): void {
     const pod = each.kind === 'Pod' ? policyPods.project(each.object) : undefined;
     const subject = pod && this.engine.admit(pod);
@@ -101,7 +101,7 @@ class InterruptedEngine {
   }
 }
 
-/** @param starts whether pods start as they are put */
+/** @param starts true if pods start when they are added */
 function live({ objects, changes }: PolicyHistory, pieces: readonly number[], starts: boolean, seen: Seen): void {
   const interrupted = new InterruptedEngine(endless(pieces), seen);
   for (const each of objects) interrupted.put(each, starts);
@@ -143,7 +143,7 @@ it.each([
   if (runs >= 100) expect(seen.admitted > 0).toBe(starts); // a few clusters may have no pod that can
 });
 
-/** Work by what it does with the many things that it keeps: no machine is too slow for that. */
+/** Counts accesses to large maps, which do not depend on the host's speed. */
 class MapWork {
   #count = 0;
   readonly #restore: (() => void)[] = [];
@@ -173,7 +173,7 @@ class MapWork {
   }
 }
 
-/** Work of the greatest piece of what a namespace with so many pods is relabelled to, from when nothing is known of them. */
+/** Work of the largest chunk when a namespace with this number of pods is relabelled, with no earlier knowledge. */
 function greatestPieces(pods: number): readonly number[] {
   const engine = new PolicyEngine('n0');
   const flows = new PolicyFlows({ families: ['ipv4'] });
@@ -214,7 +214,7 @@ function greatestPieces(pods: number): readonly number[] {
   }
   engine.putNode({ name: 'n200', podCidrs: ['10.200.0.0/16'], addresses: [] });
   round();
-  // A label that nobody looked at makes a kind of each pod.
+  // A label that no selector has read gives each pod its own kind.
   const own = [{ key: 'own', operator: 'Exists' as const, values: [] }];
   engine.putPolicy({
     namespace: 'own',

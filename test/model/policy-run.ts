@@ -3,9 +3,9 @@ import { describe, nameOf, type PolicyObject, type ProofResult, prove, put, remo
 import { type PolicyHistory, probedAddresses, probedPorts } from './random-policies.ts';
 
 /**
- * Lives a history: puts what the cluster begins with, then makes each change.
+ * Executes a history: adds the initial objects, then makes each change.
  *
- * @returns after the beginning and after each change, what there is then
+ * @returns the objects after the beginning and after each change
  */
 export function* statesOf({ objects, changes }: PolicyHistory, engine: PolicyEngine): Generator<ReadonlyMap<string, PolicyObject>> {
   const set = new Map<string, PolicyObject>();
@@ -30,7 +30,9 @@ export function* statesOf({ objects, changes }: PolicyHistory, engine: PolicyEng
   }
 }
 
-/** Lives a history: after each change the matrix is that of an engine that began with what is there now; the last one is proven. */
+/**
+ * Executes a history: after each change the matrix equals that of an engine that began with the present objects; the last one is proven.
+ */
 export function runHistory(newEngine: () => PolicyEngine, history: PolicyHistory): ProofResult {
   const engine = newEngine();
   const differences: string[] = [];

@@ -62,7 +62,7 @@ function greedyNode(order: readonly ('greedy' | 'shop')[]): PolicyEngine {
 
 type Probe = readonly [pod: string, address: string, port: number];
 
-/** Every rule of the greedy namespace, and what the other one's rule says at its ends. */
+/** Every rule of the greedy namespace, and the ends of the other one's rule. */
 const probes: readonly Probe[] = [
   ...Array.from({ length: 5_000 }, (_, at): Probe => {
     const rule = at % 1_000;
@@ -71,7 +71,7 @@ const probes: readonly Probe[] = [
   ...['20.0.0.7', '20.3.3.231', '20.4.0.7', '20.9.9.9', '21.0.0.1'].map((address): Probe => ['shop/web', address, 443]),
 ];
 
-/** @returns verdicts of the matrix, which are those of the switch */
+/** @returns verdicts of the matrix, which equal those of the switch */
 function verdicts(engine: PolicyEngine, written: WrittenPolicy): readonly string[] {
   const { verdict } = new PolicySwitch(engine.matrix, written);
   const packets = probes.map(([pod, address, port]) => ({ direction: 'ingress', pod, address, protocol: 'TCP', port }) as const);
@@ -90,7 +90,7 @@ describe('a namespace whose rules distinguish more networks than there are numbe
     expect(served.slice(0, 5_000).filter((verdict) => verdict === 'allow').length).toBeGreaterThan(3_900);
     expect(written.flows.problems).toEqual([]);
     expect(engine.shortages.map(({ direction, namespace }) => [direction, namespace])).toEqual([['ingress', 'greedy']]);
-    // Agents that begin with the flows, and without them, and learn of the policies in another order.
+    // Agents that start with the flows, and without them, and learn of the policies in another order.
     for (const held of [written.entries(), new Map()]) {
       const restarted = greedyNode(['shop', 'greedy']);
       const again = new WrittenPolicy(restarted, held);
@@ -121,7 +121,10 @@ it('sets that are served leave numbers for those that replace others', () => {
   expect(coarse.size).toBeLessThan(numberRange('coarse').last - 64);
 });
 
-/** Pods of many namespaces on another node, at addresses that blocks cut across: `sides` blocks and `sides` namespaces have one pod each in common. */
+/**
+ * Pods of many namespaces on another node, at addresses that blocks cut across: `sides` blocks and `sides` namespaces have one pod each in
+ * common.
+ */
 function crossedNode(sides: number, mostSets?: number): PolicyEngine {
   const engine = engineOf(['blocks', 'names', 'outside'], mostSets);
   engine.putNode({ name: 'n2', podCidrs: ['10.64.0.0/10'], addresses: ['192.168.0.2'] });
@@ -159,7 +162,7 @@ const crossedRules = {
 const tenants = ['blocks', 'names', 'outside'] as const;
 type Tenant = (typeof tenants)[number];
 
-/** Probes of the ports that each rule allows, and of the ports next to them. */
+/** Probes of the ports that each rule allows, and of the adjacent ports. */
 function crossedProbes(
   tenant: Tenant,
   rules: number,
@@ -212,7 +215,8 @@ describe('three namespaces, of which two cut the pods of the cluster across each
         }),
         ({ sides, most, order, isGreedy }) => {
           const engine = crossedNode(sides, most);
-          // A share is half the numbers divided by the namespaces where all pods are named; one tenant may ask for more networks than all numbers.
+          // A share is half the numbers divided by the namespaces that name all pods; one tenant may require more networks than all
+          // numbers.
           const rulesOf: Readonly<Record<Tenant, number>> = {
             blocks: Math.min(sides, Math.floor(most / 3)),
             names: sides,
@@ -236,7 +240,7 @@ describe('three namespaces, of which two cut the pods of the cluster across each
 });
 
 describe('a change of more sets than there are free numbers', { timeout: 120_000 }, () => {
-  /** The rules of one policy, whose networks lie in what `shop` allows; `version` makes each of them another set. */
+  /** The rules of one policy, whose networks are within those that `shop` allows; `version` makes each of them another set. */
   const changing = (count: number, version: number): readonly IngressRule[] =>
     Array.from({ length: count }, (_, at) => ({
       from: [{ ipBlock: { cidr: `20.${version}.${at >> 7}.${(at & 127) * 2}/31` } }],
@@ -276,14 +280,14 @@ describe('a change of more sets than there are free numbers', { timeout: 120_000
       );
       return packets.filter((packet) => verdict(packet) === 'deny');
     };
-    // Each change needs 2,000 numbers that the one before it has not given back.
+    // Each change needs 2,000 numbers that the previous one has not released.
     for (let version = 0; version < 4; version++) {
       replace(version);
       expect([version, written.flows.problems, engine.shortages, passes(version)]).toEqual([version, [], [], []]);
     }
     const isFine = () => [...engine.matrix.ingress.identities.values()].filter(({ coarse, fine }) => coarse.id === 0 && fine.id !== 0);
     expect(isFine().length).toBeGreaterThan(1_000);
-    // The bridge drops the former ones: numbers are free again, and sets return to the part where a rule costs least.
+    // The bridge drops the previous ones: numbers are free again, and sets return to the part where a rule costs least.
     written.flows.acknowledged(revision, 0);
     written.flows.acknowledged(revision, 10_000);
     written.update();
@@ -323,13 +327,13 @@ it(`with few numbers a matrix depends on the objects alone, and denies only netw
   expect(shortages).toBeGreaterThan(0);
 });
 
-/** Objects as they would be if the reported rules named no networks. */
+/** Objects as if the reported rules named no networks. */
 function withoutLeftOut(set: ObjectSet, { shortages }: PolicyEngine): ObjectSet {
   const { networkPolicies, ...others } = objectsOf(set);
   return objectSet({ ...others, networkPolicies: withoutNetworks(networkPolicies, new Set(shortages.flatMap(({ rules }) => rules))) });
 }
 
-/** The matrix denies what policies allow, for want of numbers. */
+/** The matrix denies what policies allow, because numbers have run out. */
 function isDenied(difference: string): boolean {
   return /: matrix \{"verdict":"deny".*, reference \{.*"verdict":"allow"/.test(difference);
 }

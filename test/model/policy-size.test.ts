@@ -7,11 +7,11 @@ import { WrittenPolicy } from './policy-flow-run.ts';
 import { provenNode } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';
 
-/** Policies as large as somebody can make them are served, or refused with what is too much of them: none hangs the agent, and none opens. */
+/** Policies of the maximum size are served, or rejected with the exceeded limit: none blocks the agent, and none opens. */
 
 const others = 2_000;
 
-/** A node with one pod, and many of its namespace elsewhere. */
+/** A node with one pod, and many pods of its namespace elsewhere. */
 function engine(): PolicyEngine {
   const made = new PolicyEngine(provenNode);
   made.putNode({ name: provenNode, podCidrs: ['10.1.0.0/24'], addresses: ['192.168.0.1'] });
@@ -34,7 +34,7 @@ function policyOf(ingress: readonly object[]) {
   return policy;
 }
 
-/** How often `work` asks whether an object has a member, as each test of a pod's label does: all that it does meanwhile nobody can interrupt. */
+/** Number of property checks in `work`, such as each test of a pod's label: all of them run without interruption. */
 function countLooks(work: () => void): number {
   const { hasOwn } = Object;
   let looks = 0;
@@ -50,7 +50,7 @@ function countLooks(work: () => void): number {
   return looks;
 }
 
-/** @returns what is refused of it, rows that it makes, and whether `web` may be asked at a port: by the matrix, and by what is on the switch */
+/** @returns its rejections, its rows, and whether `web` admits at a port: by the matrix, and by the switch */
 function served(ingress: readonly object[]) {
   const policy = policyOf(ingress);
   const policed = engine();

@@ -16,7 +16,7 @@ import { echoRequest, type Packet } from './packet.ts';
 import type { WrittenPolicy } from './policy-flow-run.ts';
 import { SwitchModel } from './switch-model.ts';
 
-/** The node of `random-policies.ts` that is proven. */
+/** The proven node of `random-policies.ts`. */
 const node: NodeEnvironment = {
   ...exampleNode,
   gateway: { ...exampleNode.gateway, addresses: [parseIp('10.1.0.1'), parseIp('fd00:1::1')] },
@@ -25,16 +25,16 @@ const node: NodeEnvironment = {
   blindToSctp: true,
 };
 const own = new Set([...node.gateway.addresses, ...node.transport].map(({ text }) => text));
-/** What the world is given on its way to other nodes: it comes back to no pod of this one. */
+/** Addresses whose packets leave towards other nodes: they return to no pod of this one. */
 const unsent = new Set(node.podCidrs.map(({ network }) => network.text));
 const protocols: Readonly<Record<string, MatchProtocol>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp', GRE: 'gre' };
-/** Ports by which packets come to the tables of ingress, by where they are from. */
+/** Input ports of packets in the tables of ingress, by their origin. */
 const arrivals = { gateway: 10_000, world: 20_000 };
 
-/** The tables of policy, with whoever is local: their flows, and what the model of a switch does by them. Packets come straight to the entry tables. */
+/** The tables of policy, with the local pods: their flows, and the verdicts of the model of a switch. Packets start in the entry tables. */
 export class PolicySwitch {
   readonly flows: readonly Flow[];
-  /** Undefined for what comes to no local pod by its tables: its own packets to itself, and addresses that nothing sends from. */
+  /** Undefined for packets that reach no local pod by its tables: its own packets to itself, and addresses that send nothing. */
   readonly verdict: (packet: PolicyPacket) => 'allow' | 'deny' | undefined;
   readonly #ports = new Map<string, number>();
   readonly #matrix: PolicyMatrix;
@@ -59,7 +59,7 @@ export class PolicySwitch {
     this.verdict = this.verdictBy(this.flows);
   }
 
-  /** `verdict` where the switch has other flows. */
+  /** `verdict` of a switch with other flows. */
   verdictBy(flows: readonly Flow[]): (packet: PolicyPacket) => 'allow' | 'deny' | undefined {
     const tracker = new ConnectionTracker('userspace');
     const model = new SwitchModel({ flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
@@ -69,14 +69,14 @@ export class PolicySwitch {
     };
   }
 
-  /** How the packet comes to these tables; undefined as for `verdict`. */
+  /** Arrival of the packet in these tables; undefined as for `verdict`. */
   arrivalOf({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): Arrival | undefined {
     const peer = parseIp(address);
     const isIngress = direction === 'ingress';
     const addresses = this.#matrix.subjects.get(pod)?.addresses ?? [];
     const mine = addresses.map(parseIp).find(({ family }) => family === peer.family);
     if (!mine || (isIngress && (addresses.includes(peer.text) || unsent.has(peer.text)))) return undefined;
-    // The node knows its own addresses, also where its Node is gone.
+    // The node knows its own addresses, also after its Node is deleted.
     if (isIngress && own.has(peer.text) && !this.#matrix.ownNode.has(peer.text)) return undefined;
     const icmp = peer.family === 'ipv4' ? 'icmp' : 'icmp6';
     const packet: Packet = {
@@ -101,7 +101,7 @@ export class PolicySwitch {
   }
 }
 
-/** What has become of a packet that has visited these tables, by the last of them. */
+/** Fate of a packet that has visited these tables, by the last of them. */
 export function endOf({ direction }: PolicyPacket, visited: readonly PipelineTableName[]): 'allow' | 'deny' {
   return visited.at(-1) === (direction === 'ingress' ? 'commit' : 'route') ? 'allow' : 'deny';
 }
@@ -111,7 +111,7 @@ function isOfPolicy(table: Flow['table']): boolean {
   return (id >= tables.egressEntry.id && id < tables.route.id) || (id >= tables.ingressEntry.id && id < tables.commit.id);
 }
 
-/** What the tables before those of policy do. */
+/** Actions of the tables before those of policy. */
 function arrivalsOf(ofPort: number): readonly Flow[] {
   const at = (inPort: number, ...steps: Flow['steps']): Flow => ({
     table: 'classify',

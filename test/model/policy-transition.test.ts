@@ -21,7 +21,7 @@ const probedPorts = [0, 1, 53, 80, 81, 443, 8080, 65_535];
 type Found = ReturnType<typeof lookUp>;
 const known = new WeakMap<object, string>();
 
-/** Which ports of which protocols. */
+/** Ports of protocols, as text. */
 function verdicts(found: Found): string {
   if ('verdict' in found) return found.verdict;
   const all = (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) =>
@@ -37,7 +37,7 @@ function copyOf({ subjects, ownNode, ingress, egress }: PolicyMatrix): PolicyMat
   return { subjects: new Map(subjects), ownNode, ingress: rows(ingress), egress: rows(egress) };
 }
 
-/** What the bridge has of a direction once the beginning of a transition is on it. */
+/** State of the bridge in a direction after the first part of a transition is installed. */
 function between(before: DirectionMatrix, { matrix, begin }: PolicyTransition, direction: PolicyDirection): DirectionMatrix {
   const [identities, relations] = [new Map(before.identities), new Map(before.relations)];
   for (const cidr of begin[direction].identities) {
@@ -58,7 +58,7 @@ interface Round {
   readonly transition: PolicyTransition | undefined;
 }
 
-/** @param exchanges pods that exchange their labels, in rounds that come after the history's */
+/** @param exchanges pods that exchange their labels, in rounds after the history's */
 function* roundsOf(
   { objects, changes }: PolicyHistory,
   exchanges: readonly ExchangedPairs[] = [],
@@ -95,13 +95,13 @@ function entryOf<V>(key: string, value: V | undefined): [string, V][] {
   return value === undefined ? [] : [[key, value]];
 }
 
-/** Addresses are what they will be, and no row has gone yet. */
+/** Addresses have their final identity, and no row has been removed yet. */
 function ended(after: PolicyMatrix, rows: Readonly<Record<PolicyDirection, DirectionMatrix>>): typeof rows {
   const of = (direction: PolicyDirection) => ({ ...rows[direction], identities: after[direction].identities });
   return { ingress: of('ingress'), egress: of('egress') };
 }
 
-/** Of a pod and an address, where the pod is led to its former class and to its next one while the transition is under way. */
+/** Differences for a pod and an address, with the pod's previous and next class during the transition. */
 function differences({ before, after }: Round, transition: PolicyTransition): readonly string[] {
   const rows = { ingress: between(before.ingress, transition, 'ingress'), egress: between(before.egress, transition, 'egress') };
   const led = new Map([...after.subjects.keys()].flatMap((pod) => entryOf(pod, transition.matrix.subjects.get(pod))));
@@ -123,10 +123,10 @@ function differences({ before, after }: Round, transition: PolicyTransition): re
   return wrong;
 }
 
-/** Of pods that exchange their labels. */
+/** Addresses of pods that exchange their labels. */
 const exchangedAddresses = [5, 6, 7, 8, 9, 10, 11].map((host) => `10.1.0.${host}`);
 
-/** Where the transition lets something through that is denied before and after. @returns besides, how often it denies what both allow */
+/** Probes that the transition allows though they are denied before and after. @returns also the number of denials that both allow */
 function opened({ before, after }: Round, transition: PolicyTransition): { readonly wrong: readonly string[]; readonly lost: number } {
   const rows = { ingress: between(before.ingress, transition, 'ingress'), egress: between(before.egress, transition, 'egress') };
   const led = new Map([...after.subjects.keys()].flatMap((pod) => entryOf(pod, transition.matrix.subjects.get(pod))));

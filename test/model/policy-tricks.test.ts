@@ -8,18 +8,18 @@ import { nameOf, objectSet, type PolicyObject, prove, provenNode, put, remove } 
 import { endOf, PolicySwitch } from './policy-switch.ts';
 import { SwitchModel } from './switch-model.ts';
 
-/** What somebody would try who wants to be let in by another thing than what a policy says. */
+/** Attempts to be admitted by other means than a policy's rules. */
 
 type Labels = Readonly<Record<string, string>>;
 type Spec = NetworkPolicyObject['spec'];
 
 const ports = { TCP: [79, 80, 81], UDP: [53], SCTP: [] } as const;
 const nodes = [nodeObject('n1', ['10.1.0.0/24'], ['192.168.0.1']), nodeObject('n2', ['10.2.0.0/24'], ['192.168.0.2'])];
-/** Of the world, of nobody in a pod network, and of nodes. */
+/** Addresses of external clients, unused ones in a pod network, and of nodes. */
 const strangers = ['203.0.113.9', '10.1.0.77', '10.2.0.77', '10.1.0.1', '10.2.0.1', '192.168.0.1', '192.168.0.2'];
 const inherited = ['__proto__', 'constructor', 'hasOwnProperty', 'toString'];
 
-/** By JSON, as it comes from an API server: a key may be one that a literal cannot have. */
+/** Parsed from JSON, as from an API server: a key may be one that a literal cannot have. */
 function labelled(key: string, value: string): Labels {
   return JSON.parse(`{${JSON.stringify(key)}:${JSON.stringify(value)}}`) as Labels;
 }
@@ -28,7 +28,7 @@ function isolating(ingress: Spec['ingress'] & {}, podSelector: Spec['podSelector
   return { podSelector, policyTypes: ['Ingress'], ingress };
 }
 
-/** Engine, rows and switch of a node, and what the reference says of the same objects. */
+/** Engine, rows and switch of a node, and the reference's verdict for the same objects. */
 class Judges {
   readonly #engine = new PolicyEngine(provenNode);
   readonly #written = new WrittenPolicy(this.#engine);
@@ -53,7 +53,7 @@ class Judges {
     return new PolicySwitch(this.#engine.matrix, this.#written);
   }
 
-  /** All three agree. @returns what of `shop/web`'s port 80 is open to whom */
+  /** Checks that all three agree. @returns the clients for which port 80 of `shop/web` is open */
   judge(peers: readonly string[]): Readonly<Record<string, 'allow' | 'deny' | undefined>> {
     const { verdict } = this.switch;
     const { differences } = prove(this.#set, this.#engine.matrix, [...peers, ...strangers], ports, { verdict, every: 1 });

@@ -15,7 +15,7 @@ import { exampleCluster, policyObject } from '../support/policy-cluster.ts';
 import { objectSet, provenNode, put } from './policy-proof.ts';
 import { writtenBridge } from './written-bridge.ts';
 
-/* `seinectl policy verify` against an agent that says what is written here: flows are those that engine and compilers want. */
+/* `seinectl policy verify` with an agent that reports the state written here: flows are those of engine and compilers. */
 
 const ingress = [{ from: [{ podSelector: { matchLabels: { app: 'api' } } }], ports: [{ port: 5432 }] }];
 const objects: PolicyObjects = {
@@ -35,7 +35,7 @@ const node: EvidenceNode = {
   pods: local.map(({ pod, ...rest }) => ({ name: pod, ...rest, holds: 'policies' })),
 };
 
-/** @param setsMost sets of networks that the node has numbers for */
+/** @param setsMost sets of networks for which the node has numbers */
 function flowsOf(of: PolicyObjects, setsMost?: number): readonly HeldFlow[] {
   const engine = new PolicyEngine(provenNode, setsMost);
   for (const each of objectSet(of).values()) put(engine, each);
@@ -61,7 +61,7 @@ function evidence(flows: readonly HeldFlow[], said: EvidenceNode = node, of = ob
 }
 
 const good = flowsOf(objects);
-/** In place of the row that denies what is not 5432. */
+/** Replacement of the row that denies everything but 5432. */
 const opened = good.map((flow) => {
   const allows = good.find(({ table, priority }) => table === 87 && priority > flow.priority);
   return flow.table === 87 && allows ? { ...flow, cookie: 0xbadn, instructions: allows.instructions } : flow;

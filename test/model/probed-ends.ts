@@ -12,10 +12,10 @@ const probedPorts: Readonly<Record<string, readonly (number | undefined)[]>> = {
   ICMP: [undefined],
 };
 
-/** What becomes of each probe, by its text, `ingress shop/db 10.1.0.5 TCP 80`, as `allow` or `deny`. */
+/** Verdict of each probe, by its text, `ingress shop/db 10.1.0.5 TCP 80`, as `allow` or `deny`. */
 export type Verdicts = ReadonlyMap<string, string>;
 
-/** Of all local pods that each of these has, with the addresses that they have in each: a pod that is put anew elsewhere is another one. */
+/** Ends of all local pods that each of these has, with their addresses in each: a pod recreated elsewhere is another one. */
 function ends(matrices: readonly PolicyMatrix[], addresses: readonly string[]) {
   const [first] = matrices;
   const ofFirst = (pod: string): string | undefined => first?.subjects.get(pod)?.addresses.join();
@@ -27,7 +27,7 @@ function ends(matrices: readonly PolicyMatrix[], addresses: readonly string[]) {
   );
 }
 
-/** What the bridge does with probes. @param matrix says what the pods' own addresses are */
+/** Verdicts of the bridge for probes. @param matrix has the pods' own addresses */
 export function verdictsOf(
   bytes: PolicyBytes,
   node: EditedNode,
@@ -53,7 +53,10 @@ export function verdictsOf(
   return verdicts;
 }
 
-/** What it says of all probes that these have in common; what this node or the pod itself makes is let in by the way it comes, which these packets do not. */
+/**
+ * Its verdicts for all probes that these have in common; packets of this node or the pod itself are admitted by their path, which these
+ * probes do not take.
+ */
 export function saidBy(matrix: PolicyMatrix, matrices: readonly PolicyMatrix[], addresses: readonly string[]): Verdicts {
   const said = new Map<string, string>();
   for (const { pod, direction, address } of ends(matrices, addresses)) {
@@ -69,9 +72,9 @@ export function saidBy(matrix: PolicyMatrix, matrices: readonly PolicyMatrix[], 
 }
 
 /**
- * @param parts how many parts of a probe's text say what is to be judged as a whole: 2 an end of a pod, 3 a pair of a pod and an address
- * @param said by each of the policies that may hold, the last ones last
- * @returns what none of them says as a whole, each with a packet for which the last one says otherwise
+ * @param parts number of parts of a probe's text that are judged as a whole: 2 an end of a pod, 3 a pair of a pod and an address
+ * @param said by each of the policies that may apply, the last ones last
+ * @returns wholes that none of them matches, each with a packet for which the last one differs
  */
 export function mixtures(verdicts: Verdicts, said: readonly Verdicts[], parts: number): readonly string[] {
   const left = new Map<string, Map<number, string>>();

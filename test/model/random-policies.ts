@@ -10,7 +10,7 @@ import type {
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import type { PolicyObject } from './policy-proof.ts';
 
-/* Small worlds with few labels, few addresses and few ports, so that everything meets everything. */
+/* Small clusters with few labels, few addresses and few ports, so that everything interacts with everything. */
 
 const keys = ['app', 'tier', 'env', 'constructor'] as const;
 const values = ['a', 'b', 'c'] as const;
@@ -103,7 +103,7 @@ const container = fc.record({
   ),
 });
 
-/** Of each node some addresses that lie at the borders of blocks; now and then one that belongs elsewhere. */
+/** Some addresses of each node that lie at the borders of blocks; now and then one that belongs elsewhere. */
 const hosts = [5, 8, 10, 15, 16] as const;
 const pod: fc.Arbitrary<PodObject> = fc
   .record({
@@ -150,7 +150,7 @@ const object: fc.Arbitrary<PolicyObject> = fc.oneof(
   },
 );
 
-/** What a cluster begins with, and what happens to it: an object is put, or the one of that number is removed. */
+/** Initial objects of a cluster, and its events: an object is added, or the one of that number is removed. */
 export interface PolicyHistory {
   readonly objects: readonly PolicyObject[];
   readonly changes: readonly (readonly PolicyChangeStep[])[];
@@ -187,7 +187,7 @@ export const policyHistories: fc.Arbitrary<PolicyHistory> = fc.record({
   ),
 });
 
-/** Where anything may begin or end, by the blocks, networks and hosts above. */
+/** Addresses at which anything may begin or end, by the blocks, networks and hosts above. */
 export const probedAddresses: readonly string[] = [
   ...['10.1.0', '10.1.1', '10.1.2'].flatMap((network) => [0, 1, 2, 5, 6, 8, 10, 15, 16, 255].map((host) => `${network}.${host}`)),
   '10.1.3.0',
@@ -209,7 +209,7 @@ export const probedAddresses: readonly string[] = [
   '2001:db9::1',
 ];
 
-/** At and around the ports above; where protocols differ is said by fewer of them. */
+/** Ports at and around those above; fewer of them show differences between protocols. */
 export const probedPorts = {
   TCP: [0, 1, 2, 52, 53, 79, 80, 81, 82, 443, 444, 8080, 8081, 65_534, 65_535],
   UDP: [0, 53, 80, 81, 8080, 65_535],

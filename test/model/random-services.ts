@@ -32,7 +32,7 @@ const places: Readonly<Record<Family, readonly (readonly [address: string, node?
   ],
 };
 
-/** Of those places, a load balancer's and one outside. */
+/** Some of those places, a load balancer's and one outside. */
 const sharedAddresses: Readonly<Record<Family, readonly [string, string]>> = {
   ipv4: ['192.168.77.2', '198.51.100.200'],
   ipv6: ['fd00:77::2', '2001:db8:100::c8'],
@@ -68,7 +68,7 @@ function endpoints(family: Family): fc.Arbitrary<SliceEndpoint[]> {
   );
 }
 
-/** The `index`-th Service of a cluster, of one family, with its endpoints in two slices that may both have some. */
+/** The `index`-th Service of a cluster, of one family, with its endpoints in two slices that may overlap. */
 function service(index: number): fc.Arbitrary<SceneService> {
   return pick<Family>('ipv4', 'ipv6').chain((family) =>
     fc
@@ -80,7 +80,7 @@ function service(index: number): fc.Arbitrary<SceneService> {
         affinity: fc.boolean(),
         publishNotReadyAddresses: pick(false, false, true),
         external: fc.boolean(),
-        /** Its addresses outside, and its port, may be an endpoint's. */
+        /** Its external addresses, and its port, may be an endpoint's. */
         target: pick(8080, 8080, 80),
         isEndpoint: fc.boolean(),
         ipMode: pick('VIP' as const, 'VIP' as const, 'Proxy' as const),
@@ -193,8 +193,8 @@ function isOutside(ip: Ip, clusterIps: readonly string[]): boolean {
 }
 
 /**
- * What the documentation promises, as a sorted list: endpoints, or what else. Who is asked by his own address and port gets the packet
- * as it is.
+ * Outcomes by the documentation, as a sorted list: endpoints, or others. A host that is the destination by its own address and port gets
+ * the packet unchanged.
  */
 export function allowed(scene: Scene, { asked, by, portSrc }: Question): string[] {
   const answer = promised(scene.services, asked, by, vantageOf(scene));

@@ -7,23 +7,23 @@ import type { Scene } from './scene.ts';
 import { type Promised, promised, type Vantage } from './service-reference.ts';
 import type { Output } from './switch-model.ts';
 
-/** Something that may happen to a packet. */
+/** A possible fate of a packet. */
 export interface PacketOutcome {
   readonly outputs: readonly Output[];
-  /** The connection that began, if one did. */
+  /** The new connection, if there is one. */
   readonly began?: Connection;
   /** A client that will stay with its endpoint. */
   readonly chose?: { readonly client: string; readonly endpoint: string };
 }
 
-/** What the client sees, and what the endpoint sees. They differ for Services. */
+/** Addresses seen by the client, and by the endpoint. They differ for Services. */
 export interface Connection {
   readonly asked: Tuple;
   readonly given: Tuple;
   readonly service: boolean;
-  /** Its two ends are behind one port. */
+  /** True if both ends are at one port. */
   readonly hairpin: boolean;
-  /** It was opened through the node. */
+  /** True if it was opened through the node. */
   readonly byGateway: boolean;
 }
 
@@ -47,28 +47,28 @@ const [allNodes, noIpv4, noIpv6] = [parseIp('ff02::1'), parseIp('0.0.0.0'), pars
 const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 134, 135, 136, 137] };
 
 /**
- * What must happen to packets on a node, from what the product promises and from nothing else: no table, register or mark is
- * known here.
+ * Required fates of packets on a node, from the product's documented behaviour and nothing else: no table, register or mark is known here.
  *
- * 1. A pod speaks with its own addresses only. Nodes speak by tunnel only from the addresses they are known by, and only for
+ * 1. A pod sends with its own addresses only. Nodes send by tunnel only from their known addresses, and only for
  *    their own pods and gateway.
- * 2. Every client reaches every pod; none reaches what does not exist; nothing comes back where it came from.
- * 3. A new connection to a Service goes to one of its endpoints and stays there; answers come from the Service. Without
- *    endpoints is refused.
- * 4. Who is client and endpoint of one connection is answered from another address; the world reaches endpoints on other nodes from
- *    the pod network's own. All other sources stay. Requests through the node are answered through the node.
+ * 2. Every client reaches every pod; none reaches an unused address; nothing returns to its input port.
+ * 3. A new connection to a Service goes to one of its endpoints and stays there; answers have the Service's address. Without
+ *    endpoints it is refused.
+ * 4. A connection whose client is its endpoint is answered from another address; external clients reach endpoints on other nodes from
+ *    the pod network's own address. All other sources stay. Requests through the node are answered through the node.
  * 5. Pods and peers cannot send tunnel packets to nodes.
- * 6. Where the bridge routes, the gateway's MAC is the source and a hop is counted; the node counts its own.
- * 7. No client has an address of a Service or a virtual one, nor the one that it asks; and an endpoint that is asked by its own address
- *    and port gets the packet as it is.
- * 8. An ICMP error reaches who sent what it is about, and quotes it as that one knows it. It passes from an end of the connection, from the node of
- *    an end, and from the gateway. On the kernel's data path an error of the opening side passes from nodes and from the gateway alone.
+ * 6. Routed packets have the gateway's MAC as source and a decremented TTL; the node decrements its own.
+ * 7. No client has an address of a Service or a virtual one, nor the destination's; and an endpoint that is the destination by its own
+ *    address and port gets the packet unchanged.
+ * 8. An ICMP error reaches the sender of the packet that it is about, and quotes it in that sender's form. It passes from an end of the
+ *    connection, from the node of an end, and from the gateway. On the kernel's data path an error of the opening side passes from nodes
+ *    and from the gateway alone.
  */
 export class Reference {
   readonly #scene: Scene;
   readonly #datapath: 'userspace' | 'kernel';
   readonly #connections = new Map<string, { readonly connection: Connection; readonly reply: boolean }>();
-  /** Which endpoint a client has at an address. */
+  /** Endpoint of a client at an address. */
   readonly #stays = new Map<string, string>();
 
   constructor(scene: Scene, datapath: 'userspace' | 'kernel') {
@@ -76,7 +76,7 @@ export class Reference {
     this.#datapath = datapath;
   }
 
-  /** Every allowed outcome of this packet; the actual one goes to `settle`. */
+  /** Every allowed outcome of this packet; the actual one is passed to `settle`. */
   fates(inPort: number, packet: Packet): readonly PacketOutcome[] {
     const from = this.#from(inPort, packet);
     if (!from || packet.vlan !== undefined || packet.payload === 'other') return dropped;
@@ -108,7 +108,7 @@ export class Reference {
     return peers.filter(({ transport }) => transport.some((remote) => node.transport.some(({ family }) => family === remote.family)));
   }
 
-  /** Whether the node that a tunnel packet came from has the network of who sent it. */
+  /** Reports whether the node that a tunnel packet came from has the sender's network. */
   #isOfPeer({ tunSrc, ipSrc }: Packet): boolean {
     const senders = this.#reachablePeers().filter(({ transport }) => has(transport, tunSrc));
     return ipSrc !== undefined && senders.some(({ podCidrs }) => podCidrs.some((cidr) => cidrContains(cidr, ipSrc)));
@@ -171,7 +171,7 @@ export class Reference {
     const { connection, reply } = known;
     const { asked, given } = connection;
     const [before, after] = reply ? [reversed(given), reversed(asked)] : [asked, given];
-    // Who is client and endpoint gets it back, whatever way the connection took.
+    // A client that is the endpoint gets it back, whatever path the connection took.
     const asItself = { ...connection, hairpin: same(given.src, serviceNextHop[given.src.family]) };
     return [{ outputs: this.#deliver(arrival, asItself, reply, withQuoted(arrival.packet, before, after)).outputs }];
   }
@@ -236,13 +236,13 @@ export class Reference {
   #promised({ from, packet }: Arrival, { protocol, src, dst, srcPort, dstPort }: Tuple): Promised | undefined {
     const { services } = this.#scene;
     if (same(src, dst) && srcPort === dstPort) return undefined;
-    // The virtual address of node ports is only for what the node's packet filter sends there.
+    // The virtual address of node ports is only for packets that the node's nftables rules send there.
     if (packet.ipDst && same(packet.ipDst, nodePortAddress[dst.family]) && from !== 'gateway') return undefined;
     const by = { kind: this.#kindOf(from, src), ip: src };
     return promised(services, { protocol, ip: dst, port: dstPort }, by, vantageOf(this.#scene));
   }
 
-  /** The node's own packets come from the gateway's address; its pods keep theirs on the way through the node. */
+  /** The node's own packets have the gateway's address; its pods keep theirs on the path through the node. */
   #kindOf(from: From, ip: Ip): 'pod' | 'node' | 'world' {
     const { node } = this.#scene;
     if (from === 'pod') return 'pod';
@@ -263,7 +263,7 @@ export class Reference {
   }
 
   #send(arrival: Arrival, connection: Connection, reply: boolean): PacketOutcome {
-    // What the receiver is found by is the endpoint, before a hairpin's source is put in.
+    // The receiver is the endpoint, before a hairpin's source is replaced.
     return this.#deliver(arrival, connection, reply, withTuple(arrival.packet, reply ? reversed(connection.asked) : connection.given));
   }
 
@@ -287,7 +287,7 @@ export class Reference {
     return { outputs: [{ to: to.port, packet: sent }], ...began };
   }
 
-  /** The port that an address is behind; nowhere if no one can have it. */
+  /** The port of an address; undefined for an address that cannot exist. */
   #place(ip: Ip): Place | undefined {
     const { node, pods } = this.#scene;
     const pod = pods.find(({ addresses }) => has(addresses, ip));
@@ -325,7 +325,7 @@ export class Reference {
   }
 }
 
-/** Where Services are asked in a scene. */
+/** Vantage point of Services in a scene. */
 export function vantageOf({ node, proxying }: Scene): Vantage {
   return {
     nodeName: proxying.node.name,
@@ -347,7 +347,7 @@ export function describeOutcome({ outputs }: Pick<PacketOutcome, 'outputs'>): st
   return outputs.length === 0 ? 'nothing' : outputs.map(({ to, packet }) => `to ${to}: ${describePacket(packet)}`).join('; ');
 }
 
-/** A pod asks and answers about neighbours with its own MAC and addresses. Source: RFC 4861 sections 4.3 and 4.4. */
+/** A pod sends neighbour messages with its own MAC and addresses. Source: RFC 4861 sections 4.3 and 4.4. */
 function maySend(packet: Packet, mac: Mac, own: readonly Ip[]): boolean {
   const { ethSrc, icmpType, ipSrc, ndTarget, ndSll, ndTll } = packet;
   if (ethSrc !== mac) return false;

@@ -26,7 +26,7 @@ export interface Scene {
   readonly proxying: Proxying;
 }
 
-/** Services whose endpoints are odd: nodes, the gateways of peers, tunnel ports of all of them. */
+/** Services with unusual endpoints: nodes, the gateways of peers, tunnel ports of all of them. */
 const oddServices: readonly SceneService[] = [
   sceneService({
     name: 'sticky',
@@ -120,7 +120,7 @@ export const exampleScene: Scene = {
   proxying: exampleProxying,
 };
 
-/** A node of one family, and what it knows of the others of that family. */
+/** A node of one family, and its peers of that family. */
 export function ofOneFamily({ node, peers, pods, services, proxying }: Scene, family: Family): Scene {
   const only = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
   return {
@@ -138,7 +138,7 @@ export function ofOneFamily({ node, peers, pods, services, proxying }: Scene, fa
   };
 }
 
-/** What each owner wants of the node. */
+/** Desired state of each owner. */
 export function wantedByOwner({ node, peers, pods, services, proxying }: Scene): ReadonlyMap<Owner, Wanted> {
   const groupIds = new Map<string, number>();
   const groupId = (name: string): number => {

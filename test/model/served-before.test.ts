@@ -26,7 +26,7 @@ const transports = ['udp', 'tcp', 'sctp'] as const;
 const { signal } = new AbortController();
 const counted = { idleTimeout: 0, hardTimeout: 0, importance: 0, flags: 0, packets: 0n, bytes: 0n, durationNs: 0n };
 
-/** A bridge that holds all that a node wants. */
+/** A bridge with the whole desired state of a node. */
 function bridgeOf(scene: Scene): LedReader {
   const flows: FlowStats[] = [];
   const groups = new Map<number, Group>();
@@ -72,7 +72,7 @@ function servedIn(scene: Scene): ReadonlyMap<string, ServiceIntent> {
 
 const texts = (endpoints: readonly ServiceEndpoint[]): string[] => endpoints.map(endpointKey).toSorted();
 
-/** What the compiler's input says of each address, as sorted lines. */
+/** Promises of the compiler's input for each address, as sorted lines. */
 function promisedLines(scene: Scene): string[] {
   return intentsOf(scene).flatMap((intent) =>
     intent.addresses.map(({ kind, ip, port }) => {

@@ -3,7 +3,7 @@ import { unpackEndpoints } from '../../src/base/net/packed-endpoints.ts';
 import type { MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
 import type { SceneService } from '../support/scene-service.ts';
 
-/** Who asks, as Kubernetes tells clients apart. */
+/** A client, with the properties by which Kubernetes distinguishes clients. */
 export interface ServiceClient {
   readonly kind: 'pod' | 'node' | 'world';
   readonly ip: Ip;
@@ -14,7 +14,7 @@ export interface Vantage {
   readonly nodeName: string;
   readonly zone?: string;
   readonly nodeAddresses: readonly Ip[];
-  /** What node ports of this node are known by. */
+  /** Addresses of this node's node ports. */
   readonly nodePortIp: Readonly<Record<'ipv4' | 'ipv6', Ip>>;
   readonly externalRanges: readonly { readonly text: string }[];
   readonly sctp: boolean;
@@ -35,11 +35,11 @@ export type Promised =
 type Endpoint = ReturnType<typeof unpackEndpoints>[number] & { readonly at: string };
 
 /**
- * Who gets where, read off the documentation and nothing else: "Virtual IPs and Service Proxies" (traffic policies, terminating
- * endpoints, session affinity), "Service" (types, external IPs, source ranges), "Topology Aware Routing", KEP-1669, KEP-2433,
- * KEP-3015, KEP-1860 (ipMode), and the reference of the Service and EndpointSlice types.
+ * Endpoints of each client, from the documentation and nothing else: "Virtual IPs and Service Proxies" (traffic policies, terminating
+ * endpoints, session affinity), "Service" (types, external IPs, source ranges), "Topology Aware Routing", KEP-1669, KEP-2433, KEP-3015,
+ * KEP-1860 (ipMode), and the reference of the Service and EndpointSlice types.
  *
- * @returns undefined if the destination is no Service
+ * @returns undefined if the destination is not a Service
  */
 export function promised(
   services: readonly SceneService[],
@@ -94,7 +94,7 @@ function answer(each: SceneService, { port, how }: { port: Port; how: How }, { a
   const policy = how === 'inside' ? service.internalTrafficPolicy : by.kind === 'world' ? service.externalTrafficPolicy : 'Cluster';
   const ours = policy === 'Local' ? all.filter(({ nodeName }) => nodeName === here.nodeName) : all;
   const ready = ours.filter((one) => one.ready);
-  // Topology is a preference among endpoints that are ready; an endpoint that is here is never too far.
+  // Topology is a preference among ready endpoints; a local endpoint is never too far.
   const near = policy === 'Local' ? ready : nearest(ready, here);
   const usable = near.length > 0 ? near : ours.filter((one) => one.serving && one.terminating);
   if (usable.length > 0)
@@ -135,7 +135,7 @@ function worth({ ready, serving, terminating }: Endpoint): number {
   return ready ? 2 : serving && terminating ? 1 : 0;
 }
 
-/** Hints are followed only if all endpoints have them and one applies; those for nodes come before those for zones. */
+/** Hints are followed only if all endpoints have them and one applies; those for nodes precede those for zones. */
 function nearest(ready: readonly Endpoint[], { nodeName, zone }: Vantage): readonly Endpoint[] {
   const meant = (hints: readonly (readonly string[] | undefined)[], us: string | undefined): readonly Endpoint[] =>
     us === undefined || hints.some((each) => each === undefined) ? [] : ready.filter((_, at) => hints[at]?.includes(us));

@@ -15,7 +15,7 @@ import { SwitchModel } from './switch-model.ts';
 
 type Compiled = ReturnType<typeof compileScene>;
 
-/** Everything that the pipeline may do with this question, whichever way its groups choose. */
+/** Every possible outcome of the pipeline for this probe, for any choices of its groups. */
 function happening(scene: Scene, question: Question, compiled: Compiled): string[] {
   const most = Math.max(1, ...compiled.groups.map(({ buckets }) => buckets.length));
   return [...new Set(Array.from({ length: most }, (_, choice) => outcome(scene, question, { compiled, choice })))].toSorted();
@@ -45,7 +45,7 @@ function outcome(
   if (outputs.some(({ to }) => to === 'agent: noEndpoint')) return 'refused';
   const [only] = translations;
   if (only) return `${only.dst.text} ${only.dstPort}`;
-  // A packet that no Service's flow wanted goes on as it is.
+  // A packet that matches no Service's flow continues unchanged.
   if (!flows.some(({ table }) => table === 'balance' || table === 'sourceRanges')) return 'nobody';
   return tables.includes('egressEntry') ? 'itself' : 'dropped';
 }
@@ -86,7 +86,7 @@ describe('whatever Services a cluster has', () => {
     );
   });
 
-  /** Bugs in what Services come to: the pipeline is compiled from another cluster than the one that is promised. */
+  /** Bugs in the compilation of Services: the pipeline is compiled from a modified cluster. */
   const misread: Readonly<Record<string, (scene: Scene) => Scene>> = {
     'forgets one of an endpoint’s slices': (scene) => ofSlices(scene, (slices) => slices.slice(0, 1)),
     'takes what is not ready': (scene) => ofService(scene, { publishNotReadyAddresses: true }),
@@ -146,7 +146,7 @@ describe('whatever Services a cluster has', () => {
   });
 });
 
-/** As if every bucket had to translate: to what its neighbours have is no translation of its own, so it is one of 198.51.100.200. */
+/** Makes every bucket translate: a bucket without a translation of its own gets one of 198.51.100.200. */
 function translating(bucket: Bucket): Bucket {
   const itself = bucket.steps.some((step) => step.do === 'resubmit' && step.table === 'egressEntry');
   return itself ? { ...bucket, steps: [translateTo({ ip: parseIp('198.51.100.200'), port: 80 })] } : bucket;

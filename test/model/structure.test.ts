@@ -68,7 +68,7 @@ function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-/** Tables that a packet may see after these steps. */
+/** Tables that a packet may visit after these steps. */
 function nextTables(steps: readonly Step[]): PipelineTableName[] {
   return steps.flatMap((step) =>
     step.do === 'goto' || step.do === 'resubmit' ? [step.table] : step.do === 'ct' && step.next ? [step.next] : [],
@@ -97,11 +97,11 @@ describe('whatever a node knows', () => {
       fc.property(scenes, (scene) => {
         const { flows, groups } = compileScene(scene);
         const backwards = flows.filter(({ table, steps }) => nextTables(steps).some((next) => tables[next].id <= tables[table].id));
-        // Word for the later pieces of a datagram is left once, then the first goes through the table that it is in; and what found no
-        // free tuple goes back, which is counted.
+        // The record for later fragments of a datagram is written once, then the first passes the table that it is in; and a packet without
+        // a free tuple returns, which is counted.
         const once = ({ steps }: Flow): boolean =>
           steps.some((step) => step.do === 'learnFragments' || (step.do === 'load' && step.mark.field === 'tries'));
-        // And an answer that is asked about once more, which no flow matches that is marked so.
+        // And an answer that is looked up again, which no flow with that mark matches.
         const isMarked = ({ match, steps }: Flow): boolean =>
           steps.some(
             (step) =>
@@ -111,7 +111,7 @@ describe('whatever a node knows', () => {
           );
         expect(backwards.filter((flow) => !once(flow) && !isMarked(flow)).map(formatFlow)).toEqual([]);
         const balanced = groups.flatMap(({ buckets }) => buckets.flatMap(({ steps }) => nextTables(steps)));
-        // What is to be remembered comes back, in another state.
+        // A packet to be remembered returns, in another state.
         expect(balanced.filter((next) => tables[next].id < tables.sourceRanges.id)).toEqual([]);
       }),
     );

@@ -23,21 +23,21 @@ import type { PipelinePacketInReason } from '../../src/dataplane/pipeline/well-k
 import type { Remembered, Tracker } from './connection-tracker.ts';
 import { describePacket, type Packet, reversed, type Tuple, tupleOf } from './packet.ts';
 
-/** Where a packet went: a port, all but its input port (flood), or the agent, and why to that one. */
+/** Output of a packet: a port, all except its input port (flood), or the agent, with the reason for that one. */
 export interface Output {
   readonly to: number | 'flood' | `agent: ${PipelinePacketInReason}`;
   readonly packet: Packet;
 }
 
-/** What became of one packet. Nothing in `outputs` means that it was dropped. */
+/** Fate of one packet. Empty `outputs` means that it was dropped. */
 export interface Walk {
   readonly tables: readonly PipelineTableName[];
-  /** The flows it matched, the tables' misses excepted. */
+  /** The matched flows, except the tables' misses. */
   readonly flows: readonly Flow[];
   readonly outputs: readonly Output[];
-  /** What its destination was translated to where it was committed. */
+  /** Translations of its destination at commits. */
   readonly translations: readonly Tuple[];
-  /** Outer source that was remembered. */
+  /** Remembered outer source. */
   readonly unknownTunnelPeers: readonly Ip[];
 }
 
@@ -45,11 +45,11 @@ export interface SwitchModelOptions {
   readonly flows: readonly Flow[];
   readonly groups: readonly Group[];
   readonly tracker: Tracker;
-  /** Which bucket of a group this packet gets, by its place. */
+  /** Bucket of a group for this packet, by its index. */
   readonly choose: (group: Group) => number;
-  /** Elsewhere a packet goes out without its outer addresses. */
+  /** At other ports a packet leaves without its outer addresses. */
   readonly tunnelPort: number;
-  /** What it has learned so far, and adds to. Absent: nothing. */
+  /** Learned flows, to which it adds. Absent: none. */
   readonly learned?: Map<string, Flow>;
 }
 
@@ -61,26 +61,26 @@ interface Travel {
   ctState: ReadonlySet<CtState>;
   ctMark: number;
   remembered?: Remembered | undefined;
-  /** How the connection's first packet was, once tracked. */
+  /** The connection's first packet, once tracked. */
   original?: Tuple | undefined;
-  /** The packet is of a connection whose original tuple the switch does not see. */
+  /** True if OVS does not see the original tuple of its connection. */
   hidesTuple?: boolean;
 }
 
-/** Resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
+/** Maximum number of resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
 const stepsMax = 500;
 
 /**
- * What a switch does with packets, by what ovs-actions(7) and ovs-fields(7) say about our vocabulary.
+ * The processing of packets by a switch, by ovs-actions(7) and ovs-fields(7) for our vocabulary.
  *
- * Stricter than a switch in one point: where two flows of one priority match and differ in what they do, which of them is
- * taken is undefined. That is an error here.
+ * Stricter than a switch in one point: if two flows of one priority match and differ in their actions, it is undefined which of them
+ * applies. That is an error here.
  */
 export class SwitchModel {
   readonly #options: SwitchModelOptions;
   readonly #byTable: ReadonlyMap<PipelineTableName, readonly Flow[]>;
   readonly #groups: ReadonlyMap<number, Group>;
-  /** By match; entries never expire. */
+  /** Learned flows by match; entries never expire. */
   readonly #learned: Map<string, Flow>;
 
   constructor(options: SwitchModelOptions) {
@@ -104,7 +104,7 @@ export class SwitchModel {
     return walk;
   }
 
-  /** @returns 'ended' if the packet is gone for good (its TTL ended) */
+  /** @returns 'ended' if the packet is dropped for good (its TTL ended) */
   #visit(table: PipelineTableName, travel: Travel, walk: MutableWalk, seen = travel): 'goes on' | 'ended' {
     walk.tables.push(table);
     if (walk.tables.length > stepsMax) throw new SeineError('INVARIANT', `${describePacket(travel.packet)} never ends`);
@@ -198,7 +198,7 @@ export class SwitchModel {
         this.#learned.set(...associationOf(step, packet));
         break;
       case 'meter':
-        break; // the model's packets come one by one, and no meter minds
+        break; // the model's packets come one by one, below every meter's rate
       case 'learnFragments':
         break; // packets of the model are whole
     }
@@ -210,7 +210,7 @@ export class SwitchModel {
     return [...this.#learned.values()].filter((flow) => flow.table === table);
   }
 
-  /** The learned flow loads what the packet that taught it has in its registers. */
+  /** The learned flow loads the values of the teaching packet's registers. */
   #learn({ family, transport }: LearnChoice, { packet: { ipSrc, ipDst, portDst }, regs }: Travel): void {
     const whole = (number: number): Step => load({ field: `reg${number}`, reg: number, value: regs[number] ?? 0, mask: 0xffff_ffff });
     const endpoint = family === 'ipv4' ? [3] : [12, 13, 14, 15];
@@ -236,13 +236,13 @@ export class SwitchModel {
     this.#learned.set(`${family} ${transport} ${ipSrc?.text} ${ipDst?.text} ${portDst} ${(regs[0] ?? 0) & 0xf}`, flow);
   }
 
-  /** A switch never sends a packet out where it came in, unless named explicitly (ovs-actions(7) "output"). */
+  /** A switch never sends a packet to its input port, unless named explicitly (ovs-actions(7) "output"). */
   #emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
     const { tunSrc: _src, tunDst: _dst, ...inner } = packet;
     if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : inner });
   }
 
-  /** The tracked packet goes on in the next table by itself, if there is one; the rest of the actions see an untracked one. */
+  /** The tracked packet continues in the next table as a copy, if there is one; the rest of the actions sees an untracked one. */
   #recirculate({ zone, commit, nat, exec, next }: CtStep, travel: Travel, walk: MutableWalk): void {
     const remark = (mark: number) => exec.reduce((sum, each) => remarked(sum, each, travel.regs), mark);
     const tracked = this.#options.tracker.track(travel.packet, travel.ctMark, {
@@ -259,12 +259,12 @@ export class SwitchModel {
     travel.ctMark = 0;
   }
 
-  /** What a bucket changes is gone behind the group. */
+  /** Changes of a bucket are undone after the group. */
   #choose(id: number, travel: Travel, walk: MutableWalk): void {
     const group = this.#groups.get(id);
     if (!group) throw new SeineError('INVARIANT', `there is no group ${id}`);
     const bucket = group.buckets[this.#options.choose(group)];
-    // OpenFlow 1.5.1 section 5.6: a set holds one action of a kind, the last.
+    // OpenFlow 1.5.1 section 5.6: a set contains one action of a kind, the last.
     if (bucket && bucket.steps.filter((step) => step.do !== 'load').length > 1)
       throw new SeineError('INVARIANT', `of what a bucket of group ${id} does, only the last would be done`);
     this.#perform(bucket?.steps ?? [], { ...travel, regs: [...travel.regs] }, walk);
@@ -279,7 +279,7 @@ type MutableWalk = {
   readonly unknownTunnelPeers: Ip[];
 };
 
-/** What a table sees of a packet that is looked up by the original tuple of its connection. */
+/** View of a table of a packet that is looked up by the original tuple of its connection. */
 function asOpened(travel: Travel): Travel {
   const { original, packet } = travel;
   if (!original) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no connection`);
@@ -340,7 +340,7 @@ const tests: Tests = {
     typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),
   portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
   tcpFlags: (wanted, { packet }) => packet.tcpFlags === wanted,
-  // The model knows whole packets only.
+  // The model supports whole packets only.
   fragment: () => false,
   ctPortDst: (wanted, { original }) => original?.dstPort === wanted,
   ctPortSrc: (wanted, { original }) => original !== undefined && hasBits(original.srcPort, wanted),

@@ -15,7 +15,7 @@ export interface BridgedPod {
   readonly addresses: readonly string[];
 }
 
-/** All that decides about packets of these pods on a bridge, as its octets: the node's rows, policy's, and the pods' own. */
+/** All flows that decide about packets of these pods on a bridge, as bytes: the node's rows, policy's, and the pods' own. */
 export function writtenBridge(engine: PolicyEngine, node: NodeEnvironment, pods: readonly BridgedPod[]): HeldFlow[] {
   const policy = new WrittenPolicy(engine);
   policy.update();

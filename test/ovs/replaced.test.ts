@@ -14,18 +14,18 @@ import { slowness } from '../support/test-datapath.ts';
 import { setUrgency, urgent } from '../support/urgency.ts';
 
 /*
- * The Open vSwitch of a node is replaced by another version's and that by the first, as the containers of two images are: by `ovs-start`, on one
- * database, under traffic. `npm run test:ovs -- --only upgrade` says which, and has
- * brought it; on the kernel's data path `npm run test:kernel -- --only switch-replaced`.
+ * The Open vSwitch of a node is replaced by another version and back, like the containers of two images: by `ovs-start`, on one database,
+ * under traffic. `npm run test:ovs -- --only upgrade` sets the version, and has installed it; on the kernel's data path `npm run
+ * test:kernel -- --only switch-replaced`.
  */
 
 const execute = promisify(execFile);
 const hertz = slowness === 1 ? 100 : 5;
 const patienceMs = 60_000 * slowness;
-/** From the moment the new switch answers; docs/records/faults.md has 3.6 s for one that was gone for 3 s. */
+/** From the moment the new OVS answers; docs/records/faults.md has 3.6 s for one that was stopped for 3 s. */
 const backWithinMs = 5_000 * slowness;
 const probeEveryMs = 100;
-/** A busy machine is late now and then, a switch that loses its flows always. */
+/** A busy host is late now and then, an OVS that loses its flows always. */
 const triesMost = 3;
 
 const other = JSON.parse(process.env['SEINE_TEST_OVS'] ?? '{}') as {
@@ -97,7 +97,7 @@ async function startOvs(env: Readonly<Record<string, string>>): Promise<void> {
   for (const pid of await lab.switchPids()) setUrgency(pid, urgent);
 }
 
-/** What is there of a node that another Open vSwitch must leave as it is, in lines. */
+/** State of a node that another Open vSwitch must keep, in lines. */
 async function look(): Promise<readonly string[]> {
   const listed = await lab.exec(1, 'ovs-vsctl', '--format=json', '--columns=name,external_ids', 'list', 'Port');
   const { data } = JSON.parse(listed) as { readonly data: readonly (readonly [string, unknown])[] };
@@ -128,7 +128,7 @@ async function seinectl(...words: readonly string[]): Promise<string> {
   return (await execute(process.execPath, [join(packageRoot, 'src', 'seinectl', 'main.ts'), '--socket', apiSocket, ...words])).stdout;
 }
 
-/** Asks all the time what policy denies. */
+/** Continuously probes denied traffic. */
 function probing(): { readonly stop: () => Promise<{ readonly asked: number; readonly answered: number }> } {
   const stopped = new AbortController();
   const count = { asked: 0, answered: 0 };
@@ -151,7 +151,7 @@ function probing(): { readonly stop: () => Promise<{ readonly asked: number; rea
 }
 
 interface Replaced {
-  /** From the moment the old one was told to end until the new one answered. */
+  /** From the signal to the old one until the new one answered. */
   readonly goneMs: number;
   /** From then until the first and the last lane were answered again. */
   readonly backMs: { readonly firstMs: number; readonly allMs: number };
@@ -207,7 +207,7 @@ async function goesTo(version: string, env: Readonly<Record<string, string>>): P
   expect(differences(before, await look())).toEqual([]);
   expect(replaced.denied).toMatchObject({ answered: 0 });
   expect(replaced.denied.asked).toBeGreaterThan(3);
-  // Between pods they are tracked anew; a Service may give them another endpoint, and then they end.
+  // Connections between pods are tracked again; a Service may give them another endpoint, and then they end.
   expect(replaced.direct.broken).toBe(0);
   expect(replaced.service.broken).toBeLessThanOrEqual(service.flatMap(({ addresses }) => addresses).length);
   expect(ovs?.said.filter((line) => /damaged|refuses|new one/.test(line))).toEqual([]);
@@ -216,7 +216,7 @@ async function goesTo(version: string, env: Readonly<Record<string, string>>): P
   return replaced.backMs.allMs <= backWithinMs;
 }
 
-/** A pod that comes while this version runs, is reached from a node of the other one, and stays. */
+/** Starts a pod while this version runs, reaches it from a node of the other one, and keeps it. */
 async function startPod(name: string): Promise<void> {
   const { collection, object } = podManifest({ namespace: 'demo', name, node: lab.node(1).name, labels: { app: 'late' }, port: podPort });
   await lab.api.send({ method: 'POST', path: collection, body: object }, AbortSignal.timeout(patienceMs));

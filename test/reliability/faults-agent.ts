@@ -7,13 +7,13 @@ import { type Fault, type FaultContext, nothingLost, nothingLostOnTheNode } from
 const quietMs = 10_000;
 const stoppedMs = 10_000;
 const killWithinMs = 500;
-/** For each round: three of them are a minute, 180 an hour. */
+/** Time without the API server per round: three of them are a minute, 180 an hour. */
 const apiAwayMs = 20_000;
 const betweenPodsMs = 500;
 /** Limits on the agent's log lines and memory: it logs a repeated failure at growing intervals, up to minutes. */
 const awayLimits = { lines: 60, linesPerMinute: 1, mib: 24 } as const;
 
-/** What the agent sent to the switch and its database since it began. */
+/** Messages of the agent to OVS and its database since its start. */
 async function sent(lab: ConvergeLab): Promise<{ readonly flowOps: number; readonly transactions: number }> {
   const metrics = await lab.metrics(1);
   const flowOps = [...metrics].filter(([name]) => name.startsWith('ovs_flow_ops_count')).reduce((sum, [, count]) => sum + count, 0);
@@ -39,7 +39,7 @@ async function restarts({ lab, rounds, random, say }: FaultContext, verb: 'stop'
     await sleep(random() * killWithinMs);
     await lab.agent(1, verb);
     await lab.agent(1, 'start');
-    // Every third one dies again at once, in the midst of its start.
+    // Every third one is killed again immediately, during its start.
     if (verb === 'stop' || round % 3 !== 0) ready.push(await lab.untilReady(1));
     if (round % 50 === 0) say(`${round} of ${rounds}`);
   }
@@ -62,7 +62,10 @@ async function frozen({ lab }: FaultContext) {
   return { notes: [`for ${stoppedMs / 1_000} s; ready ${readyMs} ms after it went on`] };
 }
 
-/** Pods come and go without the API server, from what the runtime says alone; STATUS never changes, and the agent neither grows nor shouts. */
+/**
+ * Pods are created and deleted without the API server, from the runtime's data alone; STATUS never changes, and neither memory nor log of
+ * the agent grows.
+ */
 async function withoutApi({ lab, rounds, signal }: FaultContext) {
   const runtime = await CrashRuntime.start(lab, 3, signal);
   const memory = async () => ((await lab.metrics(1)).get('process_resident_memory_bytes') ?? 0) / 2 ** 20;

@@ -31,7 +31,7 @@ const said = (lab: ConvergeLab, text: string): number => lab.log(1).filter(({ ms
 const held = 'a list lacks too many objects';
 const released = 'a second list agrees';
 
-/** What came after the backup is gone, and versions are given a second time. */
+/** Objects created after the backup are lost, and versions are reused. */
 async function restored(context: FaultContext) {
   const { lab } = context;
   backUp(lab.plan);
@@ -70,7 +70,7 @@ async function emptyLists(context: FaultContext) {
   return { notes: [`held ${said(lab, held) - before} times; nothing was removed`] };
 }
 
-/** Containers of every kind come, go and are lost; in the end the node holds what lives. */
+/** Containers of every kind are created, deleted and lost; in the end the node has exactly the live ones. */
 async function comesAndGoes({ lab, random, rounds, signal }: FaultContext) {
   const runtime = await CrashRuntime.start(lab, 8, signal);
   try {
@@ -94,7 +94,7 @@ async function comesAndGoes({ lab, random, rounds, signal }: FaultContext) {
   return { notes: [`${runtime.counts.added} ADDs, ${runtime.counts.lost} lost without a DEL`] };
 }
 
-/** Interfaces without an owner, and no agent: the switch's own reaction. */
+/** Interfaces without an owner, and no agent: OVS's own reaction. */
 async function foreignInterfaces({ lab, rounds }: FaultContext) {
   const node = lab.node(1);
   await lab.agent(1, 'kill');
@@ -113,7 +113,7 @@ async function foreignInterfaces({ lab, rounds }: FaultContext) {
   return { notes: [`${pairs} pairs, while the agent is dead`] };
 }
 
-/** What happens to the cluster around a node, and to pods beside those that talk. */
+/** Events of the cluster around a node, and of pods other than those under traffic. */
 export const clusterFaults: readonly Fault[] = [
   { name: 'api-restored', what: 'API server restored from a backup', limits: nothingLost, act: restored },
   { name: 'api-empty', what: 'API server lists nothing of what there is', limits: nothingLost, act: emptyLists },

@@ -12,11 +12,11 @@ interface Drift {
   readonly what: string;
   readonly limits: Fault['limits'];
   readonly everyTime?: true;
-  /** The fault before changes the same: a pause lets the agent forget that, or it would take it for a fight and go slowly. */
+  /** The previous fault changes the same: the pause lets the agent's back-off for contested entries expire. */
   readonly after?: 'pause';
   /** The foreign change. */
   readonly change: (context: FaultContext) => Promise<unknown>;
-  /** What must be as before. */
+  /** State that must be as before. */
   readonly look: (context: FaultContext) => Promise<string>;
 }
 
@@ -153,7 +153,7 @@ async function putBack(context: FaultContext, { name, change, look, after }: Dri
     took.push(Math.round(performance.now() - startedMs));
   }
   const worst = Math.max(...took);
-  // The dump that shows it is part of what was measured.
+  // The dump that shows it is part of the measured time.
   return {
     notes: [
       `repaired within ${worst} ms${took.length > 1 ? ` (worst of ${took.length})` : ''}${worst > byEventMs ? ', later than allowed' : ''}`,

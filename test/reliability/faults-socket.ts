@@ -7,7 +7,7 @@ import { type SocketFault, SocketProxy } from './socket-proxy.ts';
 
 const faultMs = 5_000;
 
-/** A faulty proxy between the agent and the switch, or its database; then none. */
+/** A faulty proxy between the agent and OVS, or its database; then none. */
 async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock', fault: SocketFault) {
   const before = JSON.stringify((await lab.flows(1)).map(({ text }) => text));
   const proxy = await SocketProxy.before(join(nodePaths(lab.plan.dir, lab.node(1).name).dir, socket));

@@ -5,16 +5,16 @@ import { CrashRuntime } from '../support/crash-runtime.ts';
 import { type Fault, type FaultContext, type FaultLimits, nothingLost } from './fault.ts';
 import type { LaneKind } from './traffic.ts';
 
-/** A data path in userspace dies with its daemon, and what it knew of connections too; what comes after it must be quick. */
+/** A userspace data path dies with its daemon, and with it conntrack; the recovery must be quick. */
 const backSoon: FaultLimits = { connectsFailed: 0, firstBackMs: 300, allBackMs: 1_000 };
 const frozenMs = 3_000;
 const knownMs = 2_000;
-/** What an answer may take in an emulated machine. */
+/** Maximum time of an answer in an emulated host. */
 const answerMs = 1_000;
 
 type Daemon = Parameters<FaultContext['lab']['killOvs']>[1];
 
-/** Kills and starts again; the clock runs from the moment ovs-vswitchd takes connections. */
+/** Kills and restarts; the time runs from the moment ovs-vswitchd accepts connections. */
 async function killed({ lab, traffic }: FaultContext, daemon: Daemon) {
   await lab.killOvs(1, daemon);
   await lab.startOvs(1);
@@ -35,9 +35,9 @@ async function killedWithoutAgent({ lab, traffic }: FaultContext, daemon: Daemon
   return { healedMs, notes: ['measured from the start of the agent’s process'] };
 }
 
-/** What continues without ovs-vswitchd: on the kernel's data path, traffic that it has flows for. */
+/** Traffic that continues without ovs-vswitchd: on the kernel's data path, that of known flows. */
 async function gone({ lab, traffic }: FaultContext) {
-  // A flow is known once packets of both directions have gone by after the first: only then can it go on.
+  // A flow is known once packets of both directions have passed after the first: only then can it continue.
   await backAgain(traffic, performance.now() + knownMs);
   await lab.killOvs(1, 'ovs-vswitchd');
   const goneMs = performance.now();
@@ -47,7 +47,7 @@ async function gone({ lab, traffic }: FaultContext) {
   const healedMs = performance.now();
   await backAgain(traffic, healedMs);
   await lab.untilReady(1, 120_000);
-  // TCP repeats what is lost: what counts is what was answered before the switch came back, of what had the time.
+  // TCP retransmits lost packets: counted are those answered before OVS returned, of those that had the time.
   const meanwhile = (kind: LaneKind) => traffic.between(kind, goneMs, backMs - answerMs, backMs);
   const [datagrams, messages, connects] = [meanwhile('udp'), meanwhile('talk'), meanwhile('connect')];
   const said = [
@@ -84,7 +84,7 @@ async function databaseControl(lab: FaultContext['lab']): Promise<string> {
   return `${rundir}/ovsdb-server.${ovsdbPid}.ctl`;
 }
 
-/** A table of the bridge that takes no more flows: the new pod is refused, and all others are served. */
+/** A full table of the bridge: the new pod is rejected, and all others are served. */
 async function tableFull({ lab, signal }: FaultContext) {
   const runtime = await CrashRuntime.start(lab, 2, signal);
   await runtime.add();
@@ -148,7 +148,7 @@ export const switchFaults: readonly Fault[] = [
   {
     name: 'ovsdb-kill',
     what: '`ovsdb-server` killed',
-    // Without a database ovs-vswitchd's main thread, which is the userspace data path, stands still until it is connected again.
+    // Without a database ovs-vswitchd's main thread, which is the userspace data path, stops until it is connected again.
     limits: { connectsFailed: 0, broken: 0 },
     act: (context) => killed(context, 'ovsdb-server'),
   },

@@ -5,5 +5,5 @@ import { driftFaults } from './faults-drift.ts';
 import { socketFaults } from './faults-socket.ts';
 import { switchFaults } from './faults-switch.ts';
 
-/** In the order of the table in docs/records/faults.md. */
+/** Faults in the order of the table in docs/records/faults.md. */
 export const faults: readonly Fault[] = [...agentFaults, ...clusterFaults, ...switchFaults, ...socketFaults, ...driftFaults];

@@ -1,4 +1,4 @@
-/** One packet, connection attempt or message: when it was sent, and when its answer came (ms of `performance.now()`). */
+/** One packet, connection attempt or message: time of sending, and of its answer (ms of `performance.now()`). */
 interface Sent {
   readonly atMs: number;
   answeredMs: number | undefined;
@@ -8,13 +8,13 @@ export interface LaneCount {
   readonly sent: number;
   /** Never answered. */
   readonly lost: number;
-  /** Longest time during which nothing was sent that got an answer (ms); 0 if everything did. */
+  /** Longest time without an answered packet (ms); 0 if all were answered. */
   readonly gapMs: number;
-  /** What the slowest answer took (ms). */
+  /** Duration of the slowest answer (ms). */
   readonly slowestMs: number;
 }
 
-/** What one kind of traffic between two places did. The kinds fill it in; it only counts. */
+/** Results of one kind of traffic between two places. The kinds fill it in; it only counts. */
 export class Lane {
   readonly name: string;
   readonly #all: Sent[] = [];
@@ -23,7 +23,7 @@ export class Lane {
     this.name = name;
   }
 
-  /** @returns what to call when the answer has come */
+  /** @returns function to call when the answer has come */
   send(): () => void {
     const sent: Sent = { atMs: performance.now(), answeredMs: undefined };
     this.#all.push(sent);
@@ -32,7 +32,7 @@ export class Lane {
     };
   }
 
-  /** When the first answer came to what was sent at `afterMs` or later. */
+  /** Time of the first answer to a packet sent at `afterMs` or later. */
   answeredSince(afterMs: number): number | undefined {
     for (let index = this.#all.length - 1, first: number | undefined; ; index--) {
       const sent = this.#all[index];
@@ -41,7 +41,7 @@ export class Lane {
     }
   }
 
-  /** Of what was sent from one moment up to another (ms): how much was not answered by a third. */
+  /** Number of packets sent from one moment up to another (ms) that were not answered by a third. */
   between(fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
     const then = this.#all.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
     return { sent: then.length, lost: then.filter(({ answeredMs = Infinity }) => answeredMs > byMs).length };

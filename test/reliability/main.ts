@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run test:reliability`: what happens to a node, one thing after another, under 100 Hz of traffic, and what it costs.
- * The table of docs/records/faults.md is the output with `--write`.
+ * `npm run test:reliability`: faults of a node, one after another, under 100 Hz of traffic, and their cost. The table of
+ * docs/records/faults.md is the output with `--write`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { faults } from './faults.ts';
 import { type FaultRow, type FaultRun, prepare, runFault } from './run-fault.ts';
 import { table } from './table.ts';
 
-/** As it ships: one bundle. */
+/** The shipped bundle. */
 const agent = join(import.meta.dirname, '..', '..', 'dist', 'seine-agent.mjs');
 const help = `npm run test:reliability -- [--only NAME[,NAME…]] [--rounds N] [--seed N] [--hz N] [--datapath D] [--write] [--json] [--list]
 
@@ -70,7 +70,7 @@ async function runAll(chosen: readonly Fault[], { seed, ...run }: Run): Promise<
     await prepare(lab);
     const rows: FaultRow[] = [];
     for (const [index, fault] of chosen.entries()) {
-      // What is restarted is a new process: what else runs on the machine must not lose packets for us, nor keep the agent waiting.
+      // A restarted process is new: other processes of the host must not cause packet loss, nor delay the agent.
       for (const pid of [...(await lab.switchPids()), ...(await lab.agentPids())]) setUrgency(pid, urgent);
       say(`${index + 1}/${chosen.length} ${fault.name}`);
       const context = { ...run, random: randomFrom(seed + index), say, signal: AbortSignal.timeout(3_600_000) };

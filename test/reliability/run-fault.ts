@@ -20,21 +20,21 @@ export interface FaultRow {
   readonly connects: number;
   readonly connectsFailed: number;
   readonly slowestConnectMs: number;
-  /** Longest wait for an answer on a connection that was there before (ms). */
+  /** Longest wait for an answer on an earlier connection (ms). */
   readonly stallMs: number;
   readonly broken: number;
   readonly firstBackMs: number | undefined;
   readonly allBackMs: number | undefined;
   readonly cachedLost: number | undefined;
   readonly notes: readonly string[];
-  /** What did not hold, in words; nothing if it held. */
+  /** Violations, in words; empty if there are none. */
   readonly problems: readonly string[];
 }
 
 const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] };
 const ports = ['TCP', 'UDP'].map((protocol) => ({ name: protocol.toLowerCase(), port: servicePort, targetPort: servicePort, protocol }));
 
-/** Starts the pods, and the Service that leads to them. */
+/** Starts the pods, and their Service. */
 export async function prepare(lab: ConvergeLab): Promise<void> {
   const object = {
     apiVersion: 'v1',
@@ -47,14 +47,17 @@ export async function prepare(lab: ConvergeLab): Promise<void> {
   await lab.untilReached(lab.pod('client-1'), lab.pod('web-2'), answerWithinMs);
 }
 
-/** What a run of faults has, apart from the lab. */
+/** Input of a run of faults, apart from the lab. */
 export interface FaultRun extends Pick<FaultContext, 'random' | 'rounds' | 'say' | 'signal'> {
-  /** How many datagrams, new connections and messages a second go along each lane. */
+  /** Datagrams, new connections and messages a second on each lane. */
   readonly hertz: number;
   readonly datapath: 'netdev' | 'system';
 }
 
-/** Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. @throws only if the traffic cannot be started */
+/**
+ * Runs one fault under traffic from a pod to one of its node, to one of another node, and to a Service of both; and judges it. @throws only
+ * if the traffic cannot be started
+ */
 export async function runFault(fault: Fault, lab: ConvergeLab, more: FaultRun): Promise<FaultRow> {
   const [client, near, far] = [lab.pod('client-1'), lab.pod('web-1'), lab.pod('web-2')];
   const traffic = await Traffic.start(

@@ -2,16 +2,16 @@ import { renameSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
 /**
- * - `pass`: everything goes through
- * - `stall`: connections are taken, and nothing is said on them: a peer that hangs
- * - `dribble`: what the server says comes octet by octet
- * - `garbage`: what the server says is followed by octets that mean nothing
+ * - `pass`: everything is forwarded
+ * - `stall`: connections are accepted, and no data is sent on them: a peer that hangs
+ * - `dribble`: the server's data is sent byte by byte
+ * - `garbage`: the server's data is followed by meaningless bytes
  */
 export type SocketFault = 'pass' | 'stall' | 'dribble' | 'garbage';
 
 const octetsPerMs = 8;
 
-/** Sits between a unix socket and its clients: takes the socket's name, and talks to the server by another one. */
+/** A proxy between a unix socket and its clients: takes the socket's name, and reaches the server by another one. */
 export class SocketProxy {
   readonly #path: string;
   readonly #server: Server;
@@ -33,7 +33,7 @@ export class SocketProxy {
     return proxy;
   }
 
-  /** From now on, for new connections; those there are end. */
+  /** Sets the fault for new connections; open ones are closed. */
   turn(fault: SocketFault): void {
     this.#fault = fault;
     for (const socket of this.#sockets) socket.destroy();
@@ -43,7 +43,7 @@ export class SocketProxy {
     return this.#sockets.size / 2;
   }
 
-  /** Gives the name back. */
+  /** Restores the name. */
   async remove(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));

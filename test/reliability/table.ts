@@ -12,7 +12,7 @@ const heads = [
   'Notes',
 ];
 
-/** As Markdown. */
+/** Table in Markdown. */
 export function table(rows: readonly FaultRow[]): string {
   const lines = rows.map((row) => [
     `${row.what} (\`${row.name}\`)`,

@@ -9,11 +9,11 @@ import { Lane, type LaneCount } from './lane.ts';
 /** Ports of the servers, TCP and UDP, for direct clients. */
 const directPort = 7777;
 /**
- * And for clients of a Service. From one source port a client cannot talk to an endpoint both directly and through
- * its Service: the answers would have the same addresses and ports, and the tracker of the userspace data path drops the second.
+ * Port for clients of a Service. From one source port a client cannot use an endpoint both directly and through its Service: the answers
+ * would have the same addresses and ports, and the tracker of the userspace data path drops the second.
  */
 export const servicePort = 7778;
-/** A connection that is not made by then has failed. */
+/** Timeout of a connection (ms). */
 const connectWithinMs = 5_000;
 const reconnectEveryMs = 200;
 const settleMs = 500;
@@ -26,35 +26,35 @@ export interface Route {
   readonly name: string;
   readonly from: Pick<PodStatusLine, 'netns'>;
   readonly addresses: readonly string[];
-  /** They are a Service's. */
+  /** True if they belong to a Service. */
   readonly service: boolean;
-  /** Where the Service has not the port of its endpoints, such as a node port. */
+  /** Port of the Service if it differs from that of its endpoints, such as a node port. */
   readonly port?: number;
 }
 
-/** How often a second. */
+/** Rates per second. */
 export interface Rates {
-  /** Datagrams, and messages on a connection that stays. */
+  /** Datagrams, and messages on an established connection. */
   readonly messages: number;
   /** New connections, each of which is several packets and a socket. */
   readonly connects: number;
 }
 
-/** From where to where one lane goes. */
+/** Source and destination of one lane. */
 interface Way {
   readonly netns: string;
   readonly address: string;
   readonly port: number;
 }
 
-/** So many datagrams, new connections and messages a second (100 by default) along each route, in each family. */
+/** This number of datagrams, new connections and messages a second (100 by default) along each path, in each family. */
 export class Traffic {
   readonly #lanes: { readonly kind: LaneKind; readonly lane: Lane }[] = [];
   readonly #closing: (() => void)[] = [];
   readonly #stopped = new AbortController();
   readonly #connecting = new Set<Promise<void>>();
   readonly #rates: Rates;
-  /** Connections that had to be made anew because they ended. */
+  /** Connections that had to be recreated because they ended. */
   #broken = 0;
 
   private constructor(rates: Rates) {
@@ -87,12 +87,12 @@ export class Traffic {
     return this.#lanes.map(({ lane }) => lane.name);
   }
 
-  /** Lanes that have got no answer to anything they sent at `afterMs` or later. */
+  /** Lanes without an answer to any packet sent at `afterMs` or later. */
   silentSince(afterMs: number): readonly string[] {
     return this.#lanes.filter(({ lane }) => lane.answeredSince(afterMs) === undefined).map(({ lane }) => lane.name);
   }
 
-  /** How long after a moment the first lane got its first answer, and the last one (ms); undefined if one got none. */
+  /** Time from a moment until the first lane had its first answer, and the last one (ms); undefined if one had none. */
   backAfter(momentMs: number): { readonly firstMs: number; readonly allMs: number } | undefined {
     const answered = this.#lanes.map(({ lane }) => lane.answeredSince(momentMs));
     const known = answered.filter((atMs) => atMs !== undefined);
@@ -100,7 +100,7 @@ export class Traffic {
     return { firstMs: Math.round(Math.min(...known) - momentMs), allMs: Math.round(Math.max(...known) - momentMs) };
   }
 
-  /** Of what was sent from one moment up to another (ms), on all lanes of a kind: how much was not answered by a third. */
+  /** Number of packets sent from one moment up to another (ms), on all lanes of a kind, that were not answered by a third. */
   between(kind: LaneKind, fromMs: number, toMs: number, byMs: number): Pick<LaneCount, 'sent' | 'lost'> {
     const counts = this.#lanes.filter((each) => each.kind === kind).map(({ lane }) => lane.between(fromMs, toMs, byMs));
     const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
@@ -133,7 +133,7 @@ export class Traffic {
     this.#stopped.signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
-  /** Sends back whatever comes, over UDP and TCP. */
+  /** Echoes everything, over UDP and TCP. */
   async #serve({ netns, address, port }: Way): Promise<void> {
     const datagrams = await bindUdpIn(netns, address, port);
     datagrams.on('message', (message, from) => datagrams.send(message, from.port, from.address));
@@ -157,14 +157,14 @@ export class Traffic {
     const socket = await bindUdpIn(netns, parseIp(address).family === 'ipv4' ? '0.0.0.0' : '::', 0);
     const waiting = new Map<number, () => void>();
     socket.on('message', (message) => waiting.get(message.readUInt32BE(0))?.());
-    socket.on('error', () => {}); // a refusal is a loss, and counted as one
+    socket.on('error', () => {}); // a rejection counts as a loss
     await new Promise<void>((resolve) => socket.connect(port, address, resolve));
     let number = 0;
     this.#every('messages', () => {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(++number);
       waiting.set(number, lane.send());
-      socket.send(message, () => {}); // an error is a loss, and counted as one
+      socket.send(message, () => {}); // an error counts as a loss
     });
     this.#closing.push(() => socket.close());
   }
@@ -187,7 +187,7 @@ export class Traffic {
     });
   }
 
-  /** Messages on one connection, which TCP repeats: what counts is how long an answer took. */
+  /** Messages on one connection, which TCP retransmits: the duration of an answer counts. */
   async #talk(lane: Lane, { netns, address, port }: Way): Promise<void> {
     let socket: Socket | undefined;
     const waiting: (() => void)[] = [];
@@ -220,7 +220,7 @@ export class Traffic {
   }
 }
 
-/** Whoever refuses a connection now may take it in a moment, as a node does that gets its switch back. */
+/** Retries: a host that refuses a connection now may accept it in a moment, like a node whose OVS restarts. */
 async function untilMade(connect: () => Promise<void>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 
 /*
- * Limits that a pod's annotations ask for, in both directions, through containerd: the switch has a meter for each. The burst cannot be
- * configured there: containerd 1.6 asks for the most that can be counted, which the agent takes for what the rate allows in a second.
+ * Limits from a pod's annotations, in both directions, through containerd: OVS has a meter for each. The burst cannot be configured there:
+ * containerd 1.6 passes the maximum number, which the agent replaces by the amount that the rate allows in a second.
  */
 
 const signal = AbortSignal.timeout(600_000);
@@ -31,12 +31,12 @@ afterAll(async () => {
   await runtimes?.remove(AbortSignal.timeout(120_000));
 });
 
-/** Sends as fast as goes, over TCP, while something is looked at. */
+/** Sends at the maximum rate, over TCP, during a check. */
 async function whileSending<T>(from: RunningPod, to: RunningPod, family: number, look: () => Promise<T>): Promise<T> {
   const zeros = 'while [ ! -e /tmp/enough ]; do dd if=/dev/zero bs=65536 count=256 2>/dev/null; done';
   await runtimes.exec(from, ['sh', '-c', 'rm -f /tmp/enough'], signal);
   const sending = runtimes.execWithin(sendSeconds, from, ['sh', '-c', `(${zeros}) | nc ${to.ips[family]} 9000`], signal);
-  // Looked at below, unless something else fails first.
+  // Checked below, unless something else fails first.
   sending.catch(() => undefined);
   try {
     return await look();

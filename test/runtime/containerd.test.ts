@@ -30,7 +30,7 @@ async function reaches(from: RunningPod, to: RunningPod): Promise<void> {
   for (const ip of to.ips) expect(nameIn(await runtimes.exec(from, askName(ip), signal))).toBe(to.config.name);
 }
 
-/** Whose ports the database knows of. Of standing ports it is told a little later than the runtime. */
+/** Owners of ports in the database. Pre-plugged ports are recorded a little later than the runtime's answer. */
 const described = async (): Promise<readonly string[]> => (await holdingsOf(runtimes.lab)).ports;
 
 const isGone = async (work: Promise<unknown>) =>
@@ -132,7 +132,7 @@ describe('the end of a sandbox', () => {
 
 describe('a sandbox that its runtime has forgotten', () => {
   it('is collected when a runtime says what it still has', async () => {
-    // libcni's memory of the lost one stays with the runtime.
+    // libcni's cache of the lost one stays with the runtime.
     const contents = async () => ({ ...(await contentsOf(runtimes)), results: [] });
     const before = await contents();
     const containerd = runtimes.containerd(1);

@@ -9,14 +9,14 @@ import { endOf, type NodePlace } from './node-place.ts';
 const startMs = 30_000;
 
 export interface ContainerdOptions {
-  /** What sandboxes are made from. */
+  /** Image of the sandboxes. */
   readonly image: string;
   /** Archives of images, that one's first. */
   readonly archives: readonly string[];
-  /** Where the network configuration and the plugins are. */
+  /** Folders of the network configuration and the plugins. */
   readonly confFolder: string;
   readonly pluginFolder: string;
-  /** Whether containers get AppArmor's profiles: with `true`, the machine must have AppArmor. */
+  /** True if containers get AppArmor's profiles: the host must have AppArmor. */
   readonly appArmor: boolean;
 }
 
@@ -40,7 +40,7 @@ export class Containerd {
     writeFileSync(join(place.folder, 'containerd.toml'), configuration(place.folder, containerd.#socket, options));
     await containerd.start(signal);
     await containerd.import('k8s.io', signal);
-    // The CRI part hears of a new image from the rest of containerd, a little later.
+    // The CRI part learns of a new image from the rest of containerd, a little later.
     await until(
       () => containerd.cri.hasImage(options.image, signal),
       startMs,
@@ -49,7 +49,7 @@ export class Containerd {
     return containerd;
   }
 
-  /** After `kill`: with all that the one before has left. */
+  /** Restarts it after `kill`, with its remaining state. */
   async start(signal: AbortSignal): Promise<void> {
     const log = join(this.#place.folder, 'containerd.log');
     const child = this.#place.start('containerd', ['--config', join(this.#place.folder, 'containerd.toml')], log);
@@ -64,7 +64,7 @@ export class Containerd {
     await until(serves, startMs, () => `containerd does not serve:\n${endOf(log)}`);
   }
 
-  /** Ends it as a crash would; what it runs goes on running. */
+  /** Ends it like a crash; its containers continue. */
   async kill(name: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
@@ -72,7 +72,7 @@ export class Containerd {
     if (child !== undefined && child.exitCode === null && child.signalCode === null && child.kill(name)) await once(child, 'exit');
   }
 
-  /** Removes containers without its CRI part, and restarts it: it then knows nothing of them, and no plugin was called. */
+  /** Removes containers without its CRI part, and restarts it: it then has no record of them, and no plugin was called. */
   async forget(ids: readonly string[], signal: AbortSignal): Promise<void> {
     const inCri = (...args: readonly string[]) => this.ctr(['--namespace', 'k8s.io', ...args], signal);
     for (const id of ids) {
@@ -83,7 +83,7 @@ export class Containerd {
         () => `${id} does not end`,
       );
       await inCri('containers', 'rm', id);
-      // Before 2.0 a sandbox is remembered as a container alone.
+      // Before 2.0 a sandbox is stored as a container alone.
       await inCri('sandboxes', 'rm', '--force', id).catch(() => undefined);
     }
     await this.kill();
@@ -105,7 +105,7 @@ export class Containerd {
   }
 }
 
-/** `restrict_oom_score_adj`: a machine that is a container itself may not lower scores. */
+/** `restrict_oom_score_adj`: a host that is a container itself may not lower scores. */
 function configuration(folder: string, socket: string, options: ContainerdOptions): string {
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   return `version = 2

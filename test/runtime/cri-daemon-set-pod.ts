@@ -10,8 +10,8 @@ const initMs = 60_000;
 const execSeconds = 300;
 
 /**
- * A pod of a DaemonSet, asked of a runtime as a kubelet asks for it. Unlike podman's (`DaemonSetPod`) its containers have the
- * profiles of the runtime that nodes really have, AppArmor's too.
+ * A pod of a DaemonSet, requested from a runtime as by a kubelet. Unlike podman's (`DaemonSetPod`) its containers have the profiles of the
+ * runtime that nodes really have, AppArmor's too.
  */
 export class CriDaemonSetPod {
   readonly #grants: PodGrants;
@@ -32,7 +32,7 @@ export class CriDaemonSetPod {
     this.#config = { namespace: 'seine-system', name, uid: name, cgroupParent: around.cgroupParent, ofNode: { hostPid }, logFolder };
   }
 
-  /** Init containers one after another, each to its end, then the others. */
+  /** Runs init containers one after another, each to its end, then starts the others. */
   async start(signal: AbortSignal): Promise<void> {
     mkdirSync(this.#config.logFolder ?? '', { recursive: true });
     this.#sandbox ??= await this.#cri.runSandbox(this.#config, signal);
@@ -40,24 +40,24 @@ export class CriDaemonSetPod {
     for (const container of this.#grants.containers()) this.#ids.set(container.name, await this.#startContainer(container, signal));
   }
 
-  /** Its containers; `start` starts new ones in the same sandbox, as a kubelet does. */
+  /** Stops its containers; `start` starts new ones in the same sandbox, as a kubelet does. */
   async stop(signal: AbortSignal): Promise<void> {
     for (const id of this.#ids.values()) await this.#cri.removeContainer(id, this.#grants.graceSeconds, signal);
     this.#ids.clear();
   }
 
-  /** @throws Error with what the command said, if its exit code is not 0 */
+  /** @throws Error with the command's output, if its exit code is not 0 */
   async exec(container: string, command: readonly string[], signal: AbortSignal): Promise<string> {
     const { exitCode, stdout, stderr } = await this.#cri.exec(this.#idOf(container), command, execSeconds, signal);
     if (exitCode !== 0) throw new Error(`${command.join(' ')} in ${container}: exit code ${exitCode}: ${stderr || stdout}`);
     return stdout;
   }
 
-  /** What a container of this name, init containers too, has said since the pod began. */
+  /** Output of a container of this name, init containers too, since the pod began. */
   logs(container: string): string {
     const file = join(this.#config.logFolder ?? '', `${container}.log`);
     if (!existsSync(file)) return '';
-    // CRI's format: time, stream, whether the line is whole, the line.
+    // CRI's format: time, stream, whether the line is complete, the line.
     return readFileSync(file, 'utf8').replaceAll(/^\S+ \S+ [FP] /gm, '');
   }
 
@@ -65,12 +65,12 @@ export class CriDaemonSetPod {
     return (await this.#cri.containerStatus(this.#idOf(container), signal)).state === 'running';
   }
 
-  /** Runs the probes of a container as a kubelet does. @throws Error with what the probe said */
+  /** Runs the probes of a container as a kubelet does. @throws Error with the probe's output */
   async probe(name: string, which: 'livenessProbe' | 'readinessProbe', signal: AbortSignal): Promise<string> {
     return await this.#grants.probe(name, which, (command) => this.exec(name, command, signal), signal);
   }
 
-  /** Of the node, for what runs outside of containers. */
+  /** The node, for processes outside of containers. */
   get place(): NodePlace {
     return this.#place;
   }

@@ -11,7 +11,7 @@ export interface PublishedPort {
   readonly hostPort: number;
 }
 
-/** What a kubelet says of a pod. */
+/** A kubelet's description of a pod. */
 export interface SandboxConfig {
   readonly namespace: string;
   readonly name: string;
@@ -28,9 +28,9 @@ export interface SandboxConfig {
 export interface ContainerConfig {
   readonly name: string;
   readonly image: string;
-  /** Empty: the image's own. */
+  /** Empty for the image's own. */
   readonly command: readonly string[];
-  /** What a manifest grants it; without it, a container has the runtime's defaults. */
+  /** Permissions from a manifest; without them, a container has the runtime's defaults. */
   readonly granted?: Omit<GrantedContainer, 'name' | 'image' | 'command'>;
 }
 
@@ -61,7 +61,7 @@ const sandboxId = z.object({ podSandboxId: text });
 const containerId = z.object({ containerId: text });
 const nothing = z.object({});
 const condition = z.object({ type: text, status: z.boolean(), reason: text, message: text });
-/** A message that was not sent is null. */
+/** An absent message is null. */
 const network = z.object({ ip: text, additionalIps: z.array(z.object({ ip: text })) }).nullable();
 const octets = z.instanceof(Uint8Array).transform((bytes) => Buffer.from(bytes).toString('utf8'));
 
@@ -84,7 +84,7 @@ type RuntimeAnswers = typeof runtimeAnswers;
 
 const imageStatus = z.object({ image: z.object({ id: text }).nullable() });
 
-/** What a kubelet uses of a container runtime. Every call is one request to a real runtime. */
+/** The part of a container runtime that a kubelet uses. Every call is one request to a real runtime. */
 export class CriClient {
   readonly #channel: GrpcChannel;
 
@@ -146,7 +146,7 @@ export class CriClient {
     return created.containerId;
   }
 
-  /** Ends a container and takes it away; its sandbox stays. @param graceSeconds after which it is killed */
+  /** Stops a container and removes it; its sandbox stays. @param graceSeconds after which it is killed */
   async removeContainer(id: string, graceSeconds: number, signal: AbortSignal): Promise<void> {
     await this.#call('StopContainer', { containerId: id, timeout: graceSeconds }, signal);
     await this.#call('RemoveContainer', { containerId: id }, signal);
@@ -211,7 +211,7 @@ function containerMessage({ name, image, command, granted }: ContainerConfig, sa
   };
 }
 
-/** As a kubelet fills them in from a container's `securityContext`; seccomp is the runtime's default. */
+/** Security fields as a kubelet fills them in from a container's `securityContext`; seccomp is the runtime's default. */
 function securityMessage(security: GrantedSecurity, ofNode: SandboxConfig['ofNode']): object {
   const { noNewPrivileges, readOnlyRoot, user, dropped, added, appArmor } = security;
   return {
@@ -234,7 +234,7 @@ function namespaceOptions({ hostPid }: { readonly hostPid: boolean }): object {
 const runtimeDefault = { profileType: 'RuntimeDefault' };
 const containerStates = ['created', 'running', 'exited', 'unknown'] as const;
 
-/** What a kubelet has hidden and protected unless `procMount` says otherwise. */
+/** Paths that a kubelet masks and protects unless `procMount` changes it. */
 const maskedPaths = [
   ...['/proc/acpi', '/proc/asound', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list', '/proc/timer_stats'],
   ...['/proc/sched_debug', '/proc/scsi', '/sys/firmware'],

@@ -3,10 +3,7 @@ import { podmanEnvironment, podmanOptions } from './image-builder.ts';
 import type { NodePlace } from './node-place.ts';
 import { type GrantedContainer, type GrantedSecurity, PodGrants, type PodSurroundings } from './pod-grants.ts';
 
-/**
- * A pod of a DaemonSet, run by podman as a kubelet would have it run: what the manifest grants is granted, and everything else is
- * withheld.
- */
+/** A pod of a DaemonSet, run by podman as by a kubelet: it has the permissions of the manifest, and no others. */
 export class DaemonSetPod {
   readonly #grants: PodGrants;
   readonly #place: NodePlace;
@@ -18,7 +15,7 @@ export class DaemonSetPod {
     this.#cgroupParent = around.cgroupParent;
   }
 
-  /** Init containers one after another, each to its end, then the others. */
+  /** Runs init containers one after another, each to its end, then starts the others. */
   async start(signal: AbortSignal): Promise<void> {
     for (const container of this.#grants.initContainers()) {
       await this.#podman(['run', '--rm', ...this.#arguments(container)], signal);
@@ -48,7 +45,7 @@ export class DaemonSetPod {
     return (await this.#podman(['inspect', '--format', '{{.State.Running}}', this.#nameOf(container)], signal)).trim() === 'true';
   }
 
-  /** Runs the probes of a container as a kubelet does. @throws SeineError with what the probe said */
+  /** Runs the probes of a container as a kubelet does. @throws SeineError with the probe's output */
   async probe(name: string, which: 'livenessProbe' | 'readinessProbe', signal: AbortSignal): Promise<string> {
     return await this.#grants.probe(name, which, (command) => this.exec(name, command, signal), signal);
   }
@@ -79,11 +76,11 @@ export class DaemonSetPod {
   }
 }
 
-/** AppArmor is left to podman: it has a default profile of its own where the machine has AppArmor at all. */
+/** AppArmor is left to podman: it has its own default profile if the host has AppArmor. */
 function securityArguments({ noNewPrivileges, readOnlyRoot, user, dropped, added }: GrantedSecurity): string[] {
   return [
     ...(noNewPrivileges ? ['--security-opt', 'no-new-privileges'] : []),
-    // A kubelet's runtime mounts nothing over a file system that is read-only.
+    // A kubelet's runtime mounts nothing over a read-only file system.
     ...(readOnlyRoot ? ['--read-only', '--read-only-tmpfs=false'] : []),
     ...['--user', String(user)],
     ...dropped.flatMap((name) => ['--cap-drop', name]),

@@ -1,14 +1,14 @@
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
 
-/** A runtime that tests restart is looked for often. */
+/** Short reconnection intervals, for a runtime that tests restart. */
 const channelOptions = {
   'grpc.max_receive_message_length': 16 * 1024 * 1024,
   'grpc.initial_reconnect_backoff_ms': 50,
   'grpc.max_reconnect_backoff_ms': 200,
 };
 
-/** A call that the server refused, or that never reached it (`UNAVAILABLE`). */
+/** A call that the server rejected, or that never reached it (`UNAVAILABLE`). */
 export class GrpcError extends Error {
   /** The name of a status. Source: grpc.io, "Status codes and their use in gRPC". */
   readonly code: string;
@@ -19,7 +19,7 @@ export class GrpcError extends Error {
   }
 }
 
-/** A gRPC server on a unix socket, and the services that a `.proto` file says it has. */
+/** A gRPC client for a unix socket, with the services of a `.proto` file. */
 export class GrpcChannel {
   readonly #address: string;
   #client: Client | undefined;
@@ -33,7 +33,7 @@ export class GrpcChannel {
   }
 
   /**
-   * One request, one answer: objects with the fields' names in camel case. In the answer every field is there, as proto3 wants.
+   * One request, one answer: objects with the fields' names in camel case. The answer has every field, by proto3.
    *
    * @param service with its package
    * @throws GrpcError
@@ -59,7 +59,7 @@ export class GrpcChannel {
     });
   }
 
-  /** A later call connects anew. */
+  /** A later call connects again. */
   close(): void {
     this.#client?.close();
     this.#client = undefined;

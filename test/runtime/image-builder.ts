@@ -5,32 +5,32 @@ import { run, runAnyway } from '../../lab/machine/process.ts';
 import { npmPackagesFor } from './npm-packages.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
-/** Of the set-up: what is here is made again if it is missing. */
+/** Cache of the set-up: missing content is recreated. */
 const cache = join(root, '.cache', 'images');
 
 const imageNames = ['ovs', 'agent'] as const;
 type ImageName = (typeof imageNames)[number];
 
-/** As Debian and podman call them. */
+/** Names in Debian and podman. */
 export type Architecture = 'amd64' | 'arm64';
 const nodeNames = { amd64: 'x64', arm64: 'arm64' } as const;
 const own: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
-/** Of names: what is for this machine has none. */
+/** Suffix of names; none for this host's architecture. */
 const suffix = (architecture: Architecture) => (architecture === own ? '' : `-${architecture}`);
 const tagOf = (name: string, architecture: Architecture) => `localhost/seine/${name}:test${suffix(architecture)}`;
 
 export const imagesFor = (architecture: Architecture) => ({ agent: tagOf('agent', architecture), ovs: tagOf('ovs', architecture) });
 export const { agent: agentImage, ovs: ovsImage } = imagesFor(own);
-/** Of a version that was released, for this machine. */
+/** Images of a released version, for this host. */
 export const imagesOfRelease = (version: string) => ({
   agent: `localhost/seine/agent:${version}`,
   ovs: `localhost/seine/ovs:${version}`,
 });
-/** A Debian that the image of Open vSwitch may be built on as well. */
+/** A Debian that the image of Open vSwitch may be based on as well. */
 const olderDebian = 'bookworm';
 export const olderOvsImage = `localhost/seine/ovs:${olderDebian}`;
 
-/** What podman is to know about a machine that may be a container itself. */
+/** Settings of podman for a host that may be a container itself. */
 const runFolder = '/run/seine-images';
 const configuration = `[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
@@ -44,7 +44,7 @@ tmp_dir = "${runFolder}/tmp"
 export const podmanEnvironment = { CONTAINERS_CONF: join(cache, 'containers.conf') };
 const storage = join(cache, 'storage');
 export const podmanOptions = ['--root', storage, '--runroot', runFolder, '--tmpdir', `${runFolder}/tmp`];
-/** Of `podman build`, where the network is this machine's and so are the certificates of mirrors and registries. */
+/** Options of `podman build`: the network and the certificates of mirrors and registries are this host's. */
 export const buildOptions = ['--network', 'host', '--isolation', 'oci', '--layers', '--volume', '/etc/ssl/certs:/etc/ssl/certs:ro'];
 
 export async function podman(args: readonly string[], signal: AbortSignal): Promise<string> {
@@ -52,9 +52,9 @@ export async function podman(args: readonly string[], signal: AbortSignal): Prom
 }
 
 /**
- * Builds the images of an installation as anybody would, but from bases made here: no registry of images is asked. Debian comes from
- * where apt on this machine gets it, npm's packages from where npm gets them. Layers are kept: a second build takes seconds. For
- * another architecture than this machine's, the kernel has to know an emulator for programs of it.
+ * Builds the images of an installation as a user would, but from bases made here: no registry of images is contacted. Debian packages come
+ * from this host's apt source, npm packages from its npm registry. Layers are kept: a second build takes seconds. For another architecture
+ * than this host's, the kernel needs an emulator for its programs.
  */
 export async function buildImages(signal: AbortSignal, architecture: Architecture = own): Promise<void> {
   for (const name of imageNames) {
@@ -63,7 +63,7 @@ export async function buildImages(signal: AbortSignal, architecture: Architectur
   }
 }
 
-/** The images of a version that was released, likewise. @param source its files, as its commit has them */
+/** The images of a released version, built in the same way. @param source its files, as in its commit */
 export async function buildImagesOfRelease(version: string, source: string, signal: AbortSignal): Promise<void> {
   for (const name of imageNames) {
     const bases = await makeBases(name, signal, { debian: debianOf(source, name) });
@@ -71,14 +71,14 @@ export async function buildImagesOfRelease(version: string, source: string, sign
   }
 }
 
-/** @returns what a shell needs whose `podman` is to have the storage of `podman` here */
+/** @returns environment of a shell whose `podman` uses the storage of `podman` here */
 export function shellEnvironment(): Readonly<Record<string, string>> {
   const file = join(cache, 'storage.conf');
   writeFileSync(file, `[storage]\ndriver = "overlay"\ngraphroot = "${storage}"\nrunroot = "${runFolder}"\n`);
   return { ...podmanEnvironment, CONTAINERS_STORAGE_CONF: file };
 }
 
-/** What is checked out, with Open vSwitch of an older Debian. */
+/** The checkout, with Open vSwitch of an older Debian. */
 export async function buildOlderOvs(signal: AbortSignal): Promise<void> {
   const bases = await makeBases('ovs', signal, { debian: olderDebian });
   await build({ source: root, name: 'ovs', tag: olderOvsImage, bases, architecture: own }, signal);
@@ -101,11 +101,11 @@ export interface Bases {
 
 interface BasesWanted {
   readonly architecture?: Architecture;
-  /** By its code name; what the Dockerfile of the checkout names if left out. */
+  /** Code name; the one of the checkout's Dockerfile if absent. */
   readonly debian?: string;
 }
 
-/** What stands for the images that a Dockerfile names. @returns their names here */
+/** Substitutes for the images that a Dockerfile names. @returns their names here */
 export async function makeBases(
   name: ImageName,
   signal: AbortSignal,
@@ -128,7 +128,7 @@ export async function releaseStorage(signal: AbortSignal): Promise<void> {
 }
 
 interface ImageBuild {
-  /** The checkout, whose Dockerfiles are taken. */
+  /** The checkout whose Dockerfiles are used. */
   readonly source: string;
   readonly name: ImageName;
   readonly tag: string;
@@ -150,7 +150,7 @@ async function exists(image: string, signal: AbortSignal): Promise<boolean> {
   );
 }
 
-/** A minimal Debian in a file. @param wanted its code name; that of this machine if absent */
+/** A minimal Debian in a file. @param wanted its code name; that of this host if absent */
 export async function makeBase(architecture: Architecture, signal: AbortSignal, wanted?: string): Promise<string> {
   const name = `base${wanted === undefined ? '' : `-${wanted}`}${suffix(architecture)}`;
   const archive = join(cache, `${name}.tar`);
@@ -169,10 +169,10 @@ export async function makeBase(architecture: Architecture, signal: AbortSignal, 
   return archive;
 }
 
-/** The same with the pinned Node and this machine's npm, as the public image of Node has them, and npm's settings. */
+/** The same with the pinned Node and this host's npm, like the public image of Node, and npm's settings. */
 async function makeBuildBase(archive: string, tag: string, architecture: Architecture, signal: AbortSignal): Promise<void> {
   const [mine, links] = [join(cache, `build-base${suffix(architecture)}.tar`), join(cache, 'links')];
-  // …/npm/bin/npm-cli.js, whatever leads there.
+  // …/npm/bin/npm-cli.js, through any links.
   const npmFolder = dirname(dirname(realpathSync((await run('sh', ['-c', 'command -v npm'], {}, signal)).trim())));
   const registry = (await run('npm', ['config', 'get', 'registry'], {}, signal)).trim();
   copyFileSync(archive, mine);
@@ -190,7 +190,7 @@ async function makeBuildBase(archive: string, tag: string, architecture: Archite
   for (const path of [mine, links]) rmSync(path, { recursive: true });
 }
 
-/** Folder of a `node` that runs there: ours, or that of the lock file, which npm leaves out here. */
+/** Folder of a `node` that runs there: ours, or that of the lock file, which npm omits here. */
 async function nodeFolder(architecture: Architecture, signal: AbortSignal): Promise<string> {
   if (architecture === own) return dirname(process.execPath);
   const name = nodeNames[architecture];

@@ -25,11 +25,11 @@ const applets = [
   'rm',
 ];
 
-/** Where `makeTinyImage` puts it. */
+/** Path of the archive of `makeTinyImage`. */
 export const tinyArchive = (folder: string): string => join(folder, 'image', 'tiny.tar');
 
 /**
- * Makes a container image of nothing but busybox, as `docker save` writes one; its containers sleep by default.
+ * Creates a container image with busybox alone, in the format of `docker save`; its containers sleep by default.
  *
  * @param env of every container of it
  */

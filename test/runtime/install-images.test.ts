@@ -16,8 +16,8 @@ import { type RunningPod, RuntimeLab } from './runtime-lab.ts';
 import { askName, inUrl, nameIn, serveName } from './tiny-server.ts';
 
 /*
- * An installation from its manifest: images really built, containers really run with what the manifest grants, on two nodes of a
- * lab, and the pods of a real runtime on top.
+ * An installation from its manifest: really built images, real containers with the manifest's permissions, on two nodes of a lab, and pods
+ * of a real runtime.
  */
 
 const signal = AbortSignal.timeout(900_000);
@@ -163,7 +163,7 @@ it('has plugin and configuration in the runtime’s folders', () => {
   for (const node of nodes) {
     const place = runtimes.place(node);
     expect(readdirSync(place.path('/opt/cni/bin')).toSorted()).toEqual(['loopback', 'seine']);
-    // The machine's own are below it.
+    // The host's own are below it.
     const [first] = readdirSync(place.path('/etc/cni/net.d'))
       .filter((name) => name.endsWith('.conflist'))
       .toSorted();
@@ -234,7 +234,7 @@ it('is taken off the nodes by its own manifest', async () => {
   }
 });
 
-/** Without ovs-vswitchd the container ends; started anew, the switch waits for the agent. */
+/** Without ovs-vswitchd the container ends; after a restart, OVS waits for the agent. */
 async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
   await ovs.exec('ovs', ['sh', '-c', 'kill -9 $(cat /run/openvswitch/ovs-vswitchd.pid)'], signal);
   await until(
@@ -254,7 +254,7 @@ async function endsWithItsSwitch(ovs: DaemonSetPod): Promise<void> {
   await until(isSet, patienceMs, () => 'the switch forwards without waiting for its flows');
 }
 
-/** What `seinectl check` says in the agent's container. */
+/** Expects a finding of `seinectl check` in the agent's container. */
 async function isFound(wanted: string, node: number): Promise<void> {
   const said = await agent(node).exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
   const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };

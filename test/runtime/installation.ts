@@ -24,19 +24,19 @@ export interface Applied {
   readonly daemonSets: readonly DaemonSet[];
 }
 
-/** A node as an administrator finds it: no agent and no Open vSwitch runs, no plugin is installed. */
+/** Prepares a node like an administrator's: no agent and no Open vSwitch runs, no plugin is installed. */
 export async function takeAwayTheLabsOwn(runtimes: RuntimeLab, node: number, signal: AbortSignal): Promise<void> {
   await runtimes.lab.agent(node, 'stop');
   await runtimes.lab.killOvs(node, 'all');
   const place = runtimes.place(node);
   const bin = place.path('/opt/cni/bin');
   for (const name of readdirSync(bin)) rmSync(join(bin, name));
-  // Folders that the lab's nodes have in common are each node's own here.
+  // Folders that the lab's nodes share are each node's own here.
   for (const name of ['openvswitch', 'seine']) {
     const own = join(place.folder, 'run', name);
     for (const folder of [own, join('/run', name)]) mkdirSync(folder, { recursive: true });
     await place.run('mount', ['--bind', own, `/run/${name}`], signal);
-    await place.run('mount', ['--make-shared', `/run/${name}`], signal); // as all of /run is where systemd runs
+    await place.run('mount', ['--make-shared', `/run/${name}`], signal); // as all of /run is under systemd
   }
   mkdirSync(place.path('/var/lib/openvswitch'), { recursive: true });
 }
@@ -46,7 +46,7 @@ export async function kubectl(runtimes: RuntimeLab, ...args: readonly string[]):
   return stdout;
 }
 
-/** What of the lab differs from a cluster of machines. */
+/** Differences of the lab from a cluster of hosts. */
 export function manifestOptions(runtimes: RuntimeLab): ManifestOptions {
   const { plan } = runtimes.lab;
   const ofLab = agentConfig(plan, runtimes.lab.node(1));
@@ -73,7 +73,7 @@ export async function applyManifest(runtimes: RuntimeLab): Promise<Applied> {
   };
 }
 
-/** What a kubelet knows of a pod's surroundings. */
+/** A kubelet's facts about a pod's environment. */
 export async function surroundings(
   runtimes: RuntimeLab,
   node: number,
@@ -87,7 +87,7 @@ export async function surroundings(
     nodeName,
     configMaps,
     account: { token: await agentToken(kubeconfig, nodeName, signal), caPem, namespace },
-    // Served by the agent itself: of no use to it.
+    // Served by the agent itself, so useless to it.
     apiService: { host: '10.96.0.1', port: 443 },
     env: { [labMark]: runtimes.lab.plan.id },
     cgroupParent: runtimes.cgroupParent,

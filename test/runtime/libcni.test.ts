@@ -7,7 +7,7 @@ import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { debianPlugins, type PluginConf, RuntimeLab } from './runtime-lab.ts';
 
 /*
- * libcni itself as the client, with the plugin alone, in front of others, behind another, and with another one's addresses.
+ * libcni itself as the client, with the plugin alone, before others, after another, and with another plugin's addresses.
  */
 
 const signal = AbortSignal.timeout(300_000);
@@ -27,7 +27,7 @@ afterAll(async () => {
   await runtimes?.remove(AbortSignal.timeout(120_000));
 });
 
-/** An empty container; its namespace goes with the lab. */
+/** An empty container; its namespace is deleted with the lab. */
 async function container(capabilities: Readonly<Record<string, unknown>> = {}) {
   const name = `${runtimes.lab.node(1).netns}-c${namespaces++}`;
   await createNetns(name, signal);
@@ -180,7 +180,7 @@ describe('the newest libcni, with our plugin alone and version 1.1.0', () => {
     const before = await contentsAtRest(runtimes);
     const [stays, goes] = [await container(), await container()];
     await newest.add(confList, stays, signal);
-    // The switch's database is told behind the answer whose a standing port is.
+    // The owner of a pre-plugged port is written to OVSDB after the answer.
     const kept = await contentsAtRest(runtimes);
     await newest.add(confList, goes, signal);
     await newest.gc(confList, stays, signal);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { run } from '../../lab/machine/process.ts';
 import type { NodePlace } from './node-place.ts';
 
-/** Where Debian puts the sources of Go libraries. */
+/** Debian's folder of the sources of Go libraries. */
 const goPath = '/usr/share/gocode';
 
 /** Builds the client from Debian's copy of libcni, with nothing from elsewhere. @returns the program's path */
@@ -14,7 +14,7 @@ export async function buildLibcniClient(folder: string, signal: AbortSignal): Pr
   return program;
 }
 
-/** Builds the client of the newest libcni, whose modules come as those of a real Kubernetes do. @returns the program's path */
+/** Builds the client of the newest libcni, with modules as for a real Kubernetes. @returns the program's path */
 export async function buildNewestLibcniClient(folder: string, signal: AbortSignal): Promise<string> {
   const program = join(folder, 'newest-libcni');
   const args = ['-C', join(import.meta.dirname, 'newest-libcni'), 'build', '-trimpath', '-o', program, '.'];
@@ -27,7 +27,7 @@ export interface LibcniAttachment {
   /** Path of the namespace. */
   readonly netns: string;
   readonly ifName?: string;
-  /** By capability, as a runtime has them; libcni hands them to plugins that ask. */
+  /** Values by capability, as in a runtime; libcni passes them to plugins that declare them. */
   readonly capabilities?: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +37,7 @@ export interface CniAnswer {
   readonly ips: readonly { readonly address: string; readonly gateway?: string; readonly interface?: number }[];
 }
 
-/** Plugins of one node, executed by the libcni that has STATUS and GC. Failures are `REFUSED` and say CNI's code. */
+/** Plugins of one node, executed by the libcni that has STATUS and GC. Failures are `REFUSED` with CNI's code. */
 export class NewestLibcni {
   readonly #place: NodePlace;
   readonly #program: string;
@@ -61,7 +61,7 @@ export class NewestLibcni {
     await this.#call('status', confList, undefined, 'cache', signal);
   }
 
-  /** As a runtime does that has lost its cache: libcni itself deletes what it remembers, so that nothing would be left for the plugin. */
+  /** GC of a runtime that has lost its cache: libcni itself deletes cached attachments, so that nothing would be left for the plugin. */
   async gc(confList: string, valid: LibcniAttachment | undefined, signal: AbortSignal): Promise<void> {
     await this.#call('gc', confList, valid, 'empty-cache', signal);
   }
@@ -74,14 +74,14 @@ export class NewestLibcni {
   }
 }
 
-/** Plugins of one node, executed by libcni. Failures are `REFUSED` and say CNI's code. */
+/** Plugins of one node, executed by libcni. Failures are `REFUSED` with CNI's code. */
 export class Libcni {
   readonly #place: NodePlace;
   readonly #program: string;
   readonly #pluginFolders: readonly string[];
   readonly #cache: string;
 
-  /** @param pluginFolders as the agent has them too: it executes plugins that lend addresses */
+  /** @param pluginFolders the same as the agent's: it executes plugins that allocate addresses */
   constructor(place: NodePlace, program: string, pluginFolders: readonly string[]) {
     this.#place = place;
     this.#program = program;
@@ -90,7 +90,10 @@ export class Libcni {
     mkdirSync(this.#cache, { recursive: true });
   }
 
-  /** Are all plugins of a configuration list there, and do they speak its version? @returns the capabilities, in order, as Go prints a list */
+  /**
+   * Checks that all plugins of a configuration list exist, and support its version. @returns the capabilities, in order, as Go prints a
+   * list
+   */
   async validate(confList: string, signal: AbortSignal): Promise<string> {
     return await this.#call('validate', confList, { containerId: '-', netns: '-' }, signal);
   }

@@ -5,10 +5,10 @@ import { until } from '../support/converge-lab.ts';
 import { holdingsOf } from '../support/node-holdings.ts';
 import type { RuntimeLab } from './runtime-lab.ts';
 
-/** There are more or fewer of these; those that a pod has are counted as interfaces and named among the ports. */
+/** Their number varies; those of pods are counted as interfaces and named among the ports. */
 const standingPort = /^sp-\d+/;
 
-/** All that pods can leave on a lab's first node, in order. Counters, ages and addresses in quarantine are no part of it. */
+/** Everything that pods can leave on a lab's first node, in order. Counters, ages and addresses in quarantine are excluded. */
 export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<string, unknown>>> {
   const { lab } = runtimes;
   const lines = async (command: string, ...args: readonly string[]) => (await lab.exec(1, command, ...args)).trim().split('\n').toSorted();
@@ -25,7 +25,7 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
     links: (await lines('ip', '-br', 'link')).map((line) => line.split(/\s/)[0] ?? '').filter((name) => !standingPort.test(name)),
     routes: [
       ...(await lines('ip', '-4', 'route', 'show', 'table', 'all')),
-      // The kernel adds those of link-local addresses when they have proved unique, seconds after their interface is up.
+      // The kernel adds those of link-local addresses after duplicate address detection, seconds after their interface is up.
       ...(await lines('ip', '-6', 'route', 'show', 'table', 'all')).filter((route) => !/ fe80:|^fe80:/.test(route)),
     ],
     rules: [...(await lines('ip', 'rule')), ...(await lines('ip', '-6', 'rule'))],
@@ -38,7 +38,9 @@ export async function contentsOf(runtimes: RuntimeLab): Promise<Readonly<Record<
   };
 }
 
-/** As `contentsOf`, once nothing is on its way out of pods that are gone: what they had over standing ports goes behind their DELs. */
+/**
+ * Like `contentsOf`, once nothing of deleted pods is still being removed: interfaces above pre-plugged ports are deleted after their DELs.
+ */
 export async function contentsAtRest(runtimes: RuntimeLab): Promise<Readonly<Record<string, unknown>>> {
   const isAtRest = async (): Promise<boolean> => {
     const { interfaces, ports } = await holdingsOf(runtimes.lab);

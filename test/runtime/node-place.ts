@@ -6,15 +6,15 @@ import { createInterface } from 'node:readline';
 import { labMark, processOf, run } from '../../lab/machine/process.ts';
 import { netnsPath } from '../../lab/plan/names.ts';
 
-/** Where runtimes have paths that cannot be configured: each node writes to its own layer over the machine's. */
+/** Folders of runtimes whose paths cannot be configured: each node writes to its own overlay over the host's. */
 const layered = ['etc', 'opt', 'var/lib'];
-/** Where they keep what runs: each node has a folder of its own in its place. */
+/** Runtime state: each node has its own folder in its place. */
 const replaced = ['run/containerd', 'run/runc', 'run/libpod'];
 
 /**
- * Ends in a process that holds the mounts. Everything of the machine is seen; what is mounted here stays here, except below
- * /run/netns: namespaces bound there by a runtime have to be seen by the agent, as on a real node.
- * $1 is the node's folder, then follow the layered folders, `--`, the replaced ones.
+ * Ends in a process that keeps the mounts. Everything of the host is visible; mounts made here stay here, except below /run/netns:
+ * namespaces bound there by a runtime must be visible to the agent, as on a real node. $1 is the node's folder, then follow the overlay
+ * folders, `--`, the replaced ones.
  */
 const script = `set -e
 folder=$1; shift
@@ -28,11 +28,11 @@ echo ready
 exec sleep infinity`;
 
 /**
- * A node as its container runtime finds it: the network namespace of a lab's node, and mounts of its own, so that runtimes of
- * several nodes do not meet on one machine. Whatever runs here is marked as the lab's, so that `down` finds it too.
+ * A node as its container runtime sees it: the network namespace of a lab's node, and its own mounts, so that runtimes of several nodes do
+ * not collide on one host. Processes here have the lab's mark, so that `down` finds them too.
  */
 export class NodePlace {
-  /** For what belongs to this node; it is deleted by `close`. */
+  /** Folder for files of this node, deleted by `close`. */
   readonly folder: string;
   readonly #holder: ChildProcess;
   readonly #env: Readonly<Record<string, string>>;
@@ -43,7 +43,7 @@ export class NodePlace {
     this.#env = env;
   }
 
-  /** @param folder absolute and short, as sockets live in it; made if it is not there */
+  /** @param folder absolute and short, as sockets are in it; created if absent */
   static async open(node: { netns: string; labId: string }, folder: string): Promise<NodePlace> {
     for (const path of layered) for (const part of ['layer', 'scratch']) mkdirSync(join(folder, part, path), { recursive: true });
     for (const path of replaced) for (const base of ['/', folder]) mkdirSync(join(base, path), { recursive: true });
@@ -56,12 +56,12 @@ export class NodePlace {
     return new NodePlace(folder, holder, env);
   }
 
-  /** Where a file of the node is for us; `inside` is absolute. */
+  /** Path of a node's file as seen from this process; `inside` is absolute. */
   path(inside: string): string {
     return join('/proc', String(this.#pid), 'root', inside);
   }
 
-  /** Runs a command on the node to its end. @throws SeineError `REFUSED` with what it said, if its exit code is not 0 */
+  /** Runs a command on the node to its end. @throws SeineError `REFUSED` with its output, if its exit code is not 0 */
   async run(command: string, args: readonly string[], signal: AbortSignal, env: Readonly<Record<string, string>> = {}): Promise<string> {
     return await run('nsenter', [...this.#enter(), command, ...args], { env: { ...this.#env, ...env } }, signal);
   }
@@ -76,7 +76,7 @@ export class NodePlace {
     });
   }
 
-  /** Resolves when nothing of the node's mounts is left, unless something that still runs holds them. */
+  /** Resolves when nothing of the node's mounts is left, unless a running process keeps them. */
   async close(): Promise<void> {
     if (this.#holder.exitCode === null && this.#holder.kill('SIGKILL')) await once(this.#holder, 'exit');
     rmSync(this.folder, { recursive: true, force: true });
@@ -98,7 +98,7 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // The machine's own, or another run's.
+    // The host's own, or another run's.
   }
 }
 

@@ -4,14 +4,14 @@ import { run } from '../../lab/machine/process.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 
-/** As npm and Node call architectures. */
+/** Architectures by their names in npm and Node. */
 export type NodeArchitecture = 'x64' | 'arm64';
 
 /**
- * What the lock file says, with the native parts of that architecture, which npm leaves out where we run. Made again when the lock
- * file has changed.
+ * The packages of the lock file, with the native parts of that architecture, which npm omits here. Recreated when the lock file has
+ * changed.
  *
- * @returns the folder that holds `node_modules`
+ * @returns the folder that contains `node_modules`
  */
 export async function npmPackagesFor(architecture: NodeArchitecture, signal: AbortSignal): Promise<string> {
   const folder = join(root, '.cache', `npm-${architecture}`);
@@ -30,7 +30,7 @@ export async function npmPackagesFor(architecture: NodeArchitecture, signal: Abo
   return folder;
 }
 
-/** Folders of the packages within this one; `npm ci` wants their manifests too. */
+/** Folders of the packages within this one; `npm ci` requires their manifests too. */
 function workspaces(): readonly string[] {
   const { workspaces: folders } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { workspaces: readonly string[] };
   return folders;

@@ -6,13 +6,13 @@ import type { NodePlace } from './node-place.ts';
 
 export interface PodSurroundings {
   readonly nodeName: string;
-  /** Of the cluster, by name. */
+  /** ConfigMaps of the cluster, by name. */
   readonly configMaps: readonly ConfigMap[];
-  /** What a kubelet puts into a pod with a service account. */
+  /** Files that a kubelet adds to a pod with a service account. */
   readonly account: { readonly token: string; readonly caPem: string; readonly namespace: string };
-  /** What a kubelet says of the API server: its Service. */
+  /** Address of the API server's Service, from the kubelet. */
   readonly apiService: { readonly host: string; readonly port: number };
-  /** For what the lab finds its processes by; grants nothing. */
+  /** Variables by which the lab finds its processes; they grant nothing. */
   readonly env: Readonly<Record<string, string>>;
   readonly cgroupParent: string;
 }
@@ -22,7 +22,7 @@ export interface GrantedMount {
   readonly source: string;
   readonly target: string;
   readonly readOnly: boolean;
-  /** What the node mounts below it later appears in the container. */
+  /** True if later mounts of the node below it appear in the container. */
   readonly hostToContainer: boolean;
 }
 
@@ -32,15 +32,15 @@ export interface GrantedSecurity {
   readonly user: number;
   readonly dropped: readonly string[];
   readonly added: readonly string[];
-  /** What the manifest says; undefined is for the runtime to decide, and every runtime decides for its default profile. */
+  /** Value of the manifest; undefined leaves it to the runtime, and every runtime applies its default profile. */
   readonly appArmor: 'RuntimeDefault' | 'Unconfined' | undefined;
 }
 
-/** A container of the manifest with all it is given, in no runtime's words. Its seccomp profile is the runtime's default. */
+/** A container of the manifest with all its permissions, independent of the runtime. Its seccomp profile is the runtime's default. */
 export interface GrantedContainer {
   readonly name: string;
   readonly image: string;
-  /** Empty: the image's own. */
+  /** Empty for the image's own. */
   readonly command: readonly string[];
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -50,12 +50,9 @@ export interface GrantedContainer {
 
 const accountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/**
- * What a pod of a DaemonSet is given on a node, as a kubelet reads the manifest. A field that this does not know is an error, so
- * that none is forgotten.
- */
+/** Permissions of a DaemonSet's pod on a node, as a kubelet reads the manifest. An unknown field is an error, so that none is forgotten. */
 export class PodGrants {
-  /** Unique on the machine, fit for a container's name and a folder's. */
+  /** Unique on the host, valid as a container's name and a folder's. */
   readonly prefix: string;
   readonly hostPid: boolean;
   readonly graceSeconds: number;
@@ -75,12 +72,12 @@ export class PodGrants {
     this.graceSeconds = spec.terminationGracePeriodSeconds ?? 30;
   }
 
-  /** Makes on the node what their volumes need. */
+  /** Creates on the node what their volumes need. */
   initContainers(): readonly GrantedContainer[] {
     return (this.#spec.initContainers ?? []).map((container) => this.#granted(container));
   }
 
-  /** As `initContainers`. */
+  /** Like `initContainers`. */
   containers(): readonly GrantedContainer[] {
     return this.#spec.containers.map((container) => this.#granted(container));
   }
@@ -92,7 +89,7 @@ export class PodGrants {
   /**
    * Runs a probe of a container as a kubelet does.
    *
-   * @param exec runs a command in the container. @throws SeineError with what the probe said
+   * @param exec runs a command in the container. @throws SeineError with the probe's output
    */
   async probe(
     name: string,
@@ -144,7 +141,7 @@ export class PodGrants {
     return [{ source, target: accountPath, readOnly: true, hostToContainer: false }];
   }
 
-  /** Where a volume is for the node. */
+  /** Path of a volume on the node. */
   #source(name: string): string {
     const volume = this.#spec.volumes?.find((each) => each.name === name);
     if (volume?.hostPath) return this.#hostPath(volume.hostPath);

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NodePlace } from './node-place.ts';
 
-/** What of podman's configuration has no option. A machine that is a container itself may not raise limits. */
+/** Settings of podman without an option. A host that is a container itself may not raise limits. */
 const configuration = (network: string) => `[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 [engine]
@@ -33,7 +33,7 @@ export class Podman {
     this.#options = ['--root', at('root'), '--runroot', at('run'), '--tmpdir', at('tmp'), '--storage-driver', 'overlay'];
   }
 
-  /** Runs a subcommand to its end; gives what it wrote. @throws SeineError `REFUSED` with what it said */
+  /** Runs a subcommand to its end; returns its output. @throws SeineError `REFUSED` with its output */
   async call(args: readonly string[], signal: AbortSignal): Promise<string> {
     const env = { CONTAINERS_CONF: join(this.#place.folder, 'podman', 'containers.conf') };
     return await this.#place.run('podman', [...this.#options, ...args], signal, env);
@@ -45,7 +45,7 @@ export class Podman {
     await this.call(['run', '--detach', '--pull', 'never', '--name', name, ...parent, ...options, image, ...command], signal);
   }
 
-  /** Its addresses, as podman knows them. */
+  /** Its addresses, as reported by podman. */
   async addresses(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const [found] = JSON.parse(await this.call(['inspect', name], signal)) as readonly Inspected[];
     return Object.values(found?.NetworkSettings.Networks ?? {}).flatMap((network) =>

@@ -15,7 +15,7 @@ export const debianPlugins = '/usr/lib/cni';
 const resultsFolder = '/var/lib/cni/results';
 const cgroups = '/sys/fs/cgroup';
 
-/** A plugin of the chain, as it stands in the configuration list. */
+/** A plugin of the chain, as in the configuration list. */
 export type PluginConf = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 export interface WantedPod {
@@ -33,7 +33,7 @@ export interface RunningPod {
   readonly ips: readonly string[];
 }
 
-/** Real container runtimes on the nodes of a lab: one containerd a node, and a place for other runtimes. */
+/** Real container runtimes on the nodes of a lab: one containerd per node, and a place for other runtimes. */
 export class RuntimeLab {
   readonly lab: ConvergeLab;
   readonly folder: string;
@@ -76,7 +76,7 @@ export class RuntimeLab {
     return containerd;
   }
 
-  /** On every node, with the usual chain, or with plugin and configuration that are there already. */
+  /** Starts it on every node, with the usual chain, or with an installed plugin and configuration. */
   async startContainerd(network: 'usual chain' | 'as installed', signal: AbortSignal): Promise<void> {
     for (const node of this.#places.keys()) {
       if (network === 'usual chain') this.writeNetwork(node, this.chain(node));
@@ -84,7 +84,7 @@ export class RuntimeLab {
     }
   }
 
-  /** On one node, with further images, which must be in one archive, and with AppArmor's profiles. */
+  /** Starts it on one node, with further images, which must be in one archive, and with AppArmor's profiles. */
   async startConfiningContainerd(node: number, archive: string, signal: AbortSignal): Promise<Containerd> {
     const usual = this.#containerdOptions();
     const options = { ...usual, archives: [...usual.archives, archive], appArmor: true };
@@ -93,13 +93,13 @@ export class RuntimeLab {
     return containerd;
   }
 
-  /** The plugin with the keys it has on this node, and more. */
+  /** The plugin with its keys on this node, and more. */
   seine(node: number, more: Readonly<Record<string, unknown>> = {}): PluginConf {
     const [seine] = this.#installedChain(node);
     return { ...seine, type: 'seine', ...more };
   }
 
-  /** The chain that is installed on nodes: ours, with these keys as well. */
+  /** The chain that is installed on nodes: ours, with these additional keys. */
   chain(node: number, more: Readonly<Record<string, unknown>> = {}): readonly PluginConf[] {
     return [this.seine(node, more), ...this.#installedChain(node).slice(1)];
   }
@@ -110,7 +110,7 @@ export class RuntimeLab {
     return list.plugins;
   }
 
-  /** Writes the network configuration where every runtime looks for it. containerd takes it in at once. */
+  /** Writes the network configuration to the default folder of runtimes. containerd reloads it immediately. */
   writeNetwork(node: number, plugins: readonly PluginConf[], cniVersion = '1.0.0'): void {
     const path = join(this.place(node).path('/etc/cni/net.d'), '10-seine.conflist');
     writeFileWhole(path, JSON.stringify({ cniVersion, name: 'seine', plugins }, null, 2));
@@ -137,12 +137,12 @@ export class RuntimeLab {
     await cri.removeSandbox(pod.sandbox, signal);
   }
 
-  /** Runs a command in a pod's container; gives what it wrote. @throws Error with what it said, if its exit code is not 0 */
+  /** Runs a command in a pod's container; returns its output. @throws Error with its output, if its exit code is not 0 */
   async exec(pod: RunningPod, command: readonly string[], signal: AbortSignal): Promise<string> {
     return await this.execWithin(20, pod, command, signal);
   }
 
-  /** As `exec`; the runtime kills the command after so many seconds. */
+  /** Like `exec`; the runtime kills the command after this number of seconds. */
   async execWithin(seconds: number, pod: RunningPod, command: readonly string[], signal: AbortSignal): Promise<string> {
     const { exitCode, stdout, stderr } = await this.containerd(pod.node).cri.exec(pod.container, command, seconds, signal);
     if (exitCode !== 0) throw new Error(`${command.join(' ')} in ${pod.config.name}: exit code ${exitCode}: ${stderr || stdout}`);
@@ -150,7 +150,7 @@ export class RuntimeLab {
   }
 
   /**
-   * GC as runtimes with libcni 1.2 and newer call it; Debian's are older.
+   * GC as called by runtimes with libcni 1.2 and newer; Debian's are older.
    *
    * @param valid ids of the sandboxes that the runtime has
    */
@@ -169,12 +169,12 @@ export class RuntimeLab {
     );
   }
 
-  /** What libcni remembers on a node: a file an attachment, whose name begins with the network's. */
+  /** libcni's cache on a node: a file per attachment, whose name begins with the network's. */
   results(node: number): readonly string[] {
     return entriesOf(this.place(node).path(resultsFolder));
   }
 
-  /** Everything, whatever happened before; what went wrong meanwhile is thrown at the end. */
+  /** Removes everything, whatever happened before; errors are thrown at the end. */
   async remove(signal: AbortSignal): Promise<void> {
     const problems: unknown[] = [];
     const attempt = (work: Promise<unknown>) => work.catch((thrown: unknown) => problems.push(thrown));
@@ -216,7 +216,7 @@ async function removeSandboxes(containerd: Containerd, signal: AbortSignal): Pro
   }
 }
 
-/** Namespaces that the node's runtimes still have results for: libcni keeps a file an attachment, which names it. */
+/** Namespaces that the node's runtimes still have results for: libcni keeps a file per attachment, which names it. */
 function boundNamespaces(place: NodePlace): readonly string[] {
   const folder = place.path(resultsFolder);
   const texts = entriesOf(folder).map((name) => readFileSync(join(folder, name), 'utf8'));
@@ -230,7 +230,7 @@ async function unbind(path: string, signal: AbortSignal): Promise<void> {
   rmSync(path, { force: true });
 }
 
-/** Folders of the kernel's, deepest first: they are removed, not their files. */
+/** Folders of the kernel's, deepest first: folders are removed, not their files. */
 function removeCgroups(name: string): void {
   for (const controller of readdirSync(cgroups)) removeCgroup(join(cgroups, controller, name));
 }

@@ -5,7 +5,7 @@ import { contentsAtRest, contentsOf } from './node-contents.ts';
 import { RuntimeLab, type WantedPod } from './runtime-lab.ts';
 
 /*
- * A hundred sandboxes of containerd at once, as a kubelet asks for them when a node comes back, and all of them gone again.
+ * A hundred concurrent sandboxes of containerd, as a kubelet requests them after a node's restart, and the deletion of all of them.
  */
 
 const sandboxes = 100;
@@ -45,7 +45,7 @@ async function storm(): Promise<void> {
   );
 }
 
-/** Of the agent and of the daemon of Open vSwitch, when nothing of a pod is left. */
+/** Figures of the agent and of ovs-vswitchd, when nothing of a pod is left. */
 async function quietFigures(before: Awaited<ReturnType<typeof contentsOf>>): Promise<Readonly<Record<string, ProcessFigures>>> {
   const { lab } = runtimes;
   await expect.poll(() => contentsOf(runtimes), { timeout: 20_000 }).toEqual(before);
@@ -56,7 +56,7 @@ async function quietFigures(before: Awaited<ReturnType<typeof contentsOf>>): Pro
 }
 
 it('leave nothing behind, and cost no memory or descriptors the second time', { timeout: 600_000 }, async () => {
-  // What the first pod of a node leaves for ever is none of the storm's.
+  // Permanent remains of a node's first pod do not count.
   const { cri } = runtimes.containerd(1);
   const first = await cri.runSandbox(runtimes.sandboxConfig(stormPod(0)), signal);
   await cri.stopSandbox(first, signal);

@@ -1,11 +1,11 @@
 import type { ConvergeLab } from '../support/converge-lab.ts';
 
-/** What a node has apart from containers, to be the same before the first of them and after the last. */
+/** State of a node apart from containers, which must be the same before the first of them and after the last. */
 export interface Census {
   readonly flows: readonly string[];
   readonly groups: readonly string[];
   readonly meters: readonly string[];
-  /** Tables of the database, with how many rows each has. */
+  /** Tables of the database, with the number of rows of each. */
   readonly rows: Readonly<Record<string, number>>;
   readonly elements: readonly string[];
   readonly tracked: number;
@@ -28,7 +28,7 @@ export async function censusOf(lab: ConvergeLab): Promise<Census> {
     lines(await lab.exec(1, 'ovs-vsctl', '--bare', '--columns=_uuid', 'list', table)).length,
   ]);
   return {
-    // A new agent gives its flows a cookie of its own.
+    // A new agent gives its flows another cookie.
     flows: flows.map(({ text }) => text.replace(/cookie=\w+, /, '')),
     groups,
     meters,
@@ -42,7 +42,7 @@ function lines(text: string): readonly string[] {
   return text.split('\n').filter((line) => line.trim() !== '');
 }
 
-/** One sentence for each kind of thing of which there is another number than before, or other ones. */
+/** One sentence for each kind of object whose number, or set, has changed. */
 export function orphansOf(before: Census, after: Census): readonly string[] {
   const found: string[] = [];
   for (const what of ['flows', 'groups', 'meters', 'elements'] as const) {

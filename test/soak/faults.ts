@@ -5,7 +5,7 @@ const outageMs = 3_000;
 
 type Faults = Readonly<Record<string, (lab: ConvergeLab) => Promise<void>>>;
 
-/** What a node meets in its life while calls go on, and no call may fail for. */
+/** Faults in the life of a node during calls; no call may fail because of them. */
 export const gentle: Faults = {
   'database compacted': async (lab) => void (await lab.exec(1, 'ovs-appctl', '-t', 'ovsdb-server', 'ovsdb-server/compact')),
   'API server away': async (lab) => {
@@ -15,7 +15,7 @@ export const gentle: Faults = {
   },
 };
 
-/** What somebody takes away by hand, between calls: a CHECK would rightly fail before it is back. */
+/** Foreign deletions between calls: a CHECK would rightly fail before the repair. */
 export const foreign: Faults = {
   'flows deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int')),
   'groups deleted': async (lab) => void (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'del-groups', 'br-int')),
@@ -25,7 +25,7 @@ export const foreign: Faults = {
   },
 };
 
-/** The agent is killed while calls are under way; see soak.ts. */
+/** Faults that kill the agent during calls; see soak.ts. */
 export const violent: Faults = {
   'ovs-vswitchd killed': async (lab) => await killed(lab, 'ovs-vswitchd'),
   'ovsdb-server killed': async (lab) => await killed(lab, 'ovsdb-server'),

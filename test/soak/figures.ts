@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a process holds at one moment. */
+/** Resources of a process at one moment. */
 export interface ProcessFigures {
   readonly pid: number;
   readonly descriptors: number;
@@ -20,7 +20,7 @@ export function figuresOf(pid: number): ProcessFigures {
   };
 }
 
-/** How far a figure may rise from the first quiet moment to the last before it counts as a leak. */
+/** Maximum rise of a figure from the first idle moment to the last; more counts as a leak. */
 const allowed = { descriptors: 8, threads: 4, rssRatio: 1.3, rssMib: 24 } as const;
 
 /** One sentence for each figure that has risen. */

@@ -14,8 +14,8 @@ const services = `/api/v1/namespaces/${namespace}/services`;
 const slices = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
 
 /**
- * Services of both families that come, get other endpoints, and go, and containers that speak to them by UDP, so that the switch tracks
- * connections and remembers clients. What an API server that is away does not take is given up.
+ * Services of both families that are created, get other endpoints, and are deleted, and containers that send UDP to them, so that OVS
+ * tracks connections and remembers clients. Changes are dropped while the API server is away.
  */
 export class ServiceChurn {
   readonly counts = { created: 0, changed: 0, deleted: 0, asked: 0, refused: 0 };
@@ -29,7 +29,7 @@ export class ServiceChurn {
     this.#random = random;
   }
 
-  /** One change, with endpoints among the containers that live. */
+  /** One change, with endpoints among the live containers. */
   async change(live: readonly LiveContainer[]): Promise<void> {
     const draw = this.#random();
     const name = this.#drawn([...this.#names]);
@@ -38,7 +38,7 @@ export class ServiceChurn {
     else await this.#delete(name);
   }
 
-  /** A datagram of a container to a Service, by either family. Nobody answers. */
+  /** Sends a datagram of a container to a Service, in either family. There is no answer. */
   async ask({ netns }: LiveContainer): Promise<void> {
     const name = this.#drawn([...this.#names]);
     if (name === undefined) return;
@@ -49,17 +49,17 @@ export class ServiceChurn {
     if (address === undefined) return;
     const inside = inNetns(netns, 'bash', ['-c', `echo > /dev/udp/${address}/${port}`]);
     try {
-      // The container may be gone by now.
+      // The container may be deleted by now.
       await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(answerMs));
       this.counts.asked++;
     } catch (thrown) {
-      // Not even that much of a busy machine: given up, as what the API server does not take.
+      // Too slow even for that: dropped, like changes without an API server.
       if (!(thrown instanceof SeineError) || thrown.code !== 'CANCELLED') throw thrown;
       this.counts.refused++;
     }
   }
 
-  /** Deletes them all. @throws SeineError if the API server does not take it */
+  /** Deletes them all. @throws SeineError if the API server fails */
   async close(): Promise<void> {
     for (const collection of [services, slices]) {
       const list = (await this.#send('GET', `${collection}?labelSelector=soak`)) as { readonly items: readonly UnstructuredObject[] };
@@ -116,7 +116,10 @@ export class ServiceChurn {
     return of[Math.floor(this.#random() * of.length)];
   }
 
-  /** @returns undefined if the API server is away, or says no: to what another lane has taken away, or what was made before its answer was lost */
+  /**
+   * @returns undefined if the API server is away, or rejects the change: another lane has deleted the object, or it was created before its
+   * answer was lost
+   */
   async #try(method: Method, path: string, body?: unknown): Promise<unknown> {
     try {
       return (await this.#send(method, path, body)) ?? {};

@@ -5,14 +5,17 @@ export interface Sample {
 }
 
 export interface Slope {
-  /** Units of the figure an hour. */
+  /** Units of the figure per hour. */
   readonly perHour: number;
-  /** Half of the interval that holds the true slope with 95 %. */
+  /** Half of the 95 % confidence interval of the slope. */
   readonly within: number;
   readonly blocks: number;
 }
 
-/** So many means of neighbouring samples: memory goes up and down with the collector, so that samples alone say more than they know. */
+/**
+ * Maximum number of means of adjacent samples: memory rises and falls with the garbage collector, so that single samples overstate the
+ * precision.
+ */
 const blocksMost = 24;
 const blocksLeast = 5;
 /** Quantiles 0.975 of Student's distribution, by degrees of freedom from 1 on. */

@@ -11,42 +11,43 @@ import { figuresOf, type ProcessFigures, risen } from './figures.ts';
 import { ServiceChurn } from './service-churn.ts';
 import { type Sample, type Slope, slopeOf } from './slope.ts';
 
-/** Between two looks at everything: so many of them are enough. */
+/** Steps between two complete checks. */
 const roundSteps = { least: 500, most: 1_000, rounds: 50 } as const;
-/** Of the whole: processes are killed in rounds of the beginning; then each lives on, so that what it leaks adds up. */
+/** Share of the whole: processes are killed in the first rounds; then each lives on, so that its leaks add up. */
 const violentShare = 0.25;
-/** Of the time in which processes live on: its beginning is the heap's way to its size, and not measured. */
+/** Share of the time in which processes live on: in its beginning the heap grows to its size, which is not measured. */
 const settlingShare = 0.25;
 /**
- * After a round nothing is asked of the node for so long, and then memory is read. By then the agent's engine has found the node to be at rest and collected its garbage (src/agent/memory-tuner.ts: ten
- * seconds, and fifteen): while it is busy its heap goes up for half an hour and down again, which a run of two hours cannot tell from a leak.
+ * Idle time of the node after a round, before memory is read. By then the agent has detected that it is idle and collected its garbage
+ * (src/agent/memory-tuner.ts: ten seconds, and fifteen): while it is busy its heap grows for half an hour and shrinks again, which a run of
+ * two hours cannot distinguish from a leak.
  */
 const restMs = 30_000;
 /**
- * The userspace data path caches one flow of a hundred that it makes, and of these keeps up to 8,192 that are long gone, of 1.5 KiB each: hours of growth that ends at
- * 12 MiB, and would hide what leaks. (`emc-insert-inv-prob` of ovs-vswitchd.conf.db(5); docs/data-paths.md.)
+ * The userspace data path caches one of a hundred new flows, and keeps up to 8,192 dead ones, of 1.5 KiB each: hours of growth that ends at
+ * 12 MiB, and would hide leaks. (`emc-insert-inv-prob` of ovs-vswitchd.conf.db(5); docs/data-paths.md.)
  */
 const withoutDeadFlows = 'other_config:emc-insert-inv-prob=0';
-/** MiB an hour. A slope is above it if the whole interval of 95 % is. */
+/** Maximum slope in MiB per hour. A slope is above it if the whole 95 % interval is. */
 const slopeMost = 1;
 const lanes = 8;
-/** Of a thousand steps. */
+/** Frequencies per thousand steps. */
 const share = { add: 480, remove: 370, check: 35, lose: 25, killPlugins: 15, service: 45, ask: 30 } as const;
-/** Of a thousand steps of a violent round. */
+/** Frequency per thousand steps of a violent round. */
 const kills = 8;
 const goneWithinMs = 20_000;
 const reclaimedWithinMs = 60_000;
-/** What the switch tracks of UDP ends by itself within two minutes, what it remembers of clients within three hours, or with its Service. */
+/** UDP connections expire within two minutes, remembered clients within three hours, or with their Service. */
 const forgottenWithinMs = 240_000;
 
 export interface SoakOptions {
   readonly lab: ConvergeLab;
   readonly runtime: CrashRuntime;
-  /** What node runs as the agent. */
+  /** Script that node runs as the agent. */
   readonly agent: string;
-  /** Ends after so many steps, */
+  /** Ends after this number of steps, */
   readonly steps: number;
-  /** or so many minutes, whichever comes first. */
+  /** or of minutes, whichever comes first. */
   readonly minutes: number;
   readonly random: () => number;
   readonly say: (line: string) => void;
@@ -67,13 +68,13 @@ export interface SoakOutcome {
   readonly reclaimedMs: number;
   readonly services: ServiceChurn['counts'];
   readonly faults: Readonly<Record<string, number>>;
-  /** MiB an hour; of what ran long enough. */
+  /** MiB per hour; of processes that ran long enough. */
   readonly slopes: Readonly<Record<string, Slope>>;
-  /** Empty if all held. */
+  /** Empty if there are none. */
   readonly problems: readonly string[];
 }
 
-/** Random ADD, DEL, CHECK, GC and kills on a real node, with a look at everything it holds after every round. */
+/** Random ADD, DEL, CHECK, GC and kills on a real node, with a check of all its state after every round. */
 export class Soak {
   readonly #options: SoakOptions;
   readonly #rounds: RoundFigures[] = [];
@@ -111,7 +112,7 @@ export class Soak {
     return { ...counted, rounds: this.#rounds, reclaimedMs, slopes, problems };
   }
 
-  /** @returns how many steps were done */
+  /** @returns number of executed steps */
   async #runRounds(): Promise<number> {
     const { steps } = this.#options;
     const most = Math.min(roundSteps.most, Math.max(roundSteps.least, Math.ceil(steps / roundSteps.rounds)));
@@ -121,7 +122,7 @@ export class Soak {
       const isViolent = this.#progress(done) < violentShare;
       await this.#round(count, isViolent);
       done += count;
-      // Figures of one round and the next are of as many containers.
+      // Figures of consecutive rounds are for the same number of containers.
       await this.#levelTo(Math.ceil(this.#options.runtime.size / 2));
       if (!isViolent) await this.#rest();
       await this.#inspect(done);
@@ -129,7 +130,7 @@ export class Soak {
     return done;
   }
 
-  /** Which part of the steps or of the time is over, whichever is more. */
+  /** Finished share of the steps or of the time, whichever is larger. */
   #progress(done: number): number {
     const { steps, minutes } = this.#options;
     return Math.max(done / steps, (performance.now() - this.#startedMs) / 60_000 / minutes);
@@ -145,14 +146,14 @@ export class Soak {
     await Promise.all([...Array.from({ length: lanes }, lane), during]);
     await this.#killing;
     await lab.untilReady(1);
-    // While the switch is gone, runtimes get no answer.
+    // While OVS is stopped, runtimes get no answer.
     await this.#harm(isViolent ? violent : foreign);
     await lab.untilReady(1);
     // The runtime calls GC alone.
     await runtime.collectGarbage();
   }
 
-  /** The next of these, in turn. */
+  /** Injects the next of these, in turn. */
   async #harm(faults: typeof gentle): Promise<void> {
     const names = Object.keys(faults);
     const name = names[this.#rounds.length % names.length] ?? '';
@@ -217,7 +218,7 @@ export class Soak {
     };
   }
 
-  /** Adds and removes containers until there are so many. */
+  /** Adds and removes containers until this number is reached. */
   async #levelTo(count: number): Promise<void> {
     const { runtime } = this.#options;
     const ids = [...runtime.live.keys()];
@@ -225,13 +226,13 @@ export class Soak {
     await Promise.all(Array.from({ length: Math.max(0, count - ids.length) }, () => runtime.add()));
   }
 
-  /** What processes hold when nothing is asked of them; of the time in which nothing is killed. */
+  /** Resources of idle processes, during the time without kills. */
   async #rest(): Promise<void> {
     await sleep(restMs);
     this.#samples.push({ hours: (performance.now() - this.#startedMs) / 3_600_000, ...this.#figures() });
   }
 
-  /** How fast memory grows, by each process; those that surely grow faster than they may are problems. */
+  /** Growth of memory of each process; those that certainly exceed the limit are problems. */
   #slopes(): Readonly<Record<string, Slope>> {
     const settled = this.#samples.slice(Math.floor(this.#samples.length * settlingShare));
     const found: Record<string, Slope> = {};
@@ -257,7 +258,7 @@ export class Soak {
     await until(isAsBefore, forgottenWithinMs, () => found.join('; ')).catch((thrown: unknown) => this.#problems.push(String(thrown)));
   }
 
-  /** How fast it goes, and how long it will still take. */
+  /** Present speed, and remaining time. */
   #pace(done: number): string {
     const minutes = (performance.now() - this.#startedMs) / 60_000;
     const perSecond = done / minutes / 60;
@@ -265,7 +266,7 @@ export class Soak {
     return `${perSecond.toFixed(1)} steps/s, ${minutesLeft.toFixed(1)} minutes to go`;
   }
 
-  /** Interfaces, ports, flows and leases: one for each container that lives, and no more. */
+  /** Interfaces, ports, flows and leases: one for each live container, and no more. */
   async #expectNothingLeaked(): Promise<void> {
     const { lab, runtime } = this.#options;
     let actual = '';
@@ -281,11 +282,11 @@ export class Soak {
     );
   }
 
-  /** Each process by its lives: within each, from the first round to the last. */
+  /** Compares each process over its lifetime: from its first round to its last. */
   #compare(): void {
-    // The first processes began with an empty node: what comes after it is compared with the second round.
+    // The first processes began with an empty node: later ones are compared with the second round.
     const [, ...rounds] = this.#rounds;
-    // A port is a descriptor of its own.
+    // Each port has its own descriptor.
     const own = ({ live, vswitchd, ...others }: RoundFigures): Record<Watched, ProcessFigures> => ({
       ...others,
       vswitchd: { ...vswitchd, descriptors: vswitchd.descriptors - live },

@@ -12,21 +12,21 @@ const version1 = {
 } as const;
 const version2 = { root: '/sys/fs/cgroup', limit: 'memory.max', peak: 'memory.peak' } as const;
 
-/** Share of a container's memory that node gives to the heap where it is told of none: half (V8's `HeapSizeFromPhysicalMemory`). */
+/** Share of a container's memory that node gives to the heap by default: half (V8's `HeapSizeFromPhysicalMemory`). */
 const HEAP_SHARE = 0.5;
 
 /**
- * A limit of memory, as a container has: a cgroup, in which the kernel kills what needs more and node bounds its heap by it. Where no cgroup
+ * A memory limit, like a container's: a cgroup, in which the kernel kills a process above it and node sizes its heap by it. If no cgroup
  * can be created, a heap of the size that node would choose in one; the caller compares the peak with the limit in either case.
  */
 export class AgentMemoryLimit {
   readonly #files: typeof version1 | typeof version2;
   readonly #limitBytes: number;
-  /** Undefined where none can be created. */
+  /** Undefined if none can be created. */
   readonly #cgroup: string | undefined;
   readonly #nodeOptions = process.env['NODE_OPTIONS'];
 
-  /** Labs that are started until `end` start their agents with this limit. */
+  /** Labs that are started before `end` start their agents with this limit. */
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
     this.#files = existsSync(join(version1.root, version1.limit)) ? version1 : version2;
@@ -48,7 +48,7 @@ export class AgentMemoryLimit {
     }
   }
 
-  /** The most that the agent has had: of the cgroup, or else of the process. @throws Error if it is not in the cgroup */
+  /** Peak memory of the agent: of the cgroup, or else of the process. @throws Error if it is not in the cgroup */
   peakBytes(agent: number): number {
     if (this.#cgroup === undefined)
       return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))?.[1] ?? Number.NaN) * 1024;
@@ -57,7 +57,7 @@ export class AgentMemoryLimit {
     return Number(readFileSync(join(this.#cgroup, this.#files.peak), 'utf8'));
   }
 
-  /** After the agents ended. */
+  /** Called after the agents ended. */
   end(): void {
     delete process.env[LAB_VARIABLE];
     if (this.#nodeOptions === undefined) delete process.env['NODE_OPTIONS'];

@@ -3,7 +3,7 @@ import { namespace } from '../../build/manifests/options.ts';
 import { KubeApi } from '../../lab/kube/kube-api.ts';
 import { readKubeconfig } from '../../lab/kube/kubeconfig.ts';
 
-/** A token of the agents' service account that names a node, as the one of the agent's pod there does. */
+/** A token of the agents' service account that names a node, like that of the agent's pod there. */
 export async function agentToken(kubeconfig: string, nodeName: string, signal: AbortSignal): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${agentName}/token`;
   const spec = { audiences: [], boundObjectRef: { kind: 'Node', apiVersion: 'v1', name: nodeName } };

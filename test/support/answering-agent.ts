@@ -7,7 +7,7 @@ import type { AgentStatus } from '../../src/api/status.ts';
 import { run } from '../../src/seinectl/program.ts';
 import { recordingTerminal } from './recording-terminal.ts';
 
-/** Of a node where all is well. */
+/** Status of a node without problems. */
 export const wellStatus: AgentStatus = {
   node: 'node-1',
   versions: { seine: '0.1.0', node: 'v24', ovs: '3.1.0' },
@@ -38,12 +38,12 @@ export const wellStatus: AgentStatus = {
   eventLoop: { lagMsMax: 3 },
 };
 
-/** An agent that answers what it is told to, by path, and a `seinectl` that asks it. Answers nothing that it was not told; an `Error` is its own. */
+/** An agent with scripted answers, by path, and a `seinectl` that requests them. Rejects other paths; an `Error` is the agent's own. */
 export class AnsweringAgent {
-  /** With its socket. */
+  /** Folder of its socket. */
   readonly folder = mkdtempSync(join(tmpdir(), 'seinectl-'));
   readonly answers: Record<string, unknown>;
-  /** Paths with what they ask for, and the method where it is not `GET`. */
+  /** Requested paths with their queries, and the method unless it is `GET`. */
   readonly asked: string[] = [];
   readonly #server = createServer((request, response) => {
     this.asked.push(request.method === 'GET' ? (request.url ?? '') : `${request.method} ${request.url}`);

@@ -19,9 +19,9 @@ export function restore(plan: LabPlan): void {
 }
 
 /**
- * Removes the API server's history, so that no watch goes on from where it was. It must not run.
+ * Removes the API server's history, so that no watch can continue. It must not run.
  *
- * @param keeps which objects are left
+ * @param keeps selects the remaining objects
  */
 export function forgetHistory(plan: LabPlan, keeps: (change: ObjectChange) => boolean = () => true): void {
   const { journal, floor, changes } = openJournal(labPaths(plan.dir).apiServer);

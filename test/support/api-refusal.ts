@@ -1,6 +1,6 @@
 import { ApiError } from '../../lab/apiserver/errors/api-error.ts';
 
-/** How the lab's API server refuses this. @throws Error if it does not; whatever else is thrown is thrown on */
+/** Rejection of the lab's API server. @throws Error if it accepts; other errors are rethrown */
 export function refusalOf(act: () => unknown): ApiError {
   try {
     act();

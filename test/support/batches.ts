@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 
 /** A part of a run that takes hours. */
 export interface Batch {
-  /** Its own: with it, and as many `runs`, the batch is repeated alone. */
+  /** Its own seed: with it, and the same number of `runs`, the batch can be repeated alone. */
   readonly seed: number;
   readonly runs: number;
 }
@@ -10,8 +10,8 @@ export interface Batch {
 const batchMost = 250;
 
 /**
- * A long run in batches, so that whoever waits sees how far it is, and a test's worker lives meanwhile. What is no more than a batch
- * has the run's own seed and says nothing.
+ * A long run in batches, so that its progress is printed, and a test's worker stays responsive. A run of one batch has the run's own seed
+ * and prints nothing.
  */
 export async function* batches(what: string, { seed, runs }: Batch): AsyncGenerator<Batch> {
   const startMs = performance.now();
@@ -24,7 +24,7 @@ export async function* batches(what: string, { seed, runs }: Batch): AsyncGenera
   }
 }
 
-/** For a test of so many runs (ms): on a machine that does other things as well. */
+/** Timeout of a test with this number of runs (ms), on a busy host. */
 export function timeoutOf(runs: number): number {
   return 600_000 + runs * 5_000;
 }

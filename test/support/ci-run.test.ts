@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../lab/machine/installation.ts';
 
-/* What CI calls, with other programs in the place of `npm` and `go`: which parts run, and what the last line and the exit code are. */
+/* CI's script, with stand-ins for `npm` and `go`: executed parts, last line and exit code. */
 
 let programs = '';
 beforeAll(() => {
@@ -14,9 +14,9 @@ beforeAll(() => {
 afterAll(() => rmSync(programs, { recursive: true }));
 
 interface Machine {
-  /** What `npm` does. */
+  /** Script of `npm`. */
   readonly npm: string;
-  /** What `go version` says; there is no Go if left out. */
+  /** Output of `go version`; no Go if absent. */
   readonly go?: string;
   readonly modules?: 'can be had' | 'are refused';
 }
@@ -34,7 +34,7 @@ function ran({ npm, go, modules = 'can be had' }: Machine): { readonly lines: re
 const [random, kernel] = ['npm run test:random -- --only policy,first-packet,crash,chaos --seed 38', 'npm test -- --project emulated'];
 const demo = 'npm run test:ovs -- --version 3.5 --only demo';
 const kubernetes = 'npm run test:kubernetes -- --short';
-/** Each part writes what it came to where it is told to; whether the switch's packages come is asked before. */
+/** Each part writes its result to the given file; the download of OVS packages is checked before. */
 function npmOf({ fetched = 0, suite = 'echo 10 0', longer = 'echo 5 0', cluster = 'echo 23 0' }): string {
   const parts = {
     test: `${suite} >$SEINE_TEST_SUMS`,

@@ -12,7 +12,7 @@ import { type SceneService, sceneService } from './scene-service.ts';
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
 export interface PlannedPod {
-  /** Also of its network namespace, behind the cluster's prefix. */
+  /** Name, also of its network namespace after the cluster's prefix. */
   readonly name: string;
   readonly intent: PodIntent;
   readonly hostName: string;
@@ -26,7 +26,7 @@ export interface PlannedNode {
 
 export const mtu = 1450;
 
-/** What NodeLocal DNSCache binds on each node: an address of its own, and that of the Service, which is left to it. */
+/** Addresses that NodeLocal DNSCache binds on each node: its own, and that of the Service, which is left to it. */
 export const dnsCache: Readonly<Record<Family, readonly Ip[]>> = {
   ipv4: [parseIp('169.254.20.10'), parseIp('10.96.0.200')],
   ipv6: [parseIp('fd00:5353::10'), parseIp('fd00:96::c8')],
@@ -35,7 +35,7 @@ export const dnsCache: Readonly<Record<Family, readonly Ip[]>> = {
 /** Two nodes; the first has two pods, the second one. */
 export const nodes: readonly PlannedNode[] = [node(1, ['a', 'b']), node(2, ['c'])];
 export const pods: readonly PlannedPod[] = nodes.flatMap((each) => each.pods);
-/** Neither node nor pod: on the wire between the nodes, and behind a router there. */
+/** Neither node nor pod: on the link between the nodes, and behind a router there. */
 export const outside = {
   router: { ipv4: parseIp('192.168.77.254'), ipv6: parseIp('fd00:77::254') },
   far: { ipv4: parseIp('203.0.113.9'), ipv6: parseIp('2001:db8::9') },
@@ -71,7 +71,7 @@ function node(number: number, names: readonly string[]): PlannedNode {
 
 export const port = { server: 8080, datagrams: 5353, host: 6443, nobody: 9, tunnel: 6081 } as const;
 
-/** A Service of this last part of its address, in each family. */
+/** A Service with this last part of its address, in each family. */
 interface PlannedService {
   readonly last: number;
   readonly transport: 'tcp' | 'udp';
@@ -82,7 +82,7 @@ interface PlannedService {
 export const services = {
   web: { last: 0x10, transport: 'tcp', port: 80, endpoints: podEndpoints('a', 'b', 'c') },
   datagrams: { last: 0x10, transport: 'udp', port: 80, endpoints: podEndpoints('a', 'b', 'c') },
-  /** Does not answer until it has been asked twice. */
+  /** Answers only from the second request on. */
   twice: { last: 0x11, transport: 'udp', port: 53, endpoints: [{ who: 'c', port: port.datagrams }] },
   twiceHere: { last: 0x12, transport: 'udp', port: 53, endpoints: [{ who: 'b', port: port.datagrams }] },
   onlyA: { last: 0x13, transport: 'tcp', port: 80, endpoints: podEndpoints('a') },
@@ -130,7 +130,7 @@ export function macOf(pod: string): Mac {
   return podNamed(pod).intent.mac;
 }
 
-/** What a node knows. */
+/** Knowledge of a node. */
 export function sceneOf(node: PlannedNode): Scene {
   const { environment, name, pods: own } = node;
   const peers = nodes

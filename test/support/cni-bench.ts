@@ -31,12 +31,12 @@ export function poolOf(text: string): Pool {
   return { cidr, gateway: cidrAddress(cidr, 1n) };
 }
 
-/** Lends 10.98.0.0/24 in turn, as a `host-local` would; only it knows the addresses it gave. */
+/** Allocates from 10.98.0.0/24 in turn, like `host-local`; it keeps its own record of allocated addresses. */
 export class FakeDelegatedIpam implements DelegatedIpam {
   readonly lent = new Map<string, string>();
-  /** What the plugin says to STATUS and GC; absent, that all is well. */
+  /** Answer of the plugin to STATUS and GC; success if absent. */
   failure: CniError | undefined;
-  /** The GC calls it got. */
+  /** Received GC calls. */
   readonly collected: string[] = [];
   #next = 2;
 
@@ -74,7 +74,7 @@ export class FakeDelegatedIpam implements DelegatedIpam {
   }
 }
 
-/** A CNI server with a fake data plane in a folder of its own, and the plugin to call it with, in this process. */
+/** A CNI server with a fake data plane in its own folder, and the plugin that calls it, in this process. */
 export class CniBench {
   readonly folder = mkdtempSync(join(tmpdir(), 'seine-cni-'));
   readonly network = new FakePodNetwork();
@@ -82,14 +82,14 @@ export class CniBench {
   /** Plugins are other processes: their identity is the kernel's, and IPAM plugins really run. */
   real = false;
   readonly pools: readonly Pool[];
-  /** What `isAbsent` of the IPAM answers. */
+  /** Answer of `isAbsent` of the IPAM. */
   absent = (_lease: Lease): boolean => true;
   peerUid = 0;
   pods: PodLookup | undefined;
   reportPoolExhausted = true;
   isSpokenFor: (lease: Lease) => boolean = () => false;
   log: Log = silentLog;
-  /** What the server reported for metrics. */
+  /** Calls that the server reported for metrics. */
   readonly served: ServedCall[] = [];
   #ipam: Ipam | undefined;
   #server: CniServer | undefined;
@@ -111,7 +111,7 @@ export class CniBench {
     return this.#ipam;
   }
 
-  /** The machine's own, unless it is to have been started since. */
+  /** The host's own, unless it was rebooted in the test. */
   bootId = readFileSync(bootIdPath, 'utf8').trim();
 
   async start(): Promise<this> {
@@ -151,13 +151,13 @@ export class CniBench {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Nothing attached, nothing leased. */
+  /** Removes all attachments and leases. */
   clear(): void {
     for (const lease of this.ipam.leases()) this.ipam.release(lease);
     this.network.wired.clear();
   }
 
-  /** The configuration with this bench's socket and folder in it; text that is no object is left as it is. */
+  /** The configuration with this bench's socket and folder; text that is not an object is unchanged. */
   aim(stdin: string, extra: Readonly<Record<string, unknown>> = {}): string {
     let conf: unknown;
     try {
@@ -206,7 +206,7 @@ export class CniBench {
     return open;
   }
 
-  /** A plugin that sends its call and then does what the test says. */
+  /** A plugin that sends its call and then behaves as the test defines. */
   async rawCall(containerId: string, command = 'ADD', attempt = 1): Promise<Socket> {
     const env = {
       CNI_COMMAND: command,

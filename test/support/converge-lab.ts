@@ -24,7 +24,7 @@ import { slowness, testDatapath, testPodInterface } from './test-datapath.ts';
 
 const execute = promisify(execFile);
 const pollMs = 10;
-/** In an emulated machine everything takes ten times as long. */
+/** In an emulated host everything takes ten times as long. */
 const bringUpMs = 300_000;
 const servedWithinMs = 30_000;
 
@@ -35,13 +35,13 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** A flow as `ovs-ofctl dump-flows` shows it: what it is, apart from how old it is and what it counted. */
+/** A flow in `ovs-ofctl dump-flows`, without its age and counters. */
 export interface DumpedFlow {
   readonly text: string;
   readonly ageMs: number;
 }
 
-/** A lab of its own for tests that break things, with the pods and Services of the demo. */
+/** A separate lab for tests that inject faults, with the pods and Services of the demo. */
 export class ConvergeLab {
   readonly plan: LabPlan;
   readonly api: KubeApi;
@@ -52,7 +52,7 @@ export class ConvergeLab {
     this.api = api;
   }
 
-  /** @param agent what node runs as the agent; from the sources if left out */
+  /** @param agent script that node runs as the agent; from the sources if absent */
   static async start(nodes: number, agent?: string, want: Partial<LabOptions> = {}): Promise<ConvergeLab> {
     const dir = realLabDir(`/run/seine-cv-${randomBytes(3).toString('hex')}`);
     const plan = planLab({
@@ -85,7 +85,7 @@ export class ConvergeLab {
     this.api.close();
     this.#keepLogs(process.env['SEINE_TEST_LOGS']);
     await removeLab(this.plan.dir, AbortSignal.timeout(60_000));
-    rmSync(this.plan.dir, { recursive: true, force: true }); // what tests have put there
+    rmSync(this.plan.dir, { recursive: true, force: true }); // files of tests
   }
 
   node(number: number): NodePlan {
@@ -100,7 +100,7 @@ export class ConvergeLab {
     return pod;
   }
 
-  /** Of a namespace, as they run now. */
+  /** Running pods of a namespace. */
   async podNames(namespace: string): Promise<readonly string[]> {
     return (await askStatus(this.plan.dir)).pods.filter((pod) => pod.namespace === namespace).map(({ name }) => name);
   }
@@ -121,17 +121,17 @@ export class ConvergeLab {
     await this.#tell(`/apiserver/${verb}`);
   }
 
-  /** Of all nodes. */
+  /** Processes on all nodes. */
   async switchPids(): Promise<readonly number[]> {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ vswitchdPid }) => vswitchdPid ?? []);
   }
 
-  /** Of all nodes. */
+  /** Processes on all nodes. */
   async agentPids(): Promise<readonly number[]> {
     return (await askStatus(this.plan.dir)).nodes.flatMap(({ agentPid }) => agentPid ?? []);
   }
 
-  /** Runs a command on a node, with the tools of Open vSwitch pointed at it; returns its output. */
+  /** Runs a command on a node, with the environment of Open vSwitch's tools; returns its output. */
   async exec(number: number, command: string, ...args: readonly string[]): Promise<string> {
     const inside = inNetns(this.node(number).netns, command, args);
     const env = { ...process.env, OVS_RUNDIR: nodePaths(this.plan.dir, this.node(number).name).dir };
@@ -166,7 +166,7 @@ export class ConvergeLab {
     return Object.fromEntries(data.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** The node's end of a pod's interface, of whichever kind. Of a standing port the database is told a little later than the runtime. */
+  /** The node's end of a pod's interface, of any kind. For a pre-plugged port the database is updated a little later than the runtime. */
   async nodeEnd(number: number, pod: string): Promise<string> {
     let name = '';
     const isThere = async (): Promise<boolean> => {
@@ -177,13 +177,13 @@ export class ConvergeLab {
     return name;
   }
 
-  /** Runs ip(8) where the far ends of a node's standing ports are. */
+  /** Runs ip(8) in the namespace of the far ends of a node's pre-plugged ports. */
   async amongPorts(number: number, ...words: readonly string[]): Promise<string> {
     const { portsNamespace } = nodePaths(this.plan.dir, this.node(number).name);
     return await this.exec(number, 'nsenter', `--net=${portsNamespace}`, 'ip', ...words);
   }
 
-  /** How much the database of a node has been written to: ovs-vswitchd's statistics are not kept there, so only changes count. */
+  /** Size of writes to a node's database: ovs-vswitchd's statistics are not kept there, so only changes count. */
   databaseSize(number: number): number {
     return statSync(join(nodePaths(this.plan.dir, this.node(number).name).ovs, 'conf.db')).size;
   }
@@ -195,7 +195,7 @@ export class ConvergeLab {
       .map((line) => JSON.parse(line) as LogLine);
   }
 
-  /** What the agent counts, by name and labels as they stand in its `/metrics`, without the prefix. */
+  /** The agent's counters, by name and labels as in its `/metrics`, without the prefix. */
   async metrics(number: number): Promise<ReadonlyMap<string, number>> {
     const { apiSocket } = nodePaths(this.plan.dir, this.node(number).name);
     const page = await new Promise<string>((resolve, reject) => {
@@ -217,7 +217,7 @@ export class ConvergeLab {
     return await agentReadiness(nodePaths(this.plan.dir, this.node(number).name).apiSocket, path);
   }
 
-  /** @returns how long it took (ms) */
+  /** @returns duration (ms) */
   async untilReady(number: number, withinMs = 30_000): Promise<number> {
     let says = '';
     return await until(
@@ -231,12 +231,12 @@ export class ConvergeLab {
     );
   }
 
-  /** Asks a pod, by one of its addresses, for its name. */
+  /** Requests a pod's name, by one of its addresses. */
   async reach(from: PodStatusLine, address: string, port = 80): Promise<Outcome> {
     return await ask({ from: from.netns, protocol: 'tcp', address, port, timeoutMs: 250 * slowness });
   }
 
-  /** Waits until one pod reaches another by every address. @returns how long it took (ms) */
+  /** Waits until one pod reaches another by every address. @returns duration (ms) */
   async untilReached(from: PodStatusLine, to: PodStatusLine, withinMs = 20_000): Promise<number> {
     return await until(
       async () => (await Promise.all(to.ips.map((ip) => this.reach(from, ip)))).every(({ is }) => is === 'OK'),
@@ -245,7 +245,7 @@ export class ConvergeLab {
     );
   }
 
-  /** What agents and the lab have said, where a virtual machine is about to take it away. */
+  /** Keeps logs of agents and lab before a virtual machine ends. */
   #keepLogs(folder: string | undefined): void {
     if (folder === undefined) return;
     const kept = join(folder, this.plan.id);
@@ -259,7 +259,10 @@ export class ConvergeLab {
   }
 }
 
-/** Looks again and again until something holds; on a machine that is emulated, `withinMs` is longer. @returns how long it took (ms). @throws with `problem` if it does not come to hold */
+/**
+ * Polls until a condition is true; on an emulated host, `withinMs` is longer. @returns duration (ms). @throws with `problem` if it does not
+ * become true
+ */
 export async function until(holds: () => Promise<boolean> | boolean, withinMs: number, problem: () => string): Promise<number> {
   const startedMs = performance.now();
   while (!(await holds())) {

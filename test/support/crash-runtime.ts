@@ -12,25 +12,25 @@ const ifName = 'eth0';
 const retries = 3;
 const callTimeoutMs = 40_000;
 
-/** A container that a runtime believes to be on the network. */
+/** A container that is attached in the runtime's view. */
 export interface LiveContainer {
   readonly containerId: string;
   readonly netns: string;
   readonly ips: readonly string[];
 }
 
-/** What the runtime itself did to a call: it is tried again, and says nothing of the node. */
+/** The runtime itself aborted the call: it is retried, and is no evidence about the node. */
 class PluginKilled extends Error {}
 
 /**
- * Adds and removes containers as a runtime does: a failed ADD is followed by a DEL and tried again as another container, a
- * failed DEL is tried again. It may lose its plugin on the way, too, as when the machine is short of memory.
+ * Adds and removes containers as a runtime does: a failed ADD is followed by a DEL and retried as another container, a failed DEL is
+ * retried. It may lose its plugin on the way, as when the host runs out of memory.
  */
 export class CrashRuntime {
   readonly live = new Map<string, LiveContainer>();
-  /** What must never happen, in words. */
+  /** Violations, in words. */
   readonly faults: string[] = [];
-  /** How often a runtime had to try again, and how many calls succeeded at once. */
+  /** Number of retries, and of calls that succeeded immediately. */
   readonly counts = { added: 0, removed: 0, lost: 0, checked: 0, addFailed: 0, delFailed: 0, pluginsKilled: 0 };
   readonly #runtime: CniRuntime;
   readonly #cacheFolder: string;
@@ -39,7 +39,7 @@ export class CrashRuntime {
   readonly #plugins = new Set<AbortController>();
   #lastId = 0;
   readonly #prefix: string;
-  /** How many containers there may be at once. */
+  /** Maximum number of concurrent containers. */
   readonly size: number;
 
   private constructor(
@@ -56,7 +56,7 @@ export class CrashRuntime {
     this.#prefix = prefix;
   }
 
-  /** @param size how many containers there may be at once */
+  /** @param size maximum number of concurrent containers */
   static async start(lab: ConvergeLab, size: number, signal: AbortSignal): Promise<CrashRuntime> {
     const node = lab.node(1);
     const paths = nodePaths(lab.plan.dir, node.name);
@@ -75,19 +75,19 @@ export class CrashRuntime {
     return this.#free.length > 0;
   }
 
-  /** Takes all containers off the network, and their namespaces with them. */
+  /** Detaches all containers, and deletes their namespaces. */
   async close(): Promise<void> {
     for (const id of [...this.live.keys()]) await this.remove(id);
     for (const name of this.#free) await execute('ip', ['netns', 'delete', name]);
   }
 
-  /** Ends the plugins that are at work. */
+  /** Kills running plugins. */
   killPlugins(): void {
     this.counts.pluginsKilled += this.#plugins.size;
     for (const plugin of this.#plugins) plugin.abort();
   }
 
-  /** Puts one more container on the network, with as many tries as a runtime has. */
+  /** Attaches one more container, with a runtime's number of retries. */
   async add(): Promise<void> {
     const netns = this.#free.shift();
     if (netns === undefined) return;
@@ -106,35 +106,35 @@ export class CrashRuntime {
     this.#free.push(netns);
   }
 
-  /** Takes a container off the network. */
+  /** Detaches a container. */
   async remove(containerId: string): Promise<void> {
     const container = this.live.get(containerId);
     if (!container) return;
-    // The runtime has begun: what the container had is no longer its own.
+    // The runtime has begun: the container's addresses are no longer its own.
     this.live.delete(containerId);
     await this.#delete(this.#attachment(containerId, container.netns));
     this.counts.removed++;
     this.#free.push(container.netns);
   }
 
-  /** Takes the namespace of a container away, and never says DEL. */
+  /** Deletes the namespace of a container, without a DEL. */
   async lose(containerId: string): Promise<void> {
     const container = this.live.get(containerId);
     if (!container) return;
     this.live.delete(containerId);
     this.counts.lost++;
-    // Nor does it remember the container: a runtime that does says DEL before it says GC.
+    // The container is not recorded either: a runtime with a record calls DEL before GC.
     for (const name of readdirSync(this.#cacheFolder)) {
       const file = join(this.#cacheFolder, name);
       if (readFileSync(file, 'utf8').includes(containerId)) rmSync(file);
     }
     await execute('ip', ['netns', 'del', container.netns]);
-    // The next one by the same name: what was the lost one's must never come back into it.
+    // The next one with the same name: remains of the lost one must never return to it.
     await execute('ip', ['netns', 'add', container.netns]);
     this.#free.push(container.netns);
   }
 
-  /** Runs GC. No ADD or DEL may be under way, as the specification has it. */
+  /** Runs GC. No ADD or DEL may be in progress, by the specification. */
   async collectGarbage(): Promise<void> {
     const valid = [...this.live.keys()].map((containerId) => ({ containerId, ifName }));
     try {
@@ -144,7 +144,7 @@ export class CrashRuntime {
     }
   }
 
-  /** Runs STATUS. @throws what the plugin says */
+  /** Runs STATUS. @throws the plugin's error */
   async status(): Promise<void> {
     await this.#runtime.status(this.#network, AbortSignal.timeout(callTimeoutMs));
   }

@@ -1,6 +1,6 @@
 import type { Statement } from './source-tree.ts';
 
-/** Of variables, parameters, functions, types, and members of classes, interfaces and object literals. */
+/** Names of variables, parameters, functions, types, and members of classes, interfaces and object literals. */
 export function declaredNames(statements: readonly Statement[]): ReadonlySet<string> {
   const names = new Set<string>();
   walk(statements, names);

@@ -8,22 +8,25 @@ import type { AgentStatus } from '../../src/api/status.ts';
 import { ConvergeLab, until } from './converge-lab.ts';
 import { type HeldStateId, heldStates } from './held-states.ts';
 
-/** A change of the node that no agent made, and how to see with the tools of the system that it is undone. */
+/** A foreign change of the node, and a check with the tools of the system that it is undone. */
 export interface Harm {
   readonly what: string;
   readonly change: () => Promise<unknown>;
-  /** What the change changes; the same before it and after the repair, and not while the harm lasts. Null while it cannot be read. */
+  /** The changed state; the same before the change and after the repair, and different meanwhile. Null while it cannot be read. */
   readonly looked: () => Promise<string | null>;
-  /** Which part of the status counts it. Left out: Open vSwitch undoes it by itself, mostly before the agent has looked. */
+  /** Target in the status that counts it. Absent: Open vSwitch undoes it by itself, mostly before the agent has checked. */
   readonly part?: PartName;
-  /** Whether it is also done while no agent runs, where an agent's start is dear: with the others of its list unless it leaves nothing of what they change. */
+  /**
+   * Injection without an agent, whose start is expensive: together with the others of its list unless it removes their
+   * targets.
+   */
   readonly dead?: 'alone' | 'never';
 }
 
-/** An agent's start, beside much else. */
+/** Time of an agent's start, on a busy host. */
 const startedWithinMs = 90_000;
 
-/** A lab of two nodes for tests that harm the first of them, while its agent runs and while it does not. */
+/** A lab of two nodes for tests that change the first of them, with and without its agent. */
 export class HarmLab {
   readonly lab: ConvergeLab;
 
@@ -38,7 +41,7 @@ export class HarmLab {
     return new HarmLab(lab);
   }
 
-  /** Runs a command on the harmed node. */
+  /** Runs a command on the changed node. */
   exec(command: string, ...args: readonly string[]): Promise<string> {
     return this.lab.exec(1, command, ...args);
   }
@@ -69,7 +72,7 @@ export class HarmLab {
     return JSON.parse(body) as AgentStatus;
   }
 
-  /** Harms while the agent runs: the status must count it, and what was harmed be as before, within the row's time. */
+  /** Injects a change while the agent runs: the status must count it, and the state be restored, within the row's time. */
   async harmAlive(row: HeldStateId, { what, change, looked, part }: Harm): Promise<void> {
     const before = await looked();
     const counted = await this.#drift(part);
@@ -87,7 +90,7 @@ export class HarmLab {
     console.log(`${row}, agent alive: ${what}: said and repaired after ${tookMs} ms`);
   }
 
-  /** Harms while no agent runs: all must be as before once an agent has started. */
+  /** Injects changes without an agent: the state must be restored once an agent has started. */
   async harmDead(row: HeldStateId, harms: readonly Harm[]): Promise<void> {
     const before = await looks(harms);
     await this.lab.agent(1, 'kill');
@@ -136,7 +139,7 @@ function difference(before: string | null, now: string | null): string {
   return [...gone, ...come].join('\n');
 }
 
-/** Tests that each of these harms to one row of the table is seen and undone. */
+/** Tests that each of these changes to one row of the table is detected and undone. */
 export function harmTests(row: HeldStateId, harmed: () => HarmLab, harms: readonly Harm[]): void {
   describe(heldStates[row].state, () => {
     it.each(harms)('$what, while the agent runs', async (harm) => {

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { packageRoot } from '../../lab/machine/installation.ts';
 import { type RunResult, run, runAnyway } from '../../lab/machine/process.ts';
 
-/** `seinectl` in one file, and a root to run it in that has `/proc`, an empty `/run`, and nothing else: no Node, no library, no shell. */
+/** `seinectl` in one file, and a root with `/proc`, an empty `/run`, and nothing else: no Node, no library, no shell. */
 export class EmptyRoot {
   readonly #folder = mkdtempSync(join(tmpdir(), 'seine-empty-'));
 
-  /** Where the file is outside of the root. */
+  /** Path of the file outside of the root. */
   get file(): string {
     return join(this.#folder, 'seinectl');
   }
@@ -19,8 +19,8 @@ export class EmptyRoot {
   }
 
   /**
-   * @param first shell commands before the root is entered, in its namespaces, that of the network is one of them; `$root` is where it is
-   * @returns what it said, and in `left` what lies in the root's `/run` afterwards
+   * @param first shell commands before the root is entered, in its namespaces, among them the network's; `$root` is its path
+   * @returns its output, and in `left` the remaining files of the root's `/run`
    */
   async run(args: readonly string[], signal: AbortSignal, first = ''): Promise<RunResult & { readonly left: string }> {
     const root = join(this.#folder, 'root');

@@ -18,24 +18,24 @@ import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
 type PolicyControllerOptions = ConstructorParameters<typeof PolicyController>[0];
 type Reconciler = PolicyControllerOptions['nodeState']['reconcilers']['bridge'];
 
-/** Every node may have what its Node says. */
+/** Every node may have the networks of its Node. */
 export const undisputedNetworks: NodeNetworks = {
   of: () => undefined,
   settle: () => Promise.resolve([]),
   subscribe: () => () => undefined,
 };
 
-/** A wanted state whose bridge has what it is told to have, when it is told to. */
+/** A desired state whose bridge has exactly the entries that the test acknowledges, when it does. */
 export class ToldBridge {
   readonly wanted = new Map<Owner, Wanted>();
-  /** What was written since the last look, in order. */
+  /** Writes since the last call, in order. */
   readonly told: string[] = [];
   readonly bridge = { revision: 0 };
   realizedRevision = 0;
-  /** Whether everything is acknowledged as it comes. */
+  /** True if everything is acknowledged immediately. */
   isQuick = true;
   readonly #waiting: { readonly revision: number; readonly go: () => void }[] = [];
-  /** Owners of which the switch has what they want. */
+  /** Owners whose entries OVS has. */
   readonly #has = new Set<Owner>();
   readonly reconcilers = { bridge: this as unknown as Reconciler };
 
@@ -80,10 +80,10 @@ export class ToldBridge {
     return [];
   }
 
-  /** Since it was told to have something. */
+  /** True if the bridge was observed since the last acknowledgement. */
   isLookedAt = false;
 
-  /** It turns out not to have what an owner wants. */
+  /** Drops an owner's entries. */
   lose(owner: Owner): void {
     this.#has.delete(owner);
   }
@@ -103,13 +103,13 @@ export class ToldBridge {
     return this.#waiting.length > 0;
   }
 
-  /** What of these kinds was written since the last look: `class`, `subject` … */
+  /** Writes of these kinds since the last call: `class`, `subject` … */
   take(...kinds: readonly string[]): readonly string[] {
     const words = this.told.splice(0).map((line) => line.replace(/\/[0-9a-f]{16,}.*/, '').replace(/^(\w+) policy\/\w+\/(\w+).*/, '$1 $2'));
     return words.filter((line) => kinds.some((kind) => line.includes(` ${kind}`)));
   }
 
-  /** Of policy's rows; of all else nothing. */
+  /** Acknowledges rows of policy, and nothing else. */
   acknowledgeRows(): void {
     for (const owner of this.wanted.keys()) if (owner.startsWith('policy/')) this.#has.add(owner);
     for (const { go } of this.#waiting.splice(0)) go();
@@ -145,12 +145,12 @@ export function policy(name: string, spec: object): NetworkPolicy {
   return projected;
 }
 
-/** A node whose bridge is a `ToldBridge`, in a cluster in which nothing is known but what is put here. */
+/** A node whose bridge is a `ToldBridge`, in a cluster with only the objects added here. */
 export class EnforcementScene {
   readonly bridge = new ToldBridge();
   readonly policies = new ReplicaStore<NetworkPolicy>();
   readonly pods = new ReplicaStore<PolicyPod>();
-  /** By the name of a pod. */
+  /** Facts by the name of a pod. */
   readonly facts = new Map<string, LocalPodFacts>(['web', 'two'].map((name) => [name, { labels: { app: name }, ports: {} }]));
   areRulesKnown = true;
   readonly #stop = new AbortController();
@@ -198,7 +198,7 @@ export class EnforcementScene {
     this.policies.flush();
   }
 
-  /** The list of the cluster's pods has `shop/web` so, or not at all. */
+  /** Sets `shop/web` in the list of the cluster's pods, or removes it. */
   listWeb(pod: PolicyPod | undefined): void {
     if (pod) this.pods.put('shop/web', String(++this.#version), pod);
     else this.pods.remove('shop/web', String(++this.#version));
@@ -206,7 +206,7 @@ export class EnforcementScene {
   }
 }
 
-/** What a pod is to policy; undefined if it is not known. */
+/** State of a pod in policy; undefined if it is not known. */
 export function standingOf(enforcement: PolicyController, pod = 'shop/web') {
   return enforcement.pods().get(pod)?.is;
 }

@@ -66,7 +66,7 @@ export const exampleServices: readonly SceneService[] = [
   }),
 ];
 
-/** Everything that kube-proxy does. */
+/** All features of kube-proxy. */
 export const exampleProxying: Proxying = {
   node: {
     name: 'n1',

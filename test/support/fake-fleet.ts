@@ -4,17 +4,18 @@ import type { AddressInfo, Socket } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AgentStatus } from '../../src/api/status.ts';
 
-/** How an agent, or the API server on the way to it, behaves when it is asked. */
+/** Behaviour of an agent, or of the API server on the way to it, on a request. */
 export interface FakeAgent {
   readonly node: string;
   readonly pool?: string;
-  /** No pod of an agent is on the node. */
+  /** True if the node has no agent pod. */
   readonly absent?: boolean;
-  /** Its container waits for this. */
+  /** Reason why its container waits. */
   readonly waiting?: string;
   /**
-   * `answer` is what seinectl prints, with its exit code; `silent` never answers; `cut` breaks off in the midst; `refused` is the API server's
-   * 403; `no program` is an image without seinectl; `exit` prints nothing but a remark.
+   * `answer` is seinectl's output, with its exit code; `silent` never answers; `cut` breaks off in the middle; `refused` is the API
+   * server's
+   * 403; `no program` is an image without seinectl; `exit` prints nothing but a message.
    */
   readonly reply: { readonly answer: string; readonly code?: number } | 'silent' | 'cut' | 'refused' | 'no program' | 'exit';
 }
@@ -22,23 +23,25 @@ export interface FakeAgent {
 interface FakeFleetOptions {
   readonly agents: readonly FakeAgent[];
   readonly tls?: { readonly key: string; readonly cert: string };
-  /** How long an agent takes (ms). */
+  /** Delay of an agent (ms). */
   readonly delayMs?: number;
-  /** Nodes may not be listed. */
+  /** True if nodes may not be listed. */
   readonly nodesForbidden?: boolean;
-  /** Objects of a page. */
+  /** Objects per page. */
   readonly page?: number;
 }
 
 const CHANNEL = { stdout: 1, stderr: 2, status: 3 } as const;
 
-/** As much of an API server as `seinectl cluster` asks: lists of pods and nodes, and exec over WebSocket as Kubernetes 1.30 and newer have it. */
+/**
+ * The part of an API server that `seinectl cluster` uses: lists of pods and nodes, and exec over WebSocket as in Kubernetes 1.30 and newer.
+ */
 export class FakeFleet {
   readonly #options: FakeFleetOptions;
   readonly #byPod: ReadonlyMap<string, FakeAgent>;
   readonly #server: http.Server;
   readonly #exec = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
-  /** Commands that were run, and how many at most at a time. */
+  /** Executed commands, and the maximum number of concurrent ones. */
   readonly commands: string[][] = [];
   atATime = 0;
   #running = 0;
@@ -112,7 +115,7 @@ function answerOn(client: WebSocket, { reply }: FakeAgent): void {
     send(CHANNEL.status, JSON.stringify({ status: 'Failure', message: 'exec: "seinectl": not found', reason: 'InternalError' }));
   else {
     const { answer, code = 0 } = reply === 'exit' ? { answer: '', code: 3 } : reply;
-    // Pieces end anywhere, also within a letter, and channels are in no order with each other.
+    // Chunks end anywhere, also within a character, and channels are in no order with each other.
     send(CHANNEL.status, exitStatus(code));
     if (reply === 'exit') send(CHANNEL.stderr, 'seinectl: no agent answers on /run/seine/agent.sock\n');
     const bytes = Buffer.from(answer);
@@ -156,7 +159,7 @@ function podObject({ node, pool, waiting }: FakeAgent): object {
   };
 }
 
-/** The status of an agent that is well, about as long as that of a node with thirty pods. */
+/** The status of an agent without problems, of about the length for a node with thirty pods. */
 export function fakeStatus(node: string, change: Partial<AgentStatus> = {}): string {
   const looks = ['bridge', 'ovsdb', 'links', 'routes', 'firewall', 'settings', 'cni', 'leases'].map((name, at) => ({
     name,

@@ -8,11 +8,11 @@ const fragmentHeader = 44;
 /**
  * One datagram in several frames.
  *
- * Open vSwitch puts together only pieces of 1200 octets and more (IPv6: 1280), the last one excepted.
+ * Open vSwitch reassembles only fragments of 1200 bytes and more (IPv6: 1280), the last one excepted.
  *
  * @param frame a whole one, without options
- * @param identification of the datagram: 2 octets of it for IPv4 (RFC 791 section 3.1), 4 for IPv6 (RFC 8200 section 4.5)
- * @param size octets of each piece's part of the datagram, a multiple of 8
+ * @param identification of the datagram: 2 bytes for IPv4 (RFC 791 section 3.1), 4 for IPv6 (RFC 8200 section 4.5)
+ * @param size bytes of the datagram in each fragment, a multiple of 8
  */
 export function fragmentsOf(frame: Uint8Array, identification: number, size = 1_288): readonly Uint8Array[] {
   const family = frame[12] === 0x08 ? 'ipv4' : 'ipv6';

@@ -8,7 +8,7 @@ export const ipProtocols = { icmp: 1, tcp: 6, udp: 17, gre: 47, icmp6: 58, sctp:
 /** RFC 8200 section 4.7. */
 export const noNextHeader = 59;
 const genevePort = 6081;
-/** What says how far a connection has come, as both ends count: `seq` and `ack`. */
+/** State of a connection, as both ends count: `seq` and `ack`. */
 export const tcpSteps = {
   syn: { flags: 0x02, seq: 1000, ack: 0 },
   'syn-ack': { flags: 0x12, seq: 5000, ack: 1001 },
@@ -19,9 +19,9 @@ export const tcpSteps = {
 } as const;
 
 /**
- * The octets of a packet, tunnel header excepted; with true checksums.
+ * The bytes of a packet, except the tunnel header; with correct checksums.
  *
- * @param data what a datagram carries
+ * @param data content of a datagram
  */
 export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)): Uint8Array {
   const w = new ByteWriter();
@@ -31,13 +31,13 @@ export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)
   return w.finish();
 }
 
-/** Types and codes of the error that says a packet was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
+/** Types and codes of the error for a packet that was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
 const tooBig = { ipv4: { protocol: 'icmp', type: 3, code: 4 }, ipv6: { protocol: 'icmp6', type: 2, code: 0 } } as const;
 
 /** Smallest MTU of a link with IPv6 (RFC 8200 section 5). */
 const leastMtu = 1280;
 
-/** An ICMP error that says `quoted` was too big, and carries `data` (an even number of octets) behind what it quotes. */
+/** An ICMP error for `quoted` being too big, with `data` (an even number of bytes) after the quotation. */
 export function encodeError(
   outer: Required<Pick<Packet, 'ethSrc' | 'ethDst' | 'ipSrc' | 'ipDst'>>,
   quoted: Packet,
@@ -56,7 +56,7 @@ export function encodeError(
   return new ByteWriter().raw(macToBytes(outer.ethDst)).raw(macToBytes(outer.ethSrc)).u16(etherTypes[ipSrc.family]).raw(ip).finish();
 }
 
-/** What a tunnel's datagram carries: Geneve (RFC 8926), VNI 0, no options, then the frame. */
+/** Content of a tunnel's datagram: Geneve (RFC 8926), VNI 0, no options, then the frame. */
 export function encodeGeneve(frame: Uint8Array): Uint8Array {
   return new ByteWriter().u16(0).u16(0x6558).u32(0).raw(frame).finish();
 }
@@ -148,7 +148,7 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array)
     case 'icmp6':
       return pseudo(encodeIcmp(packet), 2);
     case 'sctp':
-      // RFC 9260 sections 3 and 3.3.6: the ports, no checksum that anybody looks at here, and a chunk of data.
+      // RFC 9260 sections 3 and 3.3.6: the ports, a checksum that is not verified here, and a chunk of data.
       return new ByteWriter()
         .u16(portSrc)
         .u16(portDst)
@@ -158,7 +158,7 @@ function encodeTransport(packet: Packet, ipSrc: Ip, ipDst: Ip, data: Uint8Array)
         .raw(data)
         .finish();
     case 'gre':
-      // A frame has 14 octets at least.
+      // A frame has 14 bytes at least.
       return new ByteWriter()
         .u16(0)
         .u16(0x6558)

@@ -22,7 +22,7 @@ export function namespaceManifest(name: string): DemoManifest {
 /**
  * Starts pods of a namespace on the first node.
  *
- * @param meanwhile what happens to the node and the API server from when the pods are asked for
+ * @param meanwhile events of the node and the API server from the request for the pods on
  * @returns them, ready
  */
 export async function addPods(
@@ -44,17 +44,17 @@ export async function removePods(lab: ConvergeLab, namespace: string, names: rea
   for (const name of names) await lab.api.send({ method: 'DELETE', path: `/api/v1/namespaces/${namespace}/pods/${name}` }, signal());
 }
 
-/** Addresses that the node's next pods may get: they are given in order. */
+/** Addresses of the node's next pods: they are allocated in order. */
 export function nextAddresses(lastGiven: readonly string[], family: Family, count: number): readonly string[] {
   const used = lastGiven.map(parseIp).filter((ip) => ip.family === family);
   const last = used.reduce<Ip | undefined>((most, ip) => (most === undefined || ip.value > most.value ? ip : most), undefined);
   if (last === undefined) throw new Error(`no ${family} address was given yet`);
   const next = Array.from({ length: count }, (_, at) => ipFromValue(family, last.value + BigInt(at) + 1n).text);
-  // The last of a network is for all at once, of which a socket would have to be told.
+  // The last of a network is the broadcast address, for which a socket needs an option.
   return next.filter((text) => !text.endsWith('.255'));
 }
 
-/** Datagrams that came to a namespace, for sockets and for ports that nobody listens on, by the kernel's own counters. */
+/** Datagrams received by a namespace, for sockets and for ports without a listener, by the kernel's own counters. */
 export async function datagramsReceived(netns: string): Promise<number> {
   const text = await runIn(netns, 'cat', ['/proc/net/snmp', '/proc/net/snmp6'], {}, signal());
   const [, received = '', unheard = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];

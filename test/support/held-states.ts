@@ -3,16 +3,16 @@ export interface HeldState {
   readonly state: string;
   /** Event that reports a change, and the periodic check that finds it without one. */
   readonly found: string;
-  /** From a change while the agent runs to its repair, or to its report where nothing is repaired (ms). */
+  /** Maximum time from a change while the agent runs to its repair, or to its report if nothing is repaired (ms). */
   readonly withinMs: number;
   readonly repaired: string;
-  /** Part of the status, metric and log line that report it. */
+  /** Target in the status, metric and log line that report it. */
   readonly reported: string;
   /** Names of alerts. */
   readonly alerts: readonly string[];
   /**
-   * Tests under `test/`, without `.test.ts`, that harm it while the agent runs and while it does not. The first does so by the row's name,
-   * with `harmTests`, or by these titles.
+   * Tests under `test/`, without `.test.ts`, that inject it with and without the agent. The first does so by the row's name, with
+   * `harmTests`, or by these titles.
    */
   readonly tests: readonly string[];
   readonly titles?: readonly string[];

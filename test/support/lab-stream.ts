@@ -3,7 +3,7 @@ import { type ResourcePorts, serveResource } from '../../lab/apiserver/resource-
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import type { KubeHttp } from '../../src/kubernetes/client/http-client.ts';
 
-/** Lists and watches of the lab's API server without a network between, so that thousands of sequences can be tried. */
+/** Lists and watches of the lab's API server without a network between, so that thousands of sequences can be tested. */
 export function labStream(ports: ResourcePorts): Pick<KubeHttp, 'stream'> {
   return {
     async *stream({ path, query = {} }: Parameters<KubeHttp['stream']>[0], signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
@@ -37,7 +37,7 @@ async function answerTo(ports: ResourcePorts, path: string, query: Readonly<Reco
   }
 }
 
-/** What is written, as the reader takes it; the writer waits for the reader. */
+/** Written data as the reader takes it; the writer waits for the reader. */
 async function* piped(
   produce: (write: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>,
   signal: AbortSignal,

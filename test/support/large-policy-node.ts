@@ -2,7 +2,7 @@ import type { NetworkPolicy } from '../../src/kubernetes/resources/network-polic
 import type { PolicyPod } from '../../src/kubernetes/resources/policy-pod.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 
-/** What a node's policy is computed from, and the engine that knows it. */
+/** Input of a node's policy, and its engine. */
 interface LargePolicyNode {
   readonly engine: PolicyEngine;
   readonly pods: readonly PolicyPod[];

@@ -1,4 +1,4 @@
-/** A write of an object of about the size that an API server stores at most (1.5 MB), with two of its lists as long as fits. */
+/** A write of an object of about the maximum size of an API server (1.5 MB), with two of its lists at their maximum. */
 export interface LargestWrite {
   readonly name: string;
   readonly method: 'POST' | 'PATCH' | 'DELETE';
@@ -12,7 +12,7 @@ const ipOf = (first: number, at: number): string => `${first}.${(at >> 16) & 255
 
 const ports = (count: number) => list(count, (at) => ({ name: `p${at}`, protocol: 'TCP', port: at + 1, targetPort: 80 }));
 
-/** They belong to nobody: traffic is not needed for the work that they are. */
+/** They concern no pod: their processing needs no traffic. */
 export function largestWrites(namespace: string, clusterNode: string): readonly LargestWrite[] {
   const services = `/api/v1/namespaces/${namespace}/services`;
   const slices = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;

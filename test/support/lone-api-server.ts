@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { type LabApiServer, startApiServer } from '../../lab/apiserver/api-server.ts';
 import { listenTcpIn } from '../../lab/probe/sockets.ts';
 
-/** The lab's API server without a lab: on this machine, at a port that it keeps when it is started again. */
+/** The lab's API server without a lab: on this host, at a port that it keeps over restarts. */
 export class LoneApiServer {
-  /** For its objects and for what a test puts beside them. */
+  /** Folder of its objects and of a test's files. */
   readonly dir: string;
   #api: LabApiServer;
 
@@ -21,7 +21,7 @@ export class LoneApiServer {
     return server;
   }
 
-  /** The one that runs since the last start. Its second listener is one that the server opened itself. */
+  /** The server since the last start. Its second listener is one that it opened itself. */
   get api(): LabApiServer {
     return this.#api;
   }

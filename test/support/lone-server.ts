@@ -5,11 +5,14 @@ import { bindUdpIn } from '../../lab/probe/sockets.ts';
 import { type Family, parseIp } from '../../src/base/net/ip.ts';
 
 const everyMs = 20;
-/** So many in a row that did not arrive are silence, so many that did are a stream. */
+/** Consecutive datagrams that are lost for silence, or arrive for a stream. */
 const inARow = 15;
 const port = 5005;
 
-/** A client that asked once, and a server that goes on speaking to it: nothing goes the other way until the client asks again. */
+/**
+ * A client that sent one request, and a server that continues to send to it: there is no packet in the other direction until the client
+ * sends again.
+ */
 export class LoneServer {
   readonly #server: Socket;
   readonly #client: Socket;
@@ -20,7 +23,7 @@ export class LoneServer {
   private constructor(server: Socket, client: Socket) {
     this.#server = server;
     this.#client = client;
-    for (const socket of [server, client]) socket.on('error', () => {}); // an ICMP error: not heard
+    for (const socket of [server, client]) socket.on('error', () => {}); // an ICMP error: not received
     server.once('message', (_, { port: to, address }) => {
       this.#timer = setInterval(() => this.#speak(to, address), everyMs);
     });
@@ -36,15 +39,15 @@ export class LoneServer {
     const socket = await bindUdpIn(client.netns, family === 'ipv4' ? '0.0.0.0' : '::', 0);
     await new Promise<void>((resolve) => socket.connect(port, address, resolve));
     const pair = new LoneServer(listening, socket);
-    // The first datagram between two nodes may be lost, and a policy that goes may not be gone yet.
+    // The first datagram between two nodes may be lost, and a deleted policy may still apply.
     const asking = setInterval(() => pair.ask(), everyMs);
     await once(listening, 'message').finally(() => clearInterval(asking));
     return pair;
   }
 
-  /** The client speaks, once. */
+  /** Sends one packet of the client. */
   ask(): void {
-    this.#client.send('go on', () => {}); // what is refused is not heard
+    this.#client.send('go on', () => {}); // a rejected one is not received
   }
 
   get isHeard(): boolean {

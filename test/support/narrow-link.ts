@@ -5,7 +5,7 @@ import type { Family } from '../../src/base/net/ip.ts';
 
 /** The MTU of the link towards the host: more than IPv6 requires of every link (RFC 8200 section 5), and less than any pod's. */
 export const NARROW_MTU = 1300;
-/** Two networks, for the same addresses must not be at both ends of a path. */
+/** Two networks, because the same addresses must not be at both ends of a path. */
 const ends = {
   outside: { ipv4: ['192.0.2.1', '192.0.2.2'], ipv6: ['2001:db8:1300::1', '2001:db8:1300::2'] },
   behindPod: { ipv4: ['192.0.2.5', '192.0.2.6'], ipv6: ['2001:db8:1301::1', '2001:db8:1301::2'] },
@@ -15,10 +15,10 @@ const lengths = { ipv4: 30, ipv6: 64 } as const;
 type Where = keyof typeof ends;
 
 /**
- * A host behind a router whose link to it takes shorter packets than any other link of the path. The host itself announces a longest TCP segment
- * of 1,460 bytes, so only an ICMP error of the router tells a sender of the MTU.
+ * A host behind a router whose link to it has the smallest MTU of the path. The host itself announces a maximum TCP segment of 1,460 bytes,
+ * so only an ICMP error of the router informs a sender of the MTU.
  *
- * The router is a namespace that exists: what is outside of a cluster, or a pod.
+ * The router is an existing namespace: the outside of a cluster, or a pod.
  */
 export class NarrowLink {
   /** The namespace of the host. */
@@ -60,7 +60,7 @@ export class NarrowLink {
     );
   }
 
-  /** Has the router pass what comes to a port of its own to the host, as a pod does that runs containers of its own. */
+  /** Makes the router forward a port of its own to the host, like a pod that runs containers of its own. */
   async forward(port: number, to: number): Promise<void> {
     const chain = '{ type nat hook prerouting priority -100; }';
     const rules = (
@@ -93,7 +93,7 @@ export class NarrowLink {
         `link add narrow type veth peer name eth0 netns ${this.netns}`,
         ...addresses,
         'link set narrow up',
-        // A router takes the MTU of a route into account where it is locked. Towards the router the link takes any packet.
+        // A router applies the MTU of a route if it is locked. Towards the router the link takes any packet.
         ...families.map((family) => `route add ${this.address(family)} dev narrow mtu lock ${NARROW_MTU}`),
       ],
       this.#signal,
@@ -114,13 +114,13 @@ function nodad(family: Family): string {
   return family === 'ipv6' ? ' nodad' : '';
 }
 
-/** Has a namespace forget what ICMP errors told it of paths. */
+/** Makes a namespace forget path MTUs from ICMP errors. */
 export async function forgetPaths(netns: string, signal: AbortSignal): Promise<void> {
   await runIn(netns, 'ip', ['route', 'flush', 'cache'], {}, signal);
   await runIn(netns, 'ip', ['-6', 'route', 'flush', 'cache'], {}, signal);
 }
 
-/** The MTU of the path to an address, as ICMP errors told it to a namespace. Absent: none did. */
+/** The MTU of the path to an address, learned from ICMP errors. Undefined without any. */
 export async function pathMtu(netns: string, address: string, signal: AbortSignal): Promise<number | undefined> {
   const [, mtu] = /\bmtu (\d+)/.exec(await runIn(netns, 'ip', ['route', 'get', address], {}, signal)) ?? [];
   return mtu === undefined ? undefined : Number(mtu);

@@ -4,17 +4,17 @@ import { nodePaths } from '../../lab/plan/names.ts';
 import { decodeJournal } from '../../src/pods/ipam/journal-records.ts';
 import type { ConvergeLab } from './converge-lab.ts';
 
-/** What a node holds for containers; each must be one for every container that lives. */
+/** Objects of a node for containers; the number of each must equal that of live containers. */
 export interface Holdings {
   readonly interfaces: number;
   readonly ports: readonly string[];
-  /** In the first table, where each port has one. */
+  /** Flows of the first table, which has one for each port. */
   readonly flows: number;
   readonly leases: readonly string[];
   readonly quarantined: number;
 }
 
-/** Of a lab's first node, as kernel, switch and journal have it. */
+/** Objects of a lab's first node, in kernel, OVS and journal. */
 export async function holdingsOf(lab: ConvergeLab): Promise<Holdings> {
   const paths = nodePaths(lab.plan.dir, lab.node(1).name);
   const fars = paths.portsNamespace;
@@ -34,7 +34,7 @@ export async function holdingsOf(lab: ConvergeLab): Promise<Holdings> {
   const { data } = JSON.parse(ports) as { data: [['map', [string, string][]]][] };
   const inNode = links.split('\n').filter((line) => /^[a-z0-9]{1,7}-[0-9a-f]{7}@/.test(line));
   return {
-    // Of standing ports, those that say whose they are.
+    // Of pre-plugged ports, those with an owner.
     interfaces: inNode.length + farEnds.split('\n').filter((line) => line.includes(' alias ')).length,
     ports: data.flatMap(([[, ids]]) => ids.filter(([key]) => key === 'container-id').map(([, id]) => id)).toSorted(),
     flows: flows.split('\n').filter((line) => line.includes('actions=')).length,

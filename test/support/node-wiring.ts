@@ -28,7 +28,7 @@ import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 
 const CLONE_NEWNET = 0x4000_0000;
 
-/** The switch and the node's stack as the agent wires them. */
+/** OVS and the node's stack as the agent connects them. */
 export interface TestPlane extends Pick<SwitchConnections, 'database' | 'lock' | 'openflow'> {
   readonly host: HostLinks;
   readonly ports: PortWatch;
@@ -36,7 +36,7 @@ export interface TestPlane extends Pick<SwitchConnections, 'database' | 'lock' |
   readonly datapathChanged: Doorbell;
 }
 
-/** The agent's wiring with its pod network, on a real Open vSwitch, and without a cluster. */
+/** The agent's data plane with its pod network, on a real Open vSwitch, and without a cluster. */
 export interface TestNode {
   readonly ovs: TestSwitch;
   readonly plane: TestPlane;
@@ -44,11 +44,11 @@ export interface TestNode {
   readonly standing: StandingPorts;
   /** The namespace of their far ends. */
   readonly farEnds: PortsMount;
-  /** What the network is told of the node; may be changed. */
+  /** The node's properties as seen by the network; may be changed. */
   readonly environment: { mtu: () => number };
-  /** What the network has told of attached pods that are otherwise than before. */
+  /** Reports of the network about changed attachments. */
   readonly changed: readonly { readonly key: AttachmentKey; readonly attached: AttachedPod }[];
-  /** What was found changed inside pods by the last look. */
+  /** Changes inside pods found by the last check. */
   readonly inside: { readonly sentences: readonly string[] };
   /** Ends when it is closed, or by a bug. */
   readonly running: Promise<void>;
@@ -56,8 +56,8 @@ export interface TestNode {
 }
 
 /**
- * Moves this thread into a fresh namespace, for good, and runs a node there. Once in a process, and before it has looked at its
- * own namespace: vitest gives each test file a process.
+ * Moves this thread into a fresh namespace, for good, and runs a node there. Once in a process, and before it has opened its own namespace:
+ * vitest gives each test file a process.
  *
  * @param more of the configuration, as YAML in a flow mapping: `, key: value`
  */
@@ -82,7 +82,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
       databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
       bridgeUp: () => {
         nodeState.reconcilers.bridge.invalidate();
-        nodeState.reconcilers.settings.recheck(); // what its taps have follows from its version
+        nodeState.reconcilers.settings.recheck(); // the options of its taps depend on its version
         changes.datapath.ring();
       },
       bridgeChanged: debouncedRecheck(() => nodeState.reconcilers.bridge, stop.signal),
@@ -147,7 +147,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   return { ovs, plane, network, standing, farEnds: stack.ports, environment, changed, inside, running, close };
 }
 
-/** As if nobody had a policy. */
+/** Policies of a cluster without any. */
 function allFree(nodeState: NodeState): PodPolicy {
   const want = ({ owner, ofPort, addresses }: Parameters<PodPolicy['adopt']>[0]) =>
     nodeState.want(owner, { ...nothing, flows: compileSubject({ ofPort, addresses }) });

@@ -36,10 +36,10 @@ export function dashboard(): Dashboard {
   return JSON.parse(readFileSync(join(folder, 'dashboard.json'), 'utf8')) as Dashboard;
 }
 
-/** Every expression of both, with where it stands. */
+/** Every expression of both, with its place. */
 export function expressions(): readonly { readonly where: string; readonly expr: string }[] {
   const ofPanels = dashboard().panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ where: `panel ${title}`, expr })));
-  // Grafana puts these in before Prometheus sees them.
+  // Grafana replaces these before Prometheus sees them.
   const filled = ofPanels.map(({ where, expr }) => ({
     where,
     expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*'),

@@ -1,7 +1,7 @@
 /**
- * One TCP connection from a chosen port, to a server that speaks first:
- * `one-connection.ts ADDRESS PORT SOURCE-ADDRESS SOURCE-PORT LIMIT-MS`. Prints `ok MS` and resets it, or what came instead. With
- * `keep` as the last word it stays until it reads a line, sends something, and says whether that came back (`kept`) or not (`lost`).
+ * One TCP connection from a chosen port, to a server that sends first: `one-connection.ts ADDRESS PORT SOURCE-ADDRESS SOURCE-PORT
+ * LIMIT-MS`. Prints `ok MS` and resets it, or prints the error. With `keep` as the last word it stays until it reads a line, sends a
+ * message, and reports whether that came back (`kept`) or not (`lost`).
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';

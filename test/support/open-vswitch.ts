@@ -4,14 +4,14 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Of the Open vSwitch whose programs are first in PATH. */
+/** Schema of the Open vSwitch whose programs are first in PATH. */
 export const switchSchema = join(process.env['OVS_PKGDATADIR'] ?? '/usr/share/openvswitch', 'vswitch.ovsschema');
 
-/** A pair of real daemons of Open vSwitch in a network namespace of their own. */
+/** A pair of real daemons of Open vSwitch in their own network namespace. */
 export interface TestSwitch {
   readonly netns: string;
   readonly runDir: string;
-  /** Runs a command in the namespace, with the tools of Open vSwitch pointed at this pair; gives its output. */
+  /** Runs a command in the namespace, with the environment of Open vSwitch's tools; returns its output. */
   exec(command: string, ...args: readonly string[]): string;
   startVswitchd(): void;
   startOvsdb(): void;
@@ -20,7 +20,7 @@ export interface TestSwitch {
   stop(): Promise<void>;
 }
 
-/** @param options more arguments of ovs-vswitchd */
+/** @param options further arguments of ovs-vswitchd */
 export function startSwitch(...options: readonly string[]): TestSwitch {
   const name = randomBytes(3).toString('hex');
   const netns = `seine-t-${name}`;
@@ -59,7 +59,7 @@ export function startSwitch(...options: readonly string[]): TestSwitch {
   return started;
 }
 
-/** SIGKILL, and wait until the process is gone. */
+/** Sends SIGKILL, and waits until the process has ended. */
 async function kill(pid: number): Promise<void> {
   try {
     process.kill(pid, 'SIGKILL');
@@ -68,6 +68,6 @@ async function kill(pid: number): Promise<void> {
       await sleep(5);
     }
   } catch {
-    // ESRCH: it is gone.
+    // ESRCH: it has ended.
   }
 }

@@ -11,14 +11,14 @@ import { decodeUnsolicited, type Unsolicited } from '../../src/openflow/unsolici
 import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 import { testDatapath } from './test-datapath.ts';
 
-/** The bridge `br-int` of a switch of its own, and connections to it that last for one test. */
+/** The bridge `br-int` of a separate switch, and connections to it that last for one test. */
 export class OpenFlowBridge {
   readonly ovs: TestSwitch;
   /** Unsolicited messages. */
   unasked: Unsolicited[] = [];
   #connections = new AbortController();
 
-  /** @param options more arguments of ovs-vswitchd */
+  /** @param options further arguments of ovs-vswitchd */
   constructor(...options: readonly string[]) {
     this.ovs = startSwitch(...options);
     const settings = [`datapath_type=${testDatapath}`, 'fail_mode=secure'];
@@ -66,12 +66,12 @@ export class OpenFlowBridge {
     await connection.bundle([deleteAllFlows, bytesOf((w) => writeGroupMod(w, everyGroup))], this.signal);
   }
 
-  /** Lets flows match and set `tun_metadata0`, four octets. */
+  /** Lets flows match and set `tun_metadata0`, four bytes. */
   mapTunnelOption(): void {
     this.ofctl('add-tlv-map', 'br-int', '{class=0x104,type=0x0,len=4}->tun_metadata0');
   }
 
-  /** What ovs-ofctl prints of a bridge, or does to it, in one version and with numbers for names. */
+  /** Output of ovs-ofctl for a bridge, in one version and with numbers for names. */
   told(version: Version, ...words: readonly string[]): string[] {
     return linesOf(this.ovs.exec('ovs-ofctl', '-O', versionNames[version], '--no-names', ...words));
   }
@@ -86,7 +86,7 @@ export class OpenFlowBridge {
   }
 }
 
-/** Lines with something in them, without the space around it. */
+/** Non-empty lines, trimmed. */
 export function linesOf(text: string): string[] {
   return text
     .split('\n')
@@ -102,7 +102,7 @@ export async function flowsOf(connection: OpenFlowConnection, signal: AbortSigna
 
 type GivenFlow = Partial<FlowMod> & Pick<FlowMod, 'table' | 'priority'> & { readonly does?: Instructions; readonly matches?: Match };
 
-/** A flow-mod of OpenFlow 1.5 that adds, unless it says otherwise. */
+/** A flow-mod of OpenFlow 1.5, which adds by default. */
 export function flowMod({ does, matches, ...mod }: GivenFlow): Uint8Array {
   const instructions = does === undefined ? noInstructions : encodeInstructions(does);
   return bytesOf((w) => writeFlowMod(w, { command: 'add', match: encodeMatch(matches ?? {}), instructions, ...mod }));

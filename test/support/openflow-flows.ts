@@ -6,7 +6,7 @@ import { fields, type Subfield } from '../../src/openflow/match/fields.ts';
 import { encodeMatch, type Match } from '../../src/openflow/match/match.ts';
 import { OPENFLOW_15, ofPort, type Version } from '../../src/openflow/protocol.ts';
 
-/** Random flows that Open vSwitch 3.1 accepts: fields with their prerequisites, actions that fit what is matched. */
+/** Random flows that Open vSwitch 3.1 accepts: fields with their prerequisites, actions that fit the match. */
 
 type Protocol = 'any' | 'arp' | 'ip' | 'tcp' | 'udp' | 'sctp' | 'icmp' | 'ipv6' | 'tcp6' | 'udp6' | 'sctp6' | 'solicit' | 'advert';
 
@@ -47,7 +47,7 @@ function fieldValue(name: FieldName): fc.Arbitrary<unknown> {
   return fc.oneof(value, fc.record({ value, mask: row.bits <= 48 ? fc.integer({ min: 1, max: 2 ** row.bits - 1 }) : value }));
 }
 
-/** Without `inv`, next to which Open vSwitch refuses `ct(commit)`; every other flag needs `trk`. */
+/** Without `inv`, with which Open vSwitch rejects `ct(commit)`; every other flag needs `trk`. */
 const ctState = fc.integer({ min: 0, max: 0xff }).map((bits) => ({ value: (bits & 0xcf) | 0x20, mask: (bits & 0xcf) | 0x20 }));
 
 function partOf(...names: readonly FieldName[]): fc.Arbitrary<Subfield> {
@@ -75,7 +75,7 @@ const move = fc
     return { kind: 'move', from: { ...from, bits }, to: { ...to, bits } };
   });
 
-/** Fields that may be set whatever the packet is. */
+/** Fields that may be set in any packet. */
 const settable: readonly FieldName[] = [
   'eth_src',
   'eth_dst',
@@ -267,7 +267,7 @@ export interface RandomFlow {
   readonly instructions: Instructions;
 }
 
-/** A flow for a table from which `gotoTable` may lead to any table above 20. */
+/** A flow for a table from which `gotoTable` may go to any table above 20. */
 export const randomFlow: fc.Arbitrary<RandomFlow> = fc.constantFrom(...(Object.keys(protocols) as Protocol[])).chain((protocol) => {
   const { match: base, fields: own } = protocols[protocol];
   const names = fc.tuple(fc.subarray([...own]), fc.subarray([...always], { maxLength: 6 })).map(([a, b]) => [...a, ...b]);
@@ -309,7 +309,7 @@ export const randomFlow: fc.Arbitrary<RandomFlow> = fc.constantFrom(...(Object.k
   return fc.record({ match, instructions });
 });
 
-/** The body of a flow-mod that adds it; its priority tells it from others. */
+/** The body of a flow-mod that adds it; its priority distinguishes it from others. */
 export function modOf({ match, instructions }: RandomFlow, priority: number, version: Version = OPENFLOW_15) {
   return {
     command: 'add',

@@ -4,7 +4,7 @@ import { OpenFlowFramer } from '../../src/openflow/connection/framer.ts';
 import { decodeMessage, encodeMessage, type Message } from '../../src/openflow/message.ts';
 import { OPENFLOW_13, type Version } from '../../src/openflow/protocol.ts';
 
-/** The plainest controller there is: sends messages in one version, and gives what comes until a barrier is answered. */
+/** A minimal controller: sends messages in one version, and returns all answers until a barrier is answered. */
 export class OpenFlowPeer {
   readonly version: Version;
   readonly #socket: Socket;
@@ -30,7 +30,7 @@ export class OpenFlowPeer {
     return peer;
   }
 
-  /** @returns the bytes of what came, but hellos, echoes and the answer to the barrier */
+  /** @returns the bytes of the answers, except hellos, echoes and the answer to the barrier */
   async exchange(messages: readonly Uint8Array[]): Promise<Uint8Array[]> {
     const barrier: Message = { kind: 'barrierRequest', version: this.version, xid: 0x7fff_ffff, body: {} };
     this.#socket.write(Buffer.concat([...messages, encodeMessage(barrier)]));
@@ -41,7 +41,7 @@ export class OpenFlowPeer {
     return came;
   }
 
-  /** As `exchange`, with messages as values. */
+  /** Like `exchange`, with messages as values. */
   async ask(...messages: readonly Message[]): Promise<Message[]> {
     return (await this.exchange(messages.map(encodeMessage))).map(decodeMessage);
   }

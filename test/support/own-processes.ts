@@ -4,12 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
 
 /**
- * A set-up file of vitest: a test file ends what it starts. What is left of it, because a test timed out or forgot, is ended after its
- * last hook, and fails the file. Processes inherit the mark in their environment, those that are orphaned too.
+ * A set-up file of vitest: a test file must end its own processes. Remaining ones, because a test timed out or forgot them, are ended after
+ * its last hook, and fail the file. Processes inherit the mark in their environment, orphans too.
  */
 const mark = `SEINE_TEST_FILE=${randomUUID()}`;
 const [name = '', value] = mark.split('=');
-/** What was told to end has ended by then. */
+/** Time after which signalled processes have ended. */
 const settleMs = 3_000;
 
 process.env[name] = value;
@@ -30,7 +30,7 @@ function ownProcesses(): { pid: number; command: string }[] {
     .map((entry) => ({ pid: Number(entry), command: read(entry, 'cmdline').join(' ').trim().slice(0, 200) }));
 }
 
-/** Whatever has this number now may be another process. */
+/** A process that has this number now may be another one. */
 function end(pid: number): void {
   if (!read(`${pid}`, 'environ').includes(mark)) return;
   try {
@@ -40,7 +40,7 @@ function end(pid: number): void {
   }
 }
 
-/** Nothing of a process that has ended, or that is another user's. */
+/** Undefined for a process that has ended, or that belongs to another user. */
 function read(pid: string, file: 'environ' | 'cmdline'): string[] {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0');

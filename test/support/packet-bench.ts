@@ -24,8 +24,8 @@ import { Unixctl } from './unixctl.ts';
 const underlay = { bridge: 'br-phy', port: 'p0', mac: parseMac('0e:77:00:00:00:01'), peerMac: parseMac('0e:77:00:00:00:02') };
 
 /**
- * A real switch that takes packets octet by octet: userspace data path with its own connection tracker and tunnels, our
- * flows put there by our own codec, and ports that are files (`type=dummy`, as Open vSwitch's own tests use them).
+ * A real switch that takes packets byte by byte: userspace data path with its own conntrack and tunnels, our flows installed by our own
+ * codec, and ports that are files (`type=dummy`, as in Open vSwitch's own tests).
  */
 export class PacketBench {
   readonly ovs: TestSwitch;
@@ -79,7 +79,7 @@ export class PacketBench {
     }
   }
 
-  /** Puts a packet into a port. */
+  /** Sends a packet into a port. */
   async send({ inPort, packet }: Arrival): Promise<void> {
     const tunnel = inPort === this.#scene.node.tunnel.ofPort;
     const link = { ethSrc: underlay.peerMac, ethDst: underlay.mac };
@@ -88,27 +88,27 @@ export class PacketBench {
     await this.control.run('netdev-dummy/receive', name, Buffer.from(bytes).toString('hex'));
   }
 
-  /** Puts a packet into a port and gives everything that came out anywhere. */
+  /** Sends a packet into a port and returns all outputs. */
   async receive(arrival: Arrival): Promise<readonly Output[]> {
     await this.send(arrival);
-    // The daemon's loop serves ports before commands: when it answers again, the packet has been through.
+    // The daemon's loop serves ports before commands: when it answers again, the packet has been processed.
     await this.control.run('version');
     await this.#connection.barrier(this.#stop.signal);
     const sent = [...this.#captures].flatMap(([to, capture]) => capture.take().map((frame) => ({ to, frame })));
     const outputs = sent.map(({ to, frame }) => ({ to, packet: decodeFrame(frame) }));
-    // The underlay also carries what the node's own stack says there.
+    // The underlay also carries packets of the node's own stack.
     const ours = outputs.filter(({ to, packet: { tunDst } }) => (to === this.#scene.node.tunnel.ofPort) === (tunDst !== undefined));
     return [...ours, ...this.#toAgent.splice(0)];
   }
 
-  /** Changes what it holds to what is wanted now. Resolves when packets meet that, and nothing that was there before. */
+  /** Changes its entries to the desired ones. Resolves when packets match only those. */
   async become(wanted: ReadonlyMap<Owner, Wanted>): Promise<void> {
     const entries = new Map([...wanted].flatMap(([owner, each]) => [...encodeBridgeEntries(owner, each)]));
     const put = new Map([...entries].filter(([key, value]) => this.#entries.get(key) !== value));
     const remove = new Set([...this.#entries.keys()].filter((key) => !entries.has(key)));
     await new BridgeTarget(this.#connection).apply({ put, remove }, this.#stop.signal);
     this.#entries = entries;
-    // The look at its cached flows that ends first may have begun before the change.
+    // The revalidation that ends first may have begun before the change.
     for (let look = 0; look < 2; look++) await this.control.run('revalidator/wait');
   }
 
@@ -116,7 +116,7 @@ export class PacketBench {
     await this.control.run('dpctl/flush-conntrack');
   }
 
-  /** Of SCTP, which the tracker does not tell apart. */
+  /** Drops associations of SCTP, which conntrack does not distinguish. */
   forgetAssociations(): void {
     this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.associations.id}`);
   }
@@ -129,7 +129,7 @@ export class PacketBench {
   }
 }
 
-/** A port of the switch that is none of the scene's. */
+/** A port of the bridge outside of the scene. */
 const nobody = 'nobody';
 
 function portNames({ node, pods }: Scene): Map<number, string> {
@@ -159,7 +159,7 @@ function bridges({ node }: Scene, runDir: string, ports: ReadonlyMap<number, str
   ];
 }
 
-/** The node's own addresses, and where its peers are: nothing answers on this wire. */
+/** The node's own addresses, and its peers: nothing answers on this link. */
 function addressUnderlay(ovs: TestSwitch, { node, peers }: Scene): void {
   for (const ip of node.transport) {
     const prefix = addressBits(ip.family) === 32 ? 24 : 64;
@@ -185,7 +185,7 @@ function agentConnection(runDir: string, received: Output[]): OpenFlowConnection
   });
 }
 
-/** What a port sent, read from the file that the switch writes. Source: pcap-savefile(5). */
+/** Output of a port, read from the file that OVS writes. Source: pcap-savefile(5). */
 class Capture {
   readonly #fd: number;
   readonly #buffer = Buffer.alloc(1 << 16);
@@ -205,7 +205,7 @@ class Capture {
     return frames;
   }
 
-  /** Those of one buffer. */
+  /** Frames of one buffer. */
   #read(): Uint8Array[] {
     const size = readSync(this.#fd, this.#buffer, 0, this.#buffer.length, this.#offset);
     const frames: Uint8Array[] = [];

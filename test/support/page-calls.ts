@@ -12,7 +12,7 @@ const pages = [
 
 interface Code {
   readonly line: string;
-  /** Between backquotes in a sentence: a command may be named there without what it needs. */
+  /** In backquotes in a sentence: a command may be named there without its arguments. */
   readonly isNamed: boolean;
 }
 
@@ -34,13 +34,13 @@ export interface PageCall {
   readonly isNamed: boolean;
 }
 
-/** The words of each call of a program, without what the shell does with its output. A word in capitals stands for something of the reader's. */
+/** The words of each call of a program, without redirections of the shell. A word in capitals stands for a value of the reader's. */
 export function callsOf(program: RegExp): readonly PageCall[] {
   return sources.flatMap(({ where, text }) =>
     codeOf(text).flatMap(({ line, isNamed }) => {
       const [, rest] = new RegExp(`(?:^|[ "'(])${program.source}(?= |$)(.*)`).exec(line.replace(/(^|\s)#\s.*$/, '')) ?? [];
       const call = rest?.split(/ (?:\||>|&&|2>)|[;)]/)[0]?.trim();
-      // A form with choices is no call: `get pods\|nodes`, `[NAME]`, `…`.
+      // A form with choices is not a call: `get pods\|nodes`, `[NAME]`, `…`.
       return call === undefined || call === '' || /[[\]|…<>]/.test(call)
         ? []
         : [{ where, isNamed, words: call.match(/"[^"]*"|'[^']*'|\S+/g)?.map(unquoted) ?? [] }];

@@ -6,11 +6,11 @@ import { eventually, families, protocols, type ServiceLab } from './service-lab.
 import { slowness, testDatapath } from './test-datapath.ts';
 
 const size = 250_000;
-/** Longer than the path takes, and shorter than what pods and nodes take. */
+/** Longer than the path's MTU, and shorter than that of pods and nodes. */
 const longDatagram = 1_350;
 const timeoutMs = 8_000 * slowness;
 const signal = AbortSignal.timeout(900_000 * slowness);
-/** The port of a pod behind which the pod has a host of its own. */
+/** The port of a pod that forwards to its own host. */
 const nestedPort = 8_088;
 const balancerAddress = { ipv4: '198.51.100.77', ipv6: '2001:db8:51::77' } as const;
 const endpoints = [
@@ -18,7 +18,10 @@ const endpoints = [
   ['on another node', 'web-2'],
 ] as const;
 
-/** Declares tests of transfers over paths with a link of smaller MTU, of which only an ICMP error tells the sender, in a lab of three nodes. */
+/**
+ * Declares tests of transfers over paths with a link of smaller MTU, of which only an ICMP error informs the sender, in a lab of three
+ * nodes.
+ */
 export function testPathMtu(labOf: () => ServiceLab): void {
   let outside: NarrowLink;
   const links: NarrowLink[] = [];
@@ -68,7 +71,7 @@ export function testPathMtu(labOf: () => ServiceLab): void {
       await lab.delete('services', name);
     });
 
-    // The rest is a limit of Open vSwitch's userspace tracker (`docs/feature-matrix.md`).
+    // The rest is a limit of Open vSwitch's userspace tracker (`docs/limits.md`).
     it.each(family === 'ipv6' && testDatapath === 'netdev' ? [] : endpoints)(
       'a host outside gets a long datagram by a node port from an endpoint %s',
       async (_, pod) => {
@@ -91,7 +94,7 @@ export function testPathMtu(labOf: () => ServiceLab): void {
       const probe = { from: lab.place('client-1'), protocol, address, port: 80 };
       await eventually(async () => expect(await upload({ ...probe, timeoutMs: 1_000 * slowness }, 10)).toMatchObject({ is: 'OK' }));
       if (protocol === 'tcp') await arrives(probe);
-      // A datagram that is too long for its path is refused to its sender once the error is there.
+      // The kernel rejects a datagram that is too long for its path once the error has arrived.
       else expect(await upload({ ...probe, timeoutMs }, longDatagram)).toMatchObject({ is: 'UNREACHABLE', errno: 'EMSGSIZE' });
       expect(await pathMtu(probe.from, address, signal)).toBe(NARROW_MTU);
       await lab.delete('services', name);
@@ -99,7 +102,7 @@ export function testPathMtu(labOf: () => ServiceLab): void {
   });
 }
 
-/** Uploads, whole, and by the path's MTU. */
+/** Uploads, completely, and with the path's MTU. */
 async function arrives(probe: { readonly from: string; readonly address: string; readonly port: number }): Promise<void> {
   await forgetPaths(probe.from, signal);
   expect(await upload({ ...probe, protocol: 'tcp', timeoutMs }, size)).toMatchObject({ is: 'OK' });
@@ -113,7 +116,7 @@ async function nodePort(lab: ServiceLab, pod: string, protocol: 'tcp' | 'udp'): 
   return { name, port: lab.nodePort(service, protocol) };
 }
 
-/** The endpoint learns the MTU of the path to the host outside by the first long segments that it sends. */
+/** The endpoint learns the MTU of the path to the host outside from the first long segments that it sends. */
 async function downloads(
   lab: ServiceLab,
   host: NarrowLink,

@@ -1,7 +1,7 @@
 import type { NetworkPolicyObject } from '../../src/policy/verify/reference/objects.ts';
 import { policyObject } from './policy-cluster.ts';
 
-/** Policies of the example cluster, and what they let pass: `source > destination protocol/port` by the cluster's short names. */
+/** Policies of the example cluster, and allowed traffic: `source > destination protocol/port` by the cluster's short names. */
 export interface PolicyCase {
   readonly name: string;
   readonly policies: readonly NetworkPolicyObject[];
@@ -335,7 +335,7 @@ const always: readonly PolicyCase[] = [
   one('a pod reaches itself', { ...everyPod, policyTypes: ['Ingress', 'Egress'] }, ['db > db TCP/1', 'web > web ICMP'], ['db > api TCP/1']),
 ];
 
-/** The recipes that the documentation of Kubernetes and its readers know. */
+/** The recipes in the documentation of Kubernetes and of its users. */
 const documented: readonly PolicyCase[] = [
   {
     name: 'the example of the documentation',

@@ -6,7 +6,7 @@ import type {
   PolicyObjects,
 } from '../../src/policy/verify/reference/objects.ts';
 
-/** Two nodes, three namespaces and a handful of pods, to write cases of policy about. `n1` is the node that computes. */
+/** Two nodes, three namespaces and a handful of pods, for cases of policy. `n1` is the computing node. */
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

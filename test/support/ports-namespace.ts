@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A namespace of standing ports for a test, as the plugin makes it, and what of the agent's configuration leads to it. */
+/** A namespace of pre-plugged ports for a test, as the plugin creates it, and the agent's configuration for it. */
 export class TestPorts {
   readonly #folder = mkdtempSync('/run/seine-ports-');
   readonly path = join(this.#folder, 'netns', 'ports');
-  /** As YAML in a flow mapping: `, key: value`. */
+  /** Configuration as YAML in a flow mapping: `, key: value`. */
   readonly config = `, podInterface: standing, cniSocket: ${join(this.#folder, 'cni.sock')}`;
 
   constructor() {

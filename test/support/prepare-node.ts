@@ -1,6 +1,6 @@
 /**
- * Sets up one node of a test cluster from inside its network namespace, as the agent would: `prepare-node.ts NODE PREFIX
- * DATAPATH`. The bridge and its gateway are there already.
+ * Sets up one node of a test cluster from inside its network namespace, as the agent would: `prepare-node.ts NODE PREFIX DATAPATH`. The
+ * bridge and its gateway exist already.
  */
 import { firewallBody } from '../../src/dataplane/compile/compile-firewall.ts';
 import { FirewallTarget } from '../../src/dataplane/targets/host/firewall-target.ts';

@@ -2,21 +2,21 @@ import { parser } from '@prometheus-io/lezer-promql';
 
 type SyntaxNode = ReturnType<typeof parser.parse>['topNode'];
 
-/** A metric that an expression selects, and the labels it is selected or grouped by. */
+/** A metric that an expression selects, with the labels of its matchers and groupings. */
 export interface Selected {
   readonly metric: string;
   readonly labels: readonly string[];
 }
 
 export interface ReadExpression {
-  /** Places where it makes no sense, as text; empty for a good one. */
+  /** Parse errors, as text; empty for a valid one. */
   readonly errors: readonly string[];
   readonly selected: readonly Selected[];
-  /** Labels that something is grouped, matched or told apart by. */
+  /** Labels of groupings and matchings. */
   readonly grouped: readonly string[];
 }
 
-/** What an expression of PromQL names, by Prometheus' own grammar. */
+/** Metrics and labels in an expression of PromQL, by Prometheus' own grammar. */
 export function readPromql(expression: string): ReadExpression {
   const text = (node: { readonly from: number; readonly to: number }): string => expression.slice(node.from, node.to);
   const errors: string[] = [];

@@ -1,4 +1,4 @@
-/** Mulberry32: small, and the same for one seed on every machine. Numbers from 0 up to, but not including, 1. */
+/** Mulberry32: small, and the same for one seed on every host. Numbers from 0 up to, but not including, 1. */
 export function generator(seed: number): () => number {
   let at = seed;
   return () => {

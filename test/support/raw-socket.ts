@@ -43,7 +43,7 @@ export class RawSocket {
     return this.frames.some((frame) => frame.includes(wanted));
   }
 
-  /** Waits until these octets came by in some frame. @throws Error after `withinMs` */
+  /** Waits until a frame with these bytes passes. @throws Error after `withinMs` */
   async hears(octets: Uint8Array, withinMs = 5_000 * slowness): Promise<void> {
     const deadline = AbortSignal.timeout(withinMs);
     while (!this.heard(octets)) {

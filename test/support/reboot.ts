@@ -13,14 +13,14 @@ import type { ConvergeLab } from './converge-lab.ts';
 import type { CrashRuntime } from './crash-runtime.ts';
 
 const execute = promisify(execFile);
-/** What is mounted there later is seen in every mount namespace that is made from now on, as on a node where an init system runs. */
+/** Later mounts there are visible in every mount namespace created from now on, as on a node with an init system. */
 const shared = 'mountpoint -q "$0" || mount --bind "$0" "$0"; mount --make-shared "$0"';
-/** Another file is put in its place for one process, which then lives in another boot of the machine. */
+/** Another file is mounted in its place for one process, which then runs in another boot of the host. */
 const asAfterReboot = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"';
 
 /**
- * Takes from the lab's first node all that a reboot takes: its processes, the namespaces of its pods and of its standing ports, its
- * interfaces but the uplink, its packet filter. Switch database and agent's state stay, on disk.
+ * Removes from the lab's first node everything that a reboot removes: its processes, the namespaces of its pods and of its pre-plugged
+ * ports, its interfaces except the uplink, its nftables rules. OVSDB and the agent's state stay, on disk.
  */
 export async function powerOff(lab: ConvergeLab, runtime: CrashRuntime): Promise<void> {
   await lab.agent(1, 'kill');
@@ -29,21 +29,21 @@ export async function powerOff(lab: ConvergeLab, runtime: CrashRuntime): Promise
     await execute('ip', ['netns', 'del', netns]);
     await execute('ip', ['netns', 'add', netns]);
   }
-  // `/run` is empty after a reboot; with its mount the namespace of standing ports goes, and with that every pair.
+  // `/run` is empty after a reboot; unmounting deletes the namespace of pre-plugged ports, and with it every pair.
   const ports = dirname(nodePaths(lab.plan.dir, lab.node(1).name).portsNamespace);
   await unmountBelow(ports, AbortSignal.timeout(10_000));
   rmSync(ports, { recursive: true, force: true });
   await lab.exec(1, 'nft', 'flush', 'ruleset');
 }
 
-/** Starts the agent of the lab's first node as in the next boot of its machine. */
+/** Starts the agent of the lab's first node as in the next boot of its host. */
 export function startAgentAfterReboot(lab: ConvergeLab): void {
   const node = lab.node(1);
   const paths = nodePaths(lab.plan.dir, node.name);
   const bootId = join(paths.dir, 'boot_id');
   writeFileSync(bootId, `${randomUUID()}\n`);
   const agent = [process.execPath, ...agentFlags, agentProgram(), '--config', paths.agentConfig];
-  // The plugin mounts the namespace of standing ports there.
+  // The plugin mounts the namespace of pre-plugged ports there.
   execFileSync('sh', ['-ec', shared, paths.run]);
   const inside = inNetns(node.netns, 'unshare', ['--mount', '--propagation', 'slave', 'sh', '-c', asAfterReboot, bootId, ...agent]);
   const log = openSync(paths.agentLog, 'a', 0o600);

@@ -1,7 +1,7 @@
 import { plain } from '../../src/seinectl/paint.ts';
 import type { Terminal } from '../../src/seinectl/terminal.ts';
 
-/** A terminal without an end of its lines and without colours, and what was written to it, by line. */
+/** A terminal of unlimited width without colours, and its output, by line. */
 export function recordingTerminal(): { readonly terminal: Terminal; readonly out: string[]; readonly err: string[] } {
   const out: string[] = [];
   const err: string[] = [];

@@ -17,34 +17,34 @@ const releaseSchema = z.strictObject({
   date: z.iso.date(),
 });
 
-/** A version that was released, as `npm run release` recorded it. */
+/** A released version, as recorded by `npm run release`. */
 export type Release = z.infer<typeof releaseSchema>;
 
 /** The programs of a release, built from the history of this repository. */
 export interface BuiltRelease extends Release {
   /** Its sources with their packages, and `dist`. */
   readonly folder: string;
-  /** What node runs as the agent. */
+  /** Script that node runs as the agent. */
   readonly agent: string;
   /** The CNI plugin. */
   readonly plugin: string;
-  /** What node runs as seinectl. */
+  /** Script that node runs as seinectl. */
   readonly seinectl: string;
 }
 
-/** All that are recorded, the newest first. @throws Error if a record is broken */
+/** All recorded releases, the newest first. @throws Error if a record is malformed */
 export function releases(): readonly Release[] {
   return readdirSync(fixtures)
     .map((folder) => releaseSchema.parse(JSON.parse(readFileSync(join(fixtures, folder, 'release.json'), 'utf8'))))
     .toSorted((a, b) => b.version.localeCompare(a.version, 'en', { numeric: true }));
 }
 
-/** The lock file that the release had. */
+/** The lock file of the release. */
 export function lockFileOf({ version }: Release): string {
   return gunzipSync(readFileSync(join(fixtures, version, 'package-lock.json.gz'))).toString('utf8');
 }
 
-/** @param version the newest release if left out. @throws Error that says which there are */
+/** @param version the newest release if absent. @throws Error with the recorded ones */
 export function releaseOf(version?: string): Release {
   const all = releases();
   const found = version === undefined ? all[0] : all.find((release) => release.version === version);
@@ -53,9 +53,9 @@ export function releaseOf(version?: string): Release {
 }
 
 /**
- * Builds a release from its commit with the packages of its lock file; once, as `.cache` keeps it.
+ * Builds a release from its commit with the packages of its lock file; once, because `.cache` keeps it.
  *
- * @throws Error that says what to do if the history does not go back to it, as in a shallow clone
+ * @throws Error with the remedy if the history does not contain it, as in a shallow clone
  */
 export async function builtRelease(release: Release): Promise<BuiltRelease> {
   const folder = join(root, '.cache', `release-${release.version}-${release.commit.slice(0, 12)}`);
@@ -65,12 +65,12 @@ export async function builtRelease(release: Release): Promise<BuiltRelease> {
   return { ...release, folder, agent, plugin, seinectl };
 }
 
-/** Puts the files of a release into a folder, as its commit has them, with its lock file. @throws Error as `builtRelease` */
+/** Extracts the files of a release into a folder, as in its commit, with its lock file. @throws Error as `builtRelease` */
 export async function checkOutRelease(release: Release, folder: string): Promise<void> {
   await unpack(release, folder, []);
 }
 
-/** Renamed into place when whole. */
+/** Renamed into place when complete. */
 async function build(release: Release, folder: string): Promise<void> {
   mkdirSync(join(root, '.cache'), { recursive: true });
   const fresh = mkdtempSync(join(root, '.cache', 'release-'));
@@ -96,7 +96,7 @@ async function unpack(release: Release, folder: string, paths: readonly string[]
   writeFileSync(join(folder, 'package-lock.json'), lockFileOf(release));
 }
 
-/** A shallow clone has not got it; the remote that it came from has. */
+/** A shallow clone lacks it; its remote has it. */
 async function ensureCommit({ version, commit }: Release): Promise<void> {
   const isThere = () => git('cat-file', '-e', `${commit}^{commit}`).then(...asBoolean);
   if (await isThere()) return;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** What a program said, and how it ended. */
+/** Output and end of a program. */
 export interface Ran {
   /** -1 if a signal ended it. */
   readonly code: number;
@@ -12,13 +12,13 @@ export interface Surroundings {
   readonly stdin?: string;
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** User and group that it runs as; those of this process if absent. */
+  /** User and group of the process; those of this process if absent. */
   readonly uid?: number;
-  /** After so long it is ended. */
+  /** Time after which it is ended. */
   readonly timeoutMs?: number;
 }
 
-/** Runs a program to its end, whatever that is. @throws Error if it cannot be started */
+/** Runs a program to its end, whatever its exit code. @throws Error if it cannot be started */
 export function runProgram(command: string, args: readonly string[], surroundings: Surroundings = {}): Promise<Ran> {
   const { stdin = '', uid, timeoutMs: timeout, ...options } = surroundings;
   return new Promise((resolve, reject) => {
@@ -26,7 +26,7 @@ export function runProgram(command: string, args: readonly string[], surrounding
     let [stdout, stderr] = ['', ''];
     child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.stdin.on('error', () => undefined); // it did not want to read all of it
+    child.stdin.on('error', () => undefined); // it did not read all of it
     child.once('error', reject);
     child.once('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
     child.stdin.end(stdin);

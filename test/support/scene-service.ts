@@ -3,7 +3,7 @@ import { packEndpoints, type SliceEndpoint } from '../../src/base/net/packed-end
 import type { EndpointSlice } from '../../src/kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../src/kubernetes/resources/service.ts';
 
-/** A Service as the API server has it, with its EndpointSlices. */
+/** A Service in the API server's form, with its EndpointSlices. */
 export interface SceneService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
@@ -30,7 +30,7 @@ const states: Readonly<Record<string, Pick<SliceEndpoint, 'ready' | 'serving' | 
   starting: { ready: false, serving: false, terminating: false },
 };
 
-/** A Service of which this is said, and which has everything else as the API server fills it in. */
+/** A Service with these fields, and all others as the API server fills them in. */
 export function filledService(said: Pick<Service, 'name' | 'clusterIps' | 'ports'> & Partial<Service>): Service {
   return {
     namespace: 'default',

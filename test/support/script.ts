@@ -1,7 +1,7 @@
 /** A usage error: reported in one line, without a stack. */
 export class UsageError extends Error {}
 
-/** Runs a script to its end. @param main resolves to the exit code; anything else leaves what `process.exitCode` is */
+/** Runs a script to its end. @param main resolves to the exit code; any other value keeps `process.exitCode` */
 export async function runScript(main: () => Promise<unknown>): Promise<void> {
   try {
     const code = await main();
@@ -13,7 +13,7 @@ export async function runScript(main: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** What an option that counts something was given. @throws UsageError */
+/** Value of an option that is a count. @throws UsageError */
 export function wholeNumber(option: string, text: string, least = 1): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least)
@@ -21,7 +21,7 @@ export function wholeNumber(option: string, text: string, least = 1): number {
   return value;
 }
 
-/** `parseArgs` of Node throws errors with codes of this beginning. */
+/** `parseArgs` of Node throws errors with this prefix of codes. */
 function isUsage(thrown: unknown): thrown is Error {
   return thrown instanceof UsageError || (thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('ERR_PARSE_ARGS_'));
 }

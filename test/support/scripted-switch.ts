@@ -45,7 +45,7 @@ export class ScriptedSwitch {
     return this.#closed.signal;
   }
 
-  /** A connection to this switch that is kept up until it is closed. */
+  /** A connection to this switch that is maintained until it is closed. */
   connect(options: Partial<OpenFlowConnectionOptions> = {}): OpenFlowConnection {
     const connection = new OpenFlowConnection({ endpoint: `unix:${this.path}`, ...options });
     void connection.run(this.signal);

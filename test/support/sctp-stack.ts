@@ -6,22 +6,22 @@ import { Readable } from 'node:stream';
 import { inNetns } from '../../lab/machine/netns.ts';
 
 /**
- * The kernel's SCTP (RFC 9260) where it has it, and else Debian's `libusrsctp-examples`: a whole stack in a process, on raw sockets. One in a
- * namespace: each sees all packets of it, and aborts what it does not know (section 8.4), the kernel's among them.
+ * The kernel's SCTP (RFC 9260) if present, else Debian's `libusrsctp-examples`: a whole stack in a process, on raw sockets. One in a
+ * namespace: each sees all packets of it, and aborts unknown associations (section 8.4), the kernel's among them.
  */
 const isKernels = existsSync('/proc/net/sctp');
 const programs = '/usr/lib/usrsctp';
 const kernels = join(import.meta.dirname, 'sctp-kernel.py');
-/** Where `echo_server` listens (RFC 862). */
+/** Port of `echo_server` (RFC 862). */
 export const sctpEchoPort = 7;
 
 const everyMs = 50;
-/** Answers so many behind are on their way, and so many will not come. */
+/** Answers this number behind are in flight, and this number will not come. */
 const few = 10;
 const many = 20;
 
 /**
- * Answers what anybody says to it, at every address of the namespace.
+ * Echoes everything, at every address of the namespace.
  *
  * @returns ends it
  */
@@ -33,8 +33,8 @@ export function sctpEcho(netns: string): () => void {
 }
 
 /**
- * One association with an echo server: a number at a steady rate, and which came back. Both ends tell each other all addresses that they have,
- * and send again what got no answer.
+ * One association with an echo server: numbers at a steady rate, and those that came back. Both ends announce all their addresses, and
+ * retransmit unanswered ones.
  */
 export class SctpTalk {
   readonly #child: ChildProcess;
@@ -51,7 +51,7 @@ export class SctpTalk {
     lines.on('line', (line) => {
       if (/^\d+$/.test(line)) this.#heard = Number(line);
     });
-    this.#child.stdin?.on('error', () => undefined); // it has ended, and says nothing more
+    this.#child.stdin?.on('error', () => undefined); // it has ended, and prints nothing more
     this.#timer = setInterval(() => this.#child.stdin?.write(`${++this.#said}\n`), everyMs);
   }
 

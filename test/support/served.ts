@@ -24,9 +24,8 @@ interface Pod {
 }
 
 /**
- * Waits until every agent of a lab serves every Service with a cluster address, and leads to all the pods that it selects, which are
- * ready and have no special settings: what comes after that into a switch, a test has brought about. A pod is ready before its
- * endpoints have reached the agents.
+ * Waits until every agent of a lab serves every Service with a cluster address, with all the pods that it selects, which are ready and have
+ * no special settings: later changes of OVS are then caused by the test. A pod is ready before its endpoints have reached the agents.
  *
  * @throws unless that is so before the signal aborts
  */
@@ -54,7 +53,7 @@ function isWhole({ state, flows }: ServiceView): boolean {
   return state === 'ok' && flows.held === flows.wanted;
 }
 
-/** How many there are, each counted once, whatever number of ports leads to it. */
+/** Number of endpoints, each counted once, for any number of ports. */
 function endpointsOf({ metadata, spec: { selector = {}, ipFamilies = [], ports = [] } }: Service, pods: readonly Pod[]): number {
   const selected = pods.filter(
     ({ metadata: { namespace, labels = {} } }) =>

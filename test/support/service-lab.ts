@@ -15,7 +15,7 @@ import { type Family, parseIp } from '../../src/base/net/ip.ts';
 import { ConvergeLab } from './converge-lab.ts';
 import { slowness } from './test-datapath.ts';
 
-/** How long an agent may take to follow a change of the cluster; a fraction of this on a quiet machine. */
+/** Maximum time in which an agent follows a change of the cluster; a fraction of this on an idle host. */
 const followMs = 8_000 * slowness;
 const followPollMs = 60;
 const answerTimeoutMs = 900;
@@ -38,7 +38,7 @@ export interface KubeService {
   };
 }
 
-/** An endpoint by hand: a pod of the lab, or an address, and what is said of it. */
+/** A handmade endpoint: a pod of the lab, or an address, and its conditions. */
 export interface HandMade {
   readonly pod?: string;
   readonly address?: Readonly<Partial<Record<Family, string>>>;
@@ -54,25 +54,25 @@ export interface Aim {
   readonly address: string;
   readonly port: number;
   readonly protocol?: Protocol;
-  /** How often it is tried. */
+  /** Number of tries. */
   readonly tries?: number;
   readonly timeoutMs?: number;
 }
 
-/** To see that there is no answer: an unanswered try ends only by its deadline. */
+/** Expects no answer: an unanswered try ends only by its deadline. */
 export const silent = { tries: 2, timeoutMs: 300 } as const;
 
-/** What came of a number of tries, each thing once and in order. */
+/** Results of a number of tries, each once and in order. */
 export interface Seen {
   /** Names of the pods that answered. */
   readonly pods: readonly string[];
   /** `REFUSED`, `TIMEOUT` or the errno, of unanswered tries. */
   readonly failures: readonly string[];
-  /** Addresses the servers saw. */
+  /** Client addresses seen by the servers. */
   readonly clients: readonly string[];
 }
 
-/** A lab of three nodes with the pods of the demo, for tests of Services: what is wanted, which endpoint answers, which source it sees. */
+/** A lab of three nodes with the pods of the demo, for tests of Services: request, answering endpoint, source that it sees. */
 export class ServiceLab {
   readonly lab: ConvergeLab;
   readonly #names = new Map<string, number>();
@@ -81,7 +81,7 @@ export class ServiceLab {
     this.lab = lab;
   }
 
-  /** @param agent what node runs as the agent; from the sources if left out */
+  /** @param agent script that node runs as the agent; from the sources if absent */
   static async start(more: readonly DemoManifest[] = [], options: Partial<LabOptions> = {}, agent?: string): Promise<ServiceLab> {
     const lab = await ConvergeLab.start(3, agent, options);
     await lab.startPods(more);
@@ -102,20 +102,20 @@ export class ServiceLab {
     return this.lab.plan.nodes.find(({ name }) => name === who)?.netns ?? this.lab.pod(who).netns;
   }
 
-  /** Of a pod, a node, or the world as nodes see it. */
+  /** Address of a pod, a node, or the outside as nodes see it. */
   ip(who: string, family: Family): string {
     const node = this.lab.plan.nodes.find(({ name }) => name === who);
     return ofFamily(who === 'world' ? this.lab.plan.world.ips : (node ?? this.lab.pod(who)).ips, family);
   }
 
-  /** A name no other Service of this lab has, nor of the demo. */
+  /** A unique name of a Service in this lab and the demo. */
   name(prefix: string): string {
     const count = (this.#names.get(prefix) ?? 0) + 1;
     this.#names.set(prefix, count);
     return `${prefix}-${count}`;
   }
 
-  /** A dual-stack Service of TCP and UDP port 80, for what `spec` leaves out. */
+  /** A dual-stack Service of TCP and UDP port 80, unless `spec` changes it. */
   async service(name: string, spec: object, metadata: object = {}): Promise<KubeService> {
     const ports = protocols.map((protocol) => ({ name: protocol, port: 80, protocol: protocol.toUpperCase() }));
     const body = {
@@ -147,20 +147,20 @@ export class ServiceLab {
     await this.lab.api.send({ method: 'DELETE', path: `${inDemo}/${kind}/${name}`, ...(body && { body }) }, patience());
   }
 
-  /** Brings one more pod up; `manifest` is of `pod` below. */
+  /** Starts one more pod; `manifest` is of `pod` below. */
   async start(manifest: DemoManifest): Promise<void> {
     await this.lab.api.send({ method: 'POST', path: manifest.collection, body: manifest.object }, patience());
     await this.settlePods();
   }
 
-  /** Waits for every pod to be ready, and looks up where they are. */
+  /** Waits for every pod to be ready, and reads their nodes. */
   async settlePods(): Promise<void> {
     await podsReady(this.lab.api, 1, patience());
     this.lab.pods = (await askStatus(this.lab.plan.dir)).pods;
   }
 
   /**
-   * Writes the slices of a Service without selector, one a family; any earlier ones of that suffix are replaced.
+   * Writes the slices of a Service without selector, one per family; earlier ones of that suffix are replaced.
    *
    * @param port of the pods, under the names and protocols of the default ports of `service`
    */
@@ -202,7 +202,7 @@ export class ServiceLab {
     return summary(outcomes);
   }
 
-  /** How many of the tries each pod answered. @throws Error if one was not answered */
+  /** Number of tries that each pod answered. @throws Error if one was not answered */
   async tally({ from, address, port, protocol = 'tcp', tries = 100 }: Aim): Promise<ReadonlyMap<string, number>> {
     const probe = { from: this.place(from), address, port, protocol, timeoutMs: 5_000 * slowness };
     const outcomes = await inParallel(Array.from({ length: tries }), () => ask(probe));
@@ -214,7 +214,7 @@ export class ServiceLab {
     return counts;
   }
 
-  /** Has the world send what is for an address to a node, as a load balancer's network would. */
+  /** Makes the outside network route an address to a node, like a load balancer's network. */
   async route(address: string, node: string): Promise<void> {
     const { family } = parseIp(address);
     const prefix = `${address}/${family === 'ipv4' ? 32 : 128}`;
@@ -243,7 +243,7 @@ export class ServiceLab {
     return body;
   }
 
-  /** What events say about an object: `Reason: message`. */
+  /** Events of an object: `Reason: message`. */
   async events(kind: string, name: string): Promise<readonly string[]> {
     const list = await this.lab.api.send({ method: 'GET', path: `${inDemo}/events` }, patience());
     const { items } = list as {
@@ -254,7 +254,7 @@ export class ServiceLab {
       .map(({ reason, message }) => `${reason}: ${message}`);
   }
 
-  /** Looks until what is seen is as it should be; fails with the last difference. */
+  /** Retries until the result is as expected; fails with the last difference. */
   async sees(aim: Aim, wanted: Partial<Seen>): Promise<void> {
     await eventually(async () =>
       expect(await this.look(aim), `${aim.from} → ${aim.address} port ${aim.port} ${aim.protocol ?? 'tcp'}`).toMatchObject(wanted),

@@ -68,7 +68,7 @@ export function servicesScenario({ turns = new LoopTurns(8), config: change = {}
     served.follow();
     await served.settled();
   };
-  /** Tells of what was put into the replicas, and waits until it has been worked off. */
+  /** Announces the additions to the replicas, and waits until they are processed. */
   const flush = async (): Promise<void> => {
     services.flush();
     slices.flush();

@@ -23,8 +23,8 @@ const ownAddress = pod.addresses.find(({ family }) => family === 'ipv4')?.text ?
 const gateway = exampleNode.gateway;
 
 /**
- * Services of many endpoints with real connections: a pod's namespace on one side of a real switch, and on the other, behind the
- * gateway, one namespace that has all the endpoints' addresses. `SEINE_TEST_DATAPATH=system`: on the kernel's data path.
+ * Services of many endpoints with real connections: a pod's namespace on one side of a real switch, and on the other, behind the gateway,
+ * one namespace that has all the endpoints' addresses. `SEINE_TEST_DATAPATH=system`: on the kernel's data path.
  */
 export class ShareBench {
   readonly ovs = startSwitch();
@@ -35,7 +35,7 @@ export class ShareBench {
 
   private constructor() {}
 
-  /** @param udp how many of the endpoints also take datagrams */
+  /** @param udp number of the endpoints that also accept datagrams */
   static async start(services: readonly SceneService[], udp = 0, proxying = exampleProxying): Promise<ShareBench> {
     const bench = new ShareBench();
     try {
@@ -63,7 +63,7 @@ export class ShareBench {
     await once(server, 'message');
   }
 
-  /** Opens so many connections to a Service, some at a time. */
+  /** Opens this number of connections to a Service, some concurrently. */
   async open(protocol: 'tcp' | 'udp', to: { readonly ip: string; readonly port: number }, count: number, atOnce: number): Promise<void> {
     const script = join(import.meta.dirname, 'share-client.ts');
     const words = [`--net=/run/netns/${this.#client}`, process.execPath, script, protocol, to.ip, `${to.port}`, `${count}`, `${atOnce}`];
@@ -73,16 +73,13 @@ export class ShareBench {
     if (code !== 0) throw new Error(`the client ended with ${code}`);
   }
 
-  /**
-   * One connection of the pod from a port of its own choice; `ok` with the milliseconds that it took to hear of the server, or what came
-   * instead.
-   */
+  /** One connection of the pod from a port of its own choice; `ok` with the time until the server's first data (ms), or the error. */
   async connect(ip: string, port: number, portSrc: number, limitMs: number): Promise<string> {
     const client = this.#oneConnection(ip, port, portSrc, limitMs);
     return (await text(client.stdout)).trim();
   }
 
-  /** The same, kept open. @returns ends it, and says whether it was `kept` or `lost` */
+  /** The same, kept open. @returns ends it, and reports whether it was `kept` or `lost` */
   async keep(ip: string, port: number, portSrc: number, limitMs: number): Promise<() => Promise<string>> {
     const client = this.#oneConnection(ip, port, portSrc, limitMs, 'keep');
     const lines = createInterface({ input: client.stdout });
@@ -97,7 +94,7 @@ export class ShareBench {
     };
   }
 
-  /** The pod's reset of what the tracker has no connection of, as its kernel answers what it did not ask. */
+  /** The pod's reset of a connection that conntrack does not have, like its kernel's answer to an unexpected packet. */
   reset(ip: string, portDst: number, portSrc: number): void {
     const ends = { ethSrc: pod.mac, ethDst: gateway.mac, ipSrc: parseIp(ownAddress), ipDst: parseIp(ip), portSrc, portDst };
     const frame = encodeFrame({ ...ends, payload: 'ipv4', ttl: 64, protocol: 'tcp', tcpFlags: 'rst' });
@@ -105,7 +102,7 @@ export class ShareBench {
     this.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'packet-out', 'br-int', `in_port=${pod.ofPort} packet=${packet} actions=resubmit(,0)`);
   }
 
-  /** What the tracker has of connections from a port of the pod. */
+  /** Connections in conntrack from a port of the pod. */
   tracked(portSrc: number): readonly string[] {
     const lines = this.ovs.exec('ovs-appctl', 'dpctl/dump-conntrack').split('\n');
     return lines.filter((line) => line.includes(`orig=(src=${ownAddress},`) && line.includes(`sport=${portSrc},`));
@@ -136,7 +133,7 @@ export class ShareBench {
       .filter((line) => line.includes('actions:')).length;
   }
 
-  /** Whatever it was doing. */
+  /** Ends it in any state. */
   async stop(): Promise<void> {
     this.#stop.abort();
     const running = this.#processes.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);

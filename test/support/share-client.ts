@@ -1,6 +1,6 @@
 /**
- * Opens connections from ports that the kernel chooses, as every client does: `share-client.ts tcp|udp ADDRESS PORT COUNT ATONCE`.
- * TCP connections are reset once the server has said something. Exits with 1 if one was not answered.
+ * Opens connections from ports that the kernel chooses, as every client does: `share-client.ts tcp|udp ADDRESS PORT COUNT ATONCE`. TCP
+ * connections are reset once the server has sent something. Exits with 1 if one was not answered.
  */
 
 import { createSocket } from 'node:dgram';

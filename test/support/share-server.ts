@@ -1,6 +1,6 @@
 /**
- * Counts requests by local address: `share-server.ts PORT [ADDRESS…]`. TCP on every address of the namespace, UDP on those named.
- * Says `ready` to its parent, then answers every message of it with the counts so far, and begins anew.
+ * Counts requests by local address: `share-server.ts PORT [ADDRESS…]`. TCP on every address of the namespace, UDP on those named. Sends
+ * `ready` to its parent, then answers every message of it with the counts so far, and resets them.
  */
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';

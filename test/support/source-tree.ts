@@ -27,7 +27,7 @@ export interface Import {
   readonly names: readonly string[];
 }
 
-/** Every source of the product and the lab, without their tests and without what is generated. */
+/** Every source of the product and the lab, except their tests and generated files. */
 export function sourceFiles(): readonly SourceFile[] {
   return [src, join(root, 'lab')]
     .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => pathOf(join(folder, file))))
@@ -36,7 +36,7 @@ export function sourceFiles(): readonly SourceFile[] {
     .map(parse);
 }
 
-/** Absolute path of what `SourceFile.path` names. */
+/** Absolute path of a `SourceFile.path`. */
 export function sourcePath(path: string): string {
   return /^lab(?:\/|$)/.test(path) ? join(root, path) : join(src, path);
 }
@@ -47,7 +47,7 @@ function pathOf(absolute: string): string {
   return path.startsWith('src/') ? path.slice('src/'.length) : path;
 }
 
-/** Sources, their tests, the tests of all, and what builds and documents: with paths relative to the checkout, without what is generated. */
+/** Sources, their tests, all other tests, and the build: with paths relative to the checkout, except generated files. */
 export function everyFile(): readonly { readonly path: string; readonly statements: readonly Statement[] }[] {
   return ['src', 'lab', 'test', 'build'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })

@@ -8,15 +8,15 @@ const script = join(packageRoot, 'build', 'images', 'ovs-start');
 export interface Place {
   /** Path of the network namespace. */
   readonly netns: string;
-  /** Where sockets and process numbers go. */
+  /** Folder of sockets and pid files. */
   readonly runDir: string;
-  /** Where `conf.db` is. */
+  /** Folder of `conf.db`. */
   readonly dataDir: string;
-  /** Which Open vSwitch, by `PATH` and `OVS_PKGDATADIR`; the machine's own if absent. */
+  /** Environment that selects an Open vSwitch, by `PATH` and `OVS_PKGDATADIR`; the host's own if absent. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Open vSwitch as the container of the image has it: by `ovs-start`, in the foreground. */
+/** Open vSwitch as in the image's container: by `ovs-start`, in the foreground. */
 export class StartedOvs {
   readonly #place: Place;
   readonly #process: ChildProcess;
@@ -24,7 +24,7 @@ export class StartedOvs {
 
   private constructor(place: Place) {
     this.#place = place;
-    // A group of its own, as the container's processes are.
+    // A separate process group, like the container's processes.
     this.#process = spawn('nsenter', [`--net=${place.netns}`, script], {
       env: environment(place),
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -37,7 +37,7 @@ export class StartedOvs {
     return new StartedOvs(place);
   }
 
-  /** What the script said, without the daemons. */
+  /** Output of the script, without the daemons. */
   get said(): readonly string[] {
     return this.#said.split('\n').filter((line) => line.startsWith('ovs-start: '));
   }
@@ -46,7 +46,7 @@ export class StartedOvs {
     return this.#process.exitCode === null && this.#process.signalCode === null;
   }
 
-  /** What the probes of the manifest ask. */
+  /** Checks of the manifest's probes. */
   isAlive(): boolean {
     try {
       execFileSync(script, ['alive'], { env: environment(this.#place), stdio: 'ignore' });
@@ -62,13 +62,13 @@ export class StartedOvs {
     return this.#process.exitCode ?? -1;
   }
 
-  /** As a container is stopped: it is told, and ends its daemons. */
+  /** Stops it like a container: it gets a signal, and ends its daemons. */
   async stop(): Promise<number> {
     if (this.isRunning) this.#process.kill('SIGTERM');
     return await this.ended();
   }
 
-  /** As a container is killed: with everything in it. */
+  /** Kills it like a container: with all its processes. */
   async kill(): Promise<void> {
     const { pid } = this.#process;
     if (pid !== undefined && this.isRunning) process.kill(-pid, 'SIGKILL');

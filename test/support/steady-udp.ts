@@ -5,10 +5,7 @@ import { parseIp } from '../../src/base/net/ip.ts';
 
 const tickMs = 20;
 
-/**
- * A client that keeps sending from one port, as those with a single socket: whatever the connection trackers remember of
- * it, they remember for ever.
- */
+/** A client that keeps sending from one port, like one with a single socket: conntrack entries of it never expire. */
 export class SteadyUdp {
   readonly #socket: Socket;
   readonly #timer: NodeJS.Timeout;
@@ -34,12 +31,12 @@ export class SteadyUdp {
     return this.#last;
   }
 
-  /** When it began to be that one, by `performance.now()`. */
+  /** Time of its first answer, by `performance.now()`. */
   get sinceMs(): number {
     return this.#sinceMs;
   }
 
-  /** How many answers came; refusals are none. */
+  /** Number of answers; refusals do not count. */
   get answers(): number {
     return this.#answers;
   }

@@ -10,18 +10,18 @@ import { TestCluster } from './test-cluster.ts';
 const interfaces = { a: 'eth0', b: 'eth0', c: 'eth0', n1: 'antrea-gw0', n2: 'antrea-gw0' } as const;
 type Tapped = keyof typeof interfaces;
 
-/** Of the node of pod `a`. */
+/** MAC of the gateway of pod `a`'s node. */
 export const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:00:00:00:00');
 
-/** A datagram that pod `a` may send, but for what is inside. */
+/** A datagram that pod `a` may send, except for its content. */
 export function honest(family: Family, to: { readonly ip: Ip; readonly mac: Mac; readonly port?: number }): Packet {
   const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.nobody } as const;
   return { ethSrc: macOf('a'), ethDst: to.mac, payload: family, ipSrc: addressOf('a', family), ipDst: to.ip, ttl: 64, ...ports };
 }
 
 /**
- * A cluster in which pod `a` may send what it likes, and every frame is heard that its neighbour `b`, pod `c` on the other node
- * and the gateways of both nodes get.
+ * A cluster in which pod `a` may send anything, and every frame is recorded that its neighbour `b`, pod `c` on the other node and the
+ * gateways of both nodes receive.
  */
 export class TappedCluster {
   readonly cluster: TestCluster;
@@ -48,18 +48,18 @@ export class TappedCluster {
     await this.cluster.stop();
   }
 
-  /** All that received these octets so far, except the sender. */
+  /** All that received these bytes so far, except the sender. */
   heardBy(octets: Uint8Array): string[] {
     return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(octets));
   }
 
-  /** As `heardBy`, once all that `a` sent has come as far as it ever will. */
+  /** Like `heardBy`, after all frames of `a` have arrived or been dropped. */
   async hearers(octets: Uint8Array): Promise<string[]> {
     await this.settled('ipv4');
     return this.heardBy(octets);
   }
 
-  /** Sends something honest to each of the others, and waits for that: what `a` sent before and is not there now never comes. */
+  /** Sends a valid frame to each of the others, and waits for it: an earlier frame of `a` that is missing then never comes. */
   async settled(family: Family): Promise<void> {
     const marks = { b: randomBytes(12), c: randomBytes(12), n1: randomBytes(12) };
     const macs = { b: macOf('b'), c: gatewayMac, n1: gatewayMac };

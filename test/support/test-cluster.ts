@@ -13,24 +13,24 @@ import { startSwitch, type TestSwitch } from './open-vswitch.ts';
 
 export type Datapath = 'netdev' | 'system';
 
-/** `SEINE_TEST_DATAPATH=system` runs the same tests on the kernel's data path, where the machine's kernel has one. */
+/** `SEINE_TEST_DATAPATH=system` runs the same tests on the kernel's data path, if the host's kernel has one. */
 export const datapath: Datapath = process.env['SEINE_TEST_DATAPATH'] === 'system' ? 'system' : 'netdev';
 
 const nothingHeld: ReturnType<typeof encodeBridgeEntries> = new Map();
 
-/** To bring a cluster up. The kernel's data path may be in an emulated machine. */
+/** Timeout of starting a cluster. The kernel's data path may be in an emulated host. */
 export const patienceMs = datapath === 'system' ? 240_000 : 60_000;
 
 /**
- * The planned nodes and pods with real switches, wires and sockets, and no agent: flows, routes, packet filter and pods'
- * interfaces are what the compilers and targets make of the plan.
+ * The planned nodes and pods with real switches, links and sockets, and no agent: compilers and targets create flows, routes, nftables
+ * rules and pods' interfaces from the plan.
  */
 export class TestCluster {
   readonly switches: ReadonlyMap<string, TestSwitch>;
   readonly #prefix: string;
   readonly #stop = new AbortController();
   readonly #targets = new Map<string, BridgeTarget>();
-  /** By node and owner. */
+  /** Installed entries by node and owner. */
   readonly #held = new Map<string, ReturnType<typeof encodeBridgeEntries>>();
 
   private constructor(prefix: string, switches: ReadonlyMap<string, TestSwitch>) {
@@ -51,7 +51,7 @@ export class TestCluster {
     }
   }
 
-  /** Network namespace of a pod, a node, or `world`: the wire between the nodes and everything behind it. */
+  /** Network namespace of a pod, a node, or `world`: the link between the nodes and everything behind it. */
   place(who: string): string {
     return this.switches.get(who)?.netns ?? `${this.#prefix}${who}`;
   }
@@ -120,7 +120,7 @@ export class TestCluster {
     }
   }
 
-  /** Puts what an owner wants on a node's bridge, in place of what it wanted. */
+  /** Installs an owner's desired entries on a node's bridge, in place of its earlier ones. */
   async hold(node: string, owner: Owner, wanted: Wanted): Promise<void> {
     const held = this.#held.get(`${node} ${owner}`) ?? nothingHeld;
     const put = encodeBridgeEntries(owner, wanted);
@@ -148,8 +148,8 @@ export class TestCluster {
 }
 
 /**
- * The userspace data path sends tunnel packets only by ports of its own, so the node's address is on a bridge. A packet socket
- * only copies: the kernel must drop the original, and checksums are not filled in.
+ * The userspace data path sends tunnel packets only through its own ports, so the node's address is on a bridge. A packet socket only
+ * copies: the kernel must drop the original, and checksums are not filled in.
  */
 function underlayBridge(ovs: TestSwitch): string {
   ovs.exec('ethtool', '-K', 'eth0', 'tx', 'off');

@@ -2,10 +2,12 @@ import type { Datapath, PodInterfaceOption } from '../../lab/plan/plan.ts';
 
 const variable = 'SEINE_TEST_DATAPATH';
 
-/** Of the labs that tests raise: the kernel's in `npm run test:kernel`, which sets the variable in its virtual machine; else in userspace. */
+/**
+ * Data path of the labs of tests: the kernel's in `npm run test:kernel`, which sets the variable in its virtual machine; else in userspace.
+ */
 export const testDatapath: Datapath = datapathIn(process.env[variable] ?? 'netdev');
 
-/** In an emulated machine everything takes up to ten times as long, and half of that is the network. */
+/** In an emulated host everything takes up to ten times as long, and half of that is the network. */
 export const slowness = testDatapath === 'system' ? 8 : 1;
 
 function datapathIn(text: string): Datapath {
@@ -13,7 +15,7 @@ function datapathIn(text: string): Datapath {
   return text;
 }
 
-/** Of the labs that tests raise: what pods get, where a run asks for another kind than the default. */
+/** Kind of interface for pods in labs of tests, if a run requests another than the default. */
 export const testPodInterface: { readonly podInterface?: PodInterfaceOption } = podInterfaceIn(process.env['SEINE_TEST_POD_INTERFACE']);
 
 function podInterfaceIn(text: string | undefined): { readonly podInterface?: PodInterfaceOption } {

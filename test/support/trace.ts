@@ -6,17 +6,17 @@ import type { Packet } from '../model/packet.ts';
 import { etherTypes, ipProtocols, noNextHeader, tcpSteps } from './frame.ts';
 import type { Unixctl } from './unixctl.ts';
 
-/** What a trace pretends. */
+/** Assumptions of a trace. */
 export interface Pretence {
   /** Bits of `ct_state` after the first `ct()`, the second, … */
   readonly states: readonly (readonly CtState[])[];
   readonly ctMark: number;
-  /** Which slot of a group the packet falls into; not 0, which means that the hash is not known yet. */
+  /** Slot of a group for the packet; not 0, which means that the hash is not known yet. */
   readonly dpHash: number;
 }
 
 export interface Traced {
-  /** In the order of their visits, each as often as it was visited. */
+  /** In the order of their visits, with repetitions. */
   readonly tables: readonly PipelineTableName[];
   /** Ports by number, as the last table's actions name them. */
   readonly outputs: readonly number[];
@@ -24,9 +24,9 @@ export interface Traced {
 }
 
 /**
- * Asks the switch what it would do with a packet of these headers, and leaves nothing in it. A trace that is given the packet itself
- * tracks its connection and learns its client, as if it had come: another packet with those ports meets them for as long as the
- * switch remembers. Source: ovs-vswitchd(8) "ofproto/trace", "Side effects".
+ * Traces a packet with these headers in OVS, without side effects. A trace of the packet itself tracks its connection and learns its
+ * client, as if it had arrived: later packets with those ports match them as long as OVS remembers. Source: ovs-vswitchd(8)
+ * "ofproto/trace", "Side effects".
  */
 export async function trace(control: Unixctl, { inPort, packet }: Arrival, { states, ctMark, dpHash }: Pretence): Promise<Traced> {
   // A mark counts only on a packet that was tracked.
@@ -44,7 +44,7 @@ function outerFields({ tunSrc, tunDst }: Packet): Fields {
   return { ...address('tun', 'tun_ipv6', 'src', tunSrc), ...address('tun', 'tun_ipv6', 'dst', tunDst) };
 }
 
-/** As ovs-ofctl(8) writes them, in an order in which each has its prerequisites before it. Source: ovs-fields(7). */
+/** Fields in the syntax of ovs-ofctl(8), each after its prerequisites. Source: ovs-fields(7). */
 function innerFields(packet: Packet): Fields {
   const { ethSrc, ethDst, vlan, payload } = packet;
   const link = { dl_src: ethSrc, dl_dst: ethDst, dl_vlan: vlan, dl_type: etherTypes[payload] };
@@ -89,7 +89,7 @@ function address(ipv4: string, ipv6: string, end: 'src' | 'dst', ip: Ip | undefi
   return { [`${ip?.family === 'ipv6' ? ipv6 : ipv4}_${end}`]: ip?.text };
 }
 
-/** Tables and outputs of `br-int`; where a packet goes on by the tunnel, the next bridge's follow. */
+/** Tables and outputs of `br-int`; if a packet continues through the tunnel, the next bridge's follow. */
 function visits(text: string): Pick<Traced, 'tables' | 'outputs'> {
   const tables: PipelineTableName[] = [];
   const outputs: number[] = [];

@@ -3,7 +3,7 @@ import { bindUdpIn } from '../../lab/probe/sockets.ts';
 import { parseIp } from '../../src/base/net/ip.ts';
 
 const tickMs = 1;
-/** After a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
+/** Maximum after a pause of this process: more at once would overflow the sockets by which the userspace data path gets packets. */
 const burstMax = 3;
 const settleMs = 500;
 
@@ -14,11 +14,11 @@ export interface StreamCount {
   readonly longestGap: number;
   /** Numbers of the first packets that were lost. */
   readonly firstLost: readonly number[];
-  /** How many packets had been sent before each of these. */
+  /** Number of packets sent before each of these. */
   readonly lostNumbers: readonly number[];
 }
 
-/** Sends back whatever comes to an address of a namespace, until closed. */
+/** Echoes everything that arrives at an address of a namespace, until closed. */
 export async function echo(netns: string, address: string, port: number): Promise<() => void> {
   const socket = await bindUdpIn(netns, address, port);
   socket.on('message', (message, from) => socket.send(message, from.port, from.address));
@@ -26,7 +26,7 @@ export async function echo(netns: string, address: string, port: number): Promis
   return () => socket.close();
 }
 
-/** Numbered datagrams at 1 kHz from a namespace to an echo, until stopped. What does not come back is lost. */
+/** Numbered datagrams at 1 kHz from a namespace to an echo, until stopped. Those that do not come back are lost. */
 export class UdpStream {
   readonly #socket: Socket;
   readonly #answered = new Set<number>();
@@ -37,7 +37,7 @@ export class UdpStream {
   private constructor(socket: Socket) {
     this.#socket = socket;
     socket.on('message', (message) => this.#answered.add(message.readUInt32BE(0)));
-    socket.on('error', () => {}); // a refusal is a loss, and counted as one
+    socket.on('error', () => {}); // a rejection counts as a loss
     this.#timer = setInterval(() => this.#sendDue(), tickMs);
   }
 
@@ -71,7 +71,7 @@ export class UdpStream {
     return { sent: this.#sent, lost: lost.length, longestGap, firstLost: lost.slice(0, 5), lostNumbers: lost };
   }
 
-  /** One a millisecond. What a pause of this process kept from being sent is not made up for. */
+  /** One per millisecond. Datagrams that a pause of this process prevented are not made up for. */
   #sendDue(): void {
     const nowMs = performance.now();
     const due = Math.min(burstMax, Math.floor(nowMs - this.#sentUntilMs));
@@ -79,7 +79,7 @@ export class UdpStream {
     for (let each = 0; each < due; each++) {
       const message = Buffer.alloc(32);
       message.writeUInt32BE(this.#sent++);
-      this.#socket.send(message, () => {}); // an error is a loss, and counted as one
+      this.#socket.send(message, () => {}); // an error counts as a loss
     }
   }
 }

@@ -27,7 +27,7 @@ export class Unixctl {
     return new Unixctl(socket);
   }
 
-  /** @throws Error with what the daemon says */
+  /** @throws Error with the daemon's message */
   async run(method: string, ...params: readonly string[]): Promise<string> {
     const answered = new Promise<{ result: unknown; error: unknown }>((resolve) => this.#waiting.push(resolve));
     this.#socket.write(JSON.stringify({ method, params, id: 0 }));
@@ -40,7 +40,7 @@ export class Unixctl {
     this.#socket.destroy();
   }
 
-  /** Answers follow each other without a mark between them. A brace in a string counts for nothing. */
+  /** Answers follow each other without a separator. A brace in a string is ignored. */
   #take(chunk: string): void {
     this.#text += chunk;
     for (let end = endOfObject(this.#text); end > 0; end = endOfObject(this.#text)) {
@@ -55,7 +55,7 @@ export class Unixctl {
   }
 }
 
-/** How long the first object is; 0 if it is not whole. */
+/** Length of the first object; 0 if it is incomplete. */
 function endOfObject(text: string): number {
   let depth = 0;
   let quoted = false;

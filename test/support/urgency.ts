@@ -2,15 +2,15 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { errnoOf } from '../../src/netlink/errno.ts';
 
-/** Before whatever else runs on the machine, without keeping the kernel from its own work. */
+/** Priority above other processes of the host, without delaying the kernel's own work. */
 export const urgent = -15;
 
 /**
- * Lets a process run before others (negative) or after them. Niceness alone counts only among processes of one session where
- * Linux makes a group of each, as it does by default: the group has a niceness too (sched(7), "The autogroup feature").
+ * Gives a process a higher (negative) or lower priority than others. Niceness alone counts only among processes of one session if Linux
+ * groups processes by session, as it does by default: the group has a niceness too (sched(7), "The autogroup feature").
  *
  * @param niceness from -20 to 19
- * @returns puts both back: the group of our own process is that of the shell it was started from, and stays when we end
+ * @returns restores both: the group of our own process is that of the shell it was started from, and outlives us
  */
 export function setUrgency(pid: number, niceness: number): () => void {
   const [former, formerOfGroup] = [getPriority(pid), groupNiceness(pid)];
@@ -24,7 +24,7 @@ export function setUrgency(pid: number, niceness: number): () => void {
 
 const groupFile = (pid: number): string => `/proc/${pid}/autogroup`;
 
-/** @returns undefined where there are no such groups */
+/** @returns undefined if there are no such groups */
 function groupNiceness(pid: number): number | undefined {
   if (!existsSync(groupFile(pid))) return undefined;
   const [, niceness] = / nice (-?\d+)/.exec(readFileSync(groupFile(pid), 'utf8')) ?? [];

@@ -19,12 +19,12 @@ import { replaceAgentOf, startAgentOf } from './replaced-agent.ts';
 
 const execute = promisify(execFile);
 const hertz = 60;
-/** Userspace switching on a machine that is busy otherwise loses packets now and then; an upgrade that loses them always does. */
+/** The userspace data path of a busy host loses packets now and then; an upgrade that loses packets always does. */
 const triesMax = 4;
-/** Between a dump and the reading of the clock. */
+/** Time between a dump and the reading of the clock. */
 const slackMs = 500;
 const patienceMs = 30_000;
-/** In the ranges that a lab allows; the world sends them to the node. */
+/** In the ranges that a lab allows; the outside network routes them to the node. */
 const externalIPs = ['198.18.9.1', '2001:db8:198::9'];
 const containers = [{ name: 'responder', image: 'responder', ports: [{ containerPort: 80 }] }];
 
@@ -97,20 +97,20 @@ function install(release: Release): void {
   symlinkSync(release === 'previous' ? previous.plugin : join(packageRoot, 'dist', 'bin', 'seine'), plugin);
 }
 
-/** What is there of a node that an upgrade must leave as it is. */
+/** State of a node that an upgrade must keep. */
 async function look() {
   const leases = (await askStatus(lab.plan.dir)).pods.map(({ name, ips }) => `${name} ${ips.join(' ')}`).toSorted();
   return { flows: await lab.flows(1), ofPorts: await lastingPorts(), leases, atMs: performance.now() };
 }
 
-/** Without those that are kept free for pods to come: by release, a node has some or has none. */
+/** Without free ones for future pods: depending on the release, a node has some or none. */
 async function lastingPorts(): Promise<Readonly<Record<string, number>>> {
   return Object.fromEntries(Object.entries(await lab.ofPorts(1)).filter(([name]) => !standingPortPattern.test(name)));
 }
 
 type Look = Awaited<ReturnType<typeof look>>;
 
-/** Replaces the agent of node 1 by that of a release, and waits until it has looked at everything. */
+/** Replaces the agent of node 1 by that of a release, and waits until it has observed everything. */
 async function replaceAgent(release: Release): Promise<number> {
   return await replaceAgentOf(lab, 1, programOf(release));
 }
@@ -127,7 +127,7 @@ function textsOf({ flows }: Look): ReadonlySet<string> {
   return new Set(flows.map(({ text }) => text));
 }
 
-/** Flows that both releases want, and that were written all the same. */
+/** Flows that both releases desire, and that were rewritten all the same. */
 function rewritten(before: Look, after: Look): readonly string[] {
   const ages = new Map(before.flows.map(({ text, ageMs }) => [text, ageMs]));
   const passedMs = after.atMs - before.atMs - slackMs;
@@ -158,7 +158,7 @@ async function replaceUnderTraffic(release: Release): Promise<TrafficCount> {
   return count;
 }
 
-/** A pod comes to life through plugin and agent as they are, is reached, and goes. */
+/** A pod starts through the present plugin and agent, is reached, and is deleted. */
 async function startAndStopPod(more: object = {}): Promise<void> {
   const name = `late-${++pods}`;
   const node = { nodeSelector: { 'kubernetes.io/hostname': lab.node(1).name }, terminationGracePeriodSeconds: 1 };
@@ -183,7 +183,7 @@ async function startAndStopPod(more: object = {}): Promise<void> {
   );
 }
 
-/** A journal whose first record says that it is of another format: eight digits of a checksum, a space, JSON. */
+/** A journal whose first record has another format version: eight digits of a checksum, a space, JSON. */
 function withFormat(journal: string, format: number): string {
   const [first = '', ...rest] = journal.split('\n');
   const json = first.slice(9).replace(/"v":\d+/, `"v":${format}`);
@@ -249,7 +249,7 @@ it('refuses a journal of a newer format and removes nothing, and goes on without
   );
   expect(JSON.stringify(lab.log(1).at(-1))).toContain('the IPAM journal has format 99');
   expect(readFileSync(path, 'utf8')).toBe(newer);
-  // A release before 0.3 has wanted the node's own flows by then, as it knows them, and removed none.
+  // A release before 0.3 has set its version of the node's own flows by then, and removed none.
   const matchOf = ({ text }: DumpedFlow): string => text.split(' actions=')[0] ?? text;
   const there = (await lab.flows(1)).map(matchOf);
   expect(before.flows.map(matchOf).filter((match) => !there.includes(match))).toEqual([]);

@@ -12,8 +12,8 @@ import { SteadyUdp } from '../support/steady-udp.ts';
 import { replaceAgentOf } from './replaced-agent.ts';
 
 /**
- * Pods with host ports that releases before 0.23.0 admitted and this one refuses. They run when the node's agent is replaced: they keep running,
- * lose what takes the traffic of others, keep what only hides a process, and the agent reports each.
+ * Pods with host ports that releases before 0.23.0 admitted and this one rejects. They run when the node's agent is replaced: they keep
+ * running, lose ports that take the traffic of others, keep ports that only hide a process, and the agent reports each.
  */
 const execute = promisify(execFile);
 const previousRelease = releaseOf(process.env['SEINE_TEST_RELEASE']);
@@ -23,7 +23,7 @@ const hasHostPorts = previousRelease.version.localeCompare(firstWithHostPorts, '
 
 /** Number of a pod's first host port; those of the others follow it. */
 const containerPort = 8_000;
-/** One that the world answers at its outside addresses (the lab), and Services of the demo at their cluster addresses. */
+/** A port that the outside answers at its addresses (the lab), and Services of the demo at their cluster addresses. */
 const worldPort = 80;
 const ports = { own: 8_090, used: 8_091, beside: 8_092, reserved: 10_256 } as const;
 const resolver = '127.0.0.53';
@@ -79,7 +79,7 @@ describe.runIf(hasHostPorts)('a pod with a host port that this release refuses, 
     listeners.push(await Responder.start(identity, place, { tcp: addresses, udp: [] }, [{ protocol: 'tcp', port }], patience()));
   }
 
-  /** The pods of the first node as the runtime has them: one that was restarted has another container. */
+  /** The pods of the first node in the runtime's view: a restarted one has another container. */
   async function running(): Promise<readonly string[]> {
     const { pods } = await askStatus(lab.lab.plan.dir);
     return pods.map(({ name, ips, containerID }) => `${name} ${ips.join(' ')} ${containerID}`).toSorted();

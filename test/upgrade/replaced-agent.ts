@@ -3,14 +3,14 @@ import { startAgent } from '../../lab/node/agent.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 
 const patienceMs = 30_000;
-/** How the line begins, whichever release writes it. */
+/** Beginning of the log line, in any release. */
 const released = 'every source is in step; ';
 
 /**
  * Replaces the agent of a node, and waits until the new one has compared everything.
  *
- * @param program what node runs as the agent
- * @returns how long it took until the agent was ready (ms)
+ * @param program script that node runs as the agent
+ * @returns time until the agent was ready (ms)
  */
 export async function replaceAgentOf(lab: ConvergeLab, number: number, program: string): Promise<number> {
   await lab.agent(number, 'stop');

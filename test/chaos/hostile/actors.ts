@@ -1,13 +1,13 @@
 import type { Api, ApiObject } from '../api.ts';
 import type { Lab } from '../lab.ts';
 
-/** Who writes: each with a token of its own, and with the rights that such a user has in a cluster. */
+/** Attackers, each with its own token and with the rights of such a user in a cluster. */
 export const actorNames = ['tenant', 'pod author', 'node'] as const;
 export type ActorName = (typeof actorNames)[number];
 
-/** What the tenant and the pod author write into. */
+/** Namespace of the tenant and the pod author. */
 export const hostileNamespace = 'constructor';
-/** The Node whose credentials the third has. No machine is behind it. */
+/** The Node whose credentials the third has. It has no host. */
 export const rogueNode = 'rogue';
 const accountNamespace = 'actors';
 
@@ -21,9 +21,9 @@ interface Rule {
 const write = ['create', 'get', 'list', 'update', 'patch', 'delete'];
 
 /**
- * Of a tenant: what the built-in role `edit` grants of networks, and EndpointSlices, which clusters before 1.22 granted by it and others grant
- * again. Of a pod author: pods alone. Of a node: what the node authorizer and NodeRestriction leave of its own Node, and the status of pods that
- * are bound to it, whose namespaces are anyone's: of others the draws make no use.
+ * Rights of the actors. Tenant: those of the built-in role `edit` for networks, and EndpointSlices, which clusters before 1.22 granted in
+ * it and others grant again. Pod author: pods alone. Node: those that the node authorizer and NodeRestriction leave for its own Node, and
+ * the status of pods that are bound to it, in any namespace: the draws use no others.
  */
 const rules: Readonly<Record<ActorName, readonly Rule[]>> = {
   tenant: [
@@ -41,7 +41,7 @@ const rules: Readonly<Record<ActorName, readonly Rule[]>> = {
 
 export type Actors = Readonly<Record<ActorName, Api>>;
 
-/** Creates the accounts of all actors, and gives each a client of its own. */
+/** Creates the accounts of all actors, and a client for each. */
 export async function createActors(lab: Lab): Promise<Actors> {
   await lab.createNamespace(accountNamespace);
   await lab.createNamespace(hostileNamespace);

@@ -12,12 +12,12 @@ type Plural = 'services' | 'endpointslices' | 'networkpolicies' | 'pods';
 
 export type WriteKind = Plural | 'nodes' | 'exchange' | 'change';
 
-/** As often as it is in the list. */
+/** Kinds of writes; the frequency of a kind is its number of occurrences. */
 export const writeKinds: readonly WriteKind[] = [
   ...['services', 'services', 'services', 'endpointslices', 'endpointslices', 'networkpolicies', 'networkpolicies', 'networkpolicies'],
   ...['pods', 'pods', 'pods', 'pods', 'nodes', 'nodes', 'nodes', 'exchange', 'change', 'change'],
 ] as readonly WriteKind[];
-/** More than so many are not there at once: the oldest goes. */
+/** Maximum number of objects; above it the oldest is deleted. */
 const kept: Readonly<Record<Plural, number>> = { services: 5, endpointslices: 5, networkpolicies: 5, pods: 3 };
 const drawnBy: Readonly<Record<Plural, (name: string, drawing: Drawing) => ApiObject>> = {
   services: drawService,
@@ -27,9 +27,9 @@ const drawnBy: Readonly<Record<Plural, (name: string, drawing: Drawing) => ApiOb
 };
 
 /**
- * What the attackers write in one step: one object, after others made room or took its place.
+ * Writes of the attackers in one step: one object, after others made room or took its place.
  *
- * @param kinds some of `writeKinds`; all of them draw as if nothing had been asked for
+ * @param kinds some of `writeKinds`; draws do not depend on it
  */
 export function drawWrites(step: number, drawing: Drawing, kinds: readonly WriteKind[] = writeKinds): readonly HostileWrite[] {
   const kind = drawing.random.pick(kinds);
@@ -49,7 +49,7 @@ function drawCreation(plural: Plural, step: number, drawing: Drawing): readonly 
   ];
 }
 
-/** Again, until it is no larger than an API server stores. */
+/** Draws again, until the object is no larger than an API server stores. */
 function drawFitting(plural: Plural, name: string, drawing: Drawing): ApiObject {
   for (;;) {
     const object = drawnBy[plural](name, drawing);
@@ -72,7 +72,7 @@ const changedBy: Readonly<Record<Plural, (drawing: Drawing, object: ApiObject) =
   networkpolicies: changedPolicy,
 };
 
-/** Two objects go, and come again with what the other had: the addresses and node ports of a Service, the host ports of a pod. */
+/** Two objects are deleted and recreated with each other's values: the addresses and node ports of a Service, the host ports of a pod. */
 function drawExchange(step: number, drawing: Drawing): readonly HostileWrite[] {
   const plural = drawing.random.pick(['services', 'pods', 'endpointslices'] as const);
   const [one, other] = drawing.theirs[plural] ?? [];

@@ -3,32 +3,32 @@ import type { Random } from '../random.ts';
 import type { ActorName } from './actors.ts';
 import type { ForeignAddress } from './places.ts';
 
-/** What a draw may look at. */
+/** Input of a draw. */
 export interface Drawing {
   readonly random: Random;
-  /** Addresses that are not the attackers'. */
+  /** Addresses that do not belong to the attackers. */
   readonly foreign: readonly ForeignAddress[];
   /** Node ports of the victim. */
   readonly nodePortsTaken: readonly number[];
   readonly nodes: readonly string[];
-  /** What the attackers have written and is still there, by plural. */
+  /** Existing objects of the attackers, by plural. */
   readonly theirs: Readonly<Record<string, readonly ApiObject[]>>;
   /** Pods that are bound to the rogue Node, the victim's among them. */
   readonly onRogue: readonly ApiObject[];
 }
 
-/** A write of an actor, drawn and not yet done. */
+/** A drawn write of an actor. */
 export interface HostileWrite {
   readonly actor: ActorName;
   readonly verb: 'create' | 'patch' | 'delete' | 'patch status';
   readonly plural: 'services' | 'endpointslices' | 'networkpolicies' | 'pods' | 'nodes';
-  /** What is created, or what is changed. */
+  /** The object to create or to change. */
   readonly object: ApiObject;
   /** A merge patch. */
   readonly change?: object;
 }
 
-/** The addresses that a write names, as far as they look like one. */
+/** Texts of a write that look like addresses. */
 export function addressesIn(value: unknown): ReadonlySet<string> {
   const found = new Set<string>();
   for (const [, address = ''] of JSON.stringify(value).matchAll(/"([0-9a-fA-F:.]{3,45})(?:\/\d{1,3})?"/g))
@@ -38,7 +38,7 @@ export function addressesIn(value: unknown): ReadonlySet<string> {
 
 const shownMost = 8;
 
-/** An object as people can read it: of each long list the first members, and how many there are. */
+/** An object in readable form: of each long list the first members, and their number. */
 export function abridged(value: unknown): unknown {
   if (Array.isArray(value)) {
     const shown = value.slice(0, shownMost).map(abridged);

@@ -4,7 +4,7 @@ import type { Drawing } from './drawing.ts';
 import { isSpecial, unusedAddresses } from './places.ts';
 import { awkwardNames, awkwardTexts, listOf, pairOfSizes } from './sizes.ts';
 
-/** What an API server takes of one slice. */
+/** Maximum numbers in one slice that an API server accepts. */
 const most = { endpoints: 1_000, addresses: 100, ports: 20_000 } as const;
 const octets = { endpoints: 90, ports: 45 } as const;
 

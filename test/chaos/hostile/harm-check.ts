@@ -11,7 +11,7 @@ import { nodeProgram, nodeProgramPort, Prober, type ProbeTarget } from './probes
 import { isTheirs, type TheirPorts } from './their-ports.ts';
 import { loadBalancerAddresses, type Victim, victimNamespace } from './victim.ts';
 
-/** What one place tries, and who may answer. */
+/** Probes of one place, and permitted responders. */
 interface Expectation {
   readonly from: string;
   readonly what: string;
@@ -23,12 +23,12 @@ const answerMs = 1_500;
 const silentMs = 300;
 const addressesMost = 12;
 const portsMost = 5;
-/** Beside those that objects name. */
+/** Ports tested besides those that objects name. */
 const usualPorts = [80, 443, 22, 6443, 10_250, 10_256] as const;
-/** No agent needs a gibibyte for what a lab has. */
+/** Maximum memory of an agent in a lab. */
 const residentMost = 1024 * 1024 * 1024;
 
-/** Asks after each step, by packets, whether the victim is served and the attackers have only what is theirs. */
+/** Checks after each step, with packets, that the victim is served and the attackers have only what is theirs. */
 export class HarmCheck {
   readonly #lab: Lab;
   readonly #victim: Victim;
@@ -61,7 +61,7 @@ export class HarmCheck {
     closeSync(this.#log);
   }
 
-  /** Whether a Service of the victim that has just changed is served. @returns what is wrong, in words, and how long it took (ms) */
+  /** Checks that a Service of the victim that has just changed is served. @returns problems, and the duration (ms) */
   async change(
     service: ApiObject,
     port: number,
@@ -75,12 +75,14 @@ export class HarmCheck {
     return await this.#hold(expected);
   }
 
-  /** While a node is without its flows, its switch or its agent: what is denied is, and nobody's packets reach the attackers. */
+  /**
+   * Checks a node without its flows, its OVS or its agent: denied traffic stays denied, and packets of others do not reach the attackers.
+   */
   async whileFaulty(random: Random, foreign: readonly ForeignAddress[], named: NamedByAttackers): Promise<readonly string[]> {
     return (await this.#hold([...this.#denied(), ...this.#notTaken(random, foreign, named)])).problems;
   }
 
-  /** A pod of the victim that has just started. */
+  /** Checks a pod of the victim that has just started. */
   async newcomer({ name, ips }: LabPod): Promise<readonly string[]> {
     const withinMs = 2 * answerMs * this.#patience;
     const target = (address: string): ProbeTarget => ({ protocol: 'tcp', address, port: 80, tryMs: answerMs, withinMs });
@@ -90,7 +92,7 @@ export class HarmCheck {
     return (await this.#hold(expected)).problems;
   }
 
-  /** @param named what the attackers wrote just now names */
+  /** @param named addresses and ports in the last writes of the attackers */
   async afterWrite(random: Random, foreign: readonly ForeignAddress[], named: NamedByAttackers): Promise<readonly string[]> {
     const { problems } = await this.#hold([...this.#served(), ...this.#denied(), ...this.#notTaken(random, foreign, named)]);
     return [...problems, ...(await this.#tooLarge())];
@@ -213,7 +215,7 @@ export class HarmCheck {
   }
 }
 
-/** What attackers’ objects name. */
+/** Addresses and ports in attackers' objects. */
 export interface NamedByAttackers {
   readonly addresses: ReadonlySet<string>;
   readonly ports: readonly number[];
@@ -239,7 +241,7 @@ export function nodePortOf({ spec }: ApiObject): number {
   return ((spec?.['ports'] ?? []) as readonly { readonly nodePort?: number }[])[0]?.nodePort ?? 0;
 }
 
-/** Source: proc_pid_status(5). Of what has just ended, nothing. */
+/** Source: proc_pid_status(5). 0 if the process has just ended. */
 function residentOf(pid: number): number {
   try {
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;

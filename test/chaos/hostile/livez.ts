@@ -3,7 +3,7 @@ import { askSocket } from '../host.ts';
 
 const everyMs = 100;
 
-/** Asks agents again and again whether they live, and remembers the longest that each took to answer. */
+/** Polls agents' liveness, and records the longest response time of each. */
 export class LivezWatch {
   readonly #withinMs: number;
   readonly #slowestMs = new Map<string, number>();
@@ -17,7 +17,7 @@ export class LivezWatch {
     this.#loops = agents.map((agent) => this.#watch(agent));
   }
 
-  /** What went wrong since the last call, in words; and the slowest answer. */
+  /** Problems since the last call; and the slowest answer. */
   take(): { readonly problems: readonly string[]; readonly slowestMs: number } {
     const problems = [...this.#failures];
     const slowestMs = Math.max(0, ...this.#slowestMs.values());
@@ -26,7 +26,7 @@ export class LivezWatch {
     return { problems, slowestMs };
   }
 
-  /** Asks nothing of an agent that is ended on purpose, until `begun`. */
+  /** Does not poll an agent that is ended on purpose, until `begun`. */
   ended(name: string): void {
     this.#ended.add(name);
   }
@@ -50,7 +50,7 @@ export class LivezWatch {
   async #ask(name: string, agentSocket: string): Promise<void> {
     const startedMs = performance.now();
     const problem = await this.#problemOf(agentSocket);
-    // It may have been ended while it was asked.
+    // It may have been ended during the request.
     if (this.#ended.has(name)) return;
     if (problem !== undefined) this.#failures.add(`the agent of ${name} ${problem}`);
     this.#slowestMs.set(name, Math.max(this.#slowestMs.get(name) ?? 0, performance.now() - startedMs));

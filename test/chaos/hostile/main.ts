@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `npm run test:hostile`: valid objects of those who may write little, meant to harm others, into a running cluster. */
+/** `npm run test:hostile`: valid objects of users with few rights, meant to harm others, in a running cluster. */
 import { parseArgs } from 'node:util';
 import { runScript, UsageError, wholeNumber } from '../../support/script.ts';
 import { shippedAgent } from '../lab.ts';
@@ -89,7 +89,7 @@ function kindsIn(text: string): readonly WriteKind[] {
   });
 }
 
-/** Does the steps in a fresh lab, until one harms somebody. */
+/** Executes the steps in a fresh lab, until one harms another user. */
 async function attack(setting: HostileOptions, told: (report: HostileReport) => void): Promise<readonly HostileReport[]> {
   const cluster = await HostileCluster.begin(setting);
   const done: HostileReport[] = [];

@@ -8,11 +8,11 @@ const pods = `/api/v1/namespaces/${victimNamespace}/pods`;
 export interface Arrival {
   /** Undefined if it has no network. */
   readonly pod: LabPod | undefined;
-  /** From the API server's answer to the pod's network. */
+  /** Time from the API server's answer to the pod's network. */
   readonly tookMs: number;
 }
 
-/** New pods of the victim, one at each step, on its nodes in turn. The one before goes. */
+/** New pods of the victim, one at each step, on its nodes in turn. The previous one is deleted. */
 export class Newcomers {
   readonly #lab: Lab;
   #before: string | undefined;

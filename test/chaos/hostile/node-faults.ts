@@ -6,10 +6,10 @@ import type { LivezWatch } from './livez.ts';
 export const faultNames = ['flows', 'groups', 'switch', 'agent', 'switch and agent'] as const;
 export type FaultName = (typeof faultNames)[number];
 
-/** Faults of a node while attackers' objects exist, each with its frequency: one step of this many. */
+/** Frequencies of node faults while attackers' objects exist: one step of this many. */
 export const faultEvery = 8;
 const readyMs = 60_000;
-/** An agent that is back answers within this time, whatever objects there are; its copies of them are read first. */
+/** A restarted agent answers within this time, whatever objects there are; its copies of them are read first. */
 const answersMs = 20_000;
 
 export interface NodeFault {
@@ -26,13 +26,13 @@ export function wordsOfFault({ name, node }: NodeFault): string {
   return `${name} of ${node.name} killed and started`;
 }
 
-/** A node as a fault left it, and how it comes back. */
+/** A node after a fault, and its recovery. */
 export interface FaultyNode {
   /** Starts what was ended. */
   readonly start: () => Promise<void>;
 }
 
-/** Does it. What was killed stays ended until `start`: what a node then lets through is a question of its own. */
+/** Injects the fault. Killed processes stay ended until `start`: traffic of such a node is a separate question. */
 export async function harmNode(lab: Lab, { name, node }: NodeFault, livez: LivezWatch): Promise<FaultyNode> {
   const ofctl = (...args: readonly string[]): Promise<string> => runOn(node, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
   if (name === 'flows') await ofctl('del-flows', 'br-int');

@@ -35,7 +35,7 @@ function drawConditions({ random }: Drawing): object {
   return { conditions };
 }
 
-/** Those of others, and many: of nobody, or in the networks of others' pods and of Services. */
+/** Addresses of others, and many: unused ones, or addresses in the networks of others' pods and of Services. */
 function drawAddresses({ random, foreign }: Drawing): object[] {
   const types = ['InternalIP', 'InternalIP', 'InternalIP', 'ExternalIP', 'ExternalIP', 'Hostname', 'InternalDNS', '__proto__'];
   const type = (): string => random.pick(types);
@@ -50,7 +50,7 @@ function drawAddresses({ random, foreign }: Drawing): object[] {
   return random.chance(0.5) ? [...ofOthers, ...more, ...odd] : [...odd, ...more, ...ofOthers];
 }
 
-/** A pod has the addresses that its node says: here those of others. An API server takes one of each family. */
+/** A pod has the addresses that its node reports: here those of others. An API server accepts one of each family. */
 function drawPodStatus(pod: ApiObject, { random, foreign }: Drawing): HostileWrite {
   const of = (family: 'ipv4' | 'ipv6'): ForeignAddress[] => foreign.filter(({ address }) => address.includes(':') === (family === 'ipv6'));
   const podIPs = [random.pick(of('ipv4')), ...(random.chance(0.5) ? [random.pick(of('ipv6'))] : [])].map(({ address }) => ({
@@ -66,7 +66,9 @@ function drawPodStatus(pod: ApiObject, { random, foreign }: Drawing): HostileWri
   return { actor: 'node', verb: 'patch status', plural: 'pods', object: pod, change: { status } };
 }
 
-/** A Node that joins again: networks for its pods that are others’. The administrator deletes it first, as a cloud's controller does. */
+/**
+ * A Node that rejoins with networks for its pods that belong to others. The administrator deletes it first, as a cloud's controller does.
+ */
 export function drawRejoin({ random, foreign }: Drawing): readonly string[] {
   const { address } = random.pick(foreign.filter((each) => !each.address.includes(':')));
   const whole = ['10.244.0.0/22', '10.244.4.0/22', '10.96.0.0/12', '0.0.0.0/0', '192.168.77.0/24', '127.0.0.0/8', '10.244.0.0/16'];

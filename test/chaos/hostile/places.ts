@@ -2,16 +2,16 @@ import type { ApiObject } from '../api.ts';
 import type { LabPod } from '../lab.ts';
 import { listOf } from './sizes.ts';
 
-/** An address that is not the attackers'. */
+/** An address that does not belong to the attackers. */
 export interface ForeignAddress {
   readonly whose: string;
   readonly address: string;
 }
 
-/** What a lab has, as far as its addresses are known. */
+/** Known addresses of a lab. */
 export interface Places {
   readonly nodes: readonly { readonly name: string; readonly ip: readonly string[] }[];
-  /** Of the victim. */
+  /** Pods of the victim. */
   readonly pods: readonly LabPod[];
   readonly services: readonly ApiObject[];
   readonly nodeObjects: readonly ApiObject[];
@@ -19,7 +19,7 @@ export interface Places {
   readonly apiServer: string;
 }
 
-/** Addresses that no node has, each of another kind. */
+/** Special addresses that no node has, each of another kind. */
 const everywhere: readonly ForeignAddress[] = [
   { whose: 'the API server’s Service', address: '10.96.0.1' },
   { whose: 'the cluster’s DNS', address: '10.96.0.10' },
@@ -44,14 +44,14 @@ const everywhere: readonly ForeignAddress[] = [
   { whose: 'NAT64', address: '64:ff9b::cb00:710a' },
 ];
 
-/** Special addresses that an API server refuses in Services and EndpointSlices (ValidateNonSpecialIP), and not in pods and Nodes. */
+/** Special addresses that an API server rejects in Services and EndpointSlices (ValidateNonSpecialIP), and accepts in pods and Nodes. */
 const special = /^(?:0\.|127\.|169\.254\.|22[4-9]\.|23\d\.|::1?$|fe80:|ff)/;
 
 export function isSpecial(address: string): boolean {
   return special.test(address);
 }
 
-/** All of them, in an order that does not depend on what was allocated. */
+/** All of them, in an order that does not depend on allocation. */
 export function foreignAddresses(places: Places): readonly ForeignAddress[] {
   const ofNodes = places.nodes.flatMap(({ name, ip }) => ip.map((address) => ({ whose: name, address })));
   const gateways = places.nodeObjects.flatMap(({ metadata, spec }) =>
@@ -73,19 +73,19 @@ export function foreignAddresses(places: Places): readonly ForeignAddress[] {
   ];
 }
 
-/** Whose an address is that a node has for its pods. */
+/** Name of the owner of a node's gateway address. */
 export const gatewayOf = (node: string): string => `the gateway of ${node}`;
 
-/** Where the gateway of a pod network is. */
+/** Gateway of a pod network. */
 function firstOf(cidr: string): string {
   const [network = ''] = cidr.split('/');
   return network.includes(':') ? `${network.replace(/::$/, '')}::1` : network.replace(/\.0$/, '.1');
 }
 
-/** Ports that a node itself serves, by whichever program. */
+/** Ports of the node's own programs. */
 export const nodePorts = [22, 53, 443, 2379, 6443, 10_248, 10_249, 10_250, 10_256, 10_349, 10_350] as const;
 
-/** So many addresses of nobody, of a range for documentation and benchmarks, and none twice. */
+/** Unused addresses of a range for documentation and benchmarks, all distinct. */
 export function unusedAddresses(count: number, family: 'ipv4' | 'ipv6', from: number): string[] {
   return listOf(count, (index) => {
     const number = (from * 7_919 + index) % 131_072;

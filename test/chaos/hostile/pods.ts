@@ -5,13 +5,13 @@ import type { Drawing } from './drawing.ts';
 import { nodePorts } from './places.ts';
 import { awkwardNames, awkwardTexts, awkwardValues, listOf, sizeOf } from './sizes.ts';
 
-/** On each a responder listens. */
+/** Maximum number of ports, because a responder listens on each. */
 const portsMost = 300;
 
-/** A pod that wants host ports: those of others, at addresses of others. */
+/** A pod that requests host ports: those of others, at addresses of others. */
 export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }: Drawing): ApiObject {
   const count = sizeOf(random, portsMost);
-  // With one port that is refused the pod has no network at all: most ask for one or two.
+  // A single rejected port leaves the pod without a network: most request one or two.
   const few = Math.min(count, random.pick([1, 1, 1, 2, 12]));
   const address = random.pick(foreign).address;
   return {
@@ -36,7 +36,7 @@ export function drawPod(name: string, { random, foreign, nodes, nodePortsTaken }
       },
     },
     spec: {
-      // No machine is behind the rogue Node: what its pods say of themselves is written by its credentials alone.
+      // The rogue Node has no host: the status of its pods is written with its credentials alone.
       ...(random.chance(0.15)
         ? { nodeName: rogueNode, hostNetwork: random.chance(0.3) }
         : { nodeSelector: { 'kubernetes.io/hostname': random.pick(nodes) } }),
@@ -72,7 +72,7 @@ function manyLabels(random: Random): Readonly<Record<string, string>> {
   return Object.fromEntries(members) as Record<string, string>;
 }
 
-/** Something of a pod changes that may: its labels. */
+/** Changes a mutable field of a pod: its labels. */
 export function changedPod({ random }: Drawing): object {
   return { metadata: { labels: { app: random.pick(['attacker', 'web', 'client', null]), ...manyLabels(random) } } };
 }
@@ -84,7 +84,7 @@ interface HostPortDrawn {
   readonly nodePortsTaken: readonly number[];
 }
 
-/** Each leads to a port on which the pod answers, and nothing else does. */
+/** Each is mapped to a port on which only the pod answers. */
 function hostPort(index: number, { random, address, foreign, nodePortsTaken }: HostPortDrawn): object {
   const port = random.pick([80, 80, 443, 53, ...nodePorts, ...nodePortsTaken, 1_024 + random.below(60_000)]);
   const hostIP = random.pick([address, address, address, address, random.pick(foreign).address, '', '0.0.0.0']);

@@ -11,12 +11,12 @@ const octets = { rules: 100, peers: 40, ports: 35, except: 20, values: 12, expre
 
 type Counts = Readonly<Record<(typeof fields)[number], number>>;
 
-/** Two of the fields that repeat grow at once. */
+/** Two repeated fields grow at once. */
 export function drawPolicy(name: string, drawing: Drawing): ApiObject {
   const { random } = drawing;
   const [one, other] = [random.pick(fields), random.pick(fields)];
   const [ofOne, ofOther] = pairOfSizes(random, [octets[one], octets[other]], [most[one], most[other]]);
-  // What one rule repeats, all of them would.
+  // Repetition in one rule would be repeated in all.
   const others = Object.fromEntries(fields.map((field) => [field, 1 + random.below(2)])) as Record<(typeof fields)[number], number>;
   const counts: Counts = { ...others, [one]: ofOne, ...(one !== other && { [other]: one === 'rules' ? Math.min(ofOther, 30) : ofOther }) };
   const direction = random.pick(['Ingress', 'Egress', 'both'] as const);
@@ -32,7 +32,7 @@ export function drawPolicy(name: string, drawing: Drawing): ApiObject {
   };
 }
 
-/** The pods that it selects, or its rules, become others. */
+/** The pods that it selects, or its rules, change. */
 export function changedPolicy(drawing: Drawing): object {
   const { random } = drawing;
   const rules = { ingress: drawRules('from', { ...oneOfEach, rules: sizeOf(random, 100), peers: sizeOf(random, 500) }, drawing) };

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Runs in a network namespace: tries each target of a line of stdin (JSON of `ProbeQuestion`), and answers by a line, JSON of `ProbeAnswer`.
- * A process of its own for each place, so that a step costs no start of one.
+ * Runs in a network namespace: probes each target of a line of stdin (JSON of `ProbeQuestion`), and answers with a line, JSON of
+ * `ProbeAnswer`. It is a separate process for each place, so that a step starts none.
  */
 import { createSocket } from 'node:dgram';
 import { connect, isIPv6 } from 'node:net';
@@ -12,7 +12,7 @@ import type { ProbeAnswer, ProbeOutcome, ProbeQuestion, ProbeTarget } from './pr
 const pauseMs = 50;
 const now = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-/** Who answered, by the line of JSON that responders of the lab answer with. */
+/** Name of the responder, from the line of JSON that responders of the lab send. */
 function nameIn(text: string): string {
   try {
     return String((JSON.parse(text) as { readonly pod?: unknown }).pod ?? text);
@@ -21,7 +21,7 @@ function nameIn(text: string): string {
   }
 }
 
-/** @returns who answered; undefined where nobody did */
+/** @returns name of the responder; undefined without an answer */
 function overTcp({ address, port }: ProbeTarget, withinMs: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     let text = '';
@@ -61,7 +61,7 @@ function overUdp({ address, port }: ProbeTarget, withinMs: number): Promise<stri
   });
 }
 
-/** Tries again and again until somebody answers, or the time is over. */
+/** Retries until there is an answer, or the time is over. */
 async function probe(target: ProbeTarget): Promise<ProbeOutcome> {
   const startedMs = now();
   for (;;) {

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
 import { talkIn } from '../host.ts';
 
-/** A program of each node, on a port that host ports may want. */
+/** A program of each node, on a port that host ports may request. */
 export const nodeProgram = 'a program of the node';
 export const nodeProgramPort = 22;
 
@@ -10,9 +10,9 @@ export interface ProbeTarget {
   readonly protocol: 'tcp' | 'udp';
   readonly address: string;
   readonly port: number;
-  /** How long one try waits. */
+  /** Timeout of one try (ms). */
   readonly tryMs: number;
-  /** How long it is tried: once, if no longer than a try. */
+  /** Total time of tries: one try, if no longer than that. */
   readonly withinMs: number;
 }
 
@@ -21,17 +21,17 @@ export interface ProbeQuestion {
 }
 
 export interface ProbeOutcome {
-  /** Who answered; absent where nobody did. */
+  /** Name of the responder; absent without an answer. */
   readonly by?: string;
   readonly tookMs: number;
 }
 
 export interface ProbeAnswer {
-  /** In the order of the targets. */
+  /** Outcomes in the order of the targets. */
   readonly outcomes: readonly ProbeOutcome[];
 }
 
-/** Where packets come from: a process in a namespace, one question at a time. */
+/** Source of packets: a process in a namespace, one question at a time. */
 export class Prober {
   readonly #process: ChildProcess;
   readonly #answers: Interface;

@@ -18,13 +18,13 @@ import { createVictim, type Victim, victimNamespace } from './victim.ts';
 export interface HostileOptions extends LabOptions {
   readonly seed: number;
   readonly steps: readonly number[];
-  /** How many times the deadlines a machine that does other things as well is given. */
+  /** Factor of the deadlines, for a busy host. */
   readonly patience: number;
-  /** What is written; of every kind if left out. */
+  /** Kinds of writes; all if absent. */
   readonly kinds?: readonly WriteKind[];
   /** True if nodes also lose flows, OVS and agents. */
   readonly faults?: boolean;
-  /** After a failure, as long as all agents live. */
+  /** True to continue after a failure, as long as all agents live. */
   readonly goesOn?: boolean;
   readonly say: (line: string) => void;
 }
@@ -32,20 +32,20 @@ export interface HostileOptions extends LabOptions {
 export interface HostileReport {
   readonly number: number;
   readonly what: string;
-  /** Whether the API server stored it. */
+  /** True if the API server stored it. */
   readonly accepted: boolean;
   readonly problems: readonly string[];
   readonly slowestLivezMs: number;
   readonly changeMs: number;
-  /** How long a new pod of the victim waited for its network. */
+  /** Time until a new pod of the victim had its network (ms). */
   readonly addMs: number;
 }
 
 type Looked = Pick<HostileReport, 'problems' | 'slowestLivezMs' | 'changeMs' | 'addMs'>;
 
-/** Within which an agent answers that it lives, a Service of another is followed, and a new pod of another has a network. */
+/** Deadline for liveness of an agent, for a change of another Service, and for the network of another new pod. */
 export const withinMs = 1_000;
-/** A pod that has no network by then is refused one. */
+/** A pod without a network after this time counts as rejected. */
 const podStartMs = 1_500;
 const pollMs = 50;
 const rejoinEvery = 10;
@@ -58,7 +58,7 @@ const paths: Readonly<Record<HostileWrite['plural'], string>> = {
 };
 const listed = ['services', 'pods', 'endpointslices', 'networkpolicies'] as const;
 
-/** A cluster in which one tenant, one pod author and one node's credentials write what is valid and meant to harm. */
+/** A cluster in which a tenant, a pod author and a node's credentials write valid objects meant to harm others. */
 export class HostileCluster {
   readonly #options: HostileOptions;
   readonly #lab: Lab;
@@ -68,7 +68,7 @@ export class HostileCluster {
   readonly #livez: LivezWatch;
   readonly #newcomers: Newcomers;
   readonly #foreign: readonly ForeignAddress[];
-  /** What there is of the attackers', oldest first. */
+  /** Existing objects of the attackers, oldest first. */
   readonly #theirs: Record<string, readonly ApiObject[]> = {};
   #onRogue: readonly ApiObject[] = [];
 
@@ -101,7 +101,7 @@ export class HostileCluster {
     }
   }
 
-  /** Does the steps until one harms somebody. Step −1 looks before anything was written. */
+  /** Executes the steps until one harms another user. Step −1 checks the state before any write. */
   async *steps(): AsyncGenerator<HostileReport> {
     const before = await this.#look(new Random(this.#options.seed, -1), [], -1);
     yield { number: -1, what: 'nothing', accepted: true, ...before };
@@ -147,7 +147,7 @@ export class HostileCluster {
     return { ...seen, number, what: said.join('; '), accepted, problems: all };
   }
 
-  /** A node fails, and comes back. @returns what was harmed meanwhile, in words */
+  /** A node fails and recovers. @returns harm meanwhile, in words */
   async #survive(fault: NodeFault, random: Random, writes: readonly HostileWrite[]): Promise<readonly string[]> {
     const node = await harmNode(this.#lab, fault, this.#livez);
     const problems = await this.#harm.whileFaulty(random, this.#foreign, await this.#named(writes));
@@ -159,7 +159,7 @@ export class HostileCluster {
     return problems;
   }
 
-  /** Waits until the pods that were written have a network, or were refused one for some time. @returns what became of each */
+  /** Waits until the written pods have a network, or have been rejected for some time. @returns the result of each */
   async #podsStart(writes: readonly HostileWrite[]): Promise<string[]> {
     const started = writes.filter(
       ({ verb, plural, object }) => verb === 'create' && plural === 'pods' && object.spec?.['nodeName'] === undefined,
@@ -178,7 +178,7 @@ export class HostileCluster {
     }
   }
 
-  /** What the runtime was told. */
+  /** The plugin's error as recorded by the runtime. */
   async #sandboxRefusal(pod: string): Promise<string> {
     const events = await this.#lab.api.list(`/api/v1/namespaces/${hostileNamespace}/events`);
     const about = events.filter(({ involvedObject }) => (involvedObject as { readonly name?: string } | undefined)?.name === pod);
@@ -193,7 +193,7 @@ export class HostileCluster {
     return { random, foreign: this.#foreign, nodePortsTaken, nodes, theirs: this.#theirs, onRogue: this.#onRogue };
   }
 
-  /** What lives of a kind, oldest first; not the pods that the attack came from. */
+  /** Live objects of a kind, oldest first; not the pods that the attack comes from. */
   async #live(plural: (typeof listed)[number]): Promise<readonly ApiObject[]> {
     const all = await this.#lab.api.list(paths[plural]);
     const own = all.filter(({ metadata }) => !/^attacker-\d$/.test(metadata.name) && !('ownerReferences' in metadata));
@@ -201,7 +201,7 @@ export class HostileCluster {
     return own.filter(({ metadata }) => !('deletionTimestamp' in metadata)).toSorted((a, b) => numberOf(a) - numberOf(b));
   }
 
-  /** @returns why it was refused; undefined if it was not */
+  /** @returns reason of the rejection; undefined if it was accepted */
   async #write({ actor, verb, plural, object, change = {} }: HostileWrite): Promise<string | undefined> {
     const api = this.#actors[actor];
     const { name, namespace = hostileNamespace } = object.metadata;
@@ -216,7 +216,7 @@ export class HostileCluster {
     }
   }
 
-  /** A new pod of the victim and a change of its Service come while agents still work on what was written; then all is tried. */
+  /** A new pod of the victim and a change of its Service happen while agents still process the writes; then all probes run. */
   async #look(random: Random, writes: readonly HostileWrite[], number: number): Promise<Looked> {
     const within = withinMs * this.#options.patience;
     const port = 10_000 + ((number + 2) % 10_000);
@@ -238,7 +238,7 @@ export class HostileCluster {
   /** Places that attackers have now, and those that they named just before. */
   async #named(writes: readonly HostileWrite[]): Promise<NamedByAttackers> {
     const [pods, services] = await Promise.all([this.#live('pods'), this.#live('services')]);
-    // What was theirs when the step began may answer until agents have followed.
+    // Their places when the step began may answer until agents have followed.
     const before = { pods: this.#theirs['pods'] ?? [], services: this.#theirs['services'] ?? [] };
     const theirs = { nodes: this.#nodesWithGateways(), pods: [...pods, ...before.pods], services: [...services, ...before.services] };
     const written = writes.map(({ object, change: patch }) => ({ object, patch }));
@@ -246,7 +246,7 @@ export class HostileCluster {
     return { addresses, ports: portsIn(written), theirs };
   }
 
-  /** A node has the address of its gateway as well, and host ports of all its addresses are on that too. */
+  /** A node also has its gateway's address, and host ports of all its addresses are on that too. */
   #nodesWithGateways(): readonly { readonly name: string; readonly ip: readonly string[] }[] {
     return [this.#lab.tried, this.#lab.other].map(({ name, ip }) => {
       const gateways = this.#foreign.filter(({ whose }) => whose === gatewayOf(name)).map(({ address }) => address);
@@ -258,7 +258,7 @@ export class HostileCluster {
     return [this.#lab.tried, this.#lab.other].flatMap(({ ip }) => ip);
   }
 
-  /** The rogue machine is reinstalled: its Node goes, and its kubelet creates it with networks that are others'. */
+  /** The rogue host is reinstalled: its Node is deleted, and its kubelet recreates it with networks that belong to others. */
   async #rejoin(random: Random): Promise<void> {
     await this.#lab.api.delete(`/api/v1/nodes/${rogueNode}`);
     const podCidrs = drawRejoin(this.#drawing(random));
@@ -266,7 +266,7 @@ export class HostileCluster {
     await joinRogue(this.#lab.api, podCidrs);
   }
 
-  /** Whole, for who looks for the cause. */
+  /** Writes complete objects, for analysis. */
   #keep(number: number, writes: readonly HostileWrite[]): void {
     const folder = join(root, '.cache', 'hostile');
     mkdirSync(folder, { recursive: true });
@@ -283,7 +283,7 @@ async function joinRogue(api: Api, podCIDRs: readonly string[]): Promise<void> {
   await api.patch(`/api/v1/nodes/${rogueNode}/status`, { status: { addresses } });
 }
 
-/** Where nodes reach it. */
+/** Address of the API server as seen from nodes. */
 async function apiServerOf(api: Api): Promise<string> {
   const slices = await api.list('/apis/discovery.k8s.io/v1/namespaces/default/endpointslices');
   const endpoints = slices.flatMap(({ endpoints: all }) => (all ?? []) as readonly { readonly addresses: readonly string[] }[]);
@@ -296,7 +296,7 @@ function wordsOf({ actor, verb, plural, object, change }: HostileWrite): string 
   return `the ${actor}: ${verb} ${plural} ${object.metadata.name}${verb === 'delete' ? '' : ` (${octets} octets${ports})`}`;
 }
 
-/** The first of them, as people read them. */
+/** The first host port, in readable form. */
 function hostPortsIn(pod: ApiObject): string {
   const found = Array.from(JSON.stringify(pod).matchAll(/"hostPort":(\d+),"protocol":"(\w+)"(?:,"hostIP":"([^"]*)")?/g));
   return found
@@ -305,7 +305,7 @@ function hostPortsIn(pod: ApiObject): string {
     .join(', ');
 }
 
-/** Whether a host port is of each address of a node. */
+/** Reports whether a host port is on each address of a node. */
 function wantsEveryAddress(written: unknown): boolean {
   return /"hostPort":\d+,"protocol":"\w+"(?:\}|,"hostIP":"(?:0\.0\.0\.0|::)")/.test(JSON.stringify(written));
 }

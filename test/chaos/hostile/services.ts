@@ -5,11 +5,11 @@ import type { Drawing } from './drawing.ts';
 import { isSpecial, unusedAddresses } from './places.ts';
 import { awkwardNames, awkwardValues, listOf, pairOfSizes, sizeOf } from './sizes.ts';
 
-/** As many as one object has room for (JSON of each member). */
+/** Maximum numbers that fit into one object (by the JSON of each member). */
 const most = { ports: 12_000, externalIPs: 30_000, ranges: 30_000, selector: 3_000, annotations: 3_000 } as const;
 const octets = { ports: 75, externalIPs: 18, ranges: 21, selector: 30, annotations: 40 } as const;
 
-/** Two repeating fields of a Service grow at once, and everything else is drawn. */
+/** Two repeated fields of a Service grow at once, and everything else is drawn. */
 export function drawService(name: string, { random, foreign, nodePortsTaken }: Drawing): ApiObject {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer', 'LoadBalancer']);
   if (random.chance(0.08)) return unservedService(name, random, foreign);
@@ -48,7 +48,7 @@ export function drawService(name: string, { random, foreign, nodePortsTaken }: D
   };
 }
 
-/** Labels by which Services are another proxy's, or nobody's. */
+/** Labels by which Services belong to another proxy, or to none. */
 const proxyLabels = [{ 'service.kubernetes.io/service-proxy-name': 'constructor' }, { 'service.kubernetes.io/headless': '' }] as const;
 
 /** A Service without a cluster address: only its names or its external addresses could be served. */
@@ -63,13 +63,13 @@ function unservedService(name: string, random: Random, foreign: Drawing['foreign
   };
 }
 
-/** An address of Services that another has, or that nobody has yet. */
+/** A cluster IP of another Service, or an unallocated one. */
 function wantedClusterIp(random: Random, foreign: Drawing['foreign']): string {
   const ofServices = foreign.map(({ address }) => address).filter((address) => /^(?:10\.(?:9[6-9]|1[01]\d)\.|fd00:10:96:)/.test(address));
   return random.pick([...ofServices, '10.96.0.10', '10.111.255.253', '10.244.0.1', '192.168.77.1']);
 }
 
-/** Each takes a node port, of which a cluster has 2,768. */
+/** Each allocates a node port, of which a cluster has 2,768. */
 function portsMost(type: string): number {
   return type === 'ClusterIP' ? most.ports : 400;
 }
@@ -97,14 +97,14 @@ function affinity(random: Random): object {
   return { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: random.pick([1, 10_800, 86_400]) } } };
 }
 
-/** Of the attackers' pods, or of nothing. */
+/** Selector of the attackers' pods, or of nothing. */
 function selector(random: Random, count: number): Readonly<Record<string, string>> {
   if (count === 1) return random.pick<Record<string, string>>([{ app: 'attacker' }, { app: 'attacker' }, { app: 'web' }, {}]);
   const more = listOf(count - 1, (index) => [`${random.pick(awkwardNames)}-${index}`, random.pick(awkwardValues)]);
   return Object.fromEntries([...more, ['app', 'attacker']]) as Record<string, string>;
 }
 
-/** An API server takes 256 KiB of them. */
+/** An API server accepts 256 KiB of them. */
 function annotations(count: number): Readonly<Record<string, string>> {
   return Object.fromEntries(listOf(count, (index) => [`example.com/${awkwardNames[index % awkwardNames.length]}-${index}`, 'x']));
 }
@@ -120,7 +120,7 @@ function ranges(random: Random, count: number): string[] {
   return random.chance(0.5) ? many : [...random.some(some), ...many].slice(0, Math.max(1, count));
 }
 
-/** Something of a Service changes that may. */
+/** Changes a mutable field of a Service. */
 export function changedService(object: ApiObject, { random }: Drawing): object {
   const ports = (object.spec?.['ports'] ?? []) as readonly Readonly<Record<string, unknown>>[];
   return random.pick<object>([

@@ -1,11 +1,11 @@
 import type { Random } from '../random.ts';
 
-/** What etcd takes of one object (octets); an API server stores no larger one. */
+/** Maximum size of one object in etcd (bytes); an API server stores no larger one. */
 export const objectOctetsMost = 1_500_000;
-/** Of that, what is left for all that is not in a list. */
+/** Share of that for lists. */
 const listOctetsMost = 1_200_000;
 
-/** How many members a repeating field gets: one, a few, hundreds, or as many as an API server stores. */
+/** Number of members of a repeated field: one, a few, hundreds, or the maximum that an API server stores. */
 export function sizeOf(random: Random, most: number): number {
   const kind = random.below(20);
   if (kind < 8) return Math.min(most, 1);
@@ -15,9 +15,9 @@ export function sizeOf(random: Random, most: number): number {
 }
 
 /**
- * Sizes of two repeating fields of one object: both as `sizeOf` draws them, or both as large as fits.
+ * Sizes of two repeated fields of one object: both as `sizeOf` draws them, or both the maximum.
  *
- * @param octets of a member of each, as JSON
+ * @param octets size of a member of each, as JSON
  */
 export function pairOfSizes(random: Random, octets: readonly [number, number], most: readonly [number, number]): readonly [number, number] {
   const fits = (count: number, at: 0 | 1): number => Math.max(1, Math.min(count, most[at], Math.floor(listOctetsMost / 2 / octets[at])));
@@ -29,7 +29,7 @@ export function listOf<T>(count: number, each: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => each(index));
 }
 
-/** Where code looks a name up in an object without a look at whose member it is. */
+/** Names of inherited properties, for code that looks a name up in an object without an own-property check. */
 export const awkwardNames = [
   'constructor',
   'prototype',
@@ -41,7 +41,7 @@ export const awkwardNames = [
   'undefined',
   'nan',
 ] as const;
-/** In fields of which an API server asks for a text and no more: names of zones and nodes, types of addresses, values of annotations. */
+/** Values of fields in which an API server requires only text: names of zones and nodes, types of addresses, values of annotations. */
 export const awkwardTexts = [
   '__proto__',
   'constructor',
@@ -53,7 +53,7 @@ export const awkwardTexts = [
   '\u001b[2J',
   'x'.repeat(10_000),
 ] as const;
-/** As values of labels, which may have capitals. */
+/** Values of labels, which may have capitals. */
 export const awkwardValues = [
   'constructor',
   'hasOwnProperty',

@@ -1,7 +1,7 @@
 import type { ApiObject } from '../api.ts';
 import { nodeProgramPort } from './probes.ts';
 
-/** What of the nodes’ ports attackers may have: their node ports everywhere, and host ports of their pods on those pods’ nodes. */
+/** Node ports that belong to attackers: node ports of their Services everywhere, and host ports of their pods on those pods' nodes. */
 export interface TheirPorts {
   readonly nodes: readonly { readonly name: string; readonly ip: readonly string[] }[];
   readonly services: readonly ApiObject[];
@@ -9,14 +9,14 @@ export interface TheirPorts {
 }
 
 interface Tried {
-  /** Where the packet comes from: a node, or a pod or host elsewhere. */
+  /** Source of the packet: a node, or a pod or host elsewhere. */
   readonly from: string;
   readonly address: string;
   readonly port: number;
   readonly protocol: 'tcp' | 'udp';
 }
 
-/** Those that the node itself has, whatever a pod asks for. */
+/** Ports of the node itself, whatever a pod requests. */
 const neverTheirs = new Set([nodeProgramPort, 10_256]);
 const neverOnLoopback = new Set([10_250, 10_349]);
 

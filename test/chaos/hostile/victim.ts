@@ -4,9 +4,9 @@ import type { Lab, LabPod } from '../lab.ts';
 import { annotationsOf } from '../pod-interfaces.ts';
 import { hostileNamespace, rogueNode } from './actors.ts';
 
-/** Whom the attackers must not harm. */
+/** Namespace that the attackers must not harm. */
 export const victimNamespace = 'victim';
-/** Where a load balancer that nobody has made for the lab would answer. */
+/** Addresses of a load balancer, which does not exist in the lab. */
 export const loadBalancerAddresses = ['198.18.200.1', '2001:db8:198::200:1'] as const;
 const podsReadyMs = 120_000;
 
@@ -17,7 +17,7 @@ interface NamedPod {
   readonly app: string;
 }
 
-/** Both kinds of interface are among them, where one half each is asked for. */
+/** With mixed interfaces, both kinds are among them. */
 function podsOf({ tried, other }: Lab): readonly NamedPod[] {
   const on = (node: string, namespace: string, ...names: readonly string[]): NamedPod[] =>
     names.map((name) => ({ namespace, name, node, app: name.replace(/-\d+$/, '') }));
@@ -49,7 +49,7 @@ function serviceObject(name: string, app: string, more: object): ApiObject {
   };
 }
 
-/** Servers answer clients and nobody else; inner pods answer pods, and nobody outside. */
+/** Servers admit clients only; inner pods admit pods only. */
 const policies: readonly ApiObject[] = [
   policyFor('server', { podSelector: { matchLabels: { app: 'client' } } }),
   policyFor('inner', { namespaceSelector: {} }),
@@ -62,18 +62,18 @@ function policyFor(app: string, from: object): ApiObject {
   };
 }
 
-/** A client on the rogue Node. No machine is behind that: the Node's credentials say which addresses it has. */
+/** A client on the rogue Node, which has no host: the Node's credentials set its addresses. */
 const pretendedClient: ApiObject = {
   metadata: { namespace: victimNamespace, name: 'pretended-client', labels: { app: 'client' } },
   spec: { nodeName: rogueNode, terminationGracePeriodSeconds: 0, containers: [{ name: 'responder', image: 'responder' }] },
 };
 
-/** What there is before anybody attacks. */
+/** Objects before any attack. */
 export interface Victim {
   readonly pods: readonly LabPod[];
   readonly attackers: readonly LabPod[];
   readonly services: readonly ApiObject[];
-  /** Where the node port of the inner pods' Service is; they are on this node. */
+  /** Node port of the inner pods' Service, and the node they are on. */
   readonly innerNode: readonly string[];
 }
 

@@ -4,5 +4,5 @@ import { alertsOfApi } from './alerts-of-api.ts';
 import { alertsOfPods } from './alerts-of-pods.ts';
 import { alertsOfSwitch } from './alerts-of-switch.ts';
 
-/** Kinds of steps of which each makes alerts true, and false again. */
+/** Kinds of steps that each make alerts true, and false again. */
 export const alertSteps: readonly StepKind[] = [...alertsOfAgent, ...alertsOfApi, ...alertsOfPods, ...alertsOfSwitch];

@@ -8,7 +8,7 @@ import { frozen, killed, signal, startAgent } from './life.ts';
 import { raising } from './raising.ts';
 
 const withinMs = 60_000;
-/** More than the looks that come most seldom have for a round (docs/reliability.md). */
+/** Longer than a round of the least frequent checks (docs/reliability.md). */
 const frozenMs = 3_000;
 
 export function seinectl({ tried }: Lab, ...args: readonly string[]): Promise<string> {
@@ -16,18 +16,21 @@ export function seinectl({ tried }: Lab, ...args: readonly string[]): Promise<st
   return runIn(tried.netns, process.execPath, [program, '--socket', tried.agentSocket, ...args]);
 }
 
-/** A bundle of the agent that says that it is of another version; that is all it differs in. @returns where it is */
+/** A bundle of the agent that differs only in its version. @returns its path */
 function otherVersion(): { readonly file: string; readonly remove: () => void } {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
   mkdirSync(join(root, '.cache'), { recursive: true });
-  // Beside the packages that it loads.
+  // Next to the packages that it loads.
   const folder = mkdtempSync(join(root, '.cache', 'other-version-'));
   const file = join(folder, 'seine-agent.mjs');
   writeFileSync(file, readFileSync(shippedAgent, 'utf8').replaceAll(`"${version}"`, `"${version}-other"`));
   return { file, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** By the debugger of Node, which SIGUSR1 opens: `node` in the agent's network asks it to hold so much, and to let go of it. */
+/**
+ * Uses the debugger of Node, which SIGUSR1 opens: `node` in the agent's network evaluates an expression that allocates memory, or releases
+ * it.
+ */
 async function evaluate(lab: Lab, expression: string): Promise<void> {
   const script = `
     const [{ webSocketDebuggerUrl }] = await (await fetch('http://127.0.0.1:9229/json')).json();
@@ -53,7 +56,7 @@ export const alertsOfAgent: readonly StepKind[] = [
       async ({ scene: { lab } }) =>
       async () => {
         await killed(lab, 'agentPid');
-        // When a process began is told in whole seconds.
+        // Start times of processes are whole seconds.
         await sleep(1_000);
         await startAgent(lab);
         await lab.untilReady();

@@ -12,14 +12,14 @@ import { type Course, raising } from './raising.ts';
 const policies = '/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies';
 const services = '/api/v1/namespaces/shop/services';
 const modeAnnotation = 'seine.dev/policy-mode';
-/** As many have a metric. */
+/** Number of objects with a metric. */
 const measuredMost = 1_000;
-/** Above the least that is late, and two buckets of the histogram. */
+/** Above the threshold of lateness, and two buckets of the histogram. */
 const lateMs = 12_000;
-/** SeineApiSilent asks for a quarter of an hour, SeineNotSeenAsWanted for ten minutes. */
+/** SeineApiSilent requires a quarter of an hour, SeineNotSeenAsWanted ten minutes. */
 const silentMs = 930_000;
 
-/** In the namespace `shop`, until the end of the step. */
+/** A policy in the namespace `shop`, until the end of the step. */
 export async function policyCreated({ scene: { lab }, undo }: Course, spec: object): Promise<void> {
   const name = 'alert';
   await lab.api.create(policies, { metadata: { name, namespace: 'shop' }, spec: { podSelector: {}, policyTypes: ['Ingress'], ...spec } });
@@ -63,7 +63,7 @@ export const alertsOfApi: readonly StepKind[] = [
   raising('silence', {
     alerts: ['SeineApiSilent', 'SeineNotSeenAsWanted'],
     withinMs: 1,
-    // Tries come half a minute apart by then.
+    // Retries are half a minute apart by then.
     settlesMs: 90_000,
     where: hasWay,
     begin: async ({ scene: { lab, way } }) => {
@@ -121,7 +121,7 @@ export const alertsOfApi: readonly StepKind[] = [
     begin: async (course) => {
       const { way } = course.scene;
       course.undo(() => way?.tell());
-      // As an API server of a later version has it.
+      // As on an API server of a later version.
       const change = <T extends { readonly spec?: object }>(object: T): T => ({ ...object, spec: { ...object.spec, ofLater: true } });
       way?.tell({ is: 'changed', of: '/apis/networking.k8s.io/v1/networkpolicies', change });
       await policyCreated(course, { podSelector: { matchLabels: { app: 'nobody' } } });

@@ -8,17 +8,17 @@ import { policyCreated } from './alerts-of-api.ts';
 import { frozen, killed, startAgent } from './life.ts';
 import { type Course, raising } from './raising.ts';
 
-/** More than a node of the lab has addresses. */
+/** More addresses than a node of the lab has. */
 const addressesMost = 1_100;
 /** More than may stay in quarantine. */
 const quarantinedLeast = 24;
 const atOnce = 8;
-/** Above what a pod may wait. */
+/** Above the permitted waiting time of a pod. */
 const slowMs = 3_500;
 
 type Attach = (containerId: string) => Promise<string>;
 
-/** What attaches by hand; whatever it attached is detached in the end. */
+/** Attaches by hand; every attachment is detached in the end. */
 async function byHand({ scene: { lab }, undo }: Course): Promise<{ readonly add: Attach; readonly del: Attach }> {
   const { netns, remove } = await handNamespace(lab);
   undo(remove);
@@ -51,7 +51,7 @@ export const alertsOfPods: readonly StepKind[] = [
   raising('pods closed', {
     alerts: ['SeinePodsClosed', 'SeineProblem'],
     begin: async (course) => {
-      // Where there is a policy, a pod of which the API server says nothing has no labels that could tell whether it concerns it.
+      // With a policy, a pod that the API server does not know has no labels to be matched.
       await policyCreated(course, { podSelector: { matchLabels: { app: 'nobody' } } });
       const { add } = await byHand(course);
       await add('hand1');
@@ -73,7 +73,7 @@ export const alertsOfPods: readonly StepKind[] = [
     begin: async (course) => {
       const { add } = await byHand(course);
       let times = 0;
-      // On a busy machine the plugin itself comes late.
+      // On a busy host the plugin itself is late.
       return async () => {
         const stopped = sleep(slowMs * ++times);
         const added = frozen(course.scene.lab, 'vswitchdPid', async () => {
@@ -92,7 +92,7 @@ export const alertsOfPods: readonly StepKind[] = [
     begin: async (course) => {
       const { add } = await byHand(course);
       const isGone = (): boolean => course.scene.alerts?.missing(['SeineAddressesGone']).length === 0;
-      // One or the other is refused on a busy machine, before there is no address.
+      // One or the other is rejected on a busy host, before the addresses are exhausted.
       for (let first = 0; first < addressesMost && !isGone(); first += atOnce) await Promise.allSettled(numbered(first, atOnce).map(add));
     },
   }),
@@ -100,7 +100,7 @@ export const alertsOfPods: readonly StepKind[] = [
     alerts: ['SeineQuarantineStays'],
     begin: async (course) => {
       const { add, del } = await byHand(course);
-      // What is given up stays in quarantine until it is looked at, each quarter of a minute.
+      // Released addresses stay in quarantine until the check, each quarter of a minute.
       return async () => {
         const all = numbered(0, quarantinedLeast);
         await Promise.all(all.map(add));
@@ -116,7 +116,7 @@ export const alertsOfPods: readonly StepKind[] = [
       course.undo(() => rmSync(fill));
       await run('sh', ['-c', `dd if=/dev/zero of='${fill}' bs=4k 2>/dev/null; true`]);
       let number = 0;
-      // The page that the journal ends in has room for a few more.
+      // The last page of the journal has room for a few more.
       return async () => {
         const id = `hand${number++}`;
         await add(id).catch(() => undefined);
@@ -144,7 +144,7 @@ export const alertsOfPods: readonly StepKind[] = [
   }),
   raising('node warning', {
     alerts: ['SeineNodeWarning'],
-    // Inside pods only the sweep looks, which comes once a minute at least.
+    // Inside pods only the sweep checks, once a minute at least.
     withinMs: 90_000,
     begin: async ({ scene: { lab }, undo }) => {
       const pod = (await lab.pods()).find(({ namespace, name }) => namespace === 'shop' && name === 'cli-0');

@@ -10,20 +10,20 @@ const foreignAddress = '192.0.2.7/24';
 const repairedMs = 70_000;
 const gateway = 'antrea-gw0';
 const services = '/api/v1/namespaces/shop/services';
-/** From an address of the nodes' network that none has: Geneve with an empty frame (RFC 8926). */
+/** An unused address of the nodes' network: Geneve with an empty frame (RFC 8926). */
 const stranger = '192.168.77.201';
 const frame = [0x0e, 0, 0, 0, 0, 1, 0x0e, 0, 0, 0, 0, 2, 0x08, 0, ...Array.from({ length: 46 }, () => 0)];
 const geneve = [0, 0, 0x65, 0x58, 0, 0, 0, 0, ...frame].map((octet) => `\\${octet.toString(8).padStart(3, '0')}`).join('');
 
-/** Above the 64 of the alert, with what the node's own traffic has. */
+/** Above the 64 of the alert, with those of the node's own traffic. */
 const manyMasks = 96;
-/** Of them differ so many in the length of a prefix alone, and the rest by further fields. */
+/** This number differs in the length of a prefix alone, and the rest in further fields. */
 const prefixes = 32;
 const furtherFields = ['', 'tos=0/0x3,', 'ttl=64/0xc0,'];
 
 /**
- * A megaflow for each kind of match, in the syntax of ovs-dpctl(8): of packets between addresses that nobody has. They are cut short and go nowhere; the kernel knows no `drop`, and
- * `add-flows` takes no line without an action.
+ * A megaflow for each kind of match, in the syntax of ovs-dpctl(8): of packets between unused addresses. They are truncated and go nowhere;
+ * the kernel has no `drop`, and `add-flows` rejects a line without an action.
  */
 function strangeMegaflows(): string {
   const lines = Array.from({ length: manyMasks }, (_, number) => {
@@ -37,13 +37,13 @@ function strangeMegaflows(): string {
 
 const ctl = (lab: Lab, ...words: readonly string[]): Promise<string> => lab.on('ovs-appctl', ...words);
 
-/** So full is the table of connections, as near as whole numbers come. */
+/** Fills the conntrack table to this share, rounded. */
 async function fill(lab: Lab, share: number): Promise<void> {
   const entries = Number(await ctl(lab, 'dpctl/ct-get-nconns'));
   await ctl(lab, 'dpctl/ct-set-maxconns', String(Math.max(1, Math.floor(entries / share))));
 }
 
-/** Another process owns the table of nftables from now on, as `owner` has it (nft(8)): nobody else may change it. @returns how to end that */
+/** Another process owns the table of nftables from now on (`owner`, nft(8)): no other may change it. @returns ends that */
 async function ownTable(lab: Lab): Promise<() => Promise<void>> {
   const commands = 'delete table inet seine; add table inet seine { flags owner; }\n';
   const owner = spawn('nsenter', [`--net=/run/netns/${lab.tried.netns}`, 'nft', '-i'], { stdio: ['pipe', 'ignore', 'ignore'] });
@@ -84,7 +84,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
       };
       undo(() => limit('clear', 'flow_limit', 'overflow_policy'));
       let number = 0;
-      // The agent takes such a limit away: what comes before it does is refused.
+      // The agent removes such a limit: earlier requests are rejected.
       return async () => {
         await limit('set', `flow_limit=${held}`, 'overflow_policy=refuse');
         const name = `alert-refused-${number++}`;
@@ -118,7 +118,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
     settlesMs: 60_000,
     where: ({ lab }) => lab.options.datapath === 'system',
     begin: async ({ scene: { lab }, undo }) => {
-      // Threads of the switch, which know nothing of such megaflows, would delete them at their next look.
+      // Threads of OVS, which do not know such megaflows, would delete them at their next check.
       undo(() => ctl(lab, 'revalidator/resume'));
       await ctl(lab, 'revalidator/pause');
       await runIn(lab.tried.netns, 'ovs-dpctl', ['add-flows', '-'], { input: strangeMegaflows() });
@@ -132,7 +132,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
       const change = (word: 'add' | 'delete'): Promise<string> =>
         runOn(other, 'ip', 'address', word, `${stranger}/32`, 'dev', lab.transportLink);
       const to = tried.ip.find((address) => !address.includes(':'));
-      // What it counted, the switch would forget ten minutes after the last packet.
+      // OVS would forget its counts ten minutes after the last packet.
       undo(() => lab.on('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', 'table=120'));
       await change('add');
       undo(() => change('delete'));
@@ -158,7 +158,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
     alerts: ['SeineUpcallsLost'],
     withinMs: 60_000,
     forgets: true,
-    // A new switch has no flows for what comes meanwhile, where there are lanes (--hertz).
+    // A new OVS has no flows for packets that arrive meanwhile, with lanes (--hertz).
     begin:
       async ({ scene: { lab } }) =>
       async () => {

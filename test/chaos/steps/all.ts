@@ -9,7 +9,7 @@ import { standingSteps } from './pre-plugged.ts';
 import { serviceSteps } from './services.ts';
 import { stallSteps } from './stalls.ts';
 
-/** Kinds of steps that are drawn by family; those of pods are drawn beside them. */
+/** Kinds of steps that are drawn by family; those of pods are drawn separately. */
 export const stepFamilies: readonly (readonly StepKind[])[] = [
   flowSteps,
   hostSteps,
@@ -18,7 +18,7 @@ export const stepFamilies: readonly (readonly StepKind[])[] = [
   stallSteps,
 ];
 
-/** As `stepFamilies`, where pods have standing ports. */
+/** Like `stepFamilies`, with pre-plugged ports. */
 export const standingFamilies: readonly (readonly StepKind[])[] = stepFamilies.map((kinds) =>
   kinds === hostSteps ? [...hostSteps, ...standingSteps] : kinds,
 );
@@ -28,5 +28,7 @@ export const drawnKinds: readonly StepKind[] = [
   ...new Map([...stepFamilies.flat(), ...podSteps, ...standingSteps].map((kind) => [kind.name, kind])).values(),
 ];
 
-/** And those that are in no family, so that no seed draws them and none leads elsewhere for them: they are done where `--kind` names them. */
+/**
+ * All of these and those without a family, which no seed draws, so that seeds keep their meaning: they are executed if `--kind` names them.
+ */
 export const everyKind: readonly StepKind[] = [...drawnKinds, ...alertSteps];

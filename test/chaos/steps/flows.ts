@@ -4,7 +4,7 @@ import { nothingThere, type StepKind } from '../step.ts';
 
 const ofctl = (scene: Scene, ...args: readonly string[]): Promise<string> => scene.lab.on('ovs-ofctl', '-O', 'OpenFlow15', ...args);
 
-/** A flow of the tried bridge: what it matches, as `ovs-ofctl` takes it. @param isRight of a line of the dump */
+/** A flow of the tested bridge: its match, in the syntax of `ovs-ofctl`. @param isRight filter for lines of the dump */
 async function someFlow(scene: Scene, random: Random, isRight: (line: string) => boolean = () => true): Promise<string> {
   const dump = await ofctl(scene, '--no-stats', 'dump-flows', 'br-int');
   const lines = dump.split('\n').filter((line) => line.includes(' actions=') && !/cookie=0x1?ff0/.test(line) && isRight(line));
@@ -65,7 +65,7 @@ export const flowSteps: readonly StepKind[] = [
   harm('foreign meter', (scene, random) => addOrChange(scene, 'meter', `meter=${1 + random.below(9)},pktps,band=type=drop,rate=9`)),
 ];
 
-/** The number may be lent. */
+/** The number may be allocated. */
 async function addOrChange(scene: Scene, what: 'group' | 'meter', text: string): Promise<string> {
   try {
     return await ofctl(scene, `add-${what}`, 'br-int', text);

@@ -8,7 +8,7 @@ export function harm(name: string, part: Part, deadline: Deadline, change: Chang
   return { name, changes: 'node', deadline, part, draw: (scene, random) => ({ what: '', act: () => change(scene, random) }) };
 }
 
-/** A command of `ip`, in words. */
+/** A command of `ip`. */
 function ip(name: string, words: string, deadline: Deadline = 'announced'): StepKind {
   return harm(name, 'host', deadline, ({ lab }) => lab.on('ip', ...words.split(' ')));
 }
@@ -25,7 +25,7 @@ function vsctl(name: string, ...words: readonly string[]): StepKind {
   return harm(`database.${name}`, 'switch', 'announced', ({ lab }) => lab.on('ovs-vsctl', ...words));
 }
 
-/** The node's end of a pod's interface, or of a standing port that may have no pod. */
+/** The node's end of a pod's interface, or of a pre-plugged port that may be free. */
 async function podLink({ lab }: Scene, random: Random): Promise<string> {
   const links = JSON.parse(await lab.on('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
   return random.pick(
@@ -61,7 +61,7 @@ export const hostSteps: readonly StepKind[] = [
   ip('neighbour.flushed', `neighbour flush dev ${gateway} nud permanent`),
   ip('neighbour.foreign', `neighbour replace 192.0.2.9 lladdr 0e:00:00:00:99:99 nud permanent dev ${gateway}`),
   ip('gateway.down', `link set ${gateway} down`),
-  // The switch undoes it by itself, mostly before the agent has looked.
+  // OVS undoes it by itself, mostly before the agent has checked.
   uncounted(ip('gateway.mtu', `link set ${gateway} mtu 1300`)),
   ip('gateway.mac', `link set ${gateway} address 0e:00:00:00:99:99`),
   nft('flushed', 'flush ruleset inet'),
@@ -79,7 +79,8 @@ export const hostSteps: readonly StepKind[] = [
   sysctl('no forwarding 6', 'net.ipv6.conf.all.forwarding=0'),
   sysctl('strict', `net.ipv4.conf.${gateway}.rp_filter=1`),
   sysctl('redirects', `net.ipv4.conf.${gateway}.send_redirects=1`),
-  // Until it is put back the bridge is a plain switch: pods answer with their own addresses what was sent to a Service, and clients reset that.
+  // Until it is restored the bridge is a plain switch: pods answer from their own addresses to packets for a Service, and clients reset
+  // that.
   { ...vsctl('fails open', 'set', 'Bridge', 'br-int', 'fail_mode=standalone'), forgets: true },
   vsctl('bridge unmarked', 'set', 'Bridge', 'br-int', 'external_ids={}'),
   vsctl('spanning tree', 'set', 'Bridge', 'br-int', 'stp_enable=true'),

@@ -74,12 +74,12 @@ const podRelabelled = change('pod.relabelled', ({ lab, podObjects }, random) => 
   return pod && deed(pod, `is ${app}`, () => lab.api.patch(pathOf('pods', pod), { metadata: { labels: { app } } }));
 });
 
-/** The selector, the ports' targets, or how an endpoint is chosen. */
+/** Changes the selector, the ports' targets, or the choice of endpoints. */
 const serviceChanged = change('service.changed', ({ lab, services }, random) => {
   const service = random.maybe(services);
   const spec = random.pick<object>([
     { selector: { app: random.pick(apps) } },
-    // With what goes with it: it is forbidden without.
+    // With the dependent fields: it is invalid without them.
     { sessionAffinity: random.pick(['None', 'ClientIP']), sessionAffinityConfig: null },
     { internalTrafficPolicy: random.pick(['Cluster', 'Local']) },
     { publishNotReadyAddresses: random.chance(0.5) },
@@ -88,7 +88,7 @@ const serviceChanged = change('service.changed', ({ lab, services }, random) => 
   return service && deed(service, JSON.stringify(spec), () => lab.api.patch(pathOf('services', service), { spec }));
 });
 
-/** Two Services change their addresses: each is deleted and made again with the other's. */
+/** Two Services exchange their addresses: each is deleted and recreated with the other's. */
 const servicesSwapped = change('service.swapped', ({ lab, services }, random) => {
   const [one, other] = [random.maybe(services), random.maybe(services)];
   if (one === undefined || other === undefined || one === other) return undefined;

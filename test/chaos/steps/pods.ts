@@ -10,7 +10,7 @@ import type { StepKind } from '../step.ts';
 const most = 4;
 const fullMs = 1_500;
 const apps = ['web', 'db', 'cli'] as const;
-/** Those that a run begins with stay: probes go out from them. */
+/** The initial pods stay: probes start from them. */
 const ofStep = /^come-/;
 
 const created: StepKind = {
@@ -44,7 +44,7 @@ const deleted: StepKind = {
   },
 };
 
-/** Deleted and made again at once, on the other node or on the same, with other addresses. */
+/** Deleted and recreated immediately, on the other node or on the same, with other addresses. */
 const replaced: StepKind = {
   name: 'pod.replaced',
   changes: 'objects',
@@ -66,7 +66,7 @@ const replaced: StepKind = {
   },
 };
 
-/** While the disk of what the agent keeps is full: it may refuse the pod, and must take it once there is room. */
+/** While the disk of the agent's state is full: the agent may reject the pod, and must accept it once there is room. */
 const onFullDisk: StepKind = {
   ...created,
   name: 'pod.created on a full disk',

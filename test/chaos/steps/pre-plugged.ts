@@ -4,7 +4,7 @@ import type { Scene } from '../scene.ts';
 import { nothingThere, type StepKind } from '../step.ts';
 import { harm } from './host.ts';
 
-/** The far end of a standing port, a pod's or nobody's. */
+/** The far end of a pre-plugged port, in use or free. */
 function far(name: string, words: (link: string) => readonly string[]): StepKind {
   return harm(`far.${name}`, 'links', 'swept', async ({ lab }, random) => {
     const links = JSON.parse(await lab.onPorts('ip', '-j', 'link', 'show', 'type', 'veth')) as { ifname: string }[];
@@ -15,7 +15,7 @@ function far(name: string, words: (link: string) => readonly string[]): StepKind
   });
 }
 
-/** What a pod has, inside. */
+/** The interface inside a pod. */
 function inside(name: string, words: readonly string[]): StepKind {
   return harm(`inside.${name}`, 'links', 'swept', async (scene: Scene, random: Random) => {
     const pods = (await scene.lab.pods()).toSorted((one, other) => (one.netns < other.netns ? -1 : 1));
@@ -26,11 +26,11 @@ function inside(name: string, words: readonly string[]): StepKind {
   });
 }
 
-/** Drawn only where pods have standing ports. */
+/** Steps for runs with pre-plugged ports only. */
 export const standingSteps: readonly StepKind[] = [
   far('deleted', (link) => ['delete', link]),
   far('down', (link) => ['set', link, 'down']),
-  // Below 1280 the kernel would take the pod's IPv6 addresses away: its macvlan has no more than what is below it.
+  // Below 1280 the kernel would remove the pod's IPv6 addresses: its macvlan has at most the MTU of its lower device.
   far('mtu', (link) => ['set', link, 'mtu', '1300']),
   far('alias', (link) => ['set', link, 'alias', 'chaos']),
   inside('deleted', ['delete', 'eth0']),

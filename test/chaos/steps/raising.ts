@@ -5,31 +5,31 @@ import type { StepKind } from '../step.ts';
 
 const pauseMs = 200;
 
-/** What brings an alert about. */
+/** Action that raises an alert. */
 export interface Course {
   readonly scene: Scene;
   readonly random: Random;
-  /** What has to be done in the end, whatever happens: the last that was given comes first. */
+  /** Registers clean-up, executed in any case: the last registered comes first. */
   readonly undo: (back: () => Promise<unknown> | void) => void;
 }
 
-/** Begins it. @returns what to do again until the alert is true, if it does not become so by waiting */
+/** Starts it. @returns function to repeat until the alert is true, if waiting is not enough */
 type Begin = (course: Course) => Promise<(() => Promise<unknown>) | void>;
 
 export interface Raising extends Partial<Pick<StepKind, 'deadline' | 'harmless' | 'forgets' | 'part'>> {
   readonly alerts: readonly string[];
-  /** How long they may take to become true (ms). */
+  /** Maximum time until they become true (ms). */
   readonly withinMs?: number;
-  /** How long they may stay true once all is put back, before the node is judged (ms). */
+  /** Maximum time for which they may stay true after the clean-up, before the node is judged (ms). */
   readonly settlesMs?: number;
-  /** Where it can be done. */
+  /** Condition for the step. */
   readonly where?: (scene: Scene) => boolean;
   readonly begin: Begin;
 }
 
 /**
- * A kind of step that harms a node until an alert is true, or its time is over, and then puts back what it did: the alert must have become true
- * (`Watch`), and be false once the node is as it ought to be. Such kinds are drawn nowhere (`steps/all.ts`).
+ * A kind of step that injects a fault until an alert is true, or its time is over, and then undoes it: the alert must have become true
+ * (`Watch`), and be false once the node is correct. Such kinds are never drawn (`steps/all.ts`).
  */
 export function raising(name: string, { alerts, withinMs = 60_000, settlesMs = 0, where, begin, ...more }: Raising): StepKind {
   return {
@@ -66,7 +66,7 @@ async function untilFalse({ alerts: watch }: Scene, alerts: readonly string[], w
   }
 }
 
-/** All, whatever fails of it. @throws what failed first */
+/** Executes all, whatever fails. @throws the first error */
 async function putBack(backs: readonly (() => Promise<unknown> | void)[]): Promise<void> {
   const failed: unknown[] = [];
   for (const back of backs) {

@@ -7,7 +7,7 @@ import { killed, startAgent } from './life.ts';
 
 const stalledMs = 2_000;
 
-/** Between an agent that starts anew and the switch or its database. No packet needs either. */
+/** Fault between a starting agent and OVS or its database. No packet needs either. */
 function socketFault(socket: 'br-int.mgmt' | 'db.sock', fault: SocketFault): StepKind {
   const name = `${socket === 'db.sock' ? 'database' : 'openflow'} socket ${fault}`;
   const act = async ({ lab }: Scene): Promise<void> => {
@@ -30,7 +30,7 @@ function socketFault(socket: 'br-int.mgmt' | 'db.sock', fault: SocketFault): Ste
     deadline: 'restarted',
     alone: true,
     harmless: true,
-    // What stalls for two seconds is waited for; who talks garbage is hung up on.
+    // A stall of two seconds is tolerated; a peer that sends garbage is disconnected.
     alerts: socket === 'br-int.mgmt' && fault === 'garbage' ? [...ofStart, 'SeineSwitchNotConnected'] : ofStart,
     draw: (scene) => ({ what: '', act: () => act(scene) }),
   };

@@ -45,7 +45,7 @@ describe('a hunt', () => {
 
 const nothing = { name: 'planted', what: '', seeds: () => [] };
 
-/** One in 262,144 inputs of six octets by chance. */
+/** Reached by one in 262,144 inputs of six bytes by chance. */
 function nested([first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0]: Buffer): boolean {
   if (first >>> 5 !== 5) return false;
   if (second >>> 5 !== 2) return false;

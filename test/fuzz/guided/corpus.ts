@@ -3,10 +3,13 @@ import { join } from 'node:path';
 import type { Target } from './target.ts';
 
 const folder = join(import.meta.dirname, '..', '..', 'fixtures', 'fuzz');
-/** Pages of the repository, not a collection: each ran a block that none before it did. */
+/** Maximum size in the repository; each input covered a block that none before it did. */
 const keptBytesMax = 4 * 1024;
 
-/** Inputs of a target, one a line in base64, that together run all that was ever run. They stay, and `npm test` gives them to the reader again. */
+/**
+ * Inputs of a target, one a line in base64, that together cover all blocks covered so far. They stay, and `npm test` passes them to the
+ * reader again.
+ */
 export function storedCorpus({ name }: Target): readonly Buffer[] {
   const file = fileOf(name);
   if (!existsSync(file)) return [];
@@ -14,7 +17,7 @@ export function storedCorpus({ name }: Target): readonly Buffer[] {
   return lines.filter((line) => line !== '').map((line) => Buffer.from(line, 'base64'));
 }
 
-/** The shorter ones first, so that what is kept next time is as short as may be. */
+/** The shorter ones first, so that later minimization keeps short ones. */
 export function storeCorpus({ name }: Target, inputs: readonly Buffer[]): void {
   mkdirSync(folder, { recursive: true });
   const kept = inputs.filter(({ length }) => length <= keptBytesMax).toSorted((a, b) => a.length - b.length || Buffer.compare(a, b));

@@ -1,14 +1,14 @@
 import { type Profiler, Session } from 'node:inspector';
 
 interface FunctionBlocks {
-  /** Where blocks begin or go on that were never run, as offsets into the source. */
+  /** Beginnings or continuations of blocks that never ran, as offsets into the source. */
   readonly waiting: Set<number>;
   readonly known: Set<number>;
 }
 
 /**
- * Which blocks of the sources have run, by V8's own counters. Source: Chrome DevTools Protocol, domain Profiler; V8's block coverage gives, for
- * each function that was called since the last look, nested ranges with counts, and leaves out a range whose count is that of what it is in.
+ * Blocks of the sources that have run, by V8's own counters. Source: Chrome DevTools Protocol, domain Profiler; V8's block coverage gives,
+ * for each function that was called since the last read, nested ranges with counts, and omits a range whose count is that of its parent.
  */
 export class Coverage {
   readonly #session = new Session();
@@ -16,7 +16,7 @@ export class Coverage {
   readonly #functions = new Map<string, FunctionBlocks>();
   #blocks = 0;
 
-  /** @param isOfInterest whether a script counts, by its URL */
+  /** @param isOfInterest reports whether a script counts, by its URL */
   constructor(isOfInterest: (url: string) => boolean) {
     this.#isOfInterest = isOfInterest;
     this.#session.connect();
@@ -24,19 +24,19 @@ export class Coverage {
     this.#session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
   }
 
-  /** Blocks that have run so far. */
+  /** Number of blocks that have run so far. */
   get blocks(): number {
     return this.#blocks;
   }
 
-  /** How many blocks have run since the last look that no `take` had before. They count as run from now on. */
+  /** Number of new blocks since the last read. They count as run from now on. */
   take(): number {
     const found = this.#look((waiting, offset) => waiting.delete(offset));
     this.#blocks += found;
     return found;
   }
 
-  /** As `take`, and they still count as not run. */
+  /** Like `take`, but they still count as not run. */
   peek(): number {
     return this.#look(() => undefined);
   }
@@ -64,7 +64,7 @@ export class Coverage {
     return count;
   }
 
-  /** Where blocks of this function begin that have not run, those among them that are heard of for the first time. */
+  /** Beginnings of blocks of this function that have not run, among them those seen for the first time. */
   #waitingOf(url: string, ranges: readonly Profiler.CoverageRange[]): Set<number> {
     const [whole] = ranges;
     if (whole === undefined || whole.count === 0) return none;
@@ -82,7 +82,7 @@ export class Coverage {
 
 const none = new Set<number>();
 
-/** Of the innermost range that holds it: V8 gives outer ones before inner ones. */
+/** Count of the innermost range that contains it: V8 gives outer ones before inner ones. */
 function countAt(ranges: readonly Profiler.CoverageRange[], offset: number): number {
   return ranges.findLast(({ startOffset, endOffset }) => startOffset <= offset && offset < endOffset)?.count ?? 0;
 }

@@ -6,17 +6,17 @@ import { mutated } from './mutations.ts';
 import { Reader } from './reader.ts';
 import type { Target } from './target.ts';
 
-/** Looking at the counters takes as long as many inputs: which of them ran something new is looked for only if one did. */
+/** Reading the counters takes as long as many inputs: the input that covered something new is searched only if one did. */
 const batch = 50;
 const latest = 8;
-/** Batches between two looks at the heap. */
+/** Batches between two measurements of the heap. */
 const heapEvery = 100;
-/** What a reader may keep of all that it was given, beside what the engine keeps of code that has run. */
+/** Maximum memory that a reader may retain of all its inputs, besides the engine's memory for code that has run. */
 const growthBytesMax = 8 * 1024 * 1024;
 
 interface HuntOptions {
   readonly target: Target;
-  /** What to begin with. */
+  /** Initial inputs. */
   readonly inputs: readonly Buffer[];
   readonly coverage: Coverage;
   readonly random: SeededRandom;
@@ -25,16 +25,19 @@ interface HuntOptions {
 }
 
 export interface Bag {
-  /** Those that ran something that none before them did. */
+  /** Inputs that covered something that none before them did. */
   readonly kept: readonly Buffer[];
   readonly inputs: number;
   readonly read: number;
   readonly slowestMs: number;
-  /** By how much the heap has grown since a quarter of the looks at it. */
+  /** Growth of the heap since a quarter of its measurements. */
   readonly grownBytes: number;
 }
 
-/** Gives a reader inputs made from those that ran something new, and keeps those that do so themselves. @throws Fault; Error if it keeps more and more */
+/**
+ * Gives a reader mutations of inputs that covered something new, and keeps those that do so themselves. @throws Fault; Error if its memory
+ * grows without limit
+ */
 export async function hunt({ target, inputs, coverage, random, isOver, progress }: HuntOptions): Promise<Bag> {
   const reader = new Reader(target);
   const kept: Buffer[] = [];
@@ -42,7 +45,7 @@ export async function hunt({ target, inputs, coverage, random, isOver, progress 
     await reader.take(input);
     if (coverage.take() > 0) kept.push(input);
   };
-  // What was run by loading the sources is no input's.
+  // Code that ran while the sources were loaded belongs to no input.
   coverage.take();
   for (const input of inputs) await keepIfNew(input);
   if (kept.length === 0) throw new Error(`${target.name}: no seed runs anything`);
@@ -61,7 +64,7 @@ export async function hunt({ target, inputs, coverage, random, isOver, progress 
   return whole;
 }
 
-/** The latest half of the time: what they ran is what the least was tried with. */
+/** The latest half of the time: their code was exercised least. */
 function chosen(kept: readonly Buffer[], random: SeededRandom): Buffer {
   return random.pick(random.chance(0.5) ? kept.slice(-latest) : kept);
 }

@@ -1,9 +1,9 @@
 import type { SeededRandom } from '../random.ts';
 
-/** Longer inputs find little that shorter ones do not, and take their time. */
+/** Longer inputs find little more than shorter ones, and take longer. */
 export const inputBytesMax = 64 * 1024;
 
-/** What formats give a meaning, and some that they do not. */
+/** Values that formats use, and some that they do not. */
 const words = [
   ...['{', '}', '[', ']', '"', '\\', ',', ':', '\n', '\0', '-', 'e', '.', '/', '%', '0', '1e999', '-0', 'null', 'true', '{}', '[]', '""'],
   ...['__proto__', 'constructor', 'toString', '\\u0000', '\\ud800', '\u{1F600}', '255.255.255.255', '::ffff:10.0.0.1', '0.0.0.0/0', '::/0'],
@@ -28,7 +28,7 @@ const mutations: readonly Mutation[] = [
   (bytes, random) => repeated(bytes, random),
 ];
 
-/** One to eight of them, one after another. @param all what an input may get pieces of */
+/** One to eight mutations, one after another. @param all inputs from which an input may get fragments */
 export function mutated(bytes: Buffer, random: SeededRandom, all: readonly Buffer[]): Buffer {
   let changed = bytes;
   for (let left = 1 << random.below(4); left > 0; left -= 1) changed = random.pick(mutations)(changed, random, all);
@@ -51,7 +51,7 @@ function flipped(bytes: Buffer, random: SeededRandom): Buffer {
   return changed;
 }
 
-/** A length or a type, as most binary formats have them, of either order. */
+/** A length or a type, as in most binary formats, of either byte order. */
 function pair(random: SeededRandom): Buffer {
   const number = random.chance(0.5) ? random.pick(numbers) : random.below(0x1_0000);
   return Buffer.from(random.chance(0.5) ? [number >> 8, number & 255] : [number & 255, number >> 8]);

@@ -1,11 +1,11 @@
 import type { Target } from './target.ts';
 
-/** Milliseconds of processor time that no input may take. */
+/** Maximum CPU time of an input (ms). */
 const inputMsMax = 50;
-/** What took long does so again; what a collection of garbage or another process took does not. */
+/** A slow input is slow again; a garbage collection or another process is not. */
 const looks = 4;
 
-/** An input that a reader does not stand. */
+/** An input that a reader fails on. */
 export class Fault extends Error {
   readonly input: Buffer;
 
@@ -15,7 +15,7 @@ export class Fault extends Error {
   }
 }
 
-/** Gives inputs to a target, and counts. */
+/** Passes inputs to a target, and counts them. */
 export class Reader {
   readonly #target: Target;
   inputs = 0;
@@ -26,7 +26,7 @@ export class Reader {
     this.#target = target;
   }
 
-  /** @throws Fault if anything but a refusal was thrown, or it took too long */
+  /** @throws Fault if anything but a rejection was thrown, or it took too long */
   async take(input: Buffer): Promise<void> {
     this.inputs += 1;
     let ms = await this.#timed(input);
@@ -35,7 +35,7 @@ export class Reader {
     this.slowestMs = Math.max(this.slowestMs, ms);
   }
 
-  /** @returns ms of this process's processors */
+  /** @returns CPU time of this process (ms) */
   async #timed(input: Buffer): Promise<number> {
     const before = process.cpuUsage();
     try {

@@ -1,20 +1,20 @@
-/** One way in. */
+/** One entry point. */
 export interface Target {
   readonly name: string;
-  /** What comes in there, for `--help`. */
+  /** Kind of its input, for `--help`. */
   readonly what: string;
-  /** Sound inputs to begin with. */
+  /** Valid inputs to begin with. */
   readonly seeds: () => readonly Uint8Array[];
   /**
-   * Gives the octets to what reads them.
+   * Passes the bytes to their reader.
    *
-   * @returns whether they were read; `false` if they were refused as they should be
+   * @returns true if they were read; `false` if they were properly rejected
    * @throws anything else, which is a fault
    */
   readonly read: (bytes: Buffer) => boolean | Promise<boolean>;
 }
 
-/** @param isRefusal whether this is how the reader says that it does not take something */
+/** @param isRefusal reports whether an error is the reader's rejection */
 export async function isRead(read: () => unknown, isRefusal: (thrown: unknown) => boolean): Promise<boolean> {
   try {
     await read();

@@ -6,5 +6,5 @@ import { openflowTarget } from './targets/openflow.ts';
 import { ovsdbTarget } from './targets/ovsdb.ts';
 import { packetTarget } from './targets/packet.ts';
 
-/** Every way in. */
+/** Every entry point. */
 export const targets: readonly Target[] = [cniTarget, socketTarget, apiTarget, ovsdbTarget, openflowTarget, packetTarget, journalTarget];

@@ -126,7 +126,7 @@ function isRefusal(thrown: unknown): boolean {
   return thrown instanceof SeineError && (thrown.code === 'PROTOCOL' || thrown.code === 'INVALID_INPUT');
 }
 
-/** As every kind that there is: what the server says that it is does not make it so. */
+/** Read as every known kind: the kind that the server claims is not trusted. */
 async function takeObject(object: unknown): Promise<void> {
   await isRead(() => {
     const { key } = identityOf(object);

@@ -62,7 +62,7 @@ export const cniTarget: Target = {
   },
 };
 
-/** What the plugin says to the agent and the agent to the plugin, and within it what the agent reads of it. */
+/** Messages from the plugin to the agent and back, and within them the parts that the agent reads. */
 export const socketTarget: Target = {
   name: 'socket',
   what: "octets on the agent's socket, and what the agent answers",

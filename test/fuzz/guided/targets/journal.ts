@@ -35,16 +35,16 @@ const records: readonly JournalRecord[] = [
   { op: 'free', serial: 2 },
 ];
 
-/** It is read once, when an agent starts, and takes as long as it is: this much is looked at. */
+/** It is read once, when an agent starts, for a time proportional to its length: this limit applies. */
 const linesMost = 1_000;
 
-/** Each line as somebody would write it who knows the format: what is harmed is what its checksum vouches for. */
+/** Each line with a correct checksum, as if an expert wrote it: mutations reach the content. */
 function vouchedFor(text: string): string {
   const lines = text.split('\n', linesMost).map((line) => line.slice(line.indexOf(' ') + 1));
   return lines.map((json) => `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`).join('');
 }
 
-/** What was read once is written again and read alike. */
+/** Content that was read once is written again and read as equal. */
 function readTwice(text: string): void {
   const { records: read } = decodeJournal(text);
   const again = decodeJournal(read.map(encodeRecord).join(''));

@@ -17,7 +17,7 @@ export const openflowTarget: Target = {
       (thrown) => thrown instanceof SeineError && thrown.code === 'PROTOCOL',
     );
     if (bytes.length < 8) return read;
-    // Whatever its header says of its length.
+    // Whatever length its header has.
     const whole = Uint8Array.from(bytes.subarray(0, 0xffff));
     new DataView(whole.buffer).setUint16(2, whole.length);
     return survive(whole).kind === 'read' || read;

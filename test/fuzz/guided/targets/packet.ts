@@ -23,7 +23,7 @@ const extensions = [
   ...[6, 0, 1, 4, 0, 0, 0, 0],
   ...[0x9c, 0xbb, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0],
 ];
-/** A neighbour's question and its answer. Source: RFC 4861, sections 4.3 and 4.4. */
+/** Neighbour solicitation and advertisement. Source: RFC 4861, sections 4.3 and 4.4. */
 const neighbour = (type: number, option: number) => [
   ...[0x60, 0, 0, 0, 0, 32, 58, 255],
   ...Array.from({ length: 32 }, (_, at) => (at === 0 || at === 16 ? 0xfe : at)),
@@ -64,5 +64,7 @@ export const packetTarget: Target = {
   },
 };
 
-/** Headers of IPv6 and ICMPv6 around what is refused: nobody can have more sent than he sends. Source: RFC 4443, section 3.1. */
+/**
+ * Headers of IPv6 and ICMPv6 around the rejected packet: a sender cannot cause more traffic than it sends. Source: RFC 4443, section 3.1.
+ */
 const maxLonger = 48;
