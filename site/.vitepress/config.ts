@@ -37,25 +37,29 @@ const named = (folderName: string, names: readonly string[]): readonly string[] 
   return [...first, ...folder(folderName).filter((path) => !first.includes(path))];
 };
 
+const start = ['getting-started', 'feature-matrix', 'faq'].map((name) => `docs/${name}.md`);
+const operation = ['troubleshooting', 'operations', 'reliability', 'performance', 'security'].map((name) => `docs/${name}.md`);
+const firstGuides = ['configuration', 'services', 'network-policy'].map((name) => `docs/${name}.md`);
+const otherGuides = folder('docs').filter((path) => ![...start, ...operation, ...firstGuides].includes(path));
+
 const sidebar: DefaultTheme.SidebarItem[] = [
-  section('Start', ['docs/getting-started.md', 'docs/feature-matrix.md', 'docs/faq.md']),
-  section('Installation', named('docs/installation', ['requirements', 'images', 'verify-images', 'manifest', 'helm', 'kubeadm', 'kube-proxy-replacement', 'upgrade', 'uninstall'])),
-  section('Guides', [
-    'docs/configuration.md',
-    'docs/services.md',
-    'docs/network-policy.md',
-    'docs/host-ports-and-bandwidth.md',
-    'docs/cni.md',
-    'docs/data-paths.md',
-  ]),
-  section('Operation', [
-    'docs/troubleshooting.md',
-    'docs/operations.md',
-    'docs/reliability.md',
-    'docs/performance.md',
-    'docs/security.md',
-    'SECURITY.md',
-  ]),
+  section('Start', start),
+  section(
+    'Installation',
+    named('docs/installation', [
+      'requirements',
+      'images',
+      'verify-images',
+      'manifest',
+      'helm',
+      'kubeadm',
+      'kube-proxy-replacement',
+      'upgrade',
+      'uninstall',
+    ]),
+  ),
+  section('Guides', [...firstGuides, ...otherGuides]),
+  section('Operation', [...operation, 'SECURITY.md']),
   section('Reference', folder('docs/reference')),
   section('Design', named('docs/design', ['architecture', 'pipeline', 'glossary']), true),
   section('Contributing', ['CONTRIBUTING.md', ...folder('docs/contributing')], true),

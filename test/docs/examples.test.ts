@@ -111,6 +111,11 @@ it('has examples of each kind', () => {
 const verdicts = [
   { policies: ['default-deny'], allowed: ['db > world TCP 443'], denied: ['api > db TCP 5432', 'world > db TCP 80'] },
   { policies: ['default-deny', 'db-from-api'], allowed: ['api > db TCP 5432'], denied: ['web > db TCP 5432', 'api > db TCP 80'] },
+  {
+    policies: ['db-from-ops'],
+    allowed: ['agent > db TCP 5432', 'scraper > db TCP 5432'],
+    denied: ['toy > db TCP 5432', 'api > db TCP 5432', 'agent > db TCP 80'],
+  },
   { policies: ['metrics-from-ops'], allowed: ['scraper > db TCP 9100'], denied: ['agent > db TCP 9100', 'scraper > db TCP 5432'] },
   {
     policies: ['api-egress'],

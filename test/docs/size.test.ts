@@ -9,6 +9,10 @@ it('has product pages of at most 200 KB, without their generated tables', () => 
   expect(sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(200);
 });
 
+it('has generated tables of at most 70 KB', () => {
+  expect(sizeOf(pages.map(({ text }) => text)) - sizeOf(pages.map(({ text }) => withoutGenerated(text)))).toBeLessThanOrEqual(70);
+});
+
 it('has no product page that is too long to be read', () => {
   const long = pages.filter(({ text }) => sizeOf([withoutGenerated(text)]) > 20);
   expect(long.map(({ path }) => path)).toEqual([]);
