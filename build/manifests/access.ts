@@ -11,18 +11,18 @@ const rbac = 'rbac.authorization.k8s.io';
 export function access(options: ManifestOptions): Part[] {
   const permissions = permissionsOf(options);
   return [
-    { object: serviceAccount, about: 'The agents’ identity for the API server. Open vSwitch has none.' },
+    { object: serviceAccount, about: 'Identity of the agents for the API server. Open vSwitch has none.' },
     {
       object: clusterRole(permissions),
-      about: 'What the agents may do. Nothing is written but events and one condition of a node; the policies below name them.',
+      about: 'Permissions of the agents. They write events and one condition of a Node only; the admission policies below restrict both.',
       notes: permissions.map(({ why }, index) => [['rules', index], why] as const),
     },
     { object: clusterRoleBinding, about: 'Gives the role to the agents.' },
     {
       object: flowSchema,
       about: [
-        'Agents list and watch at the priority of system components: after an outage thousands of them ask at once, and a work load that',
-        'floods the API server must not keep a node from knowing its peers.',
+        'Lists and watches of agents have the priority of system components, so that workloads that flood the API server',
+        'do not delay them.',
       ].join('\n'),
     },
   ];

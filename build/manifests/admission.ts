@@ -62,8 +62,8 @@ const otherConditions = (status: string): string =>
 const nodePolicy: Policy = {
   name: `${agentName}-nodes`,
   about: [
-    'An agent writes to the status of its own Node, and there only the condition NetworkUnavailable: a holder of its token cannot',
-    'give another node an address of his own (docs/security.md). Others than the agents are not asked.',
+    'An agent writes only the condition NetworkUnavailable of its own Node, so that its token cannot change addresses of',
+    'other nodes (docs/security.md). The policy applies to agents only.',
   ].join('\n'),
   rule: { operation: 'UPDATE', resource: 'nodes/status' },
   variables: [
@@ -95,7 +95,7 @@ const nodePolicy: Policy = {
 
 const eventPolicy: Policy = {
   name: `${agentName}-events`,
-  about: 'An agent signs its events with its own name and that of its node, and of Nodes it speaks of its own only.',
+  about: 'An agent posts events in its own name and that of its node, and of Nodes only about its own.',
   rule: { operation: 'CREATE', resource: 'events' },
   variables: [
     node,
@@ -146,7 +146,7 @@ function partsOf({ name, about, rule, variables, validations }: Policy): Part[] 
   };
   return [
     { object: policy, about, notes: [...notesOf('variables', variables), ...notesOf('validations', validations)] },
-    { object: binding, about: `Puts ${name} in force, everywhere.` },
+    { object: binding, about: `Enforces ${name} in the whole cluster.` },
   ];
 }
 

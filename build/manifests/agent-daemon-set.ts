@@ -61,7 +61,7 @@ export function agentDaemonSet(options: ManifestOptions): Part {
   };
   return {
     object,
-    about: 'The agent. While it restarts, packets flow and running pods notice nothing; pods that start wait for it.',
+    about: 'The agent. While it restarts, traffic continues, and pods that start wait for it.',
     notes: [...notes, ...notesOfCapabilities(agentAt, grants), ...notesOfVolumes(volumes, [...install.paths, ...grants.paths])],
   };
 }
@@ -105,14 +105,14 @@ const agentAt = [...podAt, 'containers', 0];
 const notes: readonly Note[] = [
   [
     [...podAt, 'affinity'],
-    'No node has two agents: those of a pool run where its label says so, all others where it is not (docs/installation/upgrade.md#pools).',
+    'Agents of pools run on nodes with the label of the pool, all others on nodes without it (docs/installation/upgrade.md#pools).',
   ],
-  [[...podAt, 'hostPID'], 'Who calls the plugin’s socket is known by its process, and some runtimes name namespaces by one.'],
-  [[...podAt, 'initContainers', 0], 'Puts the plugin, then its configuration, into the folders of the runtime: whole, or not at all.'],
+  [[...podAt, 'hostPID'], 'The CNI socket identifies callers by process, and some runtimes name network namespaces by process.'],
+  [[...podAt, 'initContainers', 0], 'Installs the plugin, then its configuration, in the folders of the runtime, each by renaming.'],
   [
     [...agentAt, 'resources'],
-    'The agent needs about 20 KiB a Service with ten endpoints. The limit is over four times what it takes at rest with ten thousand (docs/feature-matrix.md).',
+    'The agent needs about 20 KiB for a Service with ten endpoints. The limit is over four times its memory at rest with ten thousand of them (docs/feature-matrix.md).',
   ],
-  [[...agentAt, 'startupProbe'], 'The plugin’s program asks the agent’s socket. A port could be another process’s, or configured away.'],
-  [[...agentAt, 'livenessProbe'], 'Answers while the event loop turns. Whatever else is wrong, a restart would not mend it.'],
+  [[...agentAt, 'startupProbe'], 'Queries the socket of the agent; a port could belong to another process.'],
+  [[...agentAt, 'livenessProbe'], 'Succeeds while the event loop runs. A restart does not fix other problems.'],
 ];

@@ -48,6 +48,6 @@ export function cleanupDaemonSet(options: ManifestOptions): Part {
   return {
     object,
     about:
-      'Removes what Seine has made on the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/installation/uninstall.md.\nA pod is ready when its node is clean.',
+      'Removes everything of Seine from the nodes. Delete DaemonSet seine-agent first, and keep seine-ovs until the end: docs/installation/uninstall.md.\nA pod is ready when its node is clean.',
   };
 }

@@ -15,7 +15,7 @@ export function agentConfiguration(options: ManifestOptions): Part {
   return {
     object: configMap(options),
     about:
-      'The agent’s configuration (docs/configuration.md), and that of the CNI plugin (docs/cni.md). Its name has a hash of what is in it, which\nnever changes: to change a setting render and apply again, and the agents are rolled out; `rollout undo` brings back both.',
+      'Configuration of the agent (docs/configuration.md) and of the CNI plugin (docs/cni.md). Its name has a hash of its content.\nTo change a setting, render and apply again: the agents are replaced. `rollout undo` restores both.',
   };
 }
 
@@ -27,7 +27,7 @@ const homeObject: Namespace = {
 
 export const home: Part = {
   object: homeObject,
-  about: 'All of Seine lives in a namespace of its own. Its pods share the network of their node, which Pod Security calls privileged.',
+  about: 'Namespace of Seine. Its pods use the network of their node, which Pod Security calls privileged.',
 };
 
 function configMap(options: ManifestOptions): ConfigMap {
@@ -46,7 +46,7 @@ export function liveSettings({ policyMode }: ManifestOptions): Part {
   return {
     object,
     about:
-      'What holds on all nodes and is followed while agents run (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off. A Node’s\nannotation seine.dev/policy-mode stands above it.',
+      'Settings of all nodes that apply without a restart (docs/configuration.md#networkpolicy): `policy.mode` is enforce, audit or off.\nThe annotation seine.dev/policy-mode of a Node takes precedence.',
   };
 }
 

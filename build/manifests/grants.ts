@@ -27,7 +27,7 @@ const ovsRunPath: HostPath = {
   name: 'run-openvswitch',
   path: '/run/openvswitch',
   type: 'DirectoryOrCreate',
-  why: 'the sockets of Open vSwitch: its database, and the bridge that the agent programs',
+  why: 'sockets of OVSDB and of the bridge',
 };
 
 /** Paths of the two folders in install-cni, whatever they are called on the node. */
@@ -36,8 +36,8 @@ export const insideCniConf = '/host/etc/cni/net.d';
 
 export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
   capabilities: [
-    { name: 'NET_ADMIN', why: 'makes data path, ports and tunnel devices, and reads their state' },
-    { name: 'NET_RAW', why: 'packet sockets, by which the userspace data path sends and receives' },
+    { name: 'NET_ADMIN', why: 'creates data path, ports and tunnel devices, and reads their state' },
+    { name: 'NET_RAW', why: 'packet sockets of the userspace data path' },
   ],
   paths: [
     { ...ovsRunPath },
@@ -45,7 +45,7 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
       name: 'var-lib-openvswitch',
       path: '/var/lib/openvswitch',
       type: 'DirectoryOrCreate',
-      why: 'conf.db, the database of ports and their owners: it must survive a restart of the container and a reboot; and copies of it from before another version converted it',
+      why: '`conf.db`, the database of ports and their owners, which must survive a reboot, and copies of it from before conversions',
     },
     ...(dataPath === 'netdev'
       ? [
@@ -53,7 +53,7 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
             name: 'dev-net-tun',
             path: '/dev/net/tun',
             type: 'CharDevice',
-            why: 'the userspace data path’s own interfaces are taps',
+            why: 'taps of the userspace data path',
           } as const,
         ]
       : []),
@@ -62,12 +62,12 @@ export const ovsGrants = ({ dataPath }: ManifestOptions): Grants => ({
 
 export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOptions): Grants => ({
   capabilities: [
-    { name: 'NET_ADMIN', why: 'interfaces, addresses, routes, neighbours, the nftables table `inet seine`, connection tracking' },
-    { name: 'NET_RAW', why: 'the test packets that find a packet filter which drops what pods send' },
-    { name: 'SYS_ADMIN', why: 'setns(2): a pod’s interface is born inside the pod’s network namespace. Nothing is mounted' },
+    { name: 'NET_ADMIN', why: 'interfaces, addresses, routes, neighbors, nftables tables, connection tracking' },
+    { name: 'NET_RAW', why: 'test packets that detect a firewall that drops packets of pods' },
+    { name: 'SYS_ADMIN', why: 'setns(2): interfaces of pods are created in the pod’s network namespace. Nothing is mounted' },
     {
       name: 'SYS_PTRACE',
-      why: 'runtimes that name a namespace as /proc/PID/ns/net (cri-dockerd, ctr): the kernel refuses it to others',
+      why: 'network namespaces that a runtime names /proc/PID/ns/net (cri-dockerd, ctr)',
     },
   ],
   paths: [
@@ -77,13 +77,13 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       type: 'DirectoryOrCreate',
       // If /run is not shared, as without systemd, a container with this does not start.
       ...(hasStandingPorts(agent) && { propagation: 'HostToContainer' as const }),
-      why: 'cni.sock, which the plugin calls, and agent.sock, which seinectl asks. Unless `podInterface` is `veth`, the plugin mounts the namespace of standing ports there later than the agent starts, hence `HostToContainer`',
+      why: '`cni.sock` of the plugin, `agent.sock` of seinectl, and the namespace of pre-plugged ports, which is mounted after the agent starts',
     },
     {
       name: 'var-lib-seine',
       path: '/var/lib/seine',
       type: 'DirectoryOrCreate',
-      why: 'the journal of addresses, last known peers and Services, DELs that found no agent, and the plugin last known to be good',
+      why: 'the journal of addresses, last known API objects, recorded DELs, and copies of the CNI files',
     },
     ovsRunPath,
     {
@@ -91,14 +91,14 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       path: '/run/netns',
       type: 'DirectoryOrCreate',
       propagation: 'HostToContainer',
-      why: 'network namespaces of pods. The runtime mounts them here later than the agent starts, hence the propagation',
+      why: 'network namespaces of pods, which the runtime mounts after the agent starts',
     },
     {
       name: 'proc-sys-net',
       path: '/proc/sys/net',
       inside: '/host/proc/sys/net',
       type: 'Directory',
-      why: 'the kernel’s settings of networking: a container’s own /proc/sys is read-only',
+      why: 'network settings of the kernel; `/proc/sys` of a container is read-only',
     },
     {
       name: 'cni-bin',
@@ -106,7 +106,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       inside: '/opt/cni/bin',
       type: 'DirectoryOrCreate',
       readOnly: true,
-      why: 'only looked at, by the agent and seinectl check: is the plugin in place, and the one that was installed?',
+      why: 'checks that the plugin is the installed one',
     },
     {
       name: 'cni-conf',
@@ -114,7 +114,7 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
       inside: '/etc/cni/net.d',
       type: 'DirectoryOrCreate',
       readOnly: true,
-      why: 'only looked at, likewise: is the configuration in place, as installed, and the first by name?',
+      why: 'checks that the CNI configuration is the installed one and the first by name',
     },
   ],
 });
@@ -123,13 +123,13 @@ export const agentGrants = ({ cniBinFolder, cniConfFolder, agent }: ManifestOpti
 export const installGrants = ({ cniBinFolder, cniConfFolder }: ManifestOptions): Grants => ({
   capabilities: [],
   paths: [
-    { name: 'cni-bin', path: cniBinFolder, inside: insideCniBin, type: 'DirectoryOrCreate', why: 'where the runtime looks for plugins' },
+    { name: 'cni-bin', path: cniBinFolder, inside: insideCniBin, type: 'DirectoryOrCreate', why: 'installs the plugin' },
     {
       name: 'cni-conf',
       path: cniConfFolder,
       inside: insideCniConf,
       type: 'DirectoryOrCreate',
-      why: 'where the runtime looks for their configuration',
+      why: 'installs the CNI configuration',
     },
   ],
 });
@@ -148,30 +148,30 @@ export const liveSettingsName = 'seine-live';
 export const permissions: readonly Permission[] = [
   {
     rule: { apiGroups: [''], resources: ['nodes'], verbs: follow },
-    why: 'other nodes, their addresses and pod networks; this node’s own',
+    why: 'addresses and pod CIDRs of all nodes',
   },
   {
     rule: { apiGroups: [''], resources: ['pods'], verbs: ['get', ...follow] },
-    why: 'the pods of this node: is the pod that the runtime names the one of that UID? All pods, without those of the host network: policies name them by labels',
+    why: 'identity of pods of this node; labels and addresses of all pods, for policies',
   },
-  { rule: { apiGroups: [''], resources: ['services'], verbs: follow }, why: 'what Services are served' },
-  { rule: { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow }, why: 'where Services lead' },
+  { rule: { apiGroups: [''], resources: ['services'], verbs: follow }, why: 'Services' },
+  { rule: { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow }, why: 'endpoints of Services' },
   {
     rule: { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: follow },
-    why: 'what pods may talk with',
+    why: 'policies',
   },
-  { rule: { apiGroups: [''], resources: ['namespaces'], verbs: follow }, why: 'policies name namespaces by their labels' },
+  { rule: { apiGroups: [''], resources: ['namespaces'], verbs: follow }, why: 'labels of namespaces, for policies' },
   {
     rule: { apiGroups: [''], resources: ['configmaps'], resourceNames: [liveSettingsName], verbs: follow },
-    why: 'what holds on all nodes and is followed live; no other ConfigMap',
+    why: 'the ConfigMap `seine-live` only: settings that apply without a restart',
   },
   {
     rule: { apiGroups: [''], resources: ['events'], verbs: ['create'] },
-    why: 'tells what is wrong with a node or an object; in whose name: `seine-agent-events`',
+    why: 'events about this node and API objects; restricted by `seine-agent-events`',
   },
   {
     rule: { apiGroups: [''], resources: ['nodes/status'], verbs: ['patch'] },
-    why: 'the condition NetworkUnavailable of its own node; RBAC cannot say "its own", the admission policy `seine-agent-nodes` does',
+    why: 'the condition NetworkUnavailable of its own node; restricted by `seine-agent-nodes`',
   },
 ];
 
@@ -179,11 +179,11 @@ export const permissions: readonly Permission[] = [
 export const reviewPermissions: readonly Permission[] = [
   {
     rule: { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
-    why: 'who asks for metrics; only with `metricsTLSAddress`',
+    why: 'authenticates clients of the metrics; only with `metricsTLSAddress`',
   },
   {
     rule: { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
-    why: 'whether he may `get` /metrics; only with `metricsTLSAddress`',
+    why: 'authorizes them to `get` /metrics; only with `metricsTLSAddress`',
   },
 ];
 

@@ -25,11 +25,11 @@ export function monitoring({ podMonitor, agent }: ManifestOptions): Part[] {
   const text = String(agent['metricsTLSAddress'] ?? '');
   const port = Number(text.slice(text.lastIndexOf(':') + 1));
   return [
-    { object: account, about: 'Who scrapes the agents’ metrics. It may do nothing else.' },
-    { object: role, about: 'Lets get /metrics, which is no resource of the API: agents ask the API server about each caller.' },
-    { object: binding, about: 'Gives it to that account. Bind others to the role for scrapers of your own.' },
-    { object: token, about: 'The token of that account, which the API server puts in; Prometheus’ operator reads it for the PodMonitor.' },
-    { object: monitor(port), about: 'Tells Prometheus’ operator where the metrics are: one target a node, of all pools.', notes },
+    { object: account, about: 'Identity that may read the metrics of the agents, and nothing else.' },
+    { object: role, about: 'Allows `get` of /metrics. Agents ask the API server about each caller.' },
+    { object: binding, about: 'Gives the role to that account. Bind other accounts for scrapers of your own.' },
+    { object: token, about: 'Token of that account. The API server fills it in, and the Prometheus operator reads it.' },
+    { object: monitor(port), about: 'Metrics targets for the Prometheus operator: one for each node, of all pools.', notes },
   ];
 }
 

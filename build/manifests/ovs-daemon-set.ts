@@ -48,17 +48,14 @@ export function ovsDaemonSet(options: ManifestOptions): Part {
   const container = ['spec', 'template', 'spec', 'containers', 0];
   return {
     object,
-    about: 'Open vSwitch: forwards packets, and goes on when the agent restarts or is replaced.',
+    about: 'Open vSwitch. It forwards packets, also while the agent restarts.',
     notes: [
-      [['spec', 'template', 'spec', 'affinity'], 'As for the agent, by a label of its own: to change it restarts Open vSwitch.'],
+      [['spec', 'template', 'spec', 'affinity'], 'Like that of the agent, by another label.'],
       [
         ['spec', 'updateStrategy'],
-        'A restart of Open vSwitch costs packets, so it is left to you: delete the pod, node by node (docs/installation/upgrade.md).',
+        'A restart of Open vSwitch loses packets: delete the pods yourself, node by node (docs/installation/upgrade.md).',
       ],
-      [
-        [...container, 'resources'],
-        'No limit of memory: to be killed for want of it would cut off every pod of the node. Flows take about 1 KiB each.',
-      ],
+      [[...container, 'resources'], 'No memory limit: an OOM kill would interrupt all pods of the node. Flows take about 1 KiB each.'],
       [[...container, 'livenessProbe'], 'Slow, for the same reason.'],
       ...notesOfCapabilities(container, grants),
       ...notesOfVolumes(volumes, grants.paths),
