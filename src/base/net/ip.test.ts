@@ -1,6 +1,19 @@
+import { isIPv6 } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cidrAddress, cidrContains, containedIn, ipFromBytes, ipFromValue, ipToBytes, parseCidr, parseIp, readCidr } from './ip.ts';
+import {
+  canonicalIp,
+  cidrAddress,
+  cidrContains,
+  containedIn,
+  ipFromBytes,
+  ipFromValue,
+  ipToBytes,
+  isIp,
+  parseCidr,
+  parseIp,
+  readCidr,
+} from './ip.ts';
 
 describe('parseIp', () => {
   it.each([
@@ -44,6 +57,38 @@ describe('parseIp', () => {
         expect(ipFromBytes(ipToBytes(ip))).toEqual(ip);
       }),
     );
+  });
+});
+
+describe('an IPv6 address', () => {
+  const group = fc.constantFrom('0', '0', '0', '1', '00', 'ab', 'FFFF', '12345', 'g', '');
+  const written = fc.oneof(
+    fc.array(group, { minLength: 1, maxLength: 10 }).map((groups) => groups.join(':')),
+    fc
+      .tuple(fc.array(group, { maxLength: 7 }), fc.array(group, { maxLength: 7 }))
+      .map((halves) => halves.map((half) => half.join(':')).join('::')),
+    fc.array(group, { maxLength: 7 }).map((groups) => `${groups.join(':')}:1.2.3.${groups.length * 50}`),
+    fc
+      .array(fc.constantFrom(':', '::', '0', '1', 'a', 'F', '.', '1.2.3.4'), { minLength: 1, maxLength: 16 })
+      .map((parts) => `:${parts.join('')}`),
+  );
+
+  it('is read as by Node, and has the text of a URL', () => {
+    let valid = 0;
+    fc.assert(
+      fc.property(written, (text) => {
+        if (!text.includes(':')) return;
+        expect([text, isIp(text)]).toEqual([text, isIPv6(text)]);
+        const ofUrl = isIPv6(text) ? new URL(`http://[${text}]`).hostname.slice(1, -1) : undefined;
+        expect(canonicalIp(text)).toBe(ofUrl);
+        if (ofUrl === undefined) return;
+        valid++;
+        expect(parseIp(text).text).toBe(ofUrl);
+        expect(ipFromValue('ipv6', parseIp(text).value).text).toBe(ofUrl);
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(valid).toBeGreaterThan(300);
   });
 });
 

@@ -1,4 +1,5 @@
 import { SeineError } from '../errors/seine-error.ts';
+import { type Ipv6Groups, ipv6GroupsOf, ipv6GroupsOfValue, ipv6Text, ipv6ValueOf } from './ipv6-groups.ts';
 
 export type Family = 'ipv4' | 'ipv6';
 
@@ -32,24 +33,39 @@ export function addressBits(family: Family): 32 | 128 {
  * @throws SeineError `INVALID_INPUT` if `text` is not an IPv4 or IPv6 address (zones and IPv4 with leading zeros are refused)
  */
 export function parseIp(text: string): Ip {
+  const ip = readIp(text);
+  if (ip === undefined) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an IP address`);
+  return ip;
+}
+
+function readIp(text: string): Ip | undefined {
   if (text.includes(':')) {
-    const value = ipv6Value(text);
-    if (value !== undefined) return ipFromValue('ipv6', value);
-  } else {
-    const value = ipv4Number(text);
-    // An IPv4 address has only one valid text, so the given string is kept instead of a second one.
-    if (value >= 0) return { family: 'ipv4', value: BigInt(value), text };
+    const groups = ipv6GroupsOf(text, ipv4Number);
+    return groups && ipv6Of(groups);
   }
-  throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an IP address`);
+  const value = ipv4Number(text);
+  // An IPv4 address has only one valid text, so the given string is kept instead of a second one.
+  return value >= 0 ? { family: 'ipv4', value: BigInt(value), text } : undefined;
+}
+
+function ipv6Of(groups: Ipv6Groups): Ip {
+  return { family: 'ipv6', value: ipv6ValueOf(groups), text: ipv6Text(groups) };
 }
 
 export function isIp(text: string): boolean {
-  return text.includes(':') ? ipv6Value(text) !== undefined : ipv4Number(text) >= 0;
+  return text.includes(':') ? ipv6GroupsOf(text, ipv4Number) !== undefined : ipv4Number(text) >= 0;
+}
+
+/** Returns the canonical text of an address without its number: a list may be long. @returns undefined if `text` is not an address */
+export function canonicalIp(text: string): string | undefined {
+  if (!text.includes(':')) return ipv4Number(text) >= 0 ? text : undefined;
+  const groups = ipv6GroupsOf(text, ipv4Number);
+  return groups && ipv6Text(groups);
 }
 
 export function ipFromValue(family: Family, value: bigint): Ip {
   if (value < 0n || value >> BigInt(addressBits(family)) !== 0n) throw new SeineError('INVARIANT', `${value} is no ${family} address`);
-  return { family, value, text: family === 'ipv4' ? formatIpv4(value) : formatIpv6(value) };
+  return { family, value, text: family === 'ipv4' ? ipv4Text(Number(value)) : ipv6Text(ipv6GroupsOfValue(value)) };
 }
 
 /** Returns 4 or 16 bytes in network byte order. */
@@ -76,9 +92,8 @@ export function ipFromBytes(bytes: Uint8Array): Ip {
 export function parseCidr(text: string): Cidr {
   const slash = text.indexOf('/');
   const [address, length] = [text.slice(0, slash), text.slice(slash + 1)];
-  if (slash < 0 || !/^\d{1,3}$/.test(length) || !isIp(address))
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a CIDR`);
-  const ip = parseIp(address);
+  const ip = slash >= 0 && /^\d{1,3}$/.test(length) ? readIp(address) : undefined;
+  if (ip === undefined) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a CIDR`);
   const prefixLength = Number(length);
   if (prefixLength > addressBits(ip.family))
     throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)}: a prefix of ${ip.family} has at most ${addressBits(ip.family)} bits`);
@@ -118,7 +133,7 @@ export function readCidr(text: string): WrittenCidr {
   if (plain !== text || length !== String(cidr.prefixLength))
     return { cidr, fault: `${JSON.stringify(text)} has leading zeros; ${cidr.text} has not` };
   if (isMappedIpv4(cidr)) return { cidr, fault: `${JSON.stringify(text)} is a network of IPv4 written as IPv6` };
-  if (parseIp(address).value !== cidr.network.value)
+  if (canonicalIp(address) !== cidr.network.text)
     return { cidr, fault: `${JSON.stringify(text)} has host bits; the network is ${cidr.text}`, hasHostBits: true };
   return { cidr };
 }
@@ -198,44 +213,7 @@ function ipv4Number(text: string): number {
 const ZERO = '0'.charCodeAt(0);
 const DOT = '.'.charCodeAt(0);
 
-function ipv6Value(text: string): bigint | undefined {
-  const embedded = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);
-  if (embedded) {
-    const v4 = ipv4Number(embedded[2] ?? '');
-    if (v4 < 0) return undefined;
-    return ipv6Value(`${embedded[1]}${(v4 >>> 16).toString(16)}:${(v4 & 0xffff).toString(16)}`);
-  }
-  const halves = text.split('::');
-  if (halves.length > 2) return undefined;
-  const [head = [], tail = []] = halves.map((half) => (half === '' ? [] : half.split(':')));
-  const groups = [...head, ...tail];
-  const missing = 8 - groups.length;
-  if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined;
-  if (!groups.every((group) => /^[0-9a-f]{1,4}$/i.test(group))) return undefined;
-  return [...head, ...Array<string>(missing).fill('0'), ...tail].reduce((value, group) => (value << 16n) | BigInt(`0x${group}`), 0n);
-}
-
-function formatIpv4(value: bigint): string {
-  return ipv4Text(Number(value));
-}
-
 /** Formats an address given as a number, signed or not; faster than through an `Ip`. */
 export function ipv4Text(bits: number): string {
   return `${bits >>> 24}.${(bits >>> 16) & 0xff}.${(bits >>> 8) & 0xff}.${bits & 0xff}`;
-}
-
-/**
- * Formats by RFC 5952 section 4: lower case, no leading zeros, the longest run (the first if equal, at least two) of zero groups as `::`.
- */
-function formatIpv6(value: bigint): string {
-  const groups = Array.from({ length: 8 }, (_, index) => Number((value >> BigInt(112 - 16 * index)) & 0xffffn));
-  let best = { start: -1, length: 1 };
-  for (let start = 0; start < 8; start++) {
-    let length = 0;
-    while (start + length < 8 && groups[start + length] === 0) length++;
-    if (length > best.length) best = { start, length };
-  }
-  const hex = groups.map((group) => group.toString(16));
-  if (best.start < 0) return hex.join(':');
-  return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`;
 }
