@@ -11,6 +11,7 @@ import { PolicyBytes } from '../../src/policy/verify/flow-reader/flow-reader.ts'
 import type { HeldFlow } from '../../src/policy/verify/flow-reader/table-index.ts';
 import { type ProofResult, prove } from '../../src/policy/verify/proof/prove.ts';
 import type { PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
+import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
@@ -190,6 +191,53 @@ it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed}
       { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
     );
   process.stdout.write(`${cells} cells\n`);
+});
+
+it(`a difference has the verdict and the rules of the whole reference (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+  let compared = 0;
+  fc.assert(
+    fc.property(policyHistories, policyHistories, ({ objects: begin }, { objects: others }) => {
+      const [objects, ofBridge] = [begin, others].map((each) => objectsOf(new Map(each.map((one) => [nameOf(one), one]))));
+      const own = objects?.nodes.find(({ metadata }) => metadata.name === provenNode);
+      if (!objects || !ofBridge) return;
+      const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
+      // Flows of other policies: nearly everything differs.
+      const flows = flowsOf({ ...objects, networkPolicies: ofBridge.networkPolicies }, environmentOf(own), local);
+      for (const { pod, direction, peer, protocol, first, policies, by } of proofOf(objects, flows, 'enforce', local).differences) {
+        const [mine] = local
+          .filter((each) => each.pod === pod)
+          .flatMap(({ addresses }) => addresses.filter((ip) => ip.includes(':') === peer.includes(':')));
+        const ends = direction === 'ingress' ? { from: peer, to: mine ?? '' } : { from: mine ?? '', to: peer };
+        const whole = judge(objects, { ...ends, protocol: protocol === 'other' ? 'GRE' : protocol, port: first })[direction];
+        expect([pod, direction, peer, policies]).toEqual([pod, direction, peer, whole?.verdict]);
+        if (whole) expect(by).toEqual(whole.allowedBy.length > 0 ? whole.allowedBy : whole.isolatedBy);
+        compared++;
+      }
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  process.stdout.write(`${compared} differences compared\n`);
+});
+
+it('thousands of rules of one namespace are not compared with thousands of addresses one by one', () => {
+  const count = 400;
+  let asked = 0;
+  const peerOf = (at: number) => ({
+    get ipBlock() {
+      asked++;
+      return { cidr: `30.${at >> 7}.${(at & 127) * 2}.0/25` };
+    },
+  });
+  const networkPolicies = Array.from({ length: count }, (_, at) =>
+    policyObject(`shop/p${at}`, { podSelector: {}, ingress: [{ from: [peerOf(at)], ports: [{ port: 1 + at }] }] }),
+  );
+  const objects = { ...exampleCluster, networkPolicies };
+  const flows = flowsOf(objects);
+  asked = 0;
+  const { differencesTotal, problems, groups } = proofOf(objects, flows);
+  expect([differencesTotal, problems]).toEqual([0, []]);
+  expect(groups).toBeGreaterThan(count);
+  expect(asked).toBeLessThan(100 * count); // and not more than count × groups
 });
 
 /** Makes a row about addresses, classes or ports do what another one of its table does. */

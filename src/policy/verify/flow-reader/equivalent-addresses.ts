@@ -53,8 +53,9 @@ export class Likeness {
       const shape = shapes.get(name) ?? { looks, flows: new Map<string, PeerFlow[]>() };
       shapes.set(name, shape);
       const key = looks.map(({ value }) => value).join();
-      const known = shape.flows.get(key) ?? [];
-      shape.flows.set(key, [...known, this.#peerFlow(flow)]);
+      const known = shape.flows.get(key);
+      if (known) known.push(this.#peerFlow(flow));
+      else shape.flows.set(key, [this.#peerFlow(flow)]);
     }
     return [...shapes.values()];
   }

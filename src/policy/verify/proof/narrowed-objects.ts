@@ -42,6 +42,11 @@ export class NarrowedObjects {
     return { ...nobody, namespaces, networkPolicies: this.policiesOf(subjectNamespace) };
   }
 
+  /** The same with only some policies. */
+  forPolicies(networkPolicies: PolicyObjects['networkPolicies'], peerNamespace: string | undefined): PolicyObjects {
+    return { ...this.forPair('', peerNamespace), networkPolicies };
+  }
+
   policiesOf(namespace: string): PolicyObjects['networkPolicies'] {
     return this.#policies.get(namespace) ?? [];
   }

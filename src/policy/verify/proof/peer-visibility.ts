@@ -1,29 +1,51 @@
+import { SeineError } from '../../../base/errors/seine-error.ts';
+import { isIp, parseCidr, parseIp } from '../../../base/net/ip.ts';
 import type { NetworkPolicyObject, PolicyPeerObject } from '../reference/objects.ts';
 import { isPeer } from '../reference/reference-verdict.ts';
 import type { NarrowedObjects } from './narrowed-objects.ts';
+import { NetworkIndex } from './network-index.ts';
 import { Numbering } from './numbering.ts';
 import type { ProbedEnd } from './peer-groups.ts';
 import { namesPorts } from './probes.ts';
+
+/** Entry of `from` or `to` of a rule. */
+interface RulePeer {
+  readonly policy: NetworkPolicyObject;
+  /** Place of the rule in its policy. */
+  readonly rule: number;
+  readonly peer: PolicyPeerObject;
+}
+
+/** Rules with an entry that matches an address, or without entries, by policy: their places in order. */
+export type MatchedRules = ReadonlyMap<NetworkPolicyObject, readonly number[]>;
 
 /** Properties of an address that the policies of one namespace can distinguish, for any of its pods. */
 export class PeerSight {
   readonly #known: NarrowedObjects;
   readonly #namespace: string;
   readonly #direction: 'ingress' | 'egress';
-  readonly #peers: readonly (readonly [NetworkPolicyObject, PolicyPeerObject])[];
+  readonly #peers: readonly RulePeer[];
+  /** Places in the list of entries that name pods, and of those that name a network. */
+  readonly #selectors: readonly number[];
+  readonly #blocks = new NetworkIndex<number>();
+  /** Rules without entries, which everything matches. */
+  readonly #open: readonly Omit<RulePeer, 'peer'>[];
   readonly #seesNames: boolean;
   readonly #numbers = new Numbering();
+  readonly #matched: MatchedRules[] = [];
 
   constructor(known: NarrowedObjects, namespace: string, direction: 'ingress' | 'egress') {
     this.#known = known;
     this.#namespace = namespace;
     this.#direction = direction;
     const policies = known.policiesOf(namespace);
-    this.#peers = policies.flatMap((policy) =>
-      (policy.spec[direction] ?? []).flatMap(({ from, to }) =>
-        ((direction === 'ingress' ? from : to) ?? []).map((peer) => [policy, peer] as const),
-      ),
+    const rules = policies.flatMap((policy) =>
+      (policy.spec[direction] ?? []).map(({ from, to }, rule) => ({ policy, rule, peers: (direction === 'ingress' ? from : to) ?? [] })),
     );
+    this.#peers = rules.flatMap(({ policy, rule, peers }) => peers.map((peer) => ({ policy, rule, peer })));
+    this.#open = rules.filter(({ peers }) => peers.length === 0);
+    this.#selectors = [...this.#peers.keys()].filter((at) => !this.#peers[at]?.peer.ipBlock);
+    for (const [at, { peer }] of this.#peers.entries()) if (peer.ipBlock) this.#blocks.add(parseCidr(peer.ipBlock.cidr), at);
     this.#seesNames = direction === 'egress' && namesPorts(policies);
   }
 
@@ -37,8 +59,40 @@ export class PeerSight {
   of({ ip, party }: ProbedEnd, isOwnNode: boolean): number {
     const objects = this.#known.forPair(this.#namespace, party.is === 'pod' ? party.pod.metadata.namespace : undefined);
     const end = { direction: this.#direction, peer: party, address: ip.text };
-    const meant = this.#peers.map(([policy, peer]) => (isPeer(objects, policy, peer, end) ? 1 : 0)).join('');
+    const places = this.#possible({ ip, party }).filter((at) => {
+      const each = this.#peers[at];
+      return each && isPeer(objects, each.policy, each.peer, end);
+    });
     const ports = this.#seesNames && party.is === 'pod' ? JSON.stringify([party.pod.spec.containers, party.pod.spec.initContainers]) : '';
-    return this.#numbers.of(`${isOwnNode} ${meant} ${ports}`);
+    const number = this.#numbers.of(`${isOwnNode} ${places.join()} ${ports}`);
+    this.#matched[number] ??= rulesOf([...places.flatMap((at) => this.#peers[at] ?? []), ...this.#open]);
+    return number;
   }
+
+  /** Returns the rules that addresses of a class match. */
+  matchedBy(number: number): MatchedRules {
+    const matched = this.#matched[number];
+    if (matched === undefined) throw new SeineError('INVARIANT', `there is no class ${number} of addresses`);
+    return matched;
+  }
+
+  /**
+   * Returns the places of entries that can match an address, in order: by the API's definition selectors select pods, and a block matches
+   * addresses that its network contains. A node's gateway address also counts as its other addresses.
+   */
+  #possible({ ip, party }: ProbedEnd): readonly number[] {
+    const others = party.is === 'node' ? party.node.status.addresses.flatMap(({ address }) => (isIp(address) ? parseIp(address) : [])) : [];
+    const blocks = new Set([ip, ...others].flatMap((each) => [...this.#blocks.holding(each)]));
+    const selectors = party.is === 'pod' || party.is === 'pod of nobody' ? this.#selectors : [];
+    return [...blocks, ...selectors].sort((a, b) => a - b);
+  }
+}
+
+function rulesOf(found: readonly Omit<RulePeer, 'peer'>[]): MatchedRules {
+  const rules = new Map<NetworkPolicyObject, Set<number>>();
+  for (const { policy, rule } of found) {
+    const known = rules.get(policy) ?? new Set();
+    rules.set(policy, known.add(rule));
+  }
+  return new Map([...rules].map(([policy, places]) => [policy, [...places].sort((a, b) => a - b)]));
 }

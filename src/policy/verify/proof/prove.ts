@@ -3,12 +3,13 @@ import { serviceNextHop } from '../../../dataplane/pipeline/well-known.ts';
 import type { BridgePacket, PolicyBytes } from '../flow-reader/flow-reader.ts';
 import type { HeldFlow } from '../flow-reader/table-index.ts';
 import type { Walked } from '../flow-reader/walk.ts';
-import type { PolicyObjects } from '../reference/objects.ts';
+import type { NetworkPolicyObject, PolicyObjects } from '../reference/objects.ts';
 import { judge, whoHas } from '../reference/reference-verdict.ts';
 import { NarrowedObjects } from './narrowed-objects.ts';
+import { NarrowedPolicies, noPolicies, type PolicySelection } from './narrowed-policies.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
 import { PeerSight } from './peer-visibility.ts';
-import { type PortBoundaries, portBoundaries, probedAddresses } from './probes.ts';
+import { portBoundaries, probedAddresses } from './probes.ts';
 import { withoutNetworks } from './without-networks.ts';
 
 /** Pod of this node whose flows are checked. */
@@ -109,7 +110,7 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
   };
   const sights = sightsOf(input, known, groups);
   for (const { addresses, ...pod } of pods) {
-    const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known, boundaries: new Map() };
+    const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known };
     for (const direction of directions) {
       compare(input, subject, direction, { groups: groups[direction], sights: sights(pod.pod.split('/', 1)[0] ?? '', direction) }, tally);
       yield;
@@ -121,19 +122,26 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
 type ProvenDirection = BridgePacket['direction'];
 type Tally = { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] };
 
-/** Returns the classes of groups, by namespace and direction, in the order of the groups. */
+/** Classes of groups for the policies of one namespace, in the order of the groups. */
+interface GroupSights {
+  readonly sight: PeerSight;
+  readonly numbers: readonly number[];
+}
+
+/** Returns the classes of groups, by namespace and direction. */
 function sightsOf(
   { nodeName, ownAddresses }: ProofInput,
   objects: NarrowedObjects,
   groups: Readonly<Record<ProvenDirection, readonly PeerGroup[]>>,
-): (namespace: string, direction: ProvenDirection) => readonly number[] {
-  const found = new Map<string, readonly number[]>();
+): (namespace: string, direction: ProvenDirection) => GroupSights {
+  const found = new Map<string, GroupSights>();
   return (namespace, direction) => {
     const key = `${direction} ${namespace}`;
     const known = found.get(key);
     if (known) return known;
     const sight = new PeerSight(objects, namespace, direction);
-    const sights = groups[direction].map(({ shown }) => sight.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
+    const numbers = groups[direction].map(({ shown }) => sight.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
+    const sights = { sight, numbers };
     found.set(key, sights);
     return sights;
   };
@@ -147,9 +155,10 @@ function compare(
   input: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
-  { groups, sights }: { readonly groups: readonly PeerGroup[]; readonly sights: readonly number[] },
+  { groups, sights }: { readonly groups: readonly PeerGroup[]; readonly sights: GroupSights },
   tally: Tally,
 ): void {
+  const policiesFor = policiesByClass(subject, direction, sights);
   const walked = new Map<string, Walked>();
   const compared = new Map<Walked['outcomes'], Map<number, Tallied>>();
   for (const [at, group] of groups.entries()) {
@@ -160,8 +169,10 @@ function compare(
     if (!asked.isItself) walked.set(way, said);
     const bySight = compared.get(said.outcomes) ?? new Map<number, Tallied>();
     compared.set(said.outcomes, bySight);
-    const sight = asked.isItself ? -1 : (sights[at] ?? -1);
-    const known = bySight.get(sight) ?? summaryOf(cellsOf(input, subject, direction, { ...asked, group, said }));
+    const number = sights.numbers[at] ?? -1;
+    const sight = asked.isItself ? -1 : number;
+    const cells = () => cellsOf(input, subject, direction, { ...asked, group, said, selection: policiesFor(number) });
+    const known = bySight.get(sight) ?? summaryOf(cells());
     bySight.set(sight, known);
     tally.cells += known.cells;
     tally.allowed += known.allowed;
@@ -169,9 +180,17 @@ function compare(
     tally.closed += known.closed;
     if (known.differ === 0) continue;
     tally.differencesTotal += known.differ;
-    for (const { isEqual, ...difference } of cellsOf(input, subject, direction, { ...asked, group, said }))
+    for (const { isEqual, ...difference } of cells())
       if (!isEqual && tally.differences.length < DIFFERENCES_MAX) tally.differences.push(difference);
   }
+}
+
+/** Returns the policies that matter to a pod, by the class of the other end's address. */
+function policiesByClass({ pod, known, ends }: ProvenSubject, direction: ProvenDirection, { sight }: GroupSights) {
+  const own = ends.find(({ party }) => party.is === 'pod')?.party;
+  if (own?.is !== 'pod') return () => noPolicies;
+  const narrowed = new NarrowedPolicies(known.policiesOf(pod.split('/', 1)[0] ?? ''), own.pod, direction);
+  return (number: number): PolicySelection => narrowed.of(sight.matchedBy(number));
 }
 
 type Tallied = Readonly<Record<'cells' | 'allowed' | 'denied' | 'closed' | 'differ', number>>;
@@ -195,8 +214,6 @@ const nothing = { cells: 0, allowed: 0, denied: 0, closed: 0, differencesTotal: 
 interface ProvenSubject extends Omit<ProvenPod, 'addresses'> {
   readonly ends: readonly ProbedEnd[];
   readonly known: NarrowedObjects;
-  /** Port boundaries by the receiving pod, whose named ports count. */
-  readonly boundaries: Map<unknown, PortBoundaries>;
 }
 
 /**
@@ -255,15 +272,21 @@ function* cellsOf(
   { nodeName, ownAddresses, mode }: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
-  { own, group, said: { way, outcomes } }: AskedPacket & { readonly group: PeerGroup; readonly said: Walked },
+  {
+    own,
+    group,
+    said: { way, outcomes },
+    selection,
+  }: AskedPacket & { readonly group: PeerGroup; readonly said: Walked; readonly selection: PolicySelection },
 ): Generator<Cell> {
   const { shown, size } = group;
   const { ip: peer, party } = shown;
   const isIngress = direction === 'ingress';
   const parties = isIngress ? { source: party, destination: own.party } : { source: own.party, destination: party };
   const tuple = isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text };
-  const asked = questionOf(subject, direction, { own: own.party, peer: party }, isOwnNode(nodeName, ownAddresses, shown));
-  const boundaries = boundariesFor(subject, parties.destination);
+  const sides = { own: own.party, peer: party, policies: selection.policies };
+  const asked = questionOf(subject, direction, sides, isOwnNode(nodeName, ownAddresses, shown));
+  const boundaries = portBoundaries(selection.policies, parties.destination.is === 'pod' ? parties.destination.pod : undefined);
   for (const outcome of outcomes)
     for (const { first, last } of cut(outcome, boundaries[outcome.protocol])) {
       const { protocol } = outcome;
@@ -272,9 +295,9 @@ function* cellsOf(
       const bridge = mode === 'audit' && outcome.decided !== 'none' && outcome.verdict === 'allow' ? outcome.decided : outcome.verdict;
       const policies = end?.verdict ?? 'deny';
       const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies;
-      const flows = isEqual ? [] : [...way, ...outcome.way];
+      const [by, flows] = isEqual ? [[], []] : [namesOf(end, selection), [...way, ...outcome.way]];
       const where = { pod: subject.pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
-      yield { ...where, bridge, policies, by: namesOf(end), flows, isEqual };
+      yield { ...where, bridge, policies, by, flows, isEqual };
     }
 }
 
@@ -285,7 +308,7 @@ type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? R
 function questionOf(
   { known, holds = 'policies' }: ProvenSubject,
   direction: ProvenDirection,
-  { own, peer }: { readonly own: PeerParty; readonly peer: PeerParty },
+  { own, peer, policies }: { readonly own: PeerParty; readonly peer: PeerParty; readonly policies: readonly NetworkPolicyObject[] },
   isFromOwnNode: boolean,
 ): Question {
   const noRules = { allowedBy: [], isolatedBy: [] };
@@ -294,15 +317,8 @@ function questionOf(
     return () => ({ verdict: holds === 'everything' || isItself || isFromOwnNode ? 'allow' : 'deny', ...noRules });
   }
   if (own.is !== 'pod') return () => undefined;
-  const objects = known.forPair(own.pod.metadata.namespace, peer.is === 'pod' ? peer.pod.metadata.namespace : undefined);
+  const objects = known.forPolicies(policies, peer.is === 'pod' ? peer.pod.metadata.namespace : undefined);
   return (...of) => judge(objects, ...of)[direction];
-}
-
-function boundariesFor({ pod, known, boundaries }: ProvenSubject, destination: PeerParty): PortBoundaries {
-  const answering = destination.is === 'pod' ? destination.pod : undefined;
-  const found = boundaries.get(answering) ?? portBoundaries(known.policiesOf(pod.split('/', 1)[0] ?? ''), answering);
-  boundaries.set(answering, found);
-  return found;
 }
 
 /** Returns how a packet of the other end reaches the pod. */
@@ -312,9 +328,9 @@ function wayOf(party: PeerParty, nodeName: string): NonNullable<BridgePacket['fr
   return party.is === 'world' ? 'gateway' : 'tunnel';
 }
 
-function namesOf(end: ReturnType<Question>): readonly string[] {
+function namesOf(end: ReturnType<Question>, { isolating, ruleName }: PolicySelection): readonly string[] {
   if (!end) return [];
-  return end.allowedBy.length > 0 ? end.allowedBy : end.isolatedBy;
+  return end.allowedBy.length > 0 ? end.allowedBy.map(ruleName) : end.isolatedBy.length > 0 ? isolating() : [];
 }
 
 function cut({ first, last }: { readonly first: number; readonly last: number }, boundaries: readonly number[] = []) {

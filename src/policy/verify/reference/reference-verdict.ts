@@ -70,7 +70,7 @@ export function judge(
 
 function judgeEnd(objects: api.PolicyObjects, connection: JudgedConnection, end: End): EndJudgement {
   const { direction, subject } = end;
-  const isolating = objects.networkPolicies.filter((policy) => selects(policy, subject) && typesOf(policy).includes(direction));
+  const isolating = objects.networkPolicies.filter((policy) => isolates(policy, subject, direction));
   const isolatedBy = isolating.map(nameOf).toSorted();
   const allowedBy = isolating
     .flatMap((policy) =>
@@ -96,6 +96,11 @@ function reasonOf(end: End, connection: JudgedConnection, isIsolated: boolean, i
  */
 function isOwnNode({ subject, peer }: End, { masqueraded = false }: JudgedConnection): boolean {
   return peer.is === 'node' && peer.node.metadata.name === subject.spec.nodeName && !masqueraded;
+}
+
+/** Reports whether a policy selects a pod, and isolates it in this direction. */
+export function isolates(policy: api.NetworkPolicyObject, pod: api.PodObject, direction: End['direction']): boolean {
+  return selects(policy, pod) && typesOf(policy).includes(direction);
 }
 
 /** "policyTypes … If this field is not specified, it will default based on the existence of ingress or egress rules". */
