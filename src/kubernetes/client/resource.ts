@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { type Family, isIp, isMappedIpv4, parseIp, readCidr } from '../../base/net/ip.ts';
+import { canonicalIp, type Family, isMappedIpv4, readCidr } from '../../base/net/ip.ts';
 
 /**
  * Resource of the Kubernetes API as the agent watches it: its path, and the projection of each object.
@@ -67,10 +67,12 @@ export function formatPath(path: readonly PropertyKey[]): string {
 }
 
 /** IP address in canonical text; Kubernetes accepts others, e.g. `FD00::01`. */
-export const ipText = z
-  .string()
-  .refine(isIp, { error: (issue) => `${JSON.stringify(issue.input)} is not an IP address`, abort: true })
-  .transform((text) => parseIp(text).text);
+export const ipText = z.string().transform((text, context) => {
+  const canonical = canonicalIp(text);
+  if (canonical !== undefined) return canonical;
+  context.issues.push({ code: 'custom', message: `${JSON.stringify(text)} is not an IP address`, input: text });
+  return z.NEVER;
+});
 
 /** Networks of an object: those that can be used, and those that Kubernetes accepts and the agent ignores. */
 export interface Networks {
@@ -122,6 +124,23 @@ export function listOf<S extends z.ZodType>(element: S) {
     .array(element)
     .nullish()
     .transform((list): readonly z.output<S>[] => list ?? []);
+}
+
+/**
+ * List of which at most `most` elements are read: the event loop is blocked while an object is read. `others` is the number of elements after
+ * these.
+ */
+export function firstOf<S extends z.ZodType>(list: S, most: number) {
+  return z
+    .unknown()
+    .optional()
+    .transform((raw, context): { readonly first: z.output<S>; readonly others: number } => {
+      const isLong = Array.isArray(raw) && raw.length > most;
+      const parsed = list.safeParse(isLong ? raw.slice(0, most) : raw);
+      if (parsed.success) return { first: parsed.data, others: isLong ? raw.length - most : 0 };
+      context.issues.push(...parsed.error.issues.map(({ message, path }) => ({ code: 'custom' as const, message, path, input: raw })));
+      return z.NEVER;
+    });
 }
 
 /** Returns the value of a label or annotation; keys like `__proto__` cannot reach a prototype this way. */

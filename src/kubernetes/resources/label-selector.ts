@@ -15,8 +15,17 @@ export interface LabelRequirement {
 /** Labels. A key that JSON can have and a JavaScript object cannot must not be lost: the selector would match more. */
 const labelMap = z
   .unknown()
-  .refine((raw) => typeof raw !== 'object' || raw === null || !Object.hasOwn(raw, '__proto__'), '__proto__ is no label')
-  .pipe(z.record(z.string(), z.string()).nullish())
+  .transform((raw, context): readonly LabelRequirement[] => {
+    if (raw === null || raw === undefined) return [];
+    const issue = (message: string, path: readonly string[] = []) =>
+      void context.issues.push({ code: 'custom', message, input: raw, path: [...path] });
+    if (typeof raw !== 'object' || Array.isArray(raw)) issue('expected an object');
+    else if (Object.hasOwn(raw, '__proto__')) issue('__proto__ is no label');
+    return Object.entries(raw).map(([key, value]) => {
+      if (typeof value !== 'string') issue('expected a string', [key]);
+      return { key, operator: 'In', values: [String(value)] };
+    });
+  })
   .optional();
 
 const requirement = z
@@ -32,12 +41,7 @@ const requirement = z
 
 export const labelSelector = z
   .strictObject({ matchLabels: labelMap, matchExpressions: z.array(requirement).nullish() })
-  .transform(
-    ({ matchLabels, matchExpressions }): SelectorRequirements => [
-      ...Object.entries(matchLabels ?? {}).map(([key, value]) => ({ key, operator: 'In' as const, values: [value] })),
-      ...(matchExpressions ?? []),
-    ],
-  );
+  .transform(({ matchLabels, matchExpressions }): SelectorRequirements => [...(matchLabels ?? []), ...(matchExpressions ?? [])]);
 
 /** Network. Host bits are cleared, as by the API; a network that no packet has (IPv4 written as IPv6) or that is ambiguous is refused. */
 export const network = z.string().transform((text, context) => {

@@ -133,3 +133,35 @@ describe('what cannot be read of a NetworkPolicy', () => {
     expect(() => project({ ingress: {} })).toThrow(/spec\.ingress/);
   });
 });
+
+describe('a rule beyond a limit allows nothing, and its elements are not read', () => {
+  const many = <T>(length: number, element: T): T[] => Array.from({ length }, () => element);
+  const unread = 'no element';
+
+  it.each([
+    ['peers', [{ from: many(20_001, unread) }], 'more than 20000 peers'],
+    ['ports', [{ ports: many(1_001, unread) }], 'more than 1000 ports'],
+    [
+      'networks',
+      [{ from: [{ ipBlock: { cidr: unread, except: many(20_000, unread) } }] }],
+      'more than 20000 networks in the rules up to this one',
+    ],
+    [
+      'peers of all rules',
+      [...many(3, { from: many(20_000, {}) }), { from: [unread] }],
+      'more than 60000 peers in the rules up to this one',
+    ],
+  ])('%s', (_, rules, refused) => {
+    const policy = ingressOf(...rules);
+    expect(policy?.ingress).toHaveLength(rules.length);
+    expect(policy?.ingress?.at(-1)).toEqual({ peers: [], ports: [], refused });
+    expect(policy?.faults?.join() ?? '').not.toContain(unread);
+  });
+
+  it('rules', () => {
+    const policy = ingressOf(...many(1_000, {}), ...many(5, unread));
+    expect(policy?.ingress).toHaveLength(1_001);
+    expect(policy?.ingress?.at(-1)).toEqual({ peers: [], ports: [], refused: 'more than 1000 rules; 4 others allow nothing either' });
+    expect(policy?.faults).toBeUndefined();
+  });
+});

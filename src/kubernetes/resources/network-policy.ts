@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type Protocol, parseObject, portNumber, protocol, type Resource } from '../client/resource.ts';
 import { network, type SelectorRequirements, labelSelector as selector } from './label-selector.ts';
-import { FaultList, type FieldPath, quoted, readField } from './object-faults.ts';
+import { FaultList, type FieldPath, quoted, readField, valueAt } from './object-faults.ts';
 
 /**
  * NetworkPolicy with the API's defaults filled in. Parts of a rule that this version cannot read allow nothing and are among the faults: a
@@ -24,7 +24,15 @@ export interface NetworkPolicy {
 export interface NetworkPolicyRule {
   readonly peers: 'any' | readonly NetworkPolicyPeer[];
   readonly ports: 'any' | readonly NetworkPolicyPort[];
+  /** Limit of {@link policyLimits} that the rule exceeds. It is not read, and allows nothing. */
+  readonly refused?: string;
 }
+
+/**
+ * Limits of one policy and direction. With nested blocks the number of address classes grows with the number of rules. Every user of a
+ * namespace may write policies, while memory and CPU time are those of the node.
+ */
+const policyLimits = { rules: 1_000, networks: 20_000, peers: 60_000, peersOfRule: 20_000, portsOfRule: 1_000 } as const;
 
 export type NetworkPolicyPeer =
   /** Canonical text. */
@@ -114,18 +122,52 @@ function typesOf(types: readonly string[], egress: readonly unknown[]): { readon
   return { ingress: true, egress: egress.length > 0 };
 }
 
-/** Returns as many rules as there are: one that cannot be read keeps its place and matches nothing. */
+/** Returns the rules, as many as a policy may have: one that cannot be read keeps its place and matches nothing. */
 function rulesOf(direction: 'ingress' | 'egress', raw: readonly unknown[], faults: FaultList): readonly NetworkPolicyRule[] {
   const peersField = direction === 'ingress' ? 'from' : 'to';
-  return raw.map((each, at): NetworkPolicyRule => {
+  const before = { networks: 0, peers: 0 };
+  const { rules: most } = policyLimits;
+  const rules = raw.slice(0, most).map((each, at): NetworkPolicyRule => {
     const path = ['spec', direction, at];
     const rule = readField(ruleSchemas[direction], each, path, faults);
-    if (!rule) return { peers: [], ports: [] };
+    if (!rule) return nothingAllowed;
+    const refused = exceededLimit(rule, before);
+    if (refused !== undefined) return { ...nothingAllowed, refused };
     return {
       peers: listOrAny(peer, rule.peers, [...path, peersField], faults),
       ports: listOrAny(port, rule.ports, [...path, 'ports'], faults),
     };
   });
+  if (raw.length <= most) return rules;
+  const others = raw.length - most - 1;
+  return [
+    ...rules,
+    { ...nothingAllowed, refused: `more than ${most} rules${others > 0 ? `; ${others} others allow nothing either` : ''}` },
+  ];
+}
+
+const nothingAllowed: NetworkPolicyRule = { peers: [], ports: [] };
+
+/** Determines the limit that a rule exceeds before its elements are read. @param before numbers of the rules up to it, which are increased */
+function exceededLimit(
+  { peers, ports }: { readonly peers?: readonly unknown[] | null | undefined; readonly ports?: readonly unknown[] | null | undefined },
+  before: { networks: number; peers: number },
+): string | undefined {
+  const limits = policyLimits;
+  for (const each of peers ?? []) before.networks += networksOf(each);
+  before.peers += peers?.length ?? 0;
+  if (before.networks > limits.networks) return `more than ${limits.networks} networks in the rules up to this one`;
+  if ((peers?.length ?? 0) > limits.peersOfRule) return `more than ${limits.peersOfRule} peers`;
+  if (before.peers > limits.peers) return `more than ${limits.peers} peers in the rules up to this one`;
+  return (ports?.length ?? 0) > limits.portsOfRule ? `more than ${limits.portsOfRule} ports` : undefined;
+}
+
+/** Returns the number of networks of a peer that is not read yet. */
+function networksOf(peer: unknown): number {
+  const block = valueAt(peer, ['ipBlock']);
+  if (typeof block !== 'object' || block === null) return 0;
+  const except = valueAt(block, ['except']);
+  return 1 + (Array.isArray(except) ? except.length : 0);
 }
 
 function listOrAny<T>(

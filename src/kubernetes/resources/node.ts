@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { ipText, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
+import { canonicalIp } from '../../base/net/ip.ts';
+import { firstOf, listOf, type Networks, networkList, ownValue, parseObject, type Resource, stringMap } from '../client/resource.ts';
 
 /** Node, with the properties that its peers and its own agent need. Addresses and networks are canonical text. */
 export interface Node {
@@ -38,16 +39,44 @@ const REASONS_MAX = 5;
 /** Maximum length of an annotation that is not a mode, for display. */
 const MODE_SHOWN_MAX = 32;
 
-/** Returns an InternalIP or ExternalIP, or `undefined` for the other types, whose text need not be an address (Hostname). */
-const nodeIp = z.object({ type: z.string(), address: z.string() }).transform(({ type, address }, context) => {
-  if (type !== 'InternalIP' && type !== 'ExternalIP') return undefined;
-  const parsed = ipText.safeParse(address);
-  if (parsed.success) return { type, ip: parsed.data };
-  if (type === 'ExternalIP') return undefined; // no tunnel goes there, and no pod is served by it
-  context.issues.push(
-    ...parsed.error.issues.map(({ message }) => ({ code: 'custom' as const, message, path: ['address'], input: address })),
-  );
-  return z.NEVER;
+/** The first addresses of each family, in their order: no node needs more, and other nodes store and compare all of them. */
+class FirstOfFamilies {
+  readonly ips: string[] = [];
+  readonly #counts = { ipv4: 0, ipv6: 0 };
+  #others = 0;
+
+  /** @returns false if the text is not an address; those that are not kept are not checked */
+  add(text: string): boolean {
+    const family = text.includes(':') ? 'ipv6' : 'ipv4';
+    if (this.#counts[family] >= ADDRESSES_MAX) {
+      this.#others++;
+      return true;
+    }
+    const ip = canonicalIp(text);
+    if (ip === undefined) return false;
+    this.#counts[family]++;
+    this.ips.push(ip);
+    return true;
+  }
+
+  get refused(): readonly string[] {
+    return this.#others > 0 ? [`status.addresses: ${this.#others} are not used: at most ${ADDRESSES_MAX} of a type and family are`] : [];
+  }
+}
+
+/**
+ * Addresses of the types that the agent uses. The text of others need not be an address (Hostname). Of those that are not kept, only the number
+ * is determined.
+ */
+const usedAddresses = listOf(z.object({ type: z.string(), address: z.string() })).transform((all, context) => {
+  const lists = { InternalIP: new FirstOfFamilies(), ExternalIP: new FirstOfFamilies() };
+  for (const [at, { type, address }] of all.entries()) {
+    if (type !== 'InternalIP' && type !== 'ExternalIP') continue;
+    if (lists[type].add(address) || type === 'ExternalIP') continue; // no tunnel goes to an ExternalIP, and no pod is served by it
+    const message = `${JSON.stringify(address)} is not an IP address`;
+    context.issues.push({ code: 'custom', message, path: [at, 'address'], input: address });
+  }
+  return { internal: lists.InternalIP, external: lists.ExternalIP };
 });
 
 const oneNetwork = z
@@ -65,8 +94,8 @@ const schema = z.object({
     creationTimestamp: z.string().nullish(),
     deletionTimestamp: z.string().nullish(),
   }),
-  spec: z.object({ podCIDR: oneNetwork, podCIDRs: networkList, taints: z.unknown().optional() }).nullish(),
-  status: z.object({ addresses: listOf(nodeIp), conditions: z.unknown().optional() }).nullish(),
+  spec: z.object({ podCIDR: oneNetwork, podCIDRs: firstOf(networkList, NETWORKS_MAX), taints: z.unknown().optional() }).nullish(),
+  status: z.object({ addresses: usedAddresses, conditions: z.unknown().optional() }).nullish(),
 });
 
 export const nodes: Resource<Node> = {
@@ -76,17 +105,15 @@ export const nodes: Resource<Node> = {
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
-    const of = (type: string) =>
-      firstOfFamilies((status?.addresses ?? []).flatMap((address) => (address?.type === type ? [address.ip] : [])));
-    const [internal, external] = [of('InternalIP'), of('ExternalIP')];
+    const { internal, external } = status?.addresses ?? noAddresses;
     const refusedAddresses = [...internal.refused, ...external.refused];
     const zone = ownValue(metadata.labels, 'topology.kubernetes.io/zone');
     const policyMode = ownValue(metadata.annotations, 'seine.dev/policy-mode');
     return {
       name: metadata.name,
       uid: metadata.uid,
-      podCidrs: cidrs.slice(0, NETWORKS_MAX),
-      ...boundedRefusals(cidrs, refused),
+      podCidrs: cidrs,
+      ...boundedRefusals(refused, spec?.podCIDRs?.others ?? 0),
       ...(refusedAddresses.length > 0 ? { refusedAddresses } : {}),
       internalIps: internal.ips,
       ...(external.ips.length > 0 ? { externalIps: external.ips } : {}),
@@ -102,29 +129,20 @@ export const nodes: Resource<Node> = {
 
 /** Returns the networks. `podCIDR` is the first of `podCIDRs`, for clients that know only one. */
 function networksOf(spec: z.output<typeof schema>['spec']): Networks {
-  const { podCIDRs = noNetworks, podCIDR = noNetworks } = spec ?? {};
+  const podCIDRs = spec?.podCIDRs.first ?? noNetworks;
+  const podCIDR = spec?.podCIDR ?? noNetworks;
   return podCIDRs.cidrs.length + podCIDRs.refused.length > 0 ? podCIDRs : podCIDR;
 }
 
 /** Returns the reasons of a list that may be long: the first, and the number of the others. */
-function boundedRefusals(cidrs: readonly string[], refused: Networks['refused']): Pick<Node, 'refusedPodCidrs'> {
+function boundedRefusals(refused: Networks['refused'], unread: number): Pick<Node, 'refusedPodCidrs'> {
   const reasons = refused.slice(0, REASONS_MAX - 1).map(({ why }) => `spec.podCIDRs: ${why}`);
-  const others = refused.length - reasons.length + Math.max(0, cidrs.length - NETWORKS_MAX);
+  const others = refused.length - reasons.length + unread;
   if (others > 0) reasons.push(`spec.podCIDRs: ${others} other networks are not used: a Node has at most ${NETWORKS_MAX}, each valid`);
   return reasons.length > 0 ? { refusedPodCidrs: reasons } : {};
 }
 
-/** Returns the first addresses of each family, in their order: no node needs more, and other nodes store and compare all of them. */
-function firstOfFamilies(all: readonly string[]): { readonly ips: readonly string[]; readonly refused: readonly string[] } {
-  const counts = { ipv4: 0, ipv6: 0 };
-  const ips = all.filter((ip) => ++counts[ip.includes(':') ? 'ipv6' : 'ipv4'] <= ADDRESSES_MAX);
-  const others = all.length - ips.length;
-  return {
-    ips,
-    refused: others > 0 ? [`status.addresses: ${others} are not used: at most ${ADDRESSES_MAX} of a type and family are`] : [],
-  };
-}
-
+const noAddresses: z.output<typeof usedAddresses> = { internal: new FirstOfFamilies(), external: new FirstOfFamilies() };
 const noNetworks: Networks = { cidrs: [], refused: [] };
 
 /**

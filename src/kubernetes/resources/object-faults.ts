@@ -13,7 +13,8 @@ export function readField<T>(schema: z.ZodType<T>, raw: unknown, path: FieldPath
   return undefined;
 }
 
-function valueAt(raw: unknown, path: readonly PropertyKey[]): unknown {
+/** Returns a member of a value that is not read yet. */
+export function valueAt(raw: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>(
     (value, part) => (typeof value === 'object' && value !== null && Object.hasOwn(value, part) ? Reflect.get(value, part) : undefined),
     raw,

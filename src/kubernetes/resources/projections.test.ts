@@ -82,6 +82,17 @@ describe('Node', () => {
     expect(node).toMatchObject({ internalIps: ['192.168.0.1'], externalIps: ['2001:db8::7'] });
   });
 
+  it('reads as many addresses of a type and family as it keeps, and 16 pod networks', () => {
+    const addresses = Array.from({ length: 130 }, (_, at) => ({ type: 'InternalIP', address: at < 128 ? `192.168.0.${at}` : 'unread' }));
+    const podCIDRs = Array.from({ length: 18 }, (_, at) => (at < 16 ? `10.0.${at}.0/24` : 'unread'));
+    const node = nodes.project({ metadata: { name: 'n', uid: 'u' }, spec: { podCIDRs }, status: { addresses } });
+    expect([node?.internalIps.length, node?.podCidrs.length]).toEqual([128, 16]);
+    expect(node).toMatchObject({
+      refusedPodCidrs: ['spec.podCIDRs: 2 other networks are not used: a Node has at most 16, each valid'],
+      refusedAddresses: ['status.addresses: 2 are not used: at most 128 of a type and family are'],
+    });
+  });
+
   it('names the wrong field', () => {
     const badAddress = { metadata: { name: 'n', uid: 'u' }, status: { addresses: [{ type: 'InternalIP', address: '1.2.3' }] } };
     expect(() => nodes.project(badAddress)).toThrow('status.addresses[0].address: "1.2.3" is not an IP address');
@@ -180,6 +191,20 @@ describe('Service', () => {
     ]);
     expect(() => services.project({ metadata, spec: { ...minimal.spec, loadBalancerSourceRanges: ['10.0.0.0/8', 'x'] } })).toThrow(
       'spec.loadBalancerSourceRanges[1]: ',
+    );
+  });
+
+  it('reads the first 20,000 elements of a list, and reports the number of others', () => {
+    const addresses = Array.from({ length: 20_001 }, (_, at) => (at < 20_000 ? `20.0.${at >> 8}.${at & 255}` : 'unread'));
+    const spec = { ...minimal.spec, externalIPs: addresses, loadBalancerSourceRanges: addresses.map((ip) => `${ip}/32`) };
+    const status = { loadBalancer: { ingress: addresses.map((ip) => ({ ip })) } };
+    const service = services.project({ ...minimal, spec, status });
+    const lengths = [service?.externalIps, service?.loadBalancerSourceRanges, service?.loadBalancerIngress].map((list) => list?.length);
+    expect(lengths).toEqual([20_000, 20_000, 20_000]);
+    expect(service?.unread).toEqual(
+      ['spec.externalIPs', 'spec.loadBalancerSourceRanges', 'status.loadBalancer.ingress'].map(
+        (field) => `${field}: 1 of 20001 are ignored: a Service has at most 20000`,
+      ),
     );
   });
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { Family } from '../../base/net/ip.ts';
 import {
+  firstOf,
   ipText,
   listOf,
   networkListWithHostBits,
@@ -39,6 +40,8 @@ export interface Service {
   readonly refusedSourceRanges?: readonly RefusedNetwork[];
   /** Entries of `loadBalancerSourceRanges` that were written with host bits, which are cleared; absent if none. */
   readonly clearedSourceRanges?: readonly RefusedNetwork[];
+  /** Lists that are longer than a Service's can be, one sentence each; absent if none. */
+  readonly unread?: readonly string[];
   readonly healthCheckNodePort?: number;
   readonly publishNotReadyAddresses: boolean;
   readonly trafficDistribution?: string;
@@ -59,6 +62,8 @@ export interface ServicePort {
 }
 
 const DEFAULT_AFFINITY_SECONDS = 10_800;
+/** Maximum number of elements read of each list of addresses: twice as many as are served in one family. */
+const ADDRESSES_READ_MAX = 20_000;
 
 /** Returns a defaulted field, which JSON may leave out or contain as null. */
 function orElse<S extends z.ZodType, D extends z.output<S>>(schema: S, fallback: D) {
@@ -74,6 +79,8 @@ const portSchema = z.object({
   targetPort: z.int().min(0).max(65_535).or(z.string()).nullish(),
   nodePort: z.int().min(0).max(65_535).nullish(),
 });
+
+const ingressSchema = z.object({ ip: ipText.or(z.literal('')).nullish(), ipMode: z.string().nullish() });
 
 const schema = z.object({
   metadata: z.object({
@@ -93,17 +100,15 @@ const schema = z.object({
     sessionAffinityConfig: z.object({ clientIP: z.object({ timeoutSeconds: z.int().min(1).max(86_400).nullish() }).nullish() }).nullish(),
     externalTrafficPolicy: policy,
     internalTrafficPolicy: policy,
-    externalIPs: listOf(ipText),
-    loadBalancerSourceRanges: networkListWithHostBits,
+    externalIPs: firstOf(listOf(ipText), ADDRESSES_READ_MAX),
+    loadBalancerSourceRanges: firstOf(networkListWithHostBits, ADDRESSES_READ_MAX),
     healthCheckNodePort: z.int().min(0).max(65_535).nullish(),
     publishNotReadyAddresses: z.boolean().nullish(),
     trafficDistribution: z.string().nullish(),
   }),
   status: z
     .object({
-      loadBalancer: z
-        .object({ ingress: listOf(z.object({ ip: ipText.or(z.literal('')).nullish(), ipMode: z.string().nullish() })) })
-        .nullish(),
+      loadBalancer: z.object({ ingress: firstOf(listOf(ingressSchema), ADDRESSES_READ_MAX) }).nullish(),
     })
     .nullish(),
 });
@@ -114,6 +119,12 @@ export const services: Resource<Service> = {
   revision: 3,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
+    const ranges = spec.loadBalancerSourceRanges.first;
+    const unread = unreadOf({
+      'spec.externalIPs': spec.externalIPs,
+      'spec.loadBalancerSourceRanges': spec.loadBalancerSourceRanges,
+      'status.loadBalancer.ingress': status?.loadBalancer?.ingress,
+    });
     const clusterIps = spec.clusterIPs.filter((ip) => ip !== 'None' && ip !== '');
     const proxyName = ownValue(metadata.labels, 'service.kubernetes.io/service-proxy-name');
     return {
@@ -130,13 +141,14 @@ export const services: Resource<Service> = {
         : {}),
       externalTrafficPolicy: spec.externalTrafficPolicy,
       internalTrafficPolicy: spec.internalTrafficPolicy,
-      externalIps: spec.externalIPs,
-      loadBalancerIngress: (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
+      externalIps: spec.externalIPs.first,
+      loadBalancerIngress: (status?.loadBalancer?.ingress.first ?? []).flatMap(({ ip, ipMode }) =>
         ip ? [{ ip, ipMode: ipMode === 'Proxy' ? ('Proxy' as const) : ('VIP' as const) }] : [],
       ),
-      loadBalancerSourceRanges: spec.loadBalancerSourceRanges.cidrs,
-      ...(spec.loadBalancerSourceRanges.refused.length > 0 ? { refusedSourceRanges: spec.loadBalancerSourceRanges.refused } : {}),
-      ...(spec.loadBalancerSourceRanges.cleared ? { clearedSourceRanges: spec.loadBalancerSourceRanges.cleared } : {}),
+      loadBalancerSourceRanges: ranges.cidrs,
+      ...(ranges.refused.length > 0 ? { refusedSourceRanges: ranges.refused } : {}),
+      ...(ranges.cleared ? { clearedSourceRanges: ranges.cleared } : {}),
+      ...(unread.length > 0 ? { unread } : {}),
       ...(spec.healthCheckNodePort ? { healthCheckNodePort: spec.healthCheckNodePort } : {}),
       publishNotReadyAddresses: spec.publishNotReadyAddresses ?? false,
       ...(spec.trafficDistribution ? { trafficDistribution: spec.trafficDistribution } : {}),
@@ -145,6 +157,14 @@ export const services: Resource<Service> = {
     };
   },
 };
+
+function unreadOf(lists: Readonly<Record<string, { readonly others: number } | undefined>>): readonly string[] {
+  return Object.entries(lists).flatMap(([field, list]) =>
+    list && list.others > 0
+      ? [`${field}: ${list.others} of ${ADDRESSES_READ_MAX + list.others} are ignored: a Service has at most ${ADDRESSES_READ_MAX}`]
+      : [],
+  );
+}
 
 function projectPort({ name, protocol, port, targetPort, nodePort }: z.output<typeof portSchema>): ServicePort {
   return { name, protocol, port, targetPort: targetPort || port, ...(nodePort ? { nodePort } : {}) };

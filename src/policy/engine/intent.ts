@@ -31,12 +31,6 @@ export interface IntentRule {
 
 export type PortSpan = Pick<DecidedRange, 'protocol' | 'first' | 'last'>;
 
-/**
- * Limits of one policy and direction. With nested blocks the number of address classes grows with the number of rules. Every user of a
- * namespace may write policies, while memory and CPU time are those of the node.
- */
-const intentLimits = { rules: 1_000, networks: 20_000, peersOfRule: 20_000, portsOfRule: 1_000 } as const;
-
 export function policyIntent(policy: NetworkPolicy): PolicyIntent {
   const refused: string[] = [];
   const rules = (direction: PolicyDirection) => {
@@ -66,18 +60,12 @@ function rulesOf(
   rules: readonly NetworkPolicyRule[],
   refused: string[],
 ): readonly IntentRule[] {
-  let networks = 0;
-  return rules.map(({ peers, ports }, at): IntentRule => {
+  return rules.map(({ peers, ports, refused: limit }, at): IntentRule => {
     const path = `spec.${direction}[${at}]`;
-    const refuse = (what: string): IntentRule => {
-      refused.push(`${path}: ${what}`);
+    if (limit !== undefined) {
+      refused.push(`${path}: ${limit}`);
       return { path, peers: [], ports: [], portNames: [] };
-    };
-    networks += peers === 'any' ? 0 : peers.reduce((sum, peer) => sum + ('cidr' in peer ? 1 + peer.except.length : 0), 0);
-    if (at >= intentLimits.rules) return refuse(`more than ${intentLimits.rules} rules`);
-    if (networks > intentLimits.networks) return refuse(`more than ${intentLimits.networks} networks in the rules up to this one`);
-    if (peers.length > intentLimits.peersOfRule) return refuse(`more than ${intentLimits.peersOfRule} peers`);
-    if (ports.length > intentLimits.portsOfRule) return refuse(`more than ${intentLimits.portsOfRule} ports`);
+    }
     return {
       path,
       peers: peers === 'any' ? 'any' : termsOf(namespace, peers),

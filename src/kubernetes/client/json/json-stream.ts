@@ -5,9 +5,12 @@ import { JsonCutter, type JsonLimits, type JsonShape } from './json-cutter.ts';
 /**
  * Limits for API objects. An object may have 1.5 MiB in etcd, as protobuf; as JSON a NetworkPolicy is up to three times that. One that
  * cannot be read isolates no pod, so the limit is above everything that an API server serves. The event loop is blocked while an object is
- * parsed, 10 ms for each MiB. Depth: no object that the agent reads is deeper than about 15.
+ * parsed, about 10 ms for each MiB, and again while it is used. Depth: no object that the agent reads is deeper than about 15.
  */
 export const apiLimits: JsonLimits = { maxValueBytes: 8 * 1024 * 1024, maxDepth: 64, maxEnvelopeBytes: 256 * 1024 };
+
+/** Size of a value whose reading and use are separate turns of the event loop. */
+const LARGE_BYTES = 128 * 1024;
 
 /** Value that was present but is unknown, because it exceeded a limit. */
 export interface Unreadable {
@@ -38,8 +41,12 @@ export async function readJson(shape: JsonShape, chunks: AsyncIterable<Uint8Arra
   const cutter = new JsonCutter(shape, sink.limits);
   for await (const chunk of chunks) {
     for (const cut of cutter.push(chunk)) {
-      if ('bytes' in cut) deliver(cut.bytes, sink);
-      else sink.onUnreadable({ why: cut.skipped, bytes: cut.length });
+      if ('bytes' in cut) {
+        const value = read(cut.bytes, sink);
+        // What is done with a large value takes as long as reading it.
+        if (cut.bytes.length > LARGE_BYTES && sink.turns.due) await sink.turns.next();
+        if (value !== undefined) sink.onValue(value);
+      } else sink.onUnreadable({ why: cut.skipped, bytes: cut.length });
       if (sink.turns.due) await sink.turns.next();
     }
     sink.onPause?.();
@@ -49,16 +56,15 @@ export async function readJson(shape: JsonShape, chunks: AsyncIterable<Uint8Arra
   return envelope === undefined ? undefined : parseJson(envelope);
 }
 
-function deliver(bytes: Uint8Array, sink: JsonSink): void {
-  if (sink.isKnown?.(bufferOf(bytes))) return;
-  let value: unknown;
+/** @returns undefined for a value that is known, or unreadable */
+function read(bytes: Uint8Array, sink: JsonSink): unknown {
+  if (sink.isKnown?.(bufferOf(bytes))) return undefined;
   try {
-    value = parseJson(bytes);
+    return parseJson(bytes);
   } catch {
     sink.onUnreadable({ why: 'no JSON', bytes: bytes.length });
-    return;
+    return undefined;
   }
-  sink.onValue(value);
 }
 
 /** @throws SeineError `PROTOCOL` */

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
-import { isDeepStrictEqual } from 'node:util';
 import { notifyAll } from '../../../base/async/notify-all.ts';
 import { compareVersions } from '../reflector/reflector-machine.ts';
+import { equalValues } from './equal-values.ts';
 
 /** Read-only copy of one resource. Values are immutable; an unchanged object keeps its value's identity. */
 export interface Replica<T> {
@@ -87,7 +87,7 @@ export class ReplicaStore<T> implements Replica<T> {
   /** Returns an object for a snapshot; the present one if the value is equal, so that no value is kept twice. */
   reuse(key: string, version: string, value: T): Held<T> {
     const old = this.#objects.get(key);
-    if (!old || !isDeepStrictEqual(old.value, value)) return { version, value };
+    if (!old || !equalValues(old.value, value)) return { version, value };
     return old.version === version ? old : { version, value: old.value };
   }
 
