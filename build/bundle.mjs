@@ -4,11 +4,12 @@
  * One file starts faster and needs less memory than its packages: unused code is removed. koffi stays outside, because it loads a native
  * library from its own folder, and is loaded when its first user is.
  */
-import { mkdirSync, renameSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
 import { builtinsAsAsked } from './esbuild/lazy-builtins.mjs';
 import { nativeWhenUsed } from './esbuild/lazy-koffi.mjs';
+import { licensesOf } from './esbuild/licenses.mjs';
 import { withoutUnusedClients } from './esbuild/stub-unused.mjs';
 
 const root = resolve(import.meta.dirname, '..');
@@ -18,6 +19,8 @@ const programs = {
   seinectl: 'src/seinectl/main.ts',
   'seine-lab': 'lab/main.ts',
   'install-cni': 'src/install/main.ts',
+  // Bundle of the npm package, for hosts that are not nodes; the package contains the licenses of its code.
+  'seinectl-cluster': 'src/seinectl/cluster/main.ts',
   // Bundle of the demo, for the emulated host: reading and compiling sources there is ten times slower.
   'seine-demo': 'lab/demo.ts',
 };
@@ -47,6 +50,8 @@ async function bundle(name, entry) {
     metafile: true,
   });
   renameSync(fresh, join(root, 'dist', `${name}.mjs`));
+  const [{ inputs }] = Object.values(metafile.outputs);
+  if (name === 'seinectl-cluster') writeFileSync(join(root, 'dist', `${name}.licenses.txt`), licensesOf(root, Object.keys(inputs)));
   report(name, metafile);
 }
 

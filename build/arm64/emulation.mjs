@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { SetupError } from '../setup/progress.mjs';
 
 /** Kernel interface: Documentation/admin-guide/binfmt-misc.rst. */
 const registry = '/proc/sys/fs/binfmt_misc';
@@ -13,8 +14,12 @@ const mask = 'ffffffffffffff00fffffffffffffffffeffffff';
 /**
  * Calls `work` while the kernel runs programs for arm64, in containers and changed roots too: flag F makes it open the emulator now. An
  * existing registration is used and kept; an added one is removed.
+ *
+ * @throws SetupError if the emulator is not installed
  */
 export async function withEmulation(work) {
+  if (!existsSync(emulator))
+    throw new SetupError(`programs for arm64 cannot run on this host: ${emulator} is missing`, 'install it (Debian: qemu-user-static)');
   const undo = [];
   try {
     if (!existsSync(join(registry, 'register'))) {

@@ -5,7 +5,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,8 @@ const help = `npm run build:images -- [options] [-- options of podman build]: bo
   --build-base IMAGE  with Node and npm, likewise
   --platform OS/ARCH  such as linux/arm64, on a machine that can
   --builder URI       who builds, as provenance is to say it (${'https://seine.invalid/builders/by-hand'})
-  --out FOLDER        where NAME.provenance.json of each image goes (images)
+  --out FOLDER        where NAME.provenance.json and NAME.sbom.cdx.json of each image go, and seinectl (images)
+  --only LIST         some of ovs, agent and seinectl, with commas between them (ovs,agent)
   --no-cache          builds every layer anew
   -h, --help          this text
 
@@ -37,6 +38,7 @@ const options = {
   platform: { type: 'string' },
   builder: { type: 'string', default: 'https://seine.invalid/builders/by-hand' },
   out: { type: 'string', default: 'images' },
+  only: { type: 'string', default: 'ovs,agent' },
   'no-cache': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 };
@@ -120,19 +122,48 @@ function writeProvenance(image, built, { tree, commit, asked }) {
     builder: asked.builder,
     versions: { podman: podman('version', '--format', '{{.Client.Version}}'), node: process.version },
   });
+  writeFileSync(join(resolve(asked.out), `${image}.sbom.cdx.json`), sbom);
   const file = join(resolve(asked.out), `${image}.provenance.json`);
   writeFileSync(file, `${JSON.stringify(statement, null, 2)}\n`);
   console.log(`${name}\n  image ${id}\n  ${file}`);
 }
 
+/** The one file that the image of seinectl has; the image is not kept. */
+function takeSeinectl({ name }, { asked }) {
+  const container = podman('create', '--network', 'none', name);
+  const file = join(resolve(asked.out), 'seinectl');
+  try {
+    podman('cp', `${container}:/seinectl`, file);
+    chmodSync(file, 0o755);
+  } finally {
+    podman('rm', container);
+    podman('image', 'rm', name);
+  }
+  console.log(file);
+}
+
+/** Names of `--only`. @throws Error for an unknown one, with exit code 2 */
+function wanted({ only }) {
+  const names = only.split(',');
+  const unknown = names.find((name) => !['ovs', 'agent', 'seinectl'].includes(name));
+  if (unknown === undefined) return names;
+  const error = new Error(`--only ${JSON.stringify(unknown)}: expected ovs, agent or seinectl`);
+  throw Object.assign(error, { code: 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' });
+}
+
 function main() {
   const { values: asked, positionals: more } = parseArgs({ options, allowPositionals: true });
   if (asked.help) return void process.stdout.write(help);
+  const names = wanted(asked);
   const commit = git('rev-parse', '--verify', `${asked.commit}^{commit}`);
   mkdirSync(resolve(asked.out), { recursive: true });
   const tree = checkedOut(commit, mkdtempSync(join(tmpdir(), 'seine-build-')));
   try {
-    for (const image of ['ovs', 'agent']) writeProvenance(image, built(image, tree, commit, asked, more), { tree, commit, asked });
+    for (const image of names) {
+      const made = built(image, tree, commit, asked, more);
+      if (image === 'seinectl') takeSeinectl(made, { asked });
+      else writeProvenance(image, made, { tree, commit, asked });
+    }
   } finally {
     rmSync(tree, { recursive: true });
   }

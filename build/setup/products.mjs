@@ -24,11 +24,12 @@ const products = [
       'build/bundle.mjs',
       'build/esbuild/lazy-builtins.mjs',
       'build/esbuild/lazy-koffi.mjs',
+      'build/esbuild/licenses.mjs',
       'build/esbuild/stub-unused.mjs',
       'src',
       'lab',
     ],
-    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seine-demo.mjs'],
+    makes: ['seine-agent.mjs', 'seinectl.mjs', 'seine-lab.mjs', 'install-cni.mjs', 'seinectl-cluster.mjs', 'seine-demo.mjs'],
   },
   {
     name: 'exports',
@@ -50,19 +51,10 @@ const products = [
   },
   {
     name: 'packages',
-    what: 'the same as packages of their own',
+    what: 'npm packages of the libraries and of seinectl',
     command: ['node', 'build/packages.mjs'],
-    inputs: [
-      'build/packages.mjs',
-      'LICENSE',
-      'src/ovsdb',
-      'src/openflow',
-      'src/base/async',
-      'src/base/bytes',
-      'src/base/net',
-      'src/base/errors',
-    ],
-    makes: ['packages/ovsdb/package.json', 'packages/openflow/package.json'],
+    inputs: ['build/packages.mjs', 'build/bundle.mjs', 'build/esbuild', 'build/seinectl/npm', 'package.json', 'LICENSE', 'src'],
+    makes: ['packages/ovsdb/package.json', 'packages/openflow/package.json', 'packages/seinectl/package.json'],
   },
 ];
 

@@ -1,0 +1,1 @@
+export declare function withEmulation<T>(work: () => T | Promise<T>): Promise<T>;

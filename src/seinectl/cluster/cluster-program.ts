@@ -1,0 +1,47 @@
+import { Command, CommanderError } from 'commander';
+import { seineVersion } from '../../api/version.ts';
+import { SeineError } from '../../base/errors/seine-error.ts';
+import { safeText } from '../escape.ts';
+import { exitCodes } from '../exit-codes.ts';
+import type { Terminal } from '../terminal.ts';
+import { addCluster } from './cluster-command.ts';
+
+const onNodes = `
+This seinectl has the commands that need no node. On a node, all commands of its seinectl:
+  kubectl -n seine-system exec POD -c agent -- seinectl COMMAND`;
+
+/**
+ * Runs a command line of the `seinectl` that comes as an npm package: for macOS, and every other host that is not a node. It has the `cluster`
+ * commands alone, and loads no native module.
+ *
+ * @returns the exit code
+ */
+export async function runCluster(
+  args: readonly string[],
+  terminal: Terminal,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<number> {
+  let code: number = exitCodes.ok;
+  const ends = async (work: Promise<number>): Promise<void> => {
+    code = await work;
+  };
+  const root = new Command('seinectl')
+    .description('Shows the state of Seine’s agents on all nodes.')
+    .version(seineVersion, '--version', 'print the version of seinectl')
+    .helpCommand('help [command]', 'help about a command')
+    .addHelpText('after', onNodes)
+    .showHelpAfterError(onNodes)
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
+  addCluster(root, { terminal, env, ends });
+  try {
+    await root.parseAsync([...args], { from: 'user' });
+    return code;
+  } catch (thrown) {
+    if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    const error = SeineError.from(thrown, 'seinectl');
+    if (error.code !== 'REFUSED' && error.code !== 'INVALID_INPUT') throw error;
+    terminal.remark(`seinectl: ${safeText(error.rawMessage)}`);
+    return error.code === 'REFUSED' ? exitCodes.different : exitCodes.usage;
+  }
+}
