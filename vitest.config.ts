@@ -76,6 +76,7 @@ export default defineConfig({
             'test/support/*.test.ts',
             'test/chaos/*.test.ts',
             'test/kubernetes/page-commands.test.ts',
+            'test/release/workflow.test.ts',
             'test/fuzz/**/*.test.ts',
           ],
           testTimeout: 180_000,
@@ -183,6 +184,7 @@ export default defineConfig({
           ...oneAfterAnother,
           name: 'release',
           include: ['test/release/*.test.ts'],
+          exclude: ['test/release/workflow.test.ts'],
           testTimeout: 600_000,
           // Images of two architectures are built, one by emulation.
           hookTimeout: 3_600_000,
