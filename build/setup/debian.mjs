@@ -64,6 +64,9 @@ export const kubernetesPackages = {
 /** Packages for building the images of an installation; debootstrap downloads the Open vSwitch of other releases, too. */
 export const imagePackages = { podman: runtimePackages.podman, debootstrap: runtimePackages.debootstrap };
 
+/** Packages for `npm run test:release` only, besides those for images and for arm64. */
+export const releasePackages = { jq: 'reads attestations in commands of the page of verification' };
+
 /** Further packages for `npm run test:kernel` only. The virtual machine uses this host's programs. */
 export const kernelTestPackages = {
   apparmor: 'loads into the virtual machine’s kernel the profiles that containers get',

@@ -17,6 +17,7 @@ import {
   kubernetesPackages,
   missingPackages,
   packages,
+  releasePackages,
   runtimePackages,
   unpackKubectl,
 } from './debian.mjs';
@@ -68,6 +69,7 @@ async function setUpMachine(needs) {
     ...(needs.includes('runtimes') && runtimePackages),
     ...(needs.includes('kubernetes') && kubernetesPackages),
     ...(needs.includes('images') && imagePackages),
+    ...(needs.includes('release') && releasePackages),
   };
   const isReady = () => missingPackages(wanted).length === 0 && kubectlStep() === 'nothing' && (!withKernel || kernelIsThere());
   if (isReady()) return;

@@ -3,7 +3,7 @@
  *
  * `needs` is the required set-up: `machine` (Debian packages; root), `kernel` (for the virtual machine; root), `kernel tests` (for its
  * tests; root), `runtimes` (container runtimes; root), `kubernetes` (for a real one, besides its build; root), `images` (for building the
- * images of an installation; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node),
+ * images of an installation; root), `release` (for tests of a release; root), `arm64` (emulators and podman; root), `npm` (the packages of the lock file and the pinned Node),
  * `products` (plugin, bundles, exports). `run` is a command line to which the caller's arguments are added; one that starts with a `.ts` or
  * `.mjs` file is a script for the pinned Node.
  */
@@ -33,7 +33,7 @@ export const verbs = {
   'test:random': { needs: ['machine', 'npm', 'products'], run: ['build/test-random.mjs'] },
   'test:reliability': { needs: ['machine', 'npm', 'products'], run: ['test/reliability/main.ts'] },
   'test:release': {
-    needs: ['machine', 'images', 'arm64', 'npm', 'products'],
+    needs: ['machine', 'images', 'arm64', 'release', 'npm', 'products'],
     run: ['build/test.mjs', '--project', 'release'],
   },
   'test:runtime': { needs: ['machine', 'runtimes', 'npm', 'products'], run: ['build/test-runtime.mjs'] },

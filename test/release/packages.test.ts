@@ -30,7 +30,8 @@ process.dlopen = (module, path) => { throw new Error('native module loaded: ' + 
 beforeAll(async () => {
   const script = join(packageRoot, 'build', 'release', 'packages.ts');
   const options = ['--out', join(folder, 'out'), '--scope', '@example', '--npm-registry', nowhere];
-  await run(process.execPath, [script, ...options, '--repository', 'https://git.example/seine'], {}, signal);
+  const env = { npm_config_fetch_retries: '0' };
+  await run(process.execPath, [script, ...options, '--repository', 'https://git.example/seine'], { env }, signal);
   await run('npm', ['install', '--global', '--prefix', prefix, ...offline, archive('seinectl')], {}, signal);
   writeFileSync(preload, preloadText);
 });
