@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { parse, stringify } from 'yaml';
 import { parseConfig } from '../../src/agent/config/agent-config.ts';
 import { hasMetricsByTls } from './grants.ts';
+import { imageName } from './image-name.ts';
 import { manifestParts, poolParts, uninstallParts } from './manifest.ts';
 import { clusterSizes, defaultOptions, distributions, type ManifestOptions } from './options.ts';
 import type { Part } from './part.ts';
@@ -86,8 +87,8 @@ export function asked(args: readonly string[]): Asked | undefined {
   const ovsToo = values['except-ovs'].map((value) => nodeLabels('--except-ovs', value));
   const options: ManifestOptions = {
     ...base,
-    agentImage: values['agent-image'] ?? base.agentImage,
-    ovsImage: values['ovs-image'] ?? base.ovsImage,
+    agentImage: imageName('agent-image', values['agent-image'] ?? base.agentImage),
+    ovsImage: imageName('ovs-image', values['ovs-image'] ?? base.ovsImage),
     cniBinFolder: values['cni-bin'] ?? base.cniBinFolder,
     cniConfFolder: values['cni-conf'] ?? base.cniConfFolder,
     size: oneOf('size', values.size, clusterSizes),

@@ -8,6 +8,7 @@ import { admissionPolicies } from './admission.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { agentConfiguration, apiServerHint, conflist, conflistKey, fixedSettings, home, liveSettings } from './configuration.ts';
+import { imageNameOrNone } from './image-name.ts';
 import { documentsText } from './manifest.ts';
 import { monitoring } from './monitoring.ts';
 import { clusterSizes, defaultOptions, type ManifestOptions } from './options.ts';
@@ -183,14 +184,14 @@ function withReviews(text: string): string {
 
 /** JSON Schema of the values, with which `helm` rejects what `render` rejects. */
 function valuesSchema(): object {
-  const text = z.string();
+  const imageName = z.string().regex(imageNameOrNone);
   const path = z.string().regex(/^\//);
   const labels = z.record(z.string(), z.string());
   const values = z.strictObject({
     global: z.looseObject({}).optional(),
     registry: z.string().min(1),
-    agentImage: text,
-    ovsImage: text,
+    agentImage: imageName,
+    ovsImage: imageName,
     apiServer: z.string().regex(/^(https?:\/\/.*)?$/),
     cniBin: path,
     cniConf: path,
