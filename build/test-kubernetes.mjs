@@ -5,7 +5,9 @@
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { containerdVersions, kubernetesVersion, otherControlPlanes } from './kubernetes/programs.mjs';
+import { builtProgram } from './go/programs.mjs';
+import { builtHelm } from './helm/program.mjs';
+import { containerdVersions, kubernetesVersion, kubernetesVersionBefore, otherControlPlanes } from './kubernetes/programs.mjs';
 import { recordPart, recordRun } from './kubernetes/upstream-records.mjs';
 import { isWhole, summaryOf } from './kubernetes/upstream-report.mjs';
 import { procsUsual, reportFile, runUpstream } from './kubernetes/upstream-run.mjs';
@@ -28,7 +30,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
 
   --only LIST       install: Seine installed, broken and uninstalled as a user does it; chart: the Helm chart against \`npm run render\`, without a
                     cluster; helm-objects: it installed, upgraded, rolled back and uninstalled at an API server without nodes; helm: the
-                    same with agents that run; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
+                    same with agents that run; kubeadm: clusters that kubeadm makes, with all images from a registry in the lab; kube-proxy: beside a real one that comes and goes; scale: what a thousand nodes and
                     twenty thousand pods cost an agent, and agents the API server; api-server:
                     those of several versions, side by side, as each fails those who follow it; upgrade: the last two releases and
                     this version, one after another and beside each other, under traffic; timings: how long pods
@@ -52,11 +54,11 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** Our own sets, in their order. */
-const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'upgrade', 'kube-proxy', 'scale', 'timings', 'runtimes'];
+const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kubeadm', 'upgrade', 'kube-proxy', 'scale', 'timings', 'runtimes'];
 /** Set that CI runs. */
 const short = 'short';
 /** Sets that install the images of this checkout. */
-const withImages = ['install', 'helm', 'upgrade', short];
+const withImages = ['install', 'helm', 'kubeadm', 'upgrade', short];
 /** Number of previous releases that `upgrade` also installs. */
 const releasesInstalled = 2;
 /** Sets that need no programs, or others. */
@@ -207,8 +209,9 @@ async function builtImages(which) {
 /** @returns {Promise<string>} the archives of a set, separated by commas */
 async function imagesOf(set) {
   const archives = [await builtImages()];
-  if (set === 'upgrade')
-    for (const which of [...recordedReleases().slice(0, releasesInstalled), 'older-ovs']) archives.push(await builtImages(which));
+  const [newest] = recordedReleases();
+  const others = { upgrade: [...recordedReleases().slice(0, releasesInstalled), 'older-ovs'], kubeadm: [newest] }[set] ?? [];
+  for (const which of others) archives.push(await builtImages(which));
   return archives.join(',');
 }
 
@@ -228,6 +231,25 @@ async function builtCrictl() {
 
 /** Programs that the pages for operators use besides Seine. */
 const forPages = async () => ({ SEINE_TEST_PROMETHEUS: await unpackedPrometheus(), SEINE_TEST_CRICTL: await builtCrictl() });
+
+/** @returns {Promise<unknown>} what build/kubernetes/build.mjs reports */
+async function builtKubernetes(...args) {
+  const reported = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', ...args], { cwd: root });
+  if (reported === undefined) throw new SetupError('Kubernetes was not built', 'read the messages above');
+  return JSON.parse(reported);
+}
+
+/** Programs, images and tools of clusters that kubeadm makes. */
+async function forKubeadm() {
+  const programs = {
+    whole: await builtKubernetes(),
+    current: await builtKubernetes('--kubeadm', kubernetesVersion()),
+    before: await builtKubernetes('--kubeadm', kubernetesVersionBefore()),
+    crane: await builtProgram('crane'),
+    helm: await builtHelm(),
+  };
+  return { SEINE_TEST_KUBEADM: JSON.stringify(programs) };
+}
 
 /** @returns {Promise<boolean>} true if all of our tests passed */
 async function runOurs(set, families, asked) {
@@ -282,9 +304,9 @@ async function runOne(set, families, { keep, 'pod-interface': kind }, { env: mor
   if (!(await builtPrograms(set))) return add(0, 1);
   const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
-  const beside = set === 'install' ? await forPages() : {};
+  const beside = { install: forPages, kubeadm: forKubeadm }[set];
   const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
-  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...beside, ...more };
+  const env = { ...process.env, SEINE_TEST_FAMILIES: families, ...pods, ...images, ...(await beside?.()), ...more };
   // Files that must stay must not be in the mounts of a run that removes its remains.
   const kept = () => runForeground('vitest', ['run', ...args], { cwd: root, env: { ...env, SEINE_TEST_KEEP: 'yes' } });
   const code = await (keep ? kept() : runTests(args, env, { name }));

@@ -12,12 +12,14 @@ import { ask, runLogged } from '../setup/commands.mjs';
 import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
+import { kubeadmImageFolder, kubeadmImageNames, makeKubeadmImages } from './kubeadm-images.mjs';
 import {
   containerdOf,
   containerdVersions,
   controlPlaneOf,
   controlPlanePrograms,
   crictl,
+  kubeadmOf,
   kubernetesVersion,
   modulesFolder,
   otherControlPlanes,
@@ -32,6 +34,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
                            \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
   --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
   --crictl                 \`crictl\` alone, with which the test of the pages looks at a runtime
+  --kubeadm VERSION        kubeadm of one version, and its kubelet if the version is not ${kubernetesVersion()}
   --list                   what there is to build, and what is there
   -h, --help               this text
 
@@ -103,6 +106,24 @@ async function madeCrictl() {
   return { programs: folder };
 }
 
+/**
+ * kubeadm and the kubelet of one version, and archives of the images that kubeadm asks for. Only the version of the whole Kubernetes has kube-proxy.
+ */
+async function madeKubeadm(version) {
+  const { folder, programs: wanted } = kubeadmOf(version);
+  await buildPrograms(folder, wanted, `Kubernetes ${version}`);
+  const { programs: controlPlane } = await madeControlPlane(version);
+  const whole = programFolder();
+  const isWhole = version === kubernetesVersion();
+  await buildPrograms(whole, named(['coredns', 'kubelet', 'kube-proxy', 'containerd', 'containerd-shim-runc-v2', 'ctr']), ofKubernetes());
+  const names = kubeadmImageNames.filter((name) => isWhole || name !== 'kube-proxy');
+  const folderOf = (name) => (name === 'pause' ? folder : controlPlanePrograms.includes(name) ? controlPlane : whole);
+  const sources = names.map((name) => [name, join(folderOf(name), name)]);
+  const images = kubeadmImageFolder(folder);
+  await exclusively(join(dirname(folder), 'kubeadm-images.lock'), () => makeKubeadmImages(Object.fromEntries(sources), images));
+  return { version, kubeadm: join(folder, 'kubeadm'), kubelet: join(isWhole ? whole : folder, 'kubelet'), images };
+}
+
 /** Images contain all programs, so there are none while one is missing. */
 async function made(only) {
   const folder = programFolder();
@@ -163,6 +184,7 @@ function parsed() {
     'control-plane': { type: 'string' },
     containerd: { type: 'string' },
     crictl: { type: 'boolean' },
+    kubeadm: { type: 'string' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   };
@@ -174,18 +196,20 @@ function parsed() {
     if (unknown !== undefined) throw new Error(`no program ${JSON.stringify(unknown)}`);
     if (rest.containerd !== undefined && !containerdVersions.includes(rest.containerd))
       throw new Error(`--containerd ${JSON.stringify(rest.containerd)}: one of ${containerdVersions.join(', ')} is wanted`);
-    return { names, controlPlane: asked === undefined ? undefined : controlPlaneVersion(asked), ...rest };
+    const ofVersion = (text) => (text === undefined ? undefined : controlPlaneVersion(text));
+    return { names, controlPlane: ofVersion(asked), ...rest, kubeadm: ofVersion(rest.kubeadm) };
   } catch (error) {
     throw new SetupError(error.message, remedy);
   }
 }
 
 try {
-  const { names, controlPlane, containerd, crictl: client, list: listed, help: asked } = parsed();
+  const { names, controlPlane, containerd, crictl: client, kubeadm, list: listed, help: asked } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
   else if (containerd) process.stdout.write(`${JSON.stringify(await madeContainerd(containerd))}\n`);
   else if (client) process.stdout.write(`${JSON.stringify(await madeCrictl())}\n`);
+  else if (kubeadm) process.stdout.write(`${JSON.stringify(await madeKubeadm(kubeadm))}\n`);
   else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;

@@ -1,24 +1,9 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ask } from '../setup/commands.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
+import { copyInto, layer, librariesOf, mergedTree, tree, writeArchive } from './image-archive.mjs';
 
 /** Debian packages whose programs upstream's tests call inside of containers; the host's own, with the libraries they load. */
 const toolPackages =
@@ -39,6 +24,7 @@ const coreDnsImage = `${registry}coredns/coredns:seine`;
 export function imageFolder(programs) {
   const recipe = createHash('sha256')
     .update(readFileSync(import.meta.filename))
+    .update(readFileSync(join(import.meta.dirname, 'image-archive.mjs')))
     .digest('hex')
     .slice(0, 12);
   return join(programs, `images-${recipe}`);
@@ -110,29 +96,9 @@ function namesFor(listed) {
   };
 }
 
-/** A folder with these files, by their names in it. */
-function tree(folder, sources) {
-  for (const name of ['etc', 'proc', 'sys', 'dev', 'tmp']) mkdirSync(join(folder, name), { recursive: true });
-  for (const [name, source] of Object.entries(sources)) linkOrCopy(source, join(folder, name));
-  return folder;
-}
-
-function linkOrCopy(source, target) {
-  mkdirSync(dirname(target), { recursive: true });
-  try {
-    linkSync(source, target);
-  } catch {
-    copyFileSync(source, target);
-  }
-}
-
 /** The host's programs of `toolPackages`, and the libraries that they load, under their own paths. */
 function toolTree(folder) {
-  tree(folder, {});
-  for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
-    mkdirSync(join(folder, 'usr', name), { recursive: true });
-    symlinkSync(`usr/${name}`, join(folder, name));
-  }
+  mergedTree(folder);
   const programs = toolPackages.split(' ').flatMap(programsOfPackage);
   const libraries = new Set(programs.flatMap(librariesOf));
   for (const path of [...programs, ...libraries, ...files]) if (existsSync(path)) copyInto(folder, path);
@@ -148,54 +114,4 @@ function programsOfPackage(name) {
   const listed = ask('dpkg-query', ['-L', name]);
   if (listed === undefined) throw new SetupError(`the Debian package ${name} is not installed`, `\`apt-get install ${name}\``);
   return listed.split('\n').filter((path) => /^(\/usr)?\/s?bin\/[^/]+$/.test(path) && existsSync(path) && statSync(path).isFile());
-}
-
-function librariesOf(program) {
-  const said = ask('ldd', [program]) ?? '';
-  return [...said.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map(([, path]) => path);
-}
-
-/** `/bin` is `/usr/bin` in the image, as on the host. A link is replaced by its target, under both names. */
-function copyInto(folder, path) {
-  const target = join(folder, path.replace(/^\/(bin|sbin|lib|lib64)\//, '/usr/$1/'));
-  if (lstatSync(target, { throwIfNoEntry: false })) return;
-  mkdirSync(dirname(target), { recursive: true });
-  cpSync(realpathSync(path), target);
-}
-
-/** A layer's archive and its digest in an image. */
-function layer(work, name, folder) {
-  const file = join(work, `${name}.layer.tar`);
-  if (!existsSync(file)) tar(file, folder, ['.']);
-  return { file, digest: createHash('sha256').update(readFileSync(file)).digest('hex') };
-}
-
-/** Writes the format of `docker save`: containerd accepts it as well, and Kubernetes does not pull present images. */
-function writeArchive(work, file, { tags, layers, entry, command, user }) {
-  const folder = mkdtempSync(join(work, 'archive.'));
-  for (const { file: source, digest } of layers) linkOrCopy(source, join(folder, `${digest}.tar`));
-  const config = JSON.stringify({
-    architecture: process.arch === 'x64' ? 'amd64' : process.arch,
-    os: 'linux',
-    config: {
-      Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
-      ...(entry && { Entrypoint: entry }),
-      ...(command && { Cmd: command }),
-      ...(user && { User: user }),
-    },
-    rootfs: { type: 'layers', diff_ids: layers.map(({ digest }) => `sha256:${digest}`) },
-    history: layers.map(() => ({ created_by: 'seine' })),
-  });
-  const configName = `${createHash('sha256').update(config).digest('hex')}.json`;
-  writeFileSync(join(folder, configName), config);
-  const manifest = [{ Config: configName, RepoTags: tags, Layers: layers.map(({ digest }) => `${digest}.tar`) }];
-  writeFileSync(join(folder, 'manifest.json'), JSON.stringify(manifest));
-  tar(file, folder, ['manifest.json', configName, ...new Set(layers.map(({ digest }) => `${digest}.tar`))]);
-  rmSync(folder, { recursive: true });
-}
-
-/** The same bytes from the same files: packing twice yields one digest. */
-function tar(file, folder, names) {
-  const same = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mtime=@0', '--format=gnu', '--hard-dereference'];
-  execFileSync('tar', [...same, '-C', folder, '-cf', file, ...names], { stdio: ['ignore', 'ignore', 'inherit'] });
 }

@@ -17,3 +17,5 @@ export declare function controlPlaneOf(version: string): Kept;
 export declare const containerdVersions: readonly string[];
 export declare function containerdOf(version: string): Kept;
 export declare function crictl(): Kept;
+export declare function kubeadmOf(version: string): Kept;
+export declare function kubernetesVersionBefore(): string;

@@ -15,6 +15,9 @@ const olderContainerd = join(import.meta.dirname, 'runtimes', 'containerd-1.7');
 /** The module of a runtime client that operators have on their nodes, and that only tests of pages need. */
 const crictlModule = join(import.meta.dirname, 'tools', 'crictl');
 
+/** Modules of `kubeadm`, a folder for each minor version, such as `1.37`. */
+const kubeadmFolder = join(import.meta.dirname, 'kubeadm');
+
 const hashLength = 12;
 const containerdFlags = ['-tags', 'no_btrfs no_zfs', '-ldflags', '-s -w'];
 
@@ -124,6 +127,33 @@ export function crictl() {
     folder: keptIn('crictl', [crictlModule], JSON.stringify([packages, flags])),
     programs: programsIn(crictlModule, packages, flags),
   };
+}
+
+/**
+ * kubeadm of a version. For a version other than that of the whole Kubernetes, its kubelet too: kubeadm upgrades a node whose kubelet is older.
+ *
+ * @param {string} version the version of the whole Kubernetes, or one of `otherControlPlanes`
+ */
+export function kubeadmOf(version) {
+  const names = version === kubernetesVersion() ? ['kubeadm'] : ['kubeadm', 'kubelet'];
+  const packages = Object.fromEntries(names.map((name) => [name, `k8s.io/kubernetes/cmd/${name}`]));
+  const [major, minor] = version.split('.');
+  const folder = join(kubeadmFolder, `${major}.${minor}`);
+  const pause = join(kubeadmFolder, 'pause');
+  const flags = versionFlags(version);
+  return {
+    folder: keptIn(`kubeadm-${version}`, [folder, pause], JSON.stringify([packages, flags])),
+    programs: [...programsIn(folder, packages, ['-ldflags', flags]), ...programsIn(pause, { pause: '.' }, ['-ldflags', '-s -w'])],
+  };
+}
+
+/** The version of Kubernetes before that of the whole, from which kubeadm upgrades, such as `1.36.3`. */
+export function kubernetesVersionBefore() {
+  const minorOf = (version) => Number(version.split('.')[1]);
+  const found = otherControlPlanes().find((version) => minorOf(version) === minorOf(kubernetesVersion()) - 1);
+  if (found === undefined)
+    throw new SetupError('no control plane of the minor version before is pinned', 'restore build/kubernetes/control-planes');
+  return found;
 }
 
 /**

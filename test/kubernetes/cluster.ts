@@ -23,15 +23,28 @@ interface ClusterOptions {
   readonly bare?: boolean;
 }
 
+/** How an administrator reaches a cluster and its nodes. */
+export interface Administration {
+  readonly env: Readonly<Record<string, string>>;
+  /** Command and arguments that run a program where the administrator works. */
+  readonly inside: (command: string, args: readonly string[]) => { readonly command: string; readonly args: readonly string[] };
+  /** Runs a command on a node. */
+  readonly onNode: (node: string, command: readonly string[]) => Promise<string>;
+  /** Pods with a network, as the runtimes of the nodes recorded them. */
+  readonly pods: () => Promise<readonly PodStatusLine[]>;
+}
+
 /** A real Kubernetes in a lab, and an administrator's working folder. */
 export class RealCluster {
   readonly plan: LabPlan;
   readonly signal: AbortSignal;
   /** The administrator's working folder: files written by commands are here. */
   readonly folder: string;
+  readonly #administration: Administration;
 
-  private constructor(plan: LabPlan, signal: AbortSignal) {
+  constructor(plan: LabPlan, administration: Administration, signal: AbortSignal) {
     this.plan = plan;
+    this.#administration = administration;
     this.signal = signal;
     this.folder = join(packageRoot, '.cache', 'kubernetes', basename(plan.dir));
     rmSync(this.folder, { recursive: true, force: true });
@@ -44,7 +57,8 @@ export class RealCluster {
     const pods = podInterface === undefined ? [] : ['--pod-interface', podInterface];
     const network = bare ? ['--bare'] : pods; // a bare lab's agents are configured by their manifest
     await lab(dir, ['up', '--kubernetes', ...network, '--nodes', String(nodes), '--families', families], signal);
-    return new RealCluster(planOf(realLabDir(dir)), signal);
+    const plan = planOf(realLabDir(dir));
+    return new RealCluster(plan, administrationOf(plan, signal), signal);
   }
 
   static async down(dir: string, signal: AbortSignal): Promise<void> {
@@ -56,18 +70,20 @@ export class RealCluster {
   }
 
   async kubectl(...args: readonly string[]): Promise<string> {
-    return await run('kubectl', args, { env: this.#env }, this.signal);
+    return await this.#run('kubectl', args);
   }
 
   /** Applies objects with server-side apply: the requests of a client-side apply take a busy server longer than kubectl waits. */
   async apply(objects: readonly object[]): Promise<void> {
     const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
-    await run('kubectl', ['apply', '--server-side', '--validate=strict', '-f', '-'], { env: this.#env, input }, this.signal);
+    await this.#run('kubectl', ['apply', '--server-side', '--validate=strict', '-f', '-'], input);
   }
 
   /** Its output, whatever its exit code. */
   async kubectlAnyway(...args: readonly string[]): Promise<string> {
-    const { stdout, stderr } = await runAnyway('kubectl', args, { env: this.#env }, this.signal);
+    const { env, inside } = this.#administration;
+    const words = inside('kubectl', args);
+    const { stdout, stderr } = await runAnyway(words.command, words.args, { env }, this.signal);
     return `${stdout}${stderr}`;
   }
 
@@ -80,14 +96,14 @@ export class RealCluster {
   async type(command: string): Promise<string> {
     say(`$ ${command}`);
     const line = command.replace(/^npm run /, `npm --silent --prefix ${packageRoot} run `);
-    return await run('sh', ['-ec', `cd ${this.folder}; ${line}`], { env: this.#env }, this.signal);
+    return await this.#run('sh', ['-ec', `cd ${this.folder}; ${line}`]);
   }
 
   /** Runs several lines of a page in one shell, which ends at the first failure. @param shown line that is printed as progress */
   async typeAll(script: string, shown: string): Promise<string> {
     for (const line of shown.split('\n')) say(`$ ${line}`);
     const text = script.replaceAll(/^npm run /gm, `npm --silent --prefix ${packageRoot} run `);
-    return await run('bash', ['-ec', `cd ${this.folder}\n${text}`], { env: this.#env }, this.signal);
+    return await this.#run('bash', ['-ec', `cd ${this.folder}\n${text}`]);
   }
 
   async lab(...args: readonly string[]): Promise<string> {
@@ -96,7 +112,7 @@ export class RealCluster {
 
   /** Runs a command on a node, with the node's own files and network. */
   async onNode(node: string, ...command: readonly string[]): Promise<string> {
-    return await this.lab('node', 'exec', node, '--', ...command);
+    return await this.#administration.onNode(node, command);
   }
 
   /** Imports images into the containerd of each node. @param archive in the format of `podman save` */
@@ -115,8 +131,7 @@ export class RealCluster {
 
   /** Network namespace of a pod on this host. */
   async pod(name: string): Promise<PodStatusLine> {
-    const { pods } = await askStatus(this.plan.dir);
-    const found = pods.find((pod) => pod.name === name);
+    const found = (await this.#administration.pods()).find((pod) => pod.name === name);
     if (found === undefined) throw new Error(`no pod ${name} has a network`);
     return found;
   }
@@ -134,10 +149,22 @@ export class RealCluster {
     return readFileSync(file, 'utf8').slice(-2_000);
   }
 
-  get #env(): Record<string, string> {
-    const path = [this.plan.kubernetes?.programs, process.env['PATH']].join(delimiter);
-    return { KUBECONFIG: labPaths(this.plan.dir).kubeconfig, PATH: path };
+  async #run(command: string, args: readonly string[], input?: string): Promise<string> {
+    const { env, inside } = this.#administration;
+    const words = inside(command, args);
+    return await run(words.command, words.args, { env, ...(input !== undefined && { input }) }, this.signal);
   }
+}
+
+/** Administration of a cluster that the lab runs: from this host, and through `seine-lab`. */
+function administrationOf(plan: LabPlan, signal: AbortSignal): Administration {
+  const path = [plan.kubernetes?.programs, process.env['PATH']].join(delimiter);
+  return {
+    env: { KUBECONFIG: labPaths(plan.dir).kubeconfig, PATH: path },
+    inside: (command, args) => ({ command, args }),
+    onNode: async (node, command) => await lab(plan.dir, ['node', 'exec', node, '--', ...command], signal),
+    pods: async () => (await askStatus(plan.dir)).pods,
+  };
 }
 
 async function lab(dir: string, args: readonly string[], signal: AbortSignal): Promise<string> {

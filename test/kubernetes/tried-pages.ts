@@ -6,6 +6,8 @@ type Runner =
   | 'install'
   /** `helm.test.ts` */
   | 'helm'
+  /** `kubeadm.test.ts` */
+  | 'kubeadm'
   /** `npm run test:images` */
   | 'images';
 
@@ -19,10 +21,20 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/installation/images.md': { 'Reproducible builds': 'images', Signing: 'images' },
   'docs/installation/manifest.md': { Install: 'install', 'Plugin and CNI configuration': 'pages' },
   'docs/installation/helm.md': { Install: 'helm', 'Change and roll back': 'helm' },
+  'docs/installation/kubeadm.md': {
+    'Create the cluster': 'kubeadm',
+    'Join workers': 'kubeadm',
+    'Add a control-plane node': 'kubeadm',
+    'Install with the manifest': 'kubeadm',
+    'Install with Helm': 'kubeadm',
+    'Check the installation': 'kubeadm',
+    'Upgrade Kubernetes': 'kubeadm',
+    'Remove the cluster': 'kubeadm',
+  },
   'docs/reference/metrics.md': { Prometheus: 'pages' },
   'docs/installation/upgrade.md': { Pools: 'pages' },
   'docs/installation/uninstall.md': { Uninstalling: 'install' },
-  'docs/installation/kube-proxy-replacement.md': { 'Rules that kube-proxy has left': 'pages' },
+  'docs/installation/kube-proxy-replacement.md': { kubeadm: 'kubeadm', 'With the program of kube-proxy': 'kubeadm', 'By hand': 'pages' },
   'docs/network-policy.md': {
     'Audit policies before enforcing them': 'pages',
     'Inspect policies': 'pages',

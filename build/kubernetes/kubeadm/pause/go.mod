@@ -1,0 +1,3 @@
+module seine.dev/pause
+
+go 1.21
