@@ -23,6 +23,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   'policy explain': 'seinectl policy explain shop/client-0 shop/web-0 80/TCP',
   'policy test': 'seinectl policy test policy-tests.yaml',
   'policy reach': 'seinectl policy reach --to shop/db --port 5432',
+  'policy lint': 'seinectl policy lint -f policies',
   'policy diff': 'seinectl policy diff --apply new-policy.yaml',
   'policy suspend': 'seinectl policy suspend --pod shop/web-0 --for 30m --reason "incident 42"',
   'policy resume': 'seinectl policy resume --pod shop/web-0',

@@ -26,7 +26,7 @@ afterAll(() => {
 });
 
 it('has the files and commands of the page', () => {
-  expect([files.length, commands.length]).toEqual([4, 3]);
+  expect([files.length, commands.length]).toEqual([4, 4]);
 });
 
 it.each(commands.map(([, command = '', output = '']) => [command, output] as const))(
@@ -35,6 +35,6 @@ it.each(commands.map(([, command = '', output = '']) => [command, output] as con
     const lines: string[] = [];
     const room = { width: Number.POSITIVE_INFINITY, paint: plain };
     await run(command.split(' '), { room, line: (text) => void lines.push(text), remark: () => undefined }, Readable.from([]));
-    expect(`${lines.join('\n')}\n`).toBe(output);
+    expect(lines.map((line) => `${line}\n`).join('')).toBe(output);
   },
 );

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family } from '../../base/net/ip.ts';
-import type { PodObject } from '../verify/reference/objects.ts';
+import { namedPort } from '../verify/reference/reference-verdict.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
 import { keyOf, type ServiceObject } from './objects.ts';
 import type { ReachParty } from './party.ts';
@@ -177,16 +177,8 @@ function namedSpans(
   destination: ReachParty,
   { protocol, name }: { readonly protocol: 'TCP' | 'UDP' | 'SCTP'; readonly name: string },
 ): readonly Span[] {
-  const number = destination.is === 'pod' ? containerPort(destination.pod, protocol, name) : undefined;
+  const number = destination.is === 'pod' ? namedPort(destination.pod, name, protocol) : undefined;
   return number === undefined ? [] : [{ protocol, first: number, last: number }];
-}
-
-/** Resolves a port name as a Service does: the first container with it, then the first sidecar. */
-function containerPort({ spec }: PodObject, protocol: string, name: string): number | undefined {
-  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
-  return [...spec.containers, ...sidecars]
-    .flatMap(({ ports }) => ports ?? [])
-    .find((each) => each.name === name && (each.protocol ?? 'TCP') === protocol)?.containerPort;
 }
 
 function overlaps(range: ReachRange, span: Span): boolean {

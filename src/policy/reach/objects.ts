@@ -12,6 +12,8 @@ const service = z.object({
   spec: z.object({
     /** Absent: endpoints are written by hand, and are not known here. */
     selector: z.record(z.string(), z.string()).nullish(),
+    type: z.string().nullish(),
+    externalTrafficPolicy: z.string().nullish(),
     ports: listOf(
       z.object({
         name: z.string().nullish(),

@@ -109,6 +109,25 @@ it('shows what a change opens and closes: exit 1 if anything', async () => {
   expect(await seinectl('diff', ...files, '--apply', join(folder, 'policies'))).toMatchObject({ code: 0, out: '' });
 });
 
+it('finds mistakes: exit 1, and 0 if only errors count', async () => {
+  const egress = write(
+    'egress.yaml',
+    `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: out, namespace: shop}
+spec: {podSelector: {matchLabels: {app: api}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: db}}}]}]}
+`,
+  );
+  const found = await seinectl('lint', '-f', workloads, '-f', egress);
+  expect([found.code, found.out.split('\n')[0]]).toEqual([
+    1,
+    'warning P04  shop/out spec.egress: egress is isolated, and DNS is not allowed',
+  ]);
+  expect(found.remarks).toBe('1 policy: 0 errors, 1 warning');
+  const { code, out } = await seinectl('lint', '-f', workloads, '-f', egress, '--fail-on', 'error', '-o', 'sarif');
+  expect([code, JSON.parse(out).runs[0].results[0].ruleId]).toEqual([0, 'P04']);
+});
+
 it.each([
   ['a file that does not exist', ['test', join(folder, 'none.yaml')], 'none.yaml: no such file or directory'],
   ['text that is not YAML', ['reach', '-f', write('broken.txt', 'a: [')], 'broken.txt: '],

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { Terminal } from '../terminal.ts';
+import type { LintOptions } from './lint-command.ts';
 import { reachExitCodeHelp } from './reach-exit-codes.ts';
 import type { DiffOptions, ReachOptions } from './show-commands.ts';
 import type { TestOptions } from './test-command.ts';
@@ -56,6 +57,17 @@ Lines begin with + for connections that the change opens, - for those that it cl
 
 ${reachExitCodeHelp}`;
 
+const lintHelp = `
+${sources.trim()}
+
+Examples:
+  seinectl policy lint -f policies/ -f workloads.yaml
+  seinectl policy lint --fail-on error -o sarif > policies.sarif
+
+Findings: docs/policy-testing.md lists the codes.
+
+${reachExitCodeHelp}`;
+
 /** Adds the commands of `seinectl policy` that analyse the policies of a whole cluster. */
 export function addReach(policy: Command, { terminal, env, ends }: ReachCommandContext): void {
   withSources(
@@ -80,6 +92,16 @@ export function addReach(policy: Command, { terminal, env, ends }: ReachCommandC
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'csv']).default('table'))
       .addHelpText('after', reachHelp),
   ).action((options: ReachOptions) => ends(import('./show-commands.ts').then(({ showReach }) => showReach(options, terminal, env))));
+  withSources(
+    policy
+      .command('lint')
+      .description('find likely mistakes in policies (exit 1 if there are any)')
+      .addOption(
+        new Option('--fail-on <level>', 'least level that makes the command fail').choices(['error', 'warning']).default('warning'),
+      )
+      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'sarif']).default('table'))
+      .addHelpText('after', lintHelp),
+  ).action((options: LintOptions) => ends(import('./lint-command.ts').then(({ lintPolicies }) => lintPolicies(options, terminal, env))));
   withSources(
     policy
       .command('diff')

@@ -181,7 +181,7 @@ function isPort(
 }
 
 /** Resolves a named port as a Service does: the first container with a port of that name and protocol, then the first sidecar. */
-function namedPort({ spec }: api.PodObject, name: string, protocol: string): number | undefined {
+export function namedPort({ spec }: api.PodObject, name: string, protocol: string): number | undefined {
   const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
   const ports = [...spec.containers, ...sidecars].flatMap((container: api.ContainerObject) => container.ports ?? []);
   return ports.find((each) => each.name === name && (each.protocol ?? 'TCP') === protocol)?.containerPort;
@@ -191,7 +191,11 @@ function isEmpty({ matchLabels = {}, matchExpressions = [] }: api.LabelSelectorO
   return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
 }
 
-function matches({ matchLabels = {}, matchExpressions = [] }: api.LabelSelectorObject, labels: Readonly<Record<string, string>>): boolean {
+/** Reports whether labels match a selector. */
+export function matches(
+  { matchLabels = {}, matchExpressions = [] }: api.LabelSelectorObject,
+  labels: Readonly<Record<string, string>>,
+): boolean {
   const labelOf = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined);
   return (
     Object.entries(matchLabels).every(([key, value]) => labelOf(key) === value) &&
