@@ -51,6 +51,16 @@ it('has no link to a part of a page that is not there', () => {
   expect(dead).toEqual([]);
 });
 
+it('leads from the README to every page', () => {
+  const linked = (page: string): readonly string[] =>
+    Array.from(readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g), ([, target = '']) =>
+      relative(root, resolve(root, dirname(page), target)),
+    ).filter((target) => pages.includes(target));
+  const reached = new Set(['README.md']);
+  for (const page of reached) for (const target of linked(page)) reached.add(target);
+  expect(pages.filter((page) => page.startsWith('docs/') && !reached.has(page))).toEqual([]);
+});
+
 it('links to records of runs only from pages for contributors', () => {
   const forContributors = /^(README|CONTRIBUTING|CHANGELOG)\.md$|^docs\/(adr|contributing|design|records)\//;
   const linking = pages.filter(
