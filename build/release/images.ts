@@ -30,7 +30,7 @@ import { type Runner, runStep } from './step.ts';
 const rows = { ...commonRows, ...buildRows } as const;
 type Values = OptionValues<keyof typeof rows>;
 
-/** What a step of this file works with. */
+/** Inputs of a step of this file. */
 interface Context {
   readonly values: Values;
   readonly runner: Runner;

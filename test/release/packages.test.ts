@@ -17,7 +17,7 @@ const prefix = join(folder, 'prefix');
 const signal = AbortSignal.timeout(300_000);
 const { version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { readonly version: string };
 
-/** A port on which nobody listens, so that packing asks no registry. */
+/** A port without a listener, so that packing contacts no registry. */
 const nowhere = 'http://127.0.0.1:9/';
 const offline = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--registry', nowhere];
 

@@ -22,7 +22,7 @@ export const ignoredChecks: Readonly<Record<string, string>> = {
   SystemVerification: 'the host has no readable kernel configuration, and may have cgroup v1',
 };
 
-/** What a machine needs to join. */
+/** Values that a node needs to join. */
 export interface JoinSecrets {
   readonly token: string;
   readonly hash: string;
