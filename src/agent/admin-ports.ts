@@ -4,6 +4,7 @@ import type { NodeState } from '../dataplane/targets/node-state.ts';
 import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
 import { presentTunnelPort } from '../nodes/local/node-desired-state.ts';
 import type { Readiness } from '../nodes/local/readiness.ts';
+import type { TimeExceededResponder } from '../nodes/packet-in/time-exceeded.ts';
 import type { RepairHistory } from '../operations/admin/repair-history.ts';
 import type { RepairPause } from '../operations/admin/repair-pause.ts';
 import type { AgentPorts } from '../operations/admin/routes.ts';
@@ -33,6 +34,7 @@ interface AdminParts {
   readonly more: {
     readonly responder: NoEndpointResponder;
     readonly halfOpen: HalfOpenConnections;
+    readonly hop: TimeExceededResponder;
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
     readonly suspensions: AgentPorts['suspensions'];

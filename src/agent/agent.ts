@@ -15,6 +15,7 @@ import { selfTest } from '../netlink/self-test.ts';
 import { watchContestedSettings } from '../nodes/local/contested-settings.ts';
 import { Readiness } from '../nodes/local/readiness.ts';
 import { TakenWays } from '../nodes/local/route-conflicts.ts';
+import { TimeExceededResponder } from '../nodes/packet-in/time-exceeded.ts';
 import type { AgentEvents } from '../operations/admin/observability.ts';
 import { RepairHistory } from '../operations/admin/repair-history.ts';
 import { RepairPause } from '../operations/admin/repair-pause.ts';
@@ -79,6 +80,7 @@ export function createAgent(
   const packetIn = {
     responder: new NoEndpointResponder({ packets: ovs.packets, isUnservedPort, log }),
     halfOpen: new HalfOpenConnections(ovs.packets, log),
+    hop: new TimeExceededResponder({ packets: ovs.packets, environment: () => started?.live.current, log }),
   };
   new UntranslatedPackets(ovs.packets, log);
   const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });

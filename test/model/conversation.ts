@@ -206,6 +206,11 @@ const tooBig = {
   ipv6: { protocol: 'icmp6', icmpType: 2, icmpCode: 0 },
 } as const;
 
+export const exceeded = {
+  ipv4: { protocol: 'icmp', icmpType: 11, icmpCode: 0 },
+  ipv6: { protocol: 'icmp6', icmpType: 3, icmpCode: 0 },
+} as const;
+
 /** The error about a packet that arrived, and its input port. @returns undefined if there is none */
 export function errorAbout(scene: Scene, { to, packet }: Output, reportedBy: Conversation['reportedBy']): Arrival | undefined {
   const { payload, protocol, ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst } = packet;
@@ -216,7 +221,7 @@ export function errorAbout(scene: Scene, { to, packet }: Output, reportedBy: Con
     payload,
     ipDst: ipSrc,
     ttl: 64,
-    ...tooBig[family],
+    ...(reportedBy === 'receiver' || portSrc % 2 === 0 ? tooBig : exceeded)[family],
     quotes: { protocol, src: ipSrc, dst: ipDst, srcPort: portSrc, dstPort: portDst },
   } as const;
   if (typeof reportedBy === 'number') {

@@ -132,6 +132,8 @@ const mutants: Readonly<Record<string, Mutation>> = {
     ({ table }) => table === 'ttl',
     (all) => all.filter((step) => step.do !== 'decTtl'),
   ),
+  'drops packets whose TTL ends without an answer': without(({ table, match }) => table === 'ttl' && match.ttl === 1),
+  'outputs packets whose TTL ended': without((flow) => flow.table === 'output' && marks(flow, reg.expired('yes'))),
   'counts the node’s hop': (flow) => (flow.table === 'ttl' && flow.priority > 0 ? { ...flow, steps: withHop(flow.steps) } : flow),
   'shows the pod’s MAC to the next network': steps(
     ({ table }) => table === 'ttl',

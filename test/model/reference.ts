@@ -2,6 +2,7 @@ import { type Cidr, cidrAddress, cidrContains, type Ip, parseCidr, parseIp } fro
 import type { Mac } from '../../src/base/net/mac.ts';
 import { linkLocal } from '../../src/dataplane/compile/environment.ts';
 import { nodePortAddress, serviceNextHop, tunnelCarriers, virtualMac } from '../../src/dataplane/pipeline/well-known.ts';
+import { exceeded } from './conversation.ts';
 import { describePacket, mayOpen, type Packet, reversed, type Tuple, tupleKey, tupleOf, withQuoted, withTuple } from './packet.ts';
 import type { Scene } from './scene.ts';
 import { type Promised, promised, type Vantage } from './service-reference.ts';
@@ -57,12 +58,13 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  * 4. A connection whose client is its endpoint is answered from another address; external clients reach endpoints on other nodes from
  *    the pod network's own address. All other sources stay. Requests through the node are answered through the node.
  * 5. Pods and peers cannot send tunnel packets to nodes.
- * 6. Routed packets have the gateway's MAC as source and a decremented TTL; the node decrements its own.
+ * 6. Routed packets have the gateway's MAC as source and a decremented TTL; the node decrements its own. A packet whose TTL or hop limit
+ *    ends there goes to the agent instead of its receiver, if it would have reached the receiver otherwise.
  * 7. No client has an address of a Service or a virtual one, nor the destination's; and an endpoint that is the destination by its own
  *    address and port gets the packet unchanged.
  * 8. An ICMP error reaches the sender of the packet that it is about, and quotes it in that sender's form. It passes from an end of the
- *    connection, from the node of an end, and from the gateway. On the kernel's data path an error of the opening side passes from nodes
- *    and from the gateway alone.
+ *    connection, from the node of an end, and from the gateway. Time exceeded of a node or a router keeps its source. On the kernel's data
+ *    path an error of the opening side passes from nodes and from the gateway alone.
  */
 export class Reference {
   readonly #scene: Scene;
@@ -169,11 +171,30 @@ export class Reference {
     const known = this.#connections.get(tupleKey(reversed(quotes)));
     if (!known || !same(arrival.packet.ipDst, quotes.src) || !this.#mayReport(arrival, known)) return dropped;
     const { connection, reply } = known;
-    const { asked, given } = connection;
+    const { asked, given, service } = connection;
     const [before, after] = reply ? [reversed(given), reversed(asked)] : [asked, given];
     // A client that is the endpoint gets it back, whatever path the connection took.
     const asItself = { ...connection, hairpin: same(given.src, serviceNextHop[given.src.family]) };
-    return [{ outputs: this.#deliver(arrival, asItself, reply, withQuoted(arrival.packet, before, after)).outputs }];
+    const translated = withQuoted(arrival.packet, before, after);
+    const { ipSrc } = arrival.packet;
+    const seen = ipSrc && reply && service && this.#isHop(arrival) ? { ...translated, ipSrc } : translated;
+    return [{ outputs: this.#deliver(arrival, asItself, reply, seen).outputs }];
+  }
+
+  /** Time exceeded names the hop where it came from. */
+  #isHop({ from, packet }: Arrival): boolean {
+    const { icmpType, protocol, tunSrc, ipSrc } = packet;
+    if (icmpType !== (protocol === 'icmp' ? exceeded.ipv4.icmpType : exceeded.ipv6.icmpType)) return false;
+    return from === 'gateway' || (from === 'tunnel' && this.#isNode(tunSrc, ipSrc));
+  }
+
+  #isNode(tunSrc: Ip | undefined, ip: Ip | undefined): boolean {
+    return this.#networksOf(tunSrc).some((cidr) => [0n, 1n].some((own) => same(ip, cidrAddress(cidr, own))));
+  }
+
+  #networksOf(tunSrc: Ip | undefined): readonly Cidr[] {
+    const senders = this.#reachablePeers().filter(({ transport }) => has(transport, tunSrc));
+    return senders.flatMap(({ podCidrs }) => podCidrs);
   }
 
   #mayReport(
@@ -186,12 +207,9 @@ export class Reference {
     const ends = [asked.src, asked.dst, ...(service ? [given.dst] : [])];
     if (from === 'pod')
       return isCompared && this.#scene.pods.some(({ ofPort, addresses }) => ofPort === inPort && ends.some((end) => has(addresses, end)));
-    const networks = this.#reachablePeers()
-      .filter(({ transport }) => has(transport, packet.tunSrc))
-      .flatMap(({ podCidrs }) => podCidrs);
-    const isNode = networks.some((cidr) => [0n, 1n].some((own) => same(packet.ipSrc, cidrAddress(cidr, own))));
+    const networks = this.#networksOf(packet.tunSrc);
     const isRemote = service && this.#place(given.dst)?.kind === 'tunnel';
-    if (isNode) return true;
+    if (this.#isNode(packet.tunSrc, packet.ipSrc)) return true;
     return isCompared && (isRemote || networks.some((cidr) => cidrContains(cidr, asked.src) || cidrContains(cidr, asked.dst)));
   }
 
@@ -279,12 +297,12 @@ export class Reference {
     const { gateway } = this.#scene.node;
     const routed = service || from === 'tunnel' || to.kind === 'tunnel' || (from === 'pod' && packet.ethDst === gateway.mac);
     const counts = routed && from !== 'gateway' && to.kind !== 'gateway';
-    const ttl = (packet.ttl ?? 0) - (counts ? 1 : 0);
-    if (ttl <= 0 && counts) return { outputs: [], ...(service && began) };
     const { tunSrc: _from, tunDst: _to, ...inner } = translatedPacket;
     const outer = to.kind === 'tunnel' && translatedPacket.ipDst ? this.#tunnelTo(translatedPacket.ipDst) : {};
-    const sent = { ...inner, ...outer, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac, ttl };
-    return { outputs: [{ to: to.port, packet: sent }], ...began };
+    const ttl = packet.ttl ?? 0;
+    const sent = { ...inner, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac };
+    if (counts && ttl <= 1) return { outputs: [{ to: 'agent: timeExceeded', packet: sent }], ...began };
+    return { outputs: [{ to: to.port, packet: { ...sent, ...outer, ttl: ttl - (counts ? 1 : 0) } }], ...began };
   }
 
   /** The port of an address; undefined for an address that cannot exist. */

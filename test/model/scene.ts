@@ -4,6 +4,7 @@ import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../src/dataplane/compile/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/dataplane/compile/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
+import { compileTimeExceeded, timeExceededOwner } from '../../src/dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../src/dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
 import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
@@ -150,6 +151,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     [ownerOf('node'), compileNode(node)],
     [announcementsOwner, compileAnnouncements()],
     [unservedPortsOwner, compileUnservedPorts(node)],
+    [timeExceededOwner, compileTimeExceeded(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [
       ownerOf('peer'),

@@ -61,6 +61,8 @@ interface Travel {
   ctState: ReadonlySet<CtState>;
   ctMark: number;
   remembered?: Remembered | undefined;
+  /** Source address in the registers of the endpoint. */
+  savedSource?: Ip | undefined;
   /** The connection's first packet, once tracked. */
   original?: Tuple | undefined;
   /** True if OVS does not see the original tuple of its connection. */
@@ -148,6 +150,13 @@ export class SwitchModel {
         if (!travel.original) throw new SeineError('INVARIANT', `${describePacket(packet)} is of no connection`);
         change({ ipSrc: travel.original.dst });
         break;
+      case 'saveIpSrc':
+        travel.savedSource = packet.ipSrc;
+        break;
+      case 'restoreIpSrc':
+        if (!travel.savedSource) throw new SeineError('INVARIANT', `${describePacket(packet)} has no saved source`);
+        change({ ipSrc: travel.savedSource });
+        break;
       case 'setTunSrc':
         change({ tunSrc: step.ip });
         break;
@@ -186,7 +195,7 @@ export class SwitchModel {
         walk.outputs.push({ to: 'flood', packet });
         break;
       case 'toAgent':
-        walk.outputs.push({ to: `agent: ${step.reason}`, packet });
+        walk.outputs.push({ to: `agent: ${step.reason}`, packet: withoutOuter(packet) });
         break;
       case 'learnUnknownTunnelPeer':
         if (packet.tunSrc) walk.unknownTunnelPeers.push(packet.tunSrc);
@@ -238,8 +247,7 @@ export class SwitchModel {
 
   /** A switch never sends a packet to its input port, unless named explicitly (ovs-actions(7) "output"). */
   #emit(port: number, { inPort, packet }: Travel, walk: MutableWalk): void {
-    const { tunSrc: _src, tunDst: _dst, ...inner } = packet;
-    if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : inner });
+    if (port !== inPort) walk.outputs.push({ to: port, packet: port === this.#options.tunnelPort ? packet : withoutOuter(packet) });
   }
 
   /** The tracked packet continues in the next table as a copy, if there is one; the rest of the actions sees an untracked one. */
@@ -303,6 +311,10 @@ function associationOf({ family, side, as }: LearnAssociation, packet: Packet): 
   return [`association ${src.text} ${srcPort} ${dst.text} ${dstPort}`, flow];
 }
 
+function withoutOuter({ tunSrc: _src, tunDst: _dst, ...inner }: Packet): Packet {
+  return inner;
+}
+
 /** RFC 826. */
 function arpAnswer(asked: Packet, ip: Ip, mac: Mac): Packet {
   const { ethSrc, arpSha, arpSpa } = asked;
@@ -336,6 +348,7 @@ const tests: Tests = {
   ipSrc: (wanted, { packet }) => within(packet.ipSrc, wanted),
   ipSrcEnd: (wanted, { packet }) => packet.ipSrc !== undefined && hasBits(Number(packet.ipSrc.value & 0xffff_ffffn), wanted),
   ipDst: (wanted, { packet }) => within(packet.ipDst, wanted),
+  ttl: (wanted, { packet }) => packet.ttl === wanted,
   portDst: (wanted, { packet }) =>
     typeof wanted === 'number' ? packet.portDst === wanted : packet.portDst !== undefined && hasBits(packet.portDst, wanted),
   portSrc: (wanted, { packet }) => packet.portSrc !== undefined && hasBits(packet.portSrc, wanted),
@@ -357,8 +370,8 @@ const tests: Tests = {
   tunFamily: (wanted, { packet }) => packet.tunSrc?.family === wanted,
   ctState: (wanted, { ctState }) =>
     Object.entries(wanted).every(([bit, sign]) => (sign === '+') === [...ctState].some((have) => have === bit)),
-  ctMarks: (wanted, { ctMark }) => wanted.every((mark) => has(ctMark, mark)),
-  regs: (wanted, { regs }) => wanted.every((mark) => has(regs[mark.reg] ?? 0, mark)),
+  ctMarks: (wanted, { ctMark }) => wanted.every((mark) => hasBits(ctMark, mark)),
+  regs: (wanted, { regs }) => wanted.every((mark) => hasBits(regs[mark.reg] ?? 0, mark)),
 };
 
 function matches(match: Match, travel: Travel): boolean {
@@ -368,10 +381,6 @@ function matches(match: Match, travel: Travel): boolean {
 function test<F extends Field>(field: F, match: { readonly [G in F]?: Wanted[G] }, travel: Travel): boolean {
   const wanted = match[field];
   return wanted === undefined || tests[field](wanted, travel);
-}
-
-function has(value: number, mark: Mark): boolean {
-  return hasBits(value, mark);
 }
 
 function hasBits(value: number, bits: Bits): boolean {

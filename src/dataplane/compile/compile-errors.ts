@@ -15,12 +15,26 @@ import { familiesOf, type NodeEnvironment } from './environment.ts';
  */
 export const errorState = { new: '-', rel: '+', trk: '+' } as const;
 
-/** Steps of table `state` for ICMP errors. */
-export function errorsOfState(first: readonly Step[]) {
+/** Senders of errors that are hops of a path: routers outside and nodes. */
+const routers: readonly (readonly Mark[])[] = [[reg.source('gateway')], [reg.source('tunnel'), reg.sentBy('node')]];
+
+/**
+ * Steps of table `state` for ICMP errors.
+ *
+ * @param restored of those whose source was saved before the translation; absent: none was
+ */
+export function errorsOfState(first: readonly Step[], restored?: Step) {
   const standing = [...first, load(reg.verdict('standing'))];
-  const ofRouters: readonly (readonly Mark[])[] = [[reg.source('gateway')], [reg.source('tunnel'), reg.sentBy('node')]];
+  const passed = [...standing, goto('egressEntry')];
   return {
-    ofRouters: ofRouters.map((regs) => ({ regs, steps: [...standing, goto('egressEntry')] })),
+    ofRouters: routers.flatMap((regs) =>
+      restored
+        ? [
+            { regs: [...regs, reg.reporterSaved('no')], steps: passed },
+            { regs: [...regs, reg.reporterSaved('yes')], steps: [restored, ...passed] },
+          ]
+        : [{ regs, steps: passed }],
+    ),
     others: [...standing, resubmitAsOpened('errorEnds')],
   };
 }
@@ -84,6 +98,8 @@ export function errorsOfPeer(inPort: number, cidr: Cidr, sender: Mark): readonly
  *   error itself: into the address that it quotes, or into its MTU. So the error gets that source before. Source: lib/packets.c
  *   `packet_update_csum128`, called for the protocol of the connection, not of the packet. IPv4 uses the packet's own protocol. Table
  *   `snat` does the same for its zone.
+ * - A translation gives every error the address of the Service as its source. Time exceeded of a router or node keeps its own: the address
+ *   of a hop is what it reports.
  *
  * Pure.
  */
@@ -97,6 +113,12 @@ export function translationOfErrors(environment: NodeEnvironment): readonly Flow
       match: { payload, ctState: { rel: '+', rpl, inv: '-', trk: '+' }, ctMarks: [ctMark.service('yes')] },
       steps,
     });
+    const toOpener = [...(payload === 'ipv6' ? [{ do: 'setIpSrcToOpened' } as const] : []), translate(false)];
+    const ofHops = routers.map((regs): Flow => {
+      const flow = ofService('+', { do: 'saveIpSrc', family: payload }, load(reg.reporterSaved('yes')), ...toOpener);
+      const exceeded = { protocol: icmpOf[payload], icmpType: timeExceeded[payload] };
+      return { ...flow, priority: priority.high, match: { ...flow.match, ...exceeded, regs } };
+    });
     return [
       ...errorTypes[payload].map(
         (icmpType): Flow => ({
@@ -107,7 +129,8 @@ export function translationOfErrors(environment: NodeEnvironment): readonly Flow
         }),
       ),
       ofService('-', translate(true)),
-      ...(payload === 'ipv6' ? [ofService('+', { do: 'setIpSrcToOpened' }, translate(false))] : []),
+      ...ofHops,
+      ...(payload === 'ipv6' ? [ofService('+', ...toOpener)] : []),
       { table: 'errorTranslation', priority: priority.low, match: { payload }, steps: [translate(false)] },
     ];
   });
@@ -115,6 +138,7 @@ export function translationOfErrors(environment: NodeEnvironment): readonly Flow
 
 /** Types of destination unreachable, packet too big, time exceeded and parameter problem. Source: RFC 792; RFC 4443 section 3. */
 const errorTypes: Readonly<Record<Family, readonly number[]>> = { ipv4: [3, 11, 12], ipv6: [1, 2, 3, 4] };
+const timeExceeded: Readonly<Record<Family, number>> = { ipv4: 11, ipv6: 3 };
 
 /**
  * Addresses of a node's pod network that no pod has: the first (`worldSource`), which an error gets that the node sends on for a router or a client

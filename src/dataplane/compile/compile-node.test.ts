@@ -78,8 +78,10 @@ describe('a node of IPv4', () => {
       'state,priority=220,ct_state=+inv+trk,ct_mark=0x10/0x10,tcp actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+inv+trk,ip actions=drop',
       'state,priority=210,ct_state=-new-rel+rpl+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,reg0=0x2/0xf,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
-      'state,priority=210,reg0=0x1/0xf,reg0=0x20000000/0x20000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x2/0xf,reg0=0x0/0x80000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x2/0xf,reg0=0x80000000/0x80000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=move:reg3->ip_src,set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x1/0xf,reg0=0x20000000/0x20000000,reg0=0x0/0x80000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
+      'state,priority=210,reg0=0x1/0xf,reg0=0x20000000/0x20000000,reg0=0x80000000/0x80000000,ct_state=-new+rel+trk-inv,ct_mark=0x10/0x10,ip actions=move:reg3->ip_src,set_field:0x200/0x200->reg0,set_field:0x400/0x1c00->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=-new-rpl-rel+trk-inv,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,goto_table:egressEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x0/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x0/0x100000->reg0,goto_table:serviceEntry',
       'state,priority=210,ct_state=+new+trk-inv,ct_mark=0x10/0x10,ct_mark=0x80/0x80,ip actions=set_field:0x200/0x200->reg0,set_field:0x100000/0x100000->reg0,goto_table:serviceEntry',
@@ -145,6 +147,10 @@ describe('a node of IPv4', () => {
     expect(dump(ipv4, 'ttl')).toEqual([
       'ttl,priority=210,reg0=0x200/0x200,reg0=0x2/0xf,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
       'ttl,priority=210,reg0=0x200/0x200,reg0=0x20/0xf0,ip actions=set_field:0e:00:00:00:01:01->eth_src,goto_table:snatMark',
+      ...[0, 1].map(
+        (ttl) =>
+          `ttl,priority=205,reg0=0x200/0x200,ip,nw_ttl=${ttl} actions=set_field:0e:00:00:00:01:01->eth_src,set_field:0x40000000/0x40000000->reg0,goto_table:snatMark`,
+      ),
       'ttl,priority=200,reg0=0x200/0x200,ip actions=set_field:0e:00:00:00:01:01->eth_src,dec_ttl,goto_table:snatMark',
     ]);
   });
@@ -206,6 +212,7 @@ describe('a node of IPv4', () => {
       'commit,priority=210,ct_state=+trk,ct_mark=0x80/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x0/0x80->ct_mark,move:reg1[0..15]->ct_mark[8..23])),goto_table:tunnel',
       'commit,priority=205,ct_state=+new+trk,ct_mark=0x0/0x10,tcp,tcp_flags=-fin-syn+rst-psh-ack-urg actions=goto_table:tunnel',
       'commit,priority=200,ct_state=+new+trk,ct_mark=0x0/0x10,ip actions=ct(commit,zone=65520,exec(move:reg0[0..3]->ct_mark[0..3])),goto_table:tunnel',
+      'output,priority=250,reg0=0x40000000/0x40000000 actions=goto_table:timeExceeded',
       'output,priority=210,reg0=0x3/0xf,reg0=0x30/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=210,reg0=0x2/0xf,reg0=0x20/0xf0,ct_mark=0x40/0x40 actions=IN_PORT',
       'output,priority=200,reg0=0x30/0xf0 actions=output:reg1',
@@ -262,7 +269,11 @@ describe('a node of IPv6', () => {
     expect(ofTrack).toEqual(
       [1, 2, 3, 4].map((type) => `track,priority=210,icmp6,icmp_type=${type} actions=ct(table=errorTranslation,zone=65510)`),
     );
+    const ofHop = (regs: string) =>
+      `errorTranslation,priority=210,${regs},ct_state=+rel+rpl-inv+trk,ct_mark=0x10/0x10,icmp6,icmp_type=3 actions=move:ipv6_src->xxreg3,set_field:0x80000000/0x80000000->reg0,move:ct_ipv6_dst->ipv6_src,ct(table=state,zone=65510,nat)`;
     expect(dump(ipv6, 'errorTranslation')).toEqual([
+      ofHop('reg0=0x2/0xf'),
+      ofHop('reg0=0x1/0xf,reg0=0x20000000/0x20000000'),
       'errorTranslation,priority=200,ct_state=+rel-rpl-inv+trk,ct_mark=0x10/0x10,ipv6 actions=ct(commit,table=state,zone=65510,nat)',
       'errorTranslation,priority=200,ct_state=+rel+rpl-inv+trk,ct_mark=0x10/0x10,ipv6 actions=move:ct_ipv6_dst->ipv6_src,ct(table=state,zone=65510,nat)',
       'errorTranslation,priority=190,ipv6 actions=ct(table=state,zone=65510,nat)',

@@ -4,6 +4,7 @@ import { nothing, type Wanted } from '../desired/host-entries.ts';
 import { ctMark, outPortToCtMark, reg, sourceToCtMark } from '../pipeline/fields.ts';
 import type { CtExec, CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, output, priority } from '../pipeline/flow.ts';
+import { icmpv6, neighbourDiscovery } from '../pipeline/icmpv6.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, tunnelCarriers, virtualMac, zones } from '../pipeline/well-known.ts';
 import { announcing } from './compile-announcements.ts';
@@ -13,9 +14,9 @@ import { errorState, errorsOfOthers, errorsOfState, translationOfErrors } from '
 import { invalidOfKnown } from './compile-half-open.ts';
 import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
+import { expiringPackets } from './compile-time-exceeded.ts';
 import { compileVerdicts } from './compile-verdict.ts';
 import { asksAboutAnswers, familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
-import { icmpv6, neighbourDiscovery } from './icmpv6.ts';
 
 const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
   ipv4: [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32')],
@@ -47,6 +48,7 @@ export function compileNode(environment: NodeEnvironment): Wanted {
     ...compileVerdicts(environment),
     ...switching(environment),
     ...outputs(),
+    ...expiringPackets(environment),
     announcing,
   ];
   const { name, mtu, mac } = environment.gateway;
@@ -174,7 +176,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
     ...answers.map((ctState) => flow(priority.higher, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
-    ...known(flow, service, routed),
+    ...known(flow, service, [routed], { do: 'restoreIpSrc', family }),
     // Until the first reply, a client's second packet arrives already translated on the userspace data path, and matches no Service below.
     // On the kernel's data path it arrives untranslated, an endpoint is chosen again, and the connection keeps its previous one. There it
     // is also committed again, with unchanged marks.
@@ -187,7 +189,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
         goto('serviceEntry'),
       ),
     ),
-    ...known(flow, ctMark.service('no')),
+    ...known(flow, ctMark.service('no'), []),
     ...(environment.liveConnections === 'keep' ? [...kept(flow, service, routed), ...kept(flow, ctMark.service('no'))] : []),
     ...(asksAboutAnswers(environment)
       ? [...unacknowledged(flow, family, service, routed), ...unacknowledged(flow, family, ctMark.service('no'), load(reg.answerTo('yes')))]
@@ -203,12 +205,19 @@ const answers: readonly NonNullable<Match['ctState']>[] = [{ new: '-', rpl: '+',
  * Flows for packets of known connections. Replies pass: they were admitted with the request. Errors pass if an end of the connection sent
  * them. The opening side is evaluated each time, so that an admitted connection can be ended.
  *
+ * @param restored see `errorsOfState`
+ *
  * These are above the flows of releases up to 0.3.0 (`normal`, `low`), which bypass `egressEntry` to tables that drop now. Those flows stay
  * until every source is synced, and of two flows of one priority either may win.
  */
-function known(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
+function known(
+  flow: (level: number, match: Match, ...steps: Step[]) => Flow,
+  service: Mark,
+  first: readonly Step[],
+  restored?: Step,
+): Flow[] {
   const entry = goto('egressEntry');
-  const errors = errorsOfState(first);
+  const errors = errorsOfState(first, restored);
   const of = (ctState: NonNullable<Match['ctState']>): Match => ({ ctState: { ...ctState, inv: '-' }, ctMarks: [service] });
   return [
     flow(priority.high, of({ new: '-', rel: '-', rpl: '+', trk: '+' }), ...first, load(reg.verdict('standing')), entry),

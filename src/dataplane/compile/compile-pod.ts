@@ -5,10 +5,10 @@ import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Meter, Step } from '../pipeline/flow.ts';
 import { goto, load, meter, output, priority } from '../pipeline/flow.ts';
 import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
+import { icmpv6 } from '../pipeline/icmpv6.ts';
 import { ingressMeters, podOfPorts, zones } from '../pipeline/well-known.ts';
 import { errorsOfPod } from './compile-errors.ts';
 import { linkLocal } from './environment.ts';
-import { icmpv6 } from './icmpv6.ts';
 import { shownCommit } from './shown-commit.ts';
 
 /** Interface of a pod on this node. */

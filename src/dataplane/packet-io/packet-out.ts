@@ -33,7 +33,7 @@ export class FrameInjector {
   }
 
   inject(port: number, frames: readonly Uint8Array[]): void {
-    this.#waiting.push(...messagesOf({ from: port, output: ofPort.table }, frames));
+    this.#waiting.push(...injected(port, frames));
     if (!this.#isSending) void this.#send();
   }
 
@@ -49,6 +49,11 @@ export class FrameInjector {
     }
     this.#isSending = false;
   }
+}
+
+/** Returns packet-outs by which OVS treats frames as if a port had received them. */
+export function injected(port: number, frames: readonly Uint8Array[]): readonly Uint8Array[] {
+  return messagesOf({ from: port, output: ofPort.table }, frames);
 }
 
 interface FrameWay {

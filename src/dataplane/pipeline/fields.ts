@@ -73,6 +73,18 @@ export const registerFields = {
     doc: 'Whether a packet of ICMP from the tunnel has an address that is the node’s own: its gateway’s, or the first of its pod network.',
     values: { pod: 0, node: 1 },
   },
+  expired: {
+    reg: 0,
+    bits: [30, 30],
+    doc: 'The TTL or hop limit ends on this hop: `output` passes the packet to `timeExceeded`.',
+    values: { no: 0, yes: 1 },
+  },
+  reporterSaved: {
+    reg: 0,
+    bits: [31, 31],
+    doc: 'The registers of the endpoint have the source address of this time exceeded error, while connection tracking translates it.',
+    values: { no: 0, yes: 1 },
+  },
   outPort: { reg: 1, bits: [0, 31], doc: 'OpenFlow port chosen by `switch`.' },
   ruleId: { reg: 2, bits: [0, 31], doc: 'Policy rule that decided (reserved).' },
   sourceRangesHigh: {

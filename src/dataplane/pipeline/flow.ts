@@ -43,6 +43,8 @@ export interface Match {
   readonly protocol?: MatchProtocol;
   readonly ipSrc?: Ip | Cidr;
   readonly ipDst?: Ip | Cidr;
+  /** TTL or hop limit. */
+  readonly ttl?: number;
   /** Source addresses whose last 32 bits have these values. */
   readonly ipSrcEnd?: Bits;
   /** One port, or those with these bits. */
@@ -110,6 +112,8 @@ export type Step =
   | { readonly do: 'setIpSrc'; readonly ip: Ip }
   /** Sets the source to the original destination of the connection's first packet. Tracked IPv6 packets only. */
   | { readonly do: 'setIpSrcToOpened' }
+  /** Copies the source address to the registers of the endpoint, and back. */
+  | { readonly do: 'saveIpSrc' | 'restoreIpSrc'; readonly family: Family }
   | { readonly do: 'setTunSrc'; readonly ip: Ip }
   | { readonly do: 'setTunDst'; readonly ip: Ip }
   | { readonly do: 'decTtl' }
@@ -129,8 +133,8 @@ export type Step =
   | { readonly do: 'outputInPort' }
   /** The NORMAL action, a learning switch: floods frames for unknown addresses. */
   | { readonly do: 'normal' }
-  /** Sends a copy to the agent, unless it exceeds the meter's rate; the packet itself continues. */
-  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number }
+  /** Sends a copy to the agent, at most `bytes` of it, unless it exceeds the meter's rate; the packet itself continues. */
+  | { readonly do: 'toAgent'; readonly reason: PipelinePacketInReason; readonly meter?: number; readonly bytes?: number }
   | LearnStep;
 
 /**

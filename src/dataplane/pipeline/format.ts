@@ -38,6 +38,7 @@ function formatMatch(match: Match): string {
     match.ipSrc && `${address('src', match.ipSrc)}`,
     match.ipSrcEnd && `${match.payload === 'ipv6' ? 'ipv6' : 'nw'}_src=…${bitsUnderMask(match.ipSrcEnd)}`,
     match.ipDst && `${address('dst', match.ipDst)}`,
+    match.ttl === undefined ? undefined : `nw_ttl=${match.ttl}`,
     match.fragment && 'ip_frag=yes',
     match.portSrc && `tp_src=${bitsUnderMask(match.portSrc)}`,
     match.portDst === undefined ? undefined : `tp_dst=${typeof match.portDst === 'number' ? match.portDst : bitsUnderMask(match.portDst)}`,
@@ -99,6 +100,10 @@ function formatStep(step: Step): string {
       return `set_field:${step.ip.text}->${step.ip.family === 'ipv6' ? 'ipv6' : 'ip'}_src`;
     case 'setIpSrcToOpened':
       return 'move:ct_ipv6_dst->ipv6_src';
+    case 'saveIpSrc':
+      return step.family === 'ipv4' ? 'move:ip_src->reg3' : 'move:ipv6_src->xxreg3';
+    case 'restoreIpSrc':
+      return step.family === 'ipv4' ? 'move:reg3->ip_src' : 'move:xxreg3->ipv6_src';
     case 'setTunSrc':
     case 'setTunDst':
       return `set_field:${step.ip.text}->tun_${step.ip.family === 'ipv6' ? 'ipv6_' : ''}${step.do === 'setTunSrc' ? 'src' : 'dst'}`;
@@ -125,7 +130,7 @@ function formatStep(step: Step): string {
     case 'normal':
       return 'NORMAL';
     case 'toAgent':
-      return `controller(userdata=0${packetInReason[step.reason]}${step.meter === undefined ? '' : `,meter_id=${step.meter}`})`;
+      return formatToAgent(step);
     case 'learnUnknownTunnelPeer':
       return `learn(table=unknownTunnelPeers,${step.family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'})`;
     case 'learnChoice':
@@ -135,6 +140,16 @@ function formatStep(step: Step): string {
     case 'learnAssociation':
       return `learn(table=associations,${step.family === 'ipv4' ? 'sctp' : 'sctp6'},${step.side === 'opener' ? 'as sent' : 'ends exchanged'},${step.as}${step.share === undefined ? '' : `,share=${step.share}`})`;
   }
+}
+
+function formatToAgent({ reason, meter, bytes }: Extract<Step, { do: 'toAgent' }>): string {
+  const userdata = packetInReason[reason].toString(16).padStart(2, '0');
+  const parts = [
+    bytes === undefined ? undefined : `max_len=${bytes}`,
+    `userdata=${userdata}`,
+    meter === undefined ? undefined : `meter_id=${meter}`,
+  ];
+  return `controller(${parts.filter((part) => part !== undefined).join(',')})`;
 }
 
 function formatCt(step: CtStep): string {

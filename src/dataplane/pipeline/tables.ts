@@ -114,6 +114,11 @@ export const tables = {
   },
   tunnel: { id: 104, miss: 'output', doc: 'Peer to tunnel source and destination.' },
   output: { id: 110, miss: 'drop', doc: 'Outputs to the port in the register, or to the input port (hairpin).' },
+  timeExceeded: {
+    id: 112,
+    miss: 'drop',
+    doc: 'Packets whose TTL or hop limit ends on this hop, otherwise admitted: to the agent, up to a rate for each share of senders.',
+  },
   unknownTunnelPeers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from unknown peers, by address.' },
 } as const satisfies Readonly<Record<string, TableSpec>>;
 

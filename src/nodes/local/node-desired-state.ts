@@ -2,6 +2,7 @@ import type { Cidr, Ip } from '../../base/net/ip.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
 import { firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
+import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../dataplane/compile/compile-unserved-ports.ts';
 import type { NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import type { WantedPort } from '../../dataplane/desired/switch-row.ts';
@@ -22,6 +23,7 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   nodeState.want(nodeOwner, compileNode(environment));
   nodeState.want(announcementsOwner, compileAnnouncements());
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
+  nodeState.want(timeExceededOwner, compileTimeExceeded(environment));
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }
 

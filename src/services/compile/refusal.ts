@@ -1,5 +1,14 @@
 import { internetChecksum } from '../../base/net/internet-checksum.ts';
 import { type Ip, ipFromValue } from '../../base/net/ip.ts';
+import {
+  ETHERNET_BYTES,
+  IPV6_BYTES,
+  type IpEnds,
+  icmpError,
+  ipPacket,
+  ipProtocol,
+  pseudoHeader,
+} from '../../dataplane/packet-io/ip-frame.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
 
 /**
@@ -10,22 +19,8 @@ import type { Transport } from '../../dataplane/pipeline/flow.ts';
  * "Destination Unreachable"), ICMPv6 (RFC 4443 section 3.1).
  */
 
-const ETHERNET_BYTES = 14;
-const IPV6_BYTES = 40;
 const TCP_BYTES = 20;
-const ICMP_BYTES = 8;
-const TCP = 6;
-const UDP = 17;
-const SCTP = 132;
-const ICMP = 1;
-const ICMPV6 = 58;
-const HOPS = 64;
 const flag = { fin: 1, syn: 2, rst: 4, ack: 16 } as const;
-/**
- * Maximum number of quoted bytes. RFC 4443 section 3.1: as much of the packet as fits into the minimum MTU. RFC 1812 section 4.3.2.3: the
- * message is at most 576 bytes for IPv4.
- */
-const mostQuoted = { ipv4: 576 - 20 - ICMP_BYTES, ipv6: 1280 - IPV6_BYTES - ICMP_BYTES } as const;
 
 interface IpPacket {
   readonly family: 'ipv4' | 'ipv6';
@@ -43,9 +38,9 @@ export function refuse(frame: Uint8Array): Uint8Array | undefined {
   const packet = readPacket(bytes);
   const answer =
     packet &&
-    (packet.protocol === TCP
+    (packet.protocol === ipProtocol.tcp
       ? tcpReset(packet)
-      : packet.protocol === UDP || packet.protocol === SCTP
+      : packet.protocol === ipProtocol.udp || packet.protocol === ipProtocol.sctp
         ? portUnreachable(packet)
         : undefined);
   if (!answer) return undefined;
@@ -61,9 +56,9 @@ export interface Destination {
 }
 
 const transports: ReadonlyMap<number, Transport> = new Map([
-  [TCP, 'tcp'],
-  [UDP, 'udp'],
-  [SCTP, 'sctp'],
+  [ipProtocol.tcp, 'tcp'],
+  [ipProtocol.udp, 'udp'],
+  [ipProtocol.sctp, 'sctp'],
 ]);
 
 /** @returns undefined for a fragment, for a truncated packet, and for protocols without ports */
@@ -137,50 +132,17 @@ function tcpReset(packet: IpPacket): Buffer | undefined {
     reset.writeUInt8(flag.rst | flag.ack, 13);
   }
   reset.writeUInt8((TCP_BYTES / 4) << 4, 12);
-  reset.writeUInt16BE(internetChecksum(pseudoHeader(packet, TCP, reset.length), reset), 16);
-  return inIp(packet, TCP, reset);
+  const ends = turned(packet);
+  reset.writeUInt16BE(internetChecksum(pseudoHeader(ends, ipProtocol.tcp, reset.length), reset), 16);
+  return ipPacket(ends, ipProtocol.tcp, reset);
 }
 
 function portUnreachable(packet: IpPacket): Buffer {
-  const quoted = packet.bytes.subarray(0, mostQuoted[packet.family]);
-  const message = Buffer.concat([Buffer.alloc(ICMP_BYTES), quoted]);
-  if (packet.family === 'ipv4') {
-    message.writeUInt8(3, 0);
-    message.writeUInt8(3, 1);
-    message.writeUInt16BE(internetChecksum(message), 2);
-    return inIp(packet, ICMP, message);
-  }
-  message.writeUInt8(1, 0);
-  message.writeUInt8(4, 1);
-  message.writeUInt16BE(internetChecksum(pseudoHeader(packet, ICMPV6, message.length), message), 2);
-  return inIp(packet, ICMPV6, message);
+  const kind = packet.family === 'ipv4' ? { type: 3, code: 3 } : { type: 1, code: 4 };
+  return icmpError(turned(packet), kind, packet.bytes);
 }
 
-/** Wraps a reply, from the packet's destination to its source. */
-function inIp({ family, source, destination }: IpPacket, protocol: number, payload: Buffer): Buffer {
-  if (family === 'ipv6') {
-    const header = Buffer.alloc(8);
-    header.writeUInt8(0x60, 0);
-    header.writeUInt16BE(payload.length, 4);
-    header.writeUInt8(protocol, 6);
-    header.writeUInt8(HOPS, 7);
-    return Buffer.concat([header, destination, source, payload]);
-  }
-  const header = Buffer.alloc(12);
-  header.writeUInt8(0x45, 0);
-  header.writeUInt16BE(20 + payload.length, 2);
-  header.writeUInt16BE(0x4000, 6);
-  header.writeUInt8(HOPS, 8);
-  header.writeUInt8(protocol, 9);
-  const whole = Buffer.concat([header, destination, source]);
-  whole.writeUInt16BE(internetChecksum(whole), 10);
-  return Buffer.concat([whole, payload]);
-}
-
-/** Returns the pseudo-header (RFC 9293 section 3.1 and RFC 8200 section 8.1) in the reply's direction: the sum does not depend on it. */
-function pseudoHeader({ family, source, destination }: IpPacket, protocol: number, length: number): Buffer {
-  const tail = Buffer.alloc(family === 'ipv4' ? 4 : 8);
-  tail.writeUInt8(protocol, tail.length - (family === 'ipv4' ? 3 : 1));
-  tail.writeUInt16BE(length, 2);
-  return Buffer.concat([source, destination, tail]);
+/** Ends of a reply, from the packet's destination to its source. */
+function turned({ family, source, destination }: IpPacket): IpEnds {
+  return { family, source: destination, destination: source };
 }

@@ -169,6 +169,11 @@ export const metricRows = {
     help: 'Connections whose end was lost and whose client came again: forgotten by the tracker, or suppressed by the rate limit (userspace data path only).',
     labels: ['outcome'],
   },
+  time_exceeded_total: {
+    type: 'counter',
+    help: 'Packets whose TTL or hop limit ended on this node: answered with ICMP time exceeded, or suppressed by the rate limit of the agent. Open vSwitch limits each share of senders before.',
+    labels: ['outcome'],
+  },
   service_programming_duration_seconds: {
     type: 'histogram',
     help: 'From the news of a change of a Service to the switch’s acknowledgement.',

@@ -37,6 +37,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
   readonly repair: { readonly secondsLeft: number };
   readonly responder: { readonly counters: { readonly answered: number; readonly suppressed: number } };
   readonly halfOpen: { readonly counters: { readonly forgotten: number; readonly suppressed: number } };
+  readonly hop: { readonly counters: { readonly answered: number; readonly suppressed: number } };
   readonly sources: {
     readonly nodes: { readonly replica: { readonly size: number } };
     readonly networkPolicies: {
@@ -156,6 +157,10 @@ function ofNode(agent: NodeMetricsPort) {
     half_open_connections_total: [
       [{ outcome: 'forgotten' }, halfOpen.forgotten],
       [{ outcome: 'suppressed' }, halfOpen.suppressed],
+    ] satisfies Sample[],
+    time_exceeded_total: [
+      [{ outcome: 'answered' }, agent.hop.counters.answered],
+      [{ outcome: 'suppressed' }, agent.hop.counters.suppressed],
     ] satisfies Sample[],
   };
 }

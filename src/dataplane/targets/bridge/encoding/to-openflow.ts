@@ -54,6 +54,7 @@ function setHeader(fields: MatchFields, match: Match): void {
     else fields.ip_src = { value, mask };
   }
   if (match.ipDst !== undefined) setAddress(fields, 'dst', match.ipDst);
+  if (match.ttl !== undefined) fields.nw_ttl = match.ttl;
   if (match.portDst !== undefined) fields[portField(match.protocol)] = match.portDst;
   if (match.portSrc !== undefined) fields[sourcePortFields[portField(match.protocol)]] = match.portSrc;
   if (match.tcpFlags !== undefined) fields.tcp_flags = { value: tcpFlagBits[match.tcpFlags], mask: tcpControlBits };
@@ -150,6 +151,9 @@ function toAction(step: Step): readonly Action[] {
       return [setSource(step.ip)];
     case 'setIpSrcToOpened':
       return [{ kind: 'move', from: whole('ct_ipv6_dst', 128), to: whole('ipv6_src', 128) }];
+    case 'saveIpSrc':
+    case 'restoreIpSrc':
+      return [moveSource(step)];
     case 'setTunSrc':
       return [setTunnel('src', step.ip)];
     case 'setTunDst':
@@ -181,6 +185,7 @@ function toAction(step: Step): readonly Action[] {
         {
           kind: 'controller',
           controller: packetInController,
+          ...(step.bytes === undefined ? {} : { maxLength: step.bytes }),
           userdata: Uint8Array.of(packetInReason[step.reason]),
           ...(step.meter === undefined ? {} : { meter: step.meter }),
         },
@@ -237,6 +242,13 @@ function loadMark(field: 'ct_mark' | RegisterName, { value, mask }: Mark): Actio
 
 function setSource({ family, value }: Ip): Action {
   return family === 'ipv4' ? { kind: 'setField', field: 'ip_src', value: Number(value) } : { kind: 'setField', field: 'ipv6_src', value };
+}
+
+function moveSource({ do: what, family }: Extract<Step, { do: 'saveIpSrc' | 'restoreIpSrc' }>): Action {
+  const bits = addressBits(family);
+  const [address, saved] =
+    family === 'ipv4' ? [whole('ip_src', bits), whole('reg3', bits)] : [whole('ipv6_src', bits), whole('xxreg3', bits)];
+  return what === 'saveIpSrc' ? { kind: 'move', from: address, to: saved } : { kind: 'move', from: saved, to: address };
 }
 
 function setTunnel(end: 'src' | 'dst', ip: Ip): Action {
