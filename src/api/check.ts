@@ -52,6 +52,7 @@ export const checkNames = {
   'tunnel.mtu': 'the same with the longest packet that pods send, which must not be fragmented',
   'tunnel.strangers': 'tunnel packets from unknown peers',
   'ovs.associations': 'senders that have used up their share of learned SCTP associations (userspace data path)',
+  'ovs.fragments': 'IP fragments dropped because their datagrams were not complete in time (userspace data path)',
   'tunnel.forged': 'packets of other nodes with a source that is not theirs, counted by the switch',
   cni: 'the container runtime’s side',
   'cni.config': 'the files in the folder of CNI configurations, in the runtime’s order',

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
+import { testHopPaths } from '../support/hop-paths.ts';
 import { testPathMtu } from '../support/path-mtu.ts';
 import { ServiceLab } from '../support/service-lab.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -13,3 +14,4 @@ afterAll(async () => {
 });
 
 testPathMtu(() => lab);
+testHopPaths(() => lab);

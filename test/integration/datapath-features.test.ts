@@ -64,6 +64,7 @@ it('tells its connections and what it lost, as OVS counts them', async () => {
   expect(load.lost).toBeLessThanOrEqual(lost());
   const limit = ask('dpctl/ct-get-maxconns');
   expect(load.connections.find(({ table }) => table === 'userspace')).toEqual({ table: 'userspace', entries: expect.any(Number), limit });
+  expect(load.lostFragments).toBe(ask('coverage/read-counter', 'ipf_stuck_frag_list_purged'));
   expect(load).not.toHaveProperty('megaflows');
 });
 

@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/base/log/log.ts';
@@ -12,6 +11,7 @@ import { TimeExceededResponder } from '../../src/nodes/packet-in/time-exceeded.t
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, gatewayOf, macOf, nodes, outside, pods, port } from '../support/cluster-plan.ts';
 import { encodeError, encodeFrame } from '../support/frame.ts';
+import { type Hop, timeExceeded, traceHops } from '../support/hops.ts';
 import { gatewayMac, TappedCluster } from '../support/tapped-cluster.ts';
 import { patienceMs } from '../support/test-cluster.ts';
 import { slowness } from '../support/test-datapath.ts';
@@ -36,13 +36,9 @@ afterAll(async () => {
   await tapped.stop();
 });
 
-const timeExceeded = { ipv4: { type: 11, code: 0 }, ipv6: { type: 3, code: 0 } } as const;
 const portUnreachable = { ipv4: { type: 3, code: 3 }, ipv6: { type: 1, code: 4 } } as const;
 /** Seconds for which a probe waits for an answer, and for one that must not come. */
 const [patience, silence] = [5 * slowness, 1];
-const script = join(import.meta.dirname, '../support/hops.py');
-
-type Hop = { readonly from: string; readonly type: number; readonly code: number } | { readonly reply: string } | { readonly silent: true };
 
 /** Runs a program without blocking the responders, which live in this process. */
 async function exec(who: string, ...command: readonly string[]): Promise<string> {
@@ -50,9 +46,8 @@ async function exec(who: string, ...command: readonly string[]): Promise<string>
   return stdout;
 }
 
-async function trace(who: string, protocol: 'udp' | 'tcp', to: Ip, toPort: number, last = 5, seconds = patience): Promise<Hop[]> {
-  return JSON.parse(await exec(who, 'python3', script, protocol, to.text, `${toPort}`, `${last}`, `${seconds}`));
-}
+const trace = (who: string, protocol: 'udp' | 'tcp', to: Ip, toPort: number, last = 5, seconds = patience) =>
+  traceHops(tapped.cluster.place(who), { protocol, address: to.text, port: toPort, last, seconds });
 
 const hop = (node: string, family: Family): Hop => ({ from: gatewayOf(node, family).text, ...timeExceeded[family] });
 const answered = (name: string): number => responders.get(name)?.counters.answered ?? 0;

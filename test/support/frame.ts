@@ -34,6 +34,9 @@ export function encodeFrame(packet: Packet, data: Uint8Array = new Uint8Array(8)
 /** Types and codes of the error for a packet that was too big. Source: RFC 1191 section 4; RFC 4443 section 3.2. */
 const tooBig = { ipv4: { protocol: 'icmp', type: 3, code: 4 }, ipv6: { protocol: 'icmp6', type: 2, code: 0 } } as const;
 
+/** Errors whose quoted packet is decoded: that it was too big, and that its TTL or hop limit ended. */
+const quoting = [...Object.values(tooBig), { type: 11, code: 0 }, { type: 3, code: 0 }];
+
 /** Smallest MTU of a link with IPv6 (RFC 8200 section 5). */
 const leastMtu = 1280;
 
@@ -286,7 +289,7 @@ function tcpStep(seq: number, flags: number): keyof typeof tcpSteps {
 function decodeIcmp(r: ByteReader): Partial<Packet> {
   const [icmpType, icmpCode] = [r.u8(), r.u8()];
   r.skip(2);
-  if (Object.values(tooBig).some(({ type, code }) => type === icmpType && code === icmpCode) && r.remaining > 28)
+  if (quoting.some(({ type, code }) => type === icmpType && code === icmpCode) && r.remaining > 28)
     return { icmpType, icmpCode, quotes: decodeQuoted(r.skip(4)) };
   if (icmpType !== 135 && icmpType !== 136) {
     const icmpId = r.u16();

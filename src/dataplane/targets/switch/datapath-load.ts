@@ -17,6 +17,11 @@ export interface ConnectionTable {
 /** Current load of the data path. Values that this data path does not report are absent. */
 export interface DatapathLoad extends Partial<Pick<KernelDatapath, 'hits' | 'misses' | 'lost' | 'megaflows' | 'masks'>> {
   readonly connections: readonly ConnectionTable[];
+  /**
+   * IP fragments that Open vSwitch dropped because it did not complete their datagrams in time, since ovs-vswitchd started. The userspace
+   * tracker does not complete datagrams of more than 32 fragments, and drops what waits after about a minute. Source: lib/ipf.c.
+   */
+  readonly lostFragments?: number;
 }
 
 /**
@@ -27,6 +32,7 @@ const userspaceNumbers = [
   { command: 'dpctl/ct-get-maxconns' },
   { command: 'coverage/read-counter', arguments: ['datapath_drop_upcall_error'] },
   { command: 'coverage/read-counter', arguments: ['datapath_drop_lock_error'] },
+  { command: 'coverage/read-counter', arguments: ['ipf_stuck_frag_list_purged'] },
 ] as const satisfies readonly NumberCommand[];
 
 /** @throws SeineError `UNAVAILABLE` if OVS does not answer; `CANCELLED` */
@@ -38,10 +44,10 @@ export async function readDatapathLoad(type: 'system' | 'netdev', ovsRunDir: str
 }
 
 async function userspaceLoad(ovsRunDir: string, kernel: readonly ConnectionTable[], signal: AbortSignal): Promise<DatapathLoad> {
-  const [entries, limit, refused, busy] = await askDaemonNumbers(ovsRunDir, userspaceNumbers, signal);
+  const [entries, limit, refused, busy, lostFragments] = await askDaemonNumbers(ovsRunDir, userspaceNumbers, signal);
   const lost = refused === undefined && busy === undefined ? {} : { lost: (refused ?? 0) + (busy ?? 0) };
   const table: ConnectionTable[] = entries === undefined || limit === undefined ? [] : [{ table: 'userspace', entries, limit }];
-  return { ...lost, connections: [...kernel, ...table] };
+  return { ...lost, ...(lostFragments === undefined ? {} : { lostFragments }), connections: [...kernel, ...table] };
 }
 
 function kernelDatapath(): KernelDatapath | undefined {

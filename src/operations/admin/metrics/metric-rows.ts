@@ -211,6 +211,11 @@ export const metricRows = {
     help: 'Packets dropped because ovs-vswitchd could not take them or decide about them.',
     labels: ['data_path'],
   },
+  datapath_fragments_lost_total: {
+    type: 'counter',
+    help: 'IP fragments dropped because their datagrams were not complete in time, among them all datagrams of more than 32 fragments; counted about a minute later (userspace data path only).',
+    labels: ['data_path'],
+  },
   datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).', labels: ['data_path'] },
   datapath_masks: {
     type: 'gauge',

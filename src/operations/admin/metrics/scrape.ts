@@ -308,6 +308,7 @@ async function dataPathLoad({ config }: DatapathMetricsPort, signal: AbortSignal
     datapath_hits_total: known(load.hits),
     datapath_upcalls_missed_total: known(load.misses),
     datapath_upcalls_lost_total: known(load.lost),
+    datapath_fragments_lost_total: known(load.lostFragments),
     datapath_megaflows: known(load.megaflows),
     datapath_masks: known(load.masks),
   };

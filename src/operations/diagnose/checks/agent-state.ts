@@ -167,6 +167,29 @@ export function connections({ config }: ConnectionsPort): Check {
   };
 }
 
+/** Checks for datagrams that connection tracking on the userspace data path could not reassemble. */
+export function fragments({ config }: ConnectionsPort): Check {
+  return {
+    name: 'ovs.fragments',
+    run: async (_, tell, signal) => {
+      const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
+      tell.finding(judgeFragments(load.lostFragments));
+    },
+  };
+}
+
+export function judgeFragments(lost: number | undefined): Finding {
+  if (lost === undefined)
+    return fine('ovs.fragments', 'this data path reassembles datagrams of any number of fragments, or does not count them');
+  if (lost === 0) return fine('ovs.fragments', 'no fragments were dropped');
+  return trouble('ovs.fragments', 'warning', {
+    what: `${lost} IP fragments were dropped since ovs-vswitchd started, because their datagrams were not complete in time`,
+    effect:
+      'datagrams of more than 32 fragments do not arrive on the userspace data path, nor those of which the network lost a fragment; while 1,000 fragments wait, all others are dropped',
+    mend: 'ovs-appctl dpctl/ipf-get-status    # then make applications send datagrams of at most 32 fragments, or set ovsDatapathType: system',
+  });
+}
+
 export function judgeConnections(all: readonly ConnectionTable[]): Finding {
   const full = all.filter(({ entries, limit }) => limit > 0 && entries >= limit * NEARLY_FULL);
   const words = all.map(({ table, entries, limit }) => `${table}: ${entries} of ${limit} connections`).join(', ');

@@ -2,7 +2,15 @@ import { describe, expect, it } from 'vitest';
 import type { Finding } from '../../../api/check.ts';
 import type { Problem } from '../../../api/problem.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
-import { judgeAgent, judgeAssociations, judgeConnections, judgeForged, judgeHealth, judgeUnknownTunnelPeers } from './agent-state.ts';
+import {
+  judgeAgent,
+  judgeAssociations,
+  judgeConnections,
+  judgeForged,
+  judgeFragments,
+  judgeHealth,
+  judgeUnknownTunnelPeers,
+} from './agent-state.ts';
 import { judgeSilence, judgeSources } from './api-server.ts';
 import { judgeClock, offsetOf } from './clock.ts';
 import { judgeEntries } from './desired-state.ts';
@@ -309,4 +317,11 @@ it('says whether the agent serves, repairs, and whom it does not know', () => {
   expect([judgeAssociations([], 7n), judgeAssociations(['10.0.0.7'], 7n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect(judgeUnknownTunnelPeers([]).state).toBe('ok');
   expect(judgeUnknownTunnelPeers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are no nodes');
+});
+
+it('dropped fragments are a warning that names the limit of the userspace data path', () => {
+  expect([judgeFragments(undefined), judgeFragments(0)].map(({ state }) => state)).toEqual(['ok', 'ok']);
+  const found = judgeFragments(66);
+  expect(found).toMatchObject({ check: 'ovs.fragments', state: 'warning' });
+  expect([found.what, found.effect].join(' ')).toMatch(/^66 IP fragments.*more than 32 fragments/);
 });

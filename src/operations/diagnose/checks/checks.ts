@@ -6,6 +6,7 @@ import {
   connections,
   type FlowDumpPort,
   forged,
+  fragments,
   unknownTunnelPeers,
 } from './agent-state.ts';
 import { type ApiServerPort, apiServer } from './api-server.ts';
@@ -50,6 +51,7 @@ export function checksOf(node: CheckPorts): readonly Check[] {
     unknownTunnelPeers(node),
     forged(node),
     associations(node),
+    fragments(node),
     tunnel(node),
   ];
 }
