@@ -59,7 +59,7 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  *    the pod network's own address. All other sources stay. Requests through the node are answered through the node.
  * 5. Pods and peers cannot send tunnel packets to nodes.
  * 6. Routed packets have the gateway's MAC as source and a decremented TTL; the node decrements its own. A packet whose TTL or hop limit
- *    ends there goes to the agent instead of its receiver, if it would have reached the receiver otherwise.
+ *    ends there goes to the agent instead of its receiver, also if the receiver is behind its input port.
  * 7. No client has an address of a Service or a virtual one, nor the destination's; and an endpoint that is the destination by its own
  *    address and port gets the packet unchanged.
  * 8. An ICMP error reaches the sender of the packet that it is about, and quotes it in that sender's form. It passes from an end of the
@@ -293,7 +293,6 @@ export class Reference {
       reply && byGateway && (service || from === 'pod') ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
     if (!to || !this.#mayGo(from, to, translatedPacket, { service, answer: reply && byGateway }))
       return { outputs: [], ...(service && began) };
-    if (to.port === inPort && !hairpin) return { outputs: [], ...began };
     const { gateway } = this.#scene.node;
     const routed = service || from === 'tunnel' || to.kind === 'tunnel' || (from === 'pod' && packet.ethDst === gateway.mac);
     const counts = routed && from !== 'gateway' && to.kind !== 'gateway';
@@ -302,6 +301,7 @@ export class Reference {
     const ttl = packet.ttl ?? 0;
     const sent = { ...inner, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac };
     if (counts && ttl <= 1) return { outputs: [{ to: 'agent: timeExceeded', packet: sent }], ...began };
+    if (to.port === inPort && !hairpin) return { outputs: [], ...began };
     return { outputs: [{ to: to.port, packet: { ...sent, ...outer, ttl: ttl - (counts ? 1 : 0) } }], ...began };
   }
 
