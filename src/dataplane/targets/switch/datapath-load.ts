@@ -19,7 +19,7 @@ export interface DatapathLoad extends Partial<Pick<KernelDatapath, 'hits' | 'mis
   readonly connections: readonly ConnectionTable[];
   /**
    * IP fragments that Open vSwitch dropped because it did not complete their datagrams in time, since ovs-vswitchd started. The userspace
-   * tracker does not complete datagrams of more than 32 fragments, and drops what waits after about a minute. Source: lib/ipf.c.
+   * tracker does not complete datagrams of more than 32 fragments, and drops waiting ones later. Source: lib/ipf.c.
    */
   readonly lostFragments?: number;
 }

@@ -213,7 +213,7 @@ export const metricRows = {
   },
   datapath_fragments_lost_total: {
     type: 'counter',
-    help: 'IP fragments dropped because their datagrams were not complete in time, among them all datagrams of more than 32 fragments; counted about a minute later (userspace data path only).',
+    help: 'IP fragments dropped because their datagrams were not complete in time, among them all datagrams of more than 32 fragments; counted when OVS drops them (userspace data path only).',
     labels: ['data_path'],
   },
   datapath_megaflows: { type: 'gauge', help: 'Megaflows of the data path (kernel’s data path only).', labels: ['data_path'] },
