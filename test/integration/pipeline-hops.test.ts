@@ -52,7 +52,7 @@ const trace = (who: string, protocol: 'udp' | 'tcp', to: Ip, toPort: number, las
 const hop = (node: string, family: Family): Hop => ({ from: gatewayOf(node, family).text, ...timeExceeded[family] });
 const answered = (name: string): number => responders.get(name)?.counters.answered ?? 0;
 
-/** What the flows of policy let pod `name` do. */
+/** Installs the entry flows of a pod with these policy classes. */
 async function subject(name: string, classes: { readonly ingress?: 'closed'; readonly egress?: 'closed' }): Promise<void> {
   const pod = pods.find((each) => each.name === name);
   const node = nodes.find((each) => each.pods.some((own) => own.name === name));

@@ -51,7 +51,7 @@ export function testHopPaths(labOf: () => ServiceLab): void {
   });
 }
 
-/** What an endpoint answers: a connection, or a datagram. */
+/** Answer of an endpoint: a connection, or a datagram. */
 const answer = { reply: expect.any(String) };
 
 /** Returns the answer of the node of a pod: the address of its gateway. */
