@@ -9,7 +9,8 @@ import { listNeighboursOffThread, type Neighbour, resolveNeighbour, verifyNeighb
 import { lookUpRoute } from '../netlink/routing/routes.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import type { LiveEnvironment } from '../nodes/local/live-environment.ts';
-import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from '../nodes/peers/tunnel-neighbours.ts';
+import { TunnelAddresses } from '../nodes/peers/tunnel-addresses.ts';
+import { type NeighbourPorts, TunnelNeighbours, type TunnelNextHop } from '../nodes/peers/tunnel-neighbours.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 
 /** Errors of the kernel for an address that it may not or cannot send to. */
@@ -17,7 +18,7 @@ const unreachable = new Set(['EINVAL', 'EACCES']);
 
 interface TunnelNeighbourParts {
   readonly config: Pick<AgentConfig, 'ovsDatapathType' | 'ovsRunDir'>;
-  readonly peers: Pick<PeerSource, 'peers'>;
+  readonly peers: Pick<PeerSource, 'peers' | 'subscribe'>;
   readonly live: Pick<LiveEnvironment, 'current'>;
   readonly log: Log;
 }
@@ -28,13 +29,15 @@ interface TunnelNeighbourParts {
  */
 export async function keepTunnelNeighbours({ config, peers, live, log }: TunnelNeighbourParts, signal: AbortSignal): Promise<void> {
   if (config.ovsDatapathType !== 'netdev') return;
-  const addresses = () => tunnelAddresses(peers.peers(), live.current.transport);
+  const tunnels = new TunnelAddresses(peers);
   // A separate socket: it is busy while a large table is listed off the main thread.
   const socket = NetlinkSocket.open();
   try {
     const ports = neighbourPorts(socket, config.ovsRunDir);
+    const addresses = () => tunnels.of(live.current.transport);
     await new TunnelNeighbours({ ...ports, addresses, now: () => performance.now(), log }).run(signal);
   } finally {
+    tunnels.end();
     socket.close();
   }
 }

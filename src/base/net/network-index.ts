@@ -16,3 +16,33 @@ export function containedInMany(networks: readonly Cidr[]): (ip: Ip) => boolean 
     return false;
   };
 }
+
+/** Returns a function that reports whether a network overlaps any of `networks`, without comparing it with each. */
+export function overlapsAny(networks: readonly Cidr[]): (network: Cidr) => boolean {
+  const startsInNetworks = containedInMany(networks);
+  const starts: Readonly<Record<Family, readonly bigint[]>> = {
+    ipv4: startsOf('ipv4', networks),
+    ipv6: startsOf('ipv6', networks),
+  };
+  return ({ family, network, prefixLength }) => {
+    // Of two networks that overlap, one contains the first address of the other.
+    if (startsInNetworks(network)) return true;
+    const next = starts[family][firstFrom(starts[family], network.value)];
+    return next !== undefined && next < network.value + (1n << BigInt(addressBits(family) - prefixLength));
+  };
+}
+
+function startsOf(family: Family, networks: readonly Cidr[]): readonly bigint[] {
+  return networks.flatMap((each) => (each.family === family ? each.network.value : [])).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
+/** Returns the index of the first number that is not below `value`. */
+function firstFrom(sorted: readonly bigint[], value: bigint): number {
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((sorted[middle] ?? value) < value) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

@@ -72,9 +72,17 @@ function nodeWith(...parts: readonly Part[]): Node {
 function setUp() {
   const replica = new ReplicaStore<Node>();
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
-  const target = () => new FakeTarget<never, never>();
-  const targets = { bridge: target(), switch: target(), host: target(), firewall: target(), settings: target(), links: target() };
-  const nodeState = new NodeState(targets as unknown as ConstructorParameters<typeof NodeState>[0], events);
+  const nodeState = new NodeState(
+    {
+      bridge: new FakeTarget(),
+      switch: new FakeTarget(),
+      host: new FakeTarget(),
+      firewall: new FakeTarget(),
+      settings: new FakeTarget(),
+      links: new FakeTarget(),
+    },
+    events,
+  );
   const own = [{ address: parseIp('192.168.77.1'), prefixLength: 24 }];
   const peers = new Peers({
     source: peersFromNodes(replica, 'n1'),

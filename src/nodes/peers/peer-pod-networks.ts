@@ -1,5 +1,6 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
-import { hostCidr, overlaps, parseCidr } from '../../base/net/ip.ts';
+import { hostCidr, parseCidr } from '../../base/net/ip.ts';
+import { overlapsAny } from '../../base/net/network-index.ts';
 import type { Peer, PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { transportOf } from '../local/node-environment.ts';
 import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
@@ -53,8 +54,8 @@ export class PeerPodNetworks {
     this.#reserved = now;
     this.#claims.reserve(now);
     const names = new Set<string>();
-    for (const peer of source.peers())
-      if (claimsOf(peer).some(({ range }) => changed.some((each) => overlaps(each, range)))) names.add(peer.name);
+    const isChanged = overlapsAny(changed);
+    for (const peer of source.peers()) if (claimsOf(peer).some(({ range }) => isChanged(range))) names.add(peer.name);
     for (const name of names) this.#pending.add(name);
     for (const listener of this.#listeners) listener(names);
   }

@@ -3,6 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import { UnservedReasons } from '../../base/log/unserved-reasons.ts';
 import { type Cidr, cidrContains, hostCidr, type Ip, overlaps, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { overlapsAny } from '../../base/net/network-index.ts';
 import { CidrUnion } from '../../dataplane/compile/cidr-union.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../dataplane/compile/compile-peer.ts';
 import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
@@ -85,7 +86,8 @@ export class Peers {
     const ranges = differing(before, this.#reserved, ({ range, what, against }) => `${range.text} ${against} ${what}`);
     if (ranges.length === 0) return;
     this.#claims.reserve(this.#reserved);
-    const isConcerned = (peer: Peer): boolean => this.#claimsOf(peer).some(({ range }) => ranges.some((each) => overlaps(each, range)));
+    const isChanged = overlapsAny(ranges);
+    const isConcerned = (peer: Peer): boolean => this.#claimsOf(peer).some(({ range }) => isChanged(range));
     this.#refresh([...source.peers()].filter(isConcerned).map(({ name }) => name));
     this.#announce(ranges);
   }

@@ -4,7 +4,8 @@ import { type Ip, parseIp } from '../../base/net/ip.ts';
 import { type Mac, parseMac } from '../../base/net/mac.ts';
 import { ifIndex } from '../../netlink/interface-name.ts';
 import type { Neighbour } from '../../netlink/routing/neighbours.ts';
-import { type ResolvedHop, TunnelNeighbours, type TunnelNextHop, tunnelAddresses } from './tunnel-neighbours.ts';
+import { TunnelAddresses, tunnelAddresses } from './tunnel-addresses.ts';
+import { type ResolvedHop, TunnelNeighbours, type TunnelNextHop } from './tunnel-neighbours.ts';
 
 const link = ifIndex(7);
 const signal = new AbortController().signal;
@@ -135,4 +136,27 @@ it('takes of each node the address to which its tunnel packets go', () => {
   expect(texts(['192.0.2.9', '2001:db8::9'])).toEqual(['192.0.2.1', '2001:db8::2']);
   expect(texts(['192.0.2.9'])).toEqual(['192.0.2.1']);
   expect(texts(['2001:db8::9'])).toEqual(['2001:db8::1', '2001:db8::2']);
+});
+
+it('reads the nodes again only after one of them or this node changed', () => {
+  let [reads, notify] = [0, () => {}];
+  const peers = [{ name: 'n2', podCidrs: [], addresses: [], transport: { ipv4: '192.0.2.1' } }];
+  const source = {
+    peers: () => {
+      reads++;
+      return peers.values();
+    },
+    subscribe: (listener: (names: ReadonlySet<string>) => void) => {
+      notify = () => listener(new Set(['n2']));
+      return () => {};
+    },
+  };
+  const addresses = new TunnelAddresses(source);
+  const own = [parseIp('192.0.2.9')];
+  expect(addresses.of(own)).toBe(addresses.of(own));
+  expect(reads).toBe(1);
+  notify();
+  addresses.of(own);
+  addresses.of([...own]);
+  expect(reads).toBe(3);
 });

@@ -4,9 +4,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { Ip } from '../../base/net/ip.ts';
 import type { Mac } from '../../base/net/mac.ts';
-import type { Peer } from '../../kubernetes/resources/peer-source.ts';
 import type { Neighbour } from '../../netlink/routing/neighbours.ts';
-import { transportOf } from '../local/node-environment.ts';
 
 /** Interval between two rounds (ms). */
 const ROUND_MS = 1_000;
@@ -41,11 +39,16 @@ export interface NeighbourPorts {
 }
 
 interface TunnelNeighboursOptions extends NeighbourPorts {
-  /** Tunnel addresses of other nodes. */
+  /** Returns tunnel addresses of other nodes; the same array until they change. */
   readonly addresses: () => readonly Ip[];
   /** Monotonic time (ms). */
   readonly now: () => number;
   readonly log: Log;
+}
+
+interface NextHopLookup {
+  readonly address: Ip;
+  readonly atMs: number;
 }
 
 interface NeighbourQuestion {
@@ -64,8 +67,9 @@ interface NeighbourQuestion {
  */
 export class TunnelNeighbours {
   readonly #options: TunnelNeighboursOptions;
-  /** Time of the last next-hop lookup (ms), by tunnel address. */
-  #lookedUpMs = new Map<string, number>();
+  /** Tunnel addresses with the time of their last next-hop lookup (ms), the oldest first. */
+  #lookups = new Map<string, NextHopLookup>();
+  #addresses: readonly Ip[] = [];
   readonly #questions = new Map<string, NeighbourQuestion>();
   /** Last answer by next hop; without an Ethernet address if there was none. */
   readonly #answers = new Map<string, { readonly mac: Mac | undefined; readonly atMs: number }>();
@@ -108,15 +112,29 @@ export class TunnelNeighbours {
 
   /** Returns the addresses whose last lookup is the oldest. */
   #due(nowMs: number): readonly Ip[] {
-    const current = this.#options.addresses();
-    this.#lookedUpMs = new Map(current.map(({ text }) => [text, this.#lookedUpMs.get(text) ?? -Infinity]));
-    const timeOf = ({ text }: Ip): number => this.#lookedUpMs.get(text) ?? -Infinity;
-    const due = current
-      .filter((address) => timeOf(address) <= nowMs - VERIFY_EVERY_MS)
-      .toSorted((a, b) => (timeOf(a) === timeOf(b) ? 0 : timeOf(a) - timeOf(b)))
-      .slice(0, VERIFIED_AT_ONCE);
-    for (const { text } of due) this.#lookedUpMs.set(text, nowMs);
+    this.#followAddresses();
+    const due: Ip[] = [];
+    for (const { address, atMs } of this.#lookups.values()) {
+      if (atMs > nowMs - VERIFY_EVERY_MS || due.length === VERIFIED_AT_ONCE) break;
+      due.push(address);
+    }
+    for (const address of due) {
+      this.#lookups.delete(address.text); // moves to the end
+      this.#lookups.set(address.text, { address, atMs: nowMs });
+    }
     return due;
+  }
+
+  /** Puts new addresses before all others, and removes those that are gone. */
+  #followAddresses(): void {
+    const addresses = this.#options.addresses();
+    if (addresses === this.#addresses) return;
+    this.#addresses = addresses;
+    const before = this.#lookups;
+    this.#lookups = new Map();
+    const texts = new Set(addresses.map(({ text }) => text));
+    for (const address of addresses) if (!before.has(address.text)) this.#lookups.set(address.text, { address, atMs: -Infinity });
+    for (const [text, lookup] of before) if (texts.has(text)) this.#lookups.set(text, lookup);
   }
 
   /** Begins a verification. Many nodes may have one router as their next hop. */
@@ -182,10 +200,4 @@ export class TunnelNeighbours {
 
 function keyOf({ link, address }: TunnelNextHop): string {
   return `${link} ${address.text}`;
-}
-
-/** Returns addresses to which tunnel packets for these nodes are sent. @param own addresses of this node's tunnels, one per family */
-export function tunnelAddresses(peers: Iterable<Pick<Peer, 'transport'>>, own: readonly Ip[]): readonly Ip[] {
-  const families = new Set(own.map(({ family }) => family));
-  return Array.from(peers, ({ transport }) => transportOf(transport).find(({ family }) => families.has(family))).flatMap((ip) => ip ?? []);
 }
