@@ -140,6 +140,7 @@ export interface ConnectionEndView {
     | 'closed'
     | 'a rule allows it'
     | 'no rule allows it'
+    | 'a cluster rule denies it'
     | 'networks left out';
   /** Rule that allows, or policies that isolate. */
   readonly by: readonly string[];

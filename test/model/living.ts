@@ -7,7 +7,8 @@ import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.t
 import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { NetworkPolicyObject, PodObject, PolicyRuleObject } from '../../src/policy/verify/reference/objects.ts';
-import { judge, whoHas } from '../../src/policy/verify/reference/reference-verdict.ts';
+import { whoHas } from '../../src/policy/verify/reference/parties.ts';
+import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { namespaceObject, nodeObject, podObject } from '../support/policy-cluster.ts';
 import { type Arrival, answerTo, type Conversation, conversations, nextOf } from './conversation.ts';
 import { describePacket, type Packet, reversed, tupleKey, tupleOf } from './packet.ts';

@@ -13,11 +13,12 @@ import { type ProofResult, prove } from '../../src/policy/verify/proof/prove.ts'
 import type { PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
 import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
+import { clusterPolicyCases } from '../support/cluster-policy-cases.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster, podObject, policyObject } from '../support/policy-cluster.ts';
 import { localPods, nameOf, objectSet, objectsOf, provenNode, put } from './policy-proof.ts';
-import { policyHistories } from './random-policies.ts';
+import { policyHistories, tieredHistories } from './random-policies.ts';
 import { type BridgedPod, writtenBridge } from './written-bridge.ts';
 
 /*
@@ -68,6 +69,14 @@ it.each(policyCases)('flows do what the policies say: $name', ({ policies }) => 
   expect(cells).toBeGreaterThan(100);
 });
 
+it.each(clusterPolicyCases)('flows do what cluster policies say: $name', ({ policies, clusterPolicies }) => {
+  const objects = { ...exampleCluster, networkPolicies: policies, clusterNetworkPolicies: clusterPolicies };
+  const { differences, problems, cells } = proofOf(objects, flowsOf(objects));
+  expect(differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3)).toEqual([]);
+  expect(problems).toEqual([]);
+  expect(cells).toBeGreaterThan(50);
+});
+
 it('a flow that is gone is found wherever it was needed', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('a port, of TCP'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };
@@ -82,9 +91,9 @@ it('a flow that is gone is found wherever it was needed', () => {
       ).differencesTotal === 0,
   );
   expect(needed.length).toBeGreaterThan(5);
-  // Entries of gateway and tunnel are on no pod's path, and no pod here is blocked; a packet without a row is denied, as by the denying
+  // Entries of gateway and tunnel are on no pod's path, no pod here is blocked, and none has cluster policies; a packet without a row is denied, as by the denying
   // row. Flows for fragments, four of two families, match no whole packet; and those for answers, two, match none that opens a connection.
-  expect(unnoticed.map(({ table }) => table)).toEqual([80, 80, 86, 87, 87, 87, 87, 87, 87, 87]);
+  expect(unnoticed.map(({ table }) => table)).toEqual([80, 80, 86, 86, 87, 87, 87, 87, 87, 87, 87]);
 });
 
 describe('one address shows what becomes of those that nothing tells apart', () => {
@@ -171,27 +180,34 @@ it('a pod that nobody has decided about talks with its own node, and nobody else
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 6);
 
-it(`flows do what the policies say, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  let cells = 0;
-  for await (const batch of batches('bytes and reference', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, ({ objects: begin, changes }) => {
-        const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
-        const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
-        const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
-        fc.pre(own !== undefined);
-        const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
-        const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
-        expect(
-          result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
-        ).toEqual([]);
-        expect(result.problems).toEqual([]);
-        cells += result.cells;
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
-    );
-  process.stdout.write(`${cells} cells\n`);
-});
+it.each([
+  ['NetworkPolicies', policyHistories],
+  ['policies of all tiers', tieredHistories],
+] as const)(
+  `flows do what the policies say, for random clusters of %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (name, histories) => {
+    let cells = 0;
+    for await (const batch of batches(`bytes and reference of ${name}`, { seed, runs }))
+      fc.assert(
+        fc.property(histories, ({ objects: begin, changes }) => {
+          const put = changes.flat().flatMap((step) => ('put' in step ? [step.put] : []));
+          const objects = objectsOf(new Map([...begin, ...put].map((each) => [nameOf(each), each])));
+          const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
+          fc.pre(own !== undefined);
+          const local = localPods(objects).map(({ pod, ips }, at) => ({ pod, ofPort: 32784 + at, addresses: ips }));
+          const result = proofOf(objects, flowsOf(objects, environmentOf(own), local), 'enforce', local);
+          expect(
+            result.differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3),
+          ).toEqual([]);
+          expect(result.problems).toEqual([]);
+          cells += result.cells;
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+    process.stdout.write(`${cells} cells\n`);
+  },
+);
 
 it(`a difference has the verdict and the rules of the whole reference (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   let compared = 0;
@@ -242,7 +258,7 @@ it('thousands of rules of one namespace are not compared with thousands of addre
 
 /** Makes a row about addresses, classes or ports do what another one of its table does. */
 function mutated(flows: readonly HeldFlow[], at: number, by: number): readonly HeldFlow[] {
-  const rows = flows.filter(({ table }) => [38, 42, 43, 82, 86, 87].includes(table));
+  const rows = flows.filter(({ table }) => [38, 40, 41, 42, 43, 44, 45, 82, 84, 85, 86, 87, 88, 89].includes(table));
   const aim = rows[at % rows.length];
   const others = rows.filter(({ table, instructions }) => table === aim?.table && !Buffer.from(instructions).equals(aim.instructions));
   const other = others[by % others.length];
@@ -253,7 +269,7 @@ function mutated(flows: readonly HeldFlow[], at: number, by: number): readonly H
 it(`one address of a group shows what becomes of all (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   const counts = { same: 0, differ: 0 };
   fc.assert(
-    fc.property(policyHistories, fc.nat(), fc.nat(), ({ objects: begin }, at, by) => {
+    fc.property(fc.oneof(policyHistories, tieredHistories), fc.nat(), fc.nat(), ({ objects: begin }, at, by) => {
       const objects = objectsOf(new Map(begin.map((each) => [nameOf(each), each])));
       const own = objects.nodes.find(({ metadata }) => metadata.name === provenNode);
       const local = localPods(objects).map(({ pod, ips }, place) => ({ pod, ofPort: 32784 + place, addresses: ips }));

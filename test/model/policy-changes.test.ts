@@ -238,6 +238,8 @@ it(`so does it where pods exchange their labels, and leave classes that others c
 
 const lasts = fc.record({
   class: fc.integer({ min: 2, max: 6 }),
+  adminClass: fc.integer({ min: 2, max: 6 }),
+  baselineClass: fc.integer({ min: 2, max: 6 }),
   coarse: fc.integer({ min: 1, max: 6 }),
   fine: fc.integer({ min: 1, max: 6 }),
   decision: fc.integer({ min: 1, max: 4 }),

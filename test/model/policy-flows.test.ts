@@ -19,10 +19,14 @@ import { WrittenPolicy } from './policy-flow-run.ts';
 import { type PolicyObject, prove, provenNode, put } from './policy-proof.ts';
 import { statesOf } from './policy-run.ts';
 import { PolicySwitch } from './policy-switch.ts';
-import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
+import { type PolicyHistory, policyHistories, probedAddresses, probedPorts, tieredHistories } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 100);
+const kinds = [
+  ['NetworkPolicies', policyHistories],
+  ['policies of all tiers', tieredHistories],
+] as const;
 
 /** Executes a history. @param each called after every change @returns the final state */
 function live(history: PolicyHistory, engine: PolicyEngine, each: () => void): ReadonlyMap<string, PolicyObject> {
@@ -31,24 +35,28 @@ function live(history: PolicyHistory, engine: PolicyEngine, each: () => void): R
   return set;
 }
 
-it(`an agent that starts wants of the bridge what is there (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  for await (const batch of batches('a start', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, (history) => {
-        const engine = new PolicyEngine(provenNode);
-        const before = new WrittenPolicy(engine);
-        const set = live(history, engine, () => void before.update());
-        const anew = new PolicyEngine(provenNode);
-        for (const each of [...set.values()].toReversed()) put(anew, each);
-        const after = new WrittenPolicy(anew, before.entries());
-        after.update();
-        expect(lines(after)).toEqual(lines(before));
-        expect(sorted(after.entries())).toEqual(sorted(before.entries()));
-        for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
-    );
-});
+it.each(kinds)(
+  `an agent that starts wants of the bridge what is there, of %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (name, histories) => {
+    for await (const batch of batches(`a start with ${name}`, { seed, runs }))
+      fc.assert(
+        fc.property(histories, (history) => {
+          const engine = new PolicyEngine(provenNode);
+          const before = new WrittenPolicy(engine);
+          const set = live(history, engine, () => void before.update());
+          const anew = new PolicyEngine(provenNode);
+          for (const each of [...set.values()].toReversed()) put(anew, each);
+          const after = new WrittenPolicy(anew, before.entries());
+          after.update();
+          expect(lines(after)).toEqual(lines(before));
+          expect(sorted(after.entries())).toEqual(sorted(before.entries()));
+          for (const pod of engine.matrix.subjects.keys()) expect(after.flows.classesOf(pod)).toEqual(before.flows.classesOf(pod));
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+  },
+);
 
 it('a number that the bridge only loads is not lent to something else', () => {
   const { egress, ingress } = directionTables;
@@ -61,9 +69,9 @@ it('a number that the bridge only loads is not lent to something else', () => {
   const names = new ContentNames('egress');
   const seen = (tables: typeof egress) =>
     Object.values(recoveredNumbers(tables, recoveredFlows(held, policyTables), names)).map((kind) => [...kind.seen]);
-  // Classes, coarse, fine, decisions. A pod's class of either direction is loaded in both entry tables, for answers.
-  expect(seen(egress)).toEqual([[5, 4], [3], [7], []]);
-  expect(seen(ingress)).toEqual([[9, 4, 5], [], [], [12]]);
+  // Classes of NetworkPolicies, of the Admin and of the Baseline tier, coarse, fine, decisions. A pod's class of either direction is loaded in both entry tables, for answers.
+  expect(seen(egress)).toEqual([[5, 4], [], [], [3], [7], []]);
+  expect(seen(ingress)).toEqual([[9, 4, 5], [], [], [], [], [12]]);
   expect(recoveredNumbers(egress, recoveredFlows(held, policyTables), names).coarse.byCookie.size).toBe(0);
 });
 
@@ -114,52 +122,60 @@ it('what is not quite the row of an address is not packed', () => {
   expect(ingress.numberIn(ingress.placeOf(parseIp('10.1.0.6')), value)).toBeUndefined();
 });
 
-it(`what a relation or a decision says is never said otherwise (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  for await (const batch of batches('rows', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, (history) => {
-        const engine = new PolicyEngine(provenNode);
-        const written = new WrittenPolicy(engine);
-        const said = new Map<string, string>();
-        live(history, engine, () => {
-          written.update();
-          for (const [key, value] of written.entries()) {
-            if ([38, 82].includes(key.charCodeAt(1))) continue;
-            expect(said.get(key) ?? value).toBe(value);
-            said.set(key, value);
-          }
-        });
-        expect(written.flows.problems).toEqual([]);
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
-    );
-});
+it.each(kinds)(
+  `what a relation or a decision says is never said otherwise, of %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (name, histories) => {
+    for await (const batch of batches(`rows of ${name}`, { seed, runs }))
+      fc.assert(
+        fc.property(histories, (history) => {
+          const engine = new PolicyEngine(provenNode);
+          const written = new WrittenPolicy(engine);
+          const said = new Map<string, string>();
+          live(history, engine, () => {
+            written.update();
+            for (const [key, value] of written.entries()) {
+              if ([38, 82].includes(key.charCodeAt(1))) continue;
+              expect(said.get(key) ?? value).toBe(value);
+              said.set(key, value);
+            }
+          });
+          expect(written.flows.problems).toEqual([]);
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+  },
+);
 
-it(`reference, matrix and the flows on a switch decide alike (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  const total = { allowed: 0, denied: 0 };
-  const peers = new Map<string, number>();
-  for await (const batch of batches('flows on a switch', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, (history) => {
-        const engine = new PolicyEngine(provenNode);
-        const written = new WrittenPolicy(engine);
-        const set = live(history, engine, () => void written.update());
-        const { verdict } = new PolicySwitch(engine.matrix, written);
-        const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
-        expect(proof.differences.slice(0, 3)).toEqual([]);
-        total.allowed += proof.allowed;
-        total.denied += proof.denied;
-        for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+it.each(kinds)(
+  `reference, matrix and the flows on a switch decide alike, of %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (name, histories) => {
+    const total = { allowed: 0, denied: 0 };
+    const peers = new Map<string, number>();
+    for await (const batch of batches(`flows on a switch of ${name}`, { seed, runs }))
+      fc.assert(
+        fc.property(histories, (history) => {
+          const engine = new PolicyEngine(provenNode);
+          const written = new WrittenPolicy(engine);
+          const set = live(history, engine, () => void written.update());
+          const { verdict } = new PolicySwitch(engine.matrix, written);
+          const proof = prove(set, engine.matrix, probedAddresses, probedPorts, { verdict, every: 11 });
+          expect(proof.differences.slice(0, 3)).toEqual([]);
+          total.allowed += proof.allowed;
+          total.denied += proof.denied;
+          for (const [peer, count] of Object.entries(proof.peers)) peers.set(peer, (peers.get(peer) ?? 0) + count);
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+    const probes = total.allowed + total.denied;
+    process.stdout.write(
+      `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(Object.fromEntries(peers))}\n`,
     );
-  const probes = total.allowed + total.denied;
-  process.stdout.write(
-    `${probes} probes, ${((100 * total.allowed) / probes).toFixed(1)} % allowed, by peer ${JSON.stringify(Object.fromEntries(peers))}\n`,
-  );
-  expect(total.allowed / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
-  expect(total.denied / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
-});
+    expect(total.allowed / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
+    expect(total.denied / probes).toBeGreaterThan(runs >= 100 ? 0.3 : 0.1);
+  },
+);
 
 /** Lines of text for messages. */
 function lines({ byOwner }: WrittenPolicy): readonly string[] {

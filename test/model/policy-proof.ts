@@ -1,3 +1,4 @@
+import { clusterNetworkPoliciesOf } from '../../src/kubernetes/resources/cluster-network-policy.ts';
 import { namespaces } from '../../src/kubernetes/resources/namespace.ts';
 import { networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
 import { nodes } from '../../src/kubernetes/resources/node.ts';
@@ -6,9 +7,16 @@ import { addressesOf } from '../../src/policy/controller/object-feed.ts';
 import type { PolicyNode } from '../../src/policy/engine/identities/addresses.ts';
 import type { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { answerOf, lookUp, type MatrixAnswer, type PolicyPacket } from '../../src/policy/matrix/interpret.ts';
-import { type PolicyDecision, type PolicyMatrix, policyDirections } from '../../src/policy/matrix/matrix.ts';
-import type { NetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
-import { type JudgedConnection, judge, whoHas } from '../../src/policy/verify/reference/reference-verdict.ts';
+import { classesIn, type PolicyDecision, type PolicyMatrix, policyDirections, unnumbered } from '../../src/policy/matrix/matrix.ts';
+import type {
+  ClusterNetworkPolicyObject,
+  NetworkPolicyObject,
+  NodeObject,
+  PodObject,
+  PolicyObjects,
+} from '../../src/policy/verify/reference/objects.ts';
+import { type JudgedConnection, whoHas } from '../../src/policy/verify/reference/parties.ts';
+import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 
 /*
  * The matrix compared with the reference: every local pod × direction × address at which anything may begin or end × port at which anything
@@ -28,6 +36,8 @@ type EnginePort = Pick<
   | 'removePod'
   | 'putPolicy'
   | 'removePolicy'
+  | 'putClusterPolicy'
+  | 'removeClusterPolicy'
   | 'update'
   | 'matrix'
 >;
@@ -40,14 +50,22 @@ export type PolicyObject =
   | { readonly kind: 'Namespace'; readonly object: PolicyObjects['namespaces'][number] }
   | { readonly kind: 'Node'; readonly object: NodeObject }
   | { readonly kind: 'Pod'; readonly object: PodObject }
-  | { readonly kind: 'NetworkPolicy'; readonly object: NetworkPolicyObject };
+  | { readonly kind: 'NetworkPolicy'; readonly object: NetworkPolicyObject }
+  | { readonly kind: 'ClusterNetworkPolicy'; readonly object: ClusterNetworkPolicyObject };
 
-export function objectSet({ namespaces, nodes, pods, networkPolicies }: PolicyObjects): Map<string, PolicyObject> {
+export function objectSet({
+  namespaces,
+  nodes,
+  pods,
+  networkPolicies,
+  clusterNetworkPolicies = [],
+}: PolicyObjects): Map<string, PolicyObject> {
   const all: PolicyObject[] = [
     ...namespaces.map((object) => ({ kind: 'Namespace' as const, object })),
     ...nodes.map((object) => ({ kind: 'Node' as const, object })),
     ...pods.map((object) => ({ kind: 'Pod' as const, object })),
     ...networkPolicies.map((object) => ({ kind: 'NetworkPolicy' as const, object })),
+    ...clusterNetworkPolicies.map((object) => ({ kind: 'ClusterNetworkPolicy' as const, object })),
   ];
   return new Map(all.map((each) => [nameOf(each), each]));
 }
@@ -64,8 +82,11 @@ export function objectsOf(set: ObjectSet): PolicyObjects {
     nodes: of('Node') as PolicyObjects['nodes'],
     pods: of('Pod') as PolicyObjects['pods'],
     networkPolicies: of('NetworkPolicy') as PolicyObjects['networkPolicies'],
+    clusterNetworkPolicies: of('ClusterNetworkPolicy') as readonly ClusterNetworkPolicyObject[],
   };
 }
+
+const clusterPolicies = clusterNetworkPoliciesOf('v1beta1');
 
 /** Adds an object through the projections of the sources, as an agent reads them. */
 export function put(engine: EnginePort, each: PolicyObject): void {
@@ -87,6 +108,11 @@ export function put(engine: EnginePort, each: PolicyObject): void {
     case 'NetworkPolicy': {
       const policy = networkPolicies.project({ ...each.object, metadata: { ...each.object.metadata, uid: 'u' } });
       if (policy) engine.putPolicy(policy);
+      return;
+    }
+    case 'ClusterNetworkPolicy': {
+      const policy = clusterPolicies.project({ ...each.object, metadata: { ...each.object.metadata, uid: 'u' } });
+      if (policy) engine.putClusterPolicy(policy);
     }
   }
 }
@@ -96,7 +122,8 @@ export function remove(engine: EnginePort, each: PolicyObject): void {
   if (each.kind === 'Namespace') engine.removeNamespace(key);
   else if (each.kind === 'Node') engine.removeNode(key);
   else if (each.kind === 'Pod') engine.removePod(key);
-  else engine.removePolicy(key);
+  else if (each.kind === 'NetworkPolicy') engine.removePolicy(key);
+  else engine.removeClusterPolicy(key);
 }
 
 function keyOf(each: PolicyObject): string {
@@ -105,7 +132,12 @@ function keyOf(each: PolicyObject): string {
 
 function nodeOf(object: NodeObject): PolicyNode {
   const node = nodes.project({ ...object, metadata: { ...object.metadata, uid: 'u' } });
-  return { name: object.metadata.name, podCidrs: node?.podCidrs ?? [], addresses: node ? addressesOf(node) : [] };
+  return {
+    name: object.metadata.name,
+    podCidrs: node?.podCidrs ?? [],
+    addresses: node ? addressesOf(node) : [],
+    labels: object.metadata.labels ?? {},
+  };
 }
 
 export interface ProofResult {
@@ -186,6 +218,7 @@ function differenceOf(
   const said = `${what}: matrix ${JSON.stringify(answer)}, reference ${JSON.stringify(end)}`;
   if (end.verdict !== answer.verdict) return said;
   if (answer.why !== 'decision') return answer.why === end.why ? undefined : said;
+  if (end.decidedBy !== undefined) return answer.by.join() === end.decidedBy ? undefined : said;
   if (answer.verdict === 'deny') return answer.by.join() === end.isolatedBy.join() ? undefined : said;
   return answer.by.length === 1 && end.allowedBy.includes(answer.by[0] ?? '') ? undefined : said;
 }
@@ -211,11 +244,11 @@ export function describe({ subjects, ownNode, ingress, egress }: PolicyMatrix): 
   const described = policyDirections.map((direction) => {
     const { identities, relations } = directions[direction];
     const names = new Map<string, string>();
-    for (const subject of subjects.values()) {
-      const own = subject[direction];
-      if (own) names.set(`${own.id}`, own.text);
-    }
-    const classes = new Map<string, string>([['0', '']]);
+    for (const subject of subjects.values()) for (const own of classesIn(subject, direction)) names.set(`${own.id}`, own.text);
+    const classes = new Map<string, string>([
+      ['0', ''],
+      [`${unnumbered.id}`, 'no number'],
+    ]);
     for (const { coarse, fine } of identities.values())
       for (const each of [coarse, fine]) classes.set(`${each.id}`, each.terms.join(' | '));
     return {
@@ -232,7 +265,11 @@ export function describe({ subjects, ownNode, ingress, egress }: PolicyMatrix): 
     };
   });
   return {
-    subjects: sorted([...subjects].map(([key, each]) => `${key} ${each.addresses.join()} ${each.ingress?.text} ${each.egress?.text}`)),
+    subjects: sorted(
+      [...subjects].map(([key, each]) =>
+        [key, ...each.addresses, ...policyDirections.flatMap((direction) => classesIn(each, direction).map(({ text }) => text))].join(' '),
+      ),
+    ),
     ownNode: sorted([...ownNode]),
     described,
   };

@@ -1,5 +1,9 @@
 import fc from 'fast-check';
 import type {
+  ClusterNetworkPolicyObject,
+  ClusterPeerObject,
+  ClusterPodsObject,
+  ClusterProtocolObject,
   LabelSelectorObject,
   NetworkPolicyObject,
   PodObject,
@@ -19,9 +23,9 @@ const portNames = ['http', 'dns'] as const;
 const portNumbers = [1, 53, 80, 81, 443, 8080, 65_535] as const;
 
 const nodes = {
-  n1: { cidrs: ['10.1.0.0/24', 'fd00:1::/64'], addresses: ['192.168.0.1', 'fd00:77::1'] },
-  n2: { cidrs: ['10.1.1.0/24', 'fd00:1:0:1::/64'], addresses: ['192.168.0.2', 'fd00:77::2'] },
-  n3: { cidrs: ['10.1.2.0/24'], addresses: ['192.168.0.3'] },
+  n1: { cidrs: ['10.1.0.0/24', 'fd00:1::/64'], addresses: ['192.168.0.1', 'fd00:77::1'], labels: { zone: 'a' } },
+  n2: { cidrs: ['10.1.1.0/24', 'fd00:1:0:1::/64'], addresses: ['192.168.0.2', 'fd00:77::2'], labels: { zone: 'b' } },
+  n3: { cidrs: ['10.1.2.0/24'], addresses: ['192.168.0.3'], labels: { zone: 'a' } },
 } as const;
 type NodeName = keyof typeof nodes;
 const nodeNames = Object.keys(nodes) as NodeName[];
@@ -93,6 +97,63 @@ export function policiesWith(families: readonly (readonly string[])[]): fc.Arbit
 
 const policy = policiesWith([blocks, blocks6]);
 
+const clusterPods: fc.Arbitrary<ClusterPodsObject> = fc.oneof(
+  namespaceSelector.map((namespaces) => ({ namespaces })),
+  fc.record({ namespaceSelector, podSelector: selector }).map((pods) => ({ pods })),
+);
+/** What a version of the API may say that this one does not know. */
+const notUnderstood = fc.constantFrom<ClusterPeerObject>({}, { serviceAccounts: {} } as ClusterPeerObject, {
+  domainNames: ['example.com'],
+});
+const ingressPeer: fc.Arbitrary<ClusterPeerObject> = fc.oneof(
+  { weight: 20, arbitrary: clusterPods },
+  { weight: 1, arbitrary: notUnderstood },
+);
+const egressPeer: fc.Arbitrary<ClusterPeerObject> = fc.oneof(
+  { weight: 3, arbitrary: ingressPeer },
+  {
+    weight: 2,
+    arbitrary: fc.uniqueArray(oneOf([...blocks, ...blocks6]), { minLength: 1, maxLength: 3 }).map((networks) => ({ networks })),
+  },
+  { weight: 1, arbitrary: oneOf([{}, { matchLabels: { zone: 'a' } }, { matchLabels: { zone: 'b' } }]).map((nodes) => ({ nodes })) },
+);
+const transport = fc.oneof(
+  fc.constant({}),
+  oneOf(portNumbers).map((number) => ({ destinationPort: { number } })),
+  fc
+    .uniqueArray(oneOf(portNumbers), { minLength: 2, maxLength: 2 })
+    .map(([a = 1, b = 2]) => ({ destinationPort: { range: { start: Math.min(a, b), end: Math.max(a, b) } } })),
+);
+const clusterProtocol: fc.Arbitrary<ClusterProtocolObject> = fc.oneof(
+  { weight: 8, arbitrary: fc.tuple(oneOf(['tcp', 'tcp', 'udp', 'sctp']), transport).map(([name, ports]) => ({ [name]: ports })) },
+  { weight: 4, arbitrary: oneOf(portNames).map((name) => ({ destinationNamedPort: name })) },
+  { weight: 1, arbitrary: fc.constant({}) },
+);
+const clusterRules = (peersField: 'from' | 'to', peer: fc.Arbitrary<ClusterPeerObject>) =>
+  fc.array(
+    fc
+      .record({
+        action: oneOf(['Accept', 'Accept', 'Deny', 'Pass'] as const),
+        peers: fc.array(peer, { minLength: 1, maxLength: 3 }),
+        protocols: fc.option(fc.array(clusterProtocol, { minLength: 1, maxLength: 3 }), { freq: 2, nil: undefined }),
+      })
+      .map(({ action, peers, protocols }) => ({ action, [peersField]: peers, ...(protocols ? { protocols } : {}) })),
+    { maxLength: 3 },
+  );
+export const clusterPolicy: fc.Arbitrary<ClusterNetworkPolicyObject> = fc.record({
+  metadata: fc.record({
+    name: oneOf(['north', 'south', 'east', 'west', 'up', 'down']),
+    creationTimestamp: oneOf(['2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z']),
+  }),
+  spec: fc.record({
+    tier: oneOf(['Admin', 'Baseline'] as const),
+    priority: oneOf([0, 1, 1, 2, 1_000]),
+    subject: clusterPods,
+    ingress: clusterRules('from', ingressPeer),
+    egress: clusterRules('to', egressPeer),
+  }),
+});
+
 const container = fc.record({
   ports: fc.array(
     fc.record(
@@ -145,7 +206,7 @@ const object: fc.Arbitrary<PolicyObject> = fc.oneof(
     weight: 1,
     arbitrary: oneOf(nodeNames).map((name) => ({
       kind: 'Node' as const,
-      object: nodeObject(name, nodes[name].cidrs, nodes[name].addresses),
+      object: nodeObject(name, nodes[name].cidrs, nodes[name].addresses, nodes[name].labels),
     })),
   },
 );
@@ -159,33 +220,45 @@ type PolicyChangeStep = { readonly put: PolicyObject } | { readonly remove: numb
 
 const everyNode: readonly PolicyObject[] = nodeNames.map((name) => ({
   kind: 'Node',
-  object: nodeObject(name, nodes[name].cidrs, nodes[name].addresses),
+  object: nodeObject(name, nodes[name].cidrs, nodes[name].addresses, nodes[name].labels),
 }));
 
-export const policyHistories: fc.Arbitrary<PolicyHistory> = fc.record({
-  objects: fc
-    .record({
-      namespaces: fc.tuple(...namespaceNames.map((name) => podLabels.map((own) => namespaceObject(name, own)))),
-      pods: fc.array(pod, { minLength: 4, maxLength: 12 }),
-      policies: fc.array(policy, { minLength: 5, maxLength: 10 }),
-    })
-    .map(({ namespaces, pods, policies }) => [
-      ...everyNode,
-      ...namespaces.map((each) => ({ kind: 'Namespace' as const, object: each })),
-      ...pods.map((each) => ({ kind: 'Pod' as const, object: each })),
-      ...policies.map((each) => ({ kind: 'NetworkPolicy' as const, object: each })),
-    ]),
-  changes: fc.array(
-    fc.array(
-      fc.oneof(
-        { weight: 3, arbitrary: object.map((each) => ({ put: each })) },
-        { weight: 1, arbitrary: fc.nat().map((at) => ({ remove: at })) },
+export const policyHistories = historiesWith(object, fc.constant([]));
+
+const clusterObject = clusterPolicy.map((each) => ({ kind: 'ClusterNetworkPolicy' as const, object: each }));
+const tieredObject: fc.Arbitrary<PolicyObject> = fc.oneof({ weight: 3, arbitrary: object }, { weight: 2, arbitrary: clusterObject });
+
+/** Histories of clusters with cluster policies in both tiers. */
+export const tieredHistories = historiesWith(tieredObject, fc.array(clusterObject, { minLength: 1, maxLength: 6 }));
+
+function historiesWith(changed: fc.Arbitrary<PolicyObject>, more: fc.Arbitrary<readonly PolicyObject[]>): fc.Arbitrary<PolicyHistory> {
+  return fc.record({
+    objects: fc
+      .record({
+        namespaces: fc.tuple(...namespaceNames.map((name) => podLabels.map((own) => namespaceObject(name, own)))),
+        pods: fc.array(pod, { minLength: 4, maxLength: 12 }),
+        policies: fc.array(policy, { minLength: 5, maxLength: 10 }),
+        more,
+      })
+      .map(({ namespaces, pods, policies, more: others }) => [
+        ...everyNode,
+        ...namespaces.map((each) => ({ kind: 'Namespace' as const, object: each })),
+        ...pods.map((each) => ({ kind: 'Pod' as const, object: each })),
+        ...policies.map((each) => ({ kind: 'NetworkPolicy' as const, object: each })),
+        ...others,
+      ]),
+    changes: fc.array(
+      fc.array(
+        fc.oneof(
+          { weight: 3, arbitrary: changed.map((each) => ({ put: each })) },
+          { weight: 1, arbitrary: fc.nat().map((at) => ({ remove: at })) },
+        ),
+        { minLength: 1, maxLength: 4 },
       ),
       { minLength: 1, maxLength: 4 },
     ),
-    { minLength: 1, maxLength: 4 },
-  ),
-});
+  });
+}
 
 /** Addresses at which anything may begin or end, by the blocks, networks and hosts above. */
 export const probedAddresses: readonly string[] = [

@@ -10,9 +10,14 @@ import type {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-export function nodeObject(name: string, podCIDRs: readonly string[], addresses: readonly string[]): NodeObject {
+export function nodeObject(
+  name: string,
+  podCIDRs: readonly string[],
+  addresses: readonly string[],
+  labels: Readonly<Record<string, string>> = {},
+): NodeObject {
   return {
-    metadata: { name },
+    metadata: { name, labels },
     spec: { podCIDRs },
     status: {
       addresses: [{ type: 'Hostname', address: name }, ...addresses.map((address) => ({ type: 'InternalIP', address }))],
@@ -58,8 +63,8 @@ const http = { ports: [{ name: 'http', containerPort: 8080 }] };
 
 export const exampleCluster: Omit<PolicyObjects, 'networkPolicies'> = {
   nodes: [
-    nodeObject('n1', ['10.10.0.0/22', 'fd00:10::/64'], ['192.168.77.1', 'fd00:77::1']),
-    nodeObject('n2', ['10.10.4.0/22', 'fd00:10:0:1::/64'], ['192.168.77.2', 'fd00:77::2']),
+    nodeObject('n1', ['10.10.0.0/22', 'fd00:10::/64'], ['192.168.77.1', 'fd00:77::1'], { zone: 'a' }),
+    nodeObject('n2', ['10.10.4.0/22', 'fd00:10:0:1::/64'], ['192.168.77.2', 'fd00:77::2'], { zone: 'b' }),
   ],
   namespaces: [
     namespaceObject('shop', { env: 'prod' }),

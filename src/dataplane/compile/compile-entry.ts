@@ -32,6 +32,12 @@ export function entriesOfOthers(environment: NodeEnvironment): readonly Flow[] {
   ];
 }
 
+/** Numbers of a pod's classes of cluster policies for one direction; absent in tiers without rules for the pod. */
+export interface ClusterClassNumbers {
+  readonly admin?: number;
+  readonly baseline?: number;
+}
+
 /** Class of a pod for one direction: an allocated number, or `closed` for pods blocked pending policy. Absent: no policy isolates it. */
 type PolicyClass = number | 'closed';
 
@@ -42,6 +48,8 @@ export interface SubjectIntent {
   readonly addresses: readonly Ip[];
   readonly ingress?: PolicyClass;
   readonly egress?: PolicyClass;
+  /** Absent: no cluster policy has rules for the pod in this direction. */
+  readonly cluster?: { readonly ingress?: ClusterClassNumbers; readonly egress?: ClusterClassNumbers };
   /** Maximum number of new connections to Services per second, if its egress is isolated (`compileOpenings`). Absent: no limit. */
   readonly openings?: number;
 }
@@ -51,38 +59,52 @@ export interface SubjectIntent {
  * is not computed yet may be meant for a previous pod with its address. A change of class changes the value of one flow per direction.
  * Pure.
  */
-export function compileSubject({ ofPort, addresses, ingress, egress }: SubjectIntent): readonly Flow[] {
+export function compileSubject({ ofPort, addresses, ingress, egress, cluster = {} }: SubjectIntent): readonly Flow[] {
   const sender = { inPort: ofPort };
-  const classified = (of: PolicyClass, table: 'egressLookup' | 'ingressLookup'): readonly Step[] => [
-    load(reg.networkPolicyClass(of)),
-    goto(table),
-  ];
+  const [into, out] = [classesOf(ingress, cluster.ingress), classesOf(egress, cluster.egress)];
   return [
     {
       table: 'egressEntry',
       priority: priority.normal,
       match: sender,
-      steps: egress === undefined ? [goto('route')] : classified(egress, 'egressLookup'),
+      steps: out ? [...out.loads, goto('egressLookup')] : [goto('route')],
     },
     {
       table: 'ingressEntry',
       priority: priority.normal,
       match: { regs: [reg.outPort(ofPort)] },
-      steps: ingress === undefined ? [goto('commit')] : classified(ingress, 'ingressLookup'),
+      steps: into ? [...into.loads, goto('ingressLookup')] : [goto('commit')],
     },
-    ...(egress === undefined
-      ? []
-      : addresses.map(
+    ...(out
+      ? addresses.map(
           (ipDst): Flow => ({
             table: 'egressEntry',
             priority: priority.high,
             match: { ...sender, payload: ipDst.family, ipDst },
             steps: [goto('route')],
           }),
-        )),
-    ...(typeof ingress === 'number' ? [answersFrom(ofPort, ingress)] : []),
-    ...(typeof egress === 'number' ? [answersTo(ofPort, egress)] : []),
+        )
+      : []),
+    ...(into && ingress !== 'closed' ? [answersFrom(ofPort, into)] : []),
+    ...(out && egress !== 'closed' ? [answersTo(ofPort, out)] : []),
   ];
+}
+
+/** Steps that load the classes of a pod for one direction, and its first tier with rules. */
+interface LoadedClasses {
+  readonly loads: readonly Step[];
+  readonly first: 'admin' | 'networkPolicy' | 'baseline';
+}
+
+/** Returns the loads of all classes; undefined if no policy applies. A pod without cluster policies loads the class of NetworkPolicies only. */
+function classesOf(own: PolicyClass | undefined, cluster: ClusterClassNumbers | undefined): LoadedClasses | undefined {
+  if (!cluster || own === 'closed')
+    return own === undefined ? undefined : { loads: [load(reg.networkPolicyClass(own))], first: 'networkPolicy' };
+  const { admin = 0, baseline = 0 } = cluster;
+  const marks = [reg.adminClass(admin), reg.networkPolicyClass(own ?? 0), reg.baselineClass(baseline)];
+  const all = reg.policyClasses(marks.reduce((sum, { value }) => sum + value, 0));
+  const first = admin > 0 ? 'admin' : own === undefined ? 'baseline' : 'networkPolicy';
+  return { loads: [load(all), load(reg.clusterPolicies('yes'))], first };
 }
 
 /** Match of packets that have an original tuple, which OVS guarantees. */
@@ -98,15 +120,16 @@ const anyMac = macFromBytes(new Uint8Array(6));
 export class SubjectPatterns {
   readonly #known = new Map<string, PodPattern>();
 
-  of({ ofPort, addresses, ingress, egress }: SubjectIntent): { readonly pattern: PodPattern; readonly place: PodPlace } {
-    return { pattern: this.#patternOf(ingress, egress), place: { ofPort, addresses, mac: anyMac } };
+  of({ ofPort, addresses, ...intent }: SubjectIntent): { readonly pattern: PodPattern; readonly place: PodPlace } {
+    return { pattern: this.#patternOf(intent), place: { ofPort, addresses, mac: anyMac } };
   }
 
-  #patternOf(ingress: PolicyClass | undefined, egress: PolicyClass | undefined): PodPattern {
-    const key = `${ingress}/${egress}`;
+  #patternOf({ ingress, egress, cluster = {} }: Pick<SubjectIntent, 'ingress' | 'egress' | 'cluster'>): PodPattern {
+    const ofTiers = [cluster.ingress, cluster.egress].map((each) => `${each?.admin} ${each?.baseline}`);
+    const key = [ingress, egress, ...ofTiers].join('/');
     const known = this.#known.get(key);
     if (known) return known;
-    const classes = { ...(ingress === undefined ? {} : { ingress }), ...(egress === undefined ? {} : { egress }) };
+    const classes = { ...(ingress === undefined ? {} : { ingress }), ...(egress === undefined ? {} : { egress }), cluster };
     const pattern: PodPattern = ({ ofPort, addresses }) => compileSubject({ ofPort, addresses, ...classes });
     this.#known.set(key, pattern);
     const [oldest] = this.#known.keys();
@@ -119,34 +142,26 @@ export class SubjectPatterns {
  * Flow for replies that need no acknowledgement. They are evaluated like the packet that opened the connection: on the server's node, like
  * the packet it received. A pod blocked pending policy can only reply to its node.
  */
-function answersFrom(ofPort: number, ingress: number): Flow {
+function answersFrom(ofPort: number, { loads }: LoadedClasses): Flow {
   return {
     table: 'egressEntry',
     priority: priority.higher,
     match: { inPort: ofPort, ctState: answer, regs: [reg.answerFrom('yes')] },
-    steps: [
-      load(reg.answerFrom('asked')),
-      load(reg.networkPolicyClass(ingress)),
-      resubmitAsOpened('sourceIdentity'),
-      goto('ingressLookup'),
-    ],
+    steps: [load(reg.answerFrom('asked')), ...loads, resubmitAsOpened('sourceIdentity'), goto('ingressLookup')],
   };
 }
+
+const egressTables = { admin: 'egressAdmin', networkPolicy: 'egressNetworkPolicy', baseline: 'egressBaseline' } as const;
 
 /**
  * The same on the client's node, like the packet it sent; except for packets that came in its name through the node, which were evaluated
  * when they left the client.
  */
-function answersTo(ofPort: number, egress: number): Flow {
+function answersTo(ofPort: number, { loads, first }: LoadedClasses): Flow {
   return {
     table: 'ingressEntry',
     priority: priority.highest,
     match: { ctState: answer, ctMarks: [ctMark.source('pod')], regs: [reg.outPort(ofPort), reg.answerTo('yes')] },
-    steps: [
-      load(reg.answerTo('asked')),
-      load(reg.networkPolicyClass(egress)),
-      resubmitAsOpened('destinationIdentity'),
-      resubmit('egressNetworkPolicy'),
-    ],
+    steps: [load(reg.answerTo('asked')), ...loads, resubmitAsOpened('destinationIdentity'), resubmit(egressTables[first])],
   };
 }

@@ -18,8 +18,10 @@ describe('the way of policy', () => {
     expect([...dump(kept, 'egressLookup'), ...dump(kept, 'ingressLookup')]).toEqual([
       'egressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:route',
       'egressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,destinationIdentity),goto_table:egressNetworkPolicy',
+      'egressLookup,priority=195,reg0=0x0/0x1c00,reg10=0x10/0x10 actions=set_field:0x0/0x10->reg10,resubmit(,destinationIdentity),goto_table:egressAdmin',
       'ingressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:commit',
       'ingressLookup,priority=190,reg0=0x0/0x1c00 actions=resubmit(,sourceIdentity),goto_table:ingressNetworkPolicy',
+      'ingressLookup,priority=195,reg0=0x0/0x1c00,reg10=0x10/0x10 actions=set_field:0x0/0x10->reg10,resubmit(,sourceIdentity),goto_table:ingressAdmin',
     ]);
   });
 
@@ -30,9 +32,11 @@ describe('the way of policy', () => {
       `egressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('egressVerdict')}`,
       `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=10.10.0.1 ${allow}`,
       `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=192.168.77.1 ${allow}`,
+      'egressNetworkPolicy,priority=200,reg13=0x0/0x3ff800 actions=goto_table:egressBaseline',
     ]);
     expect(dump(node, 'ingressNetworkPolicy')).toEqual([
       `ingressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('ingressVerdict')}`,
+      'ingressNetworkPolicy,priority=200,reg13=0x0/0x3ff800 actions=goto_table:ingressBaseline',
     ]);
   });
 
@@ -52,16 +56,33 @@ describe('the way of policy', () => {
     ]);
   });
 
+  it('continues with the next tier where a pod has no rules, and allows what none decides', () => {
+    const tiers = (['egressAdmin', 'egressBaseline', 'ingressAdmin', 'ingressBaseline'] as const).flatMap((table) => dump(node, table));
+    expect(tiers).toEqual([
+      'egressAdmin,priority=200,reg13=0x0/0x7ff actions=goto_table:egressNetworkPolicy',
+      'egressBaseline,priority=200,reg13=0x0/0xffc00000 actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict',
+      'ingressAdmin,priority=200,reg13=0x0/0x7ff actions=goto_table:ingressNetworkPolicy',
+      'ingressBaseline,priority=200,reg13=0x0/0xffc00000 actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
+    ]);
+  });
+
+  it('has the rows for fragments and replies in the tables of ports of every tier', () => {
+    const rowsOf = (table: string) => dump(node, table).map((line) => line.replaceAll(table, 'ports'));
+    for (const direction of ['egress', 'ingress'] as const)
+      for (const tier of ['Admin', 'Baseline'] as const)
+        expect(rowsOf(`${direction}${tier}Ports`)).toEqual(rowsOf(`${direction}NetworkPolicyPorts`));
+  });
+
   it('leaves answers alone where what lives goes on', () => {
     const asked = /reg0=0x(1000000\/0x1800000|400000\/0x600000)/;
     const all = (environment: NodeEnvironment) => compileVerdicts(environment).filter((flow) => asked.test(formatFlow(flow)));
-    expect(all(node)).toHaveLength(11);
+    expect(all(node)).toHaveLength(20);
     expect(all({ ...node, liveConnections: 'keep' })).toEqual([]);
     expect(all({ ...node, policyMode: 'audit' })).toEqual([]);
   });
 
   const forgotten =
-    'set_field:0x0/0x1c00->reg0,set_field:0x0/0x3ff800->reg13,set_field:0x0->reg12,' +
+    'set_field:0x0/0x1c00->reg0,set_field:0x0->reg13,set_field:0x0->reg12,' +
     'set_field:0x0/0xfff00000->reg8,set_field:0x0/0xfffff->reg8,set_field:0x0/0xfff00000->reg9,set_field:0x0/0xfffff->reg9';
 
   it('forgets its registers where it lets through, and bars what is known and has a direction where it does not', () => {
@@ -97,6 +118,20 @@ describe('a subject', () => {
       'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x800000/0x1800000,ct_state=+rpl+trk,ct_mark=0x3/0xf ' +
         'actions=set_field:0x1000000/0x1800000->reg0,set_field:0x2800/0x3ff800->reg13,resubmit(,destinationIdentity,ct),resubmit(,egressNetworkPolicy)',
     );
+  });
+
+  it('loads the classes of all tiers at once if cluster policies have rules for it', () => {
+    const classes = 7 + 5 * 2 ** 11 + 3 * 2 ** 22;
+    const loads = (value: number) => `set_field:0x${value.toString(16)}->reg13,set_field:0x10/0x10->reg10`;
+    expect(lines({ ...ports, egress: 5, cluster: { egress: { admin: 7, baseline: 3 }, ingress: { baseline: 3 } } })).toEqual([
+      `table=egressEntry,priority=200,in_port=32784 actions=${loads(classes)},goto_table:egressLookup`,
+      `table=ingressEntry,priority=200,reg1=0x8010 actions=${loads(3 * 2 ** 22)},goto_table:ingressLookup`,
+      'table=egressEntry,priority=220,in_port=32784,reg0=0x200000/0x600000,ct_state=+rpl+trk ' +
+        `actions=set_field:0x400000/0x600000->reg0,${loads(3 * 2 ** 22)},resubmit(,sourceIdentity,ct),goto_table:ingressLookup`,
+      'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x800000/0x1800000,ct_state=+rpl+trk,ct_mark=0x3/0xf ' +
+        `actions=set_field:0x1000000/0x1800000->reg0,${loads(classes)},resubmit(,destinationIdentity,ct),resubmit(,egressAdmin)`,
+    ]);
+    expect(lines({ ...ports, cluster: { egress: { baseline: 3 } } }).at(-1)).toMatch(/resubmit\(,egressBaseline\)$/);
   });
 
   it('reaches itself, whatever it is isolated from', () => {

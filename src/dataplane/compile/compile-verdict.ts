@@ -2,6 +2,7 @@ import type { Family } from '../../base/net/ip.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
+import type { Mark } from '../pipeline/registers.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
 import { associationsInPieces, deniedAssociations } from './compile-associations.ts';
@@ -12,8 +13,10 @@ import { asksAboutAnswers, familiesOf, type NodeEnvironment, ownAddresses } from
 interface Direction {
   readonly lookup: PipelineTableName;
   readonly identity: PipelineTableName;
-  readonly classes: PipelineTableName;
-  readonly ports: PipelineTableName;
+  /** Tables of each tier: classes of pods, and decisions by ports. */
+  readonly admin: TierOfDirection;
+  readonly networkPolicy: TierOfDirection;
+  readonly baseline: TierOfDirection;
   readonly verdicts: PipelineTableName;
   readonly next: PipelineTableName;
   /** Marks replies to connections that this direction decides, and the table where those that are still admitted continue. */
@@ -21,11 +24,17 @@ interface Direction {
   readonly answersNext: PipelineTableName;
 }
 
+interface TierOfDirection {
+  readonly classes: PipelineTableName;
+  readonly ports: PipelineTableName;
+}
+
 const egress: Direction = {
   lookup: 'egressLookup',
   identity: 'destinationIdentity',
-  classes: 'egressNetworkPolicy',
-  ports: 'egressNetworkPolicyPorts',
+  admin: { classes: 'egressAdmin', ports: 'egressAdminPorts' },
+  networkPolicy: { classes: 'egressNetworkPolicy', ports: 'egressNetworkPolicyPorts' },
+  baseline: { classes: 'egressBaseline', ports: 'egressBaselinePorts' },
   verdicts: 'egressVerdict',
   next: 'route',
   answers: reg.answerTo('asked'),
@@ -34,8 +43,9 @@ const egress: Direction = {
 const ingress: Direction = {
   lookup: 'ingressLookup',
   identity: 'sourceIdentity',
-  classes: 'ingressNetworkPolicy',
-  ports: 'ingressNetworkPolicyPorts',
+  admin: { classes: 'ingressAdmin', ports: 'ingressAdminPorts' },
+  networkPolicy: { classes: 'ingressNetworkPolicy', ports: 'ingressNetworkPolicyPorts' },
+  baseline: { classes: 'ingressBaseline', ports: 'ingressBaselinePorts' },
   verdicts: 'ingressVerdict',
   next: 'commit',
   answers: reg.answerFrom('asked'),
@@ -57,23 +67,53 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
   return [
     ...[egress, ingress].flatMap((direction) => [
       ...asked(direction),
-      decided(direction.classes, priority.lowest, 'deny', direction.verdicts),
-      ...familiesOf(environment).flatMap((family) => fragments(direction, family)),
-      ...associationsInPieces(direction.ports, direction.verdicts, environment),
+      decided(direction.networkPolicy.classes, priority.lowest, 'deny', direction.verdicts),
+      ...tiersWithoutRules(direction),
+      ...portsOf(direction).flatMap((ports) => [
+        ...familiesOf(environment).flatMap((family) => fragments(ports, direction.verdicts, family)),
+        ...associationsInPieces(ports, direction.verdicts, environment),
+      ]),
       ...done(direction, environment),
       ...(asksAboutAnswers(environment) ? answered(direction, environment) : []),
     ]),
     ...(asksAboutAnswers(environment) ? answersToTheNode(environment) : []),
     ...ownAddresses(environment).map((ipDst) =>
-      decided(egress.classes, priority.low, 'allow', egress.verdicts, { payload: ipDst.family, ipDst }),
+      decided(egress.networkPolicy.classes, priority.low, 'allow', egress.verdicts, { payload: ipDst.family, ipDst }),
     ),
   ];
 }
 
-function asked({ lookup, identity, classes, next }: Direction): Flow[] {
+function portsOf({ admin, networkPolicy, baseline }: Direction): readonly PipelineTableName[] {
+  return [admin.ports, networkPolicy.ports, baseline.ports];
+}
+
+/** Pods without cluster policies begin with NetworkPolicies: their classes of other tiers are not loaded. */
+function asked({ lookup, identity, networkPolicy, admin, next }: Direction): Flow[] {
+  const [none, tiered] = [reg.verdict('none'), reg.clusterPolicies('yes')];
   return [
     { table: lookup, priority: priority.normal, match: { regs: [reg.verdict('standing')] }, steps: [goto(next)] },
-    { table: lookup, priority: priority.low, match: { regs: [reg.verdict('none')] }, steps: [resubmit(identity), goto(classes)] },
+    { table: lookup, priority: priority.low, match: { regs: [none] }, steps: [resubmit(identity), goto(networkPolicy.classes)] },
+    {
+      table: lookup,
+      priority: priority.aboveLow,
+      match: { regs: [none, tiered] },
+      steps: [load(reg.clusterPolicies('no')), resubmit(identity), goto(admin.classes)],
+    },
+  ];
+}
+
+/** Flows for pods that have no rules in a tier: the next tier decides, and what none decides is allowed. */
+function tiersWithoutRules({ admin, networkPolicy, baseline, verdicts }: Direction): Flow[] {
+  const flow = (table: PipelineTableName, none: Mark, steps: readonly Step[]): Flow => ({
+    table,
+    priority: priority.normal,
+    match: { regs: [none] },
+    steps,
+  });
+  return [
+    flow(admin.classes, reg.adminClass(0), [goto(networkPolicy.classes)]),
+    flow(networkPolicy.classes, reg.networkPolicyClass('none'), [goto(baseline.classes)]),
+    flow(baseline.classes, reg.baselineClass(0), [load(reg.verdict('allow')), goto(verdicts)]),
   ];
 }
 
@@ -101,7 +141,7 @@ export function deniedFlows(environment: NodeEnvironment): Readonly<Record<'egre
  * an admitted connection pass, since its first packet had the port that was evaluated; none opens a connection. Decisions for a protocol as
  * a whole are above, and apply to fragments that show their protocol.
  */
-function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
+function fragments(ports: PipelineTableName, verdicts: PipelineTableName, payload: Family): Flow[] {
   const flow = (level: number, match: Match, ...loads: Step[]): Flow => ({
     table: ports,
     priority: level,
@@ -120,7 +160,8 @@ function fragments({ ports, verdicts }: Direction, payload: Family): Flow[] {
  * connection was opened; for one through a Service that is the Service's port, which decides nothing, so that the reply passes. A
  * connection that is now denied is barred.
  */
-function answered({ ports, verdicts, answers, answersNext }: Direction, environment: NodeEnvironment): Flow[] {
+function answered(direction: Direction, environment: NodeEnvironment): Flow[] {
+  const { verdicts, answers, answersNext } = direction;
   const flow = (table: PipelineTableName, level: number, match: Match, steps: readonly Step[]): Flow => ({
     table,
     priority: level,
@@ -128,10 +169,17 @@ function answered({ ports, verdicts, answers, answersNext }: Direction, environm
     steps,
   });
   const [allow, deny] = [reg.verdict('allow'), reg.verdict('deny')];
-  const asOpened = [load(reg.answerPorts('yes')), resubmitAsOpened(ports)];
+  const asOpened = (ports: PipelineTableName): readonly Step[] => [load(reg.answerPorts('yes')), resubmitAsOpened(ports)];
   return [
-    flow(ports, priority.guard, { ctState: answer, ctMarks: [ctMark.service('no')], regs: [answers, reg.answerPorts('no')] }, asOpened),
-    flow(ports, priority.guard, { ctMarks: [ctMark.service('yes')], regs: [answers] }, [load(allow), goto(verdicts)]),
+    ...portsOf(direction).flatMap((ports) => [
+      flow(
+        ports,
+        priority.guard,
+        { ctState: answer, ctMarks: [ctMark.service('no')], regs: [answers, reg.answerPorts('no')] },
+        asOpened(ports),
+      ),
+      flow(ports, priority.guard, { ctMarks: [ctMark.service('yes')], regs: [answers] }, [load(allow), goto(verdicts)]),
+    ]),
     flow(verdicts, priority.guard, { regs: [answers, allow] }, [...stands(answers), resubmit(answersNext)]),
     ...familiesOf(environment).map((payload) =>
       flow(verdicts, priority.guard, { payload, ctState: { trk: '+' }, regs: [answers, deny] }, [barred(payload)]),
@@ -147,8 +195,15 @@ function answersToTheNode(environment: NodeEnvironment): Flow[] {
     match: { ...match, regs: [ingress.answers] },
     steps,
   });
+  const tiered: Flow = {
+    table: 'ingressLookup',
+    priority: priority.aboveHigh,
+    match: { regs: [ingress.answers, reg.clusterPolicies('yes')] },
+    steps: [load(reg.clusterPolicies('no')), goto('ingressAdmin')],
+  };
   return [
     flow(priority.high, {}, [goto('ingressNetworkPolicy')]),
+    tiered,
     ...ownAddresses(environment).map((ipDst) =>
       flow(priority.higher, { payload: ipDst.family, ipDst }, [...stands(ingress.answers), resubmit(ingress.answersNext)]),
     ),
@@ -188,8 +243,6 @@ function barred(family: Family): Step {
  * another one.
  */
 function forgotten(): Step[] {
-  const { verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine } = reg;
-  return [verdict, networkPolicyClass, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine].map((field) =>
-    load(field(0)),
-  );
+  const { verdict, policyClasses, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine } = reg;
+  return [verdict, policyClasses, decision, sourceCoarse, sourceFine, destinationCoarse, destinationFine].map((field) => load(field(0)));
 }

@@ -1,7 +1,7 @@
 import { bitRange, type FieldSpec, layoutFields } from './registers.ts';
 
 /**
- * Meaning of the registers' bits. reg10 and reg11 are unused. A field never moves: packets in flight during an upgrade meet flows of both
+ * Meaning of the registers' bits. reg11 is unused. A field never moves: packets in flight during an upgrade meet flows of both
  * versions.
  */
 export const registerFields = {
@@ -127,12 +127,18 @@ export const registerFields = {
   sourceCoarse: { reg: 8, bits: [20, 31], doc: 'The same of blocks and whole namespaces.' },
   destinationFine: { reg: 9, bits: [0, 19], doc: 'As `sourceFine`, of egress rules and the destination.' },
   destinationCoarse: { reg: 9, bits: [20, 31], doc: 'As `sourceCoarse`, of egress rules and the destination.' },
+  clusterPolicies: {
+    reg: 10,
+    bits: [4, 4],
+    doc: 'Whether the classes of cluster policies are loaded: then evaluation begins with the Admin tier. Cleared by `egressLookup` and `ingressLookup`.',
+    values: { no: 0, yes: 1 },
+  },
   decision: { reg: 12, bits: [0, 31], shares: ['endpointIpv6a'], doc: 'Decision by ports, behind the choice of an endpoint.' },
   adminClass: {
     reg: 13,
     bits: [0, 10],
     shares: ['endpointIpv6b'],
-    doc: 'Class of the local pod for ClusterNetworkPolicy, admin tier (reserved).',
+    doc: 'Class of the local pod for ClusterNetworkPolicy, Admin tier. 0: no rules in this tier.',
   },
   networkPolicyClass: {
     reg: 13,
@@ -145,7 +151,13 @@ export const registerFields = {
     reg: 13,
     bits: [22, 31],
     shares: ['endpointIpv6b'],
-    doc: 'Class of the local pod for ClusterNetworkPolicy, baseline tier (reserved).',
+    doc: 'Class of the local pod for ClusterNetworkPolicy, Baseline tier. 0: no rules in this tier.',
+  },
+  policyClasses: {
+    reg: 13,
+    bits: [0, 31],
+    shares: ['adminClass', 'networkPolicyClass', 'baselineClass', 'endpointIpv6b'],
+    doc: 'The classes of all tiers together.',
   },
   endpointIpv6a: { reg: 12, bits: [0, 31], doc: 'IPv6 address of the endpoint, bits 96..127 (xxreg3 as a whole).' },
   endpointIpv6b: { reg: 13, bits: [0, 31], doc: 'IPv6 address of the endpoint, bits 64..95.' },

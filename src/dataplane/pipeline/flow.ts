@@ -13,6 +13,7 @@ export const priority = {
   normal: 200,
   above: 205,
   high: 210,
+  aboveHigh: 215,
   higher: 220,
   highest: 230,
   override: 240,

@@ -17,10 +17,18 @@ export interface PolicyCountersPort {
 
 /** Tables whose rows contain verdicts: relations that need no port, and all decisions. */
 const countedTables: readonly PipelineTableName[] = [
+  'egressAdmin',
+  'egressAdminPorts',
   'egressNetworkPolicy',
   'egressNetworkPolicyPorts',
+  'egressBaseline',
+  'egressBaselinePorts',
+  'ingressAdmin',
+  'ingressAdminPorts',
   'ingressNetworkPolicy',
   'ingressNetworkPolicyPorts',
+  'ingressBaseline',
+  'ingressBaselinePorts',
 ];
 
 /** IANA protocol numbers of protocols with ports. */
@@ -43,6 +51,7 @@ export async function readRuleCounters({ openflow, running }: PolicyCountersPort
         const rows = byCookie.get(cookie);
         if (!rows) return;
         const { verdict, by } = outcomeOf(rows, match);
+        if (verdict === 'next') return; // another tier decides, and counts
         const { direction } = rows;
         const key = JSON.stringify([direction, verdict, by]);
         const sum = sums.get(key) ?? { direction, verdict, by, packets: 0n, bytes: 0n };

@@ -3,7 +3,7 @@ import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, type Ip, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { type Mac, parseMac } from '../../base/net/mac.ts';
-import type { SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
+import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { PodIntent, RateLimit } from '../../dataplane/compile/compile-pod.ts';
 import { liveConnectionsChoices, type NodeEnvironment, policyModes } from '../../dataplane/compile/environment.ts';
@@ -131,11 +131,16 @@ const service: z.ZodType<ServiceInput & { readonly sourceRanges?: string }> = z.
 });
 const pod: z.ZodType<PodInput> = z.strictObject({ owner, intent: podIntent });
 const policyClass = z.literal('closed').or(z.int().min(0).max(2_047));
+const clusterClasses: z.ZodType<ClusterClassNumbers> = z.strictObject({
+  admin: z.int().min(1).max(2_047).exactOptional(),
+  baseline: z.int().min(1).max(1_023).exactOptional(),
+});
 const subjectIntent: z.ZodType<SubjectIntent> = z.strictObject({
   ofPort,
   addresses: z.array(ip),
   ingress: policyClass.exactOptional(),
   egress: policyClass.exactOptional(),
+  cluster: z.strictObject({ ingress: clusterClasses.exactOptional(), egress: clusterClasses.exactOptional() }).exactOptional(),
   openings: z.int().min(1).max(0xffff_ffff).exactOptional(),
 } satisfies Shape<SubjectIntent>);
 const subject: z.ZodType<SubjectInput> = z.strictObject({ owner, intent: subjectIntent });

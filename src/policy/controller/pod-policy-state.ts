@@ -3,7 +3,7 @@ import type { PolicyMode } from '../../dataplane/compile/environment.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { PolicyEngine } from '../engine/policy-engine.ts';
 import type { PodClasses, PolicyFlows } from '../flows/policy-flows.ts';
-import type { PolicyMatrix } from '../matrix/matrix.ts';
+import { classesIn, type PolicyMatrix } from '../matrix/matrix.ts';
 import { type LocalSubject, type LocalSubjects, podKeyOf } from './local-subjects.ts';
 import type { Suspension } from './suspension-records.ts';
 import type { Suspensions } from './suspensions.ts';
@@ -24,13 +24,13 @@ export interface PodStanding {
   readonly is: SubjectStanding['is'] | 'undecided';
   /** Reason, for a pod that is blocked or whose policies are suspended. */
   readonly why?: string;
-  /** Policies that isolate the pod, `namespace/name`. */
+  /** Policies that isolate the pod, `namespace/name`, and names of cluster policies with rules for it. */
   readonly ingress: readonly string[];
   readonly egress: readonly string[];
 }
 
 interface StandingsOptions {
-  readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies'>;
+  readonly engine: Pick<PolicyEngine, 'matrix' | 'hasPolicies' | 'lacksNamespace'>;
   readonly flows: Pick<PolicyFlows, 'classesOf'>;
   readonly suspensions: Pick<Suspensions, 'of'>;
   readonly whenUnknown: WhenUnknown;
@@ -71,7 +71,8 @@ export class Standings {
     if (!rulesKnown()) return 'policies are not known yet';
     if (!engine.hasPolicies(pod.namespace)) return undefined;
     const isKnown = engine.matrix.subjects.has(`${pod.namespace}/${pod.name}`) && subjects.isCurrent(subject);
-    return isKnown ? undefined : 'the labels of the pod are not known yet';
+    if (!isKnown) return 'the labels of the pod are not known yet';
+    return engine.lacksNamespace(pod.namespace) ? 'the labels of its namespace are not known yet' : undefined;
   }
 }
 
@@ -90,8 +91,8 @@ export function podStandings(
     pods.set(key, {
       is: standing.is,
       ...('why' in standing ? { why: standing.why } : {}),
-      ingress: rules?.ingress?.isolatedBy ?? [],
-      egress: rules?.egress?.isolatedBy ?? [],
+      ingress: classesIn(rules, 'ingress').flatMap(({ isolatedBy }) => isolatedBy),
+      egress: classesIn(rules, 'egress').flatMap(({ isolatedBy }) => isolatedBy),
     });
   }
   return pods;
@@ -103,15 +104,22 @@ function whyOf({ untilMs, reason }: Suspension): string {
 
 /** Returns the intent from which its flows in the entry tables are compiled. */
 export function intentOf({ ofPort, addresses }: LocalSubject, standing: SubjectStanding, openings?: number): SubjectIntent {
-  const classes = standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
-  return { ofPort, addresses, ...classes, ...('egress' in classes && openings !== undefined ? { openings } : {}) };
+  const classes: Pick<SubjectIntent, 'ingress' | 'egress' | 'cluster'> =
+    standing.is === 'policed' ? standing.classes : standing.is === 'closed' ? closed : {};
+  const isPoliced = classes.egress !== undefined || classes.cluster?.egress !== undefined;
+  return { ofPort, addresses, ...classes, ...(isPoliced && openings !== undefined ? { openings } : {}) };
 }
 
 const closed = { ingress: 'closed', egress: 'closed' } as const;
 
-/** Returns the names of classes that have a number, one for each direction. */
+/** Returns the names of classes that have a number, for each direction and tier. */
 export function classNames(classes: PodClasses): readonly string[] {
-  return typeof classes === 'string' ? [] : Object.entries(classes).map(([direction, number]) => `${direction} ${number}`);
+  if (typeof classes === 'string') return [];
+  const { cluster = {}, ...own } = classes;
+  const ofTiers = Object.entries(cluster).flatMap(([direction, tiers]) =>
+    Object.entries(tiers).map(([tier, number]) => `${direction} ${tier} ${number}`),
+  );
+  return [...Object.entries(own).map(([direction, number]) => `${direction} ${number}`), ...ofTiers];
 }
 
 /** Reports whether the entry flows of both resubmit to the same rows. */

@@ -1,4 +1,4 @@
-import type { DecidedRange, PolicyDecision, PolicyOutcome } from '../matrix/matrix.ts';
+import type { ClusterTier, DecidedRange, PolicyDecision, PolicyOutcome } from '../matrix/matrix.ts';
 import type { PortSpan } from './intent.ts';
 
 /** A rule that applies to a pair of classes, with the ports that it has for them. */
@@ -10,20 +10,22 @@ export interface AppliedRule {
 const protocolOrder = ['TCP', 'UDP', 'SCTP'] as const;
 
 /**
- * Combines rules into ranges that do not overlap. The first rule that matches decides.
+ * Combines rules into ranges that do not overlap. The first rule that matches decides. A range whose outcome is that of everything else is
+ * left out.
  *
  * @param otherwise outcome for ports that no rule matches
  */
-export function decisionOf(rules: readonly AppliedRule[], otherwise: PolicyOutcome): PolicyDecision {
+export function decisionOf(rules: readonly AppliedRule[], otherwise: PolicyOutcome, tier?: ClusterTier): PolicyDecision {
   const end = rules.findIndex(({ ports }) => ports === 'any');
   const before = end < 0 ? rules : rules.slice(0, end);
+  const rest = rules[end]?.outcome ?? otherwise;
   const ranges = protocolOrder.flatMap((protocol) => {
     let taken: readonly DecidedRange[] = [];
     for (const { ports, outcome } of before)
       for (const span of ports === 'any' ? [] : ports) if (span.protocol === protocol) taken = withSpan(taken, span, outcome);
-    return joined(taken);
+    return joined(taken).filter(({ outcome }) => outcome !== rest);
   });
-  return { ranges, otherwise: rules[end]?.outcome ?? otherwise };
+  return { ranges, otherwise: rest, ...(tier && { tier }) };
 }
 
 /** Adds the parts of a span that no range covers yet. @param taken disjoint and sorted */

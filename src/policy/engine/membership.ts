@@ -18,7 +18,7 @@ interface UsedTerm {
 export interface MembershipChange {
   readonly kinds: ReadonlySet<Kind>;
   readonly namespaces: ReadonlySet<string>;
-  /** True if blocks have changed, or the use of "any pod". */
+  /** True if blocks or terms of nodes have changed, or the use of "any pod" or "unknown pod". */
   readonly blocks: boolean;
 }
 
@@ -34,6 +34,8 @@ export class Membership {
   readonly #wideTerms = new TermIndex();
   readonly #fine = new Map<Kind, PeerSet>();
   readonly #wideSets = new Map<string, PeerSet>();
+  /** Namespaces with pods whose labels were not known in the last round. */
+  readonly #unknown = new Set<string>();
   readonly #fresh = new Set<UsedTerm>();
   readonly #gone = new Set<UsedTerm>();
   #lastId = 0;
@@ -61,7 +63,7 @@ export class Membership {
     this.#gone.add(used);
   }
 
-  /** Terms that are blocks or "any pod", with the holding of an address in them. */
+  /** Terms that are networks or addresses, with the holding of an address in them. */
   *blocks(): Iterable<{ readonly term: Term; readonly holding: TermHolding }> {
     for (const used of this.#terms.values()) if (used.term.is !== 'pods') yield { term: used.term, holding: this.#holdingOf(used) };
   }
@@ -70,6 +72,17 @@ export class Membership {
   get anyPod(): PeerSet {
     const used = this.#terms.get('any pod');
     return used ? this.sets.of([this.#holdingOf(used)]) : this.sets.empty;
+  }
+
+  /** Set of the term "unknown pod" if it is in use, else the empty set. */
+  get unknownPod(): PeerSet {
+    const used = this.#terms.get('unknown pod');
+    return used ? this.sets.of([this.#holdingOf(used)]) : this.sets.empty;
+  }
+
+  /** Reports whether the labels of a namespace are known. */
+  isKnown(namespace: string): boolean {
+    return this.#namespaces.get(namespace) !== undefined;
   }
 
   fineOf(kind: Kind): PeerSet {
@@ -83,7 +96,7 @@ export class Membership {
   /** Returns the number of pods that a term matches; undefined for a block, and for a term that no rule of a local pod has. */
   podsOf({ text }: Term): number | undefined {
     const used = this.#terms.get(text);
-    if (!used || used.term.is === 'block') return undefined;
+    if (!used || (used.term.is !== 'pods' && used.term.is !== 'any pod')) return undefined;
     let pods = 0;
     for (const kind of this.#kindsOf(used)) pods += kind.pods.size;
     return pods;
@@ -200,7 +213,9 @@ export class Membership {
         } else used.namespaces.delete(name);
       }
       const set = this.sets.of(holdings);
-      const isOther = set !== this.wideOf(name);
+      const isOther = set !== this.wideOf(name) || this.#unknown.has(name) !== (labels === undefined);
+      if (labels === undefined) this.#unknown.add(name);
+      else this.#unknown.delete(name);
       this.#wideSets.set(name, set);
       if (isOther) changed.add(name);
     }
@@ -259,6 +274,7 @@ export class Membership {
   }
 
   *#forgetNamespace(name: string): Steps {
+    this.#unknown.delete(name);
     if (!this.#wideSets.delete(name)) return;
     for (const used of this.#wideTerms.all()) {
       used.namespaces.delete(name);

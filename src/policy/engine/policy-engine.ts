@@ -1,8 +1,16 @@
 import { finish, type Steps } from '../../base/async/steps.ts';
 import type { Ip } from '../../base/net/ip.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
-import { type MatrixSubject, type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../matrix/matrix.ts';
+import {
+  classesIn,
+  type MatrixSubject,
+  type PolicyDirection,
+  type PolicyMatrix,
+  policyDirections,
+  type SubjectClass,
+} from '../matrix/matrix.ts';
 import { Addresses, type PolicyNode } from './identities/addresses.ts';
 import { Identities } from './identities/identities.ts';
 import type { CoarseRoom } from './identities/identity-parts.ts';
@@ -10,7 +18,7 @@ import type { PeerShortage } from './identities/peer-shares.ts';
 import { Inbox } from './inbox.ts';
 import { type IndexedPod, type Kind, NamespaceLabels, PodKinds } from './kinds.ts';
 import { Membership } from './membership.ts';
-import { Relations } from './relations.ts';
+import { namespaceOf, Relations } from './relations.ts';
 import type { PodLabels } from './selector.ts';
 import { hasPort, isNamedBy, type SubjectRules } from './subject-rules.ts';
 import { Subjects } from './subjects.ts';
@@ -66,7 +74,7 @@ export class PolicyEngine {
   constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms) {
     this.#nodeName = nodeName;
     this.#directions = { ingress: this.#newDirection(setsMost, rooms?.ingress), egress: this.#newDirection(setsMost, rooms?.egress) };
-    this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, directions: this.#directions });
+    this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, namespaces: this.#namespaces, directions: this.#directions });
   }
 
   /** Matrix of the last `publish`: a view, which changes with the next one. */
@@ -107,6 +115,7 @@ export class PolicyEngine {
   #putNamespace(name: string, labels: PodLabels): void {
     this.#namespaces.put(name, labels);
     this.#dirtyNamespaces.add(name);
+    this.#subjects.relabel(name);
   }
 
   /** Removes a namespace. Its pods and policies stay until they are removed themselves. */
@@ -117,6 +126,7 @@ export class PolicyEngine {
   #removeNamespace(name: string): void {
     this.#namespaces.remove(name);
     this.#dirtyNamespaces.add(name);
+    this.#subjects.relabel(name);
   }
 
   putNode(node: PolicyNode): void {
@@ -172,9 +182,26 @@ export class PolicyEngine {
     this.#inbox.take(() => this.#subjects.removePolicy(key), namespaceOf(key));
   }
 
-  /** Reports whether any policy may isolate pods of this namespace. */
+  putClusterPolicy(policy: ClusterNetworkPolicy): void {
+    this.#inbox.take(() => this.#subjects.putClusterPolicy(policy), everyNamespace);
+  }
+
+  removeClusterPolicy(name: string): void {
+    this.#inbox.take(() => this.#subjects.removeClusterPolicy(name), everyNamespace);
+  }
+
+  /** Reports whether any policy may apply to pods of this namespace. */
   hasPolicies(namespace: string): boolean {
-    return this.#subjects.hasPolicies(namespace) || this.#inbox.hasRulesOf(namespace);
+    return this.#subjects.hasPolicies(namespace) || this.#hasWaitingRules(namespace);
+  }
+
+  /** Reports whether cluster policies may apply to pods of a namespace whose labels are not known. */
+  lacksNamespace(namespace: string): boolean {
+    return this.#subjects.lacksNamespace(namespace);
+  }
+
+  #hasWaitingRules(namespace: string): boolean {
+    return this.#inbox.hasRulesOf(namespace) || this.#inbox.hasRulesOf(everyNamespace);
   }
 
   /** Returns the owner of an address of the pod networks: `namespace/name` of a pod, or `node NAME`; undefined if it has no owner. */
@@ -263,12 +290,15 @@ export class PolicyEngine {
    * these rules only.
    */
   leftOutAt(direction: PolicyDirection, pod: string, { address, port }: AskedPeer): PeerShortage | undefined {
-    const shortage = this.#shortages.find((each) => each.direction === direction && each.namespace === namespaceOf(pod));
-    const subject = shortage && this.matrix.subjects.get(pod)?.[direction];
-    const leftOut = new Set(shortage?.rules);
-    const named = (subject && this.rulesOf(direction, subject)?.rules.filter(({ name }) => leftOut.has(name))) ?? [];
-    const rules = named.filter((rule) => isNamedBy(rule, address) && (port === undefined || hasPort(rule, port))).map(({ name }) => name);
-    return shortage && rules.length > 0 ? { ...shortage, rules } : undefined;
+    const namespaces = [everyNamespace, namespaceOf(pod)];
+    const own = classesIn(this.matrix.subjects.get(pod), direction).flatMap((each) => this.rulesOf(direction, each)?.rules ?? []);
+    for (const shortage of this.#shortages.filter((each) => each.direction === direction && namespaces.includes(each.namespace))) {
+      const leftOut = new Set(shortage.rules);
+      const named = own.filter((rule) => leftOut.has(rule.name) && isNamedBy(rule, address));
+      const rules = named.filter((rule) => port === undefined || hasPort(rule, port)).map(({ name }) => name);
+      if (rules.length > 0) return { ...shortage, rules };
+    }
+    return undefined;
   }
 
   /**
@@ -278,7 +308,7 @@ export class PolicyEngine {
    * @returns its row; undefined if the pod has to wait for the next round
    */
   admit(pod: PolicyPod): MatrixSubject | undefined {
-    const isWaited = pod.nodeName !== this.#nodeName || this.#inbox.hasRulesOf(pod.namespace);
+    const isWaited = pod.nodeName !== this.#nodeName || this.#hasWaitingRules(pod.namespace);
     return isWaited ? undefined : this.#subjects.admit(pod, this.#isRunning);
   }
 
@@ -349,6 +379,5 @@ interface PolicyEngineDirection {
   readonly identities: Identities;
 }
 
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf('/'));
-}
+/** Stands for the namespaces of cluster policies. */
+const everyNamespace = '';

@@ -1,13 +1,18 @@
-import type { PolicyDirection } from '../matrix/matrix.ts';
+import type { ClusterTier, PolicyDirection } from '../matrix/matrix.ts';
+import type { ClusterIntent } from './cluster-intent.ts';
+import { clusterRules } from './cluster-rules.ts';
 import type { PolicyIntent } from './intent.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
 /** Maximum number of cached rules. A node has one or two hundred pods, most of which share their rules with others. */
 const KEPT_MOST = 128;
 
+type Intent = Pick<PolicyIntent, 'key'>;
+type Ports = Readonly<Record<string, number>>;
+
 interface MadeRules {
   /** Policies from which the rules were made. A changed policy has another intent. */
-  readonly policies: readonly PolicyIntent[];
+  readonly policies: readonly Intent[];
   readonly rules: SubjectRules | undefined;
 }
 
@@ -16,20 +21,37 @@ export class RecentRules {
   readonly #made = new Map<string, MadeRules>();
 
   /** Like `subjectRules`, but cached. */
-  of(direction: PolicyDirection, policies: readonly PolicyIntent[], ports: Readonly<Record<string, number>>): SubjectRules | undefined {
+  of(direction: PolicyDirection, policies: readonly PolicyIntent[], ports: Ports): SubjectRules | undefined {
+    return this.#cached([direction], policies, direction === 'ingress' ? ports : {}, () => subjectRules(direction, policies, ports));
+  }
+
+  /** Like `clusterRules`, but cached. */
+  ofTier(direction: PolicyDirection, tier: ClusterTier, policies: readonly ClusterIntent[], ports: Ports): SubjectRules | undefined {
+    return this.#cached([direction, tier], policies, direction === 'ingress' ? ports : {}, () =>
+      clusterRules(direction, tier, policies, ports),
+    );
+  }
+
+  #cached(
+    of: readonly string[],
+    policies: readonly Intent[],
+    ports: Ports,
+    make: () => SubjectRules | undefined,
+  ): SubjectRules | undefined {
     if (policies.length === 0) return undefined;
-    const key = JSON.stringify([direction, policies.map((policy) => policy.key), direction === 'ingress' ? ports : {}]);
+    const key = JSON.stringify([of, policies.map((policy) => policy.key), ports]);
     const known = this.#made.get(key);
     if (known?.policies.every((policy, at) => policy === policies[at])) return known.rules;
-    const rules = subjectRules(direction, policies, ports);
+    const rules = make();
     this.#made.delete(key);
     this.#made.set(key, { policies, rules });
     const [oldest] = this.#made.keys();
     if (this.#made.size > KEPT_MOST && oldest !== undefined) this.#made.delete(oldest);
     return rules;
   }
+
   /** Drops the rules of a policy that was removed or changed. The policy may have thousands of peers, which must not stay in memory. */
-  forget(policy: PolicyIntent): void {
+  forget(policy: Intent): void {
     for (const [key, { policies }] of this.#made) if (policies.includes(policy)) this.#made.delete(key);
   }
 }

@@ -1,11 +1,19 @@
 import type { Steps } from '../../base/async/steps.ts';
-import { type PeerIdentity, type PolicyDecision, type PolicyOutcome, relationKey, type SubjectClass } from '../matrix/matrix.ts';
+import {
+  type ClusterTier,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyOutcome,
+  relationKey,
+  type SubjectClass,
+  unnumbered,
+} from '../matrix/matrix.ts';
 import { type AppliedRule, decisionOf, decisionText } from './decision.ts';
 import type { PeerSet, TermHolding } from './identities/peer-set.ts';
 import type { PortSpan } from './intent.ts';
 import { addTo, removeFrom } from './kinds.ts';
 import { SteadyRows } from './published-rows.ts';
-import { protocolOf, type SubjectRules, termsOf } from './subject-rules.ts';
+import { protocolOf, type SubjectRule, type SubjectRules, termsOf } from './subject-rules.ts';
 import type { Term } from './term.ts';
 
 /** Identity that addresses have. Equal identities are the same object. */
@@ -31,6 +39,7 @@ interface RuleOfTerm {
 class SubjectState implements SubjectClass {
   readonly id: number;
   readonly text: string;
+  readonly tier?: ClusterTier;
   readonly isolatedBy: readonly string[];
   readonly rules: SubjectRules;
   readonly terms: readonly Term[];
@@ -40,7 +49,9 @@ class SubjectState implements SubjectClass {
   readonly rows = new Map<string, Pair | undefined>();
   readonly #byTerm = new Map<string, RuleOfTerm[]>();
   readonly #outcomes: readonly PolicyOutcome[];
-  readonly #denied: PolicyOutcome;
+  readonly #otherwise: PolicyOutcome;
+  /** Decision for addresses without a number; undefined if they are treated like addresses that no term matches. */
+  readonly ofUnnumbered: PolicyDecision | undefined;
   /** Decisions by the rules that apply, and by text, so that equal decisions are the same object. */
   readonly #decided = new Map<string, PolicyDecision>();
   readonly #byText = new Map<string, PolicyDecision>();
@@ -51,8 +62,11 @@ class SubjectState implements SubjectClass {
     this.isolatedBy = rules.isolatedBy;
     this.rules = rules;
     this.terms = termsOf(rules);
-    this.#outcomes = rules.rules.map(({ name }) => ({ verdict: 'allow', by: [name] }));
-    this.#denied = { verdict: 'deny', by: rules.isolatedBy };
+    if (rules.tier) this.tier = rules.tier;
+    this.#otherwise = otherwiseOf(rules);
+    this.#outcomes = rules.rules.map((rule) => outcomeOf(rule, this.#otherwise));
+    const denied: PolicyDecision = { ranges: [], otherwise: { verdict: 'deny', by: rules.isolatedBy }, ...tierOf(rules) };
+    this.ofUnnumbered = isClosing(rules) ? denied : undefined;
     for (const [rule, { peers, namedPeers }] of rules.rules.entries()) {
       for (const { text } of peers === 'any' ? [] : peers) this.#point(text, { rule, isNamed: false });
       for (const { text } of namedPeers) this.#point(text, { rule, isNamed: true });
@@ -93,7 +107,7 @@ class SubjectState implements SubjectClass {
       if (ports === 'any') return [{ ports, outcome }];
       return [{ ports: isPlain ? [...ports, ...spans] : spans, outcome }];
     });
-    const decision = decisionOf(rules, this.#denied);
+    const decision = decisionOf(rules, this.#otherwise, this.tier);
     const text = decisionText(decision);
     const equal = this.#byText.get(text) ?? decision;
     this.#byText.set(text, equal);
@@ -107,9 +121,29 @@ class SubjectState implements SubjectClass {
   }
 }
 
-/** Returns the namespace of a policy. @param policy `namespace/name` */
-function namespaceOf(policy: string | undefined): readonly string[] {
-  return policy === undefined ? [] : [policy.slice(0, policy.indexOf('/'))];
+/** Returns the namespace of a policy; empty for a cluster policy. @param policy `namespace/name`, or `name` */
+export function namespaceOf(policy: string): string {
+  return policy.slice(0, Math.max(0, policy.indexOf('/')));
+}
+
+function tierOf({ tier }: SubjectRules): { readonly tier?: ClusterTier } {
+  return tier ? { tier } : {};
+}
+
+/** Returns the outcome of connections that no rule matches. */
+function otherwiseOf({ tier, isolatedBy }: SubjectRules): PolicyOutcome {
+  if (!tier) return { verdict: 'deny', by: isolatedBy };
+  return { verdict: tier === 'admin' ? 'next' : 'allow', by: [] };
+}
+
+function outcomeOf({ name, action = 'accept' }: SubjectRule, otherwise: PolicyOutcome): PolicyOutcome {
+  // Pass skips the rest of its tier, as if no rule matched.
+  return action === 'pass' ? otherwise : { verdict: action === 'accept' ? 'allow' : 'deny', by: [name] };
+}
+
+/** Reports whether a rule denies or passes: what it cannot distinguish must not be allowed instead. */
+function isClosing({ rules }: SubjectRules): boolean {
+  return rules.some(({ action = 'accept' }) => action !== 'accept');
 }
 
 function holdingsOf({ coarse, fine }: Pair): readonly TermHolding[] {
@@ -152,6 +186,10 @@ export class Relations {
     this.#generation++;
     this.rows.set(relationKey(subject), subject.decide());
     subject.rows.set(relationKey(subject), undefined);
+    if (subject.ofUnnumbered) {
+      this.rows.set(relationKey(subject, unnumbered), subject.ofUnnumbered);
+      subject.rows.set(relationKey(subject, unnumbered), undefined);
+    }
     const pairs = new Set<Pair>();
     for (const term of subject.terms) {
       onNew(term);
@@ -214,9 +252,16 @@ export class Relations {
     return this.#generation;
   }
 
-  /** Namespaces of the policies that contain a term. */
+  /** Namespaces of the policies that contain a term; empty text for cluster policies. */
   namespacesOf({ text }: Term): ReadonlySet<string> {
-    return new Set([...(this.#subjectsOfTerm.get(text) ?? [])].flatMap(({ isolatedBy }) => namespaceOf(isolatedBy[0])));
+    return new Set(
+      [...(this.#subjectsOfTerm.get(text) ?? [])].flatMap(({ isolatedBy: [first] }) => (first === undefined ? [] : namespaceOf(first))),
+    );
+  }
+
+  /** Reports whether a class that contains a term has rules that deny or pass. */
+  isClosing({ text }: Term): boolean {
+    return [...(this.#subjectsOfTerm.get(text) ?? [])].some(({ ofUnnumbered }) => ofUnnumbered !== undefined);
   }
 
   /** Names of the rules that contain a term. */

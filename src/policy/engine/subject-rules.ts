@@ -1,5 +1,6 @@
 import { type Cidr, cidrContains, type Ip } from '../../base/net/ip.ts';
-import type { PolicyDirection } from '../matrix/matrix.ts';
+import type { ClusterTier, PolicyDirection } from '../matrix/matrix.ts';
+import type { ClusterIntentRule } from './cluster-intent.ts';
 import type { IntentRule, PolicyIntent, PortSpan } from './intent.ts';
 import { podsTerm, type Term } from './term.ts';
 
@@ -7,17 +8,24 @@ import { podsTerm, type Term } from './term.ts';
 export interface SubjectRules {
   /** Text of the rules: equal for the same rules of the same policies only. */
   readonly text: string;
-  /** Policies as `namespace/name`, sorted. */
+  /** Tier of cluster policies; absent: NetworkPolicies. */
+  readonly tier?: ClusterTier;
+  /** Policies as `namespace/name`, sorted; names of cluster policies in their order. */
   readonly isolatedBy: readonly string[];
-  /** Rules without ports first, so that their decision needs no ports; then by policy and position. */
+  /**
+   * Rules of NetworkPolicies: those without ports first, so that their decision needs no ports; then by policy and position. Rules of
+   * cluster policies in their order.
+   */
   readonly rules: readonly SubjectRule[];
 }
 
-interface SubjectRule {
+export interface SubjectRule {
   /** Name of the rule, such as `namespace/name spec.ingress[2]`. */
   readonly name: string;
   readonly peers: 'any' | readonly Term[];
   readonly ports: 'any' | readonly PortSpan[];
+  /** Action of a rule of a cluster policy; absent: the rule allows. */
+  readonly action?: ClusterIntentRule['action'];
   /** Peers with a named port. Each holding has the number of that port at the peer. */
   readonly namedPeers: readonly Term[];
 }
@@ -43,7 +51,7 @@ export function subjectRules(
   return { text: textOf(isolatedBy, rules), isolatedBy, rules };
 }
 
-function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, own: Readonly<Record<string, number>>): SubjectRule {
+export function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, own: Readonly<Record<string, number>>): SubjectRule {
   const { path, peers, ports, portNames } = rule;
   const name = `${key} ${path}`;
   if (ports === 'any' || portNames.length === 0) return { name, peers, ports, namedPeers: [] };
@@ -55,7 +63,7 @@ function subjectRule(direction: PolicyDirection, key: string, rule: IntentRule, 
 export function namedPeersOf({ peers, portNames }: Pick<IntentRule, 'peers' | 'portNames'>): readonly Term[] {
   const withName = (term: Term, portName: string): readonly Term[] => {
     // A block has no named ports, and the named ports of unknown pods are not known.
-    if (term.is === 'block') return [];
+    if (term.is === 'block' || term.is === 'nodes' || term.is === 'unknown pod') return [];
     return [term.is === 'any pod' ? podsTerm([], [], portName) : podsTerm(term.namespaces, term.pods, portName)];
   };
   return portNames.flatMap((portName) =>

@@ -1,19 +1,33 @@
 import { finish, type Steps } from '../../base/async/steps.ts';
 import { parseIp } from '../../base/net/ip.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
-import { type MatrixSubject, type PolicyDirection, policyDirections, type SubjectClass } from '../matrix/matrix.ts';
+import {
+  type ClusterClasses,
+  classesIn,
+  clusterTiers,
+  haveSameClasses,
+  type MatrixSubject,
+  type PolicyDirection,
+  policyDirections,
+  type SubjectClass,
+} from '../matrix/matrix.ts';
+import type { ClusterIntent } from './cluster-intent.ts';
+import { ClusterPolicies } from './cluster-policies.ts';
 import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
-import { addTo, type IndexedPod, type PodKinds, removeFrom } from './kinds.ts';
+import { addTo, type IndexedPod, type NamespaceLabels, type PodKinds, removeFrom } from './kinds.ts';
 import type { Membership } from './membership.ts';
 import { SteadyRows } from './published-rows.ts';
 import { RecentRules } from './recent-rules.ts';
 import type { Relations } from './relations.ts';
 import { labelText, matchesLabels, selectorOf } from './selector.ts';
+import type { SubjectRules } from './subject-rules.ts';
 
 interface SubjectsOptions {
   readonly nodeName: string;
   readonly kinds: PodKinds;
+  readonly namespaces: NamespaceLabels;
   readonly directions: Readonly<Record<PolicyDirection, { readonly membership: Membership; readonly relations: Relations }>>;
 }
 
@@ -28,6 +42,7 @@ export class Subjects {
   readonly rows = new SteadyRows<MatrixSubject>();
   readonly #rules = new RecentRules();
   readonly #options: SubjectsOptions;
+  readonly #cluster: ClusterPolicies;
   readonly #policies = new Map<string, Map<string, KnownPolicy>>();
   /**
    * Policies by namespace with local pods, and by a label that each of their pods must have, or `''` if there is none. Filled on demand.
@@ -40,6 +55,7 @@ export class Subjects {
 
   constructor(options: SubjectsOptions) {
     this.#options = options;
+    this.#cluster = new ClusterPolicies(options.namespaces, options.kinds);
   }
 
   get isBehind(): boolean {
@@ -89,8 +105,30 @@ export class Subjects {
     this.#touch(known.policy);
   }
 
+  putClusterPolicy(policy: ClusterNetworkPolicy): void {
+    this.removeClusterPolicy(policy.name);
+    this.#touchCluster(this.#cluster.put(policy));
+  }
+
+  removeClusterPolicy(name: string): void {
+    const intent = this.#cluster.remove(name);
+    if (!intent) return;
+    this.#rules.forget(intent);
+    this.#touchCluster(intent);
+  }
+
+  /** Marks the local pods of a namespace whose labels have changed: subjects of cluster policies are selected by them. */
+  relabel(namespace: string): void {
+    if (this.#cluster.size > 0) for (const key of this.#local.get(namespace) ?? []) this.#dirty.add(key);
+  }
+
   hasPolicies(namespace: string): boolean {
-    return this.#policies.has(namespace);
+    return this.#policies.has(namespace) || this.#cluster.mayApplyIn(namespace);
+  }
+
+  /** Reports whether cluster policies may apply to pods of a namespace whose labels are not known. */
+  lacksNamespace(namespace: string): boolean {
+    return this.#options.namespaces.get(namespace) === undefined && this.#cluster.mayApplyIn(namespace);
   }
 
   /** Like `PolicyEngine.admit`. @param isRunning true during a round */
@@ -129,8 +167,8 @@ export class Subjects {
     }
   }
 
-  #releaseLater(former: Pick<MatrixSubject, PolicyDirection> | undefined): void {
-    for (const direction of policyDirections) if (former?.[direction]) this.#released.push([direction, former[direction]]);
+  #releaseLater(former: MatrixSubject | undefined): void {
+    for (const direction of policyDirections) for (const each of classesIn(former, direction)) this.#released.push([direction, each]);
   }
 
   *#policiesOf({ namespace, labels }: PolicyPod): Steps<readonly PolicyIntent[]> {
@@ -158,30 +196,47 @@ export class Subjects {
     return index;
   }
 
-  *#subjectOf(known: IndexedPod): Steps<MatrixSubject> {
-    const policies = yield* this.#policiesOf(known.pod);
-    const classes: { ingress?: SubjectClass; egress?: SubjectClass } = {};
-    for (const direction of policyDirections) {
-      const rules = this.#rules.of(direction, policies, known.pod.ports);
+  *#subjectOf({ pod, addresses }: IndexedPod): Steps<MatrixSubject> {
+    const rules = yield* this.#rulesOf(pod);
+    const acquired = new AcquiredClasses();
+    for (const { direction, rules: own } of rules) {
       const { relations, membership } = this.#options.directions[direction];
-      if (rules) classes[direction] = yield* relations.acquireSubject(rules, (term) => membership.acquire(term));
+      acquired.add(direction, yield* relations.acquireSubject(own, (term) => membership.acquire(term)));
     }
-    return { addresses: known.addresses.map(({ text }) => text), ...classes };
+    return { addresses: addresses.map(({ text }) => text), ...acquired.classes };
   }
 
   #admitted(pod: PolicyPod): MatrixSubject | undefined {
-    const acquired: { ingress?: SubjectClass; egress?: SubjectClass } = {};
-    const policies = finish(this.#policiesOf(pod));
-    for (const direction of policyDirections) {
-      const rules = this.#rules.of(direction, policies, pod.ports);
-      const known = rules && this.#options.directions[direction].relations.acquirePublished(rules);
-      if (known) acquired[direction] = known;
-      else if (rules) {
-        this.#releaseLater(acquired);
+    const acquired = new AcquiredClasses();
+    const addresses = pod.podIps.map((ip) => parseIp(ip).text);
+    for (const { direction, rules } of finish(this.#rulesOf(pod))) {
+      const known = this.#options.directions[direction].relations.acquirePublished(rules);
+      if (known) acquired.add(direction, known);
+      else {
+        this.#releaseLater({ addresses, ...acquired.classes });
         return undefined;
       }
     }
-    return { addresses: pod.podIps.map((ip) => parseIp(ip).text), ...acquired };
+    return { addresses, ...acquired.classes };
+  }
+
+  /** Returns the rules of a pod, for each direction and tier in which it has some. */
+  *#rulesOf(pod: PolicyPod): Steps<readonly DirectionRules[]> {
+    const policies = yield* this.#policiesOf(pod);
+    const cluster = this.#cluster.size === 0 ? undefined : yield* this.#cluster.of(pod);
+    return policyDirections.flatMap((direction) => {
+      const own = this.#rules.of(direction, policies, pod.ports);
+      const ofTiers = clusterTiers.map((tier) => this.#rules.ofTier(direction, tier, cluster?.[tier] ?? [], pod.ports));
+      return [own, ...ofTiers].flatMap((rules) => (rules ? [{ direction, rules }] : []));
+    });
+  }
+
+  #touchCluster(intent: ClusterIntent): void {
+    for (const keys of this.#local.values())
+      for (const key of keys) {
+        const known = this.#options.kinds.get(key);
+        if (known && this.#cluster.appliesTo(intent, known.pod)) this.#dirty.add(key);
+      }
   }
 
   /** Marks the local pods that a policy selects. The rules of other pods do not change. */
@@ -193,6 +248,26 @@ export class Subjects {
   }
 }
 
+interface DirectionRules {
+  readonly direction: PolicyDirection;
+  readonly rules: SubjectRules;
+}
+
+/** Classes of a pod, collected one after another. */
+class AcquiredClasses {
+  readonly #own: { ingress?: SubjectClass; egress?: SubjectClass } = {};
+  readonly #cluster: Partial<Record<PolicyDirection, ClusterClasses>> = {};
+
+  add(direction: PolicyDirection, acquired: SubjectClass): void {
+    if (acquired.tier) this.#cluster[direction] = { ...this.#cluster[direction], [acquired.tier]: acquired };
+    else this.#own[direction] = acquired;
+  }
+
+  get classes(): Omit<MatrixSubject, 'addresses'> {
+    return { ...this.#own, ...(Object.keys(this.#cluster).length > 0 && { cluster: this.#cluster }) };
+  }
+}
+
 /** Returns a label, `key=value`, that everything the policy selects must have; `''` if there is none. */
 function placeOf({ podSelector }: NetworkPolicy): string {
   const equality = podSelector.find(({ operator, values }) => operator === 'In' && values.length === 1);
@@ -200,5 +275,5 @@ function placeOf({ podSelector }: NetworkPolicy): string {
 }
 
 function isSame(a: MatrixSubject | undefined, b: MatrixSubject | undefined): boolean {
-  return a?.ingress === b?.ingress && a?.egress === b?.egress && a?.addresses.join() === b?.addresses.join();
+  return policyDirections.every((direction) => haveSameClasses(a, b, direction)) && a?.addresses.join() === b?.addresses.join();
 }

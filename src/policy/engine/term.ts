@@ -2,7 +2,7 @@ import { blockUnion, type PeerBlock, unionText } from './identities/block-union.
 import { type Selector, selectorText } from './selector.ts';
 
 /** Peer of a rule: a set of addresses and how it is selected. Equivalent peers of two rules share one term. */
-export type Term = PodsTerm | AnyPodTerm | BlockTerm;
+export type Term = PodsTerm | AnyPodTerm | UnknownPodTerm | NodesTerm | BlockTerm;
 
 export interface PodsTerm {
   readonly is: 'pods';
@@ -20,6 +20,19 @@ interface AnyPodTerm {
   readonly text: 'any pod';
 }
 
+/** Pods that are not known: addresses of pod networks without a known pod or node, and pods of namespaces that are not known. */
+interface UnknownPodTerm {
+  readonly is: 'unknown pod';
+  readonly text: 'unknown pod';
+}
+
+/** Addresses of the nodes with these labels, and their gateway addresses. */
+export interface NodesTerm {
+  readonly is: 'nodes';
+  readonly text: string;
+  readonly nodes: Selector;
+}
+
 /** All networks that one rule names. */
 export interface BlockTerm {
   readonly is: 'block';
@@ -29,6 +42,11 @@ export interface BlockTerm {
 }
 
 export const anyPod: AnyPodTerm = { is: 'any pod', text: 'any pod' };
+export const unknownPod: UnknownPodTerm = { is: 'unknown pod', text: 'unknown pod' };
+
+export function nodesTerm(nodes: Selector): NodesTerm {
+  return { is: 'nodes', text: `nodes where ${selectorText(nodes)}`, nodes };
+}
 
 export function podsTerm(namespaces: string | Selector, pods: Selector, portName?: string): PodsTerm {
   const where = typeof namespaces === 'string' ? `of ${JSON.stringify(namespaces)}` : `where ${selectorText(namespaces)}`;

@@ -1,11 +1,11 @@
 import type { Steps } from '../../base/async/steps.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
-import type { PolicyDecision, SubjectClass } from '../matrix/matrix.ts';
+import { type PolicyDecision, type PolicyDirection, policyDirections, type SubjectClass } from '../matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
 import type { DecisionRows } from './decision-rows.ts';
 import type { DirectionRows } from './flows-matrix.ts';
 import type { LentNumbers } from './number-pool.ts';
-import type { NumberKind } from './recovered-numbers.ts';
+import { classKindOf, type NumberKind } from './recovered-numbers.ts';
 
 /** Move of all pods of one class to another class that has no pod yet. */
 export interface ClassMove {
@@ -40,23 +40,20 @@ export interface WrittenRelation {
 export interface EditedRows {
   readonly names: ContentNames;
   readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
-  /** Returns the class of a pod; undefined if it has none. */
-  readonly classOf: (pod: string) => SubjectClass | undefined;
   readonly podsOf: (subject: SubjectClass) => number;
   readonly relationOf: (key: string) => WrittenRelation | undefined;
   readonly decisions: Pick<DecisionRows, 'sizeOf' | 'differing'>;
 }
 
-/** Returns the moves of whole classes. @param pods pods that were added, removed or changed @param next returns the next class of a pod */
-export function classMoves(
-  { names, numbers, classOf, podsOf }: EditedRows,
-  pods: Iterable<string>,
-  next: (pod: string) => SubjectClass | undefined,
-): readonly ClassMove[] {
+/** Returns the class of a pod in one tier before and after a round; undefined if it has none. */
+type ClassesOfPod = (pod: string) => readonly [before: SubjectClass | undefined, after: SubjectClass | undefined];
+
+/** Returns the moves of whole classes in one tier. @param pods pods that were added, removed or changed */
+export function classMoves({ names, numbers, podsOf }: EditedRows, pods: Iterable<string>, classesOf: ClassesOfPod): readonly ClassMove[] {
   const moves = new Map<SubjectClass, { readonly to: SubjectClass | undefined; readonly pods: string[]; isSplit: boolean }>();
   const joined = new Map<SubjectClass, Set<SubjectClass>>();
   for (const pod of pods) {
-    const [from, to] = [classOf(pod), next(pod)];
+    const [from, to] = classesOf(pod);
     if (from === to) continue;
     if (to && from) joined.set(to, (joined.get(to) ?? new Set()).add(from));
     else if (to) joined.set(to, joined.get(to) ?? new Set());
@@ -68,7 +65,7 @@ export function classMoves(
   }
   return [...moves].flatMap(([from, { to, pods: moved, isSplit }]) => {
     const isWhole = to !== undefined && !isSplit && podsOf(from) === moved.length && !joined.has(from);
-    return isWhole && joined.get(to)?.size === 1 && !numbers.class.isKnown(names.class(to)) ? [{ from, to, pods: moved }] : [];
+    return isWhole && joined.get(to)?.size === 1 && !numbers[classKindOf(to)].isKnown(names.class(to)) ? [{ from, to, pods: moved }] : [];
   });
 }
 
@@ -177,4 +174,15 @@ function successorsOf(
     left.add(before);
   }
   return successors;
+}
+
+/** Pods of moves, by direction and tier. */
+export function podsByPlace(moves: Readonly<Record<PolicyDirection, readonly ClassMove[]>>): ReadonlyMap<string, ReadonlySet<string>> {
+  const places = new Map<string, Set<string>>();
+  for (const direction of policyDirections)
+    for (const { from, pods } of moves[direction]) {
+      const place = `${direction} ${from.tier ?? 'networkPolicy'}`;
+      places.set(place, new Set([...(places.get(place) ?? []), ...pods]));
+    }
+  return places;
 }

@@ -1,10 +1,10 @@
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
-import type { PeerClass, SubjectClass } from '../matrix/matrix.ts';
+import { type PeerClass, type SubjectClass, unnumbered } from '../matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
 import { noPeer } from './installed-identities.ts';
 import { LentNumbers } from './number-pool.ts';
-import { type NumberRanges, numberRange } from './number-ranges.ts';
-import { type NumberKind, numberKinds, type RecoveredNumbersByKind } from './recovered-numbers.ts';
+import { type NumberRanges, numberRange, unnumberedCoarse } from './number-ranges.ts';
+import { classKindOf, type NumberKind, numberKinds, type RecoveredNumbersByKind } from './recovered-numbers.ts';
 
 /** Contents by which rows are identified: classes of local pods, and the two parts of an identity. */
 type Told = { readonly class: SubjectClass; readonly coarse: PeerClass; readonly fine: PeerClass };
@@ -37,25 +37,35 @@ export class ContentNumbers {
 
   /** Counts one use more. @returns undefined if no number is free */
   acquire<K extends keyof Told>(kind: K, content: Told[K]): number | undefined {
-    return this.#fixed(kind, content) ?? this.lent[kind].acquire(this.#nameOf(kind, content));
+    return this.#fixed(kind, content) ?? this.#poolOf(kind, content).acquire(this.#nameOf(kind, content));
   }
 
   /** Counts one use less. */
   release<K extends keyof Told>(kind: K, content: Told[K]): void {
-    if (this.#fixed(kind, content) === undefined) this.lent[kind].release(this.#nameOf(kind, content));
+    if (this.#fixed(kind, content) === undefined) this.#poolOf(kind, content).release(this.#nameOf(kind, content));
   }
 
   numberOf<K extends keyof Told>(kind: K, content: Told[K]): number | undefined {
-    return this.#fixed(kind, content) ?? this.lent[kind].numberOf(this.#nameOf(kind, content));
+    return this.#fixed(kind, content) ?? this.#poolOf(kind, content).numberOf(this.#nameOf(kind, content));
   }
 
   /** Reports whether the bridge cannot have a number for this content. */
   isFresh<K extends keyof Told>(kind: K, content: Told[K]): boolean {
-    return this.#fixed(kind, content) === undefined && !this.lent[kind].isKnown(this.#nameOf(kind, content));
+    return this.#fixed(kind, content) === undefined && !this.#poolOf(kind, content).isKnown(this.#nameOf(kind, content));
   }
 
   #fixed(kind: keyof Told, content: SubjectClass | PeerClass): number | undefined {
-    return kind !== 'class' && content.id === noPeer.id ? 0 : this.#unnamed.get(content);
+    if (kind !== 'class' && content.id === noPeer.id) return 0;
+    return content.id === unnumbered.id ? unnumberedCoarse : this.#unnamed.get(content);
+  }
+
+  #poolOf(kind: keyof Told, content: SubjectClass | PeerClass): LentNumbers {
+    return 'isolatedBy' in content ? this.classPool(content) : this.lent[kind];
+  }
+
+  /** Numbers of the classes of one tier. */
+  classPool(of: Pick<SubjectClass, 'tier'>): LentNumbers {
+    return this.lent[classKindOf(of)];
   }
 
   #nameOf<K extends keyof Told>(kind: K, content: Told[K]): Owner {

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
-import type { DecidedRange, PeerClass, PolicyDecision, PolicyDirection, PolicyOutcome, SubjectClass } from '../matrix/matrix.ts';
+import type {
+  DecidedRange,
+  PeerClass,
+  PolicyDecision,
+  PolicyDirection,
+  PolicyOutcome,
+  PolicyTier,
+  SubjectClass,
+} from '../matrix/matrix.ts';
 import { addressRows } from './address-rows.ts';
 
 /**
@@ -39,6 +47,7 @@ export class ContentNames {
   decision(decision: PolicyDecision): Owner {
     return this.#owner(
       'decision',
+      ...tierPath(decision.tier),
       this.#hash(decision, () => decisionContent(decision)),
     );
   }
@@ -48,13 +57,13 @@ export class ContentNames {
    *
    * @param outcome outcome of a row that sets a verdict itself: its counters are attributed to this rule
    */
-  relation(numbers: readonly number[], outcome?: PolicyOutcome): Owner {
-    return this.#owner('relation', ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
+  relation(numbers: readonly number[], outcome?: PolicyOutcome, tier?: PolicyTier): Owner {
+    return this.#owner('relation', ...tierPath(tier), ...numbers.map(String), ...(outcome ? [this.outcome(outcome)] : []));
   }
 
   /** Name of a transition row: it gives the contents of its numbers another decision than they have by themselves. */
-  passing(numbers: readonly number[]): Owner {
-    return this.#owner('passing', ...numbers.map(String));
+  passing(numbers: readonly number[], tier?: PolicyTier): Owner {
+    return this.#owner('passing', ...tierPath(tier), ...numbers.map(String));
   }
 
   /** Name of a port range of a decision; it includes the decision's number. */
@@ -96,6 +105,11 @@ export class ContentNames {
     this.#known.set(of, hash);
     return hash;
   }
+}
+
+/** Part of a name that tells tiers of cluster policies apart, whose numbers are allocated separately. */
+function tierPath(tier: PolicyTier | undefined): readonly string[] {
+  return tier === undefined || tier === 'networkPolicy' ? [] : [tier];
 }
 
 function decisionContent({ ranges, otherwise }: PolicyDecision): string {

@@ -95,10 +95,11 @@ export class DecisionRows {
     for (const name of began) {
       const held = this.#held.get(name);
       if (!held) continue;
-      wanted.set(name, [otherwiseFlow(tables, held.number, held.decision.otherwise.verdict)]);
+      const { tier = 'networkPolicy' } = held.decision;
+      wanted.set(name, [otherwiseFlow(tables, held.number, held.decision.otherwise.verdict, tier)]);
       for (const [owner, range] of held.ranges) {
         if (gone.has(owner)) wanted.delete(owner);
-        else wanted.set(owner, rangeFlows(tables, held.number, range, families));
+        else wanted.set(owner, rangeFlows(tables, held.number, range, families, tier));
         if (edited.has(name)) edited.add(owner);
         yield;
       }

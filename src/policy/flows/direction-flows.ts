@@ -5,14 +5,20 @@ import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { Flow } from '../../dataplane/pipeline/flow.ts';
 import type { NumberedRow } from '../../dataplane/pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../../dataplane/pipeline/recovered-flow.ts';
-import type {
-  DirectionMatrix,
-  PeerClass,
-  PeerIdentity,
-  PolicyDecision,
-  PolicyDirection,
-  PolicyOutcome,
-  SubjectClass,
+import {
+  classesIn,
+  classIn,
+  type DirectionMatrix,
+  type MatrixSubject,
+  type PeerClass,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyOutcome,
+  type PolicyTier,
+  policyTiers,
+  type SubjectClass,
+  unnumbered,
 } from '../matrix/matrix.ts';
 import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
@@ -24,7 +30,7 @@ import { LeftRows } from './inherited-rows.ts';
 import { type HeldIdentities, noPeer } from './installed-identities.ts';
 import type { LentNumbers } from './number-pool.ts';
 import type { NumberRanges } from './number-ranges.ts';
-import { type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
+import { classKindOf, classKinds, type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
 import { type DirectionTables, dictionaryFlow, directionTables, relationFlow } from './rows.ts';
 import type { DirectionTransition } from './transition.ts';
 
@@ -53,7 +59,8 @@ export class DirectionFlows {
   readonly #direction: PolicyDirection;
   readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
-  readonly #subjects = new Map<string, SubjectClass>();
+  /** Classes of each pod, in the order of the tiers. */
+  readonly #subjects = new Map<string, readonly SubjectClass[]>();
   /** Contents of a transition that stay in use until the next round without a pod or an address. */
   #kept: { readonly former: readonly SubjectClass[]; readonly coming: readonly PeerIdentity[] } = { former: [], coming: [] };
   /** Previous classes of pods that were admitted to others. Rows of a running round may still be theirs. */
@@ -96,12 +103,19 @@ export class DirectionFlows {
   /** Returns the classes that only get another content in the next round. @param pods local pods that were added, removed or changed */
   movesOf({ subjects }: Pick<FlowsMatrix, 'subjects'>, pods: Iterable<string>, { identities }: DirectionKeys): readonly ClassMove[] {
     if (identities.size > 0 || this.starved > 0) return [];
-    return classMoves(this.#editedRows, pods, (pod) => subjects.get(pod)?.[this.#direction]);
+    const all = [...pods];
+    return policyTiers.flatMap((tier) =>
+      classMoves(this.#editedRows, all, (pod) => [this.#classIn(pod, tier), classIn(subjects.get(pod), this.#direction, tier)]),
+    );
   }
 
-  /** Reports whether the class of a pod is about to change. */
-  isMoved({ subjects }: Pick<FlowsMatrix, 'subjects'>, pod: string): boolean {
-    return this.#subjects.get(pod) !== subjects.get(pod)?.[this.#direction];
+  /** Reports whether the class of a pod in a tier is about to change. */
+  isMoved({ subjects }: Pick<FlowsMatrix, 'subjects'>, pod: string, tier: PolicyTier): boolean {
+    return this.#classIn(pod, tier) !== classIn(subjects.get(pod), this.#direction, tier);
+  }
+
+  #classIn(pod: string, tier: PolicyTier): SubjectClass | undefined {
+    return this.#subjects.get(pod)?.find((each) => (each.tier ?? 'networkPolicy') === tier);
   }
 
   /** Returns the rows that these moves change. */
@@ -122,8 +136,8 @@ export class DirectionFlows {
       identities: union(changed.identities, this.#addresses.starved),
       relations: union(changed.relations, this.#starved),
     };
-    const classOf = (pod: string): SubjectClass | undefined => matrix.subjects.get(pod)?.[this.#direction];
-    if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap((pod) => classOf(pod) ?? [])), keys);
+    const classesOf = (pod: string) => classesIn(matrix.subjects.get(pod), this.#direction);
+    if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap(classesOf)), keys);
     const edited = this.#begin(edits);
     // Contents that stay in use keep their numbers, because everything new is acquired before anything is released.
     const decisions: Owner[] = [];
@@ -136,7 +150,7 @@ export class DirectionFlows {
       yield;
     }
     for (const pod of pods) {
-      classes.push(...this.#enter(pod, classOf(pod)));
+      classes.push(...this.#enter(pod, classesOf(pod)));
       yield;
     }
     for (const cidr of keys.identities) {
@@ -166,7 +180,7 @@ export class DirectionFlows {
   #begin(edits: readonly ClassEdit[]): Set<Owner> {
     const edited = new Set<Owner>();
     for (const { from, to, successors, others, keys } of edits) {
-      this.numbers.class.inherit(this.names.class(to), this.names.class(from));
+      this.contents.classPool(to).inherit(this.names.class(to), this.names.class(from));
       for (const [name, former] of successors) {
         this.numbers.decision.inherit(name, former);
         edited.add(name).add(former);
@@ -180,9 +194,8 @@ export class DirectionFlows {
   /** Finishes the edits. @throws SeineError `INVARIANT` if a number stands for two contents */
   #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
     for (const { from, successors, keys } of edits) {
-      const left = [this.names.class(from), ...successors.values()].find(
-        (name) => this.numbers.class.isKnown(name) || this.numbers.decision.isKnown(name),
-      );
+      const isClassLeft = this.contents.classPool(from).isKnown(this.names.class(from));
+      const left = isClassLeft ? this.names.class(from) : [...successors.values()].find((name) => this.numbers.decision.isKnown(name));
       if (left !== undefined) throw new SeineError('INVARIANT', `${left} has left its number, and is used`);
       for (const key of keys) this.#addOwner(edited, key);
     }
@@ -203,7 +216,6 @@ export class DirectionFlows {
     return {
       names: this.names,
       numbers: this.numbers,
-      classOf: (pod) => this.#subjects.get(pod),
       podsOf: ({ id }) => this.#classes.get(id)?.pods ?? 0,
       relationOf: (key) => this.#relations.get(key),
       decisions: this.#decisions,
@@ -211,14 +223,19 @@ export class DirectionFlows {
   }
 
   /** Adds a pod to a class that other pods of the node have, between rounds or during one. */
-  admit(pod: string, subject: SubjectClass | undefined): void {
-    this.#admittedFrom.push(...this.#enter(pod, subject));
+  admit(pod: string, subject: MatrixSubject): void {
+    this.#admittedFrom.push(...this.#enter(pod, classesIn(subject, this.#direction)));
   }
 
-  /** Returns the number of a pod's class; undefined if the pod has no class, or its class has no number. */
-  classOf(pod: string): number | undefined {
-    const subject = this.#subjects.get(pod);
-    return subject && this.contents.numberOf('class', subject);
+  /** Returns the numbers of a pod's classes by tier; undefined if one of them has no number. */
+  classNumbersOf(pod: string): Readonly<Partial<Record<PolicyTier, number>>> | undefined {
+    const numbers: Partial<Record<PolicyTier, number>> = {};
+    for (const subject of this.#subjects.get(pod) ?? []) {
+      const number = this.contents.numberOf('class', subject);
+      if (number === undefined) return undefined;
+      numbers[subject.tier ?? 'networkPolicy'] = number;
+    }
+    return numbers;
   }
 
   /** Owners of rows that decide about packets, each with the decision that its rows are made of. */
@@ -246,8 +263,8 @@ export class DirectionFlows {
   }
 
   *#announce({ identities, relations }: DirectionRows, subjects: ReadonlySet<SubjectClass>, keys: DirectionKeys): Steps {
-    const names: Record<NumberKind, Set<Owner>> = { class: new Set(), coarse: new Set(), fine: new Set(), decision: new Set() };
-    for (const subject of subjects) names.class.add(this.names.class(subject));
+    const names = Object.fromEntries(numberKinds.map((kind) => [kind, new Set<Owner>()])) as Record<NumberKind, Set<Owner>>;
+    for (const subject of subjects) names[classKindOf(subject)].add(this.names.class(subject));
     for (const cidr of keys.identities) {
       const { coarse, fine } = identities.get(cidr) ?? {};
       if (coarse) names.coarse.add(this.names.coarse(coarse));
@@ -262,16 +279,12 @@ export class DirectionFlows {
     for (const kind of numberKinds) this.numbers[kind].announce(names[kind]);
   }
 
-  /** Moves a pod to a class. @returns the previous class, to be released */
-  #enter(pod: string, subject: SubjectClass | undefined): readonly SubjectClass[] {
-    const before = this.#subjects.get(pod);
-    const left = before ? [before] : [];
-    if (!subject) {
-      this.#subjects.delete(pod);
-      return left;
-    }
-    this.#subjects.set(pod, subject);
-    this.#use(subject);
+  /** Moves a pod to classes. @returns the previous classes, to be released */
+  #enter(pod: string, classes: readonly SubjectClass[]): readonly SubjectClass[] {
+    const left = this.#subjects.get(pod) ?? [];
+    if (classes.length === 0) this.#subjects.delete(pod);
+    else this.#subjects.set(pod, classes);
+    for (const each of classes) this.#use(each);
     return left;
   }
 
@@ -336,12 +349,12 @@ export class DirectionFlows {
     const says = outcome ? { outcome: this.names.outcome(outcome) } : { decision: this.names.decision(decision) };
     this.#relations.set(key, { owner, ...says });
     this.#relationUses.set(owner, (this.#relationUses.get(owner) ?? 0) + 1);
-    this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided)]);
+    this.#wanted.set(owner, [relationFlow(this.#tables, numbers.subject, numbers, decided, subject.tier)]);
   }
 
   #ownerOf(subject: SubjectClass, numbers: readonly number[], of: PolicyOutcome | 'passing' | undefined): Owner {
     if (numbers.length === 1) return this.names.class(subject);
-    return of === 'passing' ? this.names.passing(numbers) : this.names.relation(numbers, of);
+    return of === 'passing' ? this.names.passing(numbers, subject.tier) : this.names.relation(numbers, of, subject.tier);
   }
 
   /**
@@ -354,7 +367,7 @@ export class DirectionFlows {
   #contentsOf(key: string, isPassing: boolean): { readonly subject: SubjectClass; readonly peers: readonly PeerClass[] } | undefined {
     const [id = 0, ...peerIds] = key.split(' ').map(Number);
     const subject = this.#classes.get(id)?.subject;
-    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? (each === noPeer.id ? noPeer : []));
+    const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? reservedPeers.get(each) ?? []);
     if (subject && peers.length === peerIds.length) return { subject, peers };
     if (isPassing) return undefined;
     throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
@@ -369,7 +382,7 @@ export class DirectionFlows {
     return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
   }
 
-  #decide(decision: PolicyDecision): 'allow' | 'deny' | { readonly decision: number } | undefined {
+  #decide(decision: PolicyDecision): PolicyOutcome['verdict'] | { readonly decision: number } | undefined {
     const left = this.contents.leftNumberOf(decision);
     if (left === undefined && decision.ranges.length === 0) return decision.otherwise.verdict;
     const number = left ?? this.#decisions.acquire(decision);
@@ -389,10 +402,13 @@ export class DirectionFlows {
         yield;
       }
     }
-    this.numbers.class.takeChanges();
+    for (const kind of Object.values(classKinds)) this.numbers[kind].takeChanges();
     yield* this.#decisions.settle(this.#wanted, edited);
   }
 }
+
+/** Identities that may have rows without an address. */
+const reservedPeers: ReadonlyMap<number, PeerClass> = new Map([noPeer, unnumbered].map((each) => [each.id, each]));
 
 interface RelationNumbers {
   readonly subject: number;

@@ -6,6 +6,7 @@ import type { PeerIdentity, PolicyDirection } from '../matrix/matrix.ts';
 import { addressRow, longestFirst } from './address-rows.ts';
 import type { ContentNames } from './content.ts';
 import { HeldIdentities } from './installed-identities.ts';
+import { unnumberedCoarse } from './number-ranges.ts';
 import type { IdentityNumbers } from './rows.ts';
 
 type AddressOwners = Map<Owner, NumberedRow | readonly Flow[]>;
@@ -18,7 +19,8 @@ interface IdentifiedAddressesOptions {
   readonly enter: (identity: PeerIdentity) => { readonly [P in keyof IdentityNumbers]: number | undefined };
 }
 
-const inNoTerm: IdentityNumbers = { coarse: 0, fine: 0 };
+/** Identity of addresses without numbers: one part alone may be allowed more than the whole, so neither part is used. */
+const withoutNumbers: IdentityNumbers = { coarse: unnumberedCoarse, fine: 0 };
 
 /** Identity of each network, and the rows for it. */
 export class IdentifiedAddresses {
@@ -57,8 +59,7 @@ export class IdentifiedAddresses {
     const { coarse, fine } = enter(identity);
     const isStarved = coarse === undefined || fine === undefined;
     if (isStarved) this.starved.add(cidr);
-    // One part of an identity alone may be allowed more than the whole, so neither part is used.
-    wanted.set(owner, addressRow(direction, network, isStarved ? inNoTerm : { coarse, fine }));
+    wanted.set(owner, addressRow(direction, network, isStarved ? withoutNumbers : { coarse, fine }));
     return left;
   }
 

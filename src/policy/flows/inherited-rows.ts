@@ -4,23 +4,28 @@ import { reg, registerFields } from '../../dataplane/pipeline/fields.ts';
 import { priority } from '../../dataplane/pipeline/flow.ts';
 import type { RecoveredFlow } from '../../dataplane/pipeline/recovered-flow.ts';
 import {
+  classesIn,
   type PeerClass,
   type PeerIdentity,
   type PolicyDecision,
   type PolicyDirection,
   type PolicyMatrix,
   type PolicyOutcome,
+  type PolicyTier,
+  policyTiers,
   relationKey,
   type SubjectClass,
+  unnumbered,
 } from '../matrix/matrix.ts';
 import type { ContentNumbers } from './content-numbers.ts';
 import { noPeer } from './installed-identities.ts';
-import { numberRange } from './number-ranges.ts';
-import { markOf, type NumberKind, numberIn, relatedNumbers } from './recovered-numbers.ts';
+import { numberRange, unnumberedCoarse } from './number-ranges.ts';
+import { classKindOf, classKinds, markOf, type NumberKind, numberIn, relatedNumbers, tierOfRelations } from './recovered-numbers.ts';
 import type { DirectionTables, IdentityNumbers } from './rows.ts';
 
 /** Row of relations with its verdict, or the number of the decision that has it. */
 interface LeftRelation {
+  readonly tier: PolicyTier;
   readonly numbers: readonly number[];
   readonly cookie: bigint;
   readonly says: PolicyOutcome['verdict'] | number;
@@ -31,11 +36,16 @@ export interface LeftMatrix {
   readonly identities: ReadonlyMap<string, PeerIdentity>;
   readonly relations: ReadonlyMap<string, PolicyDecision>;
   /** Classes by OpenFlow port of the local pod. */
-  readonly classes: ReadonlyMap<number, SubjectClass>;
+  readonly classes: ReadonlyMap<number, LeftClasses>;
 }
+
+export type LeftClasses = Readonly<Partial<Record<PolicyTier, SubjectClass>>>;
+type ClassNumbers = Readonly<Partial<Record<PolicyTier, number>>>;
 
 interface ContentsByKind {
   readonly class: SubjectClass;
+  readonly adminClass: SubjectClass;
+  readonly baselineClass: SubjectClass;
   readonly coarse: PeerClass;
   readonly fine: PeerClass;
   readonly decision: PolicyDecision;
@@ -54,10 +64,12 @@ export class LeftRows {
   readonly #identities = new Map<string, IdentityNumbers>();
   readonly #relations: LeftRelation[] = [];
   /** Class numbers by OpenFlow port. */
-  readonly #classes = new Map<number, number>();
+  readonly #classes = new Map<number, ClassNumbers>();
   /** Stand-ins for unknown contents, by their number. */
   readonly #unnamed: { readonly [K in NumberKind]: Map<number, ContentsByKind[K]> } = {
     class: new Map(),
+    adminClass: new Map(),
+    baselineClass: new Map(),
     coarse: new Map(),
     fine: new Map(),
     decision: new Map(),
@@ -65,20 +77,20 @@ export class LeftRows {
 
   constructor(options: LeftRowsOptions, flows: Iterable<RecoveredFlow>) {
     this.#options = options;
-    const { entry, identity, relations } = options.tables;
+    const { entry, identity } = options.tables;
     for (const flow of flows) {
       if (flow.table === entry) this.#seeEntry(flow);
       else if (flow.table === identity) this.#seeAddress(flow);
-      else if (flow.table === relations) this.#seeRelation(flow);
+      else this.#seeRelation(flow);
     }
   }
 
   /**
-   * Returns the class number that the entry flows of a local pod load; undefined if they load none, or that of pods which are blocked
-   * pending policy.
+   * Returns the class number in a tier that the entry flows of a local pod load; undefined if they load none, or that of pods which are
+   * blocked pending policy.
    */
-  classNumberAt(ofPort: number): number | undefined {
-    return this.#classes.get(ofPort);
+  classNumberAt(ofPort: number, tier: PolicyTier): number | undefined {
+    return this.#classes.get(ofPort)?.[tier];
   }
 
   /** Forgets the rows, because the bridge no longer has them. */
@@ -102,9 +114,14 @@ export class LeftRows {
     const known = yield* this.#known(matrices);
     const of = <K extends NumberKind>(kind: K, number: number, make: () => ContentsByKind[K]): ContentsByKind[K] =>
       known[kind].get(number) ?? this.#unnamedOf(kind, number, make);
-    const subjectOf = (number: number): SubjectClass => of('class', number, () => ({ id: nextId(), text: left, isolatedBy: [] }));
+    const subjectOf = (number: number, tier: PolicyTier): SubjectClass =>
+      of(classKinds[tier], number, () => ({ id: nextId(), text: left, isolatedBy: [], ...tierPart(tier) }));
     const peersOf = (kind: 'coarse' | 'fine', number: number): PeerClass =>
-      number === 0 ? noPeer : of(kind, number, () => ({ id: nextId(), terms: [left] }));
+      number === 0
+        ? noPeer
+        : kind === 'coarse' && number === unnumberedCoarse
+          ? unnumbered
+          : of(kind, number, () => ({ id: nextId(), terms: [left] }));
     const identities = new Map<string, PeerIdentity>();
     for (const [network, { coarse, fine }] of this.#identities) {
       identities.set(network, { coarse: peersOf('coarse', coarse), fine: peersOf('fine', fine) });
@@ -112,24 +129,34 @@ export class LeftRows {
     }
     const relations = new Map<string, PolicyDecision>();
     const next = matrices.map((matrix) => matrix[this.#options.direction].relations);
-    for (const { numbers, cookie, says } of this.#relations) {
+    for (const { tier, numbers, cookie, says } of this.#relations) {
       const [subject = 0, coarse, fine] = numbers;
       const peers = [...(coarse === undefined ? [] : [peersOf('coarse', coarse)]), ...(fine === undefined ? [] : [peersOf('fine', fine)])];
-      const key = relationKey(subjectOf(subject), ...peers);
-      const saidNow = next.flatMap((each) => each.get(key) ?? []).find((each) => this.#isSaid(each, numbers, cookie));
+      const key = relationKey(subjectOf(subject, tier), ...peers);
+      const saidNow = next.flatMap((each) => each.get(key) ?? []).find((each) => this.#isSaid(each, { tier, numbers, cookie, says }));
       relations.set(
         key,
-        typeof says === 'number' ? of('decision', says, () => ({ ...leftVerdicts.deny })) : (saidNow ?? leftVerdicts[says]),
+        typeof says === 'number'
+          ? of('decision', says, () => ({ ...leftVerdicts.deny, ...tierPart(tier) }))
+          : (saidNow ?? { ...leftVerdicts[says], ...tierPart(tier) }),
       );
       if (relations.size % tinyWork === 0) yield;
     }
-    return { identities, relations, classes: new Map([...this.#classes].map(([ofPort, number]) => [ofPort, subjectOf(number)])) };
+    const classesOf = (numbers: ClassNumbers): LeftClasses =>
+      Object.fromEntries(
+        policyTiers.flatMap((tier) => {
+          const number = numbers[tier];
+          return number === undefined ? [] : [[tier, subjectOf(number, tier)]];
+        }),
+      );
+    return { identities, relations, classes: new Map([...this.#classes].map(([ofPort, numbers]) => [ofPort, classesOf(numbers)])) };
   }
 
   /** Reports whether a row with a verdict was made for the same rule. */
-  #isSaid(decision: PolicyDecision, numbers: readonly number[], cookie: bigint): boolean {
+  #isSaid(decision: PolicyDecision, { tier, numbers, cookie }: LeftRelation): boolean {
     const { names } = this.#options.contents;
-    return decision.ranges.length === 0 && (numbers.length === 1 || cookieOf(names.relation(numbers, decision.otherwise)) === cookie);
+    if (decision.ranges.length > 0) return false;
+    return numbers.length === 1 || cookieOf(names.relation(numbers, decision.otherwise, tier)) === cookie;
   }
 
   #unnamedOf<K extends NumberKind>(kind: K, number: number, make: () => ContentsByKind[K]): ContentsByKind[K] {
@@ -148,14 +175,19 @@ export class LeftRows {
     const { names, lent } = contents;
     const found = {
       class: new NumberedContents<SubjectClass>(),
+      adminClass: new NumberedContents<SubjectClass>(),
+      baselineClass: new NumberedContents<SubjectClass>(),
       coarse: new NumberedContents<PeerClass>(),
       fine: new NumberedContents<PeerClass>(),
       decision: new NumberedContents<PolicyDecision>(),
     };
     let work = 0;
     for (const { subjects, [direction]: rows } of matrices) {
-      for (const { [direction]: subject } of subjects.values())
-        if (subject) found.class.see(subject, () => lent.class.heldNumberOf(names.class(subject)));
+      for (const pod of subjects.values())
+        for (const subject of classesIn(pod, direction)) {
+          const kind = classKindOf(subject);
+          found[kind].see(subject, () => lent[kind].heldNumberOf(names.class(subject)));
+        }
       for (const { coarse, fine } of rows.identities.values()) {
         found.coarse.see(coarse, () => lent.coarse.heldNumberOf(names.coarse(coarse)));
         found.fine.see(fine, () => lent.fine.heldNumberOf(names.fine(fine)));
@@ -166,15 +198,24 @@ export class LeftRows {
         if (++work % tinyWork === 0) yield;
       }
     }
-    return { class: found.class.byNumber, coarse: found.coarse.byNumber, fine: found.fine.byNumber, decision: found.decision.byNumber };
+    return {
+      class: found.class.byNumber,
+      adminClass: found.adminClass.byNumber,
+      baselineClass: found.baselineClass.byNumber,
+      coarse: found.coarse.byNumber,
+      fine: found.fine.byNumber,
+      decision: found.decision.byNumber,
+    };
   }
 
   /** Reads an entry flow for packets that a pod sends or receives itself; replies are looked up in other tables. */
   #seeEntry({ priority: level, inPort, regs, loads }: RecoveredFlow): void {
     const ofPort = inPort ?? numberIn(regs, reg.outPort);
-    const number = numberIn(loads, markOf(this.#options.tables, 'class'));
-    const isLent = number !== undefined && number >= numberRange('class').first;
-    if (level === priority.normal && ofPort !== undefined && isLent) this.#classes.set(ofPort, number);
+    const numbers = policyTiers.flatMap((tier) => {
+      const number = numberIn(loads, markOf(this.#options.tables, classKinds[tier]));
+      return number !== undefined && isAllocated(tier, number) ? [[tier, number] as const] : [];
+    });
+    if (level === priority.normal && ofPort !== undefined && numbers.length > 0) this.#classes.set(ofPort, Object.fromEntries(numbers));
   }
 
   #seeAddress({ network, loads }: RecoveredFlow): void {
@@ -185,9 +226,13 @@ export class LeftRows {
 
   #seeRelation(flow: RecoveredFlow): void {
     const { tables } = this.#options;
-    const numbers = relatedNumbers(tables, flow);
-    const says = verdictIn(flow) ?? numberIn(flow.loads, markOf(tables, 'decision'));
-    if (numbers.length > 0 && says !== undefined) this.#relations.push({ numbers, cookie: flow.cookie, says });
+    const tier = tierOfRelations(tables, flow.table);
+    if (!tier) return;
+    const numbers = relatedNumbers(tables, flow, tier);
+    const says = verdictIn(flow) ?? numberIn(flow.loads, markOf(tables, 'decision')) ?? (tier === 'admin' ? 'next' : undefined);
+    const [subject] = numbers;
+    if (subject !== undefined && isAllocated(tier, subject) && says !== undefined)
+      this.#relations.push({ tier, numbers, cookie: flow.cookie, says });
   }
 }
 
@@ -195,7 +240,17 @@ const left = 'of an earlier agent';
 const leftVerdicts: Readonly<Record<PolicyOutcome['verdict'], PolicyDecision>> = {
   allow: { ranges: [], otherwise: { verdict: 'allow', by: [left] } },
   deny: { ranges: [], otherwise: { verdict: 'deny', by: [left] } },
+  next: { ranges: [], otherwise: { verdict: 'next', by: [] } },
 };
+
+function tierPart(tier: PolicyTier): Pick<SubjectClass, 'tier'> {
+  return tier === 'networkPolicy' ? {} : { tier };
+}
+
+/** Reports whether a class number stands for a content, not for pods without a class or blocked pending policy. */
+function isAllocated(tier: PolicyTier, number: number): boolean {
+  return number >= numberRange(classKinds[tier]).first;
+}
 
 function verdictIn({ loads }: RecoveredFlow): PolicyOutcome['verdict'] | undefined {
   const number = numberIn(loads, reg.verdict);

@@ -5,10 +5,20 @@ import type { Flow } from '../../dataplane/pipeline/flow.ts';
 import type { NumberedRow } from '../../dataplane/pipeline/flow-pattern.ts';
 import type { RecoveredFlow } from '../../dataplane/pipeline/recovered-flow.ts';
 import type { CoarseRooms, PolicyChange } from '../engine/policy-engine.ts';
-import { type MatrixSubject, type PolicyDecision, type PolicyDirection, type PolicyMatrix, policyDirections } from '../matrix/matrix.ts';
-import type { ClassEdit, ClassMove } from './class-edits.ts';
+import {
+  type ClusterTier,
+  classesIn,
+  type MatrixSubject,
+  type PolicyDecision,
+  type PolicyDirection,
+  type PolicyMatrix,
+  policyDirections,
+  policyTiers,
+} from '../matrix/matrix.ts';
+import { withCopies } from './class-copies.ts';
+import { type ClassEdit, type ClassMove, podsByPlace } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
-import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, RowsByKey } from './flows-matrix.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter } from './flows-matrix.ts';
 import type { NumberRanges } from './number-ranges.ts';
 import { type HeldBefore, Predecessor, type Surroundings } from './previous-agent-state.ts';
 import { numberKinds } from './recovered-numbers.ts';
@@ -48,7 +58,14 @@ interface PolicyFlowsRound {
  * Class of a local pod for its entry flows. `free`: no policy isolates it. `closed`: blocked pending policy, or because no number is free
  * for its class. Else the number of its class in each direction that isolates it; an absent direction is free.
  */
-export type PodClasses = 'free' | 'closed' | { readonly ingress?: number; readonly egress?: number };
+export type PodClasses = 'free' | 'closed' | PodClassNumbers;
+
+/** Numbers of a pod's classes of NetworkPolicies, and of cluster policies. */
+export interface PodClassNumbers {
+  readonly ingress?: number;
+  readonly egress?: number;
+  readonly cluster?: Readonly<Partial<Record<PolicyDirection, Readonly<Partial<Record<ClusterTier, number>>>>>>;
+}
 
 export interface TransitionEnd {
   readonly matrix: FlowsMatrix;
@@ -216,7 +233,7 @@ export class PolicyFlows {
       isIdentified: (cidr) => flows.isIdentified(cidr),
       most: { ...this.#transitionMost, identities: Math.min(this.#transitionMost.identities, flows.numbers.fine.free) },
       nextId: () => --this.#lastTransitional,
-      freeClasses: flows.numbers.class.free,
+      freeClasses: (of) => flows.contents.classPool(of).free,
     });
   }
 
@@ -263,8 +280,8 @@ export class PolicyFlows {
   }
 
   /**
-   * Keeps a move only if each of its pods is in a move of the other direction too, or is unchanged there: both directions of a pod change
-   * in the same way.
+   * Keeps a move only if each of its pods is in a move of every other direction and tier too, or is unchanged there: all classes of a pod
+   * change in the same way.
    */
   #movesOf(matrix: FlowsMatrix, pods: ReadonlySet<string>, change: PolicyChange): Readonly<Record<PolicyDirection, readonly ClassMove[]>> {
     const moves = {
@@ -273,11 +290,14 @@ export class PolicyFlows {
     };
     for (let before = -1; before !== moves.ingress.length + moves.egress.length; ) {
       before = moves.ingress.length + moves.egress.length;
-      for (const [direction, other] of [['ingress', 'egress'] as const, ['egress', 'ingress'] as const]) {
-        const inOther = new Set(moves[other].flatMap((move) => move.pods));
-        const isAlike = (pod: string): boolean => inOther.has(pod) || !this.#directions[other].isMoved(matrix, pod);
-        moves[direction] = moves[direction].filter((move) => move.pods.every(isAlike));
-      }
+      const moving = podsByPlace(moves);
+      const isAlike = (pod: string): boolean =>
+        policyDirections.every((direction) =>
+          policyTiers.every(
+            (tier) => moving.get(`${direction} ${tier}`)?.has(pod) || !this.#directions[direction].isMoved(matrix, pod, tier),
+          ),
+        );
+      for (const direction of policyDirections) moves[direction] = moves[direction].filter((move) => move.pods.every(isAlike));
     }
     return moves;
   }
@@ -293,7 +313,7 @@ export class PolicyFlows {
    * @param subject its row, as returned by `PolicyEngine.admit`
    */
   admit(pod: string, subject: MatrixSubject): void {
-    for (const direction of policyDirections) this.#directions[direction].admit(pod, subject[direction]);
+    for (const direction of policyDirections) this.#directions[direction].admit(pod, subject);
     this.#publishPod(pod, subject);
   }
 
@@ -311,14 +331,18 @@ export class PolicyFlows {
   }
 
   #numbersOf(pod: string, subject: MatrixSubject): PodClasses {
-    const classes: { ingress?: number; egress?: number } = {};
+    const own: { ingress?: number; egress?: number } = {};
+    const cluster: Partial<Record<PolicyDirection, Partial<Record<ClusterTier, number>>>> = {};
     for (const direction of policyDirections) {
-      if (!subject[direction]) continue;
-      const number = this.#directions[direction].classOf(pod);
-      if (number === undefined) return 'closed';
-      classes[direction] = number;
+      if (classesIn(subject, direction).length === 0) continue;
+      const numbers = this.#directions[direction].classNumbersOf(pod);
+      if (!numbers) return 'closed';
+      const { networkPolicy, ...ofTiers } = numbers;
+      if (networkPolicy !== undefined) own[direction] = networkPolicy;
+      if (Object.keys(ofTiers).length > 0) cluster[direction] = ofTiers;
     }
-    return Object.keys(classes).length === 0 ? 'free' : classes;
+    if (Object.keys(cluster).length > 0) return { ...own, cluster };
+    return Object.keys(own).length === 0 ? 'free' : own;
   }
 
   /** Owners of rows that decide about packets, with the decision they are made of. @param matrix matrix of the last `update` */
@@ -387,18 +411,4 @@ function endsOf(after: MatrixAfter, into: DirectionTransition | undefined, out: 
     { matrix, change },
     { matrix: after, change: last },
   ];
-}
-
-/** Returns local pods, some of them in the copy of a class. */
-function withCopies(
-  subjects: RowsByKey<MatrixSubject>,
-  copies: Readonly<Record<PolicyDirection, DirectionTransition['copies'] | undefined>>,
-): RowsByKey<MatrixSubject> {
-  return {
-    get: (pod) => {
-      const subject = subjects.get(pod);
-      const [ingress, egress] = [copies.ingress?.get(pod), copies.egress?.get(pod)];
-      return subject && { ...subject, ...(ingress && { ingress }), ...(egress && { egress }) };
-    },
-  };
 }

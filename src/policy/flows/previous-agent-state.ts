@@ -2,16 +2,19 @@ import { type Steps, tinyWork } from '../../base/async/steps.ts';
 import { parseCidr } from '../../base/net/ip.ts';
 import type { PolicyChange } from '../engine/policy-engine.ts';
 import {
+  classIn,
+  haveSameClasses,
   type MatrixSubject,
   type PeerIdentity,
   type PolicyDecision,
   type PolicyDirection,
   type PolicyMatrix,
   policyDirections,
+  policyTiers,
 } from '../matrix/matrix.ts';
 import type { DirectionFlows } from './direction-flows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
-import type { LeftMatrix } from './inherited-rows.ts';
+import type { LeftClasses, LeftMatrix } from './inherited-rows.ts';
 import { HeldIdentities } from './installed-identities.ts';
 import { identityWithin, lengthsOf } from './round-moves.ts';
 
@@ -62,7 +65,7 @@ export class Predecessor {
       if (!will) continue;
       const ofPort = was || !this.#isLeft ? undefined : adoptedAt(pod);
       const isMoved = was
-        ? policyDirections.some((direction) => was[direction] !== will[direction])
+        ? policyDirections.some((direction) => !haveSameClasses(was, will, direction))
         : ofPort !== undefined && this.#isLedElsewhere(ofPort, will);
       if (isMoved) moved.add(pod);
     }
@@ -76,9 +79,11 @@ export class Predecessor {
   #isLedElsewhere(ofPort: number, will: MatrixSubject): boolean {
     return policyDirections.some((direction) => {
       const { left, contents } = this.#directions[direction];
-      const [number, subject] = [left.classNumberAt(ofPort), will[direction]];
-      if (!subject) return number !== undefined;
-      return number === undefined || number !== contents.lent.class.heldNumberOf(contents.names.class(subject));
+      return policyTiers.some((tier) => {
+        const [number, subject] = [left.classNumberAt(ofPort, tier), classIn(will, direction, tier)];
+        if (!subject) return number !== undefined;
+        return number === undefined || number !== contents.classPool(subject).heldNumberOf(contents.names.class(subject));
+      });
     });
   }
 
@@ -101,8 +106,7 @@ export class Predecessor {
     const leftSubject = (pod: string): MatrixSubject | undefined => {
       const ofPort = adoptedAt(pod);
       if (ofPort === undefined) return undefined;
-      const [into, out] = [left.ingress.classes.get(ofPort), left.egress.classes.get(ofPort)];
-      return { addresses: [], ...(into && { ingress: into }), ...(out && { egress: out }) };
+      return leftSubjectOf({ ingress: left.ingress.classes.get(ofPort), egress: left.egress.classes.get(ofPort) });
     };
     return {
       matrix: {
@@ -188,6 +192,18 @@ export class Predecessor {
     }
     return policyDirections.some((direction) => this.#released[direction].size > 0);
   }
+}
+
+function leftSubjectOf(classes: Readonly<Record<PolicyDirection, LeftClasses | undefined>>): MatrixSubject {
+  const own = policyDirections.flatMap((direction) => {
+    const subject = classes[direction]?.networkPolicy;
+    return subject ? [[direction, subject] as const] : [];
+  });
+  const cluster = policyDirections.map((direction) => {
+    const { admin, baseline } = classes[direction] ?? {};
+    return [direction, { ...(admin && { admin }), ...(baseline && { baseline }) }] as const;
+  });
+  return { addresses: [], ...Object.fromEntries(own), cluster: Object.fromEntries(cluster) };
 }
 
 /** Two layers of rows: those of the second count where the first has none. */

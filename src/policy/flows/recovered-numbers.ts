@@ -2,13 +2,26 @@ import { cookieOf } from '../../dataplane/pipeline/cookie.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import type { RecoveredFlow } from '../../dataplane/pipeline/recovered-flow.ts';
 import type { Mark } from '../../dataplane/pipeline/registers.ts';
+import type { PipelineTableName } from '../../dataplane/pipeline/tables.ts';
+import { type PolicyTier, policyTiers, type SubjectClass } from '../matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
 import type { RecoveredNumbers } from './number-pool.ts';
 import { type DirectionTables, dictionaryPriority, otherwisePriority, relationPriority } from './rows.ts';
 
-/** Kinds of contents that have numbers: classes of local pods, the two parts of an identity, decisions. */
-export const numberKinds = ['class', 'coarse', 'fine', 'decision'] as const;
+/** Kinds of contents that have numbers: classes of local pods in each tier, the two parts of an identity, decisions. */
+export const numberKinds = ['class', 'adminClass', 'baselineClass', 'coarse', 'fine', 'decision'] as const;
 export type NumberKind = (typeof numberKinds)[number];
+
+/** Kinds of classes: `class` is that of NetworkPolicies. */
+export const classKinds = { admin: 'adminClass', networkPolicy: 'class', baseline: 'baselineClass' } as const satisfies Readonly<
+  Record<PolicyTier, NumberKind>
+>;
+export type ClassKind = (typeof classKinds)[PolicyTier];
+
+/** Returns the kind of a class. */
+export function classKindOf({ tier }: Pick<SubjectClass, 'tier'>): ClassKind {
+  return classKinds[tier ?? 'networkPolicy'];
+}
 
 export type RecoveredNumbersByKind = Readonly<Record<NumberKind, RecoveredNumbers>>;
 
@@ -22,38 +35,48 @@ export function recoveredNumbers(
   flows: Iterable<RecoveredFlow>,
   names: Pick<ContentNames, 'passing'>,
 ): RecoveredNumbersByKind {
+  const tiers = policyTiers.flatMap((tier) => [tables.tiers[tier].relations, tables.tiers[tier].decisions]);
+  const ofDirection = new Set([tables.entry, tables.identity, ...tiers]);
   const lent = Object.fromEntries(numberKinds.map((kind) => [kind, new Numbers()])) as Record<NumberKind, Numbers>;
   for (const flow of flows) {
-    if (![tables.entry, tables.identity, tables.relations, tables.decisions].includes(flow.table)) continue;
+    if (!ofDirection.has(flow.table)) continue;
     for (const kind of numberKinds) {
       const [matched, loaded] = [numberIn(flow.regs, markOf(tables, kind)), numberIn(flow.loads, markOf(tables, kind))];
       if (matched !== undefined) lent[kind].see(matched, isNamedBy(tables, flow, kind) ? flow.cookie : undefined);
       if (loaded !== undefined) lent[kind].see(loaded, undefined);
     }
-    const related = flow.table === tables.relations ? relatedNumbers(tables, flow) : [];
+    const tier = tierOfRelations(tables, flow.table);
+    const related = tier ? relatedNumbers(tables, flow, tier) : [];
     const [subject, ...peers] = related;
-    if (subject !== undefined && peers.length > 0 && cookieOf(names.passing(related)) === flow.cookie) lent.class.misname(subject);
+    if (tier && subject !== undefined && peers.length > 0 && cookieOf(names.passing(related, tier)) === flow.cookie)
+      lent[classKinds[tier]].misname(subject);
   }
-  return { class: lent.class.result(), coarse: lent.coarse.result(), fine: lent.fine.result(), decision: lent.decision.result() };
+  return Object.fromEntries(numberKinds.map((kind) => [kind, lent[kind].result()])) as Record<NumberKind, RecoveredNumbers>;
+}
+
+/** Returns the tier whose relations are in a table; undefined for any other table. */
+export function tierOfRelations({ tiers }: DirectionTables, table: PipelineTableName): PolicyTier | undefined {
+  return policyTiers.find((tier) => tiers[tier].relations === table);
 }
 
 /** Returns the numbers that a row of relations matches: class, coarse and fine part of the peer. */
-export function relatedNumbers(tables: DirectionTables, { regs }: Pick<RecoveredFlow, 'regs'>): readonly number[] {
-  const told = (['class', 'coarse', 'fine'] as const).map((kind) => numberIn(regs, markOf(tables, kind)));
+export function relatedNumbers(tables: DirectionTables, { regs }: Pick<RecoveredFlow, 'regs'>, tier: PolicyTier): readonly number[] {
+  const told = ([classKinds[tier], 'coarse', 'fine'] as const).map((kind) => numberIn(regs, markOf(tables, kind)));
   const missing = told.indexOf(undefined);
   return told.slice(0, missing < 0 ? told.length : missing) as number[];
 }
 
 export function markOf(tables: DirectionTables, kind: NumberKind): (number: number) => Mark {
-  if (kind === 'class') return reg.networkPolicyClass;
-  return kind === 'decision' ? reg.decision : tables[kind];
+  if (kind === 'coarse' || kind === 'fine') return tables[kind];
+  if (kind === 'decision') return reg.decision;
+  return { class: reg.networkPolicyClass, adminClass: reg.adminClass, baselineClass: reg.baselineClass }[kind];
 }
 
 /** Reports whether the row's owner is the content of the number. */
-function isNamedBy({ identity, relations, decisions }: DirectionTables, { table, priority }: RecoveredFlow, kind: NumberKind): boolean {
-  if (kind === 'class') return table === relations && priority === relationPriority.class;
-  if (kind === 'decision') return table === decisions && priority === otherwisePriority;
-  return table === identity && priority === dictionaryPriority[kind];
+function isNamedBy({ identity, tiers }: DirectionTables, { table, priority }: RecoveredFlow, kind: NumberKind): boolean {
+  if (kind === 'coarse' || kind === 'fine') return table === identity && priority === dictionaryPriority[kind];
+  if (kind === 'decision') return policyTiers.some((tier) => table === tiers[tier].decisions) && priority === otherwisePriority;
+  return policyTiers.some((tier) => classKinds[tier] === kind && table === tiers[tier].relations) && priority === relationPriority.class;
 }
 
 /** Returns the number in a register field; undefined if the row does not have all bits of the field. */

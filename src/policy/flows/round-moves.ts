@@ -1,6 +1,16 @@
 import { type Steps, tinyWork } from '../../base/async/steps.ts';
 import { cidrOf, parseCidr } from '../../base/net/ip.ts';
-import { type PeerIdentity, type PolicyDecision, type PolicyDirection, relationKey, type SubjectClass } from '../matrix/matrix.ts';
+import {
+  classesIn,
+  haveSameClasses,
+  type MatrixSubject,
+  type PeerIdentity,
+  type PolicyDecision,
+  type PolicyDirection,
+  relationKey,
+  type SubjectClass,
+  unnumbered,
+} from '../matrix/matrix.ts';
 import type { DirectionKeys, DirectionRows, MatrixAfter, MatrixBefore, RowsByKey } from './flows-matrix.ts';
 import { type HeldIdentities, identityText, noPeer } from './installed-identities.ts';
 
@@ -47,16 +57,31 @@ export interface MovedClasses {
   readonly added: ReadonlySet<SubjectClass>;
 }
 
+/** A pod of which any class changes leaves and joins all its classes: one packet must not meet tiers from before and from after. */
 export function movedClasses({ direction, before, after, pods }: RoundChange): MovedClasses {
   const [left, joined, added] = [new Set<SubjectClass>(), new Set<SubjectClass>(), new Set<SubjectClass>()];
+  const movers = new Set<MatrixSubject>();
   for (const pod of pods) {
     const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
-    const [from, to] = [was?.[direction], will?.[direction]];
-    if (from === to) continue;
-    if (from && will) left.add(from);
-    if (to) (has(before[direction], to) ? joined : added).add(to);
+    if (haveSameClasses(was, will, direction)) continue;
+    if (will) for (const from of classesIn(was, direction)) left.add(from);
+    for (const to of classesIn(will, direction)) (has(before[direction], to) ? joined : added).add(to);
+    if (will) movers.add(will);
   }
+  const keepers = [...after.subjects.values()].filter((each) => !movers.has(each) && classesIn(each, direction).length > 1);
+  spread(left, keepers, direction);
   return { left, joined, added };
+}
+
+/** Extends classes with two meanings to all tiers of the pods that keep one of them: all tiers of such a pod change at the same moment. */
+function spread(left: Set<SubjectClass>, keepers: readonly MatrixSubject[], direction: PolicyDirection): void {
+  for (let size = -1; size !== left.size; ) {
+    size = left.size;
+    for (const keeper of keepers) {
+      const classes = classesIn(keeper, direction);
+      if (classes.some((each) => left.has(each))) for (const each of classes) left.add(each);
+    }
+  }
 }
 
 /** Addresses that change from one identity to another. */
@@ -104,6 +129,8 @@ export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, long
 }
 
 export const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
+/** Identity of addresses that get none of their own. */
+export const undistinguished: PeerIdentity = { coarse: unnumbered, fine: noPeer };
 
 export function has({ relations }: DirectionRows, subject: SubjectClass): boolean {
   return relations.get(relationKey(subject)) !== undefined;

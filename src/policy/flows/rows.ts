@@ -1,9 +1,10 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, cidrAddress, type Family } from '../../base/net/ip.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import { type Flow, goto, load, type Match, priority, type Step, type Transport } from '../../dataplane/pipeline/flow.ts';
 import type { Mark } from '../../dataplane/pipeline/registers.ts';
 import type { PipelineTableName } from '../../dataplane/pipeline/tables.ts';
-import type { DecidedRange, PolicyDirection, PolicyOutcome } from '../matrix/matrix.ts';
+import { type DecidedRange, type PolicyDirection, type PolicyOutcome, type PolicyTier, policyTiers } from '../matrix/matrix.ts';
 import { portPrefixes } from './port-prefixes.ts';
 
 /** Tables and fields of a direction's rows. */
@@ -11,8 +12,7 @@ export interface DirectionTables {
   /** Table in which a local pod gets its class. */
   readonly entry: PipelineTableName;
   readonly identity: PipelineTableName;
-  readonly relations: PipelineTableName;
-  readonly decisions: PipelineTableName;
+  readonly tiers: Readonly<Record<PolicyTier, TierTables>>;
   readonly verdicts: PipelineTableName;
   /** Address field of the other end of the connection. */
   readonly peer: 'ipSrc' | 'ipDst';
@@ -20,12 +20,24 @@ export interface DirectionTables {
   readonly fine: (number: number) => Mark;
 }
 
+/** Tables of one tier. */
+interface TierTables {
+  readonly relations: PipelineTableName;
+  readonly decisions: PipelineTableName;
+  /** Relations of the next tier; absent: every packet is decided. */
+  readonly next?: PipelineTableName;
+  readonly subject: (number: number) => Mark;
+}
+
 export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>> = {
   egress: {
     entry: 'egressEntry',
     identity: 'destinationIdentity',
-    relations: 'egressNetworkPolicy',
-    decisions: 'egressNetworkPolicyPorts',
+    tiers: {
+      admin: { relations: 'egressAdmin', decisions: 'egressAdminPorts', next: 'egressNetworkPolicy', subject: reg.adminClass },
+      networkPolicy: { relations: 'egressNetworkPolicy', decisions: 'egressNetworkPolicyPorts', subject: reg.networkPolicyClass },
+      baseline: { relations: 'egressBaseline', decisions: 'egressBaselinePorts', subject: reg.baselineClass },
+    },
     verdicts: 'egressVerdict',
     peer: 'ipDst',
     coarse: reg.destinationCoarse,
@@ -34,8 +46,11 @@ export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>>
   ingress: {
     entry: 'ingressEntry',
     identity: 'sourceIdentity',
-    relations: 'ingressNetworkPolicy',
-    decisions: 'ingressNetworkPolicyPorts',
+    tiers: {
+      admin: { relations: 'ingressAdmin', decisions: 'ingressAdminPorts', next: 'ingressNetworkPolicy', subject: reg.adminClass },
+      networkPolicy: { relations: 'ingressNetworkPolicy', decisions: 'ingressNetworkPolicyPorts', subject: reg.networkPolicyClass },
+      baseline: { relations: 'ingressBaseline', decisions: 'ingressBaselinePorts', subject: reg.baselineClass },
+    },
     verdicts: 'ingressVerdict',
     peer: 'ipSrc',
     coarse: reg.sourceCoarse,
@@ -45,7 +60,11 @@ export const directionTables: Readonly<Record<PolicyDirection, DirectionTables>>
 
 /** All tables with numbers that policy allocates. */
 export const policyTables: ReadonlySet<PipelineTableName> = new Set(
-  Object.values(directionTables).flatMap(({ entry, identity, relations, decisions }) => [entry, identity, relations, decisions]),
+  Object.values(directionTables).flatMap(({ entry, identity, tiers }) => [
+    entry,
+    identity,
+    ...policyTiers.flatMap((tier) => [tiers[tier].relations, tiers[tier].decisions]),
+  ]),
 );
 
 /** Base priority of rows in the identity tables. The longest network that contains an address gives its identity. */
@@ -99,17 +118,18 @@ export function relationFlow(
   subject: number,
   peer: { readonly coarse?: number; readonly fine?: number },
   decided: PolicyOutcome['verdict'] | { readonly decision: number },
+  tier: PolicyTier = 'networkPolicy',
 ): Flow {
+  const { relations, decisions, subject: classMark } = tables.tiers[tier];
   const { coarse, fine } = peer;
   const regs = [
-    reg.networkPolicyClass(subject),
+    classMark(subject),
     ...(coarse === undefined ? [] : [tables.coarse(coarse)]),
     ...(fine === undefined ? [] : [tables.fine(fine)]),
   ];
   const level = fine !== undefined ? 'fine' : coarse !== undefined ? 'coarse' : 'class';
-  const steps =
-    typeof decided === 'string' ? verdictSteps(tables, decided) : [load(reg.decision(decided.decision)), goto(tables.decisions)];
-  return { table: tables.relations, priority: relationPriority[level], match: { regs }, steps };
+  const steps = typeof decided === 'string' ? verdictSteps(tables, tier, decided) : [load(reg.decision(decided.decision)), goto(decisions)];
+  return { table: relations, priority: relationPriority[level], match: { regs }, steps };
 }
 
 /** Makes the rows of one range of a decision, as values with masks, for each family. */
@@ -118,33 +138,51 @@ export function rangeFlows(
   number: number,
   { protocol, outcome, ...range }: DecidedRange,
   families: readonly Family[],
+  tier: PolicyTier = 'networkPolicy',
 ): readonly Flow[] {
   return families.flatMap((payload) =>
     portPrefixes(range).map((portDst) => {
       const match: Match = { payload, protocol: protocols[protocol] };
       return portDst.mask === 0
-        ? decisionRow(tables, number, priority.high, match, outcome.verdict)
-        : decisionRow(tables, number, priority.higher, { ...match, portDst }, outcome.verdict);
+        ? decisionRow(tables, tier, number, priority.high, match, outcome.verdict)
+        : decisionRow(tables, tier, number, priority.higher, { ...match, portDst }, outcome.verdict);
     }),
   );
 }
 
 /** Makes the row for everything outside the ranges of a decision. Its cookie names the content of the number. */
-export function otherwiseFlow(tables: DirectionTables, number: number, verdict: PolicyOutcome['verdict']): Flow {
-  return decisionRow(tables, number, otherwisePriority, {}, verdict);
+export function otherwiseFlow(
+  tables: DirectionTables,
+  number: number,
+  verdict: PolicyOutcome['verdict'],
+  tier: PolicyTier = 'networkPolicy',
+): Flow {
+  return decisionRow(tables, tier, number, otherwisePriority, {}, verdict);
 }
 
 export const otherwisePriority = priority.normal;
 
-function decisionRow(tables: DirectionTables, number: number, level: number, match: Match, verdict: PolicyOutcome['verdict']): Flow {
+function decisionRow(
+  tables: DirectionTables,
+  tier: PolicyTier,
+  number: number,
+  level: number,
+  match: Match,
+  verdict: PolicyOutcome['verdict'],
+): Flow {
+  const steps = verdictSteps(tables, tier, verdict);
   return {
-    table: tables.decisions,
+    table: tables.tiers[tier].decisions,
     priority: level,
     match: { ...match, regs: [reg.decision(number)] },
-    steps: verdictSteps(tables, verdict),
+    // The next tier looks up the ports of a reply again.
+    steps: verdict === 'next' ? [load(reg.answerPorts('no')), ...steps] : steps,
   };
 }
 
-function verdictSteps({ verdicts }: DirectionTables, verdict: PolicyOutcome['verdict']): readonly Step[] {
-  return [load(reg.verdict(verdict)), goto(verdicts)];
+function verdictSteps({ verdicts, tiers }: DirectionTables, tier: PolicyTier, verdict: PolicyOutcome['verdict']): readonly Step[] {
+  if (verdict !== 'next') return [load(reg.verdict(verdict)), goto(verdicts)];
+  const { next } = tiers[tier];
+  if (!next) throw new SeineError('INVARIANT', `no tier follows ${tier}`);
+  return [goto(next)];
 }

@@ -1,5 +1,14 @@
 import { type Steps, tinyWork } from '../../base/async/steps.ts';
-import { classIdOf, type PeerIdentity, type PolicyDecision, relationKey, relationKeyOf, type SubjectClass } from '../matrix/matrix.ts';
+import {
+  classesIn,
+  classIdOf,
+  haveSameClasses,
+  type PeerIdentity,
+  type PolicyDecision,
+  relationKey,
+  relationKeyOf,
+  type SubjectClass,
+} from '../matrix/matrix.ts';
 import type { DirectionKeys, DirectionRows, RowsBefore } from './flows-matrix.ts';
 import { identityText, noPeer } from './installed-identities.ts';
 import {
@@ -13,6 +22,7 @@ import {
   movedClasses,
   nobody,
   type RoundChange,
+  undistinguished,
 } from './round-moves.ts';
 
 /**
@@ -25,8 +35,8 @@ export interface DirectionTransition extends DirectionRows {
    * Classes that stay in use until then, with or without pods: previous classes that the next round does not have, and classes with a copy.
    */
   readonly former: ReadonlySet<SubjectClass>;
-  /** Pods that use the copy of a class, and the class itself afterwards. */
-  readonly copies: ReadonlyMap<string, SubjectClass>;
+  /** Pods that use copies of classes, and the classes themselves afterwards: the copy of each class. */
+  readonly copies: ReadonlyMap<string, ReadonlyMap<SubjectClass, SubjectClass>>;
   /** Identities of the next round that no address has until then. */
   readonly coming: readonly PeerIdentity[];
   /**
@@ -54,14 +64,14 @@ interface TransitionOptions extends RoundChange {
   /** Reports whether the row of an address was made by this agent; else it is that of a previous agent. */
   readonly isIdentified: (cidr: string) => boolean;
   /**
-   * Approximate maximum number of identities that no round has, and of rows. Addresses beyond it match no term meanwhile: less is allowed,
-   * never more.
+   * Approximate maximum number of identities that no round has, and of rows. Addresses beyond it are not distinguished meanwhile: less is
+   * allowed, never more.
    */
   readonly most: TransitionBounds;
   /** Returns ids for such identities and copies, each only once. */
   readonly nextId: () => number;
-  /** Number of free class numbers. */
-  readonly freeClasses: number;
+  /** Returns the number of free numbers for classes of the same tier. */
+  readonly freeClasses: (of: SubjectClass) => number;
 }
 
 /**
@@ -138,13 +148,14 @@ class Middle {
     else if (isOnly && this.#mayArrive(move)) this.#arrive(move);
     else if (isLeft && this.#mayStay(move)) this.#stay(move);
     else if (this.#mayStandBetween) this.#standBetween(move);
-    else this.#putAt(move, nobody);
+    else this.#putAt(move, undistinguished);
   }
 
   /** Reports whether the next identity has the decision of the previous one in each class that pods leave. */
   #isSettled({ was, will }: IdentityMove): boolean {
     const { held, isFresh } = this.#options;
-    const isKnown = identityText(will) === identityText(nobody) || held.holdersOf(will) > 0 || isFresh(will);
+    const isReserved = [nobody, undistinguished].some((each) => identityText(each) === identityText(will));
+    const isKnown = isReserved || held.holdersOf(will) > 0 || isFresh(will);
     return isKnown && [...this.#classes.left].every((each) => this.#goesOnSaying(each, was, will));
   }
 
@@ -220,22 +231,26 @@ class Middle {
 
   /**
    * Makes copies of contested classes with the decisions from after the round, for pods that join the class. If there is no room for
-   * copies, both they and pods that leave get the decision for addresses that no term matches.
+   * copies, both they and pods that leave get the decision for addresses that are not distinguished.
    */
   *copyContested(): Steps {
     const contested = new Set(this.#contests.map(({ subject }) => subject));
     if (contested.size === 0) return;
     const rows = yield* this.#rowsOf(contested);
-    if (
-      contested.size + this.#classes.added.size > this.#options.freeClasses ||
-      this.#relations.size + rows.size > this.#options.most.rows
-    ) {
-      for (const { subject, between } of this.#contests) this.#relate(subject, between, decisionAt(this.#before, subject, nobody));
+    if (!this.#haveNumbers([...contested, ...this.#classes.added]) || this.#relations.size + rows.size > this.#options.most.rows) {
+      for (const { subject, between } of this.#contests) this.#relate(subject, between, decisionAt(this.#before, subject, undistinguished));
       return;
     }
     const copies = new Map<number, SubjectClass>();
     for (const subject of contested) {
-      const copy = this.#fresh((id): SubjectClass => ({ id, text: `copy ${id} of ${subject.text}`, isolatedBy: subject.isolatedBy }));
+      const copy = this.#fresh(
+        (id): SubjectClass => ({
+          id,
+          text: `copy ${id} of ${subject.text}`,
+          isolatedBy: subject.isolatedBy,
+          ...(subject.tier && { tier: subject.tier }),
+        }),
+      );
       this.#copies.set(subject, copy);
       copies.set(subject.id, copy);
       for (const { between, will } of this.#between) this.#relateNext(subject, between, will, copy);
@@ -244,6 +259,10 @@ class Middle {
       const copy = copies.get(classIdOf(key));
       if (copy) this.#relations.set(relationKeyOf(copy, key), decision);
     }
+  }
+
+  #haveNumbers(classes: readonly SubjectClass[]): boolean {
+    return classes.every((each) => classes.filter(({ tier }) => tier === each.tier).length <= this.#options.freeClasses(each));
   }
 
   /** Returns the rows of classes for identities with one meaning, before and after. */
@@ -261,7 +280,7 @@ class Middle {
 
   #classesAfter(): ReadonlySet<SubjectClass> {
     const { after, direction } = this.#options;
-    return new Set([...after.subjects.values()].flatMap((subject) => subject[direction] ?? []));
+    return new Set([...after.subjects.values()].flatMap((subject) => classesIn(subject, direction)));
   }
 
   #putAt({ will, cidrs }: IdentityMove, identity: PeerIdentity): void {
@@ -303,14 +322,14 @@ class Middle {
     };
   }
 
-  #copiesByPod(): ReadonlyMap<string, SubjectClass> {
+  #copiesByPod(): DirectionTransition['copies'] {
     const { direction, before, after, pods } = this.#options;
-    const copies = new Map<string, SubjectClass>();
+    const copies = new Map<string, ReadonlyMap<SubjectClass, SubjectClass>>();
     if (this.#copies.size === 0) return copies;
     for (const pod of pods) {
-      const to = after.subjects.get(pod)?.[direction];
-      const copy = to && to !== before.subjects.get(pod)?.[direction] ? this.#copies.get(to) : undefined;
-      if (copy) copies.set(pod, copy);
+      const [was, will] = [before.subjects.get(pod), after.subjects.get(pod)];
+      if (haveSameClasses(was, will, direction)) continue;
+      if (classesIn(will, direction).some((each) => this.#copies.has(each))) copies.set(pod, this.#copies);
     }
     return copies;
   }

@@ -1,5 +1,7 @@
 import { addressBits, cidrOf, parseIp } from '../../base/net/ip.ts';
 import {
+  classesIn,
+  type DecidedRange,
   type DirectionMatrix,
   type PeerIdentity,
   type PolicyDecision,
@@ -29,7 +31,12 @@ export interface PolicyPacket {
 export type MatrixAnswer =
   | { readonly verdict: 'allow'; readonly why: 'itself' | 'own node' | 'not isolated' }
   | { readonly verdict: 'deny'; readonly why: 'closed' | 'no row' }
-  | (PolicyOutcome & { readonly why: 'decision' });
+  | { readonly verdict: 'allow' | 'deny'; readonly by: readonly string[]; readonly why: 'decision' };
+
+/** Decisions of several tiers, in their order. */
+export interface TieredDecision {
+  readonly tiers: readonly PolicyDecision[];
+}
 
 /**
  * Looks a packet up in the same order as OVS: subject, peer, relation, decision. A missing entry denies. Slow: it tries every prefix
@@ -41,23 +48,70 @@ export function interpret(matrix: PolicyMatrix, packet: PolicyPacket): MatrixAns
 
 /** Like `interpret`, but with the result of `lookUp` for the packet's two ends. */
 export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPacket, 'protocol' | 'port'>): MatrixAnswer {
-  return 'verdict' in found ? found : { ...outcomeOf(found, packet), why: 'decision' };
+  if ('verdict' in found) return found;
+  for (const decision of 'tiers' in found ? found.tiers : [found]) {
+    const { verdict, by } = outcomeOf(decision, packet);
+    if (verdict !== 'next' && !(decision.tier === 'baseline' && by.length === 0)) return { verdict, by, why: 'decision' };
+  }
+  return { verdict: 'allow', why: 'not isolated' };
+}
+
+/** Returns one decision in place of those of several tiers. */
+export function combined(found: PolicyDecision | TieredDecision): PolicyDecision {
+  if (!('tiers' in found)) return found;
+  const { tiers } = found;
+  const ends = ({ verdict }: PolicyOutcome): boolean => verdict !== 'next';
+  const decided = (outcomes: readonly PolicyOutcome[]): PolicyOutcome => outcomes.find(ends) ?? { verdict: 'allow', by: [] };
+  const otherwise = decided(tiers.map((tier) => tier.otherwise));
+  const ranges = (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) => {
+    const named = tiers.flatMap((tier) => tier.ranges.filter((range) => range.protocol === protocol));
+    const starts = [...new Set([0, ...named.flatMap(({ first, last }) => [first, last + 1])])].sort((a, b) => a - b);
+    const parts = starts
+      .filter((first) => first <= LAST_PORT)
+      .map(
+        (first, at): DecidedRange => ({
+          protocol,
+          first,
+          last: (starts[at + 1] ?? LAST_PORT + 1) - 1,
+          outcome: decided(tiers.map((tier) => outcomeOf(tier, { protocol, port: first }))),
+        }),
+      );
+    return joinedRanges(parts).filter(({ outcome }) => outcome !== otherwise);
+  });
+  return { ranges, otherwise };
+}
+
+const LAST_PORT = 65_535;
+
+function joinedRanges(ranges: readonly DecidedRange[]): readonly DecidedRange[] {
+  const result: DecidedRange[] = [];
+  for (const range of ranges) {
+    const before = result.at(-1);
+    if (before?.outcome === range.outcome) result[result.length - 1] = { ...before, last: range.last };
+    else result.push(range);
+  }
+  return result;
 }
 
 /** Looks up what applies to all ports between a packet's two ends: a verdict that does not depend on the port, or the decision. */
 export function lookUp(
   matrix: PolicyMatrix,
   packet: Omit<PolicyPacket, 'protocol' | 'port'>,
-): Exclude<MatrixAnswer, { readonly why: 'decision' }> | PolicyDecision {
+): Exclude<MatrixAnswer, { readonly why: 'decision' }> | PolicyDecision | TieredDecision {
   const subject = matrix.subjects.get(packet.pod);
   if (!subject) return { verdict: 'deny', why: 'closed' };
   const { text } = parseIp(packet.address);
   if (subject.addresses.includes(text)) return { verdict: 'allow', why: 'itself' };
   if (packet.direction === 'ingress' && matrix.ownNode.has(text) && !packet.masqueraded) return { verdict: 'allow', why: 'own node' };
-  const subjectClass = subject[packet.direction];
-  if (!subjectClass) return { verdict: 'allow', why: 'not isolated' };
+  const classes = classesIn(subject, packet.direction);
+  if (classes.length === 0) return { verdict: 'allow', why: 'not isolated' };
   const rows = matrix[packet.direction];
-  return relationOf(rows, subjectClass, identityOf(rows, packet.address)) ?? { verdict: 'deny', why: 'no row' };
+  const identity = identityOf(rows, packet.address);
+  const decisions = classes.map((each) => relationOf(rows, each, identity));
+  const tiers = decisions.flatMap((decision) => decision ?? []);
+  if (tiers.length < decisions.length) return { verdict: 'deny', why: 'no row' };
+  const [only] = tiers;
+  return only && tiers.length === 1 ? only : { tiers };
 }
 
 /** Returns the identity of an address: that of the longest network that contains it; undefined if no term matches the address. */

@@ -14,12 +14,40 @@ export interface PolicyMatrix {
 export type PolicyDirection = 'ingress' | 'egress';
 export const policyDirections = ['ingress', 'egress'] as const satisfies readonly PolicyDirection[];
 
+/** Tiers of policies, in the order in which they are evaluated. `networkPolicy` is final for the pods that it isolates. */
+export type PolicyTier = 'admin' | 'networkPolicy' | 'baseline';
+export const policyTiers = ['admin', 'networkPolicy', 'baseline'] as const satisfies readonly PolicyTier[];
+
+/** Tiers of ClusterNetworkPolicies. */
+export type ClusterTier = Exclude<PolicyTier, 'networkPolicy'>;
+export const clusterTiers = ['admin', 'baseline'] as const satisfies readonly ClusterTier[];
+
 export interface MatrixSubject {
   /** Addresses of the pod, which it may always reach. Canonical text. */
   readonly addresses: readonly string[];
-  /** Class for ingress; absent if no policy isolates the pod in this direction. */
+  /** Class of NetworkPolicies for ingress; absent if none isolates the pod in this direction. */
   readonly ingress?: SubjectClass;
   readonly egress?: SubjectClass;
+  /** Classes of cluster policies; absent if none has rules for the pod. */
+  readonly cluster?: Readonly<Partial<Record<PolicyDirection, ClusterClasses>>>;
+}
+
+/** Classes of a pod in one direction, by tier; a tier without rules for the pod is absent. */
+export type ClusterClasses = Readonly<Partial<Record<ClusterTier, SubjectClass>>>;
+
+/** Returns the class of a pod in one tier; undefined if it has no rules there. */
+export function classIn(subject: MatrixSubject | undefined, direction: PolicyDirection, tier: PolicyTier): SubjectClass | undefined {
+  return tier === 'networkPolicy' ? subject?.[direction] : subject?.cluster?.[direction]?.[tier];
+}
+
+/** Returns the classes of a pod in one direction, in the order of the tiers. */
+export function classesIn(subject: MatrixSubject | undefined, direction: PolicyDirection): readonly SubjectClass[] {
+  return subject ? policyTiers.flatMap((tier) => classIn(subject, direction, tier) ?? []) : [];
+}
+
+/** Reports whether two pods have the same classes in one direction. */
+export function haveSameClasses(a: MatrixSubject | undefined, b: MatrixSubject | undefined, direction: PolicyDirection): boolean {
+  return policyTiers.every((tier) => classIn(a, direction, tier) === classIn(b, direction, tier));
 }
 
 /** Class of local pods to which the same rules apply. Classes of equal content are the same object; `text` identifies the content. */
@@ -27,7 +55,9 @@ export interface SubjectClass {
   /** Number assigned by the engine that made the class; another engine may assign another one. */
   readonly id: number;
   readonly text: string;
-  /** Policies that isolate its pods, `namespace/name`, sorted. */
+  /** Tier of cluster policies; absent: NetworkPolicies. */
+  readonly tier?: ClusterTier;
+  /** Policies that isolate its pods, `namespace/name`, sorted; names of cluster policies in their order. */
   readonly isolatedBy: readonly string[];
 }
 
@@ -37,6 +67,12 @@ export interface PeerClass {
   /** Canonical texts of the terms. */
   readonly terms: readonly string[];
 }
+
+/**
+ * Identity of addresses that cannot be distinguished, because numbers have run out: each class with a rule that denies or passes denies
+ * them; other classes treat them like addresses that no term matches.
+ */
+export const unnumbered: PeerClass = { id: Number.MIN_SAFE_INTEGER, terms: [] };
 
 /** Identity of an address: `coarse` for blocks and whole namespaces, `fine` for terms that select by labels or ports of pods. */
 export interface PeerIdentity {
@@ -60,6 +96,8 @@ export interface PolicyDecision {
   readonly ranges: readonly DecidedRange[];
   /** Outcome for everything else: other ports, and protocols without ports. */
   readonly otherwise: PolicyOutcome;
+  /** Tier of the class that decides; absent: NetworkPolicies. */
+  readonly tier?: ClusterTier;
 }
 
 export interface DecidedRange {
@@ -71,8 +109,9 @@ export interface DecidedRange {
 }
 
 export interface PolicyOutcome {
-  readonly verdict: 'allow' | 'deny';
-  /** Rule that allows, `namespace/name spec.ingress[2]`, or the policies that isolate, `namespace/name`. */
+  /** `next`: the next tier decides. */
+  readonly verdict: 'allow' | 'deny' | 'next';
+  /** Rule that allows, `namespace/name spec.ingress[2]`, or the policies that isolate, `namespace/name`. Empty for `next`, and if no rule of the last tier matches. */
   readonly by: readonly string[];
 }
 

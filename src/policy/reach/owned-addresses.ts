@@ -1,6 +1,6 @@
 import { parseIp } from '../../base/net/ip.ts';
 import type { PodObject, PolicyObjects } from '../verify/reference/objects.ts';
-import { whoHas } from '../verify/reference/reference-verdict.ts';
+import { whoHas } from '../verify/reference/parties.ts';
 import { isPoliced } from './objects.ts';
 
 /**

@@ -3,7 +3,7 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, cidrContains, isIp, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { probedAddresses } from '../verify/proof/probes.ts';
 import type { PodObject } from '../verify/reference/objects.ts';
-import { whoHas } from '../verify/reference/reference-verdict.ts';
+import { whoHas } from '../verify/reference/parties.ts';
 import { isPoliced, keyOf, type ReachObjects, type ServiceObject } from './objects.ts';
 import type { ReachParty } from './party.ts';
 import { workloadName } from './workload-name.ts';

@@ -1,7 +1,7 @@
 import { type Family, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { NarrowedObjects } from '../verify/proof/narrowed-objects.ts';
 import { probedAddresses } from '../verify/proof/probes.ts';
-import { whoHas } from '../verify/reference/reference-verdict.ts';
+import { whoHas } from '../verify/reference/parties.ts';
 import type { ReachObjects } from './objects.ts';
 import { keyOf } from './objects.ts';
 import type { ReachParty } from './party.ts';

@@ -24,7 +24,13 @@ export interface LeftOut {
 
 /** @throws SeineError `UNAVAILABLE` if something is missing; like `AgentClient.lines` */
 export async function readEvidence(agent: AgentClient, signal: AbortSignal): Promise<Evidence> {
-  const objects: { [L in keyof PolicyObjects]: PolicyObjects[L][number][] } = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
+  const objects: { [L in keyof PolicyObjects]-?: Required<PolicyObjects>[L][number][] } = {
+    namespaces: [],
+    pods: [],
+    nodes: [],
+    networkPolicies: [],
+    clusterNetworkPolicies: [],
+  };
   const flows: HeldFlow[] = [];
   const owners = new Map<HeldFlow, string>();
   let node: EvidenceNode | undefined;

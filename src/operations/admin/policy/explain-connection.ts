@@ -2,7 +2,7 @@ import type { ConnectionEndView, ConnectionPolicyView } from '../../../api/polic
 import { parseIp } from '../../../base/net/ip.ts';
 import { shortageText } from '../../../policy/engine/identities/peer-shares.ts';
 import type { PolicyEngine } from '../../../policy/engine/policy-engine.ts';
-import { lookUp } from '../../../policy/matrix/interpret.ts';
+import { combined, lookUp } from '../../../policy/matrix/interpret.ts';
 import {
   type DecidedRange,
   type PolicyDecision,
@@ -106,20 +106,23 @@ function outcomesOf(matrix: PolicyMatrix, { direction, pod, peerAddress, isItsel
   if (standing?.is === 'free') return whole('allow', 'not isolated');
   const found = lookUp(matrix, { direction, pod, address: peerAddress });
   if ('verdict' in found) return whole(found.verdict, found.why === 'no row' ? 'no rule allows it' : found.why);
-  return decidedPorts(found, port);
+  return decidedPorts(combined(found), port);
 }
 
 function decidedPorts({ ranges, otherwise }: PolicyDecision, port: AskedConnection['port']): readonly PortOutcome[] {
-  const say = (ports: string, { verdict, by }: PolicyOutcome): PortOutcome => ({
-    ports,
-    verdict,
-    why: verdict === 'allow' ? 'a rule allows it' : 'no rule allows it',
-    by,
-  });
+  const say = (ports: string, { verdict, by }: PolicyOutcome): PortOutcome => {
+    if (verdict === 'deny') return { ports, verdict, why: isOfClusterPolicy(by) ? 'a cluster rule denies it' : 'no rule allows it', by };
+    return { ports, verdict: 'allow', why: by.length === 0 ? 'not isolated' : 'a rule allows it', by };
+  };
   if (!port)
     return [...ranges.map((range) => say(portsText(range), range.outcome)), say(ranges.length > 0 ? 'any other' : 'any', otherwise)];
   const range = ranges.find(({ protocol, first, last }) => protocol === port.protocol && port.number >= first && port.number <= last);
   return [say(askedPorts(port), range?.outcome ?? otherwise)];
+}
+
+/** Reports whether an outcome is that of a cluster policy, whose name has no namespace. */
+function isOfClusterPolicy(by: readonly string[]): boolean {
+  return by.length > 0 && by.every((name) => !name.split(' ', 1)[0]?.includes('/'));
 }
 
 function askedPorts({ protocol, number }: NonNullable<AskedConnection['port']>): string {
@@ -140,6 +143,7 @@ function changeOf(
   if (why === 'closed') return `Its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
   if (why === 'not isolated')
     return `A policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;
+  if (why === 'a cluster rule denies it') return `${by.join(', ')} would have to go, or a cluster rule before it would have to accept it`;
   if (verdict === 'allow') return `${by.join(', ')} would have to go, with every other rule that allows the same`;
   const where = `${direction === 'ingress' ? 'from' : 'to'} that matches ${peer}${ports.startsWith('any') ? '' : ` and ports with ${ports}`}`;
   return `A rule in spec.${direction} of ${by.join(' or ')}, or of another policy that selects ${pod}, with ${where}`;

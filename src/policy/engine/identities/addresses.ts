@@ -12,7 +12,7 @@ import {
   parseIp,
 } from '../../../base/net/ip.ts';
 import type { IndexedPod } from '../kinds.ts';
-import { compareTexts } from '../selector.ts';
+import { compareTexts, matchesLabels, type PodLabels, type Selector } from '../selector.ts';
 import { type PrefixMark, type PrefixSets, prefixSets } from './prefixes.ts';
 
 /** Node of the cluster. Addresses and networks are canonical text. */
@@ -21,10 +21,13 @@ export interface PolicyNode {
   readonly podCidrs: readonly string[];
   /** All addresses in the Node's status, internal and external. */
   readonly addresses: readonly string[];
+  /** Absent: none. */
+  readonly labels?: PodLabels;
 }
 
 interface KnownNode {
   readonly name: string;
+  readonly labels: PodLabels;
   readonly podCidrs: readonly Cidr[];
   readonly addresses: readonly Ip[];
   /**
@@ -70,10 +73,10 @@ export class Addresses {
     }
   }
 
-  putNode({ name, podCidrs, addresses }: PolicyNode): void {
+  putNode({ name, podCidrs, addresses, labels = {} }: PolicyNode): void {
     this.removeNode(name);
     const cidrs = podCidrs.map(parseCidr);
-    const node: KnownNode = { name, podCidrs: cidrs, addresses: addresses.map(parseIp), gateways: cidrs.flatMap(gatewaysOf) };
+    const node: KnownNode = { name, labels, podCidrs: cidrs, addresses: addresses.map(parseIp), gateways: cidrs.flatMap(gatewaysOf) };
     this.#nodes.set(name, node);
     for (const ip of node.gateways) {
       const known = this.#gateways.get(ip.text);
@@ -116,6 +119,16 @@ export class Addresses {
   /** Networks in which pods may be: the networks of nodes without the nodes' own addresses. */
   *podNetworks(): Steps<readonly PrefixMark<'pods'>[]> {
     return (yield* this.#networksNow()).marks;
+  }
+
+  /** Addresses of the nodes that a selector matches, with their gateway addresses. */
+  *ofNodes(selector: Selector): Steps<readonly PrefixMark<'nodes'>[]> {
+    const marks: PrefixMark<'nodes'>[] = [];
+    for (const { labels, addresses, gateways } of this.#nodes.values()) {
+      if (matchesLabels(selector, labels)) for (const ip of [...addresses, ...gateways]) marks.push({ cidr: hostCidr(ip), adds: 'nodes' });
+      yield;
+    }
+    return marks;
   }
 
   /** Addresses of pods outside all pod networks. */

@@ -4,7 +4,7 @@ import type { Kind, PodKinds } from '../kinds.ts';
 import type { Membership, MembershipChange } from '../membership.ts';
 import { SteadyRows } from '../published-rows.ts';
 import type { Pair, Relations } from '../relations.ts';
-import type { BlockTerm } from '../term.ts';
+import type { BlockTerm, Term } from '../term.ts';
 import { type Addresses, families } from './addresses.ts';
 import { type CoarseRoom, IdentityParts } from './identity-parts.ts';
 import type { PeerSet, TermHolding } from './peer-set.ts';
@@ -40,6 +40,8 @@ export class Identities {
   /** Addresses with a row of their own. */
   readonly #own = new Map<string, OwnRow>();
   #unions = new Map<string, PeerSet>();
+  /** Sets of networks for pods in them that are known. */
+  #knownPods = new Map<PeerSet, PeerSet>();
   /** Number of networks and addresses for each set, by all terms in use. */
   readonly #fullSets = new Map<PeerSet, number>();
   /** True if the sets differ from those of the last round. */
@@ -64,6 +66,7 @@ export class Identities {
     yield* markKinds(dirty, kinds);
     for (const name of namespaces) yield* markKinds(dirty, this.#options.kinds.ofNamespace(name));
     this.#unions.clear();
+    this.#knownPods.clear();
     if (blocks || nodesChanged) {
       yield* this.#renewNetworks();
       yield* this.#markDependents(dirty);
@@ -132,10 +135,12 @@ export class Identities {
       dirty.set(ip.text, ip);
       yield;
     }
+    // Each known pod differs from the unknown ones of its network.
+    const isUnknownUsed = membership.unknownPod !== membership.sets.empty;
     for (const name of kinds.namespaces()) {
       const isWide = membership.wideOf(name) !== membership.sets.empty;
       for (const kind of kinds.ofNamespace(name)) {
-        if (isWide || membership.fineOf(kind) !== membership.sets.empty) yield* markKinds(dirty, [kind]);
+        if (isWide || isUnknownUsed || membership.fineOf(kind) !== membership.sets.empty) yield* markKinds(dirty, [kind]);
         yield;
       }
       yield;
@@ -147,7 +152,7 @@ export class Identities {
   *#renewNetworks(): Steps {
     const marks: PrefixMark<TermHolding>[] = [];
     for (const { term, holding } of this.#options.membership.blocks()) {
-      const within = term.is === 'block' ? blockMarks(term) : yield* this.#options.addresses.podNetworks();
+      const within = yield* this.#marksOf(term);
       for (const { cidr, adds, removes } of within) {
         marks.push({ cidr, ...(adds ? { adds: holding } : {}), ...(removes ? { removes: holding } : {}) });
         yield;
@@ -179,6 +184,12 @@ export class Identities {
     }
   }
 
+  *#marksOf(term: Term): Steps<Iterable<PrefixMark<unknown>>> {
+    const { addresses } = this.#options;
+    if (term.is === 'block') return blockMarks(term);
+    return term.is === 'nodes' ? yield* addresses.ofNodes(term.nodes) : yield* addresses.podNetworks();
+  }
+
   #renewAddress(ip: Ip): void {
     const { relations, membership } = this.#options;
     const network = this.#networkOf(ip);
@@ -186,7 +197,7 @@ export class Identities {
     const cidr = hostCidr(ip).text;
     const before = this.#own.get(cidr);
     const { coarse, rest } = this.#parts.partsOf(full);
-    const fine = membership.sets.union(rest, ofPod);
+    const fine = coarse === membership.sets.unnumbered ? rest : membership.sets.union(rest, ofPod);
     const around = this.#parts.partsOf(network);
     // False also if the network has meanwhile got the same identity: a row for the address would be redundant.
     const isOwn = coarse !== around.coarse || fine !== around.rest;
@@ -209,10 +220,22 @@ export class Identities {
     if (!owner) return { full: network, fine: nothing };
     if ('pod' in owner) {
       const { kind } = owner.pod;
-      return { full: this.#union(network, membership.wideOf(kind.namespace), membership.anyPod), fine: membership.fineOf(kind) };
+      const sets = [this.#withoutUnknown(network), membership.wideOf(kind.namespace), membership.anyPod] as const;
+      const isUnknown = !membership.isKnown(kind.namespace);
+      return { full: this.#union(...sets, ...(isUnknown ? [membership.unknownPod] : [])), fine: membership.fineOf(kind) };
     }
     const others = owner.gatewayOf.addresses.filter(({ family }) => family === ip.family);
     return { full: this.#union(network, ...others.map((each) => this.#networkOf(each))), fine: nothing };
+  }
+
+  /** Returns the set of a network for a pod in it that is known. */
+  #withoutUnknown(network: PeerSet): PeerSet {
+    const { sets, unknownPod } = this.#options.membership;
+    const [unknown] = unknownPod.holdings;
+    if (!unknown || !network.holdings.includes(unknown)) return network;
+    const known = this.#knownPods.get(network) ?? sets.of(network.holdings.filter((each) => each !== unknown));
+    this.#knownPods.set(network, known);
+    return known;
   }
 
   /** Writes the row of a key. The identity of an address takes precedence over that of a network with the same CIDR. */

@@ -15,7 +15,11 @@ interface IdentityPartsOptions {
   readonly sets: PeerSets;
   /** Maximum number of sets of networks that rules may distinguish, and of sets that coarse parts may be. */
   readonly setsMost: number;
-  readonly relations: { namespacesOf(term: Term): ReadonlySet<string>; readonly generation: number };
+  readonly relations: {
+    namespacesOf(term: Term): ReadonlySet<string>;
+    isClosing(term: Term): boolean;
+    readonly generation: number;
+  };
   /** Numbers that are free; undefined if there are enough for all sets. */
   readonly room?: CoarseRoom | undefined;
 }
@@ -43,6 +47,8 @@ export class IdentityParts {
   readonly #options: IdentityPartsOptions;
   #leftOut = none;
   #fine = none;
+  /** Terms of `#leftOut` in classes with rules that deny or pass. */
+  #closing = none;
   #generation = -1;
   readonly #divided = new Map<PeerSet, DividedSet>();
   /** Sets that would be in the coarse part if a number had been free. */
@@ -68,6 +74,11 @@ export class IdentityParts {
     const known = this.#divided.get(full);
     if (known) return known;
     const { sets } = this.#options;
+    if (this.#closing.size > 0 && full.holdings.some((each) => this.#closing.has(each))) {
+      const closed = { coarse: sets.unnumbered, rest: sets.empty };
+      this.#divided.set(full, closed);
+      return closed;
+    }
     const isServed = this.#leftOut.size + this.#fine.size === 0;
     const served = isServed ? full.holdings : full.holdings.filter((each) => !this.#leftOut.has(each));
     const coarse = isServed ? full : sets.of(served.filter((each) => !this.#fine.has(each)));
@@ -95,15 +106,17 @@ export class IdentityParts {
    */
   *settle(ofNetworks: ReadonlySet<PeerSet>, all: ReadonlyMap<PeerSet, number>, areChanged: boolean): Steps<boolean> {
     const { setsMost: most, relations } = this.#options;
-    const [leftOut, fine] = [this.#leftOut, this.#fine];
+    const [leftOut, fine, closing] = [this.#leftOut, this.#fine, this.#closing];
     const isShort = all.size > most || leftOut.size + fine.size > 0;
     if (isShort && (areChanged || this.#generation !== relations.generation)) {
       this.#leftOut = ofNetworks.size > most ? yield* this.#beyond(ofNetworks) : none;
       const served = yield* this.#served(all.keys());
       this.#fine = served.size > most ? yield* this.#beyond(served) : none;
+      this.#closing = new Set([...this.#leftOut].filter(({ term }) => relations.isClosing(term)));
       this.#generation = relations.generation;
     }
-    if (isEqual(leftOut, this.#leftOut) && isEqual(fine, this.#fine) && !this.#canReturn) return false;
+    const isSame = isEqual(leftOut, this.#leftOut) && isEqual(fine, this.#fine) && isEqual(closing, this.#closing);
+    if (isSame && !this.#canReturn) return false;
     this.#divided.clear();
     this.#displaced.clear();
     return true;

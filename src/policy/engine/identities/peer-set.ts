@@ -1,5 +1,5 @@
 import type { Steps } from '../../../base/async/steps.ts';
-import type { PeerClass } from '../../matrix/matrix.ts';
+import { type PeerClass, unnumbered } from '../../matrix/matrix.ts';
 import { compareTexts } from '../selector.ts';
 import type { Term } from '../term.ts';
 
@@ -30,6 +30,8 @@ export class PeerSet implements PeerClass {
 /** Interns sets. Sets that are no longer in use are dropped once they are the majority. */
 export class PeerSets {
   readonly empty = new PeerSet(0, []);
+  /** Stand-in for sets that cannot be distinguished. */
+  readonly unnumbered = new PeerSet(unnumbered.id, []);
   readonly #sets = new Map<string, PeerSet>();
   #lastId = 0;
   #sweepAt = SWEEP_MIN;

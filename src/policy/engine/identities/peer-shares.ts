@@ -10,6 +10,7 @@ type ClaimantsOf = (term: Term) => ReadonlySet<string>;
 /** Rules of one namespace whose networks are denied, because the rules of the node distinguish more networks than there are numbers. */
 export interface PeerShortage extends NetworkShare {
   readonly direction: PolicyDirection;
+  /** Empty for cluster policies. */
   readonly namespace: string;
   /** Names of the rules, sorted. */
   readonly rules: readonly string[];
@@ -46,7 +47,7 @@ export function networkShares(terms: Iterable<Term>, { most, claimantsOf }: Omit
   const networks = new Map<string, number>();
   let setsOfNetwork = 1;
   for (const term of terms) {
-    if (term.is === 'any pod') setsOfNetwork = 2;
+    if (term.is === 'any pod' || term.is === 'unknown pod') setsOfNetwork = 2;
     if (term.is === 'block')
       for (const namespace of claimantsOf(term)) networks.set(namespace, (networks.get(namespace) ?? 0) + networksOf(term));
   }
@@ -99,15 +100,19 @@ function* claimsOf(namespace: string, holdings: ReadonlySet<TermHolding>, sets: 
   let networks = 0;
   return order.map((holding, at) => {
     networks += costOf(holding.term);
-    // "Any pod" is one term for all namespaces, and the first term of each of them.
-    return { holding, namespace, demand: holding.term.is === 'any pod' ? 0 : Math.max(networks, alone[at] ?? 0) };
+    // "Any pod" is one term, as is "unknown pod", for all namespaces, and the first term of each of them.
+    return { holding, namespace, demand: isShared(holding.term) ? 0 : Math.max(networks, alone[at] ?? 0) };
   });
 }
 
 /** Maximum number of sets that a term may divide: one for each network that it names. */
 function costOf(term: Term): number {
-  if (term.is === 'any pod') return 0;
+  if (isShared(term)) return 0;
   return term.is === 'block' ? networksOf(term) : 1;
+}
+
+function isShared({ is }: Term): boolean {
+  return is === 'any pod' || is === 'unknown pod';
 }
 
 /** Number of networks that begin or end in a term. */
@@ -172,7 +177,7 @@ export function shortageText({ direction, namespace, rules, networks, share }: P
   const named = others.length === 0 ? first : `${first} and ${others.length} more`;
   const state = rules.length === 1 ? 'networks of 1 rule are denied' : `networks of ${rules.length} rules are denied`;
   return (
-    `namespace ${namespace}, ${direction}: ${state} (${named}): its rules name ${networks} networks, ` +
+    `${namespace === '' ? 'cluster policies' : `namespace ${namespace}`}, ${direction}: ${state} (${named}): its rules name ${networks} networks, ` +
     `more than its share of ${share} on this node; combine networks with the same ports into one rule`
   );
 }

@@ -1,12 +1,13 @@
 import { isIp, parseCidr, parseIp } from '../../../base/net/ip.ts';
-import type { NodeObject, PodObject, PolicyObjects } from '../reference/objects.ts';
+import type { ClusterNetworkPolicyObject, NodeObject, PodObject, PolicyObjects } from '../reference/objects.ts';
 import { NetworkIndex } from './network-index.ts';
+import type { ProvenPolicies } from './probes.ts';
 
 const nobody: PolicyObjects = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
 
 /**
  * Selects the objects that matter to one question. The reference scans all objects that it is given, so it should be given few. By the
- * API's definition a policy selects pods of its own namespace only, and an address belongs to pods and nodes that list it.
+ * API's definition a NetworkPolicy selects pods of its own namespace only, and an address belongs to pods and nodes that list it.
  */
 export class NarrowedObjects {
   readonly #podsByAddress = new Map<string, PodObject[]>();
@@ -15,8 +16,10 @@ export class NarrowedObjects {
   readonly #nodePlaces = new Map<NodeObject, number>();
   readonly #namespaces = new Map<string, PolicyObjects['namespaces']>();
   readonly #policies = new Map<string, PolicyObjects['networkPolicies']>();
+  readonly #clusterPolicies: readonly ClusterNetworkPolicyObject[];
 
-  constructor({ namespaces, pods, nodes, networkPolicies }: PolicyObjects) {
+  constructor({ namespaces, pods, nodes, networkPolicies, clusterNetworkPolicies = [] }: PolicyObjects) {
+    this.#clusterPolicies = clusterNetworkPolicies;
     for (const pod of pods) for (const { ip } of pod.status.podIPs ?? []) addTo(this.#podsByAddress, parseIp(ip).text, pod);
     for (const [place, node] of nodes.entries()) {
       this.#nodePlaces.set(node, place);
@@ -38,17 +41,26 @@ export class NarrowedObjects {
 
   /** Returns the objects that matter to the policies of one namespace for a pod of another one, if both ends are known. */
   forPair(subjectNamespace: string, peerNamespace: string | undefined): PolicyObjects {
-    const namespaces = peerNamespace === undefined ? [] : (this.#namespaces.get(peerNamespace) ?? []);
-    return { ...nobody, namespaces, networkPolicies: this.policiesOf(subjectNamespace) };
+    const names = new Set([
+      ...(peerNamespace === undefined ? [] : [peerNamespace]),
+      ...(this.#clusterPolicies.length > 0 ? [subjectNamespace] : []),
+    ]);
+    const namespaces = [...names].flatMap((name) => this.#namespaces.get(name) ?? []);
+    return { ...nobody, namespaces, ...this.policiesOf(subjectNamespace) };
   }
 
-  /** The same with only some policies. */
-  forPolicies(networkPolicies: PolicyObjects['networkPolicies'], peerNamespace: string | undefined): PolicyObjects {
-    return { ...this.forPair('', peerNamespace), networkPolicies };
+  /** The same with only some NetworkPolicies. */
+  forPolicies(
+    networkPolicies: PolicyObjects['networkPolicies'],
+    subjectNamespace: string,
+    peerNamespace: string | undefined,
+  ): PolicyObjects {
+    return { ...this.forPair(subjectNamespace, peerNamespace), networkPolicies };
   }
 
-  policiesOf(namespace: string): PolicyObjects['networkPolicies'] {
-    return this.#policies.get(namespace) ?? [];
+  /** Policies that may apply to pods of a namespace. */
+  policiesOf(namespace: string): ProvenPolicies {
+    return { networkPolicies: this.#policies.get(namespace) ?? [], clusterNetworkPolicies: this.#clusterPolicies };
   }
 
   #addNode(address: string, node: NodeObject): void {

@@ -1,9 +1,10 @@
 import { type Ip, parseCidr, parseIp } from '../../../base/net/ip.ts';
 import type { PolicyBytes } from '../flow-reader/flow-reader.ts';
 import type { PodObject, PolicyObjects, PolicyPeerObject, PolicyRuleObject } from '../reference/objects.ts';
-import type { whoHas } from '../reference/reference-verdict.ts';
+import type { whoHas } from '../reference/parties.ts';
 import { NetworkIndex } from './network-index.ts';
 import { Numbering } from './numbering.ts';
+import { namesPorts, type ProvenPolicies, peersOf } from './probes.ts';
 
 /** Address and its owner. */
 export interface ProbedEnd {
@@ -28,19 +29,27 @@ export interface PeerGroup {
  */
 export class PeerGroups {
   readonly #policies: PolicyObjects['networkPolicies'];
+  /** True if a cluster policy selects nodes by their labels. */
+  readonly #namesNodes: boolean;
   readonly #nodeName: string;
   readonly #blocks = new NetworkIndex<number>();
   readonly #labels: readonly string[];
   readonly #namesPorts: boolean;
 
-  constructor(policies: PolicyObjects['networkPolicies'], nodeName: string) {
-    this.#policies = policies;
+  constructor(policies: ProvenPolicies, nodeName: string) {
+    const clusterPeers = (policies.clusterNetworkPolicies ?? []).flatMap(peersOf);
+    this.#policies = policies.networkPolicies;
+    this.#namesNodes = clusterPeers.some(({ nodes }) => nodes !== undefined);
     this.#nodeName = nodeName;
     const peers = this.#rules().flatMap(({ from, to }) => [...(from ?? []), ...(to ?? [])]);
-    const cidrs = new Set(peers.flatMap(({ ipBlock }) => (ipBlock ? [ipBlock.cidr, ...(ipBlock.except ?? [])] : [])));
+    const cidrs = new Set([
+      ...peers.flatMap(({ ipBlock }) => (ipBlock ? [ipBlock.cidr, ...(ipBlock.except ?? [])] : [])),
+      ...clusterPeers.flatMap(({ networks }) => networks ?? []),
+    ]);
     for (const [at, cidr] of [...cidrs].entries()) this.#blocks.add(parseCidr(cidr), at);
-    this.#labels = [...new Set(peers.flatMap(labelsNamed))].toSorted();
-    this.#namesPorts = this.#rules().some(({ ports }) => (ports ?? []).some(({ port }) => typeof port === 'string'));
+    const selectors = [...peers, ...clusterPeers.flatMap(({ pods }) => pods ?? [])];
+    this.#labels = [...new Set(selectors.flatMap(labelsNamed))].toSorted();
+    this.#namesPorts = namesPorts(policies);
   }
 
   of(direction: 'ingress' | 'egress', ends: readonly ProbedEnd[], bytes: Pick<PolicyBytes, 'likenessOf'>): readonly PeerGroup[] {
@@ -72,7 +81,8 @@ export class PeerGroups {
     const networks = (spec.podCIDRs ?? []).map(parseCidr).filter(({ family }) => family === ip.family);
     const places = networks.map(({ network }) => ip.value - network.value).filter((at) => at === 0n || at === 1n);
     const others = new Set(status.addresses.filter(({ type }) => type.endsWith('IP')).map(({ address }) => this.#held(parseIp(address))));
-    return JSON.stringify(['node', metadata.name === this.#nodeName && ip.text, places.map(String), [...others]]);
+    const labels = this.#namesNodes ? metadata.labels : undefined;
+    return JSON.stringify(['node', metadata.name === this.#nodeName && ip.text, places.map(String), [...others], labels]);
   }
 
   #whichPod({ metadata, spec }: PodObject): string {
@@ -84,7 +94,7 @@ export class PeerGroups {
   }
 }
 
-function labelsNamed({ podSelector }: PolicyPeerObject): readonly string[] {
+function labelsNamed({ podSelector }: Pick<PolicyPeerObject, 'podSelector'>): readonly string[] {
   const { matchLabels = {}, matchExpressions = [] } = podSelector ?? {};
   return [...Object.keys(matchLabels), ...matchExpressions.map(({ key }) => key)];
 }

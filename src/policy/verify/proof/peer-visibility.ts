@@ -1,6 +1,7 @@
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import { isIp, parseCidr, parseIp } from '../../../base/net/ip.ts';
-import type { NetworkPolicyObject, PolicyPeerObject } from '../reference/objects.ts';
+import { isClusterPeer } from '../reference/cluster-verdict.ts';
+import type { ClusterPeerObject, NetworkPolicyObject, PolicyPeerObject } from '../reference/objects.ts';
 import { isPeer } from '../reference/reference-verdict.ts';
 import type { NarrowedObjects } from './narrowed-objects.ts';
 import { NetworkIndex } from './network-index.ts';
@@ -30,6 +31,7 @@ export class PeerSight {
   readonly #blocks = new NetworkIndex<number>();
   /** Rules without entries, which everything matches. */
   readonly #open: readonly Omit<RulePeer, 'peer'>[];
+  readonly #clusterPeers: readonly ClusterPeerObject[];
   readonly #seesNames: boolean;
   readonly #numbers = new Numbering();
   readonly #matched: MatchedRules[] = [];
@@ -39,7 +41,10 @@ export class PeerSight {
     this.#namespace = namespace;
     this.#direction = direction;
     const policies = known.policiesOf(namespace);
-    const rules = policies.flatMap((policy) =>
+    this.#clusterPeers = (policies.clusterNetworkPolicies ?? []).flatMap(({ spec }) =>
+      (spec[direction] ?? []).flatMap(({ from, to }) => (direction === 'ingress' ? from : to) ?? []),
+    );
+    const rules = policies.networkPolicies.flatMap((policy) =>
       (policy.spec[direction] ?? []).map(({ from, to }, rule) => ({ policy, rule, peers: (direction === 'ingress' ? from : to) ?? [] })),
     );
     this.#peers = rules.flatMap(({ policy, rule, peers }) => peers.map((peer) => ({ policy, rule, peer })));
@@ -64,7 +69,12 @@ export class PeerSight {
       return each && isPeer(objects, each.policy, each.peer, end);
     });
     const ports = this.#seesNames && party.is === 'pod' ? JSON.stringify([party.pod.spec.containers, party.pod.spec.initContainers]) : '';
-    const number = this.#numbers.of(`${isOwnNode} ${places.join()} ${ports}`);
+    const selected = this.#clusterPeers.map((peer) =>
+      (['Accept', 'Deny'] as const).map((action) => isClusterPeer(objects, peer, end, action).charAt(0)).join(''),
+    );
+    // Named ports of pods that are not known are not known either.
+    const kind = this.#clusterPeers.length > 0 ? party.is : '';
+    const number = this.#numbers.of(`${isOwnNode} ${places.join()} ${ports} ${selected.join()} ${kind}`);
     this.#matched[number] ??= rulesOf([...places.flatMap((at) => this.#peers[at] ?? []), ...this.#open]);
     return number;
   }

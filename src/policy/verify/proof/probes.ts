@@ -1,5 +1,13 @@
 import { addressBits, type Cidr, ipFromValue, isIp, parseCidr, parseIp } from '../../../base/net/ip.ts';
-import type { PolicyObjects, PolicyRuleObject } from '../reference/objects.ts';
+import type {
+  ClusterNetworkPolicyObject,
+  ClusterPeerObject,
+  ClusterProtocolObject,
+  ClusterRuleObject,
+  ClusterTransportObject,
+  PolicyObjects,
+  PolicyRuleObject,
+} from '../reference/objects.ts';
 
 const portProtocols = ['TCP', 'UDP', 'SCTP'] as const;
 
@@ -10,7 +18,10 @@ const strangers = ['198.51.100.77', '2001:db8:ffff::77'];
  * Returns the addresses at which the effect of a policy can change: those of all pods and nodes, and the first and last address of each
  * named network with the two adjacent ones. Canonical text.
  */
-export function probedAddresses({ pods, nodes, networkPolicies }: PolicyObjects, more: Iterable<string> = []): readonly string[] {
+export function probedAddresses(
+  { pods, nodes, networkPolicies, clusterNetworkPolicies = [] }: PolicyObjects,
+  more: Iterable<string> = [],
+): readonly string[] {
   const found = new Set<string>([...strangers, ...more]);
   const add = (text: string): void => {
     if (isIp(text)) found.add(parseIp(text).text);
@@ -23,7 +34,18 @@ export function probedAddresses({ pods, nodes, networkPolicies }: PolicyObjects,
   for (const { spec } of networkPolicies)
     for (const block of [...(spec.ingress ?? []), ...(spec.egress ?? [])].flatMap(blocksOf))
       for (const cidr of [block.cidr, ...(block.except ?? [])]) for (const edge of edgesOf(parseCidr(cidr))) found.add(edge);
+  for (const { networks = [] } of clusterNetworkPolicies.flatMap(peersOf))
+    for (const cidr of networks) for (const edge of edgesOf(parseCidr(cidr))) found.add(edge);
   return [...found];
+}
+
+/** Returns the entries of `from` and `to`. */
+export function peersOf({ spec }: ClusterNetworkPolicyObject): readonly ClusterPeerObject[] {
+  return rulesOf(spec).flatMap(({ from, to }) => [...(from ?? []), ...(to ?? [])]);
+}
+
+function rulesOf({ ingress = [], egress = [] }: ClusterNetworkPolicyObject['spec']): readonly ClusterRuleObject[] {
+  return [...ingress, ...egress];
 }
 
 function blocksOf(rule: PolicyRuleObject) {
@@ -45,24 +67,41 @@ export type PortBoundaries = Readonly<Record<string, readonly number[]>>;
 /**
  * Returns the boundaries of the rules' ports. If rules name ports, those of `destination` are included, because names are resolved there.
  */
-export function portBoundaries(
-  policies: PolicyObjects['networkPolicies'],
-  destination: PolicyObjects['pods'][number] | undefined,
-): PortBoundaries {
+export function portBoundaries(policies: ProvenPolicies, destination: PolicyObjects['pods'][number] | undefined): PortBoundaries {
   const found = Object.fromEntries(portProtocols.map((protocol) => [protocol, new Set([0])]));
   const add = (protocol = 'TCP', first = 0, last = first): void => {
     found[protocol]?.add(first);
     if (last < 65_535) found[protocol]?.add(last + 1);
   };
-  for (const { protocol, port, endPort } of portsOf(policies)) if (typeof port === 'number') add(protocol, port, endPort);
+  for (const { protocol, port, endPort } of portsOf(policies.networkPolicies)) if (typeof port === 'number') add(protocol, port, endPort);
+  for (const each of protocolsOf(policies))
+    for (const protocol of portProtocols) {
+      const { number = 0, range = { start: number, end: number } } = transportOf(each, protocol)?.destinationPort ?? {};
+      add(protocol, range.start, range.end);
+    }
   if (destination && namesPorts(policies))
     for (const { ports } of [...destination.spec.containers, ...(destination.spec.initContainers ?? [])])
       for (const { protocol, containerPort } of ports ?? []) add(protocol, containerPort);
   return Object.fromEntries(Object.entries(found).map(([protocol, ports]) => [protocol, [...ports].toSorted((a, b) => a - b)]));
 }
 
-export function namesPorts(policies: PolicyObjects['networkPolicies']): boolean {
-  return portsOf(policies).some(({ port }) => typeof port === 'string');
+/** Policies that may decide about pods of one namespace. */
+export type ProvenPolicies = Pick<PolicyObjects, 'networkPolicies' | 'clusterNetworkPolicies'>;
+
+export function namesPorts(policies: ProvenPolicies): boolean {
+  const isNamed = portsOf(policies.networkPolicies).some(({ port }) => typeof port === 'string');
+  return isNamed || protocolsOf(policies).some(({ destinationNamedPort }) => destinationNamedPort !== undefined);
+}
+
+function protocolsOf({ clusterNetworkPolicies = [] }: ProvenPolicies): readonly ClusterProtocolObject[] {
+  return clusterNetworkPolicies.flatMap(({ spec }) => rulesOf(spec)).flatMap(({ protocols }) => protocols ?? []);
+}
+
+function transportOf(
+  { tcp, udp, sctp }: ClusterProtocolObject,
+  protocol: (typeof portProtocols)[number],
+): ClusterTransportObject | undefined {
+  return { TCP: tcp, UDP: udp, SCTP: sctp }[protocol];
 }
 
 function portsOf(policies: PolicyObjects['networkPolicies']) {

@@ -4,12 +4,13 @@ import type { BridgePacket, PolicyBytes } from '../flow-reader/flow-reader.ts';
 import type { HeldFlow } from '../flow-reader/table-index.ts';
 import type { Walked } from '../flow-reader/walk.ts';
 import type { NetworkPolicyObject, PolicyObjects } from '../reference/objects.ts';
-import { judge, whoHas } from '../reference/reference-verdict.ts';
+import { whoHas } from '../reference/parties.ts';
+import { judge } from '../reference/reference-verdict.ts';
 import { NarrowedObjects } from './narrowed-objects.ts';
 import { NarrowedPolicies, noPolicies, type PolicySelection } from './narrowed-policies.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
 import { PeerSight } from './peer-visibility.ts';
-import { portBoundaries, probedAddresses } from './probes.ts';
+import { type ProvenPolicies, portBoundaries, probedAddresses } from './probes.ts';
 import { withoutNetworks } from './without-networks.ts';
 
 /** Pod of this node whose flows are checked. */
@@ -93,7 +94,7 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
   });
   const partyOf = (address: string): ProbedEnd => ({ ip: parseIp(address), party: partyWith(input, known, address) });
   const ends = probedAddresses(concerned, ownAddresses).map(partyOf);
-  const grouping = new PeerGroups(concerned.networkPolicies, nodeName);
+  const grouping = new PeerGroups(concerned, nodeName);
   const groups = {
     ingress: grouping.of(
       'ingress',
@@ -189,7 +190,7 @@ function compare(
 function policiesByClass({ pod, known, ends }: ProvenSubject, direction: ProvenDirection, { sight }: GroupSights) {
   const own = ends.find(({ party }) => party.is === 'pod')?.party;
   if (own?.is !== 'pod') return () => noPolicies;
-  const narrowed = new NarrowedPolicies(known.policiesOf(pod.split('/', 1)[0] ?? ''), own.pod, direction);
+  const narrowed = new NarrowedPolicies(known.policiesOf(pod.split('/', 1)[0] ?? '').networkPolicies, own.pod, direction);
   return (number: number): PolicySelection => narrowed.of(sight.matchedBy(number));
 }
 
@@ -286,7 +287,9 @@ function* cellsOf(
   const tuple = isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text };
   const sides = { own: own.party, peer: party, policies: selection.policies };
   const asked = questionOf(subject, direction, sides, isOwnNode(nodeName, ownAddresses, shown));
-  const boundaries = portBoundaries(selection.policies, parties.destination.is === 'pod' ? parties.destination.pod : undefined);
+  const { clusterNetworkPolicies = [] } = subject.known.policiesOf('');
+  const proven: ProvenPolicies = { networkPolicies: selection.policies, clusterNetworkPolicies };
+  const boundaries = portBoundaries(proven, parties.destination.is === 'pod' ? parties.destination.pod : undefined);
   for (const outcome of outcomes)
     for (const { first, last } of cut(outcome, boundaries[outcome.protocol])) {
       const { protocol } = outcome;
@@ -301,7 +304,9 @@ function* cellsOf(
     }
 }
 
-type Question = (...of: Tail<Parameters<typeof judge>>) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy'> | undefined;
+type Question = (
+  ...of: Tail<Parameters<typeof judge>>
+) => Pick<EndVerdict, 'verdict' | 'allowedBy' | 'isolatedBy' | 'decidedBy'> | undefined;
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 
 /** Returns the reference, or its replacement for a pod to which policies do not apply. */
@@ -317,7 +322,7 @@ function questionOf(
     return () => ({ verdict: holds === 'everything' || isItself || isFromOwnNode ? 'allow' : 'deny', ...noRules });
   }
   if (own.is !== 'pod') return () => undefined;
-  const objects = known.forPolicies(policies, peer.is === 'pod' ? peer.pod.metadata.namespace : undefined);
+  const objects = known.forPolicies(policies, own.pod.metadata.namespace, peer.is === 'pod' ? peer.pod.metadata.namespace : undefined);
   return (...of) => judge(objects, ...of)[direction];
 }
 
@@ -330,6 +335,7 @@ function wayOf(party: PeerParty, nodeName: string): NonNullable<BridgePacket['fr
 
 function namesOf(end: ReturnType<Question>, { isolating, ruleName }: PolicySelection): readonly string[] {
   if (!end) return [];
+  if (end.decidedBy !== undefined) return [end.decidedBy];
   return end.allowedBy.length > 0 ? end.allowedBy.map(ruleName) : end.isolatedBy.length > 0 ? isolating() : [];
 }
 

@@ -1,5 +1,6 @@
 /*
- * Objects as validated by the API server, with the fields that NetworkPolicy uses (networking.k8s.io/v1, core v1). `null` is an empty list.
+ * Objects as validated by the API server, with the fields that policies use (networking.k8s.io/v1, policy.networking.k8s.io/v1beta1, core
+ * v1). `null` is an empty list.
  */
 
 export interface PolicyObjects {
@@ -7,6 +8,8 @@ export interface PolicyObjects {
   readonly pods: readonly PodObject[];
   readonly nodes: readonly NodeObject[];
   readonly networkPolicies: readonly NetworkPolicyObject[];
+  /** Absent: none. */
+  readonly clusterNetworkPolicies?: readonly ClusterNetworkPolicyObject[];
 }
 
 type LabelMap = Readonly<Record<string, string>>;
@@ -16,7 +19,7 @@ export interface NamespaceObject {
 }
 
 export interface NodeObject {
-  readonly metadata: { readonly name: string };
+  readonly metadata: { readonly name: string; readonly labels?: LabelMap };
   readonly spec: { readonly podCIDRs?: readonly string[] };
   readonly status: { readonly addresses: readonly { readonly type: string; readonly address: string }[] };
 }
@@ -69,4 +72,47 @@ export interface PolicyPortObject {
 export interface LabelSelectorObject {
   readonly matchLabels?: LabelMap;
   readonly matchExpressions?: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
+}
+
+export interface ClusterNetworkPolicyObject {
+  readonly metadata: { readonly name: string; readonly creationTimestamp?: string };
+  readonly spec: {
+    readonly tier: 'Admin' | 'Baseline';
+    readonly priority: number;
+    readonly subject: ClusterPodsObject;
+    readonly ingress?: readonly ClusterRuleObject[];
+    readonly egress?: readonly ClusterRuleObject[];
+  };
+}
+
+/** Pods of namespaces, or selected pods of namespaces: one of both. A later version of the API may have other fields. */
+export interface ClusterPodsObject {
+  readonly namespaces?: LabelSelectorObject;
+  readonly pods?: { readonly namespaceSelector: LabelSelectorObject; readonly podSelector: LabelSelectorObject };
+}
+
+/** Rule of a ClusterNetworkPolicy: `from` for ingress, `to` for egress. */
+export interface ClusterRuleObject {
+  readonly name?: string;
+  readonly action: 'Accept' | 'Deny' | 'Pass';
+  readonly from?: readonly ClusterPeerObject[];
+  readonly to?: readonly ClusterPeerObject[];
+  readonly protocols?: readonly ClusterProtocolObject[];
+}
+
+export interface ClusterPeerObject extends ClusterPodsObject {
+  readonly networks?: readonly string[];
+  readonly nodes?: LabelSelectorObject;
+  readonly domainNames?: readonly string[];
+}
+
+export interface ClusterProtocolObject {
+  readonly tcp?: ClusterTransportObject;
+  readonly udp?: ClusterTransportObject;
+  readonly sctp?: ClusterTransportObject;
+  readonly destinationNamedPort?: string;
+}
+
+export interface ClusterTransportObject {
+  readonly destinationPort?: { readonly number?: number; readonly range?: { readonly start: number; readonly end: number } };
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { clusterPolicyCases } from '../../../../test/support/cluster-policy-cases.ts';
 import { policyCases } from '../../../../test/support/policy-cases.ts';
 import {
   exampleAddresses,
@@ -9,7 +10,8 @@ import {
   policyObject,
 } from '../../../../test/support/policy-cluster.ts';
 import type { PolicyObjects } from './objects.ts';
-import { type JudgedConnection, judge } from './reference-verdict.ts';
+import type { JudgedConnection } from './parties.ts';
+import { judge } from './reference-verdict.ts';
 
 /** Parses `db > world TCP/443` for each family in which both ends have an address. */
 function connectionsOf(probe: string): readonly JudgedConnection[] {
@@ -29,11 +31,18 @@ function connectionsOf(probe: string): readonly JudgedConnection[] {
 }
 
 it.each(policyCases)('$name', ({ policies, allowed, denied }) => {
-  const objects: PolicyObjects = { ...exampleCluster, networkPolicies: policies };
+  expectVerdicts({ ...exampleCluster, networkPolicies: policies }, allowed, denied);
+});
+
+it.each(clusterPolicyCases)('cluster policies: $name', ({ policies, clusterPolicies, allowed, denied }) => {
+  expectVerdicts({ ...exampleCluster, networkPolicies: policies, clusterNetworkPolicies: clusterPolicies }, allowed, denied);
+});
+
+function expectVerdicts(objects: PolicyObjects, allowed: readonly string[], denied: readonly string[]): void {
   const verdictsOf = (probe: string) => new Set(connectionsOf(probe).map((connection) => judge(objects, connection).verdict));
   const found = [...allowed, ...denied].map((probe) => [probe, ...verdictsOf(probe)]);
   expect(found).toEqual([...allowed.map((probe) => [probe, 'allow']), ...denied.map((probe) => [probe, 'deny'])]);
-});
+}
 
 describe('a judgement', () => {
   const objects: PolicyObjects = {
