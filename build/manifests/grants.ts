@@ -160,6 +160,10 @@ export const permissions: readonly Permission[] = [
     rule: { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: follow },
     why: 'policies',
   },
+  {
+    rule: { apiGroups: ['policy.networking.k8s.io'], resources: ['clusternetworkpolicies'], verbs: follow },
+    why: 'cluster policies, if the cluster serves them',
+  },
   { rule: { apiGroups: [''], resources: ['namespaces'], verbs: follow }, why: 'labels of namespaces, for policies' },
   {
     rule: { apiGroups: [''], resources: ['configmaps'], resourceNames: [liveSettingsName], verbs: follow },

@@ -52,7 +52,19 @@ interface AdminParts {
 export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: AgentConfig } {
   const { config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started, more } = parts;
   const { database, openflow, packets } = ovs;
-  const { http, turns, nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods, liveSettings } = sources;
+  const {
+    http,
+    turns,
+    nodes,
+    services,
+    endpointSlices,
+    networkPolicies,
+    clusterNetworkPolicies,
+    namespaces,
+    policyPods,
+    pods,
+    liveSettings,
+  } = sources;
   const node = () => nodeOf(started());
   return {
     ...more,
@@ -73,7 +85,9 @@ export function adminPorts(parts: AdminParts): AgentPorts & { readonly config: A
     turns,
     reader: new NodeReader({ openflow, database, nodeState, turns }),
     sourceStatuses: () =>
-      [nodes, services, endpointSlices, networkPolicies, namespaces, policyPods, pods, liveSettings].map(({ status }) => status),
+      [nodes, services, endpointSlices, networkPolicies, clusterNetworkPolicies, namespaces, policyPods, pods, liveSettings].map(
+        ({ status }) => status,
+      ),
     tunnelPort: () => presentTunnelPort(config, started()?.live.current),
     node,
     running: () => node() ?? notStarted(readiness),

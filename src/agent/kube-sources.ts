@@ -9,6 +9,7 @@ import { type Reflector, Reflector as Watching } from '../kubernetes/client/refl
 import type { ReflectorReport, ReflectorStatus } from '../kubernetes/client/reflector/reflector-report.ts';
 import type { Replica } from '../kubernetes/client/replica/replica.ts';
 import type { Resource } from '../kubernetes/client/resource.ts';
+import { type ClusterNetworkPolicy, clusterNetworkPoliciesOf, clusterPolicyApi } from '../kubernetes/resources/cluster-network-policy.ts';
 import { endpointSlices } from '../kubernetes/resources/endpoint-slice.ts';
 import { type LiveSettings, liveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
 import { namespaces } from '../kubernetes/resources/namespace.ts';
@@ -41,6 +42,8 @@ export interface KubeSources {
   readonly services: Reflector<ReturnType<typeof services.project> & {}>;
   readonly endpointSlices: Reflector<ReturnType<typeof endpointSlices.project> & {}>;
   readonly networkPolicies: Reflector<ReturnType<typeof networkPolicies.project> & {}>;
+  /** Empty while the cluster does not serve the resource. */
+  readonly clusterNetworkPolicies: Reflector<ClusterNetworkPolicy>;
   readonly namespaces: Reflector<ReturnType<typeof namespaces.project> & {}>;
   /** Pods of the whole cluster, without those of the host network. */
   readonly policyPods: Reflector<ReturnType<typeof policyPods.project> & {}>;
@@ -58,13 +61,17 @@ interface KubeSourcesOptions {
 
 /** @throws SeineError `INVALID_INPUT` if there is no usable access to an API server */
 export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure }: KubeSourcesOptions): KubeSources {
-  const from = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
+  const access = config.kubeconfig === undefined ? ({ from: 'cluster' } as const) : ({ from: 'file', path: config.kubeconfig } as const);
   const server = config.kubeAPIServerOverride;
-  const http = new KubeHttp(loadKubeAccess({ ...from, ...(server === undefined ? {} : { server }) }), 'seine-agent');
+  const http = new KubeHttp(loadKubeAccess({ ...access, ...(server === undefined ? {} : { server }) }), 'seine-agent');
   const turns = new LoopTurns(SLICE_MS, SHORT_SLICE_MS);
-  const watch = <T>(resource: Resource<T>, whenToBegin?: (signal: AbortSignal) => Promise<void>): Reflector<T> =>
+  const watch = <T>(
+    resource: Resource<T>,
+    whenToBegin?: (signal: AbortSignal) => Promise<void>,
+    from: Pick<KubeHttp, 'stream'> = http,
+  ): Reflector<T> =>
     new Watching({
-      http,
+      http: from,
       resource,
       ...(whenToBegin ? { whenToBegin } : {}),
       turns,
@@ -83,6 +90,7 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
     services: watch(services),
     endpointSlices: watch(endpointSlices),
     networkPolicies: watch(networkPolicies),
+    clusterNetworkPolicies: watch(clusterNetworkPoliciesOf('v1beta1'), undefined, clusterPolicyApi(http)),
     namespaces: watch(namespaces),
     policyPods: watch(policyPods, (signal) => untilTurnToList(nodesSource, Math.random(), signal)),
     pods: watch(podsOf(config.nodeName)),
@@ -93,9 +101,11 @@ export function openKubeSources(config: AgentConfig, { stateDir, log, onFailure 
 
 /** Runs all of them until `signal`. @throws SeineError `INVARIANT` */
 export async function runKubeSources(sources: KubeSources, signal: AbortSignal): Promise<void> {
-  const { nodes, services, endpointSlices, networkPolicies, namespaces: ns, policyPods: all, pods, liveSettings: live, events } = sources;
+  const { nodes, services, endpointSlices, networkPolicies, clusterNetworkPolicies: ofCluster, events } = sources;
+  const { namespaces: ns, policyPods: all, pods, liveSettings: live } = sources;
   try {
-    await Promise.all([nodes, services, endpointSlices, networkPolicies, ns, all, pods, live, events].map((source) => source.run(signal)));
+    const running = [nodes, services, endpointSlices, networkPolicies, ofCluster, ns, all, pods, live, events];
+    await Promise.all(running.map((source) => source.run(signal)));
   } finally {
     sources.http.close();
   }

@@ -117,6 +117,7 @@ class Agent {
       sources: {
         namespaces: ns.reflector.replica,
         policies: policies.reflector.replica,
+        clusterPolicies: new ReplicaStore(),
         pods: pods.reflector.replica,
         nodes: new ReplicaStore<Node>(),
       },

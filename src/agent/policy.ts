@@ -46,14 +46,21 @@ export async function openPolicy(
   const { bridge } = nodeState.reconcilers;
   await bridge.realized(nodeState.bridge.revision, signal);
   const held = bridge.actual() ?? new Map();
-  const { nodes, namespaces, networkPolicies, policyPods, pods: own, turns } = sources;
+  const { nodes, namespaces, networkPolicies, clusterNetworkPolicies, policyPods, pods: own, turns } = sources;
   const before: BridgeBefore = bridgeBefore(held);
   // The rules that the bridge enforces are better than those of an incomplete set of sources.
-  const rules = before === 'with policy' ? [namespaces, networkPolicies, nodes, policyPods, own] : [namespaces, networkPolicies];
+  const policies = [namespaces, networkPolicies, clusterNetworkPolicies];
+  const rules = before === 'with policy' ? [...policies, nodes, policyPods, own] : policies;
   if (before === 'with policy') await whenListsTried(rules, LISTS_PATIENCE_MS, signal);
   const enforcement = new PolicyController({
     nodeName: config.nodeName,
-    sources: { nodes: nodes.replica, namespaces: namespaces.replica, policies: networkPolicies.replica, pods: policyPods.replica },
+    sources: {
+      nodes: nodes.replica,
+      namespaces: namespaces.replica,
+      policies: networkPolicies.replica,
+      clusterPolicies: clusterNetworkPolicies.replica,
+      pods: policyPods.replica,
+    },
     nodeNetworks,
     rulesKnown: () => rules.every(isKnown),
     areAddressesKnown: () => [nodes, policyPods, own].every(({ status }) => status.state === 'in step'),

@@ -14,7 +14,7 @@ export type PolicyEvidence =
     };
 
 /** Kind of an API object, by the name of its list. */
-type EvidenceList = 'namespaces' | 'pods' | 'nodes' | 'networkPolicies';
+type EvidenceList = 'namespaces' | 'pods' | 'nodes' | 'networkPolicies' | 'clusterNetworkPolicies';
 
 export interface EvidenceNode {
   readonly kind: 'node';

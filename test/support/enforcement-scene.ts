@@ -6,6 +6,7 @@ import { type Owner, ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import type { NumberedRow } from '../../src/dataplane/pipeline/flow-pattern.ts';
 import type { PodWanted, Revisions } from '../../src/dataplane/targets/node-state.ts';
 import { ReplicaStore } from '../../src/kubernetes/client/replica/replica.ts';
+import type { ClusterNetworkPolicy } from '../../src/kubernetes/resources/cluster-network-policy.ts';
 import type { Namespace } from '../../src/kubernetes/resources/namespace.ts';
 import { type NetworkPolicy, networkPolicies } from '../../src/kubernetes/resources/network-policy.ts';
 import type { Node } from '../../src/kubernetes/resources/node.ts';
@@ -158,7 +159,13 @@ export class EnforcementScene {
 
   async enforce(more: Partial<PolicyControllerOptions> = {}): Promise<PolicyController> {
     const { bridge, policies, pods, facts } = this;
-    const sources = { policies, namespaces: new ReplicaStore<Namespace>(), nodes: new ReplicaStore<Node>(), pods };
+    const sources = {
+      policies,
+      clusterPolicies: new ReplicaStore<ClusterNetworkPolicy>(),
+      namespaces: new ReplicaStore<Namespace>(),
+      nodes: new ReplicaStore<Node>(),
+      pods,
+    };
     const enforcement = new PolicyController({
       nodeName: 'n1',
       sources,

@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import type { KubeHttp } from '../client/http-client.ts';
+import { OptionalApi } from '../client/optional-api.ts';
 import { type Protocol, parseObject, portNumber, type Resource } from '../client/resource.ts';
 import { labelSelector, network, type SelectorRequirements } from './label-selector.ts';
 import { FaultList, type FieldPath, quoted, readField } from './object-faults.ts';
@@ -116,13 +118,21 @@ const protocolSchema = z
     return sctp ? { protocol: 'SCTP', ...sctp } : { portName };
   });
 
-export type ClusterNetworkPolicyVersion = 'v1beta1' | 'v1alpha2';
+const group = 'policy.networking.k8s.io';
+/** Versions that can be read, the preferred one first. */
+const versions = ['v1beta1', 'v1alpha2'] as const;
+type ClusterNetworkPolicyVersion = (typeof versions)[number];
+
+/** Requests to a cluster that may not serve ClusterNetworkPolicies, or in another version. */
+export function clusterPolicyApi(http: Pick<KubeHttp, 'stream' | 'json'>): OptionalApi {
+  return new OptionalApi({ http, group, versions });
+}
 
 /** Returns the resource as a version of the API serves it. The versions have the same fields. */
 export function clusterNetworkPoliciesOf(version: ClusterNetworkPolicyVersion): Resource<ClusterNetworkPolicy> {
   return {
     kind: 'ClusterNetworkPolicy',
-    path: `/apis/policy.networking.k8s.io/${version}/clusternetworkpolicies`,
+    path: `/apis/${group}/${version}/clusternetworkpolicies`,
     revision: 1,
     project,
   };

@@ -16,6 +16,8 @@ export interface Node {
   readonly internalIps: readonly string[];
   /** The same of type ExternalIP, which need not be on any interface of the node; absent if there is none. */
   readonly externalIps?: readonly string[];
+  /** Labels, by which cluster policies select nodes; absent if there are none. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** Label `topology.kubernetes.io/zone`. */
   readonly zone?: string;
   /** Annotation `seine.dev/policy-mode` as written, truncated to slightly more than a mode; absent if there is none. */
@@ -33,6 +35,8 @@ export interface Node {
 const NETWORKS_MAX = 16;
 /** Maximum number of addresses of one type and family: a node has a few. */
 const ADDRESSES_MAX = 128;
+/** Maximum number of labels, in the order of their names: a node has a few dozen. */
+const LABELS_MAX = 100;
 /** Maximum number of reasons kept for one list. */
 const REASONS_MAX = 5;
 
@@ -101,7 +105,7 @@ const schema = z.object({
 export const nodes: Resource<Node> = {
   kind: 'Node',
   path: '/api/v1/nodes',
-  revision: 5,
+  revision: 6,
   project: (raw) => {
     const { metadata, spec, status } = parseObject(schema, raw);
     const { cidrs, refused } = networksOf(spec);
@@ -117,6 +121,7 @@ export const nodes: Resource<Node> = {
       ...(refusedAddresses.length > 0 ? { refusedAddresses } : {}),
       internalIps: internal.ips,
       ...(external.ips.length > 0 ? { externalIps: external.ips } : {}),
+      ...labelsOf(metadata.labels),
       ...(zone === undefined ? {} : { zone }),
       ...(policyMode === undefined ? {} : { policyMode: policyMode.slice(0, MODE_SHOWN_MAX) }),
       ...(metadata.creationTimestamp ? { createdAt: metadata.creationTimestamp } : {}),
@@ -126,6 +131,19 @@ export const nodes: Resource<Node> = {
     };
   },
 };
+
+/** Returns the labels that can be labels: others, and those beyond the limit, match no selector. */
+function labelsOf(labels: Readonly<Record<string, string>> | null | undefined): Pick<Node, 'labels'> {
+  const kept = Object.entries(labels ?? {})
+    .filter(([key, value]) => key.length <= LABEL_KEY_MAX && value.length <= LABEL_VALUE_MAX)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .slice(0, LABELS_MAX);
+  return kept.length > 0 ? { labels: Object.fromEntries(kept) } : {};
+}
+
+/** Lengths of a prefix, `/` and a name, and of a value, which the API server admits. */
+const LABEL_KEY_MAX = 253 + 1 + 63;
+const LABEL_VALUE_MAX = 63;
 
 /** Returns the networks. `podCIDR` is the first of `podCIDRs`, for clients that know only one. */
 function networksOf(spec: z.output<typeof schema>['spec']): Networks {

@@ -41,7 +41,7 @@ const pod = z.object({
 });
 
 const node = z.object({
-  metadata: z.object({ name: z.string() }),
+  metadata: z.object({ name: z.string(), labels: asIs }),
   spec: z
     .object({ podCIDRs: listOf(z.string()) })
     .nullish()
@@ -53,6 +53,7 @@ const node = z.object({
 });
 
 const namespace = z.object({ metadata: z.object({ name: z.string(), labels: asIs }) });
+const clusterNetworkPolicy = z.object({ metadata: z.object({ name: z.string(), creationTimestamp: text }), spec: z.unknown() });
 const networkPolicy = z.object({ metadata: z.object({ namespace: z.string(), name: z.string() }), spec: z.unknown() });
 
 function evidenceOf<S extends z.ZodType>(kind: string, path: string, schema: S): Omit<Resource<z.output<S>>, 'revision'> {
@@ -67,3 +68,10 @@ export const policyEvidence = {
   // Pods that have ended do not matter to policy, and may be most of the cluster's pods.
   pods: { ...evidenceOf('Pod', '/api/v1/pods', pod), fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' },
 } as const;
+
+/** ClusterNetworkPolicies, which a cluster may not serve (`clusterPolicyApi`). */
+export const clusterPolicyEvidence = evidenceOf(
+  'ClusterNetworkPolicy',
+  '/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies',
+  clusterNetworkPolicy,
+);

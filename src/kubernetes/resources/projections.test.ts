@@ -39,6 +39,7 @@ describe('Node', () => {
       uid: 'u1',
       podCidrs: ['10.1.0.0/22', 'fd00::/64'],
       internalIps: ['192.168.0.1', 'fd01::1'],
+      labels: { 'topology.kubernetes.io/zone': 'a', other: 'x' },
       zone: 'a',
       deleting: false,
     });

@@ -1,38 +1,53 @@
 import type { EventPoster } from '../../kubernetes/client/events.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PeerSource } from '../../kubernetes/resources/peer-source.ts';
 import { isReportingNode } from '../../kubernetes/resources/reporting-node.ts';
 
-interface PolicyNoticeOptions {
-  readonly policies: Pick<Replica<NetworkPolicy>, 'get' | 'entries' | 'subscribe'>;
+interface NoticedPolicy {
+  readonly uid: string;
+  readonly name: string;
+  readonly generation: number;
+  readonly faults?: readonly string[];
+}
+
+interface PolicyNoticeOptions<P extends NoticedPolicy> {
+  readonly policies: Pick<Replica<P>, 'get' | 'entries' | 'subscribe'>;
   readonly peers: Pick<PeerSource, 'peers'>;
   readonly nodeName: string;
   readonly events: Pick<EventPoster, 'post'>;
 }
 
-const message = 'what Seine cannot read of a NetworkPolicy allows nothing';
+/** Reports to the owner of each NetworkPolicy the parts that could not be read. */
+export function followPolicies(options: PolicyNoticeOptions<NetworkPolicy>): () => void {
+  const message = 'what Seine cannot read of a NetworkPolicy allows nothing';
+  return follow(options, message, ({ namespace }) => ({ apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', namespace }));
+}
+
+/** The same for ClusterNetworkPolicies. */
+export function followClusterPolicies(options: PolicyNoticeOptions<ClusterNetworkPolicy>): () => void {
+  const message = 'rules of a ClusterNetworkPolicy that Seine cannot read fail closed: Accept matches nothing, Deny and Pass deny';
+  return follow(options, message, () => ({ apiVersion: 'policy.networking.k8s.io/v1beta1', kind: 'ClusterNetworkPolicy', namespace: '' }));
+}
 
 /**
- * Reports to the owner of each NetworkPolicy the parts that could not be read. One node posts the event for each policy, chosen by a hash
- * of both names, so that a large cluster does not write one event per node.
+ * Posts an event for each policy with faults. One node posts it, chosen by a hash of both names, so that a large cluster does not write one
+ * event per node.
  */
-export function followPolicies({ policies, peers, nodeName, events }: PolicyNoticeOptions): () => void {
+function follow<P extends NoticedPolicy>(
+  { policies, peers, nodeName, events }: PolicyNoticeOptions<P>,
+  message: string,
+  kindOf: (policy: P) => { readonly apiVersion: string; readonly kind: string; readonly namespace: string },
+): () => void {
   const notice = (key: string): void => {
     const policy = policies.get(key);
     if (!policy?.faults || !isReportingNode(policy.uid, nodeName, peers)) return;
-    const about = {
-      apiVersion: 'networking.k8s.io/v1',
-      kind: 'NetworkPolicy',
-      namespace: policy.namespace,
-      name: policy.name,
-      uid: policy.uid,
-    };
     events.post({
       type: 'Warning',
       reason: 'NotUnderstood',
       message: `${message}: ${policy.faults.join('; ')}`,
-      about,
+      about: { ...kindOf(policy), name: policy.name, uid: policy.uid },
       occasion: String(policy.generation),
     });
   };

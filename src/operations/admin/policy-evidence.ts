@@ -5,7 +5,8 @@ import type { NodeEnvironment, PolicyMode } from '../../dataplane/compile/enviro
 import { tables } from '../../dataplane/pipeline/tables.ts';
 import type { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { policyEvidence as lists } from '../../kubernetes/resources/policy-evidence.ts';
+import { clusterPolicyApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyEvidence, policyEvidence as lists } from '../../kubernetes/resources/policy-evidence.ts';
 import type { Ipam } from '../../pods/ipam/ipam.ts';
 import { podName } from '../../pods/ipam/lease.ts';
 import type { PodStanding } from '../../policy/controller/pod-policy-state.ts';
@@ -23,7 +24,7 @@ interface ProvenNode {
 
 export interface PolicyEvidencePort {
   readonly config: { readonly nodeName: string };
-  readonly http: Pick<KubeHttp, 'stream'>;
+  readonly http: Pick<KubeHttp, 'stream' | 'json'>;
   readonly openflow: Pick<BridgeReader, 'dumpFlows'>;
   readonly reader: Pick<NodeReader, 'ownersByCookie'>;
   readonly turns: LoopTurns;
@@ -61,6 +62,9 @@ async function* evidenceLines(port: PolicyEvidencePort, node: EvidenceNode, sign
 
 async function* evidence(port: PolicyEvidencePort, node: EvidenceNode, signal: AbortSignal): AsyncGenerator<PolicyEvidence> {
   yield node;
+  const optional = { http: clusterPolicyApi(port.http), turns: port.turns };
+  for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal))
+    yield { kind: 'object', of: 'clusterNetworkPolicies', object };
   for (const kind of ['networkPolicies', 'namespaces', 'nodes', 'pods'] as const)
     for await (const object of listObjects<unknown>(port, lists[kind], signal)) yield { kind: 'object', of: kind, object };
   const owners = await port.reader.ownersByCookie();

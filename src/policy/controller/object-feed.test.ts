@@ -21,6 +21,7 @@ it('puts nodes again whose networks are decided by a node that changed while oth
       nodes,
       namespaces: new ReplicaStore<Namespace>(),
       policies: new ReplicaStore<NetworkPolicy>(),
+      clusterPolicies: new ReplicaStore(),
       pods: new ReplicaStore<PolicyPod>(),
     },
     nodeNetworks: {

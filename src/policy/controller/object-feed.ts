@@ -1,5 +1,6 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import type { Replica } from '../../kubernetes/client/replica/replica.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { Namespace } from '../../kubernetes/resources/namespace.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
@@ -11,6 +12,7 @@ export interface PolicySources {
   readonly namespaces: Replica<Namespace>;
   readonly nodes: Replica<Node>;
   readonly policies: Replica<NetworkPolicy>;
+  readonly clusterPolicies: Replica<ClusterNetworkPolicy>;
   /** Pods of the whole cluster. */
   readonly pods: Replica<PolicyPod>;
 }
@@ -41,7 +43,7 @@ interface ObjectFeedOptions {
 }
 
 type ObjectKind = keyof PolicySources;
-const kinds: readonly ObjectKind[] = ['namespaces', 'nodes', 'policies', 'pods'];
+const kinds: readonly ObjectKind[] = ['namespaces', 'nodes', 'policies', 'clusterPolicies', 'pods'];
 
 /** Puts objects of the API server into the engine: notes names as they change, and reads the objects later, in turns. */
 export class ObjectFeed {
@@ -50,6 +52,7 @@ export class ObjectFeed {
     namespaces: new Set(),
     nodes: new Set(),
     policies: new Set(),
+    clusterPolicies: new Set(),
     pods: new Set(),
   };
   /** Pods that were put from the cluster's list. */
@@ -113,13 +116,17 @@ export class ObjectFeed {
   }
 
   /**
-   * Puts the policies of a pod's namespace into the engine at once: a starting pod must not bypass a known policy.
+   * Puts the policies of a pod's namespace, its labels and cluster policies into the engine at once: a starting pod must not bypass a known
+   * policy.
    *
    * @param pod `namespace/name`
    */
   workOnRules(pod: string): void {
     const namespace = pod.slice(0, pod.indexOf('/') + 1);
     for (const key of this.#dirty.policies) if (key.startsWith(namespace)) this.#put('policies', key);
+    for (const key of this.#dirty.clusterPolicies) this.#put('clusterPolicies', key);
+    const name = namespace.slice(0, -1);
+    if (this.#dirty.namespaces.has(name)) this.#put('namespaces', name);
   }
 
   #put(kind: ObjectKind, key: string): void {
@@ -127,6 +134,7 @@ export class ObjectFeed {
     if (kind === 'namespaces') this.#putNamespace(key);
     else if (kind === 'nodes') this.#putNode(key);
     else if (kind === 'policies') this.#putPolicy(key);
+    else if (kind === 'clusterPolicies') this.#putClusterPolicy(key);
     else this.#putPod(key);
   }
 
@@ -140,7 +148,13 @@ export class ObjectFeed {
   #putNode(key: string): void {
     const { engine, sources, nodeNetworks } = this.#options;
     const node = sources.nodes.get(key);
-    if (node) engine.putNode({ name: key, podCidrs: nodeNetworks.of(key) ?? node.podCidrs, addresses: addressesOf(node) });
+    if (node)
+      engine.putNode({
+        name: key,
+        podCidrs: nodeNetworks.of(key) ?? node.podCidrs,
+        addresses: addressesOf(node),
+        labels: node.labels ?? {},
+      });
     else engine.removeNode(key);
   }
 
@@ -149,6 +163,13 @@ export class ObjectFeed {
     const policy = sources.policies.get(key);
     if (policy) engine.putPolicy(policy);
     else engine.removePolicy(key);
+  }
+
+  #putClusterPolicy(key: string): void {
+    const { engine, sources } = this.#options;
+    const policy = sources.clusterPolicies.get(key);
+    if (policy) engine.putClusterPolicy(policy);
+    else engine.removeClusterPolicy(key);
   }
 
   #putPod(key: string): void {

@@ -57,7 +57,13 @@ function scene(known: Known) {
   const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
   const enforcement = new PolicyController({
     nodeName: 'n1',
-    sources: { namespaces, policies, nodes: new ReplicaStore<Node>(), pods: new ReplicaStore<PolicyPod>() },
+    sources: {
+      namespaces,
+      policies,
+      clusterPolicies: new ReplicaStore(),
+      nodes: new ReplicaStore<Node>(),
+      pods: new ReplicaStore<PolicyPod>(),
+    },
     nodeNetworks: undisputedNetworks,
     rulesKnown: () => now.rules,
     areAddressesKnown: () => false,

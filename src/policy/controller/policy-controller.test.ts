@@ -163,7 +163,13 @@ describe('a pod', () => {
     );
     const pods = new ReplicaStore<PolicyPod>();
     const enforcement = await scene.enforce({
-      sources: { policies: scene.policies, namespaces: new ReplicaStore(), nodes: new ReplicaStore(), pods },
+      sources: {
+        policies: scene.policies,
+        clusterPolicies: new ReplicaStore(),
+        namespaces: new ReplicaStore(),
+        nodes: new ReplicaStore(),
+        pods,
+      },
       turns: new LoopTurns(0),
     });
     await enforcement.attach(web, never);

@@ -43,6 +43,9 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
     readonly networkPolicies: {
       readonly replica: { readonly size: number; entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
     };
+    readonly clusterNetworkPolicies?: {
+      readonly replica: { entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
+    };
   };
   readonly node: () => (ServedNode & ReturnType<WarningsPort['node']>) | undefined;
 }
@@ -182,7 +185,8 @@ function ofPolicies(agent: NodeMetricsPort) {
 
 function faultyPolicies({ sources }: NodeMetricsPort): number {
   let faulty = 0;
-  for (const [, { faults }] of sources.networkPolicies.replica.entries()) if (faults !== undefined) faulty++;
+  for (const source of [sources.networkPolicies, sources.clusterNetworkPolicies])
+    for (const [, { faults }] of source?.replica.entries() ?? []) if (faults !== undefined) faulty++;
   return faulty;
 }
 

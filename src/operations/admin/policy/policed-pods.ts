@@ -4,7 +4,7 @@ import { blockText } from '../../../policy/engine/identities/block-union.ts';
 import { policyIntent } from '../../../policy/engine/intent.ts';
 import type { SubjectRules } from '../../../policy/engine/subject-rules.ts';
 import type { Term } from '../../../policy/engine/term.ts';
-import { type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../../policy/matrix/matrix.ts';
+import { classesIn, type PolicyDirection, type PolicyMatrix, policyDirections, type SubjectClass } from '../../../policy/matrix/matrix.ts';
 
 /** Maximum number of peers shown: a rule may have ten thousands, and a pod may have a thousand rules. */
 export const PEERS_MAX = 50;
@@ -34,16 +34,22 @@ export function podPolicyView(
     if (standing?.is === 'closed') return { state: 'closed', why: standing.why, ...none };
     if (standing?.is === 'suspended') return { state: 'suspended', why: standing.why, ...none };
     if (!standing) return { state: 'as before', ...none };
-    const subjectClass = subject?.[direction];
-    const rules = subjectClass && rulesOf(direction, subjectClass);
-    return rules ? isolatedView(rules) : { state: 'free', ...none };
+    const rules = classesIn(subject, direction).flatMap((each) => rulesOf(direction, each) ?? []);
+    return rules.length > 0 ? isolatedView(rules) : { state: 'free', ...none };
   };
   return { name, addresses, ingress: of('ingress'), egress: of('egress') };
 }
 
-function isolatedView({ isolatedBy, rules }: SubjectRules): DirectionPolicyView {
+/** Lists the policies and rules of all tiers, in their order. */
+function isolatedView(tiers: readonly SubjectRules[]): DirectionPolicyView {
+  const rules = tiers.flatMap((tier) => tier.rules);
   const shown = rules.slice(0, RULES_MAX).map(ruleView);
-  return { state: 'isolated', isolatedBy, rules: shown, moreRules: rules.length - shown.length };
+  return {
+    state: 'isolated',
+    isolatedBy: tiers.flatMap(({ isolatedBy }) => isolatedBy),
+    rules: shown,
+    moreRules: rules.length - shown.length,
+  };
 }
 
 function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][number]): PolicyRuleView {
