@@ -10,6 +10,7 @@ import { AgentClient } from '../../src/seinectl/agent-client.ts';
 import { plain } from '../../src/seinectl/paint.ts';
 import type { Verification } from '../../src/seinectl/policy/verification.ts';
 import { run } from '../../src/seinectl/program.ts';
+import { clusterPoliciesPath, clusterPolicyCrd, crdPath } from '../support/cluster-policy-crd.ts';
 import { LoneServer } from '../support/lone-server.ts';
 import { SctpTalk, sctpEcho, sctpEchoPort } from '../support/sctp-stack.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
@@ -27,6 +28,7 @@ const patience = () => AbortSignal.timeout(20_000 * slowness);
 
 beforeAll(async () => {
   lab = await ServiceLab.start();
+  await lab.lab.api.send({ method: 'POST', path: crdPath, body: clusterPolicyCrd }, patience());
 }, 180_000 * slowness);
 afterAll(async () => {
   await lab?.remove();
@@ -250,5 +252,39 @@ describe('a NetworkPolicy', () => {
     } finally {
       for (const stream of streams) stream.close();
     }
+  });
+});
+
+describe('a ClusterNetworkPolicy', () => {
+  const clusterPolicy = async (name: string, spec: object) => {
+    const body = { apiVersion: 'policy.networking.k8s.io/v1beta1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
+    await lab.lab.api.send({ method: 'POST', path: clusterPoliciesPath, body }, patience());
+  };
+  const removed = async (name: string) => {
+    await lab.lab.api.send({ method: 'DELETE', path: `${clusterPoliciesPath}/${name}` }, patience()).catch(() => undefined);
+  };
+
+  // The agents look for the resource every 60 to 120 s as long as the cluster does not serve it.
+  it('denies in the Admin tier what NetworkPolicies allow, and in the Baseline tier what they leave open', {
+    timeout: 300_000 * slowness,
+  }, async () => {
+    const of = families.map((family) => ({ ...client(1, 'web-1'), address: lab.ip('web-1', family) }));
+    const everywhere = { namespaces: {} };
+    const subject = { pods: { namespaceSelector: {}, podSelector: {} } };
+    try {
+      await clusterPolicy('baseline', { tier: 'Baseline', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
+      for (const aim of of)
+        await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'), 150_000 * slowness);
+      await eventually(async () => expect((await verified()).code).toBe(0));
+      await policy('open', { podSelector: {}, ingress: [{}] });
+      for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
+      await clusterPolicy('admin', { tier: 'Admin', priority: 1, subject, ingress: [{ action: 'Deny', from: [everywhere] }] });
+      for (const aim of of) await eventually(async () => expect((await lab.look({ ...aim, ...silent })).failures).toContain('TIMEOUT'));
+      expect(await verified()).toMatchObject({ code: 0, view: { differences: [], problems: [] } });
+    } finally {
+      for (const name of ['admin', 'baseline']) await removed(name);
+      await withdraw('open');
+    }
+    for (const aim of of) await eventually(async () => expect((await lab.look(aim)).failures).toEqual([]));
   });
 });
