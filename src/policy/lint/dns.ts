@@ -1,6 +1,6 @@
 import { keyOf } from '../reach/objects.ts';
 import type { NetworkPolicyObject, PodObject, PolicyPortObject } from '../verify/reference/objects.ts';
-import { matches } from '../verify/reference/reference-verdict.ts';
+import { matches } from '../verify/reference/parties.ts';
 import type { LintFinding } from './findings.ts';
 import { type CheckedPolicy, podsOfPeer, subjectsOf } from './matching.ts';
 import { rulesOf, typesOf } from './rules-of.ts';

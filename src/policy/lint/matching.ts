@@ -1,6 +1,6 @@
 import type { ReachObjects } from '../reach/objects.ts';
 import type { NetworkPolicyObject, PodObject, PolicyPeerObject } from '../verify/reference/objects.ts';
-import { matches } from '../verify/reference/reference-verdict.ts';
+import { matches } from '../verify/reference/parties.ts';
 
 /** Policy with the objects that its checks read. */
 export interface CheckedPolicy {

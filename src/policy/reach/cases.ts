@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family } from '../../base/net/ip.ts';
-import { namedPort } from '../verify/reference/reference-verdict.ts';
+import { namedPort } from '../verify/reference/parties.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
 import { keyOf, type ServiceObject } from './objects.ts';
 import type { ReachParty } from './party.ts';
