@@ -300,9 +300,15 @@ async function builtPrograms(set) {
   return (await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', ...some], { cwd: root })) !== undefined;
 }
 
+/** Files of a set, which vitest runs one after the other. */
+function filesOf(set) {
+  const parts = set === 'kubeadm' ? ['', '-upgrade'] : [''];
+  return parts.map((part) => `test/kubernetes/${set}${part}.test.ts`);
+}
+
 async function runOne(set, families, { keep, 'pod-interface': kind }, { env: more, name = set } = {}) {
   if (!(await builtPrograms(set))) return add(0, 1);
-  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', `test/kubernetes/${set}.test.ts`];
+  const args = ['--project=kubernetes', '--disable-console-intercept', '--bail=1', ...filesOf(set)];
   const images = withImages.includes(set) ? { SEINE_TEST_IMAGES: await imagesOf(set) } : {};
   const beside = { install: forPages, kubeadm: forKubeadm }[set];
   const pods = kind === undefined ? {} : { SEINE_TEST_POD_INTERFACE: kind };
