@@ -24,7 +24,6 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/installation/kubeadm.md': {
     'Create the cluster': 'kubeadm',
     'Join workers': 'kubeadm',
-    'Add a control-plane node': 'kubeadm',
     'Install with the manifest': 'kubeadm',
     'Install with Helm': 'kubeadm',
     'Check the installation': 'kubeadm',
@@ -34,7 +33,7 @@ export const triedPages: Readonly<Record<string, Readonly<Record<string, Runner>
   'docs/reference/metrics.md': { Prometheus: 'pages' },
   'docs/installation/upgrade.md': { Pools: 'pages' },
   'docs/installation/uninstall.md': { Uninstalling: 'install' },
-  'docs/installation/kube-proxy-replacement.md': { kubeadm: 'kubeadm', 'With the program of kube-proxy': 'kubeadm', 'By hand': 'pages' },
+  'docs/installation/kube-proxy-replacement.md': { 'By hand': 'pages' },
   'docs/network-policy.md': {
     'Audit policies before enforcing them': 'pages',
     'Inspect policies': 'pages',
