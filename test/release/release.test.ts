@@ -106,7 +106,7 @@ async function typed(command: string, digest = imageOf('agent').digest) {
     .replaceAll('REGISTRY/seine', `${registry.address}/seine`)
     .replaceAll('DIGEST', digest)
     .replaceAll('cosign.pub', join(folder, 'cosign.pub'));
-  return await runAnyway('sh', ['-ec', `set -o pipefail 2>/dev/null || true; cd ${files}; ${here}`], { env: environment }, signal);
+  return await runAnyway('bash', ['-eo', 'pipefail', '-c', `cd ${files}; ${here}`], { env: environment }, signal);
 }
 
 const commandWith = (section: string, part: string) => {
