@@ -9,7 +9,7 @@ const files = sourceFiles();
 const imports = files.flatMap((file) => file.imports);
 const folders = [...new Set(files.map(({ path }) => folderOf(path)))];
 
-it('every source is one that Node runs as it is', () => {
+it('every source is one that Node runs without compilation', () => {
   const refused = files.filter(({ text }) => {
     try {
       stripTypeScriptTypes(text);
@@ -60,7 +60,7 @@ it('keeps dataplane/reconcile free of targets', () => {
   ).toEqual([]);
 });
 
-it('has no circle of files, of types neither', () => {
+it('has no circular import of files, of types neither', () => {
   const uses = new Map(files.map(({ path, imports: own }) => [path, new Set(own.map(({ target }) => target))]));
   expect(circlesOf(uses)).toEqual([]);
 });

@@ -30,7 +30,7 @@ it('gives no two types of the sources one name', () => {
   expect(Object.keys(excusedTypeNames).length).toBeLessThanOrEqual(EXCUSED_MAX);
 });
 
-it('hands no wide interface that does things to many files', () => {
+it('has no wide interface with methods that many files import', () => {
   const wide = types.flatMap(({ name, file, node }) => {
     const members = membersOf(node);
     const importers = files.filter(({ imports }) => imports.some(({ target, names }) => target === file && names.includes(name))).length;

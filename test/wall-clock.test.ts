@@ -24,7 +24,7 @@ const readers: Readonly<Record<string, string>> = {
   'services/controller/effects/proxy-healthz.ts': 'says to load balancers when the node was last seen to forward',
 };
 
-it('nothing that lasts is timed by the clock on the wall', () => {
+it('times nothing durable by the wall clock', () => {
   const found = sourceFiles().filter(({ path, text }) => !path.startsWith('lab/') && /\bDate\.now\b|\bnew Date\(\)/.test(text));
   expect(found.map(({ path }) => path)).toEqual(Object.keys(readers));
 });

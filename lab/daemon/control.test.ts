@@ -46,13 +46,13 @@ it('answers by method and path, with the parts of the path', async () => {
   expect(await askControl(socket, 'POST', '/agents/node-1/a%2Fb')).toEqual({ node: 'node-1', verb: 'a/b' });
 });
 
-it('hands on what was wrong', async () => {
+it('returns errors of handlers', async () => {
   await expect(askControl(socket, 'POST', '/refuse')).rejects.toMatchObject({ code: 'REFUSED', message: '[REFUSED] no node node-9' });
   await expect(askControl(socket, 'POST', '/status')).rejects.toThrow('unknown request');
   await expect(askControl(join(folder, 'absent'), 'GET', '/status')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
 });
 
-it('tells all steps, those before and those after one came to listen', async () => {
+it('delivers all steps, before and after a client connects', async () => {
   progress.step('first');
   const heard: unknown[] = [];
   for await (const line of followControl(socket, '/progress', new AbortController().signal)) {

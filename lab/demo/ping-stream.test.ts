@@ -9,7 +9,7 @@ it('counts a packet that never came back as lost', () => {
   expect(countReplies(replies(1, 2, 4, 5))).toEqual({ sent: 5, lost: 1 });
 });
 
-it('does not count the one that was on its way at the end', () => {
+it('does not count the packet in flight at the end', () => {
   expect(
     countReplies(`${replies(1, 2, 3)}\n--- 10.0.0.2 ping statistics ---\n4 packets transmitted, 3 received, 25% packet loss\n`),
   ).toEqual({
@@ -18,11 +18,11 @@ it('does not count the one that was on its way at the end', () => {
   });
 });
 
-it('takes a duplicate for one, and an error for none', () => {
+it('counts a duplicate once, and no errors as replies', () => {
   const said = `${replies(1, 2)}${reply(2, ' (DUP!)')}From 10.0.0.1 icmp_seq=3 Destination Host Unreachable\n${reply(4)}`;
   expect(countReplies(said)).toEqual({ sent: 4, lost: 1 });
 });
 
-it('is nothing when nothing came', () => {
+it('is zero without replies', () => {
   expect(countReplies('')).toEqual({ sent: 0, lost: 0 });
 });

@@ -81,7 +81,7 @@ function calls(): Call[] {
   return lines.map((line): Call => JSON.parse(line));
 }
 
-it('runs the chain in order, each with its own configuration and the result of the one before', async () => {
+it('runs the chain in order, each plugin with its own configuration and the previous result', async () => {
   const result = await runtime.add(network, attachment, signal);
   expect(result).toMatchObject({ mark: 'second' });
   expect(calls()).toEqual([
@@ -111,7 +111,7 @@ it('runs the chain in order, each with its own configuration and the result of t
   ]);
 });
 
-it('undoes backwards with the result of ADD, and then has forgotten it', async () => {
+it('deletes in reverse order with the result of ADD, and then drops the result', async () => {
   await runtime.add(network, attachment, signal);
   await runtime.del(network, { ...attachment, netns: '', args: [], capabilities: {} }, signal);
   await runtime.del(network, attachment, signal);
@@ -124,7 +124,7 @@ it('undoes backwards with the result of ADD, and then has forgotten it', async (
   expect(undone[3]?.stdin).not.toHaveProperty('prevResult');
 });
 
-it('checks in order with the result of ADD, and not before there is one', async () => {
+it('checks in order with the result of ADD, and not before ADD', async () => {
   await expect(runtime.check(network, attachment, signal)).rejects.toThrow('no ADD');
   await runtime.add(network, attachment, signal);
   await runtime.check(network, attachment, signal);
@@ -134,7 +134,7 @@ it('checks in order with the result of ADD, and not before there is one', async 
   ]);
 });
 
-it('stops at the plugin that refuses, and hands on its code and message', async () => {
+it('stops at the plugin that fails, and returns its code and message', async () => {
   answer('first.ADD.error', { cniVersion: '1.0.0', code: 11, msg: 'try again later', details: 'no agent' });
   await expect(runtime.add(network, attachment, signal)).rejects.toMatchObject({
     message: '[REFUSED] first ADD: try again later (no agent)',
@@ -143,7 +143,7 @@ it('stops at the plugin that refuses, and hands on its code and message', async 
   expect(calls()).toHaveLength(1);
 });
 
-it('says so when a plugin fails without a word', async () => {
+it('reports a plugin that fails without output', async () => {
   writeFileSync(join(folder, 'bin', 'first'), '#!/bin/sh\nexit 3\n');
   await expect(runtime.add(network, attachment, signal)).rejects.toThrow('first ADD: exit code 3: it printed no error');
 });
@@ -165,7 +165,7 @@ it('collects garbage: DEL for what is not valid, GC with what is, from 1.1.0 on'
   ]);
 });
 
-it('speaks the highest version that the configuration offers and this runtime knows', () => {
+it('uses the highest version that both configuration and runtime support', () => {
   const conf = (more: object) => JSON.stringify({ cniVersion: '0.4.0', name: 'n', plugins: [{ type: 'x' }], ...more });
   expect(parseNetworkConf(conf({})).version).toBe('0.4.0');
   expect(parseNetworkConf(conf({ cniVersions: ['1.1.0', '1.0.0', '9.0.0'] })).version).toBe('1.1.0');
@@ -174,7 +174,7 @@ it('speaks the highest version that the configuration offers and this runtime kn
   expect(() => parseNetworkConf('{')).toThrow('not JSON');
 });
 
-it('offers in the chain of a node only what all of its plugins speak', () => {
+it('offers in the chain of a node only versions that all of its plugins support', () => {
   const options = { agentSocket: '/a', stateDir: '/s', deadline: 30 };
   const debian = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0'];
   const offered = (...versions: string[][]) => JSON.parse(chainConfList(options, versions)).cniVersions;
@@ -182,7 +182,7 @@ it('offers in the chain of a node only what all of its plugins speak', () => {
   expect(offered([...debian, '1.1.0'], [...debian, '1.1.0'])).toEqual(['0.4.0', '1.0.0', '1.1.0']);
 });
 
-it('has a configuration of its own for the newest version', () => {
+it('has a separate configuration for the newest version', () => {
   const alone = parseNetworkConf(aloneConfList({ agentSocket: '/a', stateDir: '/s', deadline: 30 }));
   expect(alone).toMatchObject({ version: '1.1.0', plugins: [{ type: 'seine', agentSocket: '/a' }] });
 });

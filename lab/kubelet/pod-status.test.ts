@@ -29,7 +29,7 @@ it('is Running and Ready with both addresses', () => {
   expect(conditions(facts)).toMatchObject({ Ready: 'True', ContainersReady: 'True', PodScheduled: 'True' });
 });
 
-it('is Pending until there is a network, and says why there is none', () => {
+it('is Pending until it has a network, with the reason', () => {
   const waiting: ContainerState = { ...running, ready: false, run: { is: 'waiting', reason: 'ContainerCreating' } };
   const status = podStatus({ ...facts, containers: [waiting], ips: [], problem: 'no agent' }, undefined, 'now');
   expect(status).toMatchObject({ phase: 'Pending', podIP: null });

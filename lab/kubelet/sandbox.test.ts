@@ -14,7 +14,7 @@ const pod: PodSpec = {
 };
 const unlimited = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
 
-it('hands host ports to the plugin that maps them, in its words', () => {
+it('passes host ports to the plugin with portMappings', () => {
   const ports = [
     { containerPort: 80, hostPort: 8080, protocol: 'TCP' },
     { containerPort: 53, hostPort: 5353, hostIP: '10.0.0.1', protocol: 'UDP' },
@@ -39,6 +39,6 @@ it.each([
   expect(capabilitiesOf({ ...pod, annotations })).toEqual({ bandwidth: { ...unlimited, egressRate: bits, egressBurst: 2_147_483_647 } });
 });
 
-it('sets no limit for what is no quantity', () => {
+it('sets no limit for an invalid quantity', () => {
   expect(capabilitiesOf({ ...pod, annotations: { 'kubernetes.io/ingress-bandwidth': 'much' } })).toEqual({ bandwidth: unlimited });
 });

@@ -10,6 +10,6 @@ const mountinfo = [
   '',
 ].join('\n');
 
-it('finds what is mounted below a folder, the last first, and nothing of a folder beside it', () => {
+it('lists mounts below a folder, the last first, and none of a folder with the same prefix', () => {
   expect(mountsBelow(mountinfo, '/run/lab')).toEqual(['/run/lab/with space', '/run/lab/a/cni-1', '/run/lab/a']);
 });

@@ -10,7 +10,7 @@ function started(script: string, env: Record<string, string> = {}): { pid: numbe
   return { pid: child.pid ?? -1, ended: once(child, 'exit') };
 }
 
-it('gives what a command wrote and its exit code', async () => {
+it('returns output and exit code of a command', async () => {
   expect(await runAnyway('sh', ['-c', 'cat; echo oh >&2; exit 3'], { input: 'in' }, signal)).toEqual({
     code: 3,
     stdout: 'in',
@@ -20,11 +20,11 @@ it('gives what a command wrote and its exit code', async () => {
   await expect(run('/no/such/program', [], {}, signal)).rejects.toMatchObject({ code: 'REFUSED' });
 });
 
-it('ends a command when told to, and says so', async () => {
+it('ends a command on the signal, and reports it', async () => {
   await expect(run('sleep', ['1000'], {}, AbortSignal.timeout(50))).rejects.toMatchObject({ code: 'CANCELLED' });
 });
 
-it('knows a process from a later one with its pid', async () => {
+it('distinguishes a process from a later one with its pid', async () => {
   const { pid, ended } = started('exec sleep 1000');
   const id = processOf(pid);
   if (id === undefined) throw new Error('it did not start');
@@ -35,7 +35,7 @@ it('knows a process from a later one with its pid', async () => {
   expect([isRunning(id), signalProcess(id, 'SIGKILL'), processOf(pid)]).toEqual([false, false, undefined]);
 });
 
-it('finds what inherited the mark of a lab, children of children too, and nothing else', async () => {
+it('finds processes that inherited the mark of a lab, also indirectly, and no others', async () => {
   const lab = 'test-of-marks';
   const marked = started('sleep 1000 & sleep 1000', { [labMark]: lab });
   const other = started('sleep 1000', { [labMark]: `${lab}-other` });
@@ -49,7 +49,7 @@ it('finds what inherited the mark of a lab, children of children too, and nothin
   await Promise.all([marked.ended, other.ended]);
 });
 
-it('kills what does not end when asked', async () => {
+it('kills a process that ignores SIGTERM', async () => {
   const { pid, ended } = started('trap "" TERM; while :; do sleep 0.05; done');
   const id = processOf(pid);
   await endProcesses(id ? [id] : [], 200);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { labIdOf, podNetns, realLabDir } from './names.ts';
 
-it('gives one lab for one folder, whatever way it is named and whether it exists or not', () => {
+it('identifies one folder as one lab, by any path, also before it exists', () => {
   const dir = mkdtempSync(join(tmpdir(), 'seine-names-'));
   try {
     mkdirSync(join(dir, 'real'));
@@ -22,14 +22,14 @@ it('names a pod by lab, node, namespace and name', () => {
   expect(podNetns('12ab34', { node: 'node-1', namespace: 'default', name: 'web-0' })).toBe('seine-12ab34-node-1-default-web-0');
 });
 
-it('keeps two pods apart whose parts join to one text', () => {
+it('distinguishes two pods whose parts join to one text', () => {
   const one = { node: 'node-1', namespace: 'a-b', name: 'c' };
   const other = { node: 'node-1', namespace: 'a', name: 'b-c' };
   expect(podNetns('12ab34', one)).toBe(podNetns('12ab34', other));
   expect(podNetns('12ab34', one, 'distinct')).not.toBe(podNetns('12ab34', other, 'distinct'));
 });
 
-it('shortens a name that no file may have', () => {
+it('shortens names that exceed the limit of file names', () => {
   const name = podNetns('12ab34', { node: 'node-1', namespace: 'n'.repeat(63), name: 'p'.repeat(253) });
   expect(name).toHaveLength(250);
 });

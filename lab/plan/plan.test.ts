@@ -19,7 +19,7 @@ it('gives every node a namespace, an address of each family and one for manageme
   });
 });
 
-it('keeps to the families asked for, in their order', () => {
+it('has only the requested families, in their order', () => {
   const plan = planLab({ ...options, families: ['ipv6'] });
   expect(plan.nodes[0]?.ips).toEqual(['fd00:77::1']);
   expect(plan.podCidrs).toEqual(['fd00:10:244::/56']);
@@ -47,7 +47,7 @@ it.each([
   expect(() => planLab({ ...options, ...part })).toThrow(option);
 });
 
-it('reads what it wrote and nothing else', () => {
+it('reads its own output and nothing else', () => {
   const plan = planLab(options);
   expect(parsePlan(JSON.stringify(plan))).toEqual(plan);
   expect(() => parsePlan('{"version":2}')).toThrow('lab.json');

@@ -8,7 +8,7 @@ const who = `${JSON.stringify({ ...identity, ...exchange })}\n`;
 const bytes = (text: string) => Buffer.from(text);
 const conversation = () => new ResponderProtocol(identity, exchange);
 
-it('answers every line with who answers whom, however the lines come', () => {
+it('answers every line with both ends, in any chunks', () => {
   const talk = conversation();
   expect(talk.push(bytes('hel'))).toEqual([]);
   expect(talk.push(bytes('lo\nagain\n'))).toEqual([
@@ -22,7 +22,7 @@ it('answers a client that only connects and closes its side', () => {
   expect(conversation().end()).toEqual([{ text: who, filler: 0, close: true }]);
 });
 
-it('answers HTTP once the head is whole', () => {
+it('answers HTTP once the head is complete', () => {
   const talk = conversation();
   expect(talk.push(bytes('GET / HTTP/1.1\r\nHost: x\r\n'))).toEqual([]);
   const [reply] = talk.push(bytes('\r\n'));
@@ -31,7 +31,7 @@ it('answers HTTP once the head is whole', () => {
   expect(reply?.close).toBe(true);
 });
 
-it('swallows what follows SINK and tells how much it was and what', () => {
+it('reads everything after SINK and reports size and hash', () => {
   const talk = conversation();
   const payload = Buffer.alloc(100_000, 7);
   expect([talk.push(bytes('SINK\nfirst')), talk.push(payload)]).toEqual([[], []]);
@@ -39,12 +39,12 @@ it('swallows what follows SINK and tells how much it was and what', () => {
   expect(JSON.parse(talk.end()[0]?.text ?? '')).toMatchObject({ received: 100_005, sha256 });
 });
 
-it('sends as much as asked, within bounds', () => {
+it('sends the requested number of bytes, within bounds', () => {
   expect(conversation().push(bytes('SEND 1048576\n'))).toEqual([{ text: '', filler: 1_048_576, close: true }]);
   expect(conversation().push(bytes('SEND 999999999\n'))[0]?.filler).toBe(64 * 1024 * 1024);
 });
 
-it('hangs up on a line without end', () => {
+it('closes on a line without end', () => {
   expect(conversation().push(Buffer.alloc(70_000, 65))).toEqual([{ text: '', filler: 0, close: true }]);
 });
 
@@ -55,6 +55,6 @@ it('pads an answer to the size of its datagram', () => {
   expect(JSON.parse(answer.toString())).toMatchObject({ pod: 'default/web-0', received: 4000 });
 });
 
-it('writes endpoints as people do', () => {
+it('writes endpoints in the usual notation', () => {
   expect([endpoint('::ffff:10.0.0.1', 80), endpoint('fd00::1', 80)]).toEqual(['10.0.0.1:80', '[fd00::1]:80']);
 });

@@ -52,7 +52,7 @@ describe('a node', () => {
     });
   });
 
-  it('has a runtime that looks for plugins where the lab has them', () => {
+  it("has a runtime that finds plugins in the lab's folders", () => {
     const text = containerdConfig({
       paths,
       pauseImage: 'pause:1',
@@ -66,7 +66,7 @@ describe('a node', () => {
     expect(text).toContain(`root = "/var/lib/seine-lab/${plan.id}/node-1/containerd"`);
   });
 
-  it('keeps its mounts to itself, and shows where the namespaces of pods are', () => {
+  it('keeps its mounts private, and shares the namespaces of pods', () => {
     const script = mountScript(paths, ['/run/netns']);
     expect(script).toContain(`'${paths.netns}'|`);
     expect(script).toContain(`mount --bind '${paths.kubelet}' /var/lib/kubelet`);
@@ -74,7 +74,7 @@ describe('a node', () => {
   });
 });
 
-it('has on a bare node the places where an installed network puts its files, and nothing of the machine there', () => {
+it("has on a bare node the folders of an installed network, and none of the host's", () => {
   const bare = runtimePaths({ ...plan, bare: true }, 'node-1');
   const script = mountScript(bare, []);
   for (const place of ['/etc/cni/net.d', '/opt/cni/bin', '/run/seine', '/var/lib/seine', '/run/openvswitch', '/var/lib/openvswitch'])
@@ -83,7 +83,7 @@ it('has on a bare node the places where an installed network puts its files, and
   expect(script).not.toContain("'/run/netns'/*");
 });
 
-it("gives CoreDNS the tenth address of the Services' networks, one a family", () => {
+it("gives CoreDNS the tenth address of the Services' networks, one per family", () => {
   expect(serviceAddress(plan, 10n)).toEqual(['10.96.0.10', 'fd00:10:96::a']);
   const service = clusterDnsObjects(plan).find(({ name }) => name === 'kube-dns');
   expect(service?.object).toMatchObject({ spec: { clusterIPs: ['10.96.0.10', 'fd00:10:96::a'], ipFamilyPolicy: 'RequireDualStack' } });

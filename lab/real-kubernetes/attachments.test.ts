@@ -17,7 +17,7 @@ const record = {
   },
 };
 
-it('reads what the runtime recorded of a pod', () => {
+it('reads pods that the runtime recorded', () => {
   expect(attachedPod(JSON.stringify(record), 'seine')).toEqual({
     namespace: 'default',
     name: 'a',
@@ -27,7 +27,7 @@ it('reads what the runtime recorded of a pod', () => {
   });
 });
 
-it('leaves out other networks, what is half written, and what is gone', () => {
+it('omits other networks, incomplete files, and deleted pods', () => {
   expect(attachedPod(JSON.stringify(record), 'cni-loopback')).toBeUndefined();
   expect(attachedPod(JSON.stringify(record).slice(0, 80), 'seine')).toBeUndefined();
   expect(attachedPod(JSON.stringify({ ...record, result: {} }), 'seine')).toBeUndefined();

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { ReplicaStore } from '../kubernetes/client/replica/replica.ts';
 import { firstListsSpanMs, type JudgedSource, untilTurnToList, warnOfWatchedPods, whenInStep } from './kube-sources.ts';
 
-it('waits until every source is in step at the same moment, though each has been before', async () => {
+it('waits until every source is synced at the same moment, though each was synced before', async () => {
   const states: JudgedSource['status']['state'][] = ['in step', 'refused'];
   const sources = states.map(
     (_, index): JudgedSource => ({
@@ -20,7 +20,7 @@ it('waits until every source is in step at the same moment, though each has been
   await waiting;
 });
 
-it('lists the pods of a large cluster at a time of its own, and those of a small one at once', () => {
+it('lists the pods of a large cluster at a random time, and those of a small one immediately', () => {
   expect([3, 5_000, 100_000].map(firstListsSpanMs)).toEqual([3, 5_000, 10_000]);
 });
 
@@ -31,7 +31,7 @@ it('does not wait to list pods for nodes that cannot be read', async () => {
   await untilTurnToList(aborted, 1, AbortSignal.abort());
 });
 
-it('warns while it watches more pods than it was meant to', () => {
+it('warns while it watches more pods than intended', () => {
   const pods = new ReplicaStore<object>();
   const warnings = new Map<string, readonly string[]>();
   warnOfWatchedPods(pods, 2, warnings);

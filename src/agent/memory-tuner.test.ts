@@ -10,12 +10,12 @@ function looks(tuner: MemoryTuner, share: number, count: number): readonly strin
     .map(({ step, afterMs }) => `${step} after ${afterMs}`);
 }
 
-describe('what memory is worth', () => {
-  it('is saved from the beginning, and given back once', () => {
+describe('memory tuning', () => {
+  it('starts in saving mode, and releases memory once', () => {
     expect(looks(new MemoryTuner(), 0.02, 1_000)).toEqual(['giveBack after 15000']);
   });
 
-  it('is spent as soon as there is much to do, and until that has been over for a while', () => {
+  it('switches to speed when busy, and back after an idle time', () => {
     const tuner = new MemoryTuner();
     expect(looks(tuner, 0.8, 100)).toEqual(['spend after 500']);
     expect(looks(tuner, 0.2, 100)).toEqual([]);
@@ -23,13 +23,13 @@ describe('what memory is worth', () => {
     expect(looks(tuner, 0.3, 1)).toEqual(['spend after 500']);
   });
 
-  it('goes on being spent where calm moments are short', () => {
+  it('stays in speed mode if idle times are short', () => {
     const tuner = new MemoryTuner();
     expect(looks(tuner, 0.9, 1)).toEqual(['spend after 500']);
     for (let round = 0; round < 20; round++) expect([...looks(tuner, 0.02, 19), ...looks(tuner, 0.9, 1)]).toEqual([]);
   });
 
-  it('is given back later where something is done now and then', () => {
+  it('releases memory later if there is occasional work', () => {
     const tuner = new MemoryTuner();
     expect([...looks(tuner, 0.02, 20), ...looks(tuner, 0.2, 1)]).toEqual([]);
     expect(looks(tuner, 0.02, 100)).toEqual(['giveBack after 15000']);

@@ -37,7 +37,7 @@ function setUp() {
   return { warnings, events, annotate, sayOfAll, become };
 }
 
-it('warns of an annotation that is no mode, as long as it is there, and of no other node', () => {
+it('warns about an annotation with an invalid mode, as long as it exists, of its own node only', () => {
   const t = setUp();
   t.annotate('n2', 'x');
   expect(t.warnings.size).toBe(0);
@@ -50,7 +50,7 @@ it('warns of an annotation that is no mode, as long as it is there, and of no ot
   expect(t.warnings.size).toBe(0);
 });
 
-it('warns of a ConfigMap that says no mode, beside the annotation', () => {
+it('warns about a ConfigMap with an invalid mode, separately from the annotation', () => {
   const t = setUp();
   t.sayOfAll('Audit');
   const fault = 'policy.mode in ConfigMap seine-system/seine-live is "Audit", and none of enforce, audit, off: enforce holds';

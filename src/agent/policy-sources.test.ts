@@ -210,7 +210,7 @@ describe.each([
   [403, 'Forbidden', 'refused'],
   [404, 'NotFound', 'gone'],
 ] as const)('an API server that answers %i %s', (code, reason, state) => {
-  it.each(['policies', 'namespaces'] as const)('to a first agent about %s leaves its pods closed', async (refused) => {
+  it.each(['policies', 'namespaces'] as const)('to a first agent about %s keeps its pods blocked', async (refused) => {
     const answers = { policies: whole(ten), namespaces: whole([shop]), pods: whole([client]) };
     for (const source of sources) agent[source].server.answer(source === refused ? status(code, reason) : answers[source]);
     agent.run();
@@ -220,7 +220,7 @@ describe.each([
     expect([isKnown(agent[refused].reflector), agent[refused].reflector.replica.synced]).toEqual([false, false]);
   });
 
-  it.each(sources)('about %s, of which it had told, changes nothing for a pod, nor for the next one', async (refused) => {
+  it.each(sources)('about %s, after it answered before, changes nothing for present and new pods', async (refused) => {
     await inStep(refused);
     agent[refused].server.answer(status(code, reason), status(code, reason));
     await eventually(() => expect(agent[refused].server.requests.length).toBeGreaterThan(2));
@@ -231,7 +231,7 @@ describe.each([
     expect(agent.standing('shop/b')).toEqual(policed);
   });
 
-  it('about everything leaves what an earlier agent stored in force', async () => {
+  it('about everything keeps the stored state of an earlier agent in force', async () => {
     await inStep();
     await agent.close();
     agent = await Agent.start(stateDir);
@@ -259,7 +259,7 @@ it('a list that lacks five of ten policies opens nothing until a second one lack
   await eventually(() => expect(agent.standing().ingress).toEqual(names.slice(5)));
 });
 
-it('a list that lacks four of ten policies is believed', async () => {
+it('a list that lacks four of ten policies is applied', async () => {
   await inStep('policies');
   agent.policies.server.answer(
     status(410, 'Expired'),

@@ -102,7 +102,7 @@ function errorOf(host: ScriptedHost): { code: number; msg: string; cniVersion: s
 }
 
 describe('the plugin', () => {
-  it('answers VERSION by itself, whatever is on standard input', async () => {
+  it('answers VERSION by itself, with any standard input', async () => {
     const host = new ScriptedHost({ CNI_COMMAND: 'VERSION' }, '{');
     expect(await runPlugin(host)).toBe(0);
     expect(JSON.parse(host.stdout)).toEqual({
@@ -112,7 +112,7 @@ describe('the plugin', () => {
     expect(host.calls).toEqual([]);
   });
 
-  it('hands the call to the agent as it came and prints what the agent says', async () => {
+  it('passes the call to the agent unchanged and prints its answer', async () => {
     const host = new ScriptedHost(add, conf, [replied({ exit: 0, stdout: '{"cniVersion":"1.0.0"}' })]);
     expect(await runPlugin(host)).toBe(0);
     expect(host.stdout).toBe('{"cniVersion":"1.0.0"}');
@@ -120,7 +120,7 @@ describe('the plugin', () => {
     expect(decodeRequest(host.calls[0]?.request ?? '')).toEqual({ env: add, conf, attempt: 1, deadlineMs: 9_750 });
   });
 
-  it('makes the namespace of standing ports beside the socket if the agent asks, after the answer, which does not depend on it', async () => {
+  it("creates the namespace of pre-plugged ports next to the socket on the agent's request, after the answer, which does not depend on it", async () => {
     const host = new ScriptedHost(add, conf, [replied({ exit: 0, stdout: '{}', pinPorts: true })]);
     host.pinFailure = 'Operation not permitted';
     expect(await runPlugin(host)).toBe(0);
@@ -144,7 +144,7 @@ describe('the plugin', () => {
     expect(host.calls.map(({ request }) => decodeRequest(request).attempt)).toEqual([1, 1, 1, 1]);
   });
 
-  it('says so when an earlier request may have been carried out', async () => {
+  it('reports that an earlier request may have been executed', async () => {
     const host = new ScriptedHost(add, conf, [lost, refused, replied({ exit: 0, stdout: '' })]);
     await runPlugin(host);
     expect(host.calls.map(({ request }) => decodeRequest(request).attempt)).toEqual([1, 2, 2]);
@@ -167,7 +167,7 @@ describe('the plugin', () => {
 
   const status = { CNI_COMMAND: 'STATUS' };
   const conf11 = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: 'seine' });
-  it('asks again for STATUS while the agent restarts: a node is not NotReady for that', async () => {
+  it('retries STATUS while the agent restarts: the node stays Ready', async () => {
     const host = new ScriptedHost(status, conf11, [lost, refused, refused, replied({ exit: 0, stdout: '' })]);
     expect([await runPlugin(host), host.stdout]).toEqual([0, '']);
     expect(host.now - 1_000).toBe(10 + 20 + 40);
@@ -176,7 +176,7 @@ describe('the plugin', () => {
   it.each([
     ['there is no agent', refused],
     ['it hangs', hung],
-  ] as const)('answers STATUS with 50 if %s, not before a restart or a busy node would have let it answer', async (_, answer) => {
+  ] as const)('answers STATUS with 50 if %s, after the time of a restart or a busy node', async (_, answer) => {
     const host = new ScriptedHost(status, conf11, [answer]);
     expect(await runPlugin(host)).toBe(1);
     expect(errorOf(host).code).toBe(50);
@@ -185,7 +185,7 @@ describe('the plugin', () => {
   });
 
   it.each(['of another boot', undefined])(
-    'answers STATUS at once where no agent has served since the machine was started (%s)',
+    'answers STATUS immediately if no agent has served since the host was started (%s)',
     async (head) => {
       const host = new ScriptedHost(status, conf11, [refused]);
       host.heads.delete('/var/lib/seine/ipam.journal');
@@ -209,14 +209,14 @@ describe('the plugin', () => {
     expect(decodeRequest([...host.saved.values()][0] ?? '')).toMatchObject({ env: { CNI_COMMAND: 'DEL', CNI_CONTAINERID: 'c1' }, conf });
   });
 
-  it('fails a DEL that can be neither done nor recorded', async () => {
+  it('fails a DEL that can be neither executed nor recorded', async () => {
     const host = new ScriptedHost({ ...add, CNI_COMMAND: 'DEL' }, conf, [refused]);
     host.saveFailure = 'No space left on device';
     expect(await runPlugin(host)).toBe(1);
     expect(errorOf(host)).toMatchObject({ code: 11 });
   });
 
-  it('prints a failed DEL of the agent as it is', async () => {
+  it("prints the agent's error of a DEL unchanged", async () => {
     const stdout = '{"cniVersion":"1.0.0","code":102,"msg":"port not removed"}';
     const host = new ScriptedHost({ ...add, CNI_COMMAND: 'DEL' }, conf, [replied({ exit: 1, stdout })]);
     expect(await runPlugin(host)).toBe(1);
@@ -230,7 +230,7 @@ describe('the plugin', () => {
     expect(errorOf(host).code).toBe(106);
   });
 
-  it('prints JSON even for a bug of its own', async () => {
+  it('prints JSON even for its own bugs', async () => {
     const host = new ScriptedHost(add, conf);
     expect(await runPlugin(host)).toBe(1);
     expect(errorOf(host)).toMatchObject({ code: 100 });

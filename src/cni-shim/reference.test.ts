@@ -63,7 +63,7 @@ describe('the differences', () => {
     for (const call of concerned) expect(ours, `${call.case} has the same answer`).not.toBe(call.code ?? 0);
   });
 
-  it('are those that docs/cni.md explains', () => {
+  it('are those described in docs/cni.md', () => {
     const rows = differences.map(({ ours, why, ...difference }) => {
       const concerned = calls.filter((call) => differenceOf(call)?.cases === difference.cases);
       const theirs = [...new Set(concerned.map(({ code }) => code ?? 0))].join(', ');

@@ -40,7 +40,7 @@ describe.each(['podman', 'containerd-ctr', 'containerd-cri'])('calls recorded fr
     for (const { call, run } of await replay(ipam)) expect(run, JSON.stringify(call)).toMatchObject({ exit: 0, stderr: '' });
   });
 
-  it('ADD attaches and answers in the version asked for', async () => {
+  it('ADD attaches and answers in the requested version', async () => {
     for (const { call, run, wired } of await replay('our own')) {
       if (call.env['CNI_COMMAND'] !== 'ADD') continue;
       expect(wired).toBeGreaterThan(0);
@@ -52,7 +52,7 @@ describe.each(['podman', 'containerd-ctr', 'containerd-cri'])('calls recorded fr
     }
   });
 
-  it('DEL detaches, and a second one with an empty namespace is fine', async () => {
+  it('DEL detaches, and a second one with an empty namespace succeeds', async () => {
     await replay('as recorded');
     const deleted = new Set(recorded(runtime).flatMap(({ env }) => (env['CNI_COMMAND'] === 'DEL' ? [env['CNI_CONTAINERID'] ?? ''] : [])));
     expect(deleted.size).toBeGreaterThan(0);
@@ -61,7 +61,7 @@ describe.each(['podman', 'containerd-ctr', 'containerd-cri'])('calls recorded fr
   });
 });
 
-describe('how the recorded runtimes name a pod', () => {
+describe('names of pods in the recorded runtimes', () => {
   let bench: CniBench;
   beforeEach(async () => {
     bench = await new CniBench(['10.97.0.0/24']).start();
@@ -80,7 +80,7 @@ describe('how the recorded runtimes name a pod', () => {
     expect([...bench.network.wired.values()]).toMatchObject([{ pod: { namespace: 'ns1', name: 'pod1', uid: 'uid-1' } }]);
   });
 
-  it('podman names a container, which is no pod, and asks for a MAC', async () => {
+  it('podman names a container, which is not a pod, and requests a MAC', async () => {
     const { env, stdin } = first('podman');
     await bench.run(env, bench.aim(JSON.stringify(stdin)));
     const [wired] = [...bench.network.wired.values()];

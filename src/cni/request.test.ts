@@ -165,7 +165,7 @@ describe('a request', () => {
     expect(parseAdd({ runtimeConfig }, both).requestedMac).toEqual({ text: '0a:58:00:00:00:08', field: 'runtimeConfig.mac' });
   });
 
-  it('lets the dns capability replace what the configuration says', () => {
+  it('replaces the DNS of the configuration by the dns capability', () => {
     const dns = { nameservers: ['192.0.2.1'], domain: 'example.org', search: ['a'] };
     const runtimeConfig = { dns: { Servers: ['192.0.2.53'], Searches: [], options: ['ndots:5'] } };
     expect(parseAdd({ dns, runtimeConfig }).dns).toEqual({
@@ -179,7 +179,7 @@ describe('a request', () => {
     );
   });
 
-  it('keeps prototypes out', () => {
+  it('ignores prototype members', () => {
     const conf =
       '{"cniVersion":"1.0.0","name":"net","__proto__":{"deadline":1,"ipam":{"type":"evil"}},"constructor":{"prototype":{"mtu":1}}}';
     const request = parseCniRequest(env, conf);
@@ -206,7 +206,7 @@ describe('a request', () => {
 });
 
 describe('DEL', () => {
-  it('needs neither namespace nor arguments nor a result that can be read', () => {
+  it('needs neither namespace nor arguments nor a readable result', () => {
     const variables = { ...env, CNI_COMMAND: 'DEL', CNI_NETNS: '', CNI_ARGS: 'nonsense' };
     expect(parseCniRequest(variables, confWith({ prevResult: 'x', mtu: 1, runtimeConfig: 3 }))).toMatchObject({
       command: 'DEL',
@@ -227,7 +227,7 @@ describe('CHECK', () => {
 describe('GC', () => {
   const gc = { CNI_COMMAND: 'GC', CNI_PATH: '/opt/cni/bin' };
 
-  it('reads the attachments that stay', () => {
+  it('reads the valid attachments', () => {
     const list = [{ containerID: 'c1', ifname: 'eth0' }];
     expect(parseCniRequest(gc, confWith({ 'cni.dev/valid-attachments': list }))).toMatchObject({
       validAttachments: [{ containerId: 'c1', ifName: 'eth0' }],
@@ -272,7 +272,7 @@ describe('any input', () => {
   const conf = fc.record(Object.fromEntries(keys.map((key) => [key, json])), { requiredKeys: [] });
   const command = fc.constantFrom('ADD', 'DEL', 'CHECK', 'GC', 'STATUS', 'VERSION');
 
-  it('gives a request or a CniError, never anything else', () => {
+  it('yields a request or a CniError, never anything else', () => {
     fc.assert(
       fc.property(command, conf, fc.boolean(), fc.string(), (CNI_COMMAND, extra, sane, CNI_ARGS) => {
         const stdin = JSON.stringify(sane ? { ...extra, cniVersion: '1.1.0', name: 'net' } : extra);

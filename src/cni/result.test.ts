@@ -51,7 +51,7 @@ describe('a result', () => {
     ['0.4.0', withFamily],
     ['1.0.0', { interfaces: plainInterfaces, ips: result.ips, routes: plainRoutes, dns: result.dns }],
     ['1.1.0', { ...result }],
-  ] as const)('is written as %s has it', (version, expected) => {
+  ] as const)('is written in the form of %s', (version, expected) => {
     expect(JSON.parse(formatResult(result, version))).toEqual({ cniVersion: version, ...expected });
   });
 
@@ -60,14 +60,14 @@ describe('a result', () => {
     expect(JSON.parse(formatResult(only6, '0.2.0'))).toEqual({ cniVersion: '0.2.0', ip6: legacy.ip6, dns: result.dns });
   });
 
-  it('leaves out routes of other tables in versions without that field', () => {
+  it('omits routes of other tables in versions without that field', () => {
     const second = { ...result, routes: [...result.routes, { dst: '192.0.2.0/24', table: 1000 }] };
     expect(JSON.parse(formatResult(second, '1.1.0'))).toMatchObject({ routes: second.routes });
     for (const version of ['0.4.0', '1.0.0'] as const)
       expect(JSON.parse(formatResult(second, version))).toMatchObject({ routes: plainRoutes });
   });
 
-  it('is read in its own version, whatever the configuration’s', () => {
+  it('is read in its own version, whatever version the configuration has', () => {
     expect(parseResult(JSON.parse(formatResult(result, '0.2.0')), '1.1.0').ips).toEqual(
       result.ips.map(({ address, gateway }) => ({ address, gateway })),
     );

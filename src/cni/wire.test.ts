@@ -4,7 +4,7 @@ import { decodeReply, decodeRequest, encodeReply, encodeRequest } from './wire.t
 const request = { env: { CNI_COMMAND: 'ADD' }, conf: '{"name":"n"}', deadlineMs: 1000, attempt: 1 };
 
 describe('the plugin’s wire', () => {
-  it('carries requests and answers as they are', () => {
+  it('carries requests and answers unchanged', () => {
     expect(decodeRequest(encodeRequest(request))).toEqual(request);
     expect(decodeReply(encodeReply({ exit: 1, stdout: '{"code":7}' }))).toEqual({ exit: 1, stdout: '{"code":7}' });
   });

@@ -50,18 +50,18 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
-it('finds nothing wrong with what was installed', () => {
+it('finds no problem after an installation', () => {
   expect(files.compare()).toEqual({ problems: [], repaired: [] });
   expect(files.chain).toEqual({ chain: ['seine', 'portmap'], added: [] });
 });
 
-it('has nothing to compare where nothing was installed, nor once it was removed', () => {
+it('compares nothing without an installation, nor after its removal', () => {
   remove(want, say);
   expect(files.compare()).toEqual({ problems: [] });
 });
 
-describe('what others have added to the list', () => {
-  it('is named and kept', () => {
+describe('additions of others to the list', () => {
+  it('are reported and kept', () => {
     change((list) => list.plugins.push({ type: 'istio-cni', kubernetes: { x: 1 } }));
     const before = readFileSync(conf(), 'utf8');
     expect(files.compare()).toEqual({ problems: [], repaired: [] });
@@ -69,7 +69,7 @@ describe('what others have added to the list', () => {
     expect(readFileSync(conf(), 'utf8')).toBe(before);
   });
 
-  it('stays where it was when our part is put back around it', () => {
+  it('stay in place when our part is restored around them', () => {
     change((list) => {
       list.plugins = [{ type: 'first' }, { type: 'seine', agentSocket: '/run/other.sock' }, { type: 'linkerd-cni' }];
     });
@@ -82,7 +82,7 @@ describe('what others have added to the list', () => {
   });
 });
 
-describe('what is missing or changed of ours is put back', () => {
+describe('missing or changed parts of ours are restored', () => {
   it.each<[string, () => void]>([
     ['the configuration is gone', () => rmSync(conf())],
     ['it is damaged', () => writeFileSync(conf(), '{"plugins": [')],
@@ -100,7 +100,7 @@ describe('what is missing or changed of ours is put back', () => {
     expect(files.compare()).toEqual({ problems: [], repaired: [] });
   });
 
-  it('but not again and again', () => {
+  it('but not repeatedly', () => {
     for (let time = 0; time < 5; time++) {
       rmSync(conf());
       expect(files.compare().repaired).toHaveLength(1);
@@ -112,19 +112,19 @@ describe('what is missing or changed of ours is put back', () => {
   });
 });
 
-describe('what is said and left', () => {
-  it('is a configuration of another network under our name', () => {
+describe('reported only', () => {
+  it('a configuration of another network under our name', () => {
     writeFileSync(conf(), JSON.stringify({ name: 'x', cniVersion: '1.0.0', plugins: [{ type: 'bridge' }] }));
     expect(abouts()).toEqual([`cni ${conf()}`]);
     expect(types()).toEqual(['bridge']);
   });
 
-  it('is one that comes before ours', () => {
+  it('a configuration that precedes ours', () => {
     writeFileSync(join(want.conf, '05-other.conf'), '{}');
     expect(files.compare().problems).toMatchObject([{ about: join(want.conf, '05-other.conf'), mend: expect.stringMatching(/^mv /) }]);
   });
 
-  it('is an installation that has not ended', () => {
+  it('an unfinished installation', () => {
     writePlugin(want.source, 'seine', 'newer');
     writeFileSync(want.conflist, JSON.stringify({ name: 'seine', cniVersion: '9.9.9', plugins: [{ type: 'seine' }] }));
     expect(() => install(want, say)).toThrow();

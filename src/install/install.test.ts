@@ -42,7 +42,7 @@ beforeEach(() => {
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
 describe('install', () => {
-  it('puts plugin and configuration in place, with what the node lacks, and offers what all of the chain speak', () => {
+  it('installs plugin and configuration, with plugins that the node lacks, and offers versions that the whole chain supports', () => {
     install(want, say);
     expect(readdirSync(want.bin).toSorted()).toEqual(['loopback', 'portmap', 'seine']);
     expect([modeOf(inBin('seine')), modeOf(conf()), modeOf(want.state)]).toEqual(['755', '600', '700']);
@@ -58,7 +58,7 @@ describe('install', () => {
     expect(said).toEqual(['/bin/seine is there already', '/net.d/10-seine.conflist is there already']);
   });
 
-  it('leaves the node its own plugins', () => {
+  it('keeps the node’s own plugins', () => {
     plugin(want.bin, 'portmap', ['1.0.0'], 'of the node');
     install(want, say);
     expect(readFileSync(inBin('portmap'), 'utf8')).toContain('of the node');
@@ -70,7 +70,7 @@ describe('install', () => {
     ['cannot be executed', () => writeFileSync(join(want.source, 'seine'), 'cut off')],
     ['answers nonsense', () => writeFileSync(join(want.source, 'seine'), '#!/bin/sh\necho hello\n')],
     ['is not there', () => rmSync(join(want.source, 'seine'))],
-  ])('never replaces a plugin that works by one that %s', (_, damage) => {
+  ])('never replaces a working plugin by one that %s', (_, damage) => {
     install(want, say);
     const [before, list] = [readFileSync(inBin('seine')), readFileSync(conf())];
     damage();
@@ -90,7 +90,7 @@ describe('install', () => {
       '{"name":"seine","cniVersion":"1.1.0","plugins":[{"type":"seine"},{"type":"portmap"}]}',
       /"portmap" supports CNI 0.4.0, 1.0.0, not 1.1.0/,
     ],
-  ])('refuses %j and leaves what was there', (text, message) => {
+  ])('rejects %j and keeps the present files', (text, message) => {
     install(want, say);
     const before = readFileSync(conf());
     writeFileSync(want.conflist, text);
@@ -98,7 +98,7 @@ describe('install', () => {
     expect(readFileSync(conf())).toEqual(before);
   });
 
-  it('clears away what an installation that was killed has left', () => {
+  it('removes remains of a killed installation', () => {
     install(want, say);
     for (const left of [join(want.bin, '.seine.0123abcd'), join(want.conf, '.10-seine.conflist.0123abcd')]) writeFileSync(left, 'half');
     writeFileSync(join(want.bin, '.seine.mine'), '');
@@ -108,14 +108,14 @@ describe('install', () => {
     expect([readdirSync(want.bin), readdirSync(want.conf)].flat().filter((name) => name.startsWith('.'))).toEqual(['.seine.mine']);
   });
 
-  it('names a damaged record of what it has brought', () => {
+  it('names a malformed record of installed files', () => {
     install(want, say);
     writeFileSync(join(want.state, 'cni-installed.json'), '{"por');
     rmSync(inBin('portmap'));
     expect(() => install(want, say)).toThrow(/cni-installed.json is damaged/);
   });
 
-  it('says which configuration the runtime prefers', () => {
+  it('names the configuration that the runtime prefers', () => {
     mkdirSync(want.conf);
     writeFileSync(join(want.conf, '05-other.conflist'), '{}');
     install(want, say);
@@ -124,7 +124,7 @@ describe('install', () => {
 });
 
 describe('rollBack', () => {
-  it('brings back the plugin and the configuration from before', () => {
+  it('restores the previous plugin and configuration', () => {
     install(want, say);
     const before = readFileSync(inBin('seine'), 'utf8');
     plugin(want.source, 'seine', ['1.0.0'], 'newer');
@@ -136,7 +136,7 @@ describe('rollBack', () => {
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
   });
 
-  it('brings back a configuration that alone was changed', () => {
+  it('restores a configuration that alone was changed', () => {
     install(want, say);
     list('seine');
     install(want, say);
@@ -144,7 +144,7 @@ describe('rollBack', () => {
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
   });
 
-  it('brings back both from before a change that was tried more than once', () => {
+  it('restores both from before a change that was tried more than once', () => {
     install(want, say);
     const before = readFileSync(inBin('seine'), 'utf8');
     plugin(want.source, 'seine', ['1.0.0'], 'newer');
@@ -157,7 +157,7 @@ describe('rollBack', () => {
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
   });
 
-  it('brings back the newer plugin with the configuration that alone was changed after an upgrade', () => {
+  it('restores the newer plugin with the configuration that alone was changed after an upgrade', () => {
     install(want, say);
     plugin(want.source, 'seine', ['0.4.0', '1.0.0'], 'newer');
     install(want, say);
@@ -169,7 +169,7 @@ describe('rollBack', () => {
     expect(readFileSync(conf(), 'utf8')).toContain('portmap');
   });
 
-  it('is forgotten by the next change: that one is gone back from, and no further', () => {
+  it('is replaced by the next change: only the last change can be undone', () => {
     install(want, say);
     plugin(want.source, 'seine', ['1.0.0'], 'newer');
     list('seine', 'tuning');
@@ -187,14 +187,14 @@ describe('rollBack', () => {
     ]);
   });
 
-  it('has nothing to bring back at first', () => {
+  it('has nothing to restore at first', () => {
     install(want, say);
     expect(() => rollBack(want, say)).toThrow('nothing is kept');
   });
 });
 
 describe('remove', () => {
-  it('takes away what was installed and nothing else, the configuration first', () => {
+  it('removes installed files and nothing else, the configuration first', () => {
     plugin(want.bin, 'host-local', ['1.0.0']);
     install(want, say);
     writeFileSync(join(want.state, 'ipam.journal'), '');
@@ -219,7 +219,7 @@ describe('remove', () => {
     ['a damaged one', '{"plug', false],
     ['an empty one', '', false],
     ['another network’s', '{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"bridge"}]}', true],
-  ])('treats %s under our name as what it is, and takes away the rest', (_, text, stays) => {
+  ])('treats %s under our name as foreign or ours, and removes the rest', (_, text, stays) => {
     install(want, say);
     writeFileSync(conf(), text);
     remove(want, say);

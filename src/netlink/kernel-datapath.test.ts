@@ -28,7 +28,7 @@ it('reads the counters of a data path', () => {
   });
 });
 
-it('takes no answer that is cut short for one', () => {
+it('rejects a truncated answer', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: answer.length - 8 }), (length) => {
       if (length === answer.length - 8) return; // without the attribute that is not needed

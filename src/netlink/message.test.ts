@@ -45,7 +45,7 @@ describe('requests, against bytes written by hand', () => {
     );
   });
 
-  it('creates links that have nothing but a kind', () => {
+  it('creates links that have only a kind', () => {
     expect(hex((batch) => createDummy(batch, { name: 'd0', state: 'up' }))).toBe(
       '38000000 10000506 44332211 00000000 00000000 00000000 01000000 01000000 07000300 64300000 10001200 0a000100 64756d6d 79000000',
     );
@@ -60,7 +60,7 @@ describe('requests, against bytes written by hand', () => {
     );
   });
 
-  it('leaves flags alone that are not mentioned', () => {
+  it('keeps flags that are not mentioned', () => {
     expect(hex((batch) => changeLink(batch, link, { mtu: 1450 }))).toBe(
       '28000000 10000500 44332211 00000000 00000000 07000000 00000000 00000000 08000400 aa050000',
     );
@@ -76,7 +76,7 @@ describe('requests, against bytes written by hand', () => {
     );
   });
 
-  it('sets a route over a gateway that no address knows', () => {
+  it('sets a route over a gateway outside of every prefix', () => {
     const route = { destination: parseCidr('10.2.0.0/16'), gateway: parseIp('10.2.0.1'), link, mtu: 1400, onLink: true };
     expect(hex((batch) => replaceRoute(batch, route))).toBe(
       [
@@ -157,18 +157,18 @@ describe('attributes', () => {
     );
   });
 
-  it('say where they are cut off', () => {
+  it('report where they are truncated', () => {
     expect(() => new Attributes(Uint8Array.of(8, 0, 1, 0, 1, 2), 'link')).toThrow('[PROTOCOL] link: attribute at 0 says 8 bytes, 6 left');
     expect(() => new Attributes(Uint8Array.of(3, 0, 1, 0), 'link')).toThrow('says 3 bytes');
     expect(() => new Attributes(Uint8Array.of(6, 0, 1, 0, 1, 2), 'link').u32(1)).toThrow('attribute 1 has 2 bytes, 4 wanted');
   });
 });
 
-describe('what the kernel sends', () => {
+describe('messages of the kernel', () => {
   const decoders = { decodeLink, decodeAddress, decodeRoute, decodeNeighbour };
   const message = (payload: Uint8Array): NetlinkMessage => ({ type: 16, flags: 0, sequence: 0, port: 0, payload });
 
-  it('is refused or decoded, never worse, whatever the bytes', () => {
+  it('are rejected or decoded, never worse, for any bytes', () => {
     fc.assert(
       fc.property(fc.constantFrom(...Object.values(decoders)), fc.uint8Array({ maxLength: 80 }), (decode, payload) => {
         expectRefusalAtWorst(() => decode(message(payload)));
@@ -177,7 +177,7 @@ describe('what the kernel sends', () => {
     );
   });
 
-  it('is refused at every place it can be cut', () => {
+  it('are rejected when truncated anywhere', () => {
     const batch = new Batch();
     replaceRoute(batch, { destination: parseCidr('fd00::/64'), gateway: parseIp('fd00::1'), link, mtu: 1400 });
     for (let length = 0; length < batch.bytes.length; length++)
@@ -186,7 +186,7 @@ describe('what the kernel sends', () => {
     expect(() => messagesIn(batch.bytes.slice(0, -1))).toThrow('PROTOCOL');
   });
 
-  it('becomes the route that was asked for', () => {
+  it('decode to the requested route', () => {
     const batch = new Batch();
     const asked = { destination: parseCidr('fd00:1::/64'), gateway: parseIp('fd00::1'), link, mtu: 1400, metric: 7, table: 300 };
     replaceRoute(batch, asked);
@@ -195,7 +195,7 @@ describe('what the kernel sends', () => {
     expect(route).toMatchObject({ ...asked, kind: 'unicast', protocol: 0x5e, onLink: false, nextHops: [], unmodelled: [] });
   });
 
-  it('shows attributes of a route that have no place in the model', () => {
+  it('keep attributes of a route that the model lacks', () => {
     const payload = new Batch().message(24, 0, 'route', (batch) => {
       batch.u8(2).u8(0).u8(0).u8(0).u8(254).u8(3).u8(0).u8(1).u32(0).attributeU32(30, 5); // RTA_NH_ID
       batch.nested(8, () => batch.attributeU32(7, 10)); // RTAX_CWND

@@ -40,14 +40,14 @@ it('closes a descriptor once, and refuses to use it after that', () => {
   }
 });
 
-it('hands a descriptor over', () => {
+it('transfers a descriptor', () => {
   const fd = open('/dev/null', 0, 'null device');
   const number = fd.release();
   fd.close();
   closeSync(number);
 });
 
-it('stops what C would get wrong', () => {
+it('rejects values that C would misread', () => {
   expect(() => new OwnedFd(2 ** 40, 'x')).toThrow('INVARIANT');
   expect(() => open('/dev/null\0.txt', 0, 'x')).toThrow('INVALID_INPUT');
   expect(() => send(2 ** 32 + 1, Uint8Array.of(1), 'x')).toThrow('not a 32-bit integer');
@@ -55,7 +55,7 @@ it('stops what C would get wrong', () => {
   expect(() => socket(1.5, 1, 0, 'x')).toThrow('INVARIANT');
 });
 
-it('passes a part of a buffer as that part', async () => {
+it('passes a slice of a buffer as that slice', async () => {
   const path = join(tmpdir(), `seine-${process.pid}-${Math.random().toString(36).slice(2)}`);
   const got: Buffer[] = [];
   const server = createServer((connection) => connection.on('data', (chunk) => got.push(chunk))).listen(path);
@@ -68,31 +68,31 @@ it('passes a part of a buffer as that part', async () => {
   server.close();
 });
 
-it('says empty where nothing is to be received', () => {
+it('is empty if nothing can be received', () => {
   const fd = socket(16, 3, 0, 'netlink socket');
   expect(receive(fd.number, new Uint8Array(8), 'x')).toBe('empty');
   fd.close();
 });
 
-it('does not take the beginning of a message for all of it', () => {
+it('does not treat the beginning of a message as all of it', () => {
   const fd = socket(16, 3, 0, 'netlink socket');
   send(fd.number, new Batch().message(18, 0, 'get link 1', (batch) => batch.u32(0).u32(1).u32(0).u32(0)).bytes, 'x');
   expect(() => receive(fd.number, new Uint8Array(64), 'x')).toThrow(/PROTOCOL.*room for 64/);
   fd.close();
 });
 
-it('says which Debian package a library is in', () => {
+it('names the Debian package of a library', () => {
   expect(() => loadLibrary(['libnothing.so.9'], 'libnothing9')).toThrow('install the Debian package libnothing9');
 });
 
-it('takes only names that are safe in a path', () => {
+it('accepts only names that are safe in a path', () => {
   expect(interfaceName('antrea-gw0')).toBe('antrea-gw0');
   for (const bad of ['', '.', '..', 'a/b', 'a b', 'all', 'default', '-x', 'sixteen-letters-', 'ä', 'a\0'])
     expect(() => interfaceName(bad)).toThrow('INVALID_INPUT');
   for (const bad of ['', '..', 'a/b', '.x', '-x', 'a\0', 'x'.repeat(300)]) expect(() => namedPath(bad)).toThrow('INVALID_INPUT');
 });
 
-it('reads kernel parameters, and refuses names and values that are none', () => {
+it('reads kernel parameters, and rejects invalid names and values', () => {
   expect(readSysctl(['kernel', 'ostype'])).toBe('Linux');
   expect(() => readSysctl(['..', '..', 'etc', 'passwd'])).toThrow('INVALID_INPUT');
   expect(() => writeSysctl(['kernel', 'ostype'], 'a\nb')).toThrow('INVALID_INPUT');

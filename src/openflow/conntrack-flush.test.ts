@@ -41,6 +41,6 @@ it.each<readonly [string, ConntrackMatch, string]>([
     { zone: 5, ipProtocol: 17, original: { dst: parseIp('10.96.0.10') } },
     '06040040000000020000232000000020110000000000000000000020000000000001001400000000000000000000ffff0a60000a000000000002000800050000',
   ],
-])('writes what ovs-ofctl writes: %s', (_, match, wanted) => {
+])('writes the bytes of ovs-ofctl: %s', (_, match, wanted) => {
   expect(hex(match)).toBe(wanted);
 });

@@ -45,7 +45,7 @@ describe('every message of Open vSwitch and its tools', () => {
     }
   });
 
-  it('is there for every row, in every version that has it', () => {
+  it('exists for every row, in every version that has it', () => {
     const seen = new Set(lines.map(({ hex }) => decodeMessage(bytesOf(hex))).map(({ kind, version }) => `${kind} ${version}`));
     const wanted = (Object.keys(messageRows) as MessageKind[]).flatMap((kind) =>
       messageRows[kind].wire.flatMap((wire) =>
@@ -79,6 +79,6 @@ describe('messages without a row', () => {
   });
 });
 
-it('a version that has no such message says so', () => {
+it('in a version without them are rejected by name', () => {
   expect(() => encodeMessage({ kind: 'tableDescRequest', version: OPENFLOW_13, xid: 1, body: {} })).toThrow(/no message of OpenFlow 1.3/);
 });

@@ -59,7 +59,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('the functions of single mess
     expect(of(kind, version).map(({ bytes }) => Buffer.from(bytes).toString('hex').slice(16))).toContain(ours);
   });
 
-  it('write roles and what is told unasked so that they are read as meant', () => {
+  it('write roles and unsolicited messages so that they are decoded as intended', () => {
     const w = new ByteWriter();
     writeRoleRequest(w, 'secondary', 7n, version);
     const role = decodeMessage(w.finish());
@@ -68,7 +68,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('the functions of single mess
     expect(decodeMessage(w.finish())).toMatchObject({ kind: 'setAsync', version, body: { packetIn: 3, flowRemoved: 4 } });
   });
 
-  it('read ports and what they counted', () => {
+  it('read ports and their counters', () => {
     for (const { bytes, body } of of('portDescReply', version)) {
       const ports = decodePorts(decodeMultipart(bytes).body, version);
       expect(ports).toMatchObject(body.ports.map(({ number, name, address, config, state }) => ({ number, name, address, config, state })));
@@ -80,7 +80,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('the functions of single mess
     expect(of('portDescReply', version).length * of('portStatsReply', version).length).toBeGreaterThan(0);
   });
 
-  it('read what a switch tells unasked', () => {
+  it('read unsolicited messages of a switch', () => {
     for (const { bytes, body } of of('portStatus', version))
       expect(decodeUnsolicited(bytes)).toMatchObject({
         kind: 'portStatus',

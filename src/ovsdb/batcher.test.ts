@@ -38,14 +38,14 @@ function turn(): Promise<void> {
 }
 
 describe('Batcher', () => {
-  it('joins what is asked for in one turn, and gives each caller its own results', async () => {
+  it('joins requests of one turn, and returns each caller its own results', async () => {
     batcher.connect(server.send);
     const answers = [batcher.submit(['ok1', 'ok2'], patience), batcher.submit([], patience), batcher.submit(['ok3'], patience)];
     expect(await Promise.all(answers)).toEqual([[{ did: 'ok1' }, { did: 'ok2' }], [], [{ did: 'ok3' }]]);
     expect(server.transactions).toEqual(['ok1 ok2 ok3']);
   });
 
-  it('joins what is asked for while a transaction is under way', async () => {
+  it('joins requests during a transaction', async () => {
     server.hold = true;
     batcher.connect(server.send);
     const answers = [batcher.submit(['ok1'], patience)];
@@ -75,7 +75,7 @@ describe('Batcher', () => {
     expect(batcher.counters).toEqual({ transactions: 4, requests: 3, split: 1 });
   });
 
-  it('does not try again what was refused alone', async () => {
+  it('does not retry a request that was refused alone', async () => {
     batcher.connect(server.send);
     await expect(batcher.submit(['ok1', 'bad'], patience)).rejects.toMatchObject({
       code: 'REFUSED',
@@ -84,7 +84,7 @@ describe('Batcher', () => {
     expect(server.transactions).toEqual(['ok1 bad']);
   });
 
-  it('tells every caller of an unknown outcome', async () => {
+  it('reports an unknown outcome to every caller', async () => {
     server.lost = true;
     batcher.connect(server.send);
     const answers = await Promise.allSettled([batcher.submit(['ok1'], patience), batcher.submit(['bad'], patience)]);
@@ -99,7 +99,7 @@ describe('Batcher', () => {
     expect(await answer).toEqual([{ did: 'ok1' }]);
   });
 
-  it('takes a caller who gives up out of the queue, with no doubt about the outcome', async () => {
+  it('removes a caller that gives up from the queue, with a known outcome', async () => {
     const stop = new AbortController();
     const answer = batcher.submit(['ok1'], stop.signal);
     stop.abort();
@@ -110,7 +110,7 @@ describe('Batcher', () => {
     await expect(batcher.submit(['ok1'], stop.signal)).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: false } });
   });
 
-  it('admits doubt to a caller who gives up later', async () => {
+  it('reports an unknown outcome to a caller that gives up later', async () => {
     server.hold = true;
     batcher.connect(server.send);
     const stop = new AbortController();
@@ -120,7 +120,7 @@ describe('Batcher', () => {
     await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: true } });
   });
 
-  it('starts again with another server after one was lost in the middle of a transaction', async () => {
+  it('restarts with another server after one was lost in the middle of a transaction', async () => {
     server.hold = true;
     server.lost = true;
     batcher.connect(server.send);

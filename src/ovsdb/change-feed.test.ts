@@ -11,7 +11,7 @@ function put(replica: Replica, uuid: string, name: string): void {
   replica.apply({ Bridge: { [uuid]: { insert: { name } } } }, 'update2');
 }
 
-it('adds up what happens while the consumer is busy', async () => {
+it('merges changes while the consumer is busy', async () => {
   const replica = new Replica(openVswitch, { Bridge: ['name'] });
   const stop = new AbortController();
   put(replica, a, 'old');

@@ -109,7 +109,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe('OvsdbClient', () => {
-  it('asks only for columns that the server has, and reads the rest as default', async () => {
+  it('requests only columns that the server has, and reads the rest as default', async () => {
     const connected = client();
     await connected.synced(stop.signal);
     expect(requests[1]?.params).toEqual(['Open_vSwitch', 'replica', { Bridge: [{ columns: ['name', 'ports'] }] }, noTransaction]);
@@ -130,14 +130,14 @@ describe('OvsdbClient', () => {
     expect(connected.tables.Bridge.find('name', 'br')?._uuid).toBe(row);
   });
 
-  it('gives up on a server that knows no way to monitor, and tries again', async () => {
+  it('drops a server without any method to monitor, and retries', async () => {
     answer = (request) => (request.method === 'get_schema' ? { result: schema } : { error: 'unknown method' });
     client();
     await until(() => failures.length >= 2);
     expect(failures[0]).toMatchObject({ code: 'REFUSED', context: { error: 'unknown method' } });
   });
 
-  it('lets a server with a history send only what was missed', async () => {
+  it('lets a server with a history send only missed changes', async () => {
     const other = parseUuid('bbbbbbbb-0000-0000-0000-000000000000');
     answer = (request) => {
       if (request.method !== 'monitor_cond_since') return ordinary(request);
@@ -177,7 +177,7 @@ describe('OvsdbClient', () => {
     '{"id":99,"result":1,"error":null}',
     '{"id":null,"method":"update2","params":["replica",{"Bridge":7}]}',
     '{"id":null,"method":"update2","params":["other",{}]}',
-  ])('drops a server that sends %s, and comes back', async (raw) => {
+  ])('drops a server that sends %s, and reconnects', async (raw) => {
     const connected = client();
     await connected.synced(stop.signal);
     sockets[0]?.write(raw);
@@ -186,7 +186,7 @@ describe('OvsdbClient', () => {
     expect(connected.tables.Bridge.size).toBe(1);
   });
 
-  it('copies everything anew after an update that does not fit, also from a server with a history', async () => {
+  it('copies everything again after an update that does not fit, also from a server with a history', async () => {
     answer = (request) =>
       request.method === 'monitor_cond_since'
         ? { result: [false, someTransaction, { Bridge: { [row]: { initial: { name: 'br' } } } }] }
@@ -203,7 +203,7 @@ describe('OvsdbClient', () => {
     ]);
   });
 
-  it('begins anew on the same connection when the server cancels the monitor', async () => {
+  it('restarts on the same connection when the server cancels the monitor', async () => {
     const connected = client();
     await connected.synced(stop.signal);
     sockets[0]?.write('{"id":null,"method":"monitor_canceled","params":["replica"]}');
@@ -212,14 +212,14 @@ describe('OvsdbClient', () => {
     expect(methods()).toEqual(['get_schema', 'monitor_cond_since', 'get_schema', 'monitor_cond_since']);
   });
 
-  it('admits that the outcome is unknown when the connection is cut after sending', async () => {
+  it('reports an unknown outcome when the connection is cut after sending', async () => {
     answer = (request) => (request.method === 'transact' ? 'hang up' : ordinary(request));
     const transaction = client().transact((tx) => tx.insert('Bridge', { name: 'x' }), stop.signal);
     await expect(transaction).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: true } });
     expect(methods().filter((method) => method === 'transact')).toHaveLength(1);
   });
 
-  it('sends what was queued while there was no server', async () => {
+  it('sends requests that were queued while there was no server', async () => {
     answer = (request) => (request.method === 'transact' ? { result: [{ uuid: ['uuid', row] }] } : ordinary(request));
     const connected = client();
     await connected.synced(stop.signal);
@@ -232,7 +232,7 @@ describe('OvsdbClient', () => {
     expect(connected.counters.syncs).toBe(2);
   });
 
-  it('asks for its locks before it sends what was queued, which may assert one of them', async () => {
+  it('requests its locks before it sends queued requests, which may assert one of them', async () => {
     answer = (request) => (request.method === 'lock' ? { result: { locked: true } } : ordinary(request));
     const connected = client();
     connected.lock('l');
@@ -251,7 +251,7 @@ describe('OvsdbClient', () => {
     expect(failures[0]?.message).toContain('no reply to a transaction within 20 ms');
   });
 
-  it('sends a transaction that may block by itself, and does not hold up others behind it', async () => {
+  it('sends a transaction that may block alone, and does not delay others behind it', async () => {
     answer = (request) => {
       if (request.method !== 'transact') return ordinary(request);
       return JSON.stringify(request.params).includes('"wait"') ? 'silence' : { result: [{}] };
@@ -278,7 +278,7 @@ describe('OvsdbClient', () => {
     expect(() => client(5_000, { endpoint: [] })).toThrow('[INVALID_INPUT]');
   });
 
-  it('asks for the rows that are wanted, and for others when told to', async () => {
+  it('requests the configured rows, and others on request', async () => {
     const connected = client(5_000, { rows: { Bridge: [['name', '==', 'br']] } });
     await connected.synced(stop.signal);
     expect(requests[1]?.params[2]).toEqual({ Bridge: [{ columns: ['name', 'ports'], where: [['name', '==', 'br']] }] });
@@ -296,7 +296,7 @@ describe('OvsdbClient', () => {
     expect(requests.at(-1)?.params[2]).toEqual({ Bridge: [{ columns: ['name', 'ports'] }] });
   });
 
-  it('does not take all rows from a server that cannot leave any out', async () => {
+  it('does not take all rows from a server that cannot filter', async () => {
     answer = (request) => (request.method.startsWith('monitor_cond') ? { error: 'unknown method' } : ordinary(request));
     const connected = client(5_000, { rows: { Bridge: 'none' } });
     await until(() => failures.length > 0);
@@ -305,7 +305,7 @@ describe('OvsdbClient', () => {
     expect(connected.isSynced).toBe(false);
   });
 
-  it('hands on what the server tells of monitors that are not its own', async () => {
+  it('forwards updates of monitors that are not its own', async () => {
     const connected = client();
     await connected.synced(stop.signal);
     const reported: unknown[] = [];
@@ -330,7 +330,7 @@ describe('OvsdbClient', () => {
     expect(methods().filter((method) => method === 'steal' || method === 'lock')).toEqual(['steal', 'lock']);
   });
 
-  it('keeps its locks when the copy is begun anew', async () => {
+  it('keeps its locks when the copy is restarted', async () => {
     answer = (request) => (request.method === 'lock' ? { result: { locked: true } } : ordinary(request));
     const connected = client();
     const lock = connected.lock('l');
@@ -342,7 +342,7 @@ describe('OvsdbClient', () => {
     expect(lock.held).toBe(true);
   });
 
-  it('gives a moment to keep', async () => {
+  it('has a time to keep', async () => {
     const connected = client();
     await connected.synced(stop.signal);
     const before = connected.snapshot();

@@ -23,7 +23,7 @@ const awkward = [
 ];
 
 describe('JsonFramer', () => {
-  it('finds the same messages however the stream is cut in two', () => {
+  it('finds any JSON objects in any chunks', () => {
     const bytes = Buffer.from(awkward.join(' \r\n\t'));
     for (let cut = 1; cut < bytes.length; cut += 1) expect(texts(bytes, [cut, bytes.length])).toEqual(awkward);
   });
@@ -37,13 +37,13 @@ describe('JsonFramer', () => {
     );
   });
 
-  it('keeps the bytes of a message that a later chunk completes, whatever becomes of the chunk', () => {
+  it('keeps the bytes of a message that a later chunk completes, after changes of the chunk', () => {
     const framer = new JsonFramer();
     expect(framer.push(Buffer.from('{"a":'))).toEqual([]);
     expect(framer.push(Buffer.from('1}{'))).toEqual([{ text: '{"a":1}', wideNumbers: false, offset: 0 }]);
   });
 
-  it('tells numbers that may be too wide for a double, and no digits in strings', () => {
+  it('detects numbers that may be too wide for a double, and no digits in strings', () => {
     const wide = (text: string) => new JsonFramer().push(Buffer.from(text)).map((frame) => frame.wideNumbers);
     expect(wide('{"a":9007199254740993}{"a":999999999999999}{"a":"9007199254740993"}{"a":[12345678,12345678]}')).toEqual([
       true,
@@ -60,7 +60,7 @@ describe('JsonFramer', () => {
     expect(() => texts(Buffer.from(text), [100])).toThrow('[PROTOCOL]');
   });
 
-  it('refuses what is nested too deep, in one chunk or in many', () => {
+  it('rejects nesting that is too deep, in one chunk or in many', () => {
     const deep = Buffer.from(`{"a":${'['.repeat(100)}`);
     const limits = { maxBytes: 1_000, maxDepth: 64 };
     expect(() => texts(deep, [1], limits)).toThrow('nested deeper than 64');
@@ -79,7 +79,7 @@ describe('JsonFramer', () => {
     expect(() => texts(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), [10])).toThrow('not UTF-8');
   });
 
-  it('says where in the stream a message begins, and a bad one', () => {
+  it('reports the offset at which a message begins, and a bad one', () => {
     const framer = new JsonFramer({ maxBytes: 50, maxDepth: 3 });
     expect(framer.push(Buffer.from('{} {"a"')).map(({ offset }) => offset)).toEqual([0]);
     expect(framer.push(Buffer.from(':1}\n{}')).map(({ offset }) => offset)).toEqual([3, 11]);
@@ -88,7 +88,7 @@ describe('JsonFramer', () => {
     expect(() => deep.push(Buffer.from('  {"a":[[[1]]]}'))).toThrow('message at 2 is nested deeper than 3');
   });
 
-  it('holds a message that comes byte by byte in little more than its own size', () => {
+  it('keeps a message that comes byte by byte in little more than its own size', () => {
     const framer = new JsonFramer();
     const size = 1_000_000;
     const message = Buffer.from(`{"a":"${'x'.repeat(size)}"}`);

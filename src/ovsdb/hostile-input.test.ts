@@ -46,15 +46,15 @@ function feed(bytes: Uint8Array): string {
   }
 }
 
-it('is read when it is sound', () => {
+it('valid input is read', () => {
   expect(feed(stream)).toBe('read');
 });
 
-it('cut anywhere, it is waited for', () => {
+it('truncated input is awaited', () => {
   for (let length = 0; length < stream.length; length += 1) expect(feed(stream.subarray(0, length))).toBe('read');
 });
 
-it('with some bytes changed, it is read or refused, at once', () => {
+it('input with some changed bytes is read or rejected, immediately', () => {
   const flips = fc.array(fc.tuple(fc.nat(stream.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 });
   fc.assert(
     fc.property(flips, (changes) => {
@@ -67,7 +67,7 @@ it('with some bytes changed, it is read or refused, at once', () => {
   );
 });
 
-it('with any value in place of any other, it is read or refused', () => {
+it('input with any value in place of any other is read or rejected', () => {
   const text = stream.subarray(0, stream.indexOf('\n')).toString();
   const message = JSON.parse(text);
   const paths: (readonly (string | number)[])[] = [];
@@ -94,7 +94,7 @@ it('with any value in place of any other, it is read or refused', () => {
   );
 });
 
-describe('what is no sound message is refused with what is wrong, and where', () => {
+describe('an invalid message is rejected with the error, and its place', () => {
   const update = (row: string) => `{"id":null,"method":"update2","params":["replica",{"Interface":{"${rowName}":{"insert":${row}}}}]}`;
   const rowName = row;
 
@@ -124,7 +124,7 @@ describe('what is no sound message is refused with what is wrong, and where', ()
     expect(cost).toBeLessThan(mostMs);
   });
 
-  it('also when it is long', () => {
+  it('also if it is long', () => {
     const members = (count: number) =>
       `{"id":null,"method":"x","params":[{${Array.from({ length: count }, (_, at) => `"k${at}":${at}`).join(',')}}]}`;
     expect(cpuMs(() => expect(feed(Buffer.from(members(20_000)))).toBe('PROTOCOL'))).toBeLessThan(mostMs);
@@ -141,7 +141,7 @@ describe('what is no sound message is refused with what is wrong, and where', ()
     expect(small.tables.get('Bridge')?.size).toBe(2);
   });
 
-  it('any answer to what we ask is read or refused', () => {
+  it('any answer to our requests is read or rejected', () => {
     const answer = fc.oneof(fc.jsonValue({ maxDepth: 4 }), fc.constant([false, row, { Bridge: { [row]: { initial: {} } } }]));
     fc.assert(
       fc.asyncProperty(answer, async (json) => {

@@ -16,24 +16,24 @@ it('carries every 64-bit integer exactly, both ways', () => {
   );
 });
 
-it('leaves numbers that are no integers alone, even beside wide ones', () => {
+it('keeps other numbers, even next to wide ones', () => {
   expect(roundTrip('{"a":[0.12345678901234567890,1e300,9007199254740993,7]}')).toEqual({
     a: [0.12345678901234568, 1e300, 9007199254740993n, 7],
   });
 });
 
-it('says that a text is no JSON', () => {
+it('reports that a text is not JSON', () => {
   expect(() => roundTrip('{"a":}')).toThrow('[PROTOCOL] JSON-RPC: message at 0 is not JSON');
   expect(() => roundTrip('{]}}')).toThrow('[PROTOCOL]');
 });
 
-it('takes __proto__ for a member like any other', () => {
+it('treats __proto__ as a member like any other', () => {
   const read = roundTrip('{"__proto__":{"polluted":1}}');
   expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
   expect(Reflect.get({}, 'polluted')).toBeUndefined();
 });
 
-it('wastes no time on a number that no column could hold', () => {
+it('spends no time on a number that no column could contain', () => {
   const startMs = performance.now();
   expect(roundTrip(`{"a":${'9'.repeat(1_000_000)}}`)).toEqual({ a: Number.POSITIVE_INFINITY });
   expect(performance.now() - startMs).toBeLessThan(1_000);

@@ -36,7 +36,7 @@ const initial = {
 };
 
 describe('Replica', () => {
-  it('fills columns that the server left out, because they hold the default', () => {
+  it('fills in columns that the server omitted, because they have the default', () => {
     replica.replace(initial, 'update2');
     expect(table('Bridge').get(a)).toEqual({
       _uuid: a,
@@ -88,7 +88,7 @@ describe('Replica', () => {
     expect(heard).toEqual(['Interface a came as p', 'Interface a changed', 'Interface a went']);
   });
 
-  it('tells exactly the differences when the whole copy is replaced', () => {
+  it('reports exactly the differences when the whole copy is replaced', () => {
     replica.replace(initial, 'update2');
     const kept = table('Bridge').get(b);
     heard = [];
@@ -101,7 +101,7 @@ describe('Replica', () => {
     expect(heard).toEqual(['Bridge a went', 'Bridge b went', 'Interface a went']);
   });
 
-  it('shows the new state, and all of it, while it tells of changes', () => {
+  it('shows the complete new state while it reports changes', () => {
     const seen: unknown[] = [];
     replica.listen(() => seen.push([table('Bridge').size, table('Interface').find('name', 'p')?.['ofport']]), stop.signal);
     replica.replace({ ...initial, Interface: { [a]: { initial: { name: 'p', ofport: 7 } } } }, 'update2');
@@ -141,7 +141,7 @@ describe('Replica', () => {
     expect(heard).toEqual([]);
   });
 
-  it('wakes who waits for a row', async () => {
+  it('wakes callers that wait for a row', async () => {
     const ofport = table('Interface').when(a, (row) => row?.['ofport'], stop.signal);
     replica.replace({ Interface: { [a]: { initial: { name: 'p' } } } }, 'update2');
     replica.apply({ Interface: { [a]: { modify: { ofport: 12 } } } }, 'update2');

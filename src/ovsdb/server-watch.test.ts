@@ -62,7 +62,7 @@ describe('a server', () => {
     expect(watch.objection).toBe(objection);
   });
 
-  it('may lose what made it fit', async () => {
+  it('may become unsuitable', async () => {
     const { watch, tell, news } = await watching(member);
     tell({ modify: { leader: false } });
     expect(watch.objection).toBe('the server does not lead Open_vSwitch');
@@ -71,7 +71,7 @@ describe('a server', () => {
     expect(watch.objection).toBe('the server has no database Open_vSwitch');
   });
 
-  it('will not do while it is behind what another one has shown, unless the cluster is another', async () => {
+  it('is unsuitable while it is behind a state that another one has shown, unless the cluster is another', async () => {
     const watch = new ServerWatch('Open_vSwitch', 'required', () => {});
     const connect = async (database: object) => {
       watch.stop();
@@ -89,7 +89,7 @@ describe('a server', () => {
     expect(watch.objection).toBeUndefined();
   });
 
-  it('that does not describe itself is taken as it is', async () => {
+  it('that does not describe itself is accepted', async () => {
     const watch = new ServerWatch('Open_vSwitch', 'required', () => {});
     const session: JsonRpcSession = new JsonRpcSession(
       {

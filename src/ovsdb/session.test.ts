@@ -54,7 +54,7 @@ describe('JsonRpcSession', () => {
     await expect(answer).rejects.toMatchObject({ code: 'REFUSED', context: { error, details } });
   });
 
-  it('stops answering a peer that asks and does not read', () => {
+  it('stops answering a peer that sends requests and does not read', () => {
     const written: string[] = [];
     const outlet = { writableLength: 0, write: (text: string) => written.push(text) };
     const limits = { ...defaultSessionLimits, maxUnsentBytes: 100 };
@@ -73,7 +73,7 @@ describe('JsonRpcSession', () => {
     else expect(sent.map((text) => JSON.parse(text))).toEqual([{ id, error: null, result: ['x', { y: 1 }] }]);
   });
 
-  it('gives back integers that no double holds as they came', () => {
+  it('returns integers that exceed a double unchanged', () => {
     const { session, sent } = pair();
     session.received(Buffer.from('{"method":"echo","id":{"a":9007199254740993},"params":[[-9223372036854775808]]}'));
     session.received(Buffer.from('{"method":"frobnicate","id":9007199254740993,"params":[]}'));
@@ -99,7 +99,7 @@ describe('JsonRpcSession', () => {
     expect(notified).toEqual(['closed UNAVAILABLE']);
   });
 
-  it('lets go of a call that is no longer waited for, and of its late reply', async () => {
+  it('drops a call that is no longer awaited, and its late reply', async () => {
     const { session, say } = pair();
     const stop = new AbortController();
     const answer = call(session, 'transact', stop.signal);
@@ -109,7 +109,7 @@ describe('JsonRpcSession', () => {
     await expect(call(session, 'transact', stop.signal)).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: false } });
   });
 
-  it('refuses to send to a peer that does not read', async () => {
+  it('rejects requests to a peer that does not read', async () => {
     const { session, outlet } = pair();
     outlet.writableLength = 2 ** 30;
     await expect(call(session, 'transact')).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: false } });
@@ -121,13 +121,13 @@ describe('JsonRpcSession', () => {
     { id: null, result: null, error: 'syntax error' },
     { id: 1, method: 'echo', params: {} },
     { hello: 1 },
-  ])('takes %j for a broken peer', (message) => {
+  ])('treats %j as a broken peer', (message) => {
     const { say } = pair();
     expect(() => say(message)).toThrow('[PROTOCOL]');
   });
 });
 
-it('reads everything a real server was seen to send', () => {
+it('reads all recorded messages of a real server', () => {
   const lines = readFileSync(new URL('../../test/fixtures/ovsdb-transcript.jsonl', import.meta.url), 'utf8')
     .trim()
     .split('\n');

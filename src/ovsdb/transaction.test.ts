@@ -17,7 +17,7 @@ function sent(describe: (tx: Transaction<typeof openVswitch>) => void): unknown[
 }
 
 describe('Transaction', () => {
-  it('can insist that a row is as it was seen', () => {
+  it('can require that a row is unchanged', () => {
     const seen = { _uuid: bridge, name: 'br0', external_ids: new Map([['a', '1']]), fail_mode: undefined };
     expect(sent((tx) => tx.unchanged('Bridge', seen, ['external_ids', 'fail_mode']))).toEqual([
       {
@@ -32,7 +32,7 @@ describe('Transaction', () => {
     ]);
   });
 
-  it('says which column cannot hold a value', () => {
+  it('names the column that cannot have a value', () => {
     expect(() => sent((tx) => tx.insert('Port', { tag: 5_000 }))).toThrow('[INVALID_INPUT] Port.tag: 5000 is not within 0 to 4095');
     expect(() => sent((tx) => tx.update('Bridge', bridge, { name: 'a\0' }))).toThrow('[INVALID_INPUT] Bridge.name: a string');
   });
@@ -111,7 +111,7 @@ describe('Transaction', () => {
     ]);
   });
 
-  it('redeems what it gave for what the server answered', () => {
+  it("resolves its results from the server's answer", () => {
     const tx = transaction();
     const row = tx.insert('Bridge', { name: 'x' });
     const count = tx.delete('Port', []);
@@ -130,7 +130,7 @@ describe('Transaction', () => {
     expect(() => tx.committed([{}, {}, {}]).rows(found)).toThrow('[PROTOCOL]');
   });
 
-  it('knows whether it may block at the server', () => {
+  it('reports whether it may block at the server', () => {
     const tx = transaction();
     tx.wait('Bridge', { where: [], columns: ['name'], until: '!=', rows: [], timeoutMs: 0 });
     expect(tx.blocks).toBe(false);

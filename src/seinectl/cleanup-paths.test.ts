@@ -18,7 +18,7 @@ const reported = {
 };
 
 describe('the places of an installation', () => {
-  it('are the usual ones for the agent at the usual socket, but for those that are named', () => {
+  it('are the defaults for the agent at the default socket, except those that are given', () => {
     expect(cleanupPathsOf({}, usual)).toEqual({
       folders: { bin: '/opt/cni/bin', conf: '/etc/cni/net.d', state: '/var/lib/seine' },
       ovsRunFolder: '/run/openvswitch',
@@ -32,7 +32,7 @@ describe('the places of an installation', () => {
     });
   });
 
-  it('are those that an agent which answers tells, wherever it is', () => {
+  it('are those that a running agent reports, wherever it is', () => {
     expect(cleanupPathsOf({}, usual, { stateDir: '/data/seine', ovsBridge: '' })).toMatchObject({
       folders: { conf: '/etc/cni/net.d', state: '/data/seine' },
       bridge: 'br-int',
@@ -46,7 +46,7 @@ describe('the places of an installation', () => {
     });
   });
 
-  it('are never the usual ones for an agent elsewhere', () => {
+  it('are never the defaults for an agent elsewhere', () => {
     expect(() => cleanupPathsOf({}, labs, reported)).toThrow(/not the usual one of a machine: name its --cni-bin-dir, --cni-conf-dir$/);
     expect(() => cleanupPathsOf({ stateDir: '/s' }, labs)).toThrow(/name its --cni-bin-dir, --cni-conf-dir, --ovs-run-dir$/);
     const named = { cniBinDir: '/b', cniConfDir: '/c', stateDir: '/s', ovsRunDir: '/o' };
@@ -54,7 +54,7 @@ describe('the places of an installation', () => {
   });
 });
 
-describe('the agent that is meant', () => {
+describe('the agent', () => {
   let folder = '';
   let server: Server | undefined;
   beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'seine-cleanup-'))));
@@ -63,12 +63,12 @@ describe('the agent that is meant', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('is that of the folder that is named, else that of the socket', () => {
+  it('is that of the given folder, else that of the socket', () => {
     expect(socketOf({}, labs)).toBe(labs);
     expect(socketOf({ runDir: '/run/other' }, usual)).toBe('/run/other/agent.sock');
   });
 
-  it('is asked, if there is one', async () => {
+  it('is called, if it runs', async () => {
     const socket = join(folder, 'agent.sock');
     expect(await askedFor(new AgentClient(socket))).toBeUndefined();
     let status = 200;

@@ -56,7 +56,7 @@ beforeEach(async () => {
 afterEach(() => agent.end());
 
 describe('get', () => {
-  it('is a sorted table, in which nothing moves the cursor', async () => {
+  it('is a sorted table, without cursor movement', async () => {
     const { code, out, err } = await agent.seinectl(['get', 'pods']);
     expect(code).toBe(0);
     expect(out.split('\n')).toEqual([
@@ -67,7 +67,7 @@ describe('get', () => {
     expect(err).toBe('2 pods: 1 changed, 1 ok');
   });
 
-  it('asks for one by name, in a namespace', async () => {
+  it('requests one by name, in a namespace', async () => {
     await agent.seinectl(['get', 'pods', 'web-0']);
     await agent.seinectl(['get', 'pod', 'web-0', '-n', 'shop']);
     await agent.seinectl(['get', 'pods', 'shop/web-0']);
@@ -77,7 +77,7 @@ describe('get', () => {
     );
   });
 
-  it('narrows flows by table and owner', async () => {
+  it('filters flows by table and owner', async () => {
     agent.answers['/v1/flows'] = { items: [] };
     expect(await agent.seinectl(['get', 'flows', '--table', 'route', '--owner', 'pod/default/web-0'])).toEqual({
       code: 0,
@@ -87,7 +87,7 @@ describe('get', () => {
     expect(agent.asked).toEqual(['/v1/flows?table=route&owner=pod%2Fdefault%2Fweb-0']);
   });
 
-  it('lists one namespace, or only what is bad', async () => {
+  it('lists one namespace, or only problems', async () => {
     expect((await agent.seinectl(['get', 'pods', '-n', 'shop'])).err).toBe('no pods in namespace shop');
     const { items } = JSON.parse((await agent.seinectl(['get', 'pods', '--bad', '-o', 'json'])).out) as { items: PodView[] };
     expect(items.map(({ name }) => name)).toEqual(['default/a-1']);
@@ -101,7 +101,7 @@ describe('get', () => {
     expect(parseYaml((await agent.seinectl(['get', 'pods', 'web-0', '-o', 'yaml'])).out)).toEqual(pod);
   });
 
-  it('ends with 1 for what is not there, and says what the agent says', async () => {
+  it("ends with 1 for an unknown object, with the agent's error", async () => {
     agent.answers['/v1/pods'] = { items: [] };
     expect(await agent.seinectl(['get', 'pods', 'nope'])).toMatchObject({ code: 1, err: 'seinectl: this node has no pod default/nope' });
     agent.answers['/v1/pods'] = new Error('the Node has no pod CIDR');
@@ -147,7 +147,7 @@ describe('annotate', () => {
 });
 
 describe('the command line', () => {
-  it('ends with 3 where no agent answers, and says which socket and what to try', async () => {
+  it('ends with 3 if no agent answers, and names the socket and a remedy', async () => {
     const { code, err } = await agent.seinectl(['status'], { socket: '/nowhere/agent.sock' });
     expect(code).toBe(3);
     expect(err).toContain('no agent answers on /nowhere/agent.sock');
@@ -165,7 +165,7 @@ describe('the command line', () => {
     [['pause', '--for', '3d'], '--for', 'a day at most'],
     [['log-level', 'debug', '--for', '0s'], '--for', 'a day at most'],
     [['log-level', '--for', '3m'], '--for', 'needs a level'],
-  ])('ends with 2 for %s, and asks no agent', async (args, option, why) => {
+  ])('ends with 2 for %s, without calling the agent', async (args, option, why) => {
     const { code, err } = await agent.seinectl(args);
     expect(code).toBe(2);
     expect(err).toContain(option);
@@ -173,11 +173,11 @@ describe('the command line', () => {
     expect(agent.asked).toEqual([]);
   });
 
-  it('says whose help has more', async () => {
+  it('names the help with more', async () => {
     expect((await agent.seinectl(['get', 'pods', '--frobnicate'])).err).toContain('(seinectl get pods --help says what there is)');
   });
 
-  it('helps, with examples and exit codes', async () => {
+  it('has help with examples and exit codes', async () => {
     const { code, out } = await agent.seinectl(['--help']);
     expect(code).toBe(0);
     expect(out).toContain('Examples:');
@@ -185,14 +185,14 @@ describe('the command line', () => {
     expect((await agent.seinectl(['get', 'flows', '--help'])).out).toContain('--owner');
   });
 
-  it('says which versions there are, its own also without an agent', async () => {
+  it('prints versions, its own also without an agent', async () => {
     expect((await agent.seinectl(['version'])).out).toContain('seine-agent  0.1.0 (Node v24, Open vSwitch 3.1.0)');
     expect(await agent.seinectl(['version'], { socket: '/nowhere' })).toMatchObject({ code: 3, out: expect.stringContaining('seinectl') });
   });
 });
 
 describe('pause and resume', () => {
-  it('says for how long, in any unit', async () => {
+  it('accepts a duration in any unit', async () => {
     agent.answers['/v1/pause'] = { pausedForSeconds: 600 };
     agent.answers['/v1/resume'] = { wasPaused: true };
     const { code, out } = await agent.seinectl(['pause', '--for', '10m']);
@@ -201,11 +201,11 @@ describe('pause and resume', () => {
     expect((await agent.seinectl(['resume'])).out).toContain('Repair resumed');
     expect(agent.asked).toEqual(['POST /v1/pause?seconds=600', 'POST /v1/resume']);
   });
-  it.each(['10', 'm', '-1s', '1.5h', '10 m'])('does not guess what %j means', async (time) => {
+  it.each(['10', 'm', '-1s', '1.5h', '10 m'])('rejects %j', async (time) => {
     expect((await agent.seinectl(['pause', `--for=${time}`])).code).toBe(2);
     expect(agent.asked).toEqual([]);
   });
-  it('says in its status that repair is paused', async () => {
+  it('reports in its status that repair is paused', async () => {
     agent.answers['/v1/status'] = {
       ...wellStatus,
       repair: { pausedForSeconds: 61 },

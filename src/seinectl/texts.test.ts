@@ -9,13 +9,13 @@ import { coloured, plain } from './paint.ts';
 import { type TableColumn, tableLines } from './table.ts';
 import { bitsText, count, duration, failureText, ownersText, shortOwner } from './words.ts';
 
-describe('what is shown', () => {
-  it('cannot move the cursor, colour, or turn around what follows', () => {
+describe('printed text', () => {
+  it('cannot move the cursor, colour, or reverse the following text', () => {
     expect(safeLine('a\u001b[31mb\nc\u009bd\u202ee\u007f')).toBe('a\\u001b[31mb\\u000ac\\u009bd\\u202ee\\u007f');
     expect(safeText('a\tb\nc\rd')).toBe('a\tb\nc\\u000dd');
   });
 
-  it('has no control character, whatever came', () => {
+  it('has no control character, for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
@@ -31,7 +31,7 @@ it.each([
   [1_500_000, '1.5 Mbit'],
   [10_000_000_000, '10 Gbit'],
   [4_294_967_295_000, '4.295 Tbit'],
-])('says %i bits in short', (bits, text) => {
+])('abbreviates %i bits', (bits, text) => {
   expect(bitsText(bits)).toBe(text);
 });
 
@@ -73,19 +73,19 @@ describe('a table', () => {
     expect(tableLines(columns, rows, room).join('')).toContain('\u001b[32ma\u001b[0m');
   });
 
-  it('leaves out a column that says nothing', () => {
+  it('omits an empty column', () => {
     expect(tableLines(columns, [{ name: 'a', n: '', text: '' }], { width: 80, paint: plain })).toEqual(['NAME', 'a']);
   });
 });
 
 describe('words', () => {
-  it('speaks of time in two units', () => {
+  it('prints time in two units', () => {
     expect([0, 36, 600, 725, 3_600, 90_061].map(duration)).toEqual(['0s', '36s', '10m', '12m 5s', '1h', '1d 1h']);
   });
 
   it('counts', () => expect([count(1, 'node'), count(2, 'entry', 'entries')]).toEqual(['1 node', '2 entries']));
 
-  it('cuts container IDs in owners, and names few of many', () => {
+  it('truncates container IDs in owners, and names few of many', () => {
     expect(shortOwner(`pod/default/web-0/eth0@${'0123456789ab'.repeat(5)}cdef`)).toBe('pod/default/web-0/eth0@0123456789ab');
     expect(ownersText(['a', 'b', 'c'])).toBe('a, b and 1 more');
   });
@@ -108,7 +108,7 @@ describe('annotate', () => {
     expect(annotated(line)).toEqual({ line: `${line} # ${owner}`, cookie: 'known' });
   });
 
-  it('says what it knows of cookies without an owner', () => {
+  it('prints the known parts of cookies without an owner', () => {
     const other = cookieOf(ownerOf('service', 'x'));
     expect(annotated(` cookie=0x${other.toString(16)}, table=26, actions=drop`)).toMatchObject({
       line: expect.stringContaining('# unknown: a service that is not wanted on this node any more'),
@@ -118,7 +118,7 @@ describe('annotate', () => {
     expect(annotated(` cookie=0x${learnedCookie.toString(16)}, table=120, actions=drop`).cookie).toBe('learned');
   });
 
-  it('passes other lines as they are, made safe', () => {
+  it('passes other lines unchanged, without control characters', () => {
     expect(annotated('NXST_FLOW reply (xid=0x4):')).toEqual({ line: 'NXST_FLOW reply (xid=0x4):', cookie: 'none' });
     expect(annotated('')).toEqual({ line: '', cookie: 'none' });
     expect(annotated('\u001b[2Jcookie=junk').line).toBe('\\u001b[2Jcookie=junk');
@@ -137,7 +137,7 @@ describe('diff', () => {
     ...changes,
   });
 
-  it('has a sign for each kind of difference, and who wants it', () => {
+  it('has a sign for each kind of difference, and its owner', () => {
     const entries = [
       entry({}),
       entry({ state: 'extra', wanted: null, actual: 'table=b', owners: [] }),
@@ -154,7 +154,7 @@ describe('diff', () => {
     ]);
   });
 
-  it('has nothing to say of what is well', () => {
+  it('prints nothing for equal entries', () => {
     expect(diffLines([entry({ state: 'ok' }), entry({ state: 'learned' })], plain)).toEqual([]);
   });
 });

@@ -41,7 +41,7 @@ async function shown(options: Partial<Parameters<typeof timeline>[1]>) {
   }
 }
 
-it('tells what the agent did last, a line an event, and nothing that moves the cursor', async () => {
+it('lists recent events of the agent, one per line, without cursor movement', async () => {
   const { code, out, err } = await shown({});
   expect(out).toEqual([
     '2026-11-23T11:55:00.000Z info  in step with the API server  resource=Service  objects=2',
@@ -54,19 +54,19 @@ it('tells what the agent did last, a line an event, and nothing that moves the c
   expect([code, err]).toEqual([0, []]);
 });
 
-it('leaves out what is less than a level, and what has nothing to do with a name', async () => {
+it('omits events below a level, and those without a given name', async () => {
   expect((await shown({ level: 'warn' })).out).toHaveLength(1);
   expect((await shown({ about: 'SHOP/web-0' })).out).toEqual([expect.stringContaining('made as wanted')]);
 });
 
-it('says that nothing was, and where its memory begins', async () => {
+it('reports that there were none, and the beginning of the record', async () => {
   expect(await shown({ since: 30 })).toMatchObject({ code: 0, out: [], err: ['seinectl: nothing in the last 30s'] });
   const { out, err } = await shown({ since: 86_400 });
   expect(out).toHaveLength(4);
   expect(err).toEqual([expect.stringContaining('begins at 2026-11-23T11:00:00.000Z')]);
 });
 
-it('gives lines as they were written to programs', async () => {
+it('prints lines unchanged for programs', async () => {
   const { out } = await shown({ json: true, level: 'info' });
   expect(out.map((text) => JSON.parse(text).msg)).toEqual(['in step with the API server', 'foreign change; repaired']);
 });

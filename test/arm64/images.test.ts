@@ -84,7 +84,7 @@ it('has a Node, an agent, a seinectl and an installer that start', async () => {
   expect(await inImage(images.agent, 'install-cni', '--help')).not.toBe('');
 });
 
-it.each(['seine', 'portmap', 'bandwidth', 'loopback'])('has the plugin %s, which says its versions', async (plugin) => {
+it.each(['seine', 'portmap', 'bandwidth', 'loopback'])('has the plugin %s, which prints its versions', async (plugin) => {
   const said = await inImage(images.agent, 'env', 'CNI_COMMAND=VERSION', `/opt/seine/cni/${plugin}`);
   expect(JSON.parse(said)).toMatchObject({ supportedVersions: expect.arrayContaining(['1.0.0']) as unknown });
 });

@@ -19,7 +19,7 @@ function told(text: string, ...looks: readonly string[]): readonly string[] {
   return firing([{ name: 'A', expression }], scrapes).map((alert) => alert.told);
 }
 
-it('tells by one look which alerts are true, with the labels that they are true of', () => {
+it('evaluates in one scrape which alerts are true, with their labels', () => {
   expect(told('seine_agent_ready == 0', metrics)).toEqual(['A']);
   expect(told('seine_agent_problems{kind!~"agent.*|object"} > 0', metrics)).toEqual(['A about=a \\"b\\",kind=dns']);
   expect(told('seine_agent_problems{kind="agent.ready"} > 1.5e9', metrics)).toEqual([]);
@@ -29,7 +29,7 @@ it('tells by one look which alerts are true, with the labels that they are true 
   expect(told('up{job="seine-agent"} == 0', metrics, '')).toEqual(['A']);
 });
 
-it('joins what it compares: and, or, unless, by their labels or by some', () => {
+it('joins vectors: and, or, unless, by all labels or by some', () => {
   const text = 'a{kind="x"} 0\na{kind="y"} 0\nb{kind="x"} 1\nb{kind="y"} 0\nc 1\n';
   expect(told('a == 0 and b == 1', text)).toEqual(['A kind=x']);
   expect(told('a == 0 unless b == 1', text)).toEqual(['A kind=y']);
@@ -40,7 +40,7 @@ it('joins what it compares: and, or, unless, by their labels or by some', () => 
   expect(told('count(count by (kind) (a)) > 1', text)).toEqual(['A']);
 });
 
-it('tells of what was looked at what grew, also where a process began anew, and how often it did', () => {
+it('computes increases over scrapes, also if a process restarted, and the number of resets', () => {
   const drift = 'increase(d[1h]) > 0 unless on (instance) increase(n[1h]) > 0';
   expect(told(drift, 'd{part="a"} 4\nd{part="b"} 0\nn 1', 'd{part="a"} 5\nd{part="b"} 0\nn 1')).toEqual(['A part=a']);
   expect(told(drift, 'd 4\nn 1', 'd 5\nn 2')).toEqual([]);
@@ -51,7 +51,7 @@ it('tells of what was looked at what grew, also where a process began anew, and 
   expect(told('increase(d[1h]) > 0', 'd 1')).toEqual([]);
 });
 
-it('tells quantiles of what was counted in buckets', () => {
+it('computes quantiles of histograms', () => {
   const buckets = (...counts: readonly number[]): string =>
     counts.map((count, index) => `l_bucket{le="${['1', '2', '+Inf'][index]}"} ${count}`).join('\n');
   const expression = (least: string): string => `histogram_quantile(0.5, sum by (instance, le) (rate(l_bucket[5m]))) > ${least}`;
@@ -61,7 +61,7 @@ it('tells quantiles of what was counted in buckets', () => {
   expect(told(expression('0'), buckets(5, 5, 5), buckets(5, 5, 5))).toEqual([]);
 });
 
-it('tells of two agents by what is read of both', () => {
+it('evaluates metrics of two agents', () => {
   const expression = new Expression('count(count by (seine) (info)) > 1');
   const seen = (...versions: readonly string[]): number => {
     const [tried = '', other = ''] = versions.map((version) => `info{seine="${version}"} 1`);
@@ -71,12 +71,12 @@ it('tells of two agents by what is read of both', () => {
   expect([seen('1', '2'), seen('1', '1')]).toEqual([1, 0]);
 });
 
-it('refuses what it does not understand', () => {
+it('rejects unsupported expressions', () => {
   expect(() => told('topk(1, a)', 'a 1')).toThrow();
   expect(() => told('a >', 'a 1')).toThrow();
 });
 
-it('understands every alert that ships', () => {
+it('supports every shipped alert', () => {
   const alerts = readAlerts();
   expect(alerts.map(({ name }) => name)).toContain('SeineDrift');
   expect(firing(alerts, [scrapeOf(0, metrics, new Set()), scrapeOf(1, metrics, new Set())])).toEqual([]);

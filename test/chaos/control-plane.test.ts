@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { withVersion } from './control-plane.ts';
 
-it('takes the newest Kubernetes where a command line names none, and the named one where it does', () => {
+it('uses the newest Kubernetes by default, and the named one otherwise', () => {
   const version = expect.stringMatching(/^1\.\d+\.\d+$/);
   expect(withVersion(['--kubernetes'])).toEqual(['--kubernetes', version]);
   expect(withVersion(['--kubernetes', '--seed', '7'])).toEqual(['--kubernetes', version, '--seed', '7']);

@@ -10,19 +10,19 @@ const seeds = Array.from({ length: 200 }, (_, seed) => seed);
 const drawn = (...names: readonly string[]): readonly (string | undefined)[] =>
   seeds.map((seed) => drawOfKinds(bare, new Random(seed, 0), names).drawn[0]?.kind.name);
 
-it('draws no kind that makes an alert true, so that seeds lead where they led before there were any', () => {
+it('draws no kind that makes an alert true, so that seeds keep their meaning', () => {
   const drawable = new Set([...stepFamilies, ...standingFamilies].flat().concat(drawnKinds));
   expect(alertSteps.filter((kind) => drawable.has(kind))).toEqual([]);
   expect(new Set(alertSteps.map(({ name }) => name)).size).toBe(alertSteps.length);
 });
 
-it('chooses nothing where one kind is asked for: what a seed draws of it is the first that it draws', () => {
+it('draws nothing for a single kind: the first draw of a seed is the first of the kind', () => {
   const states = ['alive', 'alive', 'alive', 'alive', 'alive', 'alive', 'frozen', 'frozen', 'dead', 'starting'];
   for (const seed of seeds)
     expect(drawOfKinds(bare, new Random(seed, 3), ['flow.all deleted']).agent).toBe(new Random(seed, 3).pick(states));
 });
 
-it('draws of several one that can be done, and more often what is named twice', () => {
+it('draws a possible one of several, and more often one that is named twice', () => {
   const times = (name: string, among: readonly (string | undefined)[]): number => among.filter((each) => each === name).length;
   const both = drawn('flow.foreign', 'flow.all deleted');
   expect(times('flow.foreign', both) + times('flow.all deleted', both)).toBe(seeds.length);

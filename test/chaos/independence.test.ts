@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 
 const test = resolve(import.meta.dirname, '..');
 
-it('knows nothing of our code: what the driver imports is of the tests or brings the machine to where they run', () => {
+it('imports nothing of the product: only test helpers and the set-up', () => {
   const reached = new Set<string>();
   const visit = (file: string): void => {
     if (reached.has(file)) return;

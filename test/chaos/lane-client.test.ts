@@ -29,7 +29,7 @@ async function freePort(): Promise<number> {
 }
 
 /** Runs on loopback: the same programs that a run starts in pods. */
-it('lanes are answered while their server lives; then they are silent, what lived has ended, and what is sent is lost', async () => {
+it('lanes are answered while their server lives; then they are silent, connections have ended, and packets are lost', async () => {
   const port = await freePort();
   const server = start('lane-server.ts', '127.0.0.1', String(port));
   if (server.stdout === null) throw new Error('no output');

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { passLate } from './late-events.ts';
 import { Random } from './random.ts';
 
-it('tells all there is, in order, some of it twice, and bookmarks once', async () => {
+it('delivers all events, in order, some of them twice, and bookmarks once', async () => {
   const events = Array.from({ length: 60 }, (_, number) => `{"type":"${number % 3 === 0 ? 'BOOKMARK' : 'ADDED'}","object":${number}}`);
   const [from, to] = [new PassThrough(), new PassThrough()];
   // Cut anywhere, as by the network.

@@ -32,7 +32,7 @@ it('reads a learned flow, in either notation and family', () => {
   expect(() => readLearned(v4('drop'))).toThrow('nobody understands');
 });
 
-it('lets a client stay where the Service may lead it, and nowhere else', () => {
+it('accepts an endpoint that the Service may use for the client, and no other', () => {
   expect(judged(service, [slice({ ready: true })])).toBe(0);
   expect(judged(service, [slice({ ready: false, serving: true, terminating: true })])).toBe(0);
   expect(judged(service, [slice({ ready: false, serving: false })])).toBe(1);
@@ -43,7 +43,7 @@ it('lets a client stay where the Service may lead it, and nowhere else', () => {
   expect(judgeLearned([v4(setField)], [local], [slice({})], 'node-2')).toHaveLength(1);
 });
 
-it('takes no flow that only says that it was learned', () => {
+it('ignores a flow that only has the cookie of learned ones', () => {
   expect(judged(service, [slice({})], 'cookie=0x1ff0000000000, table=14, priority=65000,ip actions=drop')).toBe(1);
   expect(judged(service, [slice({})], v4(setField).replace('0x1ff', '0xff'))).toBe(1);
 });

@@ -11,16 +11,16 @@ function after(...mayLose: readonly boolean[]): Losses {
   return losses;
 }
 
-it('forgives a loss by the step in which it was sent, however many have come since', () => {
+it('permits a loss by the step in which it was sent, however many have followed', () => {
   const losses = after(false, true, false, false);
   expect([1_500, 2_500, 3_500, 4_500].map((moment) => losses.allowed(moment))).toEqual([false, true, false, false]);
 });
 
-it('forgives what was under way when a harm came', () => {
+it('permits losses of packets in flight when a fault is injected', () => {
   const losses = after(false, true);
   expect([1_900, 1_990].map((moment) => losses.allowed(moment))).toEqual([false, true]);
 });
 
-it('knows nothing of the time before the first step', () => {
+it('has no verdict for the time before the first step', () => {
   expect(after(false).allowed(500)).toBe(true);
 });

@@ -12,7 +12,7 @@ recirc_id(0),in_port(4),packet_type(ns=0,id=0),eth_type(0x86dd),ipv6(proto=58,fr
 recirc_id(0),in_port(11),eth_type(0x0806), packets:1, bytes:42, used:0.1s, actions:12
 `;
 
-it('takes what can be traced by itself', () => {
+it('selects megaflows that can be traced alone', () => {
   expect(parseMegaflows(dump)).toEqual([
     { key, actions: 'drop' },
     {
@@ -22,7 +22,7 @@ it('takes what can be traced by itself', () => {
   ]);
 });
 
-it('reads what the flows make of packets as they come, not of what comes after', () => {
+it('reads the result for packets as they arrive, not of later steps', () => {
   const trace = `Flow: ip\n\nMegaflow: recirc_id=0\nDatapath actions: ct(zone=65520,nat),recirc(0x4)\n\n====\nDatapath actions: drop\n`;
   expect(tracedActions(trace)).toBe('ct(zone=65520,nat),recirc(0x4)');
   expect(tracedActions('Bad openflow flow syntax')).toBeUndefined();

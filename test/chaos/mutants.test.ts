@@ -7,12 +7,12 @@ import { mutants } from './mutants.ts';
 
 const textOf = (file: string): string => readFileSync(join(root, 'src', file), 'utf8');
 
-it.each(Object.entries(mutants))('the agent has the text that the mutant %s changes, once', (_, { file, from, to }) => {
+it.each(Object.entries(mutants))('the agent contains the text that the mutant %s changes, once', (_, { file, from, to }) => {
   expect(textOf(file).split(from)).toHaveLength(2);
   expect(to).not.toBe(from);
 });
 
-it('draws the same line for one seed, another for others, and makes it wrong', () => {
+it('draws the same line for one seed, another for others, and mutates it', () => {
   const drawn = Array.from({ length: 20 }, (_, seed) => drawMutant(seed));
   expect(drawn.filter(({ file, from }) => textOf(file).split(from).length !== 2)).toEqual([]);
   expect(drawn.filter(({ from, to }) => from === to)).toEqual([]);

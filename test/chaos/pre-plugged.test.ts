@@ -7,7 +7,7 @@ const rows = (name: string, number: number): readonly string[] => [
 ];
 const bridge = (...ports: readonly string[]): string => `Bridge name=br-int ports=[${ports.join(',')}] controller=[]`;
 
-it('names the port of a pod by the pod, whatever its number is', () => {
+it('names the port of a pod by the pod, whatever number it has', () => {
   const one = byPod({ numbered: rows('sp-32785', 32_785), plain: ['link sp-32785 mtu=1450'] }, new Map([['sp-32785', 'web']]));
   const other = byPod({ numbered: rows('sp-40000', 40_000), plain: ['link sp-40000 mtu=1450'] }, new Map([['sp-40000', 'web']]));
   expect(one.plain).toEqual(other.plain);
@@ -19,7 +19,7 @@ it('names the port of a pod by the pod, whatever its number is', () => {
   ]);
 });
 
-it('does not count ports that no pod has, and tells one that is otherwise than the others', () => {
+it('does not count free ports, and reports one that differs from the others', () => {
   const of = (...numbers: readonly number[]) => ({
     numbered: [
       bridge('antrea-gw0', ...numbers.map((number) => `sp-${number}`)),
@@ -36,7 +36,7 @@ it('does not count ports that no pod has, and tells one that is otherwise than t
   expect(byPod(halfGone, none).plain).toHaveLength(2);
 });
 
-it('leaves what has nothing to do with them as it is', () => {
+it('keeps unrelated lines', () => {
   const without = { numbered: ['flow in_port=32785', bridge('antrea-gw0', 'web0-0123456')], plain: ['link web0-0123456 mtu=1450'] };
   expect(byPod(without, new Map())).toEqual(without);
 });

@@ -12,14 +12,14 @@ const decided = (fine: number, group: number): string =>
   `flow cookie=0x2, table=42, priority=200,reg9=0x${fine.toString(16)}/0xfffff,reg13=0x1000/0x3ff800 actions=group:${group}`;
 const same = { more: [], missing: [] };
 
-it('takes other numbers for the same where one renaming makes all lines the same', () => {
+it('treats numbers as equal if one renaming makes all lines equal', () => {
   expect(compareRenamed([...pod(32_784, 'a'), ...pod(32_785, 'b')], [...pod(32_790, 'b'), ...pod(32_784, 'a')])).toEqual(same);
   expect(compareRenamed([peers(1, 2, 'x'), peers(2, 0, 'y'), decided(1, 7)], [peers(5, 1, 'x'), peers(6, 0, 'y'), decided(5, 8)])).toEqual(
     same,
   );
 });
 
-it('tries numbers that look the same', () => {
+it('tries numbers with equal colours', () => {
   const ring = (...ports: readonly number[]): string[] =>
     ports.map((port, index) => `flow table=8, in_port=${port} actions=output:${ports[(index + 1) % ports.length]}`);
   const six = ring(40_000, 40_001, 40_002, 40_003, 40_004, 40_005);
@@ -28,7 +28,7 @@ it('tries numbers that look the same', () => {
   expect(compareRenamed(six, twoOfThree).more).not.toEqual([]);
 });
 
-it('sees a line more, a line less, and one number in the place of another', () => {
+it('detects an additional line, a missing line, and a replaced number', () => {
   const wanted = [...pod(32_784, 'a'), ...pod(32_785, 'b')];
   expect(compareRenamed([...wanted, decided(1, 2)], wanted)).toEqual({ more: [decided(1, 2)], missing: [] });
   expect(compareRenamed(wanted.slice(1), wanted)).toEqual({ more: [], missing: [expect.stringContaining('table=0')] });
@@ -44,12 +44,12 @@ it('sees a line more, a line less, and one number in the place of another', () =
   ).not.toEqual([]);
 });
 
-it('takes no number that is fixed for a lent one', () => {
+it('does not rename a fixed number', () => {
   const gateway = (port: number): string[] => [`flow table=0, in_port=${port} actions=drop`];
   expect(compareRenamed(gateway(32_768), gateway(32_769)).more).toEqual(gateway(32_768));
 });
 
-it('tells classes of the two directions apart, also where one direction asks the tables of the other', () => {
+it('distinguishes classes of the two directions, also if one direction uses the tables of the other', () => {
   const subject = (egress: number, ingress: number): string[] => {
     const load = (number: number) => `set_field:0x${(number * 2 ** 11).toString(16)}/0x3ff800->reg13`;
     return [
@@ -64,7 +64,7 @@ it('tells classes of the two directions apart, also where one direction asks the
   expect(compareRenamed([...crossed, ...subject(2, 3)], [...subject(2, 3), ...subject(2, 3)]).more).not.toEqual([]);
 });
 
-it('takes the cookie of a row that is asked for by lent numbers for one of them', () => {
+it('renames the cookie of a row whose owner has allocated numbers', () => {
   const row = (cookie: string, decision: number, port: number): string =>
     `flow cookie=${cookie}, table=43, priority=220,tcp,reg12=0x${decision.toString(16)},tp_dst=${port} actions=goto_table:46`;
   expect(compareRenamed([row('0xa', 1, 80), row('0xa', 1, 81)], [row('0xb', 2, 80), row('0xb', 2, 81)])).toEqual(same);

@@ -7,13 +7,13 @@ const needs =
   async (tried: readonly number[]): Promise<boolean> =>
     needed.every((each) => tried.includes(each));
 
-it('leaves only the steps without which it does not fail', async () => {
+it('keeps only the steps without which it does not fail', async () => {
   expect(await shrink(numbers, needs(39), 100)).toEqual([39]);
   expect(await shrink(numbers, needs(3, 17, 39), 200)).toEqual([3, 17, 39]);
   expect(await shrink([5], needs(5), 3)).toEqual([5]);
 });
 
-it('gives what it has once it may try no more', async () => {
+it('returns its best result at the limit of tries', async () => {
   let tries = 0;
   const counted = async (tried: readonly number[]): Promise<boolean> => {
     tries++;

@@ -10,7 +10,7 @@ function piece(seed: number, from: number, to: number, more: Partial<Piece> = {}
 
 const kinds = ['flow.deleted', 'route.foreign', 'never'];
 
-it('counts what changed something, and not what it was judged by before the first step', () => {
+it('counts steps that changed something, and not the initial check', () => {
   const step = (number: number, agent: string, ...changed: readonly string[]) => ({
     number,
     agent,
@@ -29,7 +29,7 @@ it('counts what changed something, and not what it was judged by before the firs
   });
 });
 
-it('adds pieces up, and names the kinds that were done too seldom, also never', () => {
+it('adds pieces, and names kinds that were executed too rarely, or never', () => {
   expect(
     sum([piece(1, 50, 99), piece(1, 0, 49, { alerts: { A: 2 } }), piece(1, 200, 210, { ended: 'difference', commit: 'def' })], kinds),
   ).toEqual([
@@ -41,20 +41,20 @@ it('adds pieces up, and names the kinds that were done too seldom, also never', 
   ]);
 });
 
-it('says so when each kind was done often enough', () => {
+it('reports that each kind was executed often enough', () => {
   expect(sum([piece(1, 0, 49, { kinds: { a: 20 } })], ['a']).at(-1)).toBe('each kind 20 times or more');
 });
 
-it('refuses the same steps twice, and names both', () => {
+it('rejects the same steps twice, and names both', () => {
   expect(() => sum([piece(1, 0, 49), piece(2, 0, 49), piece(1, 49, 98)], kinds)).toThrow(/seed 1 0 to 49 .*and seed 1 49 to 98 /);
 });
 
-it('takes the same numbers of another seed, on another ground, and of one kind only for other steps', () => {
+it('treats the same numbers of another seed, on another platform, and of a single kind as other steps', () => {
   const others = [piece(2, 0, 49), piece(1, 0, 49, { ground: { ...ground, ovs: '3.5.0' } }), piece(1, 0, 49, { only: 'never' })];
   expect(sum([piece(1, 0, 49), ...others, piece(1, 0, 49, { changesMost: 4 })], kinds)[0]).toContain('50 steps, 0 to 49');
 });
 
-it('reads what it wrote, a line each, and names a line that is none', () => {
+it('reads its own output, a line each, and names a malformed line', () => {
   const text = `${JSON.stringify(piece(1, 0, 49))}\n\n${JSON.stringify(piece(1, 50, 99))}\n`;
   expect(readPieces('f', text)).toEqual([piece(1, 0, 49), piece(1, 50, 99)]);
   expect(() => readPieces('f', `${text}{}\n`)).toThrow('f, line 4');

@@ -113,7 +113,7 @@ describe('the bridge of a real Open vSwitch', () => {
     await ovs.stop();
   });
 
-  it('shows what was put there, byte for byte', async () => {
+  it('shows added entries, byte for byte', async () => {
     const wanted = everything();
     const before = await target.observe(stop.signal);
     await target.apply({ put: wanted, remove: new Set(before.keys()) }, stop.signal);
@@ -126,7 +126,7 @@ describe('the bridge of a real Open vSwitch', () => {
     expect(held.size).toBe(wanted.size);
   });
 
-  it('tries a meter as a new one only once, and changes it without letting go of its flow', async () => {
+  it('tries a meter as a new one only once, and changes it without interrupting its flow', async () => {
     const before = counters();
     const { ofPort, egress } = limitedPod;
     const half = compilePod({ ...limitedPod, egress: { ...egress, burst: egress.burst / 2 } });
@@ -139,7 +139,7 @@ describe('the bridge of a real Open vSwitch', () => {
     await target.apply({ put: everything(), remove: new Set() }, stop.signal);
   });
 
-  it('makes and changes more meters at once than a refusal can name', async () => {
+  it('creates and changes more meters at once than a refusal can name', async () => {
     const many = (from: number, to: number, rate: number) => {
       const meters = Array.from({ length: to - from }, (_, index) => ({ id: 1 + from + index, rate, burst: 100 }));
       return encodeBridgeEntries(ownerOf('pod', 'many'), { ...nothing, meters });
@@ -153,7 +153,7 @@ describe('the bridge of a real Open vSwitch', () => {
     expect([...(await target.observe(stop.signal)).keys()].filter((key) => all.has(key))).toEqual([]);
   });
 
-  it('leaves nothing of a plan whose meter the switch refuses', async () => {
+  it('leaves nothing of a plan whose meter OVS refuses', async () => {
     const before = await target.observe(stop.signal);
     const meters = [
       { id: 5, rate: 7, burst: 100 },
@@ -164,13 +164,13 @@ describe('the bridge of a real Open vSwitch', () => {
     expect((await target.observe(stop.signal)).size).toBe(before.size);
   });
 
-  it('takes everything away again', async () => {
+  it('removes everything again', async () => {
     const held = await target.observe(stop.signal);
     await target.apply({ put: new Map(), remove: new Set(held.keys()) }, stop.signal);
     expect((await target.observe(stop.signal)).size).toBe(0);
   });
 
-  it('makes the rest of a small plan of which a message is refused when it is sent, says so, and asks first from then on', async () => {
+  it('applies the rest of a small plan of which a message is refused when it is sent, reports it, and waits for barriers from then on', async () => {
     const back: Flow = { table: 'route', priority: 7, match: {}, steps: [goto('classify')] };
     const flows = encodeBridgeEntries(ownerOf('pod', 'bad'), { ...nothing, flows: [...compilePod(firstPod).flows, back] });
     await expect(target.apply({ put: flows, remove: new Set() }, stop.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' });

@@ -86,7 +86,7 @@ async function openFirewall(): Promise<Specimen<FirewallKey, string> & { readonl
 
 targetContract('FirewallTarget', openFirewall, { refusal: 'all' });
 
-it('keeps elements when the table of their sets is replaced, as far as the new one has the sets', async () => {
+it('keeps elements when the table of their sets is replaced, if the new one has the sets', async () => {
   const specimen = await openFirewall();
   try {
     const { target, base } = specimen;
@@ -116,7 +116,7 @@ it('lists a table of many elements off the main thread', async () => {
   }
 });
 
-it('can be looked at while it is written to', async () => {
+it('can be observed during writes', async () => {
   let busy = false;
   const target = new FirewallTarget(
     {

@@ -61,7 +61,7 @@ describe('a pod on a real node', () => {
     deleteNamedNamespace(nameIn(path));
   });
 
-  it('has the requested interface, as iproute2, ethtool and the switch see it', () => {
+  it('has the requested interface, in iproute2, ethtool and OVS', () => {
     const [link] = JSON.parse(inPod('ip', '-json', 'address', 'show', 'eth0'));
     expect(link).toMatchObject({ address: pod.mac, mtu: attached.mtu, operstate: 'UP' });
     const addresses = link.addr_info.filter(({ scope }: { scope: string }) => scope === 'global');
@@ -102,7 +102,7 @@ describe('a pod on a real node', () => {
     await expect.poll(ofPort, { timeout: 10_000 }).toBe(before);
   });
 
-  it('says which flow is missing while repair is paused', async () => {
+  it('keeps its address from a later pod', async () => {
     const { bridge } = node.plane.nodeState.targets;
     const observe = bridge.observe.bind(bridge);
     bridge.observe = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
@@ -114,7 +114,7 @@ describe('a pod on a real node', () => {
     }
   });
 
-  it('keeps its address from a pod that comes later', async () => {
+  it('is not absent before all of it is removed', async () => {
     const other = makeNamespace();
     const thief = newPod(other, { addresses: pod.addresses });
     const refused = node.network.attach(thief, patience()).finally(() => deleteNamedNamespace(nameIn(other)));
@@ -122,7 +122,7 @@ describe('a pod on a real node', () => {
     expect(await check()).toEqual([]);
   });
 
-  it('is not absent before all of it is gone', async () => {
+  it('is absent when the same attachment has returned with other addresses', async () => {
     const lease: Lease = { ...pod, serial: 1, state: 'quarantined', attached };
     expect(node.network.isAbsent(lease)).toBe(false);
     await node.network.detach(pod, patience());
@@ -144,7 +144,7 @@ describe('a pod on a real node', () => {
     expect(await check()).toEqual([]);
   });
 
-  it('has the MTU that the node has when it is served, not when its interface was made', async () => {
+  it("has the node's MTU at the time of serving, not at the creation of its interface", async () => {
     await node.network.detach(pod, patience());
     const [before, now] = [node.environment.mtu(), 1_300];
     let asked = 0;
@@ -157,7 +157,7 @@ describe('a pod on a real node', () => {
     expect(getLink(node.plane.host.socket, attached.hostIfName)?.mtu).toBe(now);
   });
 
-  it('gets its interface back each time that it is deleted, under its number', async () => {
+  it('gets its interface back each time that it is deleted, with its number', async () => {
     const { database, host } = node.plane;
     const row = () => database.tables.Interface.find('name', attached.hostIfName);
     const number = ofPort();
@@ -174,7 +174,7 @@ describe('a pod on a real node', () => {
     }
   });
 
-  it('gets no interface back into another namespace that has its path by now, and keeps its port until it goes', async () => {
+  it('gets no interface back into another namespace that has its path by now, and keeps its port until it is deleted', async () => {
     deleteNamedNamespace(nameIn(path));
     createNamedNamespace(nameIn(path)).close();
     const { reconcilers } = node.plane.nodeState;
@@ -206,7 +206,7 @@ describe('a pod on a real node', () => {
     ['the pod’s end has a larger MTU', () => inPod('ip', 'link', 'set', 'eth0', 'mtu', '9000')],
     ['the pod’s end has another MAC', () => inPod('ip', 'link', 'set', 'eth0', 'address', '0e:00:00:00:99:99')],
     ['the pod’s end leaves checksums to others', () => inPod('ethtool', '-K', 'eth0', 'tx', 'on')],
-  ])('is as before after %s', async (_, change) => {
+  ])('is restored after %s', async (_, change) => {
     const before = await seen();
     change();
     node.plane.nodeState.recheck();
@@ -217,13 +217,13 @@ describe('a pod on a real node', () => {
   it.each([
     ['the node’s end down', () => host('down')],
     ['the pod’s end down', () => inPod('ip', 'link', 'set', 'eth0', 'down')],
-  ])('is told of without a sweep: %s', async (_, change) => {
+  ])('is reported without a sweep: %s', async (_, change) => {
     const before = await seen();
     change();
     await expect.poll(seen, { timeout: 2_000 }).toEqual(before);
   });
 
-  it('says what was changed in its namespace, and leaves it', async () => {
+  it('is reported as changed in its namespace, and not repaired', async () => {
     const { reconcilers } = node.plane.nodeState;
     const [ipv4] = pod.addresses;
     const told = async (): Promise<string> => {
@@ -244,7 +244,7 @@ describe('a pod on a real node', () => {
     expect(reconcilers.links.failures()).toEqual([]);
   });
 
-  it('keeps a smaller MTU that a program in it has chosen, and not the one that the node had', async () => {
+  it("keeps a smaller MTU that a program inside has chosen, and not the node's previous one", async () => {
     const before = node.environment.mtu();
     const mtuInPod = () => Number(/mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1]);
     const become = async (mtu: number): Promise<void> => {
@@ -267,7 +267,7 @@ describe('a pod on a real node', () => {
     }
   });
 
-  it('becomes absent although the kernel would not let go of its interface at first', async () => {
+  it('becomes absent although the kernel would not delete its interface at first', async () => {
     const { remover } = node.plane.host;
     const remove = remover.remove.bind(remover);
     remover.remove = async () => {

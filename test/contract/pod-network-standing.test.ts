@@ -58,7 +58,7 @@ podNetworkContract('NodePodNetwork with standing ports', async () => ({
   close: async () => {},
 }));
 
-describe('a pod over a standing port', () => {
+describe('a pod above a pre-plugged port', () => {
   let path: string;
   let pod: PodAttachment;
   let attached: AttachedPod;
@@ -87,7 +87,7 @@ describe('a pod over a standing port', () => {
     await expect.poll(described).toEqual([]);
   });
 
-  it('has a macvlan over the far end of a port that was there, and ovs-vswitchd looked at nothing for it', async () => {
+  it('has a macvlan above the far end of an existing port, and ovs-vswitchd did nothing for it', async () => {
     await node.network.detach(pod, patience());
     await free(8);
     const [portsBefore, passesBefore] = [rows(), passes()];
@@ -100,7 +100,7 @@ describe('a pod over a standing port', () => {
     expect(JSON.stringify([...node.standing.fallbacks])).toBe(fallbacks);
   });
 
-  it('leaves its port to the next pod only when its interface is gone, and its address until then', async () => {
+  it('releases its port to the next pod only when its interface is deleted, and its address until then', async () => {
     await node.network.detach(pod, patience());
     expect(node.standing.isUsed(attached.hostIfName)).toBe(true);
     expect(node.network.isAbsent(leaseOf())).toBe(false);
@@ -111,7 +111,7 @@ describe('a pod over a standing port', () => {
     createNamedNamespace(nameIn(path)).close();
   });
 
-  it('loses its interface also where its namespace lives on without a path', async () => {
+  it('loses its interface also if its namespace lives on without a path', async () => {
     const holder = spawn('nsenter', [`--net=${path}`, 'sleep', '60'], { stdio: 'ignore' });
     const inside = (): string => execFileSync('nsenter', [`--net=/proc/${holder.pid}/ns/net`, 'ip', '-br', 'link'], { encoding: 'utf8' });
     try {
@@ -133,14 +133,14 @@ describe('a pod over a standing port', () => {
     ['the far end is set down', () => testPorts.run('ip', 'link', 'set', attached.hostIfName.replace('sp', 'far'), 'down')],
     ['the far end has another MTU', () => testPorts.run('ip', 'link', 'set', attached.hostIfName.replace('sp', 'far'), 'mtu', '1280')],
     ['the port is deleted', () => node.ovs.exec('ovs-vsctl', '--no-wait', 'del-port', attached.hostIfName)],
-  ])('is as before after %s', async (_, change) => {
+  ])('is restored after %s', async (_, change) => {
     change();
     node.plane.nodeState.recheck();
     await expect.poll(check, { timeout: 10_000 }).toEqual([]);
     expect(taken().filter((line) => line.includes(pod.containerId))).toHaveLength(1);
   });
 
-  it.each(['600', '1300'])('has no IPv6 on the node’s end after that had an MTU of %s, and somebody turned it on', async (small) => {
+  it.each(['600', '1300'])('has no IPv6 on the node’s end after that had an MTU of %s, and another program enabled it', async (small) => {
     const setting = `/proc/sys/net/ipv6/conf/${attached.hostIfName}/disable_ipv6`;
     const disabled = (): string => (existsSync(setting) ? readFileSync(setting, 'utf8').trim() : 'no IPv6');
     expect(disabled()).toBe('1');
@@ -160,7 +160,7 @@ describe('a pod over a standing port', () => {
     await expect.poll(mtu, { timeout: 10_000 }).toBe(before);
   });
 
-  it('follows the MTU of the node up and down, and so do the ports that no pod has', async () => {
+  it('follows the MTU of the node up and down, and so do the free ports', async () => {
     const before = node.environment.mtu();
     const mtus = (): readonly (number | undefined)[] => [
       Number(/mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1]),
@@ -183,7 +183,7 @@ describe('a pod over a standing port', () => {
     }
   });
 
-  it('gets another port where one has an interface over it that is not Seine’s', async () => {
+  it('gets another port if one has a foreign interface above it', async () => {
     await free(4);
     const used = new Set(taken().map((line) => /far-\d+/.exec(line)?.[0]));
     const idle = farEnds().flatMap((line) => /(far-\d+)@/.exec(line)?.[1] ?? []);
@@ -197,7 +197,7 @@ describe('a pod over a standing port', () => {
     expect(testPorts.run('ip', '-br', 'link')).not.toContain(got.hostIfName.replace('sp', 'mv'));
   });
 
-  it('gets a veth pair where no port is free, and the next one a port', async () => {
+  it('gets a veth pair if no port is free, and the next one a port', async () => {
     const fallbacks = node.standing.fallbacks.get('noneFree');
     const pods = Array.from({ length: node.standing.counts.free + 1 }, () => newPod(makeNamespace()));
     const all = await Promise.all(pods.map((each) => node.network.attach(each, patience())));
@@ -210,7 +210,7 @@ describe('a pod over a standing port', () => {
     await free(pods.length);
   });
 
-  it('is not disturbed by ports that are made while others come one right behind another, and the database is told of all together', async () => {
+  it('is not affected by ports that are created while pods follow each other, and the database is updated for all together', async () => {
     await allFree();
     await expect.poll(described).toEqual([attached.hostIfName]);
     const pods = Array.from({ length: node.standing.counts.free }, () => newPod(makeNamespace()));
@@ -227,7 +227,7 @@ describe('a pod over a standing port', () => {
     for (const { netns } of pods) deleteNamedNamespace(nameIn(netns));
   });
 
-  it('is in the database soon also where another pod is being attached all the time, and one that is gone by then never is', async () => {
+  it('is in the database soon even if other pods are attached all the time, and one that is deleted by then never is', async () => {
     await expect.poll(described).toEqual([attached.hostIfName]);
     const ended = node.standing.adding();
     const [stays, goes] = [newPod(makeNamespace()), newPod(makeNamespace())];
@@ -250,7 +250,7 @@ describe('a pod over a standing port', () => {
     for (const { netns } of [stays, goes]) deleteNamedNamespace(nameIn(netns));
   });
 
-  it('is attached though the switch refuses what comes with it of another owner', async () => {
+  it('is attached though OVS refuses concurrent entries of another owner', async () => {
     const back: Flow = { table: 'route', priority: 7, match: {}, steps: [goto('classify')] };
     const bad = ownerOf('pod', 'bad');
     const { nodeState } = node.plane;
@@ -269,7 +269,7 @@ describe('a pod over a standing port', () => {
     }
   });
 
-  it('leaves its port on the way to the next pod without another being made for it', async () => {
+  it('passes its port to the next pod without another one being created', async () => {
     await allFree();
     const pods = Array.from({ length: node.standing.counts.free }, () => newPod(makeNamespace()));
     const ports = rows();
@@ -319,7 +319,7 @@ describe('a pod over a standing port', () => {
     return { found, released, idle };
   };
 
-  it('is found by an agent that starts, and so are the ports that no pod has', async () => {
+  it('is found by an agent that starts, and so are the free ports', async () => {
     const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
     const { free: known } = node.standing.counts; // those of earlier pods may be released meanwhile
     await expect.poll(async () => await inventory([lease]), othersGo).toMatchObject({ found: [lease], released: [] });
@@ -328,7 +328,7 @@ describe('a pod over a standing port', () => {
     expect(idle.length).toBeGreaterThanOrEqual(known);
   });
 
-  it.each(['', 'mine'])('is found by its lease though somebody has made “%s” of the alias of its far end', async (alias) => {
+  it.each(['', 'mine'])('is found by its lease though another program has changed the alias of its far end to “%s”', async (alias) => {
     const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
     const far = attached.hostIfName.replace('sp', 'far');
     const set = (text: string) => testPorts.run('ip', 'link', 'set', far, 'alias', text);
@@ -343,14 +343,14 @@ describe('a pod over a standing port', () => {
     await expect.poll(look, othersGo).toMatchObject({ found: [lease], released: [] });
   });
 
-  it('is given up by an agent that starts after its namespace has gone', async () => {
+  it('is released by an agent that starts after its namespace was deleted', async () => {
     const lease: AttachedLease = { ...leaseOf(), state: 'allocated', attached };
     deleteNamedNamespace(nameIn(path));
     await expect.poll(async () => await inventory([lease]), { timeout: 10_000 }).toMatchObject({ found: [], released: [lease] });
     createNamedNamespace(nameIn(path)).close();
   });
 
-  it('is found by the kernel alone, where the journal is lost and the agent died before the database knew of it', async () => {
+  it('is found by the kernel alone, if the journal is lost and the agent died before the database was updated', async () => {
     const describePort = vi.spyOn(node.standing, 'describe').mockReturnValue(undefined);
     const late = newPod(makeNamespace());
     const got = await node.network.attach(late, patience());
@@ -368,7 +368,7 @@ describe('a pod over a standing port', () => {
     deleteNamedNamespace(nameIn(late.netns));
   });
 
-  it('does not give its port to a lease of another pod that had it before', async () => {
+  it('does not pass its port to a lease of another pod that had it before', async () => {
     const before: AttachedLease = { ...newPod('/run/netns/none'), serial: 1, state: 'allocated', attached };
     const lease: AttachedLease = { ...leaseOf(), serial: 3, state: 'allocated', attached };
     await expect.poll(async () => await inventory([before, lease]), othersGo).toMatchObject({ found: [lease], released: [before] });

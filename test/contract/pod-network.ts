@@ -63,7 +63,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
       specimen.network.check(pod, attached, patience());
     const expectNothingLeft = () => expect.poll(() => specimen.remains(), { timeout: 10_000 }).toEqual([]);
 
-    it('attaches, finds nothing wrong, and leaves nothing', () =>
+    it('attaches, has no differences, and leaves nothing', () =>
       withNamespace(async (path) => {
         const pod = newPod(path);
         const attached = await attach(pod);
@@ -74,7 +74,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
         await expectNothingLeft();
       }));
 
-    it('takes a second and an unknown detach as done', () =>
+    it('succeeds for a second and an unknown detach', () =>
       withNamespace(async (path) => {
         const pod = newPod(path);
         await detach(pod);
@@ -98,7 +98,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
     it.each([
       ['of another container', {}],
       ['of the same attachment', { containerId: 'same' }],
-    ])('refuses an interface that is there, %s, and leaves it as it is', (_, same) =>
+    ])('rejects an existing interface, %s, and keeps it', (_, same) =>
       withNamespace(async (path) => {
         const first = newPod(path, same);
         const attached = await attach(first);
@@ -124,7 +124,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
         await expectNothingLeft();
       }));
 
-    it('attaches a pod to two networks of both families, and the first stays as it is', () =>
+    it('attaches a pod to two networks of both families, and the first is not affected', () =>
       withNamespace(async (path) => {
         const first = newPod(path);
         const second = newPod(path, { containerId: first.containerId, ifName: 'net1', network: 'second' });
@@ -138,7 +138,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
         await expectNothingLeft();
       }));
 
-    it('blames the runtime for a namespace that cannot be one', async () => {
+    it('blames the runtime for an invalid namespace', async () => {
       const gone = specimen.makeNamespace();
       specimen.removeNamespace(gone);
       for (const path of [gone, ...Object.values(specimen.unusable)])
@@ -146,7 +146,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
       await expectNothingLeft();
     });
 
-    it('leaves nothing when its caller gives up, however early or late', () =>
+    it('leaves nothing when its caller gives up, at any time', () =>
       withNamespace(async (path) => {
         await expect(attach(newPod(path), AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED' });
         for (let turns = 0; turns < 12; turns++) {
@@ -167,7 +167,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
         await detach(pod);
       }));
 
-    it('takes a pod down whose namespace is gone', async () => {
+    it('detaches a pod whose namespace is deleted', async () => {
       const path = specimen.makeNamespace();
       const pod = newPod(path);
       const attached = await attach(pod);
@@ -177,7 +177,7 @@ export function podNetworkContract(name: string, open: () => Promise<PodNetworkS
       await expectNothingLeft();
     });
 
-    it('works on many at once', async () => {
+    it('works on many concurrently', async () => {
       const paths = Array.from({ length: 12 }, () => specimen.makeNamespace());
       try {
         const pods = paths.map((path) => newPod(path));

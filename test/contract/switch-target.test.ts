@@ -125,7 +125,7 @@ class Keeper {
   }
 }
 
-describe('the switch’s database', () => {
+describe('OVSDB', () => {
   let server: TestOvsdbServer;
   let keeper: Keeper;
 
@@ -142,7 +142,7 @@ describe('the switch’s database', () => {
     await server.remove();
   });
 
-  it('takes every port, however often its server dies meanwhile', async () => {
+  it('accepts every port, however often its server dies meanwhile', async () => {
     for (let round = 1; round <= 12; round++) {
       const dies = (async () => {
         await sleep(Math.random() * 4);
@@ -159,7 +159,7 @@ describe('the switch’s database', () => {
     expect(server.vsctl('list-ports', 'br-int').split('\n').length).toBe(12 + 1);
   });
 
-  it('keeps what others note at the bridge, and sees no difference in it', async () => {
+  it('keeps external ids of others, and sees no difference in them', async () => {
     server.vsctl('br-set-external-id', 'br-int', 'noted-by', 'another');
     await expect.poll(() => keeper.database.tables.Bridge.find('name', 'br-int')?.external_ids.get('noted-by')).toBe('another');
     await keeper.reconciler.confirmed(AbortSignal.timeout(10_000));
@@ -172,7 +172,7 @@ describe('the switch’s database', () => {
     ['Bridge', 'stp_enable=true'],
     ['Bridge', 'rstp_enable=true'],
     ['Interface', 'ingress_policing_rate=1'],
-  ])('restores what another program sets of a %s: %s', async (table, value) => {
+  ])('restores values that another program changes in a %s: %s', async (table, value) => {
     await keeper.realized('a', keeper.want('a', port('a', 1)));
     const [name, column = ''] = [table === 'Bridge' ? 'br-int' : 'a', value.split('=')[0]];
     const before = server.vsctl('get', table, name, column);
@@ -199,7 +199,7 @@ describe('the switch’s database', () => {
     expect(server.vsctl('list-ports', 'br-int')).toBe('a\n');
   });
 
-  it('does not wait for ever for a row that is deleted at once', async () => {
+  it('does not wait forever for a row that is deleted immediately', async () => {
     for (let round = 1; round <= 10; round++) {
       const name = `q${round}`;
       const revision = keeper.want(name, port(name, round));

@@ -60,7 +60,7 @@ export function targetContract<K extends string, V>(
       expect(differences(await specimen.target.observe(patience()), wanted, specimen.equal)).toEqual([]);
     };
 
-    it('shows exactly what was put', async () => {
+    it('shows exactly the added entries', async () => {
       const { base, entries } = specimen;
       await put(base);
       await expectHeld(base);
@@ -68,7 +68,7 @@ export function targetContract<K extends string, V>(
       await expectHeld(base, entries);
     });
 
-    it('takes the same again, and other values for what is there', async () => {
+    it('accepts the same again, and other values for present entries', async () => {
       const { base, entries, changes } = specimen;
       await put(entries);
       await expectHeld(base, entries);
@@ -78,7 +78,7 @@ export function targetContract<K extends string, V>(
       await expectHeld(base, entries);
     });
 
-    it('puts and removes in one plan, and does not mind what is gone', async () => {
+    it('adds and removes in one plan, and ignores missing entries', async () => {
       const { base, entries, target } = specimen;
       const [first] = entries.keys();
       const rest = new Map([...entries].filter(([key]) => key !== first));
@@ -92,7 +92,7 @@ export function targetContract<K extends string, V>(
       await expectHeld(base);
     });
 
-    it('refuses a plan with an impossible entry', async () => {
+    it('rejects a plan with an impossible entry', async () => {
       const { base, entries, impossible } = specimen;
       await expect(put(new Map([...entries, ...impossible]))).rejects.toMatchObject({ code: 'REFUSED' });
       if (refusal === 'parts') await remove(entries.keys());
@@ -109,7 +109,7 @@ export function targetContract<K extends string, V>(
       await remove(needed.keys());
       await expectHeld(base);
     };
-    if (dependence === 'enforced') it('refuses what lacks an entry that it needs, and removes it together with that one', refusesDangling);
+    if (dependence === 'enforced') it('rejects an entry without one that it needs, and removes it together with that one', refusesDangling);
 
     it('neither shows nor touches foreign entries', async () => {
       const { base, entries } = specimen;
@@ -121,7 +121,7 @@ export function targetContract<K extends string, V>(
       expect(specimen.foreign()).toBe(before);
     });
 
-    it('is never said to refuse while it cannot be reached', async () => {
+    it('never counts as refusing while it is unreachable', async () => {
       const { base, entries } = specimen;
       await specimen.die();
       const failed = specimen.target.apply({ put: entries, remove: new Set() }, AbortSignal.timeout(300));
@@ -145,7 +145,7 @@ export function targetContract<K extends string, V>(
       await specimen.close();
     });
 
-    it('makes what several owners want, two of them alike', async () => {
+    it('applies the entries of several owners, two of them equal', async () => {
       const [first, ...rest] = [...specimen.entries];
       if (!first) throw new Error('a specimen without entries');
       keeper.want('base', specimen.base);
@@ -170,7 +170,7 @@ export function targetContract<K extends string, V>(
       await keeper.expectHeld();
     });
 
-    it('restores everything when the target comes back', async () => {
+    it('restores everything when the target returns', async () => {
       await specimen.die();
       keeper.want('a', specimen.changes);
       keeper.want('b', new Map());

@@ -23,11 +23,11 @@ function seenAlerts(page: string): readonly Row[] {
   return [...table.matchAll(/^\| `(Seine\w+)` \| (.*?) \| (.*) \|$/gm)].map(([, alert = '', by = '', run = '']) => ({ alert, by, run }));
 }
 
-it('has a row for each alert that ships, and for no other', () => {
+it('has a row for each shipped alert, and for no other', () => {
   expect(rows.map(({ alert }) => alert).toSorted()).toEqual(shipped.toSorted());
 });
 
-it.each(rows)('$alert: what made it true is there, and a run is named, or why there is none', ({ alert, by, run }) => {
+it.each(rows)('$alert: the fault that raised it exists, and names a run, or a reason why there is none', ({ alert, by, run }) => {
   const named = [...by.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
   if (named.length === 0) {
     expect(by).toBe('not seen');

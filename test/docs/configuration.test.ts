@@ -22,7 +22,7 @@ it('lists every key of the agent, and no other', () => {
   expect([...listed.keys()].toSorted()).toEqual([...keys].toSorted());
 });
 
-it('gives each key the default that it has', () => {
+it('has the default of each key', () => {
   const config: unknown = parseConfig('', { NODE_NAME: 'n1' });
   const settingOf = (key: string) =>
     key.split('.').reduce<unknown>((value, part) => (value as Readonly<Record<string, unknown>> | undefined)?.[part], config);

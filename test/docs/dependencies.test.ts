@@ -44,7 +44,7 @@ it('names every npm package that only a package of its own within this repositor
   expect(listed('npm, in the lab')).toEqual([...theirs].filter((name) => !(name in dependencies) && !(name in local)).toSorted());
 });
 
-it('names every npm package that builds and tests us, and no other', () => {
+it('names every npm package for builds and tests, and no other', () => {
   const own = workspaces.flatMap((workspace) => Object.keys(workspace.devDependencies ?? {}));
   expect(listed('npm, to build and test')).toEqual(
     [...Object.keys(devDependencies), ...Object.keys(optionalDependencies), ...own].toSorted(),

@@ -46,7 +46,7 @@ describe.each(tables)('%s', (heading) => {
   });
 });
 
-it('names rows of the bench that exist', () => {
+it('names existing rows of the bench', () => {
   const named = Array.from(page.matchAll(/npm run bench -- --only ([\w.]+)/g), ([, row = '']) => row);
   expect(named.length).toBeGreaterThan(3);
   const rows = new Set(scenes.flatMap((scene) => scene.rows));

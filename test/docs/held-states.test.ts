@@ -12,7 +12,7 @@ const alerts = new Set(alertRules().map(({ alert }) => alert));
 const textOf = (test: string): string => readFileSync(join(import.meta.dirname, '..', `${test}.test.ts`), 'utf8');
 
 describe.each(Object.entries<HeldState>(heldStates))('%s', (id, { alerts: named, tests, titles, ...cells }) => {
-  it('is harmed by the first of its tests, by its name or by titles that are there', () => {
+  it('is injected by the first of its tests, by its name or by existing titles', () => {
     const [test = ''] = tests;
     const harmed = Array.from(textOf(test).matchAll(/^harmTests\('([^']+)',/gm), ([, row]) => row);
     if (titles === undefined) expect(harmed).toContain(id);
@@ -21,7 +21,7 @@ describe.each(Object.entries<HeldState>(heldStates))('%s', (id, { alerts: named,
     for (const other of tests) expect(textOf(other)).not.toBe('');
   });
 
-  it('raises alerts that there are', () => {
+  it('raises existing alerts', () => {
     expect(named.filter((name) => !alerts.has(name))).toEqual([]);
     expect(named.length).toBeGreaterThan(0);
   });

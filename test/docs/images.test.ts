@@ -11,14 +11,14 @@ it.each(['x64', 'arm64'])('has the prebuilt parts of an image for %s in the lock
   expect(packages[`node_modules/@koromix/koffi-linux-${arch}`]?.version).toBe(packages['node_modules/koffi']?.version);
 });
 
-it.each(['agent', 'ovs'])('builds the image of %s from bases that are given', (name) => {
+it.each(['agent', 'ovs'])('builds the image of %s from given bases', (name) => {
   const lines = read(`build/images/${name}.Dockerfile`).split('\n');
   const from = lines.filter((line) => line.startsWith('FROM '));
   expect(from.length).toBeGreaterThan(1);
   expect(from.filter((line) => !/^FROM \$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual([]);
 });
 
-it('starts a switch that waits for its flows, and cannot be started without', () => {
+it('starts an OVS that waits for its flows, and cannot be started without', () => {
   const script = read('build/images/ovs-start');
   const code = script
     .split('\n')
@@ -60,7 +60,7 @@ it('names no image that a registry of others could serve', () => {
   expect(foreign).toEqual([]);
 });
 
-it('names its own images with the version that the package has', () => {
+it("names its own images with the package's version", () => {
   const { version } = JSON.parse(read('package.json')) as { version: string };
   const own = [
     'docs/getting-started.md',

@@ -13,7 +13,7 @@ const pages = [
   ),
 ];
 
-it('has no link to a file that is not there', () => {
+it('has no link to a missing file', () => {
   const dead = pages.flatMap((page) =>
     Array.from(readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)/g), ([, target = '']) => target)
       .filter((target) => !existsSync(resolve(root, dirname(page), target)))
@@ -41,7 +41,7 @@ function anchorsOf(file: string): ReadonlySet<string> {
   return anchors;
 }
 
-it('has no link to a part of a page that is not there', () => {
+it('has no link to a missing part of a page', () => {
   const dead = pages.flatMap((page) =>
     Array.from(readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)#([^)]+)\)/g), ([, target = '', anchor = '']) => {
       const file = target === '' ? join(root, page) : resolve(root, dirname(page), target);

@@ -44,7 +44,7 @@ const files = ['src', 'lab', 'test', 'build', 'docs', 'bin'].flatMap((folder) =>
 );
 const baseNames = new Set(files.map((path) => basename(path)));
 
-it('names files of the repository that are there', () => {
+it('names existing files of the repository', () => {
   const isThere = (path: string): boolean => files.some((file) => file === path || matchesGlob(file, path));
   const missing = all(({ code }) =>
     code.flatMap((text) => {
@@ -58,7 +58,7 @@ it('names files of the repository that are there', () => {
   expect(missing).toEqual([]);
 });
 
-it('names scripts of npm that there are', () => {
+it('names existing scripts of npm', () => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Readonly<Record<string, string>> };
   const named = ({ text }: Page) => Array.from(text.matchAll(/npm run ([\w:]+)/g), ([, name = '']) => name);
   expect(all((page) => named(page).filter((name) => !(name in scripts)))).toEqual([]);
@@ -72,7 +72,7 @@ it('names metrics that an agent exports', () => {
   expect(all((page) => named(page).filter((name) => !exported.has(name)))).toEqual([]);
 });
 
-it('names objects of the manifest that there are', () => {
+it('names existing objects of the manifest', () => {
   const canary = { ...defaultOptions, pool: { name: 'canary', ovs: true } };
   const parts = [...manifestParts(defaultOptions), ...poolParts(canary), ...uninstallParts(defaultOptions)];
   const names = new Set(parts.map(({ object }) => object.metadata?.name));
@@ -96,7 +96,7 @@ function usesOf(program: string): ReadonlySet<string> {
 const optionsOf = (words: readonly string[]) => words.filter((word) => /^--?[a-z]/.test(word)).map((word) => word.replace(/[=.,].*$/, ''));
 const verbsOf = (words: readonly string[]) => words.filter((word) => /^[a-z]/.test(word));
 
-it('uses verbs and options that seinectl has', async () => {
+it('uses verbs and options of seinectl', async () => {
   const groups = new Set(['get', 'explain', 'policy', 'wire', 'node', 'cluster']);
   const uses = usesOf('seinectl');
   expect(uses.size).toBeGreaterThan(40);
@@ -112,7 +112,7 @@ it('uses verbs and options that seinectl has', async () => {
   }
 });
 
-it('uses verbs and options that seine-lab has', () => {
+it('uses verbs and options of seine-lab', () => {
   const program = join(root, 'lab/main.ts');
   const helps = new Map<string, string>();
   const helpOf = (verb: string): string => {
@@ -130,7 +130,7 @@ it('uses verbs and options that seine-lab has', () => {
   }
 });
 
-it('uses options that the manifest’s renderer has', () => {
+it('uses options of the manifest’s renderer', () => {
   const help = execFileSync(process.execPath, [join(root, 'build/manifests/render.ts'), '--help'], { encoding: 'utf8' });
   const uses = usesOf('npm run render --');
   expect(uses.size).toBeGreaterThan(2);

@@ -29,7 +29,7 @@ const series = new Map<string, readonly string[]>([
 
 describe.each(expressions())('$where', ({ expr }) => {
   const { errors, selected, grouped } = readPromql(expr);
-  it('is PromQL that names only what an agent exports', () => {
+  it('is PromQL that names only exported metrics and labels', () => {
     expect(errors).toEqual([]);
     expect(selected.length).toBeGreaterThan(0);
     for (const { metric, labels } of selected)
@@ -41,7 +41,7 @@ describe.each(expressions())('$where', ({ expr }) => {
 
 describe('alerts', () => {
   const rules = alertRules();
-  it('have names of their own, a severity, and say what it means and where to go on', () => {
+  it('have unique names, a severity, a meaning and a link', () => {
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
     for (const { alert, labels, annotations } of rules) {
       expect(alert).toMatch(/^Seine[A-Z]\w+$/);
@@ -51,13 +51,13 @@ describe('alerts', () => {
     }
   });
 
-  it.each(rules)('$alert leads to a place in the docs that exists', ({ annotations }) => {
+  it.each(rules)('$alert links to an existing place in the docs', ({ annotations }) => {
     const [file = '', anchor] = (annotations['runbook'] ?? '').split('#');
     expect(existsSync(join(root, file))).toBe(true);
     if (anchor !== undefined) expect(anchorsOf(file)).toContain(anchor);
   });
 
-  it.each(rules)('$alert names in its words only labels that its expression leaves', ({ expr, annotations }) => {
+  it.each(rules)('$alert uses in its text only labels that its expression keeps', ({ expr, annotations }) => {
     const { selected, grouped } = readPromql(expr);
     const left = new Set([...ofTarget, ...grouped, ...selected.flatMap(({ metric }) => series.get(metric) ?? [])]);
     const named = Object.values(annotations).flatMap((text) => [...text.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label ?? ''));
@@ -66,7 +66,7 @@ describe('alerts', () => {
 });
 
 describe('the dashboard', () => {
-  it('has panels with numbers of their own that do not lie on each other', () => {
+  it('has panels with unique numbers that do not overlap', () => {
     const { panels } = dashboard();
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
     const taken = new Set<string>();
@@ -78,7 +78,7 @@ describe('the dashboard', () => {
         }
   });
 
-  it('uses in its legends only labels that there are', () => {
+  it('uses in its legends only existing labels', () => {
     for (const { title, targets = [] } of dashboard().panels)
       for (const { expr, legendFormat } of targets) {
         const { selected, grouped } = readPromql(expr.replaceAll('$__rate_interval', '5m'));

@@ -37,7 +37,7 @@ function on(labels: Readonly<Record<string, string>>, ...manifests: readonly (re
     .toSorted();
 }
 
-it('renders of a pool what is its own, under names of its own, and of the cluster nothing', () => {
+it('renders for a pool its own objects, with their own names, and none of the cluster', () => {
   const objects = rendered('--pool', 'canary', '--set', 'logLevel=debug', '--agent-image', 'a.example/agent:2');
   expect(namesOf(objects)).toEqual([expect.stringMatching(/^ConfigMap seine-config-canary-[0-9a-f]{10}$/), 'DaemonSet seine-agent-canary']);
   const [agent] = daemonSets(objects);
@@ -55,7 +55,7 @@ it('renders of a pool what is its own, under names of its own, and of the cluste
   expect(template?.spec?.serviceAccountName).toBe('seine-agent');
 });
 
-it('leaves names and selectors of the agents of no pool as they were: those of a DaemonSet can never be changed', () => {
+it('keeps names and selectors of the agents without a pool: those of a DaemonSet are immutable', () => {
   const objects = manifestParts(defaultOptions).map(({ object }) => object);
   expect(daemonSets(objects).map(({ metadata, spec }) => [metadata?.name, spec?.selector.matchLabels])).toEqual([
     ['seine-ovs', { app: 'seine-ovs' }],
@@ -81,7 +81,7 @@ it('gives each node one agent and one Open vSwitch, whatever labels of pools it 
   expect(on({ 'seine.dev/ovs-pool': 'b' }, ...manifests)).toEqual(['seine-agent', 'seine-ovs-b']);
 });
 
-it('gives each node one of each by selectors too, where all others leave those nodes out', () => {
+it('gives each node one of each by selectors too, if all others exclude those nodes', () => {
   const manifests = [
     rendered('--except', 'disk=ssd,zone=west', '--except-ovs', 'gpu=yes'),
     rendered('--pool', 'fast', '--node-selector', 'disk=ssd,zone=west', '--except-ovs', 'gpu=yes'),
@@ -126,7 +126,7 @@ it.each([
   expect(() => asked(args)).toThrow(message);
 });
 
-it('refuses nodes to leave out that nobody could read any more', () => {
+it('rejects exclusions that exceed a readable size', () => {
   const many = Array.from({ length: 6 }, (_, at) => ['--except', `a${at}=x,b${at}=y`]).flat();
   expect(() => rendered(...many)).toThrow('64 alternatives, more than 32');
 });

@@ -18,7 +18,7 @@ describe('the releases on record', () => {
     expect(changelog).toContain(`## [${version}] - ${date}`);
   });
 
-  it('are told apart by their versions', () => {
+  it('are distinguished by their versions', () => {
     expect(releaseOf().version).toBe(releases()[0]?.version);
     expect(releaseOf('0.1.0').commit).toMatch(/^[0-9a-f]{40}$/);
     expect(() => releaseOf('0.0.9')).toThrow('there is no release 0.0.9; there are');
@@ -41,7 +41,7 @@ describe('npm run release', () => {
     git('commit', '--quiet', '--message', version);
   }
 
-  it('records the commit once the version is raised and the changelog says so', async () => {
+  it('records the commit once the version is raised and the changelog has it', async () => {
     mkdirSync(join(clone, 'build', 'setup'), { recursive: true });
     for (const file of ['build/release.mjs', 'build/setup/paths.mjs']) cpSync(join(root, file), join(clone, file));
     git('init', '--quiet');

@@ -44,7 +44,7 @@ function idle(command: Command): void {
   for (const inner of command.commands) idle(inner);
 }
 
-it('has calls of seinectl that are taken by its command line', async () => {
+it('has calls of seinectl that its command line accepts', async () => {
   const calls = callsOf(/seinectl/);
   expect(calls.length).toBeGreaterThan(100);
   const refused = await Promise.all(
@@ -53,7 +53,7 @@ it('has calls of seinectl that are taken by its command line', async () => {
   expect(refused.filter(({ said }) => said !== undefined)).toEqual([]);
 });
 
-it('has calls of the renderer that it takes', () => {
+it('has calls of the renderer that it accepts', () => {
   const calls = callsOf(/npm run render --/);
   expect(calls.length).toBeGreaterThan(8);
   const refused = calls.flatMap(({ where, words }) => {

@@ -38,13 +38,13 @@ for (const walk of walks) {
     expect(missing.map(({ number, file, functionName }) => `${number}: ${file} ${functionName}`)).toEqual([]);
   });
 
-  it(`${name}: leads from file to file, each called by an earlier stop`, () => {
+  it(`${name}: goes from file to file, each called by an earlier stop`, () => {
     expect(stops.map(({ number }) => number)).toEqual(stops.map((_, index) => index + 1));
     const odd = stops.filter(({ number, from, file }) => number > 1 && (from >= number || from < 1 || byNumber.get(from)?.file === file));
     expect(odd.map(({ number }) => number)).toEqual([]);
   });
 
-  it(`${name}: has the order in which the calling function calls`, () => {
+  it(`${name}: has the order of calls in the calling function`, () => {
     const wrong = stops.flatMap((caller) => {
       const calls = callsIn(caller);
       const places = stops.filter(({ from }) => from === caller.number).map((stop) => ({ stop, at: calls.get(nameOf(stop)) ?? [] }));

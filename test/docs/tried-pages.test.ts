@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '..', '..');
 const pages = Object.keys(triedPages).map((page) => ({ page, blocks: shellBlocks(readFileSync(join(root, page), 'utf8')) }));
 
 describe.each(pages)('$page', ({ page, blocks }) => {
-  it('says of every block who runs it, or why nobody does', () => {
+  it('names the runner of every block, or the reason why there is none', () => {
     const forgotten = blocks.filter(({ heading, notRun }) => triedPages[page]?.[heading] === undefined && notRun === undefined);
     expect(forgotten.map(({ heading, text }) => `${heading}: ${text.split('\n', 1)[0]}`)).toEqual([]);
   });
@@ -22,7 +22,7 @@ describe.each(pages)('$page', ({ page, blocks }) => {
   });
 });
 
-it('leaves few blocks that nobody runs', () => {
+it('has few blocks that are not run', () => {
   const left = pages.flatMap(({ blocks }) => blocks.filter(({ notRun }) => notRun !== undefined));
   expect(left.length).toBeLessThanOrEqual(notRunMost);
 });

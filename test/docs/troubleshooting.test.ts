@@ -6,7 +6,7 @@ import { checkNames } from '../../src/api/check.ts';
 const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'troubleshooting.md'), 'utf8');
 const code = Array.from(page.matchAll(/`([^`\n]+)`/g), ([, text = '']) => text);
 
-it('names findings that there are', () => {
+it('names existing findings', () => {
   const groups = new Set(Object.keys(checkNames).map((name) => name.split('.')[0]));
   const named = code.filter((text) => /^[a-z]+\.[a-z*]+$/.test(text) && groups.has(text.split('.')[0]) && !text.endsWith('.md'));
   expect(named.length).toBeGreaterThan(20);

@@ -125,39 +125,39 @@ describe('UDP clients that never stop sending, after a time without agent', () =
 
   const ofCase = (name: string): readonly SteadyUdp[] => of[name] ?? [];
 
-  it('are led away from an endpoint that is gone', async () => {
+  it('leave an endpoint that is removed', async () => {
     expect(new Set(before)).toEqual(new Set(['web-1', 'web-2', 'web-3']));
     await eventually(async () => expect(heard(ofCase('moved'))).not.toContain('web-1'), mendedMs);
   });
 
-  it('stay with endpoints that live', () => {
+  it('stay with live endpoints', () => {
     const stayed = before.flatMap((who, at) => (who === 'web-1' ? [] : [[who, ofCase('moved')[at]?.last]]));
     expect(stayed.filter(([was, is]) => was !== is)).toEqual([]);
   });
 
-  it('are no longer served by a Service that is gone', async () => {
+  it('are no longer served by a deleted Service', async () => {
     await eventually(async () => expect(await quiet(ofCase('gone'))).toBe(true), mendedMs);
   });
 
-  it('are no longer served at a port that is gone', async () => {
+  it('are no longer served at a deleted port', async () => {
     await eventually(async () => expect(await quiet(ofCase('port'))).toBe(true), mendedMs);
   });
 
-  it('are led to endpoints of the node once only these will do', async () => {
+  it('reach endpoints of the node once only these are allowed', async () => {
     await eventually(async () => expect(new Set(heard(ofCase('inside')))).toEqual(new Set(['web-1'])), mendedMs);
   });
 
-  it('come to endpoints of the node from the world once only these will do for it', async () => {
+  it('reach endpoints of the node from outside once only these are allowed', async () => {
     await eventually(async () => expect(new Set(heard(ofCase('outside')))).toEqual(new Set(['web-1'])), mendedMs);
   });
 
-  it('are served by a Service that is new', async () => {
+  it('are served by a new Service', async () => {
     await eventually(async () => expect(heard(ofCase('newest'))).toEqual(['web-2', 'web-2']), mendedMs);
   });
 });
 
 describe('a loss of more than 30 % at once', () => {
-  it('is held until a second look comes to the same', async () => {
+  it('is delayed until a second check confirms it', async () => {
     const service = await endpointsOf('most');
     const all = await clients(insideWays(service, crowd));
     await allServed(all);
@@ -174,7 +174,7 @@ describe('a loss of more than 30 % at once', () => {
   });
 });
 
-describe('clients that are remembered, after a time without agent', () => {
+describe('remembered clients, after a time without agent', () => {
   const aims = (service: KubeService) => lab.clusterAims(service, ['client-1', 'node-1']);
 
   /** Endpoint of each client; each has one. */
@@ -184,7 +184,7 @@ describe('clients that are remembered, after a time without agent', () => {
     return seen.map(({ pods }) => pods.join('+'));
   }
 
-  it('are served by an endpoint that lives, by none of a Service that is gone, and by all once affinity is off', async () => {
+  it('are served by a live endpoint, by none of a deleted Service, and by all once affinity is off', async () => {
     const [leaving, gone, off] = [
       await endpointsOf('leaving', sticky),
       await endpointsOf('forsaken', sticky),

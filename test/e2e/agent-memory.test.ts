@@ -35,7 +35,7 @@ const livez = (): Promise<number | undefined> =>
     asked.once('error', reject).end();
   });
 
-it('an agent with the manifest’s limit of memory lives through the largest objects', { timeout: 300_000 * slowness }, async () => {
+it('an agent with the manifest’s memory limit survives the largest objects', { timeout: 300_000 * slowness }, async () => {
   const { api } = lab;
   const [agent = 0] = await lab.agentPids();
   const path = '/api/v1/nodes';

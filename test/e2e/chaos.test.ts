@@ -14,7 +14,7 @@ const { SEINE_TEST_SEED: ofRun } = process.env;
 const seeds = [17, ...(ofRun === undefined ? [] : [Number(ofRun)])];
 
 describe.each(seeds)('by seed %i', (seed) => {
-  it(`harmed and changed in ${stepCount} steps, a node is what a virgin agent makes`, { timeout: 900_000 }, async () => {
+  it(`after ${stepCount} steps of faults and changes, a node equals the one that a fresh agent creates`, { timeout: 900_000 }, async () => {
     const say = (line: string): void => console.log(line);
     const chaos = await Chaos.begin({
       seed,

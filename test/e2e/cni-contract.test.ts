@@ -88,7 +88,7 @@ async function reaches(from: string, address: string, ...options: readonly strin
 describe('a pod on two networks', () => {
   const second = { ifName: 'net1', conf: { name: 'second' } };
 
-  it('is reached on both and answers on both; the first is not touched', async () => {
+  it('is reached on both and answers on both; the first is not affected', async () => {
     const [pod, other] = [await namespace(), await namespace()];
     const one = await call('ADD', { id: 'two', netns: pathOf(pod) });
     const peer = await call('ADD', { id: 'peer', netns: pathOf(other) });
@@ -118,7 +118,7 @@ describe('a pod on two networks', () => {
 });
 
 describe('an ADD', () => {
-  it('twice, or of an interface that is there, damages nothing', async () => {
+  it('twice, or of an existing interface, damages nothing', async () => {
     const [pod, other] = [await namespace(), await namespace()];
     const { result } = await call('ADD', { id: 'one', netns: pathOf(pod) });
     await call('ADD', { id: 'witness', netns: pathOf(other) });
@@ -128,7 +128,7 @@ describe('an ADD', () => {
     for (const id of ['one', 'three', 'witness']) expect(await call('DEL', { id })).toMatchObject({ code: 0 });
   });
 
-  it('is refused for a pod that the API server does not have, and served for a static one', async () => {
+  it('is rejected for a pod that the API server does not have, and served for a static one', async () => {
     const netns = pathOf(await namespace());
     const args = (uid: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nobody;K8S_POD_UID=${uid}`;
     const refused = await call('ADD', { id: 'nobody', netns, args: args('7a1c6e2a-0000-4000-8000-000000000000') });
@@ -138,7 +138,7 @@ describe('an ADD', () => {
     expect(await call('DEL', { id: 'static', netns })).toMatchObject({ code: 0 });
   });
 
-  it('into a namespace that has vanished is the runtime’s fault, and its DEL succeeds', async () => {
+  it('into a vanished namespace is the runtime’s fault, and its DEL succeeds', async () => {
     const pod = await namespace();
     const netns = pathOf(pod);
     const { result } = await call('ADD', { id: 'vanishing', netns });
@@ -157,7 +157,7 @@ describe('STATUS', () => {
       () => `STATUS does not become ${code}`,
     );
 
-  it('stays as it is while the API server is away, for a restarted agent too, and ADDs go on', async () => {
+  it('stays the same while the API server is away, for a restarted agent too, and ADDs continue', async () => {
     await becomes(0);
     await lab.apiServer('stop');
     try {
@@ -178,7 +178,7 @@ describe('STATUS', () => {
     }
   });
 
-  it('says 51 when running pods are hurt', async () => {
+  it('is 51 when running pods are affected', async () => {
     await lab.killOvs(1, 'ovs-vswitchd');
     await becomes(51);
     await lab.startOvs(1);
@@ -186,7 +186,7 @@ describe('STATUS', () => {
   });
 });
 
-describe('an ADD of a pod that is not known, where policies are', () => {
+describe('an ADD of an unknown pod with policies', () => {
   const pings = (from: string, address: string) =>
     execute('ip', ['netns', 'exec', from, 'ping', '-c', '2', '-i', '0.2', '-W', '1', address]).then(
       () => true,
@@ -203,7 +203,7 @@ describe('an ADD of a pod that is not known, where policies are', () => {
     await lab.untilReady(1);
   }
 
-  it('leaves the pod to its node, is refused, or leaves it free, as is configured', { timeout: 180_000 }, async () => {
+  it('blocks it except for its node, is rejected, or leaves it free, as configured', { timeout: 180_000 }, async () => {
     const [peer, ...pods] = [await namespace(), await namespace(), await namespace(), await namespace()];
     await call('ADD', { id: 'stranger', netns: pathOf(peer) });
     const added = async (at: number): Promise<Answer & { readonly addresses: readonly string[] }> => {

@@ -34,7 +34,7 @@ afterAll(async () => {
   for (const { lab } of quarantines) await lab?.remove();
 });
 
-describe.each(kinds)('a node whose pods get what `podInterface: %s` says', (podInterface) => {
+describe.each(kinds)('a node whose pods have interfaces of `podInterface: %s`', (podInterface) => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
   /** Number of pods seen with a pre-plugged port. */
@@ -95,7 +95,7 @@ describe.each(kinds)('a node whose pods get what `podInterface: %s` says', (podI
   });
 });
 
-it('takes back the addresses that crashes have left in quarantine', { timeout: 120_000 }, async () => {
+it('releases the addresses that crashes have left in quarantine', { timeout: 120_000 }, async () => {
   for (const { podInterface, lab } of quarantines) {
     if (lab === undefined) throw new Error(`there is no lab of ${podInterface}`);
     const reclaimedMs = await until(

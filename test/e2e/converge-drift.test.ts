@@ -122,7 +122,7 @@ describe('a foreign change', () => {
     });
   }
 
-  it('leaves what the switch has learned', async () => {
+  it('keeps learned flows', async () => {
     await ofctl('add-flow', 'br-int', 'cookie=0x1ff0000000000,table=120,idle_timeout=600,priority=100,tun_src=192.0.2.9,actions=drop');
     const before = await learned();
     expect(before.length).toBeGreaterThan(0);
@@ -131,7 +131,7 @@ describe('a foreign change', () => {
     expect(await learned()).toEqual(before);
   });
 
-  it('to the packet filter alone, or to a group that keeps its number, is repaired', {
+  it('of nftables alone, or of a group that keeps its number, is repaired', {
     timeout: 150_000,
   }, async () => {
     const group = /group_id=(\d+)/.exec(await lab.groups(1))?.[1];

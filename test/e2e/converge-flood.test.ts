@@ -18,7 +18,7 @@ const addWithinMs = 5_000;
 const lag = { bucket: 'event_loop_lag_seconds_bucket{le="0.2"}', share: 0.95 };
 
 /** However often other processes change the node, the agent continues to serve. */
-describe('trouble from outside', () => {
+describe('external trouble', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
   let flood: ChildProcess | undefined;
@@ -58,7 +58,7 @@ describe('trouble from outside', () => {
     return spawn(command, args, { stdio: 'ignore', detached: true, env: { ...process.env, OVS_RUNDIR: folder(), SEINE_LAB: lab.plan.id } });
   }
 
-  it('by a flood of foreign flows does not keep pods waiting, nor the loop busy', async () => {
+  it('by a flood of foreign flows delays no pods, and does not block the loop', async () => {
     const before = await lab.metrics(1);
     flood = startFlood();
     const startedMs = performance.now();
@@ -99,7 +99,7 @@ describe('trouble from outside', () => {
     expect(punctual).toBeGreaterThan(lag.share);
   });
 
-  it('by an API server that is away takes nothing from peers and Services, and pods come and go', async () => {
+  it('by an unreachable API server affects neither peers nor Services, and pods are created and deleted', async () => {
     const paths = nodePaths(lab.plan.dir, lab.node(1).name);
     const access = readFileSync(paths.kubeconfig, 'utf8');
     const before = (await lab.flows(1)).map(({ text }) => text);

@@ -92,7 +92,7 @@ describe('the interface of a pod', () => {
     },
   ];
 
-  it.each(harms)('is as before after $name, which `seinectl diff` shows', async ({ harm, shown }) => {
+  it.each(harms)('is restored after $name, which `seinectl diff` shows', async ({ harm, shown }) => {
     const before = await picture('web-1');
     await seinectl('pause', '--for', '10m');
     await harm();
@@ -105,7 +105,7 @@ describe('the interface of a pod', () => {
     expect(await seinectl('diff')).not.toContain('interface');
   });
 
-  it('is as before within a round after what no event says, and that is counted and logged', async () => {
+  it('is restored within a round after a change without an event, which is counted and logged', async () => {
     const drift = async () => (await lab.metrics(1)).get('drift_entries_total{part="links"}') ?? 0;
     const [before, counted] = [await picture('client-1'), await drift()];
     await setMtu('client-1');
@@ -114,7 +114,7 @@ describe('the interface of a pod', () => {
     expect(lab.log(1).some(({ msg, part }) => msg === 'foreign change; repaired' && part === 'links')).toBe(true);
   });
 
-  it('is as before after all of that happened while no agent ran', async () => {
+  it('is restored after all of that happened while no agent ran', async () => {
     const before = await Promise.all(['web-1', 'client-1'].map(picture));
     await lab.agent(1, 'kill');
     const web = await hostEnd('web-1');
@@ -132,7 +132,7 @@ describe('the interface of a pod', () => {
     await everybody();
   });
 
-  it('is said to be changed inside, agent alive or dead before, and left so until someone mends it', async () => {
+  it('is reported as changed inside, agent alive or dead before, and not repaired', async () => {
     const status = () => seinectl('status');
     const untilSaid = (text: string): Promise<number> =>
       until(

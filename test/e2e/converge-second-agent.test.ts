@@ -46,7 +46,7 @@ describe('a second agent on one bridge', () => {
     return child;
   }
 
-  it('waits and says why, and touches nothing', async () => {
+  it('waits and reports why, and changes nothing', async () => {
     const before = await lab.flows(1);
     const startedMs = performance.now();
     second = startSecond();
@@ -81,7 +81,7 @@ describe('a second agent on one bridge', () => {
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
   });
 
-  it('has the bridge stolen, leaves it alone, and has it back', async () => {
+  it('loses the bridge to a thief, leaves it alone, and has it back', async () => {
     const before = await flows();
     const { dir } = nodePaths(lab.plan.dir, lab.node(1).name);
     const thief = spawn('ovsdb-client', ['steal', `unix:${dir}/db.sock`, lockName], { stdio: 'ignore' });
@@ -106,7 +106,7 @@ describe('a second agent on one bridge', () => {
     await lab.untilReached(lab.pod('client-1'), lab.pod('web-1'));
   });
 
-  it('hands over to the one that comes next', async () => {
+  it('hands over to the next one', async () => {
     await lab.agent(1, 'start');
     await expect.poll(async () => (await lab.readiness(1)).says, { timeout: 20_000 }).toContain('another agent holds bridge br-int');
     const ended = second && once(second, 'exit');

@@ -69,8 +69,8 @@ harmTests('learned flows', () => node, [
   harm('one where none is learned', bridge('add-flow', 'cookie=0x1ff0000000000,table=14,priority=65000,ip,actions=drop'), all),
 ]);
 
-describe('A learned flow that was deleted', () => {
-  it.each(['runs', 'is dead'])('is learned anew with the client’s next packet, while the agent %s', async (life) => {
+describe('a deleted learned flow', () => {
+  it.each(['runs', 'is dead'])('is learned again with the client’s next packet, while the agent %s', async (life) => {
     if (life === 'is dead') await node.lab.agent(1, 'kill');
     const asked = { timeout: 20_000 };
     const answer = async () => (await node.lab.reach(node.lab.pod('client-1'), sticky)).is;

@@ -184,7 +184,7 @@ const takings: readonly Taking[] = [
   { what: 'a better metric', family: '-6', words: (to) => `route VERB blackhole ${to} metric 1 proto static` },
 ];
 
-describe('a way that is taken', () => {
+describe('a foreign route or rule that diverts traffic', () => {
   const take = async (verb: 'add' | 'delete', { family, words }: Taking, to: string) =>
     await ip(`${family} ${words(to).replace('VERB', verb)}`);
   const untilSaid = async (to: string, said: boolean) =>
@@ -194,7 +194,7 @@ describe('a way that is taken', () => {
       })
       .toBe(said);
 
-  it.each(takings)('is said while the agent runs, and until it ends: $what', async (taking) => {
+  it.each(takings)('is reported while the agent runs, and until it is removed: $what', async (taking) => {
     const { to } = await way(taking.family);
     await take('add', taking, to);
     await untilSaid(to, true);
@@ -202,7 +202,7 @@ describe('a way that is taken', () => {
     await untilSaid(to, false);
   });
 
-  it('is said by an agent that starts', async () => {
+  it('is reported by an agent that starts', async () => {
     const { to } = await way(rule.family);
     await node.lab.agent(1, 'kill');
     await take('add', rule, to);

@@ -111,12 +111,12 @@ describe('a pod with a limit in each direction', () => {
     expect(received).toBeLessThan(0.75 * packets);
   }
 
-  it('sends what its bucket and rate allow, and no more; others are not held back', async () => {
+  it('sends within its bucket and rate; others are not limited', async () => {
     await expectLimited();
     expect((await flood(lab.pod('client-1'), lab.pod('web-1'))).received).toBeGreaterThan(0.98 * packets);
   });
 
-  it('receives what its bucket and rate allow, and no more', async () => {
+  it('receives within its bucket and rate', async () => {
     await expectLimited(lab.pod('web-1'), slow);
   });
 
@@ -149,7 +149,7 @@ describe('a pod with a limit in each direction', () => {
     expect((await lab.metrics(1)).get('ovs_flow_ops_count{kind="meter"}')).toBe(0);
   });
 
-  it('gets its meter back when it is changed or deleted, and when the switch restarts', async () => {
+  it('gets its meter back when it is changed or deleted, and when OVS restarts', async () => {
     const [, number] = /meter=(\d+)/.exec(meter) ?? [];
     await ofctl('mod-meter', 'br-int', `meter=${number},kbps,burst,bands=type=drop,rate=9,burst_size=90`);
     await untilLimited();
@@ -161,7 +161,7 @@ describe('a pod with a limit in each direction', () => {
     await expectLimited();
   });
 
-  it('takes its meters with it', async () => {
+  it('removes its meters with it', async () => {
     await lab.api.send({ method: 'DELETE', path: '/api/v1/namespaces/demo/pods/slow' }, AbortSignal.timeout(10_000));
     await until(
       async () => (await meters()) === '',

@@ -47,7 +47,7 @@ class Additions {
 }
 
 /** Decision 64. */
-describe('a bridge that somebody emptied', () => {
+describe('a bridge emptied by another process', () => {
   let lab: ConvergeLab;
   let serviceIps: readonly string[];
   const closing: (() => void)[] = [];
@@ -90,7 +90,7 @@ describe('a bridge that somebody emptied', () => {
   const tableOf = (text: string): number => Number(/table=(\d+)/.exec(text)?.[1] ?? 0);
 
   for (const agent of ['runs', 'starts'] as const) {
-    it(`is filled from behind while the agent ${agent}, and clients of Services are answered again`, async () => {
+    it(`gets its entry flows last while the agent ${agent}, and clients of Services are answered again`, async () => {
       const running = await streams();
       const held = heldIn((await lab.flows(1)).map(({ text }) => tableOf(text)));
       if (agent === 'starts') await lab.agent(1, 'kill');

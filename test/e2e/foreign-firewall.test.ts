@@ -7,7 +7,7 @@ import { ConvergeLab, until } from '../support/converge-lab.ts';
 const found = /a foreign packet filter drops/;
 
 /** An accept in Seine's table does not undo a drop in another. */
-describe('another packet filter', () => {
+describe('other firewall rules', () => {
   let lab: ConvergeLab;
 
   beforeAll(async () => {
@@ -41,7 +41,7 @@ describe('another packet filter', () => {
       .map(({ msg }) => msg);
   }
 
-  it('with a policy of drop is found, and the rule that would help is said and helps', async () => {
+  it('with a policy of drop are found, and the suggested rule works', async () => {
     const news = await said(
       'nft add table inet site; nft "add chain inet site forward { type filter hook forward priority 0; policy drop; }"',
       found,
@@ -58,13 +58,13 @@ describe('another packet filter', () => {
     await run('nft delete table inet site');
   });
 
-  it('of iptables is found too, for packets to the node', async () => {
+  it('of iptables are found too, for packets to the node', async () => {
     const news = await said('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
     expect(news.filter((msg) => found.test(msg))).toEqual([expect.stringContaining('iptables -I INPUT -i antrea-gw0 -j ACCEPT')]);
     await said('iptables -F INPUT', /no foreign packet filter drops/);
   });
 
-  it('is changed only where configured, with the same commands, and never cuts the node off', async () => {
+  it('are changed only if configured, with the same commands, and never cut the node off', async () => {
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
     writeFileSync(agentConfig, stringify({ ...parse(readFileSync(agentConfig, 'utf8')), hostFirewall: 'manage' }));
     await lab.agent(1, 'stop');

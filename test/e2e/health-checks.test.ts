@@ -88,7 +88,7 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-it('says "No problems." once everything was looked at, with the age of each look', async () => {
+it('reports "No problems." once every check has run, with the age of each', async () => {
   await untilWell(30_000);
   const { looks = [], parts } = await status();
   expect(looks.map(({ name }) => name)).toEqual(expect.arrayContaining([...parts.map(({ part }) => part), 'cni', 'journal']));
@@ -106,12 +106,12 @@ it('names a paused repair', async () => {
 });
 
 /** Each of these checks has its own period, which the test has to wait for: so it waits for all together. */
-describe.concurrent('what is looked at once in ten seconds or more', { timeout: 180_000 }, () => {
+describe.concurrent('checks that run every ten seconds or more', { timeout: 180_000 }, () => {
   beforeAll(async () => {
     for (let count = 0; count < runtime.size; count++) await runtime.add();
   });
 
-  it('CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept', async () => {
+  it('foreign CNI files are reported, and changed ones restored; additions of a service mesh are kept', async () => {
     const other = join(paths.cniConfFolder, '05-other.conflist');
     writeFileSync(other, '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}');
     await untilSaid('cni', other, 20_000);
@@ -136,7 +136,7 @@ describe.concurrent('what is looked at once in ten seconds or more', { timeout: 
     expect((await status()).cni).toEqual({ chain: ['seine', 'istio-cni'], added: ['istio-cni'] });
   });
 
-  it('a journal that does not lead to the leases that there are is written again', async () => {
+  it('a journal that does not contain the present leases is rewritten', async () => {
     const journal = join(paths.stateDir, 'ipam.journal');
     const leases = () => decodeJournal(readFileSync(journal, 'utf8')).records.filter(({ op }) => op === 'lease').length;
     // Some of them are released meanwhile.
@@ -159,7 +159,7 @@ describe.concurrent('what is looked at once in ten seconds or more', { timeout: 
     }
   });
 
-  it('a pod whose DEL never comes gives up its addresses once nothing of it is left, and one that lives keeps them', async () => {
+  it('a pod without a DEL releases its addresses once nothing of it is left, and a live one keeps them', async () => {
     const [lost = '', living = ''] = [...runtime.live.keys()];
     await runtime.lose(lost);
     await until(
@@ -188,9 +188,9 @@ describe.concurrent('what is looked at once in ten seconds or more', { timeout: 
   });
 });
 
-it('says "No problems." once all of that is over', { timeout: 90_000 }, () => untilWell(60_000));
+it('reports "No problems." once all of that is over', { timeout: 90_000 }, () => untilWell(60_000));
 
-it('puts the CNI files back though they were harmed while no agent ran', async () => {
+it('restores CNI files that were changed while no agent ran', async () => {
   const plugin = join(paths.cniBinFolder, 'seine');
   await lab.agent(1, 'kill');
   rmSync(paths.cniConf);
@@ -204,7 +204,7 @@ it('puts the CNI files back though they were harmed while no agent ran', async (
   await untilWell(60_000);
 });
 
-it('does not say that all is well while the switch does not answer, nor once it is another', async () => {
+it('does not report health while OVS does not answer, nor once it is another', async () => {
   const [vswitchd] = await lab.switchPids();
   process.kill(vswitchd ?? 0, 'SIGSTOP');
   try {

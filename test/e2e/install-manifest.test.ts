@@ -51,7 +51,7 @@ async function kubectl(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-it('is taken by the API server, field by field, and changes nothing when applied again', async () => {
+it('is accepted by the API server, field by field, and changes nothing when applied again', async () => {
   const applied = await kubectl('apply', '--validate=strict', '-f', manifest);
   expect(applied.trim().split('\n').length).toBe(manifestParts(defaultOptions).length);
   const again = await kubectl('apply', '--validate=strict', '-f', manifest);
@@ -71,7 +71,7 @@ it('grants the agents what they use, and nothing more', async () => {
   );
 });
 
-it('gives metrics by TLS to whom RBAC lets, by two rights more that come with the key', async () => {
+it('serves metrics over TLS to clients that RBAC permits, by two further rights that come with the key', async () => {
   const chosen = askedFor(['--set', `metricsTLSAddress=${metricsAddress}`, '--pod-monitor']);
   const objects = (chosen?.parts(chosen.options) ?? []).map(({ object }) => object);
   const rights = objects.filter(({ kind }) => kind !== 'DaemonSet' && kind !== 'PodMonitor');
@@ -107,7 +107,7 @@ function lines(granted: typeof permissions): string[] {
   return all.toSorted();
 }
 
-it('is taken off the node again: shown first, not under a running agent, not from under pods, and then wholly', async () => {
+it('is removed from the node again: shown first, not under a running agent, not while pods use it, and then completely', async () => {
   const paths = nodePaths(lab.plan.dir, 'node-1');
   const folders = { bin: join(lab.plan.dir, 'cni-bin'), conf: join(lab.plan.dir, 'cni-conf'), state: paths.stateDir };
   const conflist = join(lab.plan.dir, 'wanted.conflist');

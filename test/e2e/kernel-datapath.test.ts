@@ -21,7 +21,7 @@ const whole = { words: [], checksLeast: 39 };
 const { words, checksLeast } = isWhole ? whole : short;
 
 /** The pipeline is tested with both data paths; this host's kernel may have only one. Runs alone. */
-it(`holds every check of the demo on the kernel’s data path${isWhole ? '' : ', with two nodes and IPv4'}`, {
+it(`passes every check of the demo on the kernel’s data path${isWhole ? '' : ', with two nodes and IPv4'}`, {
   timeout: 900_000,
 }, async () => {
   const program = join(root, 'build', 'kernel-vm', 'run.mjs');

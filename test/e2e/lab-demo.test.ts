@@ -68,7 +68,7 @@ for (const { families, nodes, more } of [
   { families: ['ipv4', 'ipv6'], nodes: 3, more: [] },
   { families: ['ipv6'], nodes: 2, more: ['--tunnel', 'vxlan'] },
 ]) {
-  it(`holds all its checks with ${nodes} nodes and ${families.join(' and ')}, and leaves nothing`, async () => {
+  it(`passes all its checks with ${nodes} nodes and ${families.join(' and ')}, and leaves nothing`, async () => {
     const outcome = await demo('--down', '--nodes', String(nodes), '--families', families.join(','), ...more);
     const report = reportOf(outcome);
     expect(report.checks.map(({ name }) => name)).toEqual(expectedChecks(families, { nodes }));
@@ -79,7 +79,7 @@ for (const { families, nodes, more } of [
   });
 }
 
-it('holds all its checks with 1 node, leaves the lab to be looked at, replaces it the next time, and is gone after everything was killed and `down`', async () => {
+it('passes all its checks with 1 node, keeps the lab for inspection, replaces it the next time, and is gone after everything was killed and `down`', async () => {
   const first = await demo('--nodes', '1', '--families', 'ipv4');
   expect(reportOf(first).checks.map(({ name }) => name)).toEqual(expectedChecks(['ipv4'], { nodes: 1 }));
   expect(reportOf(first).checks.filter(({ ok }) => !ok)).toEqual([]);
@@ -91,7 +91,7 @@ it('holds all its checks with 1 node, leaves the lab to be looked at, replaces i
   expect(whatIsLeft()).toEqual(nothing);
 });
 
-it('says that it failed, and what failed, when the agents do not start', async () => {
+it('reports the failure and its cause when the agents do not start', async () => {
   const outcome = await demo('--down', '--nodes', '1', '--agent', '/no/such/agent.mjs');
   expect(outcome.code).toBe(1);
   expect(reportOf(outcome)).toMatchObject({

@@ -54,7 +54,7 @@ it('removes a foreign flow, and nothing else', async () => {
   expect(await dumpFlows('node-1')).toEqual(before);
 });
 
-it('keeps pods talking while its agent is dead, and loses nothing when it comes back', async () => {
+it('keeps traffic of pods while its agent is dead, and loses nothing when it restarts', async () => {
   const [client, near, far] = await Promise.all(['client-1', 'web-1', 'web-2'].map((name) => lab.pod(name)));
   const before = await dumpFlows('node-1');
   const stop = new AbortController();
@@ -75,7 +75,7 @@ it('keeps pods talking while its agent is dead, and loses nothing when it comes 
   expect(await dumpFlows('node-1')).toEqual(before);
 });
 
-it.each(['all', 'ovs-vswitchd', 'ovsdb-server'])('comes back by itself when %s of Open vSwitch died', async (daemons) => {
+it.each(['all', 'ovs-vswitchd', 'ovsdb-server'])('recovers by itself when %s of Open vSwitch died', async (daemons) => {
   const before = await dumpFlows('node-2');
   await lab.lever(`/ovs/node-2/kill/${daemons}`);
   await lab.lever('/ovs/node-2/start');

@@ -47,7 +47,7 @@ describe('a node that changes under running pods', () => {
     return Number(/mtu (\d+)/.exec(await ip('-n', basename(netns), 'link', 'show', 'eth0'))?.[1]);
   };
 
-  it('gives every pod the MTU that the transport has room for, and back', async () => {
+  it('gives every pod the MTU that the transport allows, and back', async () => {
     const before = await mtuInPod('web-1');
     await ip('link', 'set', 'br-phy', 'mtu', '1400');
     await until(
@@ -94,7 +94,7 @@ describe('a node that changes under running pods', () => {
     ['the gateway’s MAC is changed', () => ip('link', 'set', 'antrea-gw0', 'address', '0e:12:34:56:78:9a')],
     ['the gateway is deleted', () => ip('link', 'del', 'antrea-gw0')],
     ['a pod’s interface is deleted', async () => ip('link', 'del', await hostEnd('web-1'))],
-  ])('is as before after %s', async (_, happen) => {
+  ])('is restored after %s', async (_, happen) => {
     const [mac, addresses] = [await macOf('antrea-gw0'), await gateway()];
     await happen();
     await until(
@@ -110,7 +110,7 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
-  it('has a pod’s interface back though the switch was busy while it was deleted', async () => {
+  it('restores a pod’s interface though OVS was busy while it was deleted', async () => {
     const [pids, name] = [await lab.switchPids(), await hostEnd('web-1')];
     const isThere = () =>
       ip('link', 'show', name).then(
@@ -128,7 +128,7 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
-  it('has its gateway back as quickly the eighth time that it is deleted', { timeout: 60_000 }, async () => {
+  it('restores its gateway as quickly the eighth time that it is deleted', { timeout: 60_000 }, async () => {
     const mac = await macOf('antrea-gw0');
     for (let time = 1; time <= 8; time++) {
       await ip('link', 'del', 'antrea-gw0');
@@ -144,7 +144,7 @@ describe('a node that changes under running pods', () => {
   const macOf = async (name: string) => /ether (\S+)/.exec(await ip('link', 'show', name))?.[1];
   const hostEnd = (pod: string) => lab.nodeEnd(1, pod);
 
-  it('leaves what an operator changes alone while he has paused repair, and serves pods meanwhile', async () => {
+  it("keeps an operator's changes while repair is paused, and serves pods meanwhile", async () => {
     const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
     const seinectl = (...args: readonly string[]) => lab.exec(1, process.execPath, 'src/seinectl/main.ts', '--socket', apiSocket, ...args);
     const ofctl = (...args: readonly string[]) => lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', ...args);
@@ -196,7 +196,7 @@ describe('a node that changes under running pods', () => {
     await everybody();
   });
 
-  it('finds its pods again by what the kernel knows, with journal and switch database both lost', async () => {
+  it("finds its pods again by the kernel's state, with journal and OVSDB both lost", async () => {
     const before = (await askStatus(lab.plan.dir)).pods.map(({ name, containerID, ips }) => [name, containerID, ips]);
     const { ovs, stateDir } = nodePaths(lab.plan.dir, lab.node(1).name);
     await lab.agent(1, 'stop');
@@ -210,7 +210,7 @@ describe('a node that changes under running pods', () => {
     await check('client-1');
   });
 
-  it('makes the interface of a pod anew that was deleted while no agent ran', async () => {
+  it('recreates the interface of a pod that was deleted while no agent ran', async () => {
     const name = await hostEnd('web-1');
     await lab.agent(1, 'stop');
     await ip('link', 'del', name);
@@ -220,7 +220,7 @@ describe('a node that changes under running pods', () => {
     await check('web-1');
   });
 
-  it('stays what it was while the API server has no Node of its name', async () => {
+  it('stays unchanged while the API server has no Node of its name', async () => {
     const old = (await lab.api.send({ method: 'GET', path: node(2) }, signal())) as Readonly<Record<string, unknown>>;
     await lab.api.send({ method: 'DELETE', path: node(2) }, signal());
     await until(
@@ -241,7 +241,7 @@ describe('a node that changes under running pods', () => {
   /** Runs the plugins' CHECK. @throws their errors */
   const check = async (pod: string) => askControl(labPaths(lab.plan.dir).control, 'POST', `/pods/demo/${pod}/check`);
 
-  it('keeps pods of a former network reachable, and gives new pods addresses of the new one', { timeout: 120_000 }, async () => {
+  it('keeps pods of a previous network reachable, and gives new pods addresses of the new one', { timeout: 120_000 }, async () => {
     const [before, after] = [await gateway(), ['10.199.0.1/22', 'fd00:199::1/64']];
     const old = (await lab.api.send({ method: 'GET', path: node(1) }, signal())) as { metadata: { labels: object }; status: object };
     await lab.api.send({ method: 'DELETE', path: node(1) }, signal());

@@ -18,7 +18,7 @@ const pods = '/api/v1/namespaces/default/pods';
 const never = new AbortController().signal;
 
 /** Rare events in the life of a node and its cluster. Node 1 is observed; node 2 has a pod that answers. */
-describe('in the life of a node', () => {
+describe('events in the life of a node', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
 
@@ -103,7 +103,7 @@ describe('in the life of a node', () => {
     return container;
   };
 
-  it('comes back from a reboot: new pods of the old ones, none of their addresses twice, nothing left', { timeout: 120_000 }, async () => {
+  it('recovers from a reboot: recreated pods, none of their addresses twice, nothing left', { timeout: 120_000 }, async () => {
     for (let each = 0; each < 4; each++) await runtime.add();
     await untilReaches(oneOf(), lab.pod('web').ips);
     await powerOff(lab, runtime);
@@ -134,7 +134,7 @@ describe('in the life of a node', () => {
     expect(live).toHaveLength(3);
   });
 
-  it('sees what came after the backup go, and what comes under the same versions again', { timeout: 120_000 }, async () => {
+  it('follows the deletion of objects created after a backup, and new ones with the same versions', { timeout: 120_000 }, async () => {
     const before = await startService('before');
     await untilHas(before);
     backUp(lab.plan);
@@ -172,7 +172,7 @@ describe('in the life of a node', () => {
     await untilReaches(oneOf(), lab.pod('web').ips);
   });
 
-  it('takes a node name that is another machine’s now for that machine', { timeout: 180_000 }, async () => {
+  it('accepts a node name that belongs to another host now', { timeout: 180_000 }, async () => {
     const { name } = lab.node(2);
     const [path, paths] = [`/api/v1/nodes/${name}`, nodePaths(lab.plan.dir, name)];
     const old = (await lab.api.send({ method: 'GET', path }, signal())) as {
@@ -215,7 +215,7 @@ describe('in the life of a node', () => {
     expect(await lab.exec(1, 'ip', 'route', 'get', lab.pod('fresh').ips[0] ?? '')).toContain('dev antrea-gw0');
   });
 
-  it('goes on with what it knew and with its former configuration, and lets no roll-out go on', { timeout: 180_000 }, async () => {
+  it('continues with its known state and its previous configuration, and stops a roll-out', { timeout: 180_000 }, async () => {
     const { agentConfig } = nodePaths(lab.plan.dir, lab.node(1).name);
     const former = readFileSync(agentConfig, 'utf8');
     const waitsFor = async (what: string) => {

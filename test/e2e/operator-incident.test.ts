@@ -95,7 +95,7 @@ describe('an archive', () => {
     expect(has('ovsdb/open-vswitch.json')).toContain('[REDACTED]');
   });
 
-  it('is not written over a file', async () => {
+  it('never overwrites a file', async () => {
     const before = readFileSync(join(folder, 'n1.tar.gz'));
     expect(await onNode('collect', '-o', join(folder, 'n1.tar.gz'))).toMatchObject({
       code: 2,
@@ -104,7 +104,7 @@ describe('an archive', () => {
     expect(readFileSync(join(folder, 'n1.tar.gz'))).toEqual(before);
   });
 
-  it('comes to the very flows and groups that ovs-ofctl shows', async () => {
+  it('compiles to the very flows and groups that ovs-ofctl shows', async () => {
     const { flows, groups } = await compiled(join(folder, 'n1.tar.gz'));
     expect(flows.toSorted()).toEqual((await dumped('dump-flows')).toSorted());
     expect(groups.toSorted()).toEqual((await dumped('dump-groups')).toSorted());
@@ -112,7 +112,7 @@ describe('an archive', () => {
     expect((await seinectl('compile', join(folder, 'n1.tar.gz'), '--check')).code).toBe(0);
   });
 
-  it('can be put on another bridge by ovs-ofctl', async () => {
+  it('can be loaded into another bridge by ovs-ofctl', async () => {
     const { stdout } = await seinectl('compile', join(folder, 'n1.tar.gz'), '-o', 'bundle');
     await lab.exec(1, 'ovs-vsctl', 'add-br', 'br-copy', '--', 'set', 'Bridge', 'br-copy', 'datapath_type=netdev', 'protocols=OpenFlow15');
     // A bundle of the tool accepts no meters, and the flows use them.
@@ -127,7 +127,7 @@ describe('an archive', () => {
     expect(lines.toSorted()).toEqual((await dumped('dump-flows')).toSorted());
   });
 
-  it('comes to what the bridge holds also with random Services', async () => {
+  it("compiles to the bridge's content also with random Services", async () => {
     const seed = Date.now() % 1_000_000;
     const before = (await lab.metrics(1)).get('service_count') ?? 0;
     await createAll(lab.api, randomServices(seed, 25), AbortSignal.timeout(30_000));
@@ -181,7 +181,7 @@ describe('a pod', () => {
     expect(await seinectl('explain', 'pod', 'demo/web-2')).toMatchObject({ code: 2, stderr: expect.stringContaining('has no pod') });
   });
 
-  it('shows what was repaired, and when', async () => {
+  it('shows repairs, and their times', async () => {
     const before = (await explain()).repairs.length;
     await deleteFlows();
     await until(
@@ -193,7 +193,7 @@ describe('a pod', () => {
     expect([code, repairs.at(-1)]).toMatchObject([0, { what: 'bridge', entries: expect.any(Number) }]);
   });
 
-  it('shows what is wrong while repair is paused', async () => {
+  it('shows problems while repair is paused', async () => {
     await seinectl('pause', '--for', '60s');
     await deleteFlows();
     const { code, problems, lines } = await explain();
@@ -255,7 +255,7 @@ describe('the log', () => {
   });
 });
 
-it('collects what is there without an agent, and says what is not', async () => {
+it('collects the available parts without an agent, and names the missing ones', async () => {
   await lab.agent(1, 'stop');
   const config = join(nodePaths(lab.plan.dir, lab.node(1).name).dir, 'agent.yaml');
   const { code, stderr, manifest, files } = await collected('silent.tar.gz', '--config', config);

@@ -90,13 +90,13 @@ describe('the first packet', () => {
     },
   ];
 
-  it('is seen by this test where nothing is denied', async () => {
+  it('is received by this test if nothing is denied', async () => {
     const { received, sentTo } = await rounds('open', atOnce, () => async () => {});
     expect(sentTo).toBeGreaterThan(0);
     expect(received).toBeGreaterThan(0);
   });
 
-  it(`never comes where nothing is allowed, in ${adds} ADDs with kills of the agent and outages of the API`, {
+  it(`is never received if nothing is allowed, in ${adds} ADDs with kills of the agent and outages of the API`, {
     timeout: timeoutOf(adds),
   }, async () => {
     const { received, sentTo, pods } = await rounds('guarded', adds, (at) => levers[at % levers.length] ?? (async () => {}));

@@ -105,7 +105,7 @@ async function untilOnDisk(kind: string, isSo: (line: string) => boolean): Promi
   await until(holds, 30_000, () => `${path} is not as it should be`);
 }
 
-it('is what the ConfigMap seine-live says on all nodes, and what the annotation says above it', {
+it("is that of the ConfigMap seine-live on all nodes, and the annotation's above it", {
   timeout: 180_000 * slowness,
 }, async () => {
   const collection = '/api/v1/namespaces/seine-system/configmaps';
@@ -123,7 +123,7 @@ it('is what the ConfigMap seine-live says on all nodes, and what the annotation 
   await lab.api.send({ method: 'DELETE', path: '/apis/networking.k8s.io/v1/namespaces/demo/networkpolicies/deny-all' }, signal());
 });
 
-it('drops, counts or does not ask, as the annotation says, and drops again without it', { timeout: 180_000 * slowness }, async () => {
+it('drops, counts or bypasses, as the annotation says, and drops again without it', { timeout: 180_000 * slowness }, async () => {
   await untilAnswers('OK');
   await createAll(lab.api, [denyIngress], signal());
   await untilAnswers('TIMEOUT');
@@ -159,7 +159,7 @@ it('drops, counts or does not ask, as the annotation says, and drops again witho
   expect(await denied()).toMatchObject({ dropped: true });
 });
 
-it('stays as it is configured where the annotation is no mode, and names that', { timeout: 60_000 * slowness }, async () => {
+it('stays as configured if the annotation is invalid, and is reported', { timeout: 60_000 * slowness }, async () => {
   await annotate('Off');
   await until(
     async () => (await events('PolicyModeInvalid')).length > 0,
@@ -206,7 +206,7 @@ it('does nothing to a pod whose policies are suspended, whatever is away, until 
   await expect.poll(() => seinectl('policy', 'list'), { timeout: followMs }).not.toContain('suspended');
 });
 
-it('leaves a pod open that was opened by hand while no agent ran, as the docs say, and names it', {
+it('leaves a pod open that was opened by hand while no agent ran, as documented, and names it', {
   timeout: 180_000 * slowness,
 }, async () => {
   await untilAnswers('TIMEOUT');
@@ -231,7 +231,7 @@ it('leaves a pod open that was opened by hand while no agent ran, as the docs sa
   await untilAnswers('TIMEOUT');
 });
 
-it('keeps what lives where that is configured, and denies what is new', { timeout: 120_000 * slowness }, async () => {
+it('keeps established connections if configured, and denies new ones', { timeout: 120_000 * slowness }, async () => {
   const path = nodePaths(lab.plan.dir, server.node).agentConfig;
   const config = parse(await readFile(path, 'utf8')) as Readonly<Record<string, unknown>>;
   await writeFile(path, stringify({ ...config, policy: { liveConnections: 'keep' } }));

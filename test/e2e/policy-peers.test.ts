@@ -89,7 +89,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
 
   const fromAll = { ...ofDb, ingress: [{}] };
 
-  it('lets in nobody but the own node and the pod itself, where nothing is allowed', async () => {
+  it('admits only the own node and the pod itself where no rule allows', async () => {
     await holds({
       passes: ['node-1 > db', 'db > service', 'db > db'],
       ends: [
@@ -104,7 +104,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     });
   });
 
-  it('knows blocks, and what is taken out of them', async () => {
+  it('matches blocks, and their exceptions', async () => {
     const cidr = `${address('client-2')}/${whole}`;
     await withPolicy(
       'guarded',
@@ -119,7 +119,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     );
   });
 
-  it('takes any pod for any pod, and neither nodes nor the world', async () => {
+  it('matches any pod with an empty selector, and neither nodes nor external clients', async () => {
     await withPolicy(
       'guarded',
       { ...ofDb, ingress: [{ from: [{ namespaceSelector: {} }] }] },
@@ -130,7 +130,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     );
   });
 
-  it('takes no host for a pod where a Node claims the network that the host is in', async () => {
+  it('does not match a host as a pod if a Node claims its network', async () => {
     const network = family === 'ipv4' ? '192.168.77.0/24' : 'fd00:77::/64';
     const claims = { 'claims-link': network, 'claims-all': family === 'ipv4' ? '0.0.0.0/0' : '::/0' };
     const nodes = '/api/v1/nodes';
@@ -148,7 +148,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     }
   });
 
-  it('knows ports by number, by range, and by their names', async () => {
+  it('matches ports by number, by range, and by their names', async () => {
     const ends = ['client-1 > db > udp', 'client-2 > db > udp'];
     const passes = ['client-1 > db', 'client-2 > service'];
     for (const port of [{ port: 80 }, { port: 1, endPort: 100 }, { port: 'tcp' }])
@@ -160,11 +160,11 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     );
   });
 
-  it('lets the world in by the node that has the pod, as who it is', async () => {
+  it('admits external clients by the node that has the pod, with their own address', async () => {
     await withPolicy('guarded', fromAll, { passes: ['world > node port of 1', 'world > node port of 2', 'node-2 > db'], ends: [] });
   });
 
-  it('isolates who sends as well, by Services and to the outside', async () => {
+  it('isolates senders as well, through Services and to the outside', async () => {
     const clients = { podSelector: { matchLabels: { app: 'client' } }, policyTypes: ['Egress'] };
     const toWeb = { to: [{ podSelector: { matchLabels: { app: 'web' } } }] };
     const outside = { to: [{ ipBlock: { cidr: `${ofFamily(lab.plan.world.outside, family)}/${whole}` } }] };

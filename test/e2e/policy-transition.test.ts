@@ -39,7 +39,7 @@ const clientsSend = networkPolicy('demo', 'clients-send', {
 });
 
 /** A change never passes through a state that neither the old policy nor the new one describes. */
-describe('under packets that are allowed, or denied, before and after', () => {
+describe('with packets that are allowed, or denied, before and after', () => {
   let lab: ConvergeLab;
   let db: PodStatusLine;
   const closing: (() => void)[] = [];
@@ -219,7 +219,7 @@ describe('under packets that are allowed, or denied, before and after', () => {
     await expect.poll(() => seinectl('status'), { timeout: 60_000 * slowness }).not.toContain('namespace greedy, ingress: networks');
   });
 
-  it('loses none, and lets none through, whatever changes', { timeout: 600_000 }, async () => {
+  it('loses none, and lets none pass, whatever changes', { timeout: 600_000 }, async () => {
     let suspects = await losing();
     for (let tries = 1; suspects.size > 0 && tries < triesMax; tries++) {
       const again = await losing();

@@ -125,8 +125,8 @@ async function denials(): Promise<readonly Readonly<Record<string, unknown>>[]> 
 
 const copies = async () => (await lab.lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int')).match(/meter_id=\d+/g) ?? [];
 
-describe('what a NetworkPolicy denies', () => {
-  it('is logged while an operator wants to see it, and told by pairs', { timeout: 90_000 * slowness }, async () => {
+describe('packets denied by a NetworkPolicy', () => {
+  it('are logged while an operator observes them, and listed by pairs', { timeout: 90_000 * slowness }, async () => {
     const aim = { ...client(1, 'web-1'), ...silent };
     const [web, asking] = [lab.lab.pod('web-1'), lab.lab.pod('client-1')];
     const silentServer = createServer((accepted) => void accepted.on('error', () => accepted.destroy())).listen({
@@ -177,7 +177,7 @@ async function whileAsking<T>(asked: Promise<T>, goOn: () => Promise<unknown>): 
 }
 
 describe('a NetworkPolicy', () => {
-  it('denies all that it selects, lets in what it names by labels, and heals when it goes', async () => {
+  it('denies all that it selects, admits peers by labels, and connections recover when it is deleted', async () => {
     const aims = [client(1, 'web-1'), client(1, 'web-2')];
     for (const aim of aims) await lab.sees(aim, { failures: [] });
     await policy('default-deny', { podSelector: {}, policyTypes: ['Ingress'] });
@@ -199,7 +199,7 @@ describe('a NetworkPolicy', () => {
     for (const aim of aims) await lab.sees(aim, { failures: [] });
   });
 
-  it('lets one port of SCTP in to a real stack at each end, ends an association that it denies, and heals it', {
+  it('admits one port of SCTP to a real stack at each end, ends an association that it denies, and it recovers', {
     timeout: 240_000 * slowness,
   }, async () => {
     const web = lab.lab.pod('web-1');
@@ -227,7 +227,7 @@ describe('a NetworkPolicy', () => {
     }
   });
 
-  it('ends a stream whose server alone speaks, at either end, until its client asks again and may', async () => {
+  it('ends a stream whose server sends alone, at either end, until its client sends again and may', async () => {
     const pods = [lab.lab.pod('web-1'), lab.lab.pod('web-2')];
     const client = lab.lab.pod('client-1');
     const streams = await Promise.all(pods.flatMap((server) => families.map((family) => LoneServer.start(server, client, family))));

@@ -16,7 +16,7 @@ const patience = { timeout: 20_000, interval: 50 };
 const free = 5;
 
 /** A node whose pods are changed to pre-plugged ports, and back. The plugin creates their namespace, as on a real node. */
-describe('a node with standing ports', () => {
+describe('a node with pre-plugged ports', () => {
   let lab: ConvergeLab;
   let runtime: CrashRuntime;
 
@@ -62,7 +62,7 @@ describe('a node with standing ports', () => {
     expect(runtime.faults).toEqual([]);
   }
 
-  it('goes from veth pairs to standing ports and back under traffic: what pods have, they keep', { timeout: 120_000 }, async () => {
+  it('changes from veth pairs to pre-plugged ports and back under traffic: pods keep their interfaces', { timeout: 120_000 }, async () => {
     const [client, server] = [await add(), await add()];
     expect(await kinds()).toEqual(['veth', 'veth']);
     const routes = [{ name: 'pairs', from: client, addresses: server.ips, service: false }];
@@ -98,7 +98,7 @@ describe('a node with standing ports', () => {
     await nothingLeaks();
   });
 
-  it('has a virtual machine, whose launcher puts the pod’s interface into a bridge, and a macvlan over it refused', async () => {
+  it('has a virtual machine, whose launcher puts the pod’s interface into a bridge, and a macvlan above it is rejected', async () => {
     await becomes('standing');
     await add();
     await untilFree(free);
@@ -144,7 +144,7 @@ describe('a node with standing ports', () => {
     await nothingLeaks();
   });
 
-  it('is cleaned up of all, and of its pods those are named that live', async () => {
+  it('is cleaned up completely, and its live pods are named', async () => {
     await becomes('standing');
     await add();
     await untilFree(free);
@@ -167,7 +167,7 @@ describe('a node with standing ports', () => {
     for (const id of runtime.live.keys()) await runtime.remove(id);
   });
 
-  it('is started anew: its ports are gone with their namespace, the first pod has a pair, and the next ones ports', {
+  it('is restarted: its ports are deleted with their namespace, the first pod has a pair, and the next ones ports', {
     timeout: 120_000,
   }, async () => {
     await becomes('standing');

@@ -81,7 +81,7 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-it('finds nothing wrong with a node that is well', async () => {
+it('finds no problem on a healthy node', async () => {
   const { code, stdout, stderr } = await onNode('seinectl check');
   expect([code, stdout.split('\n').filter((line) => line !== '' && !line.startsWith('ok '))]).toEqual([0, []]);
   expect(stdout).toContain('1 of 1 other nodes answer, with packets of 1430 bytes');
@@ -89,7 +89,7 @@ it('finds nothing wrong with a node that is well', async () => {
   expect(stderr).toMatch(/findings are as they should be$/m);
 });
 
-it('tells the same from one file, in a root that has nothing but the agent’s socket', async () => {
+it('prints the same from one file, in a root that has nothing but the agent’s socket', async () => {
   const root = new EmptyRoot();
   const signal = AbortSignal.timeout(120_000);
   try {
@@ -103,7 +103,7 @@ it('tells the same from one file, in a root that has nothing but the agent’s s
   }
 });
 
-it('finds what was changed on the node while repair was paused, and prints what mends it', async () => {
+it('finds changes on the node while repair was paused, and prints their remedies', async () => {
   const node = nodePaths(lab.plan.dir, lab.node(1).name);
   const pod = lab.pods.find(({ node: name, ips }) => name === lab.node(1).name && !ips.some((ip) => lab.node(1).ips.includes(ip)));
   const inPod = inNetns(pod?.netns ?? '', 'ethtool', ['-K', 'eth0', 'tx', 'on']);
@@ -137,7 +137,7 @@ it('finds what was changed on the node while repair was paused, and prints what 
   expect(await troubles()).toMatchObject({ code: 0, found: new Map() });
 });
 
-it('finds what is wrong around the node: a narrow network, then a filter, the API server, a foreign chain, another socket', async () => {
+it('finds problems around the node: a small MTU, then a filter, the API server, a foreign chain, another socket', async () => {
   await world('ip link set u2 mtu 1400');
   const narrow = await troubles('--peer node-2');
   expect(narrow.found.get('tunnel.mtu')?.[0]).toMatchObject({
@@ -185,7 +185,7 @@ it('finds what is wrong around the node: a narrow network, then a filter, the AP
   expect([...mended.keys()].filter((check) => !/^(api|clock)/.test(check))).toEqual([]);
 });
 
-it('reports what it can without ovs-vswitchd, and without an agent', async () => {
+it('reports available findings without ovs-vswitchd, and without an agent', async () => {
   await lab.killOvs(1, 'ovs-vswitchd');
   const { code, found } = await troubles('--timeout 8s');
   expect([code, found.get('ovs.connection')?.[0]?.what]).toEqual([1, expect.stringContaining('ovs-vswitchd does not answer')]);

@@ -85,7 +85,7 @@ describe('a pod’s packets', () => {
     return { name: first?.name ?? '', address: first?.addresses[0] ?? '' };
   };
 
-  it('are shown as lines, both ways, until as many were seen as were asked for', async () => {
+  it('are shown as lines, both ways, until the requested number was seen', async () => {
     const { name, address } = await pod();
     const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
     // More than a pod's kernel sends by itself when its interface is new.
@@ -98,7 +98,7 @@ describe('a pod’s packets', () => {
     expect(stdout).toMatch(new RegExp(`^[0-9:.]{15} out ${address} > .* icmp type 0 code 0 98$`, 'm'));
   });
 
-  it('are written to a file that must not exist, as tcpdump reads it', async () => {
+  it('are written to a new file, as tcpdump reads it', async () => {
     const { name, address } = await pod();
     const file = join(lab.plan.dir, 'pod.pcap');
     const pinging = lab.exec(1, 'ping', '-i', '0.2', '-c', '60', address);
@@ -114,14 +114,14 @@ describe('a pod’s packets', () => {
     expect(readFileSync(file)).toEqual(written);
   });
 
-  it('are not looked for where there is no such pod, whatever its name says', async () => {
+  it('are not captured without such a pod, whatever its name contains', async () => {
     for (const name of ['nobody', '../../etc', 'default/$(id)', '-w', 'a b'])
       expect((await captured('--for', '1s', '--', name)).code, name).not.toBe(0);
   });
 });
 
-describe('what is there', () => {
-  it('has the very flows that ovs-ofctl shows, in its words', async () => {
+describe('the present state', () => {
+  it('has the very flows that ovs-ofctl shows, in its form', async () => {
     const dumped = (await dumpFlows('--names', '--no-stats')).filter((line) => line.startsWith('cookie='));
     const flows = await items<FlowEntry>('get', 'flows');
     expect(flows.map(({ actual }) => actual).toSorted()).toEqual(dumped.toSorted());
@@ -129,7 +129,7 @@ describe('what is there', () => {
     expect(flows.every(({ wanted, actual, owners }) => wanted === actual && owners.length > 0)).toBe(true);
   });
 
-  it('narrows flows to a pod, and to a table', async () => {
+  it('filters flows by pod, and by table', async () => {
     const { namespace, name } = aPodHere();
     const flows = await items<FlowEntry>('get', 'flows', '--owner', `pod/${namespace}/${name}`, '--table', 'spoofGuard');
     const dumped = (await dumpFlows('--names', '--no-stats')).filter(
@@ -187,12 +187,12 @@ describe('annotate', () => {
   });
 });
 
-describe('what is not as it should be', () => {
-  it('is nothing at first', async () => {
+describe('problems', () => {
+  it('are none at first', async () => {
     expect(await seinectl(['diff'])).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('is a flow that is deleted repeatedly: in ovs-ofctl’s notation, with owner and reason', async () => {
+  it('include a flow that is deleted repeatedly: in ovs-ofctl’s notation, with owner and reason', async () => {
     const [lost] = (await dumpFlows('--names', '--no-stats')).filter((line) => line.includes('table=output, priority=0'));
     let diff: Ran = { code: 0, stdout: '', stderr: '' };
     await until(
@@ -217,7 +217,7 @@ describe('what is not as it should be', () => {
     );
   });
 
-  it('is a pod whose interface was taken down, and one whose namespace was changed', async () => {
+  it('include a pod whose interface was set down, and one whose namespace was changed', async () => {
     const pod = aPodHere();
     const [{ hostInterface }] = (await items<PodView>('get', 'pods')).filter(({ name }) => name === `${pod.namespace}/${pod.name}`) as [
       PodView,
@@ -238,7 +238,7 @@ describe('what is not as it should be', () => {
     await seinectl(['resume']);
   });
 
-  it('is counted when it is repaired', async () => {
+  it('are counted when they are repaired', async () => {
     const drift = async (): Promise<number> => (await json<AgentStatus>('status')).parts.find(({ part }) => part === 'host')?.drift ?? -1;
     const before = await drift();
     const [route] = await linesOf('ip', '-4', 'route', 'show', 'proto', '94');
@@ -258,7 +258,7 @@ describe('access', () => {
     runProgram('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
   const nobody = 65_534;
 
-  it('is root alone, even if the socket lets others in', async () => {
+  it("is limited to root, even if the socket's mode admits others", async () => {
     expect((await ask(socketOf(2), 0)).stdout).toContain('200 OK');
     expect((await ask(socketOf(2), nobody)).stdout).toBe('');
     for (let path = socketOf(2); path.startsWith(lab.plan.dir); path = dirname(path)) chmodSync(path, 0o777);
@@ -285,7 +285,7 @@ describe('access', () => {
   });
 });
 
-it('counts tunnel packets of unknown peers, by address, under the former names too', async () => {
+it('counts tunnel packets of unknown peers, by address, under the previous names too', async () => {
   const foreign = '192.168.77.200';
   const inWorld = async (...words: readonly string[]) => {
     const ip = inNetns(lab.plan.world.netns, 'ip', words);

@@ -54,7 +54,7 @@ const allHear = (clients: readonly SteadyUdp[], who: string) =>
   eventually(async () => expect(clients.map(({ last }) => last)).toEqual(clients.map(() => who)));
 
 describe('a UDP client that keeps its port', () => {
-  it('is led to the next endpoint when its own is replaced', async () => {
+  it('is forwarded to the next endpoint when its own is replaced', async () => {
     const name = lab.name('cycled');
     const service = await lab.service(name, { type: 'NodePort' });
     await lab.endpoints(name, [{ pod: 'web-1' }]);
@@ -72,7 +72,7 @@ describe('a UDP client that keeps its port', () => {
     }
   });
 
-  it('is led to an endpoint of a Service that had none, and is refused when it is gone', async () => {
+  it('is forwarded to an endpoint of a Service that had none, and is refused when it is removed', async () => {
     const name = lab.name('filled');
     const service = await lab.service(name, { type: 'NodePort' });
     await lab.endpoints(name, [{ pod: 'web-3', ready: false }]);
@@ -88,7 +88,7 @@ describe('a UDP client that keeps its port', () => {
     }
   });
 
-  it('is served as soon as its Service is there, and again by one that comes after it', async () => {
+  it('is served as soon as its Service exists, and again by a later one', async () => {
     const name = lab.name('reborn');
     const first = await lab.service(name, { ...web, type: 'NodePort' });
     const { clients, stop } = await steady(first);
@@ -104,7 +104,7 @@ describe('a UDP client that keeps its port', () => {
     }
   });
 
-  it('follows a real pod that is deleted and comes again elsewhere', async () => {
+  it('follows a real pod that is deleted and recreated elsewhere', async () => {
     const service = await lab.service(lab.name('moved'), { selector: { app: 'moved' }, type: 'NodePort' });
     await lab.start(podManifest('moved-1', 'node-2', { app: 'moved' }));
     const { clients, stop } = await steady(service);
@@ -118,7 +118,7 @@ describe('a UDP client that keeps its port', () => {
     }
   });
 
-  it('of another endpoint notices nothing', async () => {
+  it('of another endpoint is not affected', async () => {
     const name = lab.name('others');
     const service = await lab.service(name, { type: 'NodePort' });
     await lab.endpoints(name, [{ pod: 'web-2' }, { pod: 'web-3' }]);
@@ -149,7 +149,7 @@ async function quiet(clients: readonly SteadyUdp[]): Promise<boolean> {
 }
 
 describe('an established connection', () => {
-  it('goes on when its endpoint leaves the Service, and when the Service does', async () => {
+  it('continues when its endpoint leaves the Service, and when the Service is deleted', async () => {
     for (const family of families) {
       const name = lab.name('held');
       const service = await lab.service(name, {});
@@ -207,7 +207,7 @@ describe('a half-open connection', () => {
     }
   });
 
-  it.each(['pod', 'Service'])('does not keep its client from coming again, to a %s', async (to) => {
+  it.each(['pod', 'Service'])('does not prevent its client from reconnecting, to a %s', async (to) => {
     const aims = all.filter(({ way }) => way === to);
     await ports(to === 'pod' ? '44000 44000' : '44002 44002');
     try {
@@ -223,7 +223,7 @@ describe('a half-open connection', () => {
     }
   });
 
-  it('is not what another pod can make of one that lives', async () => {
+  it('cannot be faked by another pod for a live one', async () => {
     const wire = RawSocket.open(lab.place('client-2'), 'eth0');
     for (const { pod, address } of all) {
       const { family } = parseIp(address);
@@ -339,7 +339,7 @@ describe('under a thousand connections a second', () => {
     expect(count.byPod.size).toBe(3);
   });
 
-  it('none fails while an agent restarts, and what changed meanwhile is followed', async () => {
+  it('none fails while an agent restarts, and changes meanwhile are followed', async () => {
     const count = await rushed(lab.name('restarted'), async (roll) => {
       await lab.lab.agent(1, 'kill');
       await roll(1);
@@ -352,7 +352,7 @@ describe('under a thousand connections a second', () => {
     expect({ failed: count.failed, failures: count.failures }).toEqual({ failed: 0, failures: [] });
   });
 
-  it('none fails for want of the API server, and its return is noticed', async () => {
+  it('none fails without the API server, and its return is noticed', async () => {
     const count = await rushed(lab.name('cut-off'), async (roll) => {
       await lab.apiServer('stop');
       await sleep(500);
@@ -364,7 +364,7 @@ describe('under a thousand connections a second', () => {
     expect({ failed: count.failed, failures: count.failures }).toEqual({ failed: 0, failures: [] });
   });
 
-  it('a node leaves, and no connection is led there any more', async () => {
+  it('a node is deleted, and no connection is forwarded there any more', async () => {
     const count = await rushed(lab.name('left'), async (roll) => {
       await roll(1);
       await sleep(300);
@@ -399,7 +399,7 @@ function sum(counts: readonly ConnectionCount[]): ConnectionCount {
 }
 
 describe('a deleted object', () => {
-  it('flows, groups and the packet filter are back, and addresses answer', async () => {
+  it('flows, groups and nftables rules are restored, and addresses answer', async () => {
     const service = await lab.service(lab.name('mended'), { ...web, type: 'NodePort' });
     const aims = [...lab.clusterAims(service, ['client-1', 'node-1']), ...lab.nodeAims(service, 'world', 'node-1')];
     await lab.allSee(aims, { failures: [] });

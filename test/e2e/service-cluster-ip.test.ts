@@ -23,7 +23,7 @@ const portsOf = (...list: readonly [name: string, port: number, protocol: string
   list.map(([name, port, protocol, targetPort]) => ({ name, port, protocol, targetPort }));
 
 describe('a cluster address', () => {
-  it('leads to every endpoint, evenly, and pods are seen as themselves', async () => {
+  it('forwards to every endpoint, evenly, and pods are seen as themselves', async () => {
     const service = await lab.service(lab.name('even'), web);
     await lab.seesEverywhere(service, everywhere, { pods: webs, failures: [] }, { tries: enough });
     for (const family of families) {
@@ -61,7 +61,7 @@ describe('a cluster address', () => {
       expect((await lab.look({ from: 'client-1', address, port: 83, ...silent })).failures).not.toContain('REFUSED');
   });
 
-  it('serves one port for two and stops for the one that goes', async () => {
+  it('serves one port for two and stops for the one that is deleted', async () => {
     const name = lab.name('both');
     const service = await lab.service(name, web);
     const [address = ''] = service.spec.clusterIPs ?? [];
@@ -76,7 +76,7 @@ describe('a cluster address', () => {
     }
   });
 
-  it('follows ports that come, move and go', async () => {
+  it('follows ports that are added, moved and deleted', async () => {
     const name = lab.name('moving');
     const service = await lab.service(name, { ...web, ports: portsOf(['a', 80, 'TCP', 80]) });
     const [address = ''] = service.spec.clusterIPs ?? [];
@@ -93,7 +93,7 @@ describe('a cluster address', () => {
     await answers(81, false);
   });
 
-  it('is dead after the Service went, and alive when it comes again with the same address or another', async () => {
+  it('is dead after the Service was deleted, and alive when it is recreated with the same address or another', async () => {
     const name = lab.name('again');
     const first = await lab.service(name, web);
     await lab.seesEverywhere(first, ['client-1', 'node-1'], { failures: [] });
@@ -109,7 +109,7 @@ describe('a cluster address', () => {
     await lab.seesEverywhere(first, ['client-1'], { pods: [] }, silent);
   });
 
-  it('leaves another Service of the same pods alone when it goes', async () => {
+  it('does not affect another Service of the same pods when it is deleted', async () => {
     const [one, other] = [lab.name('twin'), lab.name('twin')];
     const services = [await lab.service(one, web), await lab.service(other, web)] as const;
     for (const service of services) await lab.seesEverywhere(service, ['client-1'], { failures: [] });
@@ -128,7 +128,7 @@ describe('a cluster address', () => {
     }
   });
 
-  it('leads to an address outside the cluster that was written by hand', async () => {
+  it('forwards to a handwritten address outside the cluster', async () => {
     const name = lab.name('abroad');
     const service = await lab.service(name, {});
     const [ipv4 = '', ipv6 = ''] = lab.lab.plan.world.outside;
@@ -136,7 +136,7 @@ describe('a cluster address', () => {
     await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['world'], failures: [] });
   });
 
-  it('gives each endpoint once that stands in two slices, and follows one that moves', async () => {
+  it('uses each endpoint once that is in two slices, and follows one that moves', async () => {
     const name = lab.name('slices');
     const service = await lab.service(name, {});
     await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
@@ -152,7 +152,7 @@ describe('a cluster address', () => {
 describe('a Service without endpoints', () => {
   const places = ['client-1', 'client-3', 'node-2'];
 
-  it('refuses at once, over TCP and UDP', async () => {
+  it('refuses immediately, over TCP and UDP', async () => {
     const service = await lab.service(lab.name('empty'), { selector: { app: 'nobody' } });
     await lab.seesEverywhere(service, places, { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
   });
@@ -211,7 +211,7 @@ describe('a Service that is not Seine’s', () => {
   });
 });
 
-it('is there soon after it was made: a hundred Services', async () => {
+it('is served soon after its creation: a hundred Services', async () => {
   const names = Array.from({ length: 100 }, () => lab.name('soon'));
   const tookMs = await inParallel(names, async (name) => {
     const startedMs = performance.now();

@@ -47,7 +47,7 @@ describe('session affinity', () => {
     return found;
   }
 
-  it('holds each client to one endpoint, is switched off, and on again', async () => {
+  it('keeps each client at one endpoint, is switched off, and on again', async () => {
     const name = lab.name('sticky');
     const service = await lab.service(name, { ...web, ...sticky(600) });
     await lab.seesEverywhere(service, clients, { failures: [] });
@@ -61,7 +61,7 @@ describe('session affinity', () => {
     await eventually(async () => expect((await held(service)).filter((pods) => pods.includes('+'))).toEqual([]));
   });
 
-  it('lasts as long as a client keeps coming, and its timeout after that', async () => {
+  it('lasts as long as a client keeps sending, and its timeout after that', async () => {
     const service = await lab.service(lab.name('brief'), { ...web, ...sticky(2 * slowness) });
     await lab.seesEverywhere(service, clients, { failures: [] });
     const first = await held(service, 3);
@@ -74,7 +74,7 @@ describe('session affinity', () => {
     expect(await held(service, 1)).not.toEqual(first);
   });
 
-  it('forgets a removed endpoint at once, and no other', async () => {
+  it('drops a removed endpoint immediately, and no other', async () => {
     const name = lab.name('leaving');
     const service = await lab.service(name, sticky(600));
     await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
@@ -89,7 +89,7 @@ describe('session affinity', () => {
 });
 
 describe('internalTrafficPolicy Local', () => {
-  it('gives a client only endpoints of its own node, and fails where there are none', async () => {
+  it('gives a client only endpoints of its own node, and fails if there are none', async () => {
     const name = lab.name('local');
     const service = await lab.service(name, { internalTrafficPolicy: 'Local' });
     await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'client-1' }, { pod: 'web-2' }]);
@@ -212,7 +212,7 @@ describe('endpoints of the host network', () => {
     await lab.seesEverywhere(service, clients, { pods: ['host-1', 'host-2', 'host-3'], failures: [] }, { tries: enough });
   });
 
-  it('of other nodes see a pod as itself or as its node, never as anybody else', async () => {
+  it('of other nodes see a pod as itself or as its node, never as another', async () => {
     const name = lab.name('host-source');
     const service = await lab.service(name, {});
     await lab.endpoints(name, [{ pod: 'host-2' }], { port: 8081 });
@@ -229,7 +229,7 @@ describe('endpoints of the host network', () => {
 });
 
 describe.runIf(testDatapath === 'netdev')('SCTP on the userspace data path', () => {
-  it('passes for no other protocol, which is reported', async () => {
+  it('works for no other protocol, which is reported', async () => {
     const name = lab.name('sctp');
     const service = await lab.service(name, {
       ...web,

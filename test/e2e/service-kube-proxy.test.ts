@@ -121,7 +121,7 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
 }, 60_000);
 
 it.each(['', '-legacy'])(
-  'tells the world from the node behind rules of kube-proxy’s mode iptables%s',
+  'distinguishes external clients from the node behind rules of kube-proxy’s mode iptables%s',
   async (variant) => {
     for (const family of families) {
       const program = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}${variant}`;

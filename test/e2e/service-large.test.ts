@@ -18,7 +18,7 @@ describe('large requests', () => {
   it.each([
     ['a pod', { app: 'web' }, 80],
     ['a pod of the host network', { app: 'host' }, 8081],
-  ])('of 2000 octets and more reach %s, also as the first datagram', async (_, selector, targetPort) => {
+  ])('of 2000 bytes and more reach %s, also as the first datagram', async (_, selector, targetPort) => {
     const ports = protocols.map((protocol) => ({ name: protocol, port: 80, targetPort, protocol: protocol.toUpperCase() }));
     const service = await lab.service(lab.name('large'), { selector, ports });
     for (const { from, ...aim } of lab.clusterAims(service, ['client-1', 'node-3'])) {
@@ -29,7 +29,7 @@ describe('large requests', () => {
     }
   });
 
-  it('of 2000 octets come by node ports', async () => {
+  it('of 2000 bytes pass node ports', async () => {
     const service = await lab.service(lab.name('large-port'), { selector: { app: 'web' }, type: 'NodePort' });
     for (const { from, address, port, protocol = 'tcp' } of lab.nodeAims(service, 'world', 'node-1')) {
       const probe = { from: lab.place(from), address, port, protocol, timeoutMs: 2_500 };

@@ -34,7 +34,7 @@ afterAll(async () => {
 const fromWorld = (service: KubeService, node: string) => lab.nodeAims(service, 'world', node);
 
 describe('a node port', () => {
-  it('answers at every address of every node: the world, pods, its own node and others', async () => {
+  it('answers at every address of every node: to external clients, pods, its own node and others', async () => {
     const service = await lab.service(lab.name('port'), { ...web, type: 'NodePort' });
     for (const node of nodes)
       for (const from of ['world', 'client-1', 'node-1', 'node-2'])
@@ -49,7 +49,7 @@ describe('a node port', () => {
       expect(await lab.look({ from: 'node-1', address, port: lab.nodePort(service, 'tcp'), tries: 2 })).toMatchObject({ pods: [] });
   });
 
-  it('answers at addresses that come later, and no more when they go', async () => {
+  it('answers at addresses that are added later, and no more when they are removed', async () => {
     const service = await lab.service(lab.name('later'), { ...web, type: 'NodePort' });
     const added = ['192.168.77.101/24', 'fd00:77::101/64'];
     const change = async (verb: 'add' | 'del') => {
@@ -78,7 +78,7 @@ describe('a node port', () => {
     await lab.allSee(aims, { pods: [] }, silent);
   });
 
-  it('moves with the number, and is silent after the Service or its type is gone', async () => {
+  it('moves with the number, and is silent after the Service or its type is deleted', async () => {
     const name = lab.name('moving');
     const service = await lab.service(name, { ...web, type: 'NodePort' });
     const before = fromWorld(service, 'node-2');
@@ -97,7 +97,7 @@ describe('a node port', () => {
     await lab.seesEverywhere(service, ['client-1'], { pods: [] }, silent);
   });
 
-  it('shows an endpoint elsewhere who asked: a pod of the node as itself, the world by an address that no host has', async () => {
+  it('shows the client to a remote endpoint: a pod of the node as itself, external clients by an address that no host has', async () => {
     const name = lab.name('seen');
     const service = await lab.service(name, { type: 'NodePort' });
     await lab.endpoints(name, [{ pod: 'web-2' }]);
@@ -108,20 +108,20 @@ describe('a node port', () => {
       await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('client-1', familyOf(aim))] });
   });
 
-  it('refuses at once while there is no endpoint', async () => {
+  it('refuses immediately while there is no endpoint', async () => {
     const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'nobody' }, type: 'NodePort' });
     for (const from of ['world', 'client-2', 'node-2'])
       await lab.allSee(lab.nodeAims(service, from, 'node-2'), { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
   });
 
-  it('leads to pods of the host network, on the node asked and on others', async () => {
+  it('forwards to pods of the host network, on the same node and on others', async () => {
     const ports = protocols.map((protocol) => ({ name: protocol, port: 80, targetPort: 8081, protocol: protocol.toUpperCase() }));
     const service = await lab.service(lab.name('port-of-hosts'), { selector: { app: 'host' }, type: 'NodePort', ports });
     for (const from of ['world', 'client-1', 'node-1', 'node-3'])
       await lab.allSee(lab.nodeAims(service, from, 'node-1'), { pods: ['host-1', 'host-2', 'host-3'], failures: [] }, { tries: enough });
   });
 
-  it('holds a client outside to one endpoint, with affinity', async () => {
+  it('keeps an external client at one endpoint, with affinity', async () => {
     const spec = { ...web, type: 'NodePort', sessionAffinity: 'ClientIP' };
     const name = lab.name('sticky-port');
     const service = await lab.service(name, spec);
@@ -138,7 +138,7 @@ describe('a node port', () => {
 describe('externalTrafficPolicy Local', () => {
   const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
 
-  it('answers where an endpoint is, which sees the client itself, and drops elsewhere', async () => {
+  it('answers if an endpoint is local, which sees the client itself, and drops elsewhere', async () => {
     const name = lab.name('local');
     const service = await lab.service(name, local);
     await lab.endpoints(name, [{ pod: 'web-2' }]);
@@ -149,7 +149,7 @@ describe('externalTrafficPolicy Local', () => {
     await lab.seesEverywhere(service, ['client-3', 'node-1'], { pods: ['web-2'], failures: [] });
   });
 
-  it('is reported to load balancers: healthy where an endpoint is ready, not where it only terminates, though it serves', async () => {
+  it('is reported to load balancers: healthy if an endpoint is ready, not if it only terminates, though it serves', async () => {
     const name = lab.name('health');
     const { spec } = await lab.service(name, local);
     const health = (node: string, status: number, localEndpoints: number) =>
@@ -199,7 +199,7 @@ describe('a host port', () => {
   const at = (from: string, address: string, port: number): Aim[] => protocols.map((protocol) => ({ from, address, port, protocol }));
   const atNode = (from: string, port: number): Aim[] => families.flatMap((family) => at(from, lab.ip('node-1', family), port));
 
-  it('leads to its pod: from the world, pods of this node and of others, both nodes, and from the pod itself', async () => {
+  it('forwards to its pod: from external clients, pods of this node and of others, both nodes, and from the pod itself', async () => {
     const name = lab.name('ported');
     await start(name, { hostPort: 8_080 });
     for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2', name])
@@ -211,7 +211,7 @@ describe('a host port', () => {
     for (const from of ['world', 'node-1']) await lab.allSee(atNode(from, 8_080), { pods: [] }, silent);
   });
 
-  it('is at one address of the node, if it says which', async () => {
+  it('is at one address of the node, if it names one', async () => {
     const [here, loopback] = [lab.name('addressed'), lab.name('addressed')];
     await start(here, { hostPort: 8_083, hostIP: lab.ip('node-1', 'ipv4') });
     await start(loopback, { hostPort: 8_083, hostIP: '127.0.0.1' });
@@ -249,7 +249,7 @@ describe('a host port', () => {
     for (const name of names) await lab.delete('pods', name);
   });
 
-  it('is refused at addresses of others, and at ports that the node serves', { tags: 'hardening' }, async () => {
+  it('is rejected at addresses of others, and at ports that the node serves', { tags: 'hardening' }, async () => {
     const service = await lab.service(lab.name('victim'), { ...web });
     const clusterIp = service.spec.clusterIPs?.[0] ?? '';
     const cases = [
@@ -270,7 +270,7 @@ describe('a host port', () => {
     }
   });
 
-  it('leaves the address of a process that listens at the same port, and is refused where the process has the same address', {
+  it('leaves the address of a process that listens at the same port, and is rejected if the process has the same address', {
     tags: 'hardening',
   }, async () => {
     const everywhere = lab.name('beside');
@@ -353,7 +353,7 @@ const at = (addresses: readonly string[], from: string): Aim[] =>
 describe('a load balancer', () => {
   const ingress = (list: readonly object[]) => ({ status: { loadBalancer: { ingress: list } } });
 
-  it('is answered for on the node its packets come to, and in the cluster at once', async () => {
+  it('is answered on the node that its packets reach, and in the cluster directly', async () => {
     const name = lab.name('balanced');
     await lab.service(name, { ...web, type: 'LoadBalancer' });
     const addresses = await balancerAddresses();
@@ -438,7 +438,7 @@ describe('a load balancer’s address that a node has', () => {
     return { name, addresses, service };
   };
 
-  it('is served before the node has it, while it has it, and after it has it no longer', { tags: 'hardening' }, async () => {
+  it('is served before the node has it, while it has it, and afterwards', { tags: 'hardening' }, async () => {
     const { addresses } = await balanced('moved', {}, ['web-2']);
     const everywhere = async () => {
       for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
@@ -558,7 +558,7 @@ describe('a load balancer’s address that a node has', () => {
   });
 
   it.each([[true], [false]])(
-    'admits only loadBalancerSourceRanges, where node ports are allocated: %s',
+    'admits only loadBalancerSourceRanges, if node ports are allocated: %s',
     { tags: 'hardening' },
     async (allocateLoadBalancerNodePorts) => {
       const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 24 : 64}`);

@@ -88,7 +88,7 @@ it.each(images)('builds the image of %s twice, equal layer by layer', (image) =>
   expect(first?.predicate.runDetails.byproducts.length).toBeGreaterThan(3);
 });
 
-it.each(images)('leaves nothing in the image of %s that tells when it was built', async (image) => {
+it.each(images)('leaves nothing in the image of %s that shows its build time', async (image) => {
   const left = await inImage(image, 'sh', '-c', 'find /var/log /var/lib/seine /var/cache/ldconfig /tmp -type f 2>/dev/null; true');
   const fromBase = await podman(
     ['run', '--rm', '--network', 'none', baseOf(image), 'find', '/var/log', '/var/cache/ldconfig', '/tmp', '-type', 'f'],
@@ -98,7 +98,7 @@ it.each(images)('leaves nothing in the image of %s that tells when it was built'
   if (image === 'ovs') expect(await inImage(image, 'cat', '/etc/shadow')).not.toMatch(/^[^:]*:[!*]+:\d/m);
 });
 
-it.each(images)('says of %s where it comes from, by the digest that podman and containerd show', async (image) => {
+it.each(images)('names the source of %s, by the digest that podman and containerd show', async (image) => {
   const [registry = ''] = registries;
   const { _type, predicateType, subject, predicate } = statementOf(registry, image);
   expect([_type, predicateType]).toEqual(['https://in-toto.io/Statement/v1', 'https://slsa.dev/provenance/v1']);
@@ -115,7 +115,7 @@ it.each(images)('says of %s where it comes from, by the digest that podman and c
   if (image === 'agent') expect(packages('built with')).toContain('pkg:deb/debian/gcc');
 });
 
-it('has the plugins that come from a package of Debian in the list of parts', async () => {
+it('has the plugins from Debian packages in the list of parts', async () => {
   const { components } = JSON.parse(await inImage('agent', 'cat', '/usr/share/seine/sbom.cdx.json')) as {
     readonly components: readonly { readonly name: string }[];
   };
@@ -132,7 +132,7 @@ it('puts no plugin on a node that needs a newer C library than nodes have', asyn
   expect(new Set(newer.map(([line]) => line))).toEqual(new Set());
 });
 
-it('is signed and checked by the commands of the page, and a statement that was changed is refused', async () => {
+it('is signed and checked by the commands of the page, and a modified statement is rejected', async () => {
   const [registry = ''] = registries;
   const here = (command: string) =>
     command.replaceAll(/REGISTRY\/seine\/agent:[\d.]+/g, nameOf(registry, 'agent')).replaceAll('images/', `${outOf(registry)}/`);

@@ -181,7 +181,7 @@ async function settled(who: 'a' | 'b'): Promise<void> {
 }
 
 describe.each(families)('over %s', (family) => {
-  it('a pod without its flow in an entry table sends nothing, or receives nothing: answers neither', async () => {
+  it('a pod without its flow in an entry table sends nothing, or receives nothing: no answers either', async () => {
     const entries = { sends: 'table=36,priority=200,in_port=32785', receives: 'table=80,priority=200,reg1=0x8011' };
     const { asks, answers } = connection(family, 'udp', 'endpoint');
     const { asks: asked, answers: answered } = connection(family, 'udp', 'endpoint', [endpoint, client]);
@@ -197,12 +197,12 @@ describe.each(families)('over %s', (family) => {
   });
 
   describe.each(transports)('%s', (transport) => {
-    it('is heard by both, where both may talk', async () => {
+    it('is received by both, if both are allowed', async () => {
       const { asks, answers } = connection(family, transport);
       expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
     });
 
-    it('is not answered by an endpoint that was never asked, where nobody let it begin', async () => {
+    it('is not answered by an endpoint without a request, if it was not admitted', async () => {
       const { asks, answers } = connection(family, transport);
       deny(family, transport);
       try {
@@ -214,7 +214,7 @@ describe.each(families)('over %s', (family) => {
       }
     });
 
-    it('goes on with the client’s next packet, once it may', async () => {
+    it('continues with the client’s next packet, once it is allowed', async () => {
       const { asks, answers } = connection(family, transport);
       deny(family, transport);
       expect([await asks('syn'), await asks('syn')]).toEqual([false, false]);
@@ -225,7 +225,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   it.each(['service', 'endpoint'] as const)(
-    'a connection to the %s that was let in ends when it is denied, and goes on when it may',
+    'an admitted connection to the %s ends when it is denied, and continues when it is allowed',
     async (to) => {
       const { asks, answers } = connection(family, 'tcp', to);
       expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
@@ -241,7 +241,7 @@ describe.each(families)('over %s', (family) => {
     },
   );
 
-  it('a pod that nobody has decided about is barred from others and heard again once it is free; its node reaches it', async () => {
+  it('a pod blocked pending policy is marked as not admitted for others and received again once it is free; its node reaches it', async () => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     const fromOther = connection(family, 'udp', 'endpoint', [endpoint, client]);
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
@@ -259,7 +259,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   it.each(['itself', 'the Service'] as const)(
-    'a pod that nobody has decided about talks with its node’s DNS cache, by the address of %s',
+    'a pod blocked pending policy reaches its node’s DNS cache, by the address of %s',
     async (whose) => {
       const ip = dnsCache[family][whose === 'itself' ? 0 : 1] ?? gatewayOf('n1', family);
       const ends = { asking: { ip: addressOf(client, family), port: ++clientPort }, cache: { ip, port: 53 } };
@@ -295,7 +295,7 @@ describe.each(families)('over %s', (family) => {
   it.each([
     ['a flow denies', () => deny(family, 'tcp'), () => allow(family, 'tcp')],
     ['policy denies', () => close(client), () => free(client)],
-  ])('two whose segments are all out of window do not talk on when %s it', async (_, end, begin) => {
+  ])('two endpoints whose segments are all out of window stop when %s it', async (_, end, begin) => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack')]).toEqual([true, true, true]);
     expect([await asks('far-off'), await answers('far-off')]).toEqual([true, true]);

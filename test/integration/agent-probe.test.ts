@@ -70,18 +70,18 @@ async function listener(act: (socket: Socket) => unknown): Promise<void> {
 describe.each(['native', 'node'] as const)('the probe, %s', (kind) => {
   const probe = (...words: readonly string[]) => run(programs[kind], '--probe', ...words);
 
-  it('is content with an agent that lives and is ready, and says nothing', async () => {
+  it('succeeds for an agent that lives and is ready, without output', async () => {
     await agent({ '/livez': () => text('ok'), '/readyz': () => json({ state: 'ready' }) });
     expect(await probe('livez', socketPath)).toEqual({ exit: 0, stdout: '', stderr: '' });
     expect(await probe('readyz', socketPath)).toEqual({ exit: 0, stdout: '', stderr: '' });
   });
-  it('says why an agent is not ready, which lives all the same', async () => {
+  it('reports why an agent is not ready, which lives all the same', async () => {
     await agent({ '/livez': () => text('ok'), '/readyz': () => json({ state: 'impaired', reason: 'no switch' }, 503) });
     const { exit, stderr } = await probe('readyz', socketPath);
     expect([exit, stderr]).toEqual([1, expect.stringContaining('no switch')]);
     expect((await probe('livez', socketPath)).exit).toBe(0);
   });
-  it('says what a roll-out has to wait for, with an agent that is ready', async () => {
+  it('reports what a roll-out has to wait for, with an agent that is ready', async () => {
     await agent({
       '/readyz': () => json({ state: 'ready' }),
       '/readyz/rollout': () => json({ state: 'starting', reason: 'no rights' }, 503),
@@ -89,11 +89,11 @@ describe.each(['native', 'node'] as const)('the probe, %s', (kind) => {
     expect((await probe('readyz', socketPath)).exit).toBe(0);
     expect(await probe('readyz/rollout', socketPath)).toMatchObject({ exit: 1, stderr: expect.stringContaining('no rights') });
   });
-  it('takes an agent that is asked too much at once for alive', async () => {
+  it('treats an agent with too many requests as alive', async () => {
     await agent({ '/livez': () => text('too many requests at once', 503) });
     expect((await probe('livez', socketPath)).exit).toBe(0);
   });
-  it('fails where no process listens, where nothing is answered in time, and where the answer is none', async () => {
+  it('fails if no process listens, if no answer comes in time, and if the answer is invalid', async () => {
     expect(await probe('livez', socketPath)).toMatchObject({
       exit: 1,
       stderr: expect.stringMatching(/agent\.sock: .*(ENOENT|No such file)/),
@@ -117,7 +117,7 @@ describe.each(['native', 'node'] as const)('the probe, %s', (kind) => {
     ['livez', '/x', '1s'],
     ['livez', '/x', '1', 'more'],
     ['readyz/x', '/x'],
-  ])('refuses the command line %j', async (...words) => {
+  ])('rejects the command line %j', async (...words) => {
     expect(await probe(...words)).toMatchObject({
       exit: 2,
       stdout: '',

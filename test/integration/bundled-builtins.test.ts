@@ -21,7 +21,7 @@ async function bundled(lines: readonly string[]): Promise<unknown> {
   return JSON.parse(execFileSync(process.execPath, [outfile], { encoding: 'utf8' }));
 }
 
-it('has no HTTP client of Node’s made for who imports node:http', async () => {
+it('creates no HTTP client of Node’s for importers of node:http', async () => {
   const made = "process.moduleLoadList.filter((name) => name.includes('undici'))";
   expect(await bundled(["import http from 'node:http';", `console.log(JSON.stringify([typeof http.request, ${made}]))`])).toEqual([
     'function',
@@ -31,7 +31,7 @@ it('has no HTTP client of Node’s made for who imports node:http', async () => 
   expect(await bundled(named)).toEqual(['function', 'function', []]);
 });
 
-it('gives what is imported by name, whole or as default, and types', async () => {
+it('provides named, whole, default and type imports', async () => {
   const program = [
     "import { createHash, type Hash } from 'node:crypto';",
     "import * as path from 'node:path';",

@@ -64,7 +64,7 @@ describe('a bundle without the clients we never use', () => {
     expect(await load({ exec }).credentials()).toMatchObject({ headers: { Authorization: 'Bearer run' } });
   });
 
-  it('refuses by name what would need them', () => {
+  it('rejects by name what would need them', () => {
     expect(() => load({}, { 'proxy-url': 'http://proxy' })).toThrow(/proxy-url is not supported/);
     expect(() => load({ 'auth-provider': { name: 'oidc', config: {} } })).toThrow(/"oidc" is not supported/);
   });

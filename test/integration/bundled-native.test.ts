@@ -14,6 +14,6 @@ it.each([['--help'], ['status', '--help'], ['wire', '--help']])('seinectl %s %s 
   expect(run(...args)).toEqual({ code: 0, err: '' }),
 );
 
-it('seinectl node cleanup does: it asks the kernel', () => {
+it('seinectl node cleanup does, for system calls', () => {
   expect(run('node', 'cleanup').err).toContain('a native library was loaded');
 });

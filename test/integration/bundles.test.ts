@@ -16,7 +16,7 @@ describe.each(['seine-agent', 'seinectl', 'seine-lab', 'install-cni'])('%s', (na
     expect(stdout).toMatch(/^Usage: /);
   });
 
-  it('names an option that there is none of, and fails', async () => {
+  it('names an unknown option, and fails', async () => {
     await expect(run(process.execPath, [file, '--frobnicate'])).rejects.toMatchObject({
       code: expect.toSatisfy((code) => code === 1 || code === 2),
       stderr: expect.stringMatching(/unknown option '--frobnicate'/i),
@@ -24,7 +24,7 @@ describe.each(['seine-agent', 'seinectl', 'seine-lab', 'install-cni'])('%s', (na
   });
 
   /** The API classes of the official client cost about 50 MB in the agent (docs/adr/0012-own-reflector.md). */
-  it('holds no API class of the Kubernetes client', () => {
+  it('contains no API class of the Kubernetes client', () => {
     expect(bundle).not.toContain('CoreV1ApiRequestFactory');
   });
 

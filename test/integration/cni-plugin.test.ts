@@ -107,7 +107,7 @@ describe.each([
     expect(bench.network.wired.size).toBe(0);
   });
 
-  it('says its version to who asks by argument, and does not ask the agent then', () => {
+  it('prints its version on request by argument, without calling the agent', () => {
     const [command, args] = program.endsWith('.mjs') ? [process.execPath, [program, '--version']] : [program, ['--version']];
     expect(execFileSync(command, args, { env: {}, encoding: 'utf8' })).toBe(`seine ${seineVersion}\n`);
   });
@@ -122,7 +122,7 @@ describe.each([
     expect(await adding.done).toMatchObject({ exit: 0 });
   });
 
-  it('asks again and again in the memory that it has, with a configuration as large as it may be', async () => {
+  it('retries within its memory limit, with a configuration of the maximum size', async () => {
     await bench.stop();
     let asked = 0;
     const answer = { header: Buffer.from([0, 0, 0, 28]), body: '{"v":1,"exit":0,"stdout":""}' };
@@ -139,7 +139,7 @@ describe.each([
     expect(asked).toBe(20);
   });
 
-  it('asks again when the agent dies in the middle, and has one pod in the end', async () => {
+  it('retries when the agent dies in the middle, and has one pod in the end', async () => {
     let open = () => {};
     bench.network.gate = new Promise((settle) => (open = settle));
     const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
@@ -165,7 +165,7 @@ describe.each([
     expect(bench.network.wired.size).toBe(0);
   });
 
-  it('is not confused by being stopped for a while', async () => {
+  it('is not affected by being stopped for a while', async () => {
     let open = () => {};
     bench.network.gate = new Promise((settle) => (open = settle));
     const adding = start(program, variables('ADD', 'a'), bench.aim(conf()));
@@ -175,7 +175,7 @@ describe.each([
     expect(await adding.done).toMatchObject({ exit: 0, stderr: '' });
   });
 
-  it('records a DEL that finds no agent, for root’s eyes only', async () => {
+  it('records a DEL without an agent, readable by root only', async () => {
     await run('ADD', 'a');
     await bench.stop();
     const deleted = await run('DEL', 'a', { deadline: 0.1 });
@@ -190,7 +190,7 @@ describe.each([
     expect(bench.network.wired.size).toBe(0);
   });
 
-  it('records no more DELs than the folder may have, and then lets the runtime try again', async () => {
+  it('records no more DELs than the folder may have, and then lets the runtime retry', async () => {
     await bench.stop();
     await run('DEL', 'a', { deadline: 0.05 });
     const folder = join(bench.stateDir, 'deletions');
@@ -225,7 +225,7 @@ describe.each([
     expect(await asked).toMatchObject({ exit: 0, stdout: '' });
   });
 
-  it('answers STATUS at once after the machine was started, until an agent serves it', async () => {
+  it('answers STATUS immediately after a reboot, until an agent serves it', async () => {
     await bench.stop();
     bench.bootId = 'an earlier one';
     await bench.start();
@@ -235,7 +235,7 @@ describe.each([
     expect(performance.now() - startedMs).toBeLessThan(statusWithinMs);
   });
 
-  it('gives up on an agent that takes the call and never answers', async () => {
+  it('gives up on an agent that accepts the call and never answers', async () => {
     await bench.stop();
     const hanging = await strangeAgent(bench.socketPath, () => {});
     expect(codeOf(await run('ADD', 'a', { deadline: 0.3 }))).toBe(11);
@@ -246,7 +246,7 @@ describe.each([
     await hanging.stop();
   });
 
-  it('refuses an answer that is too large or none at all', async () => {
+  it('rejects an answer that is too large or missing', async () => {
     await bench.stop();
     const answers = [Buffer.from([0x7f, 0xff, 0xff, 0xff]), Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('no')])];
     for (const [index, bytes] of answers.entries()) {
@@ -316,7 +316,7 @@ describe('with host-local for addresses', () => {
     rmSync(data, { recursive: true, force: true });
   });
 
-  it('takes its addresses, checks them and gives them back', async () => {
+  it('allocates its addresses, checks them and releases them', async () => {
     const added = await run('ADD', 'a');
     expect(JSON.parse(added.stdout)).toMatchObject({ ips: [{ address: '10.97.0.2/24', gateway: '10.97.0.1', interface: 1 }] });
     expect(lent()).toEqual(['10.97.0.2']);
@@ -328,7 +328,7 @@ describe('with host-local for addresses', () => {
     expect(lent()).toEqual([]);
   });
 
-  it('passes on what it says when it fails', async () => {
+  it('forwards its error when it fails', async () => {
     const failed = await run('ADD', 'b', { ipam: { ...ipam, ranges: [[{ subnet: 'nonsense' }]] } });
     expect(codeOf(failed)).toBe(105);
     expect(failed.stdout).toContain('invalid CIDR address: nonsense');
@@ -336,7 +336,7 @@ describe('with host-local for addresses', () => {
   });
 });
 
-describe('the namespace of standing ports', () => {
+describe('the namespace of pre-plugged ports', () => {
   const folder = mkdtempSync(join('/run', 'seine-pin-'));
   const path = join(folder, 'netns', 'ports');
   const isNamespace = (): boolean => execFileSync('stat', ['--file-system', '--format=%T', path], { encoding: 'utf8' }).trim() === 'nsfs';
@@ -359,7 +359,7 @@ describe('the namespace of standing ports', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('is made once, by whichever of many plugins comes first, and stays without any process', async () => {
+  it('is created once, by the first of many plugins, and stays without any process', async () => {
     const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => add(`p${index}`)));
     expect(runs).toEqual(runs.map(() => ({ exit: 0, stdout: '{"cniVersion":"1.1.0"}', stderr: '' })));
     expect(isNamespace()).toBe(true);
@@ -370,7 +370,7 @@ describe('the namespace of standing ports', () => {
     expect(execFileSync('nsenter', [`--net=${path}`, 'ip', '-br', 'link'], { encoding: 'utf8' })).toMatch(/^lo\s[^\n]*\n$/);
   });
 
-  it('is made over what a plugin has left that was killed on the way, and not over a link to elsewhere', async () => {
+  it('is created over the remains of a killed plugin, and not over a link to elsewhere', async () => {
     execFileSync('umount', [path]);
     expect(isNamespace()).toBe(false); // the earlier file
     expect(await add('again')).toMatchObject({ exit: 0, stderr: '' });

@@ -21,7 +21,7 @@ afterAll(async () => {
   await node?.close();
 });
 
-it('can do what the documentation says', async () => {
+it('has the documented features', async () => {
   const abilities = capabilitiesOf(await readDatapathFacts('netdev', node.plane, signal));
   expect(missingIn(abilities)).toEqual([]);
   const version = node.ovs.exec('ovs-vswitchd', '--version').split('\n', 1)[0];
@@ -29,7 +29,7 @@ it('can do what the documentation says', async () => {
   if (version?.endsWith(' 3.1.0')) expect(abilities).toEqual(userspaceAbilities);
 });
 
-it('says of itself what OVS prints for people', () => {
+it('reports the same as OVS prints', () => {
   const shown = node.ovs.exec('ovs-appctl', 'dpif/show-dp-features', 'br-int');
   const published = publishedCapabilities('netdev', node.plane.database);
   const pairs = { 'CT zone': 'ct_zone', 'CT state NAT': 'ct_state_nat', 'CT orig tuple for IPv6': 'ct_orig_tuple6', Recirc: 'recirc' };
@@ -37,7 +37,7 @@ it('says of itself what OVS prints for people', () => {
     expect([line, shown.includes(`${line}: Yes`)]).toEqual([line, published?.get(capability) === 'true']);
 });
 
-it('is said in the log once, also when ovs-vswitchd comes again', async () => {
+it('is logged once, also when ovs-vswitchd restarts', async () => {
   const lines: string[] = [];
   const log = { info: (message: string, fields?: object) => lines.push(`${message} ${JSON.stringify(fields)}`) };
   const stop = new AbortController();
@@ -55,7 +55,7 @@ it('is said in the log once, also when ovs-vswitchd comes again', async () => {
   expect(lines).toEqual([`capabilities of the data path ${JSON.stringify({ dataPath: 'netdev', ...probe.capabilities })}`]);
 });
 
-it('tells its connections and what it lost, as OVS counts them', async () => {
+it('counts connections and losses like OVS', async () => {
   const ask = (...words: readonly string[]) => Number(node.ovs.exec('ovs-appctl', ...words));
   const lost = () => ['upcall', 'lock'].reduce((sum, why) => sum + ask('coverage/read-counter', `datapath_drop_${why}_error`), 0);
   const before = lost();
@@ -68,7 +68,7 @@ it('tells its connections and what it lost, as OVS counts them', async () => {
   expect(load).not.toHaveProperty('megaflows');
 });
 
-it('finds netlink families by name, and no data path where the kernel has none', () => {
+it('finds netlink families by name, and no data path if the kernel has none', () => {
   const socket = NetlinkSocket.open({ protocol: 'generic' });
   try {
     expect(familyNumber(socket, 'nlctrl')).toBe(0x10);

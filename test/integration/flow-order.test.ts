@@ -72,7 +72,7 @@ function entries(): Map<BridgeKey, BridgeValue> {
 it.each([
   ['in portions', 7],
   ['at once', 1_000],
-] as const)('later tables are put first and removed last, %s', async (_, size) => {
+] as const)('adds flows of later tables first and removes them last, %s', async (_, size) => {
   const target = new BridgeTarget(connection);
   const all = entries();
   const owner = (key: BridgeKey): string => all.get(key)?.slice(0, 8) ?? '';

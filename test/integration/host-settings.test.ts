@@ -24,7 +24,7 @@ afterAll(async () => {
   await node.close();
 });
 
-it('are made as they must be, whatever they were while no agent ran', async () => {
+it('are set to the desired values, whatever they were while no agent ran', async () => {
   for (const name of [forward, forward6]) writeSysctl(name, 0);
   writeSysctl(ofGateway('accept_redirects'), 1);
   wantHostSettings(exampleNode, { interfaces: [] }, node.plane.nodeState);
@@ -39,7 +39,7 @@ it.each([
   ['forwarding of IPv6', forward6, '1'],
   ['forwarding from the gateway', ofGateway('forwarding'), '1'],
   ['the gateway’s reverse path filter', ofGateway('rp_filter'), '2'],
-])('%s: put back at once, since the kernel reports it', async (_, name, wanted) => {
+])('%s: restored immediately, since the kernel reports it', async (_, name, wanted) => {
   const startedMs = performance.now();
   writeSysctl(name, name.at(-1) === 'rp_filter' ? 1 : 0);
   await expect.poll(read(name), { timeout: 10_000 }).toBe(wanted);
@@ -47,7 +47,7 @@ it.each([
   expect(performance.now() - startedMs).toBeLessThan(3_500);
 });
 
-it('are put back by the next look where the kernel reports nothing', async () => {
+it('are restored by the next check if the kernel reports nothing', async () => {
   writeSysctl(ofGateway('accept_source_route'), 1);
   await expect.poll(read(ofGateway('accept_source_route')), { timeout: 15_000 }).toBe('0');
 });
@@ -70,7 +70,7 @@ function openBySwitches(name: string, ...headers: readonly (0 | 1)[]): void {
   execFileSync('/usr/bin/python3', ['-c', openedBySwitches, name, ...headers.map(String)]);
 }
 
-it('of the gateway: checksums that a switch has left to the device are filled in where the next one does not', async () => {
+it('of the gateway: checksums that OVS left to the device are filled in where the next one does not', async () => {
   const { socket } = node.plane.host;
   const { name } = exampleNode.gateway;
   wantHostSettings(exampleNode, { interfaces: [] }, node.plane.nodeState);
@@ -88,7 +88,7 @@ it('of the gateway: checksums that a switch has left to the device are filled in
   expect(performance.now() - startedMs).toBeLessThan(2_500);
 });
 
-it('stay while repair is paused, and are put back afterwards', async () => {
+it('stay while repair is paused, and are restored afterwards', async () => {
   const { nodeState } = node.plane;
   nodeState.pauseRepair();
   writeSysctl(forward, 0);
@@ -98,7 +98,7 @@ it('stay while repair is paused, and are put back afterwards', async () => {
   await expect.poll(read(forward), { timeout: 10_000 }).toBe('1');
 });
 
-it('that another program sets again and again are contested: said, and put back more slowly', async () => {
+it('that another program sets repeatedly are contested: reported, and restored more slowly', async () => {
   const { nodeState } = node.plane;
   const disturb = async (): Promise<string> => {
     writeSysctl(forward, 0);
@@ -110,7 +110,7 @@ it('that another program sets again and again are contested: said, and put back 
   await expect.poll(read(forward), { timeout: 30_000 }).toBe('1');
 });
 
-it('are only said where the configuration is to check', async () => {
+it('are only reported if configured to check', async () => {
   const key = settingKey(forward);
   const changed: string[] = [];
   const wanted = new Map([[key, '2']]);
@@ -129,7 +129,7 @@ it('are only said where the configuration is to check', async () => {
   expect([read(forward)(), changed]).toEqual([before, []]);
 });
 
-it('of a tap: are asked of it, and only said where the configuration is to check', async () => {
+it('of a tap: are read from it, and only reported if configured to check', async () => {
   const { socket } = node.plane.host;
   openBySwitches('older', 1, 0);
   openBySwitches('newer', 1);
@@ -152,7 +152,7 @@ it('of a tap: are asked of it, and only said where the configuration is to check
   expect([readTransmitChecksum(socket, 'older'), readTransmitChecksum(socket, 'newer')]).toEqual(['off', 'on']);
 });
 
-it('of an interface that is gone are no difference', async () => {
+it('of a deleted interface are no difference', async () => {
   const key = settingKey(['net', 'ipv4', 'conf', 'nowhere', 'rp_filter']);
   const target = new SettingsTarget({
     socket: node.plane.host.socket,

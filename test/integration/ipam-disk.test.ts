@@ -41,7 +41,7 @@ async function add(ipam: Ipam, id: string): Promise<string> {
 const summary = (ipam: Ipam) =>
   ipam.leases().map(({ containerId, addresses, state }) => [containerId, state, ...addresses.map(({ ip }) => ip.text)]);
 
-it('refuses leases while the disk is full, and gives them again when it is not', async () => {
+it('rejects leases while the disk is full, and allocates again when it is not', async () => {
   const ipam = await open();
   await add(ipam, 'before');
   writeFileSync(join(folder, 'ballast'), Buffer.alloc(48 * 1024));
@@ -68,7 +68,7 @@ it('refuses leases while the disk is full, and gives them again when it is not',
   await again.close();
 });
 
-it('reads what is leased from a read-only disk, and lends again when it can be written', async () => {
+it('reads leases from a read-only disk, and allocates again when it can be written', async () => {
   const first = await open();
   await add(first, 'a');
   await first.close();
@@ -95,7 +95,7 @@ it('belongs to one agent at a time, and to root', async () => {
   await next.close();
 });
 
-it('says what a durable lease costs', async () => {
+it('measures the cost of a durable lease', async () => {
   const onDisk = mkdtempSync('/var/tmp/seine-ipam-');
   try {
     journal = join(onDisk, 'ipam.journal');
@@ -117,7 +117,7 @@ it('says what a durable lease costs', async () => {
   }
 });
 
-it('begins a new journal where the folder was removed', async () => {
+it('begins a new journal if the folder was removed', async () => {
   const store = new FileJournalStore(journal);
   await store.load();
   await store.replace(Buffer.from('one\n'));
@@ -129,7 +129,7 @@ it('begins a new journal where the folder was removed', async () => {
   await store.close();
 });
 
-describe('a state folder that is taken away from under an agent', () => {
+describe('a state folder that is deleted under an agent', () => {
   const removals: readonly (readonly [string, () => void])[] = [
     ['removed', () => rmSync(join(folder, 'state'), { recursive: true })],
     ['moved', () => renameSync(join(folder, 'state'), mkdtempSync(join(folder, 'elsewhere-')))],
@@ -137,7 +137,7 @@ describe('a state folder that is taken away from under an agent', () => {
     ['mounted over', () => execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=700', 'tmpfs', join(folder, 'state')])],
   ];
 
-  it.each(removals)('is made anew with all that is leased, and still keeps a second agent out: %s', async (_, take) => {
+  it.each(removals)('is recreated with all leases, and still excludes a second agent: %s', async (_, take) => {
     const ipam = await open();
     await add(ipam, 'before');
     take();
@@ -154,7 +154,7 @@ describe('a state folder that is taken away from under an agent', () => {
     await next.close();
   });
 
-  it('is made anew also if no pod comes', async () => {
+  it('is recreated even without a new pod', async () => {
     const ipam = await open();
     await add(ipam, 'a');
     rmSync(join(folder, 'state'), { recursive: true });
@@ -165,7 +165,7 @@ describe('a state folder that is taken away from under an agent', () => {
   });
 
   it.each(removals)(
-    'is another agent’s that comes first, and the one before lends no more until that one has ended: %s',
+    'belongs to another agent that comes first, and the previous one allocates no more until that one has ended: %s',
     async (_, take) => {
       const ipam = await open();
       await add(ipam, 'before');
@@ -185,7 +185,7 @@ describe('a state folder that is taken away from under an agent', () => {
     },
   );
 
-  it('is one agent’s in the end, however often it was taken away while two wrote', async () => {
+  it('belongs to one agent in the end, however often it was deleted while two wrote', async () => {
     const [one, two] = [new FileJournalStore(journal), new FileJournalStore(journal)];
     const write = async (store: FileJournalStore, turns: number) => {
       for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));

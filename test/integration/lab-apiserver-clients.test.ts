@@ -31,7 +31,7 @@ function forget(): void {
     server.api.store.put('configmaps', { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { count: String(count) } });
 }
 
-it('python3-kubernetes finds what it would find of any other', async () => {
+it('python3-kubernetes finds the same as on any other server', async () => {
   const script = join(import.meta.dirname, '..', 'fixtures', 'kubernetes-client.py');
   // Debian's own: its packages have python3-kubernetes.
   const { stdout } = await execute('/usr/bin/python3', [script, server.kubeconfig, forgotten], { timeout: 50_000 });
@@ -106,7 +106,7 @@ describe('an informer of client-node', () => {
     return { informed, said, held };
   }
 
-  it('stays in step through changes, a restart of the server, and the loss of its history', async () => {
+  it('stays synced through changes, a restart of the server, and the loss of its history', async () => {
     const core = config().makeApiClient(CoreV1Api);
     await core.createNamespace({ body: { metadata: { name: namespace } } });
     const put = (name: string, n: string, labels = {}) =>

@@ -58,7 +58,7 @@ spec:
   - {name: c, image: none, resources: {limits: {cpu: 1, memory: 64Mi}}, ports: [{name: web, containerPort: 8080}]}
 `;
 
-  it('makes a namespace, which gets its furniture', async () => {
+  it('creates a namespace, which gets its default objects', async () => {
     expect(await k('create', 'namespace', namespace)).toBe(`namespace/${namespace} created`);
     await eventually(async () =>
       expect(await k('get', 'serviceaccounts,configmaps', '-o', 'name')).toBe('serviceaccount/default\nconfigmap/kube-root-ca.crt'),
@@ -73,7 +73,7 @@ spec:
     expect((await apply(service)).stdout).toContain('service/web configured');
   });
 
-  it('finds a misspelt field before it is lost', async () => {
+  it('reports a misspelt field before it is lost', async () => {
     const { code, stderr } = await apply(service.replaceAll('selector:', 'selektor:'));
     expect(code).not.toBe(0);
     expect(stderr).toContain('unknown field');
@@ -112,7 +112,7 @@ spec:
     expect(await k('get', 'pods', '-l', 'tier!=front', '-o', 'name')).toBe('');
   });
 
-  it('says what is wrong as the real server does', async () => {
+  it('words errors like the real server', async () => {
     expect(await fails(['create', 'service', 'nodeport', 'x', '--tcp=80', '--node-port=99'])).toContain(
       'The range of valid ports is 30000-32767',
     );
@@ -139,7 +139,7 @@ spec:
     expect(await k('get', 'configmap', 'shared', '-o', 'jsonpath={.data.key}')).toBe('b');
   });
 
-  it('makes what its generators make', async () => {
+  it('creates what its generators send', async () => {
     await k('create', 'configmap', 'generated', '--from-literal=a=b');
     await k('create', 'secret', 'generic', 'generated', '--from-literal=a=b');
     await k('create', 'serviceaccount', 'generated');
@@ -211,13 +211,13 @@ spec:
     expect(await k('delete', 'crd', `widgets.${group}`)).toContain('deleted');
   });
 
-  it('explains and lists what there is', async () => {
+  it('explains and lists kinds', async () => {
     expect(await k('explain', 'service.spec.ports')).toContain('nodePort');
     expect(await k('api-resources')).toMatch(/networkpolicies +netpol +networking\.k8s\.io\/v1 +true +NetworkPolicy/);
     expect(await k('api-versions')).toContain('discovery.k8s.io/v1');
   });
 
-  it('judges access', async () => {
+  it('evaluates access', async () => {
     await k('create', 'role', 'reader', '--verb=get,list', '--resource=pods');
     await k('create', 'rolebinding', 'reader', '--role=reader', `--serviceaccount=${namespace}:reader`);
     const as = `--as=system:serviceaccount:${namespace}:reader`;
@@ -316,7 +316,7 @@ describe('client-node', () => {
   });
 });
 
-it('refuses those without a token, and answers probes to anybody', async () => {
+it('rejects clients without a token, and answers probes of all', async () => {
   const get = async (path: string) => (await run('curl', ['-s', '--cacert', await caFile(), `${server.url}${path}`])).stdout;
   expect(JSON.parse(await get('/api/v1/pods'))).toMatchObject({ kind: 'Status', reason: 'Unauthorized', code: 401 });
   expect(await get('/readyz')).toBe('ok');
@@ -337,7 +337,7 @@ it('speaks HTTP/1.1 as well, on every listener', async () => {
   }
 });
 
-it('keeps a slow watcher in step without holding its events in memory', async () => {
+it('keeps a slow watcher synced without buffering its events in memory', async () => {
   const { registry, store, writer } = server.api;
   const resource = registry.find('', 'v1', 'configmaps');
   if (resource === undefined) throw new Error('configmaps are served');

@@ -53,23 +53,23 @@ for (const protocol of ['tcp', 'udp'] as const) {
     ['10.9.0.2', /^10\.9\.0\.1:\d+$/],
     ['fd00:9::2', /^\[fd00:9::1\]:\d+$/],
   ] as const) {
-    it(`reaches ${address} over ${protocol} and learns who answered and whom it saw`, async () => {
+    it(`reaches ${address} over ${protocol} and learns the responder and the address it saw`, async () => {
       const outcome = await ask(probe({ protocol, address }));
       expect(outcome).toMatchObject({ is: 'OK', answer: { pod: 'default/web', node: 'node-1', client: expect.stringMatching(seen) } });
     });
 
-    it(`carries data to ${address} over ${protocol} unharmed`, async () => {
+    it(`carries data to ${address} over ${protocol} without corruption`, async () => {
       const size = protocol === 'tcp' ? 1_048_576 : 4_000;
       expect(await upload(probe({ protocol, address }), size)).toMatchObject({ is: 'OK', answer: { received: size } });
     });
 
-    it(`tells a refused port of ${address} over ${protocol} from a silent one`, async () => {
+    it(`distinguishes a refused port of ${address} over ${protocol} from a silent one`, async () => {
       expect(await ask(probe({ protocol, address, port: 81 }))).toMatchObject({ is: 'REFUSED' });
     });
   }
 }
 
-it('gets data back', async () => {
+it('receives data', async () => {
   expect(await download(probe({}), 1_048_576)).toBe(1_048_576);
 });
 
@@ -79,6 +79,6 @@ it('waits no longer than its timeout for an unused address', async () => {
   expect(outcome.ms).toBeLessThan(1_000);
 });
 
-it('says why there is no way', async () => {
+it('reports the reason without a route', async () => {
   expect(await ask(probe({ address: '10.8.0.1' }))).toMatchObject({ is: 'UNREACHABLE', errno: 'ENETUNREACH' });
 });

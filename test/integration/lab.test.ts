@@ -119,7 +119,7 @@ afterAll(async () => {
   expect(machine()).toEqual(machineBefore);
 });
 
-it('comes up with all that status promises', async () => {
+it('starts with everything in its status', async () => {
   expect(first).toMatchObject({ code: 0 });
   const { lab: id, nodes, pods: running, versions } = await status();
   expect(id).toBe(labIdOf(realLabDir(dir)));
@@ -163,7 +163,7 @@ it('runs a pod by the plugin chain, with a responder for a container without a c
   });
 });
 
-it('runs commands inside pods and gives back their exit code and output', async () => {
+it('runs commands inside pods and returns their exit code and output', async () => {
   const { code, stdout } = await lab(
     'exec',
     'default/web',
@@ -180,7 +180,7 @@ it('runs commands inside pods and gives back their exit code and output', async 
   });
 });
 
-it('ends a pod that runs to its end, with the exit code of its command', async () => {
+it('ends a pod whose command ends, with its exit code', async () => {
   await runPod('job', 'node-2', { restartPolicy: 'Never' }, { command: ['sh', '-c', 'exit 3'] });
   const { status: ended } = await podWhere('job', ({ status: { phase } }) => phase === 'Failed' || phase === 'Succeeded');
   expect(ended.phase).toBe('Failed');
@@ -188,7 +188,7 @@ it('ends a pod that runs to its end, with the exit code of its command', async (
   await until('the network of the job to go', async () => ((await status()).pods.every(({ name }) => name !== 'job') ? true : undefined));
 });
 
-it('says a pod is ready when its probe passes, and not before', async () => {
+it('reports a pod as ready when its probe passes, and not before', async () => {
   const flag = join(scratch, 'flag');
   const readinessProbe = { exec: { command: ['test', '-e', flag] }, periodSeconds: 1 };
   await runPod('probed', 'node-2', {}, { command: ['sleep', '1000'], readinessProbe });
@@ -219,7 +219,7 @@ it('reports why a pod gets no network, keeps trying, and gives up when it is del
   ).toEqual([]);
 });
 
-it('takes a deleted pod off the node: processes, namespace, object', async () => {
+it('removes a deleted pod from the node: processes, namespace, object', async () => {
   const kube = await api();
   await runPod(
     'gone',
@@ -237,7 +237,7 @@ it('takes a deleted pod off the node: processes, namespace, object', async () =>
   );
 });
 
-it('pulls the levers on agents and on Open vSwitch', async () => {
+it('starts and stops agents and Open vSwitch on request', async () => {
   const pidsOf = async () => (await status()).nodes[1];
   const before = await pidsOf();
   expect(await lab('agent', 'node-2', 'kill')).toMatchObject({ code: 0 });
@@ -255,7 +255,7 @@ it('pulls the levers on agents and on Open vSwitch', async () => {
   expect(await lab('agent', 'node-9', 'kill')).toMatchObject({ code: 1, stderr: expect.stringContaining('no node node-9') });
 });
 
-it('goes on with its pods after its daemon was killed', async () => {
+it('continues with its pods after its daemon was killed', async () => {
   const before = (await status()).pods.find(({ name }) => name === 'web');
   process.kill(Number(readFileSync(join(dir, 'daemon.pid'), 'utf8').split(' ')[0]), 'SIGKILL');
   expect(await up()).toMatchObject({ code: 0 });
@@ -265,7 +265,7 @@ it('goes on with its pods after its daemon was killed', async () => {
   expect((await status()).pods).toContainEqual(before);
 });
 
-it('refuses to be another lab, and a folder of something else', async () => {
+it('refuses to be another lab, and a folder with other files', async () => {
   expect(await lab('up', '--nodes', '1')).toMatchObject({ code: 1, stderr: expect.stringContaining('other options') });
   const foreign = mkdtempSync('/tmp/seine-');
   writeFileSync(join(foreign, 'precious'), '');
@@ -275,7 +275,7 @@ it('refuses to be another lab, and a folder of something else', async () => {
   rmSync(foreign, { recursive: true });
 });
 
-it('leaves nothing behind, also when everything was killed before; twice is fine', async () => {
+it('leaves nothing behind, also when everything was killed before; twice succeeds', async () => {
   for (const { pid } of markedProcesses(labIdOf(dir))) process.kill(pid, 'SIGKILL');
   expect(await lab('down')).toMatchObject({ code: 0 });
   expect(machine()).toEqual(machineBefore);

@@ -91,7 +91,7 @@ function declared(only?: Transport): LearnedFlows {
   return learned;
 }
 
-describe('what a real switch learns', () => {
+describe('flows learned by a real switch', () => {
   const stop = new AbortController();
   let ovs: TestSwitch;
   let bridge: OpenFlowConnection;
@@ -135,7 +135,7 @@ describe('what a real switch learns', () => {
     return found;
   }
 
-  it('is covered by what its steps declare, with all steps known and with none, and by no other Service’s', async () => {
+  it('are covered by the declarations of their steps, with all steps known and with none, and by no other Service’s', async () => {
     await fc.assert(
       fc.asyncProperty(lesson, async (each) => {
         const flows = await teach(each);
@@ -150,7 +150,7 @@ describe('what a real switch learns', () => {
     );
   });
 
-  it('is told from what it would be with anything else changed', async () => {
+  it('are distinguished from those with any change', async () => {
     const [taught] = fc.sample(lesson, { numRuns: 1, seed: 4 }) as [Lesson];
     const flows = await teach(taught);
     const learned = declared();
@@ -170,7 +170,7 @@ describe('what a real switch learns', () => {
     );
   });
 
-  it('is none of the flows that others add with the same cookie', async () => {
+  it('exclude flows that others add with the same cookie', async () => {
     const cookie = `cookie=0x${learnedCookie.toString(16)}`;
     const actions = fc.constantFrom(
       'drop',
@@ -239,7 +239,7 @@ describe('a foreign flow with the cookie of learned flows', () => {
 
   const flows = (): string => node.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', '--no-stats', 'dump-flows', 'br-int');
 
-  it('is heard of at once and removed, while a learned one stays', async () => {
+  it('is reported immediately and removed, while a learned one stays', async () => {
     const { nodeState } = node.plane;
     const wanted = nodeState.want(ownerOf('node'), compileNode(exampleNode));
     await nodeState.realized(wanted, AbortSignal.timeout(10_000));

@@ -130,7 +130,7 @@ async function saysSo(http: KubeHttp, nodeName: string): Promise<string> {
   return failed;
 }
 
-it('lets an agent say that its node has its network, also where nothing was said before', async () => {
+it('lets an agent set the condition of its node, also for the first time', async () => {
   expect(await saysSo(agent1, 'n1')).toBe('');
   const unsaid = { ...status, conditions: status.conditions.filter(({ type }) => type !== 'NetworkUnavailable') };
   await admin.json({ method: 'PUT', path: '/api/v1/nodes/n2/status', body: { metadata: { name: 'n2' }, status: unsaid } }, limit());
@@ -148,7 +148,7 @@ it('lets no agent write to another node', async () => {
   );
 });
 
-it('lets no token write that was given to no pod', async () => {
+it('rejects writes with a token that is bound to no pod', async () => {
   expect(await saysSo(unauthenticated, 'n1')).toMatch(/this token names no node/);
 });
 
@@ -163,7 +163,7 @@ for (const [what, change, why] of [
   ['one less', { conditions: [{ type: 'Ready', $patch: 'delete' }] }, 'no condition but'],
   ['no conditions', { conditions: null }, 'no condition but'],
 ] as const)
-  it(`lets an agent change nothing of its own node’s status but its condition: ${what}`, async () => {
+  it(`lets an agent change only the condition in its own node’s status: ${what}`, async () => {
     expect(await patchStatus(agent1, 'n1', { status: change })).toMatch(new RegExp(`^403 .*denied request: an agent changes ${why}`));
   });
 
@@ -227,13 +227,13 @@ async function posts(
   return failed;
 }
 
-it('lets an agent tell events of objects and of its own node, in its own name', async () => {
+it('lets an agent post events of objects and of its own node, in its own name', async () => {
   expect(await posts(agent1, {})).toBe('');
   expect(await posts(agent1, { about: about('Node', 'n1') })).toBe('');
   expect(await posts(agent2, { instance: 'n2', about: { ...about('NetworkPolicy', 'p'), apiVersion: 'networking.k8s.io/v1' } })).toBe('');
 });
 
-it('lets no agent tell events in another’s name, or of another node', async () => {
+it('rejects events in another agent’s name, or of another node', async () => {
   const denied = /policy 'seine-agent-events' with binding 'seine-agent-events' denied request: /i;
   expect(await posts(agent2, { instance: 'n1' })).toMatch(denied);
   expect(await posts(agent1, { component: 'kubelet' })).toMatch(denied);
@@ -249,7 +249,7 @@ for (const [what, change] of [
   ['the source', { source: { component: 'kubelet', host: 'n1' } }],
   ['no source', { source: undefined }],
 ] as const)
-  it(`lets no agent tell an event that is signed otherwise in one place: ${what}`, async () => {
+  it(`rejects an event with another signature in one place: ${what}`, async () => {
     const signed = { source: { component: agentName, host: 'n1' }, reportingComponent: agentName, reportingInstance: 'n1' };
     const involvedObject = { kind: 'Service', namespace: 'default', name: 'web' };
     const post = (more: object) => {
@@ -260,7 +260,7 @@ for (const [what, change] of [
     expect(await post(change)).toMatch(/^403 .*'seine-agent-events' denied request: an event/);
   });
 
-it('has a policy for every right to write', () => {
+it('has a policy for every write permission', () => {
   const operations: Readonly<Record<string, string>> = { create: 'CREATE', patch: 'UPDATE', update: 'UPDATE', delete: 'DELETE' };
   const written = permissions.flatMap(({ rule: { resources = [], verbs } }) =>
     verbs.filter((verb) => !['get', 'list', 'watch'].includes(verb)).map((verb) => `${operations[verb] ?? verb} ${resources.join()}`),

@@ -39,7 +39,7 @@ function withTracker(use: (scene: TrackerScene) => void): ReturnType<typeof with
   });
 }
 
-it('lists connections of one protocol and port, translated ones with both ends, and forgets one of them', () =>
+it('lists connections of one protocol and port, translated ones with both ends, and deletes one of them', () =>
   withTracker(({ lab, nftables, socket }) => {
     nftables.run(`table inet t {
       chain o { type nat hook output priority -100;
@@ -72,7 +72,7 @@ it('lists connections of one protocol and port, translated ones with both ends, 
     expect(listConnections(socket, { family: 'ipv4', ipProtocol: UDP, dstPort: 53 })).toHaveLength(1);
   }));
 
-it('tells the mark of a connection, and how far TCP is', () =>
+it('reads the mark of a connection, and the state of TCP', () =>
   withTracker(({ lab, nftables, socket }) => {
     nftables.run(`table inet t {
       chain o { type filter hook output priority 0;

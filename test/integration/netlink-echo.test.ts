@@ -27,7 +27,7 @@ function asks(a: Lab, from: string, to: string): EchoSocket {
 it.each([
   ['192.0.2.1', '192.0.2.2'],
   ['2001:db8::1', '2001:db8::2'],
-])('asks from %s and hears the far kernel, up to exactly what the path takes', async (from, to) => {
+])("sends from %s and receives from the far kernel, up to exactly the path's MTU", async (from, to) => {
   await withNamespaces(2, async (a, b) => {
     wire(a, b);
     const echo = asks(a, from, to);
@@ -55,7 +55,7 @@ it.each([
   });
 });
 
-it('takes a request that a filter of this node drops for one without an answer', async () => {
+it('treats a request that a filter of this node drops as one without an answer', async () => {
   await withNamespaces(2, async (a, b) => {
     wire(a, b);
     const echo = asks(a, '192.0.2.1', '192.0.2.2');

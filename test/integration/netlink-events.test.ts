@@ -35,7 +35,7 @@ function described(event: KernelEvent): string {
   }
 }
 
-it('leaves out the changes of one socket to addresses, routes and neighbours, and no others', () =>
+it('omits the changes of one socket to addresses, routes and neighbours, and no others', () =>
   withNamespaces(1, async ({ namespace }) => {
     const [ours, others] = [NetlinkSocket.open({ namespace }), NetlinkSocket.open({ namespace })];
     done(ours, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
@@ -63,7 +63,7 @@ it('leaves out the changes of one socket to addresses, routes and neighbours, an
     for (const socket of [ours, others]) socket.close();
   }));
 
-it('lists off the main thread what it lists on it, while the loop goes on', () =>
+it('lists on a worker thread, while the loop continues', () =>
   withNamespaces(1, async ({ namespace }) => {
     const socket = NetlinkSocket.open({ namespace });
     done(socket, (batch) => createVeth(batch, { name: 'a', state: 'up', peer: { name: 'b' } }));
@@ -90,7 +90,7 @@ it('lists off the main thread what it lists on it, while the loop goes on', () =
     socket.close();
   }));
 
-it('hears of links, addresses, routes and neighbours of a namespace', () =>
+it('receives events of links, addresses, routes and neighbours of a namespace', () =>
   withNamespaces(1, async ({ namespace }) => {
     const heard: string[] = [];
     const events = KernelEvents.open({ kinds: ['link', 'address', 'route', 'neighbour'], namespace }, (event) =>
@@ -129,7 +129,7 @@ it('hears of links, addresses, routes and neighbours of a namespace', () =>
     events.close();
   }));
 
-it('does not take a port that leaves a bridge for a link that is deleted', () =>
+it('does not treat a port that leaves a bridge as a deleted link', () =>
   withNamespaces(1, async ({ namespace }) => {
     const heard: string[] = [];
     const socket = NetlinkSocket.open({ namespace });
@@ -148,7 +148,7 @@ it('does not take a port that leaves a bridge for a link that is deleted', () =>
     events.close();
   }));
 
-it('says when events were lost, and goes on', () =>
+it('reports lost events, and continues', () =>
   withNamespaces(1, async ({ namespace }) => {
     const heard: string[] = [];
     const events = KernelEvents.open({ kinds: ['link'], namespace }, (event) => heard.push(described(event)));

@@ -7,7 +7,7 @@ import { type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts'
 const nft = (lab: Lab, ...words: readonly string[]) => execFileSync('ip', ['netns', 'exec', lab.name, 'nft', ...words]);
 const tablesOf = (change: FirewallChange) => (change.kind === 'tables' ? [...change.tables].toSorted() : change.kind);
 
-it('hears what others change, by table, one call for a transaction', () =>
+it('reports foreign changes, by table, one call for a transaction', () =>
   withNamespaces(2, async (lab, other) => {
     const heard: FirewallChange[] = [];
     const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => heard.push(change));
@@ -25,7 +25,7 @@ it('hears what others change, by table, one call for a transaction', () =>
     }
   }));
 
-it('does not tell what this process changes itself, in whichever thread', () =>
+it('does not report changes of this process, in any thread', () =>
   withNamespaces(1, async (lab) => {
     const heard: FirewallChange[] = [];
     const events = FirewallEvents.open({ namespace: lab.namespace }, (change) => heard.push(change));

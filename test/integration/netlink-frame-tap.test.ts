@@ -3,7 +3,7 @@ import { ifIndex } from '../../src/netlink/interface-name.ts';
 import { FrameTap } from '../../src/netlink/packets/frame-tap.ts';
 import { inside, ip, withNamespaces } from './netlink-fixture.ts';
 
-it('cuts long frames, and goes on when the interface was down', async () => {
+it('truncates long frames, and continues after the interface was down', async () => {
   await withNamespaces(2, async (a, b) => {
     ip(a, 'link', 'add', 'w0', 'mtu', '9000', 'type', 'veth', 'peer', 'name', 'w0', 'mtu', '9000', 'netns', b.name);
     for (const [lab, last] of [

@@ -120,7 +120,7 @@ describe('links', () => {
       other.close();
     }));
 
-  it('count what they carry', () =>
+  it('count their traffic', () =>
     withVeth(({ lab, socket, a }) => {
       done(socket, (batch) => replaceAddress(batch, { link: a.index, address: parseIp('10.0.0.1'), prefixLength: 24 }));
       done(socket, (batch) => replaceNeighbour(batch, { link: a.index, address: parseIp('10.0.0.2'), mac }));
@@ -130,7 +130,7 @@ describe('links', () => {
       expect(linkStatistics(socket, 'nope')).toBeUndefined();
     }));
 
-  it('say in words of the kernel why not', () =>
+  it("report the kernel's error text", () =>
     withVeth(({ socket }) => {
       const failure = failureOf(() => done(socket, (batch) => changeLink(batch, 'a', { mtu: 1 })));
       expect(errnoOf(failure)).toBe('EINVAL');
@@ -138,7 +138,7 @@ describe('links', () => {
       expect(errnoOf(failureOf(() => done(socket, (batch) => deleteLink(batch, 'nope'))))).toBe('ENODEV');
     }));
 
-  it('go on after the one that failed, and tell which', () =>
+  it('continue after a failed one, and name it', () =>
     withVeth(({ socket }) => {
       const batch = new Batch();
       changeLink(batch, 'a', { mtu: 1400 });
@@ -172,7 +172,7 @@ it('reads a list again that changed while it was read', () =>
   }));
 
 describe('removing links', () => {
-  it('takes many together, knows what is absent, and says what cannot go', () =>
+  it('removes many together, skips absent ones, and reports those that cannot be removed', () =>
     withVeth(async ({ lab, socket }) => {
       const names = Array.from({ length: 20 }, (_, index) => `v${index}`);
       done(socket, (batch) => {
@@ -192,7 +192,7 @@ describe('removing links', () => {
       await remover.close();
     }));
 
-  it('takes a name again that is on its way out', () =>
+  it('reuses a name that is being removed', () =>
     withVeth(async ({ lab, socket }) => {
       const remover = new LinkRemover(NetlinkSocket.open({ namespace: lab.namespace }));
       const first = remover.remove('a', never);
@@ -248,7 +248,7 @@ describe('addresses', () => {
 describe('routes', () => {
   const v4 = (text: string, more: Partial<NewRoute> = {}): NewRoute => ({ destination: parseCidr(text), ...more });
 
-  it('are what iproute2 shows', () =>
+  it('are those of iproute2', () =>
     withVeth(({ lab, socket, a }) => {
       const link = a.index;
       done(socket, (batch) => replaceAddress(batch, { link, address: parseIp('10.0.0.1'), prefixLength: 24 }));
@@ -294,7 +294,7 @@ describe('routes', () => {
       expect(listed()).toEqual([]);
     }));
 
-  it('over several next hops are read, with what has no place here', () =>
+  it('over several next hops are read, with fields that have no place here', () =>
     withVeth(({ lab, socket, a, b }) => {
       inside(
         lab,
@@ -323,7 +323,7 @@ describe('routes', () => {
       ]);
     }));
 
-  it('go in by thousands, and neighbours with them', () =>
+  it('are added by thousands, and neighbours with them', () =>
     withVeth(({ lab, socket, a }) => {
       const peers = Array.from({ length: 3000 }, (_, index) => ({
         cidr: parseCidr(`10.${index >> 8}.${index & 255}.0/24`),
@@ -344,7 +344,7 @@ describe('routes', () => {
       expect(ip(lab, '-4', 'neigh', 'show', 'nud', 'permanent')).toHaveLength(3000);
     }));
 
-  it('are read whole although they change meanwhile', () =>
+  it('are read completely although they change meanwhile', () =>
     withVeth(async ({ lab, socket, a }) => {
       const other = NetlinkSocket.open({ namespace: lab.namespace });
       done(socket, (batch) => {

@@ -19,7 +19,7 @@ import { failureOf, openDescriptors, randomName, withNamespaces, withWire } from
 
 const here = () => readlinkSync('/proc/thread-self/ns/net');
 
-it('makes and deletes a namespace that ip-netns knows', () => {
+it('creates and deletes a namespace that ip-netns knows', () => {
   const name = randomName('nlt');
   createNamedNamespace(name).close();
   expect(execFileSync('ip', ['netns', 'list'], { encoding: 'utf8' })).toContain(name);
@@ -55,7 +55,7 @@ it('opens nothing but another network namespace', () => {
   expect(openDescriptors()).toBe(before);
 });
 
-it('goes in and always comes back', () =>
+it('enters and always returns', () =>
   withNamespaces(1, ({ namespace }) => {
     const home = here();
     const inside = namespace.run(() => here());
@@ -79,7 +79,7 @@ it('forbids waiting inside', () =>
     expect(here()).toBe(home);
   }));
 
-it('keeps the thread pool at home, even if its first use is inside', () => {
+it('keeps the thread pool outside, even if its first use is inside', () => {
   // In a separate process, because here the pool was started long before.
   const script = `
     import { stat, readdirSync, readlinkSync } from 'node:fs';
@@ -107,7 +107,7 @@ it('reads and writes the kernel parameters of a namespace from inside only', asy
     expect(readFileSync(`/proc/sys/${name.join('/')}`, 'utf8').trim()).toBe(atHome);
   }));
 
-it('tells neighbours where an address is now', () =>
+it('announces the new place of an address to neighbours', () =>
   withWire(async (one, two) => {
     const socket = NetlinkSocket.open({ namespace: two.namespace });
     const stale = parseMac('0a:00:00:00:00:99');
@@ -132,7 +132,7 @@ it('tells neighbours where an address is now', () =>
     socket.close();
   }));
 
-it('knows the number by which a link names the namespace of its other end', () => {
+it('reads the number by which a link names the namespace of its other end', () => {
   const [near, far, foreign] = [randomName('nlt'), randomName('nlt'), randomName('nlt')].map((name) => createNamedNamespace(name));
   if (!near || !far || !foreign) throw new Error('no namespaces');
   const socket = NetlinkSocket.open({ namespace: near });

@@ -32,7 +32,7 @@ const element = (index: number, port = 8080): NftElement => ({
   value: nftText(parseIp('10.0.0.5'), port),
 });
 
-it('makes what nft lists, in one namespace only', () =>
+it('creates what nft lists, in one namespace only', () =>
   withNftables((nft, lab) => {
     expect(nft.listTable('inet', 'seine')).toBeUndefined();
     expect(nft.run(table + elementChanges(services, { remove: [], add: [element(1), element(2)] }))).toBe('');
@@ -54,7 +54,7 @@ it('changes elements, all or none', () =>
     expect(listed()).toEqual([element(1, 9090), element(3)]);
   }));
 
-it('says what nft says', () =>
+it("reports nft's error text", () =>
   withNftables((nft) => {
     expect(() => nft.run('add rule inet seine nope accept')).toThrow('[REFUSED] nftables: Error: ');
     expect(() => nft.run('oops\n')).toThrow('syntax error');
@@ -62,7 +62,7 @@ it('says what nft says', () =>
     expect(nft.listTable('inet', 'seine')).toBeUndefined();
   }));
 
-it('takes thousands of elements and a change among them', () =>
+it('accepts thousands of elements and a change among them', () =>
   withNftables((nft) => {
     const all = Array.from({ length: 5000 }, (_, index) => element(index));
     nft.run(table + elementChanges(services, { remove: [], add: all }));

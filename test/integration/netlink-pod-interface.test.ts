@@ -60,7 +60,7 @@ async function withPod<T>(wanted: PodInterfaceSpec, work: () => T | Promise<T>):
 }
 
 describe('a pod interface', () => {
-  it('is what iproute2 and ethtool see, in both families', () =>
+  it('agrees with iproute2 and ethtool, in both families', () =>
     withNamespaces(1, async (lab) => {
       const wanted = spec(lab);
       await withPod(wanted, () => {
@@ -88,7 +88,7 @@ describe('a pod interface', () => {
       });
     }));
 
-  it('reads back as it was made', () =>
+  it('is read back as it was created', () =>
     withNamespaces(1, async (lab) => {
       const wanted = spec(lab);
       await withPod(wanted, () => {
@@ -107,7 +107,7 @@ describe('a pod interface', () => {
       expect(readPodInterface(lab.path, 'eth0')).toBeUndefined();
     }));
 
-  it('reaches a gateway that is in none of its networks, and other routes', () =>
+  it('reaches a gateway outside of its networks, and other routes', () =>
     withNamespaces(1, async (lab) => {
       const wanted = spec(lab, {
         addresses: [{ address: parseIp('10.10.1.5'), prefixLength: 32 }],
@@ -130,7 +130,7 @@ describe('a pod interface', () => {
       });
     }));
 
-  it('gets IPv6 where the runtime turned it off', () =>
+  it('gets IPv6 if the runtime disabled it', () =>
     withNamespaces(1, async (lab) => {
       inside(lab, 'sysctl', '-qw', 'net.ipv6.conf.all.disable_ipv6=1', 'net.ipv6.conf.default.disable_ipv6=1');
       await withPod(spec(lab), () => {
@@ -177,7 +177,7 @@ describe('a second interface of a pod', () => {
       });
     }));
 
-  it('comes and goes with the same address any number of times', () =>
+  it('is created and deleted with the same address any number of times', () =>
     withNamespaces(1, async (lab) => {
       await withPod(spec(lab), async () => {
         for (let again = 0; again < 3; again++) {
@@ -202,8 +202,8 @@ describe('a second interface of a pod', () => {
     }));
 });
 
-describe('what cannot be made', () => {
-  it('names a name that is taken in the pod, and leaves nothing', () =>
+describe('an interface that cannot be created', () => {
+  it('reports a name that is in use in the pod, and leaves nothing', () =>
     withNamespaces(1, async (lab) => {
       const inPod = NetlinkSocket.open({ namespace: lab.namespace });
       const batch = new Batch();
@@ -218,7 +218,7 @@ describe('what cannot be made', () => {
       expect(getLink(host.socket, wanted.hostName)).toBeUndefined();
     }));
 
-  it('names a name that is taken on the node, and leaves what is there', () =>
+  it('reports a name that is in use on the node, and keeps the present interface', () =>
     withNamespaces(2, async (lab, other) => {
       const wanted = spec(lab);
       await withPod(wanted, async () => {
@@ -229,7 +229,7 @@ describe('what cannot be made', () => {
       });
     }));
 
-  it('is taken back when the pod side fails half way', () =>
+  it('is undone when the pod side fails half way', () =>
     withNamespaces(1, async (lab) => {
       const gateway = { address: parseIp('10.10.1.1') };
       const wanted = spec(lab, { gateways: [gateway, gateway] }); // the second default route cannot be added
@@ -242,7 +242,7 @@ describe('what cannot be made', () => {
       expect(ip(lab, 'link', 'show').map(({ ifname }) => ifname)).toEqual(['lo']);
     }));
 
-  it('is refused before anything is done', () =>
+  it('is rejected before anything is done', () =>
     withNamespaces(1, async (lab) => {
       const refused = (change: Partial<PodInterfaceSpec>) => createPodInterface(host, spec(lab, change), never);
       await expect(refused({ netnsPath: '/proc/self/ns/net' })).rejects.toMatchObject({ code: 'INVALID_INPUT' });
@@ -270,7 +270,7 @@ it('leaks no descriptor in 2,000 lives of a pod interface, good and bad', { time
   }),
 );
 
-it('leaves every thread of this process at home', () => {
+it('leaves every thread of this process outside', () => {
   const homes = new Set(readdirSync('/proc/self/task').map((task) => readlinkSync(`/proc/self/task/${task}/ns/net`)));
   expect(homes.size).toBe(1);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { becomeNode } from '../support/node-wiring.ts';
 
-it('ends when a listener of the switch’s database fails, so that a supervisor sees it', async () => {
+it('ends when a listener of OVSDB fails, so that a supervisor sees it', async () => {
   const node = await becomeNode();
   const listening = new AbortController();
   node.plane.database.onChange(() => {

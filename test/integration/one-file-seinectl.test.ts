@@ -17,7 +17,7 @@ afterAll(() => {
   root.remove();
 });
 
-it('runs where nothing else is', async () => {
+it('runs in an empty root', async () => {
   expect(await root.run(['--version'], signal)).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
@@ -26,18 +26,18 @@ it('runs where nothing else is', async () => {
   });
 });
 
-it('tells by its exit code what seinectl told', async () => {
+it('has the exit code of seinectl', async () => {
   expect(await root.run(['status'], signal)).toMatchObject({ code: 3, stderr: expect.stringContaining('no agent answers'), left: '' });
   const checked = await root.run(['check'], signal);
   expect([checked.code, checked.stdout]).toEqual([3, expect.stringMatching(/^PROBLEM {2}cni\.config/m)]);
 });
 
-it('makes system calls and asks the packet filter, by libraries of its own', async () => {
+it('makes system calls and reads nftables, with its own libraries', async () => {
   const { stdout, left } = await root.run(['node', 'cleanup'], signal, 'nft add table inet seine');
   expect([stdout, left]).toEqual(['would remove  nftables table inet seine\n', '']);
 });
 
-it('passes on what it is told, and leaves nothing', async () => {
+it('forwards arguments and input, and leaves nothing', async () => {
   const socket = `${root.file}.sock`;
   let child: ChildProcess | undefined;
   const silent = createServer(() => child?.kill('SIGTERM')).listen(socket);
@@ -50,7 +50,7 @@ it('passes on what it is told, and leaves nothing', async () => {
   silent.close();
 });
 
-it('says what it needs', async () => {
+it('reports what it needs', async () => {
   const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', root.file, '--version'];
   expect(await runAnyway('setpriv', nobody, {}, signal)).toMatchObject({
     code: 2,

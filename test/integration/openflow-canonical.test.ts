@@ -65,7 +65,7 @@ const writtenFlows = [
   'actions=sample(probability=1,collector_set_id=2,obs_domain_id=3,obs_point_id=4,sampling_port=LOCAL,ingress)',
 ];
 
-describe('what Open vSwitch dumps is what we encoded, byte for byte', () => {
+describe('dumps of Open vSwitch equal our encoding, byte for byte', () => {
   /** Flows of the corpus that name groups, meters or fields that this switch does not have or does not match. */
   const impossible = /group:|meter:|write_actions\(output:1,group|delete_field|dp_hash|recirc_id/;
   const corpus = readFileSync(new URL('../fixtures/openflow-corpus.jsonl', import.meta.url), 'utf8')

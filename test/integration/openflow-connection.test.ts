@@ -77,21 +77,18 @@ describe('a bundle', () => {
     expect(priorities).toEqual(Array.from({ length: count }, (_, at) => at));
   });
 
-  it.each(['fails', 'ends early', 'goes on'])(
-    'makes none of its changes if what encodes it %s behind parts that were sent',
-    async (how) => {
-      const count = 5_000;
-      function* encoded() {
-        const given = how === 'goes on' ? count + 1 : count - 1;
-        for (let at = 0; at < given; at++) yield flowMod({ table: 1, priority: at });
-        if (how === 'fails') throw new RangeError('no octets');
-      }
-      const wrong = connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);
-      await expect(wrong).rejects.toMatchObject(how === 'fails' ? { message: 'no octets' } : { code: 'INVARIANT' });
-      await connection.bundle([flowMod({ table: 2, priority: 7 })], bridge.signal);
-      expect((await flowsOf(connection, bridge.signal)).map((entry) => [entry.table, entry.priority])).toEqual([[2, 7]]);
-    },
-  );
+  it.each(['fails', 'ends early', 'goes on'])('makes none of its changes if its encoder %s after parts that were sent', async (how) => {
+    const count = 5_000;
+    function* encoded() {
+      const given = how === 'goes on' ? count + 1 : count - 1;
+      for (let at = 0; at < given; at++) yield flowMod({ table: 1, priority: at });
+      if (how === 'fails') throw new RangeError('no octets');
+    }
+    const wrong = connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);
+    await expect(wrong).rejects.toMatchObject(how === 'fails' ? { message: 'no octets' } : { code: 'INVARIANT' });
+    await connection.bundle([flowMod({ table: 2, priority: 7 })], bridge.signal);
+    expect((await flowsOf(connection, bridge.signal)).map((entry) => [entry.table, entry.priority])).toEqual([[2, 7]]);
+  });
 
   it('at once makes all its changes, or none of them if one is refused when it is committed', async () => {
     await connection.bundleAtOnce([flowMod({ table: 1, priority: 1 }), flowMod({ table: 2, priority: 2 })], bridge.signal);
@@ -104,7 +101,7 @@ describe('a bundle', () => {
     ]);
   });
 
-  it('at once says so if one is refused when it is added, and the others are made', async () => {
+  it('at once reports one that is refused when it is added, and the others are made', async () => {
     const broken = flowMod({ table: 9, priority: 2, does: { gotoTable: 3 } });
     const given = connection.bundleAtOnce([flowMod({ table: 1, priority: 1 }), broken, flowMod({ table: 3, priority: 3 })], bridge.signal);
     await expect(given).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { index: 1, inPart: true, sent: true } });
@@ -130,7 +127,7 @@ describe('a bundle', () => {
     expect(await flowsOf(connection, bridge.signal)).toEqual([]);
   });
 
-  it('runs beside others, each with its own outcome', async () => {
+  it('runs concurrently with others, each with its own outcome', async () => {
     const outcomes = await Promise.allSettled(
       Array.from({ length: 20 }, (_, n) =>
         connection.bundle([flowMod({ table: 9, priority: n, does: { gotoTable: n % 2 ? 3 : 20 } })], bridge.signal),
@@ -226,7 +223,7 @@ describe('a switch', () => {
     expect(ofTable).toHaveLength(9_000);
   });
 
-  it('takes and gives its configuration and our role', async () => {
+  it('reads and writes its configuration and our role', async () => {
     await connection.send([bytesOf((w) => writeSetConfig(w, { fragments: 3, missSendLength: 128 }))], bridge.signal);
     expect(
       decodeConfig(
@@ -244,7 +241,7 @@ describe('a switch', () => {
     expect(decodeRole(role)).toEqual({ role: 'primary', generation: 5n });
   });
 
-  it('has ports, and says when one comes and goes', async () => {
+  it('has ports, and reports when one is added and deleted', async () => {
     await connection.send([bytesOf((w) => writeSetAsync(w, { portStatus: 7, packetIn: 0, flowRemoved: 15 }))], bridge.signal);
     bridge.ovs.exec('ovs-vsctl', 'add-port', 'br-int', 'in0', '--', 'set', 'interface', 'in0', 'type=internal', 'ofport_request=7');
     const added = await bridge.hears((unasked) => unasked.find((each) => each.kind === 'portStatus' && each.status.reason === 'add'));
@@ -260,7 +257,7 @@ describe('a switch', () => {
     await bridge.hears((unasked) => unasked.find((each) => each.kind === 'portStatus' && each.status.reason === 'delete'));
   });
 
-  it('holds meters as they were sent', async () => {
+  it('has meters as they were sent', async () => {
     const meters: readonly Meter[] = [
       { id: 1, flags: meterFlag.packets + meterFlag.burst + meterFlag.stats, bands: [{ kind: 'drop', rate: 500, burst: 1000 }] },
       { id: 2, flags: meterFlag.kilobits + meterFlag.stats, bands: [{ kind: 'drop', rate: 10, burst: 10 }] },
@@ -277,7 +274,7 @@ describe('a switch', () => {
       await connection.send([bytesOf((w) => writeMeterMod(w, { command: 'delete', id, flags: 0, bands: [] }))], bridge.signal);
   });
 
-  it('forgets the connections of a zone, and says no to what it does not know', async () => {
+  it('deletes the connections of a zone, and rejects unknown requests', async () => {
     await connection.send([bytesOf((w) => writeFlushZone(w, 65520)), bytesOf((w) => w.u8(6).u8(200).u16(8).u32(0))], bridge.signal);
     await connection.barrier(bridge.signal);
     expect(bridge.unasked).toMatchObject([{ kind: 'error', error: { name: 'OFPBRC_BAD_TYPE' } }]);
@@ -285,7 +282,7 @@ describe('a switch', () => {
 });
 
 describe('a switch that dies', () => {
-  it('fails what is under way as unknown, and is found again', async () => {
+  it('fails requests in progress as unknown, and is found again', async () => {
     await connection.bundle([flowMod({ table: 1, priority: 1 })], bridge.signal);
     const pending = connection.multipart(bytesOf(writeTableStatsRequest), () => {}, bridge.signal).catch((cause: SeineError) => cause);
     await bridge.ovs.killVswitchd();

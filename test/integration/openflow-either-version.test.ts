@@ -19,7 +19,7 @@ function flow(version: Version, given: Partial<Flow>): Uint8Array {
   return bytesOf((w) => writeFlow(w, { command: 'add', table: 0, priority: 1, match: {}, does: {}, ...given }, version));
 }
 
-describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks version %i', (version) => {
+describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch with version %i', (version) => {
   const match = { eth_type: 0x800, ip_dst: 0x0a000001, reg1: { value: 5, mask: 0xf }, reg2: 7 };
   const does = {
     apply: [{ kind: 'load', to: { field: 'reg0', offset: 4, bits: 4 }, value: 3 }, { kind: 'decTtl' }],
@@ -31,7 +31,7 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
     await connection.apply([flow(version, { command: 'delete', table: ALL_TABLES, priority: 0 })], bridge.signal);
   });
 
-  it('takes a bundle, and shows its flows as they were sent', async () => {
+  it('accepts a bundle, and shows its flows as they were sent', async () => {
     const connection = await bridge.connect({ versions: [version] });
     expect(connection.version).toBe(version);
     await connection.bundle([flow(version, { cookie: 9n, priority: 7, idleTimeout: 60, match, does }), flow(version, {})], bridge.signal);
@@ -43,7 +43,7 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
     expect(await connection.aggregate({}, bridge.signal)).toEqual({ flows: 2, packets: 0n, bytes: 0n });
   });
 
-  it('makes all of a bundle or nothing', async () => {
+  it('applies all of a bundle or nothing', async () => {
     const connection = await bridge.connect({ versions: [version] });
     const broken = flow(version, { table: 5, does: { gotoTable: 4 } });
     await expect(connection.bundle([flow(version, {}), broken], bridge.signal)).rejects.toMatchObject({
@@ -53,7 +53,7 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
     expect(await flowsOf(connection, bridge.signal)).toEqual([]);
   });
 
-  it('makes what it does not refuse of changes one by one', async () => {
+  it('applies single changes that it does not refuse', async () => {
     const connection = await bridge.connect({ versions: [version] });
     const broken = flow(version, { table: 5, does: { gotoTable: 4 } });
     await expect(connection.apply([broken, flow(version, {}), broken], bridge.signal)).rejects.toMatchObject({
@@ -76,7 +76,7 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
     expect((await connection.dumpGroups(bridge.signal)).map(({ id, type }) => [id, type])).toEqual([[4, 'all']]);
   });
 
-  it('takes more than the window, piece by piece', async () => {
+  it('accepts more than the window, chunk by chunk', async () => {
     const connection = await bridge.connect({ versions: [version], windowBytes: 300 * 1024 });
     const flows = Array.from({ length: 8_000 }, (_, index) => flow(version, { priority: index + 1, match, does }));
     let most = 0;
@@ -88,7 +88,7 @@ describe.each([OPENFLOW_13, OPENFLOW_15] as const)('a real switch that speaks ve
   });
 });
 
-it('the highest version that both sides speak is spoken', async () => {
+it('uses the highest version that both sides support', async () => {
   bridge.ovs.exec('ovs-vsctl', 'set', 'bridge', 'br-int', 'protocols=OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14');
   try {
     expect((await bridge.connect({ versions: [OPENFLOW_13, OPENFLOW_15] })).version).toBe(OPENFLOW_13);

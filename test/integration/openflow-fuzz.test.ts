@@ -9,7 +9,7 @@ import { SeededRandom } from '../fuzz/random.ts';
 const runs = 10_000;
 const seed = Number(process.env['SEINE_FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 
-it('reads harmed messages or refuses them, as ovs-ofctl does', async ({ signal }) => {
+it('reads corrupt messages or rejects them, like ovs-ofctl', async ({ signal }) => {
   const random = new SeededRandom(seed);
   const messages = Array.from({ length: runs }, () => mutated(random));
   const verdicts = messages.map((message) => survive(message));

@@ -30,7 +30,7 @@ describe('packets', () => {
     'hex',
   );
 
-  it('come with the userdata and registers of the flow, and go on when they are resumed', async () => {
+  it('have the userdata and registers of the flow, and continue when they are resumed', async () => {
     const packets = await bridge.connect({
       greeting: [
         bytesOf((w) => writeSetConfig(w, { fragments: 0, missSendLength: 0xffff })),
@@ -83,7 +83,7 @@ describe('packets', () => {
     await expect.poll(counted).toBe(1n);
   });
 
-  it('come in the standard form too', async () => {
+  it('have the standard form too', async () => {
     await connection.send([bytesOf((w) => writeSetAsync(w, { packetIn: 0x3f }))], bridge.signal);
     await connection.bundle(
       [flowMod({ table: 0, priority: 1, cookie: 0x99n, does: { apply: [{ kind: 'output', port: ofPort.controller, maxLength: 20 }] } })],
@@ -108,7 +108,7 @@ describe('packets', () => {
   });
 });
 
-describe('changes that others make', () => {
+describe('foreign changes', () => {
   it('are reported by a flow monitor', async () => {
     const initial: FlowUpdate[] = [];
     await connection.bundle([flowMod({ table: 7, priority: 1 })], bridge.signal);

@@ -44,7 +44,7 @@ const beyond: ReadonlySet<MessageKind | 'unknown'> = new Set<MessageKind>([
 ]);
 
 describe('ovs-ofctl', () => {
-  it('reads every message that we write, by the name that we give it', () => {
+  it('reads every message that we write, by our name', () => {
     const messages = [...fixtures, ...randomFlowMods(OPENFLOW_13), ...randomFlowMods(OPENFLOW_15)].filter(({ kind }) => !beyond.has(kind));
     const numbered = messages.map(
       (message, index): Message =>
@@ -70,7 +70,7 @@ describe('ovs-ofctl', () => {
     }
   });
 
-  it.each<Version>([OPENFLOW_13, OPENFLOW_15])('reads our text of flows in version %d as we mean it', (version) => {
+  it.each<Version>([OPENFLOW_13, OPENFLOW_15])('reads our text of flows in version %d as intended', (version) => {
     const mods = randomFlowMods(version).flatMap((message) => (message.kind === 'flowMod' ? [message.body] : []));
     const texts = mods.map((mod) => {
       const { cookie = 0n } = mod;
@@ -139,7 +139,7 @@ function osKen(messages: readonly Message[]): Reading[] {
 describe('os-ken', () => {
   const commands = ['add', 'modify', 'modifyStrict', 'delete', 'deleteStrict'];
 
-  it('reads our flow-mods, and writes matches and instructions of its own as we do', () => {
+  it('reads our flow-mods, and writes matches and instructions of its own like us', () => {
     const mods = [...fixtures.filter(({ kind }) => kind === 'flowMod'), ...randomFlowMods(OPENFLOW_13), ...randomFlowMods(OPENFLOW_15)];
     const readings = osKen(mods);
     expect(readings).toHaveLength(mods.length);
@@ -157,7 +157,7 @@ describe('os-ken', () => {
     expect(sameAnswer).toBeGreaterThan(mods.length * 0.8);
   });
 
-  it('reads what Open vSwitch does not know: controllers’ states, features of bundles', () => {
+  it('reads what Open vSwitch does not support: controllers’ states, features of bundles', () => {
     const reported = fixtures.filter(({ kind }) =>
       [
         'controllerStatus',

@@ -87,7 +87,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
     return { kind: 'flowMod', version, xid: 100 + priority, body: modOf(flow, priority, version) };
   }
 
-  it('holds random flows as we sent them, and prints them as we do', async () => {
+  it('has random flows as we sent them, and prints them like us', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(randomFlow, { minLength: 30, maxLength: 30 }), async (flows) => {
         await install(flows.map(add));
@@ -117,7 +117,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
     );
   });
 
-  it('holds random groups as we sent them, and prints them as we do', async () => {
+  it('has random groups as we sent them, and prints them like us', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(randomGroup(version), { selector: ({ id }) => id, maxLength: 8 }), async (groups) => {
         await install(groups.map((group, index) => ({ kind: 'groupMod', version, xid: index, body: { command: 'add', ...group } })));
@@ -133,7 +133,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
     );
   });
 
-  it('holds random meters as we sent them, and reads our text of them', async () => {
+  it('has random meters as we sent them, and reads our text of them', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(randomMeter, { selector: ({ id }) => id, maxLength: 5 }), async (meters) => {
         await install(meters.map((meter, index) => ({ kind: 'meterMod', version, xid: index, body: { command: 'add', ...meter } })));
@@ -151,7 +151,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
     );
   });
 
-  it('answers everything that can be asked, and its answers encode to what came', async () => {
+  it('answers every request, and its answers encode to the received bytes', async () => {
     const empty = [
       'descRequest',
       'tableStatsRequest',

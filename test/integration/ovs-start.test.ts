@@ -112,7 +112,7 @@ function expectNoDrafts(): void {
   expect(readdirSync(runDir).filter((name) => name.startsWith('conf.db'))).toEqual([]);
 }
 
-it('keeps a copy of the database, whole and for root alone, before it converts it', async () => {
+it('keeps a copy of the database, complete and for root alone, before it converts it', async () => {
   const before = await startedWith(older);
   addPod('first');
   await before.stop();
@@ -124,7 +124,7 @@ it('keeps a copy of the database, whole and for root alone, before it converts i
   expectNoDrafts();
 });
 
-it('goes back with the ports of pods that came since', async () => {
+it('goes back with the ports of later pods', async () => {
   for (const [schema, pod] of [
     [older, 'first'],
     [newer, 'second'],
@@ -140,7 +140,7 @@ it('goes back with the ports of pods that came since', async () => {
   expectNoDrafts();
 });
 
-it('takes the copy where the older version refuses what the newer one has, and keeps that', async () => {
+it('uses the copy if the older version rejects content of the newer one, and keeps that', async () => {
   const before = await startedWith(older);
   addPod('first');
   await before.stop();
@@ -156,7 +156,7 @@ it('takes the copy where the older version refuses what the newer one has, and k
   expectNoDrafts();
 });
 
-it('makes a new one where nothing of that version was kept', async () => {
+it('creates a new one if nothing of that version was kept', async () => {
   const ovs = await startedWith(newer);
   addPod('first');
   addWhatIsRefused();
@@ -166,7 +166,7 @@ it('makes a new one where nothing of that version was kept', async () => {
   expect(versionOf(keptAs(newer))).toBe(newer.version);
 });
 
-it('keeps what it cannot read, and starts with the copy of its version', async () => {
+it('keeps an unreadable database, and starts with the copy of its version', async () => {
   const before = await startedWith(older);
   addPod('first');
   await before.stop();
@@ -186,7 +186,7 @@ it('keeps no more than three copies, the newest', async () => {
   ).toEqual(versions.slice(1, 4).map((schema) => keptAs(schema)));
 });
 
-it('converts nothing where the disk has no room for a copy', async () => {
+it('converts nothing if the disk has no room for a copy', async () => {
   const small = join(dir, 'small');
   mkdirSync(small);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'none', small]);
@@ -224,7 +224,7 @@ it('converts nothing while a server that hangs has the database', async () => {
   await ovs.kill();
 });
 
-it(`has a whole database and whole copies whenever it is killed (seed ${seed})`, async () => {
+it(`has a complete database and complete copies whenever it is killed (seed ${seed})`, async () => {
   const random = generator(seed);
   const before = await startedWith(older);
   addPod('first');

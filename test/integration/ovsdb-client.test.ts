@@ -58,7 +58,7 @@ afterEach(async () => {
 });
 
 describe('a replica', () => {
-  it('holds what ovs-vsctl writes, and follows every kind of change', async () => {
+  it('has the rows that ovs-vsctl writes, and follows every kind of change', async () => {
     const client = connect();
     await client.synced(stop.signal);
     server.vsctl(
@@ -140,7 +140,7 @@ describe('a replica', () => {
     expect(client.tables.Bridge.find('name', 'gone')).toBeUndefined();
   });
 
-  it('delivers exactly the differences after the server was killed, changed and started again', async () => {
+  it('delivers exactly the differences after the server was killed, changed and restarted', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1', 'p2', 'p3']);
     await client.transact((tx) => tx.update('Port', [['name', '==', 'p3']], { tag: 9 }), stop.signal);
@@ -191,7 +191,7 @@ describe('a replica', () => {
     );
   });
 
-  it('holds the rows that meet one of the conditions, and others as soon as the conditions change', async () => {
+  it('has the rows that meet one of the conditions, and others as soon as the conditions change', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1', 'p2', 'p3']);
     const names = () => Array.from(client.tables.Port.rows(), ({ name }) => name).toSorted();
@@ -215,7 +215,7 @@ describe('a replica', () => {
     expect(client.counters.syncs).toBe(1);
   });
 
-  it('refuses a transaction on a row that is no longer as it was seen', async () => {
+  it('rejects a transaction on a row that has changed', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1']);
     const seen = client.tables.Port.find('name', 'p1');
@@ -239,7 +239,7 @@ describe('a replica', () => {
     expect(client.counters.syncs).toBe(1);
   });
 
-  it('connects anew when the schema of the database is converted', async () => {
+  it('reconnects when the schema of the database is converted', async () => {
     const client = connect();
     await addBridge(client, 'br0', ['p1']);
     const schema = JSON.parse(readFileSync(switchSchema, 'utf8'));

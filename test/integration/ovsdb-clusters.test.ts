@@ -66,7 +66,7 @@ async function ready(client: Client): Promise<void> {
 }
 
 describe('a cluster of one', () => {
-  it('sends after a reconnect only what was missed', async () => {
+  it('sends after a reconnect only the missed changes', async () => {
     const server = await member({ kind: 'first' });
     const proxy = await RecordingProxy.start(server.socketPath);
     remove.push(() => proxy.close());
@@ -106,7 +106,7 @@ describe('a cluster of one', () => {
     expect(JSON.stringify(answer)).not.toContain('kept');
   });
 
-  it('sends everything when it was asked for other rows meanwhile', async () => {
+  it('sends everything if other rows were requested meanwhile', async () => {
     const server = await member({ kind: 'first' });
     const proxy = await RecordingProxy.start(server.socketPath);
     remove.push(() => proxy.close());
@@ -137,7 +137,7 @@ describe('a cluster of one', () => {
 });
 
 describe('a cluster of three', () => {
-  it('is talked to where it leads, and again when the leader is killed', async () => {
+  it('is used through its leader, and again when the leader is killed', async () => {
     const first = await member({ kind: 'first' });
     const members = [first, await member({ kind: 'joins', first }), await member({ kind: 'joins', first })];
     const leads = (server: TestOvsdbServer): boolean => server.ctl('cluster/status', 'Open_vSwitch').includes('Role: leader');

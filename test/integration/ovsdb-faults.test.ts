@@ -116,7 +116,7 @@ it('is followed while the server is killed, restarted and compacted, and connect
   expect(client.counters.syncs).toBeGreaterThan(4);
 });
 
-it('is whole again after words of the server were lost with the connection', async () => {
+it('is complete again after data of the server was lost with the connection', async () => {
   const client = connect(proxy.path);
   const reported = replayed(client);
   const writer = connect(server.socketPath);

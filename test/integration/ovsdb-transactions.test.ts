@@ -50,7 +50,7 @@ async function select<R>(describe: (tx: Tx) => { readonly read: (json: unknown) 
 }
 
 describe('operations', () => {
-  it('insert, select, update, mutate and delete tell what they did', async () => {
+  it('insert, select, update, mutate and delete report their results', async () => {
     const [counts, bridge] = await new Promise<readonly [number[], string]>((resolve, reject) => {
       const standIns: { bridge?: ReturnType<Tx['insert']>; counts: ReturnType<Tx['delete']>[] } = { counts: [] };
       client
@@ -139,7 +139,7 @@ describe('operations', () => {
     expect(await refusal(describe)).toBe(`SeineError "${error}"`);
   });
 
-  it('commits with a precondition that holds, durably, with a comment', async () => {
+  it('commits with a precondition that is true, durably, with a comment', async () => {
     const outcome = await refusal((tx) => {
       tx.wait('Bridge', {
         where: [['name', '==', 'br0']],
@@ -161,7 +161,7 @@ describe('operations', () => {
     expect(outcome).toBe('committed');
   });
 
-  it('wakes a transaction that waits for what another one does', async () => {
+  it('wakes a transaction that waits for another one', async () => {
     const waiting = client.transact(
       (tx) =>
         tx.wait('Bridge', { where: [['name', '==', 'br1']], columns: ['name'], until: '==', rows: [{ name: 'br1' }], timeoutMs: 10_000 }),
@@ -195,7 +195,7 @@ describe('callers of one turn', () => {
 });
 
 describe('an outcome', () => {
-  it('is unknown when the server dies, and one of two when looked at again', async () => {
+  it('is unknown when the server dies, and one of two when read again', async () => {
     server.signal('SIGSTOP');
     const add = client.transact(
       (tx) => tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [tx.insert('Bridge', { name: 'maybe' })]]),
@@ -212,7 +212,7 @@ describe('an outcome', () => {
 });
 
 describe('a lock', () => {
-  it('goes to the first who asks, then to the next; can be stolen; and comes back with the connection', async () => {
+  it('goes to the first request, then to the next; can be stolen; and returns with the connection', async () => {
     const second = connect();
     const [first, next] = [client.lock('L'), second.lock('L')];
     await first.whenHeld(stop.signal);
@@ -238,7 +238,7 @@ describe('a lock', () => {
 });
 
 describe('other methods', () => {
-  it('answer as the server does', async () => {
+  it('answer like the server', async () => {
     expect(await client.databases(stop.signal).then((names) => names.toSorted())).toEqual(['Open_vSwitch', '_Server']);
     expect(await client.call('echo', ['x', { y: [1] }], stop.signal)).toEqual(['x', { y: [1] }]);
     expect(await client.call('get_server_id', [], stop.signal)).toMatch(/^[0-9a-f-]{36}$/);

@@ -116,13 +116,13 @@ function inOrder(result: unknown): unknown {
   return Array.isArray(result) && result.includes('_Server') ? result.toSorted() : result;
 }
 
-describe('what a server answered once, it answers to our client', () => {
+describe('our client gets the recorded answers of a server', () => {
   // In this order: later lines build on earlier ones.
   for (const line of transcript) {
     it(line.case, async () => await replay(line));
   }
 
-  it('lets a transaction that waits be called off', async () => {
+  it('cancels a transaction that waits', async () => {
     const own = new AbortController();
     const wait = { columns: ['name'], until: '==', rows: [{ name: 'never' }], timeoutMs: 60_000 } as const;
     const waiting = first.transact((tx) => tx.wait('Bridge', { where: [], ...wait }), own.signal);
@@ -135,7 +135,7 @@ describe('what a server answered once, it answers to our client', () => {
     expect(first.counters.syncs).toBe(1);
   });
 
-  it('steals a lock for us, and gives it back', async () => {
+  it('steals a lock for us, and returns it', async () => {
     const [owner, thief] = [second.lock('S'), third];
     await owner.whenHeld(stop.signal);
     const stolen = thief.lock('S', 'steal');
@@ -146,7 +146,7 @@ describe('what a server answered once, it answers to our client', () => {
     owner.release();
   });
 
-  it('tells its databases and its schema in our terms', async () => {
+  it('returns its databases and its schema in our terms', async () => {
     expect((await first.databases(stop.signal)).toSorted()).toEqual(['Open_vSwitch', '_Server']);
     const schema = await first.schema(stop.signal);
     const { version } = JSON.parse(readFileSync(switchSchema, 'utf8')) as { readonly version: string };

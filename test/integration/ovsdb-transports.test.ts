@@ -94,7 +94,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe('a client', () => {
-  it('talks TCP, and answers the probes of a server that drops the silent', async () => {
+  it('uses TCP, and answers the probes of a server that drops silent clients', async () => {
     await serve('db:Open_vSwitch,Open_vSwitch,manager_options');
     server.vsctl('set-manager', `ptcp:${port}:127.0.0.1`, '--', 'set', 'Manager', '.', 'inactivity_probe=1000');
     const client = connect(`tcp:127.0.0.1:${port}`);
@@ -107,7 +107,7 @@ describe('a client', () => {
     expect(await client.serverId(stop.signal)).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('talks TLS, both sides proving who they are', async () => {
+  it('uses TLS, with authentication of both sides', async () => {
     await serve(`pssl:${port}:127.0.0.1`);
     const client = connect(`ssl:127.0.0.1:${port}`, () => credentials('client'));
     await client.synced(stop.signal);
@@ -137,7 +137,7 @@ describe('a client', () => {
     expect(failures[0]?.message).toMatch(/certificate/);
   });
 
-  it('wants credentials for TLS when it is made, not later', async () => {
+  it('requires credentials for TLS when it is created, not later', async () => {
     await serve(`ptcp:${port}:127.0.0.1`);
     expect(() => connect(`ssl:127.0.0.1:${port}`)).toThrow('[INVALID_INPUT]');
   });

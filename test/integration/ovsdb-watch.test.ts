@@ -50,7 +50,7 @@ function lines(): readonly string[] {
 }
 
 describe('seinectl wire watch', () => {
-  it('tells each change, survives the server, and prints all it holds when asked and at the end', async () => {
+  it('prints each change, survives the server, and prints all rows on request and at the end', async () => {
     const watching = watch(server.socketPath, 'Bridge', 'Mirror');
     await until(() => err.includes('to begin with'));
     server.vsctl('set', 'Bridge', 'br0', 'external_ids:a=x y', 'fail_mode=secure');
@@ -106,7 +106,7 @@ describe('seinectl wire watch', () => {
     expect(out).toBe('');
   });
 
-  it('says who does not answer, and what it cannot read', async () => {
+  it('names a server that does not answer, and unreadable input', async () => {
     expect(await exitCode(watch('/nowhere/db.sock'))).toBe(3);
     expect(err).toContain('connect ENOENT /nowhere/db.sock');
     expect(await exitCode(watch('ssl:127.0.0.1:1'))).toBe(2);

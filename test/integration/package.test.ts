@@ -43,16 +43,16 @@ afterAll(async () => {
   await rm(project, { recursive: true, force: true });
 });
 
-it('holds no sources and no tests', async () => {
+it('contains no sources and no tests', async () => {
   const { stdout } = await run('find', [join(project, 'node_modules', 'seine'), '-name', '*.ts', '-not', '-name', '*.d.ts']);
   expect(stdout).toBe('');
 });
 
-it('brings types that a strict project can compile against', async () => {
+it('has types that a strict project can compile against', async () => {
   await run(join(root, 'node_modules', '.bin', 'tsc'), [...compilerOptions, ...consumers], { cwd: project });
 });
 
-it('brings an OVSDB client and an OpenFlow codec that work', async () => {
+it('has a working OVSDB client and OpenFlow codec', async () => {
   const socket = join(project, 'db.sock');
   await run('ovsdb-tool', ['create', join(project, 'conf.db'), switchSchema]);
   const server = spawn('ovsdb-server', [join(project, 'conf.db'), `--remote=punix:${socket}`, '--no-chdir'], {
@@ -70,7 +70,7 @@ it('brings an OVSDB client and an OpenFlow codec that work', async () => {
   }
 });
 
-it('brings all of the OVSDB client', async () => {
+it('has all of the OVSDB client', async () => {
   const socket = join(project, 'db2.sock');
   await run('ovsdb-tool', ['create', join(project, 'conf2.db'), switchSchema]);
   const options = [`--remote=punix:${socket}`, `--unixctl=${join(project, 'ctl2')}`, '--no-chdir'];
@@ -95,7 +95,7 @@ it('brings all of the OVSDB client', async () => {
   }
 });
 
-it('brings all of OpenFlow 1.3 and 1.5, from text to bytes and back', async () => {
+it('has all of OpenFlow 1.3 and 1.5, from text to bytes and back', async () => {
   const { stdout } = await run(process.execPath, ['openflow.js'], { cwd: project, timeout: 20_000 });
   const { text, json, hex, rows, fields } = JSON.parse(stdout) as {
     text: string[];
@@ -112,7 +112,7 @@ it('brings all of OpenFlow 1.3 and 1.5, from text to bytes and back', async () =
   }
 });
 
-it('has libraries that are packages of their own, and whose errors are one class', async () => {
+it('has libraries that are separate packages, and whose errors are one class', async () => {
   const libraries = join(project, 'libraries');
   await mkdir(libraries);
   for (const library of ['ovsdb', 'openflow'])
@@ -144,7 +144,7 @@ it.each(['seine-agent', 'seinectl', 'seine-lab'])('has one class of errors in %s
   expect(bundle.match(/Symbol\.for\(["']seine\.SeineError["']\)/g)).toHaveLength(1);
 });
 
-it('brings commands that start', async () => {
+it('has commands that start', async () => {
   const installed = join(project, 'node_modules', 'seine');
   await symlink(join(root, 'node_modules', 'koffi'), join(project, 'node_modules', 'koffi'));
   await symlink(join(root, 'node_modules', '@koromix'), join(project, 'node_modules', '@koromix'));

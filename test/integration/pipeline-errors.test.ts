@@ -126,7 +126,7 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
       await arrives(family, 'c', 'b', there);
     });
 
-    it('is taken from both ends on one node', async () => {
+    it('is accepted from both ends on one node', async () => {
       const { there, back } = opened(family, kind, 'a', 'b');
       tapped.wires.a.send(encodeFrame(there));
       tapped.wires.b.send(encodeFrame(back));
@@ -145,7 +145,7 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
     await arrives(family, 'n2', 'a', there);
   });
 
-  it('an error of a router outside reaches a pod by the gateway, about a connection that came by it', async () => {
+  it('an error of an external router reaches a pod through the gateway, about a connection that came through it', async () => {
     const { there, back } = opened(family, 'udp', 'n1', 'a');
     tapped.wires.n1.send(encodeFrame(there));
     await settled(family);
@@ -183,7 +183,7 @@ describe.each(families)('over %s', { tags: 'hardening' }, (family) => {
     expect(tapped.wires.a.heard(mark)).toBe(false);
   });
 
-  it('an error about a connection by a Service reaches its client from the endpoint, and from no other pod', async () => {
+  it('an error about a connection through a Service reaches its client from the endpoint, and from no other pod', async () => {
     const byService = (service: 'twice' | 'twiceHere', from: Wire, endpoint: 'b' | 'c') => {
       const ends = { ...link(from, 'n1'), payload: family, ipSrc: ipOf(from, family), ttl: 64 } as const;
       const [protocol, portSrc] = ['udp', serial++] as const;

@@ -65,7 +65,7 @@ describe('a pod that forges addresses', () => {
       'its neighbour, to everybody',
       { arpOp: 'request', ethDst: broadcast, arpSpa: addressOf('b', 'ipv4'), arpTpa: addressOf('b', 'ipv4') },
     ],
-  ])('cannot say by ARP that it is %s', async (_, fields) => {
+  ])('cannot claim by ARP that it is %s', async (_, fields) => {
     const frame = arp(fields);
     await sendFromA(frame);
     expect(tapped.heardBy(body(frame))).toEqual([]);
@@ -178,7 +178,7 @@ describe.each(families)('over %s, a pod', (family) => {
     expect(tapped.heardBy(mark)).toEqual([]);
   });
 
-  it('cannot reach the address that hairpin connections seem to come from', async () => {
+  it('cannot reach the apparent source of hairpin connections', async () => {
     const mark = randomBytes(12);
     const ip = parseIp(family === 'ipv4' ? '169.254.0.253' : 'fc01::aabb:ccdd:eeff');
     await sendFromA(encodeFrame(honest(family, { ip, mac: gatewayMac }), mark));
@@ -242,7 +242,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     ['a third node’s pod', parseIp(family === 'ipv4' ? '10.10.12.9' : 'fd00:10:0:3::9')],
     ['a client that is its own endpoint', serviceNextHop[family]],
     ['nobody', parseIp(family === 'ipv4' ? '0.0.0.0' : '::')],
-  ])('that another node sends in the name of %s does not', async (_, name) => {
+  ])('that another node sends with the addresses of %s does not', async (_, name) => {
     const [mark, honestly] = [randomBytes(12), randomBytes(12)];
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark, name)));
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', honestly)));
@@ -250,7 +250,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     expect(tapped.wires.b.heard(mark)).toBe(false);
   });
 
-  it('that another node sends in others’ names is counted', async () => {
+  it('that another node sends with others’ addresses is counted', async () => {
     await vi.waitFor(
       () => {
         const dump = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=4,in_port=32768');
@@ -285,7 +285,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
   }
 });
 
-it.each(families)('a tunnel packet over %s in another’s name would arrive if the bridge did not look', async (family) => {
+it.each(families)("a forged tunnel packet over %s would arrive without the bridge's checks", async (family) => {
   const mark = randomBytes(12);
   const flow = `table=4,priority=300,in_port=32768,${family === 'ipv4' ? 'ip' : 'ipv6'}`;
   tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flow', 'br-int', `${flow},actions=goto_table:12`);
@@ -333,7 +333,7 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
     expect(world.heard(ends(family))).toBe(false);
   });
 
-  it('would leave with it if the packet filter did not look', async () => {
+  it('would leave with it without the nftables rules', async () => {
     tapped.cluster.switchOf('n1').exec('nft', 'flush', 'chain', 'inet', 'seine', 'forward');
     for (const family of families) {
       tapped.wires.a.send(await reset(family));
@@ -342,7 +342,7 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
   });
 });
 
-it.each(families)('a tunnel packet over %s would arrive if neither bridge nor packet filter looked', async (family) => {
+it.each(families)('a tunnel packet over %s would arrive without the checks of bridge and nftables', async (family) => {
   const mark = randomBytes(12);
   const payload = family === 'ipv4' ? 'udp' : 'udp6';
   const guard = `table=56,priority=220,reg0=0x3/0xf,${payload},tp_dst=${port.tunnel}`;

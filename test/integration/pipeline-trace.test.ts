@@ -82,7 +82,7 @@ describe('ofproto/trace and the model agree', () => {
   it.each([
     ['of conversations', conversations(exampleScene).map(({ opening }) => opening)],
     ['of lies', forgeries(exampleScene)],
-  ])('about the way of packets %s, whatever the connection tracker says', async (_, arrivals) => {
+  ])('about the path of packets %s, in any conntrack state', async (_, arrivals) => {
     const runs = fc.asyncProperty(arrivals, states, known, fc.constantFrom(...hashes), async (arrival, script, mark, dpHash) => {
       const pretence = { states: script, ctMark: mark, dpHash };
       const traced = await trace(bench.control, arrival, pretence);
@@ -92,7 +92,7 @@ describe('ofproto/trace and the model agree', () => {
     await fc.assert(runs, { numRuns: 1500 });
   });
 
-  it.each(clusterAddresses())('that $name leads to its endpoints and to nothing else', async ({ ip, port, transport, endpoints }) => {
+  it.each(clusterAddresses())('that $name forwards to its endpoints and to nothing else', async ({ ip, port, transport, endpoints }) => {
     const source = pod?.addresses.find(({ family }) => family === ip.family) ?? parseIp('::');
     const ports = { portSrc: 5000, portDst: port, ...(transport === 'tcp' ? { tcpFlags: 'syn' as const } : {}) };
     const packet = { ethSrc: pod?.mac ?? node.gateway.mac, ethDst: node.gateway.mac, payload: ip.family, protocol: transport };
@@ -107,7 +107,7 @@ describe('ofproto/trace and the model agree', () => {
     );
   });
 
-  it('and leave nothing behind in the switch', async () => {
+  it('and leave nothing behind in OVS', async () => {
     expect(await bench.control.run('dpctl/dump-conntrack')).toBe('');
     expect(bench.ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', everythingLearned)).not.toContain('actions=');
   });

@@ -82,7 +82,7 @@ describe.each(families)('over %s', (family) => {
       expect(await asked(from, address(to), port.server)).toEqual({ who: to, client: text(from) });
   });
 
-  it('counts hops where it routes: none between neighbours, one a node otherwise', () => {
+  it('decrements TTL where it routes: none between neighbours, one per node otherwise', () => {
     expect(pinged('a', address('b'))).toEqual(['64', '64']);
     expect(pinged('a', address('c'))).toEqual(['62', '62']);
     expect(pinged('a', gatewayOf('n1', family))).toEqual(['64', '64']);
@@ -103,7 +103,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   // An answer over IPv6 from outside may be too big for the pods' network at first: the sender learns it, and sends again.
-  it('large datagrams arrive whole: on one node, on two, on a node, outside', async () => {
+  it('large datagrams arrive completely: on one node, on two, on a node, outside', async () => {
     const targets = [
       [address('b'), port.server],
       [address('c'), port.server],
@@ -116,7 +116,7 @@ describe.each(families)('over %s', (family) => {
     }
   });
 
-  it('a Service spreads over its endpoints, which see the client; a pod that gets itself sees another', async () => {
+  it('a Service spreads over its endpoints, which see the client; a pod that reaches itself sees another source', async () => {
     const seen = new Map<string, Set<string>>();
     for (let turn = 0; turn < 60; turn++) {
       const probe = { from: cluster.place('a'), address: service('web').text, port: 80, timeoutMs };
@@ -150,7 +150,7 @@ describe.each(families)('over %s', (family) => {
     expect(await tcp('a', 'secondNode')).toEqual({ who: 'n2', client: text('n1') });
   });
 
-  it('says no at once where the endpoint says no', async () => {
+  it('refuses immediately if the endpoint refuses', async () => {
     for (const protocol of ['tcp', 'udp'] as const) {
       const probe = { from: cluster.place('a'), protocol, address: service('closed').text, port: 80, timeoutMs };
       expect(await ask(probe)).toMatchObject({ is: 'REFUSED' });
@@ -181,7 +181,7 @@ describe.each(families)('over %s', (family) => {
     },
   );
 
-  it('what has no receiver is dropped: a ping to a Service, a Service that does not exist, an address that no pod has', async () => {
+  it('packets without a receiver are dropped: a ping to a Service, a Service that does not exist, an address that no pod has', async () => {
     const before = sentByGateway();
     const nobody = family === 'ipv4' ? ['10.96.0.200', '10.10.4.77'] : ['fd00:96::c8', 'fd00:10:0:1::77'];
     for (const from of ['a', 'n1']) {

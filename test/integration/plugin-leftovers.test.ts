@@ -26,7 +26,7 @@ function add(node: Lab, pod: Lab, containerId: string, type: 'portmap' | 'bandwi
   execFileSync('ip', ['netns', 'exec', node.name, `${plugins}/${type}`], { input, env, encoding: 'utf8' });
 }
 
-it('what portmap and bandwidth have made for a container is found by its names and removed, and nothing of others', () =>
+it('remains of portmap and bandwidth for a container are found by their names and removed, and nothing of others', () =>
   withNamespaces(2, (node, pod) => {
     const socket = NetlinkSocket.open({ namespace: node.namespace });
     try {
@@ -53,7 +53,7 @@ it('what portmap and bandwidth have made for a container is found by its names a
     }
   }));
 
-it('where there is none of them it looks once', () =>
+it('checks once if there are none', () =>
   withNamespaces(1, (node) => {
     const socket = NetlinkSocket.open({ namespace: node.namespace });
     let opened = 0;

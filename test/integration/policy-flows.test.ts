@@ -127,7 +127,7 @@ function expectMixed({ allowed, denied, ipv4, ipv6 }: Tally): void {
   expect(Math.min(ipv4, ipv6) / (allowed + denied)).toBeGreaterThan(0.2);
 }
 
-it(`a switch does what policies say (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async () => {
+it(`a switch enforces the policies (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async () => {
   const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
   for (const { policySwitch, probes } of judgedClusters()) {
     await hold(policySwitch.flows);
@@ -169,7 +169,7 @@ function* sampledStates(history: PolicyHistory, random: () => number): Generator
   }
 }
 
-it(`a switch does what policies say of every cluster and change (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(sets) }, async () => {
+it(`a switch enforces the policies of every cluster and change (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(sets) }, async () => {
   const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
   for await (const batch of batches('clusters on a switch', { seed, runs: sets })) {
     const random = generator(batch.seed);

@@ -42,7 +42,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.stop());
 
-it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED=${seed})`, {
+it(`exactly the denied established connections end (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(connections),
 }, async () => {
   const counts = noCounts();
@@ -58,7 +58,7 @@ it(`of connections that live exactly those stop that are denied (SEINE_TEST_SEED
   if (connections >= 1_000) expect(Math.min(counts.stopped, counts.healed)).toBeGreaterThan(connections / 20);
 });
 
-it(`of SCTP, of which the tracker sees no ports, each association is by itself (SEINE_TEST_SEED=${seed})`, {
+it(`SCTP associations are independent though conntrack sees no ports (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(connections),
 }, async () => {
   const counts = noCounts();

@@ -190,7 +190,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   // The kernel's data path reassembles datagrams before output.
-  it('a datagram in pieces opens nothing where ports decide, and goes on where one in one piece did', async () => {
+  it('a fragmented datagram opens nothing where ports decide, and continues a connection opened by a whole one', async () => {
     const asks = { from: 'b', protocol: 'udp', portSrc: ++clientPort, portDst: port.server } as const;
     await hold(['UDP']);
     expect(await heard(family, asks, 2_000)).toEqual(datapath === 'system' ? yes : no);
@@ -201,7 +201,7 @@ describe.each(families)('over %s', (family) => {
     expect([await heard(family, other), await heard(family, other, 2_000)]).toEqual([no, no]);
   });
 
-  it('a datagram in pieces opens what may be opened by any port, and ends with it', async () => {
+  it('a fragmented datagram opens what any port may open, and ends with it', async () => {
     let asks: Talk = { from: 'b', protocol: 'udp', portSrc: clientPort, portDst: port.server };
     await hold('allow');
     // The data path may still have its decision about the earlier fragments; another port each time, so that the fragments open.
@@ -212,7 +212,7 @@ describe.each(families)('over %s', (family) => {
 
   // The kernel's data path reports the number of tracked connections elsewhere.
   it.runIf(datapath === 'netdev')(
-    'a denied pod that goes on asking Services fills no tracker, and costs nobody else a connection',
+    'a denied pod that keeps sending to Services does not fill conntrack, and costs others no connection',
     { timeout: 60_000 + floodMs },
     async () => {
       // No more allowed packets are in flight than OVS's socket buffers while a busy host keeps OVS from it.

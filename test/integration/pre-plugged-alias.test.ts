@@ -31,7 +31,7 @@ afterAll(async () => {
   on.remove();
 });
 
-it('takes a foreign alias off the node’s end of a standing port', () => {
+it('removes a foreign alias from the node’s end of a pre-plugged port', () => {
   const differences = () => {
     const link = getLink(host.socket, pair.hostName);
     if (link === undefined) throw new Error('the pair is gone');

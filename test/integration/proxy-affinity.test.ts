@@ -130,7 +130,7 @@ describe('learned choices of endpoints', () => {
     await bridge.dumpFlows({}, (flow) => expect(isLearned(flow.cookie)).toBe(false), stop.signal);
   });
 
-  it('are taken away when a traffic policy no longer allows their endpoint, which need not be gone', async () => {
+  it('are removed when a traffic policy no longer allows their endpoint, which need not be removed', async () => {
     const keeper = new AffinityKeeper({ bridge, isOwn, log: silentLog, signal: stop.signal });
     const owner = ownerOf('service', 'default/policy:http/ipv4');
     for (const [client, endpoint] of [
@@ -245,7 +245,7 @@ describe('learned choices of endpoints', () => {
       return keeper;
     }
 
-    it('go where the endpoint, the affinity or the Service went meanwhile, and stay where it did not', async () => {
+    it('are removed if the endpoint, the affinity or the Service was, and stay otherwise', async () => {
       await bind([9, 1, 1, 1]);
       const keeper = restarted();
       expect(await keeper.compare()).toBe('corrected');
@@ -254,7 +254,7 @@ describe('learned choices of endpoints', () => {
       expect(await keeper.compare()).toBe('kept');
     });
 
-    it('are held until a second look where more than 30 % would go at once', async () => {
+    it('are delayed until a second check if more than 30 % would be removed at once', async () => {
       await bind([9, 4, 1, 1]);
       const keeper = restarted();
       expect(await keeper.compare()).toBe('held');
@@ -263,7 +263,7 @@ describe('learned choices of endpoints', () => {
       expect([remembered().length, keeper.held]).toEqual([9, 0]);
     });
 
-    it('are compared by themselves once everything is in step, and not before', async () => {
+    it('are compared by themselves once everything is synced, and not before', async () => {
       await bind([9, 1, 1, 1]);
       const inStep = Promise.withResolvers<void>();
       void restarted().run(inStep.promise);

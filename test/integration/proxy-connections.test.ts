@@ -98,7 +98,7 @@ describe('connections of Services', () => {
     for (const dst of ['10.96.0.10', '10.96.0.11']) for (const port of [40_001, 40_002, 40_003]) send(dst, port);
   }
 
-  it('to one endpoint are forgotten, and no others', async () => {
+  it('to one endpoint are deleted, and no others', async () => {
     sendAll();
     expect(tracked()).toEqual([
       '10.96.0.10 40001 > 10.10.0.1',
@@ -114,14 +114,14 @@ describe('connections of Services', () => {
     expect(tookMs).toBeLessThan(1_000);
   });
 
-  it('to an address are forgotten, translated or not', async () => {
+  it('to an address are deleted, translated or not', async () => {
     sendAll();
     await clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster }], host: [] });
     expect(tracked().filter((line) => line.startsWith('10.96.0.10 '))).toEqual([]);
     expect(tracked()).toHaveLength(3);
   });
 
-  it('of the node itself are forgotten for the ports that came or went, and for no others', async () => {
+  it('of the node itself are deleted for the added or removed ports, and for no others', async () => {
     ovs.exec('nft', 'table inet t {\n chain o {\n type filter hook output priority 0;\n ct state new accept\n }\n}');
     ovs.exec('ip', 'addr', 'add', '127.0.0.2/32', 'dev', 'lo');
     const send = `const d = require('dgram'); for (const [ip, port] of [['127.0.0.1', 30053], ['127.0.0.2', 30053], ['127.0.0.1', 30054]]) { const s = d.createSocket('udp4'); s.on('error', () => {}); s.send('x', port, ip, () => s.close()); }`;

@@ -28,21 +28,21 @@ function found(set: (lab: Lab, nftables: Nftables) => unknown, isOwn = (_port: n
 }
 
 describe('a kube-proxy', () => {
-  it('is not there where nothing of it is, and the tables of iptables are not made by looking', async () => {
+  it('is absent without its rules, and the check does not create iptables tables', async () => {
     expect(await found((_, nftables) => nftables.run('table ip other {\n}\n'))).toEqual([]);
     await withNamespaces(1, (lab) => expect(inside(lab, 'cat', '/proc/net/ip_tables_names')).toBe(''));
   });
-  it('is known by its tables of nftables', async () => {
+  it('is detected by its tables of nftables', async () => {
     const tables = 'table ip kube-proxy {\n}\ntable ip6 kube-proxy {\n}\n';
     expect(await found((_, nftables) => nftables.run(tables))).toEqual(['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy']);
   });
-  it('is known by the canary among its chains of iptables', async () => {
+  it('is detected by the canary among its chains of iptables', async () => {
     expect(await found((_, nftables) => nftables.run('table ip mangle {\n chain KUBE-PROXY-CANARY {\n }\n}\n'))).toEqual([
       'iptables chain KUBE-PROXY-CANARY',
     ]);
   });
   it.each(['iptables', 'ip6tables'])(
-    'is known by its chains of %s from before nftables, and by no rule that names one',
+    'is detected by its chains of %s from before nftables, and not by a rule that names one',
     async (program) => {
       const make = (lab: Lab, ...words: readonly string[]): unknown => inside(lab, `${program}-legacy`, '-w', ...words);
       const chains = await found((lab) => {
@@ -57,7 +57,7 @@ describe('a kube-proxy', () => {
       expect(others).toEqual([]);
     },
   );
-  it('is known by the interface of its mode ipvs', async () => {
+  it('is detected by the interface of its mode ipvs', async () => {
     const interfaces = (lab: Lab): unknown => inside(lab, 'ip', 'link', 'add', 'kube-ipvs0', 'type', 'veth');
     expect(await found(interfaces)).toEqual(['interface kube-ipvs0']);
   });
@@ -79,10 +79,10 @@ describe('a kube-proxy', () => {
       await once(child.stdout, 'data');
     }
 
-    it.each(['0.0.0.0', '::'])('is known by a listener of root at %s', async (address) => {
+    it.each(['0.0.0.0', '::'])('is detected by a listener of root at %s', async (address) => {
       expect(await found((lab) => listen(lab, 0, address))).toEqual(['a process of root listens on port 10256']);
     });
-    it('is no other agent, not even one that hangs', async () => {
+    it('is not another agent, not even one that hangs', async () => {
       expect(await found((lab) => listen(lab, 0, '::', AGENTS_BACKLOG))).toEqual([]);
     });
     it('is not this agent, which answers there itself', async () => {
@@ -93,7 +93,7 @@ describe('a kube-proxy', () => {
         ),
       ).toEqual([]);
     });
-    it('is no process of another user, whatever it answers', async () => {
+    it('is not a process of another user, whatever it answers', async () => {
       expect(await found((lab) => listen(lab, 65_534, '0.0.0.0'))).toEqual([]);
     });
   });

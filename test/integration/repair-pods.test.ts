@@ -87,7 +87,7 @@ it('gets back the routing table of a second network, and nothing of the first', 
   }
 });
 
-it('keeps what others have added', async () => {
+it('keeps additions of others', async () => {
   inPod('address', 'add', '10.99.0.1/32', 'dev', 'eth0');
   inPod('route', 'add', '10.98.0.0/16', 'dev', 'eth0');
   inPod('link', 'set', 'eth0', 'mtu', '1280');

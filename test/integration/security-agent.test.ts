@@ -40,7 +40,7 @@ function everythingIn(folder: string): string[] {
 }
 
 describe('a local user', () => {
-  it('finds nothing of the agent’s that is open to him', () => {
+  it('finds no open file or socket of the agent', () => {
     const { run, stateDir, agentConfig, agentLog, agentPid, kubeconfig, cniConfFolder, portsNamespace } = paths();
     const ours = [run, stateDir, cniConfFolder].flatMap((folder) => [folder, ...everythingIn(folder)]);
     const open = [...ours, agentConfig, agentLog, agentPid, kubeconfig, labPaths(lab.plan.dir).kubeconfig, lab.plan.dir]
@@ -55,9 +55,11 @@ describe('a local user', () => {
     expect(open).toEqual([]);
   });
 
-  it.each(['cniSocket', 'apiSocket'] as const)('gets no answer on %s, even if its mode and its folders let him connect', async (which) => {
-    const path = paths()[which];
-    const ask = `
+  it.each(['cniSocket', 'apiSocket'] as const)(
+    'gets no answer on %s, even if its mode and its folders permit the connection',
+    async (which) => {
+      const path = paths()[which];
+      const ask = `
       const socket = require('node:net').connect(${JSON.stringify(path)});
       const request = JSON.stringify({ v: 1, env: { CNI_COMMAND: 'VERSION' }, conf: '', deadlineMs: 1000, attempt: 1 });
       const header = Buffer.alloc(4);
@@ -66,18 +68,19 @@ describe('a local user', () => {
       let heard = 0;
       socket.on('data', (bytes) => (heard += bytes.length)).on('error', () => {}).on('close', () => console.log('heard', heard > 0));
     `;
-    const anyFile = ['--reuid=65534', '--clear-groups', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
-    chmodSync(path, 0o666);
-    try {
-      const asRoot = await runProgram(process.execPath, ['-e', ask]);
-      const asUnprivileged = await runProgram('setpriv', [...anyFile, process.execPath, '-e', ask]);
-      expect([asRoot.stdout, asUnprivileged.stdout]).toEqual(['heard true\n', 'heard false\n']);
-    } finally {
-      chmodSync(path, 0o600);
-    }
-  });
+      const anyFile = ['--reuid=65534', '--clear-groups', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
+      chmodSync(path, 0o666);
+      try {
+        const asRoot = await runProgram(process.execPath, ['-e', ask]);
+        const asUnprivileged = await runProgram('setpriv', [...anyFile, process.execPath, '-e', ask]);
+        expect([asRoot.stdout, asUnprivileged.stdout]).toEqual(['heard true\n', 'heard false\n']);
+      } finally {
+        chmodSync(path, 0o600);
+      }
+    },
+  );
 
-  it('learns nothing about pods from the metrics’ port, which only this machine reaches', async () => {
+  it('learns nothing about pods from the metrics port, which only this host reaches', async () => {
     const ask = "fetch('http://127.0.0.1:10349/v1/pods').then(({ status }) => console.log(status))";
     const inside = inNetns(lab.node(1).netns, process.execPath, ['-e', ask]);
     expect((await runProgram(inside.command, inside.args)).stdout).toBe('404\n');
@@ -109,7 +112,7 @@ describe('a writer of API objects', () => {
     return `${v4}${v6}`;
   };
 
-  it('draws no traffic of others to a node of his, and ends no agent', async () => {
+  it('attracts no traffic of others to its node, and ends no agent', async () => {
     const [before, pid] = [await routes(), (await status()).pid];
     const honest = await status();
     const [own] = honest.network?.podCidrs ?? [];
@@ -256,14 +259,14 @@ describe('a caller of the plugin', () => {
     ['interface with an escape sequence', { CNI_IFNAME: '\u001b[2J' }],
     ['pod', { CNI_ARGS: 'K8S_POD_NAMESPACE=default;K8S_POD_NAME=a/../b' }],
     ['pod of two lines', { CNI_ARGS: 'K8S_POD_NAMESPACE=default;K8S_POD_NAME=a\nb' }],
-  ])('cannot use a name that is more than a name: %s', async (_, variables) => {
+  ])('cannot inject through a name: %s', async (_, variables) => {
     const { code, msg } = await call({ CNI_NETNS: '/proc/self/ns/net', ...variables });
     expect(code).toBe(4);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not be printed
     expect(msg).not.toMatch(/[\u0000-\u001f]/);
   });
 
-  it('cannot make it read without end, recurse without end or change what all objects have', async () => {
+  it('cannot make it read without end, recurse without end or change the prototype', async () => {
     const large = await call({}, `{"name":"x","filler":"${'x'.repeat(2_000_000)}"}`);
     const deep = await call({}, `{"name":"x","a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`);
     const polluting = await call(
@@ -274,7 +277,7 @@ describe('a caller of the plugin', () => {
     expect(polluting.msg).toContain('the network has no name');
   });
 
-  it('writes no line of his own into the log', async () => {
+  it('writes no line of its own into the log', async () => {
     const fake = '\n{"level":"error","msg":"forged"}\u001b[2J\u2028';
     for (const variables of [
       { CNI_CONTAINERID: `c${fake}` },
@@ -293,7 +296,7 @@ describe('a caller of the plugin', () => {
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
   });
 
-  it('left nothing behind, and the agent is well', async () => {
+  it('left nothing behind, and the agent is healthy', async () => {
     const links = await lab.exec(1, 'ip', '-o', 'link', 'show', 'type', 'veth');
     expect(links).not.toContain('pod-');
     const { pods, readiness } = await status();

@@ -60,7 +60,7 @@ describe('a pod cannot broadcast', () => {
     ['VRRP', 112, parseIp('224.0.0.18'), parseMac('01:00:5e:00:00:12')],
     ['OSPF', 89, parseIp('224.0.0.5'), parseMac('01:00:5e:00:00:05')],
     ['IGMP', 2, parseIp('224.0.0.1'), parseMac('01:00:5e:00:00:01')],
-  ])('by %s', async (_, protocol, to, mac) => {
+  ])('with %s', async (_, protocol, to, mac) => {
     const mark = randomBytes(16);
     tapped.wires.a.send(ipv4({ to, mac, protocol, body: mark }));
     expect(await tapped.hearers(mark)).toEqual([]);
@@ -123,7 +123,7 @@ describe('options of IPv4', () => {
   const route = (kind: 131 | 137, hop: Ip): Uint8Array =>
     Buffer.concat([new Uint8Array([kind, 7, 4]), ipToBytes(hop), new Uint8Array([0])]);
 
-  it('do not hide whose packet it is', async () => {
+  it('do not hide the sender of a packet', async () => {
     const [lie, honest] = [randomBytes(16), randomBytes(16)];
     const alert = new Uint8Array([148, 4, 0, 0]); // router alert, RFC 2113
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 17, options: alert };
@@ -138,7 +138,7 @@ describe('options of IPv4', () => {
     ['its node to its neighbour, strictly', 137, gatewayOf('n1', 'ipv4'), addressOf('b', 'ipv4')],
     ['its node to another node', 131, gatewayOf('n1', 'ipv4'), gatewayOf('n2', 'ipv4')],
     ['its node to the outside', 131, gatewayOf('n1', 'ipv4'), outside.router.ipv4],
-  ])('do not lead a packet over %s', async (_, kind, first, then) => {
+  ])('do not route a packet over %s', async (_, kind, first, then) => {
     const mark = randomBytes(16);
     tapped.wires.a.send(ipv4({ to: first, mac: gatewayMac, protocol: 17, options: route(kind, then), body: udp(mark) }));
     // The node's own gateway receives it and its kernel drops it.
@@ -146,7 +146,7 @@ describe('options of IPv4', () => {
   });
 });
 
-it('a source route would lead to the neighbour if the node’s kernel obeyed', async () => {
+it('a source route would reach the neighbour if the node’s kernel obeyed', async () => {
   const mark = randomBytes(16);
   const setting = (name: string, value: number) => tapped.cluster.exec('n1', 'sysctl', '-qw', `net.ipv4.conf.${name}=${value}`);
   for (const where of ['all', 'antrea-gw0']) setting(`${where}.accept_source_route`, 1);
@@ -174,7 +174,7 @@ describe('fragments that overlap', () => {
     expect(await tapped.hearers(mark)).toEqual([]);
   });
 
-  it('arrive where they do not overlap', async () => {
+  it('arrive if they do not overlap', async () => {
     const [mark, id] = [randomBytes(16), randomBytes(2).readUInt16BE()];
     const whole = udp(Buffer.concat([new Uint8Array(first), mark]));
     const packet = { to: addressOf('b', 'ipv4'), mac: macOf('b'), protocol: 17 };

@@ -264,7 +264,7 @@ describe('frames of other kinds', () => {
     }
   });
 
-  it('teach the bridge nothing about who is where', async () => {
+  it("do not change the bridge's learned addresses", async () => {
     const mark = randomBytes(16);
     tapped.wires.a.send(ethernet(broadcast, 0x0800, ip(mark), macOf('b')));
     tapped.wires.a.send(

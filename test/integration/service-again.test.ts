@@ -57,7 +57,7 @@ describe.each([
   afterAll(async () => bench.stop());
 
   it.each([itself, oneOfTwo, '10.20.0.6'])(
-    'the switch survives that clients come again to %s, which is an endpoint and its Service’s address',
+    'OVS survives clients that reconnect to %s, which is an endpoint and its Service’s address',
     async (ip) => {
       for (let turn = 0; turn < 3; turn++) expect(await bench.connect(ip, 8080, 30_001, limitMs)).toMatch(/^ok/);
       expect(log()).not.toMatch(/EMER|assertion/);
@@ -65,7 +65,7 @@ describe.each([
   );
 
   it(
-    'a client that gave up is answered when it comes again with other numbers, where the server speaks first',
+    'a client that gave up is answered when it reconnects with other numbers, if the server sends first',
     async () => {
       for (let turn = 0; turn < 10; turn++) {
         const port = 31_001 + 2 * turn;
@@ -91,14 +91,14 @@ describe.each([
     expect([direct.startsWith('ok'), await end()]).toEqual(datapath === 'system' ? [false, 'kept'] : [true, 'lost']);
   });
 
-  it('a reset of what reached the client untranslated is no connection, and takes no answer of the one to the Service', async () => {
+  it('a reset of a packet that reached the client untranslated is not a connection, and takes no answer of the one to the Service', async () => {
     bench.reset(endpoint, 8080, 32_021);
     expect(bench.tracked(32_021)).toEqual([]);
     expect(await bench.connect(service, 80, 32_021, limitMs)).toMatch(/^ok/);
     expect(bench.tracked(32_021)).not.toEqual([]);
   });
 
-  it('what cannot be translated is tried twice more, and ends', async () => {
+  it('a packet that cannot be translated is tried twice more, and dropped', async () => {
     if (datapath === 'system') return expect(retries()).toEqual([0, 0, 0]);
     bench.ovs.exec('ovs-appctl', 'dpctl/flush-conntrack');
     bench.ovs.exec('ovs-appctl', 'dpctl/ct-set-limits', 'zone=65520,limit=1');

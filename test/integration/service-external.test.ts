@@ -110,7 +110,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   // As after a restart of OVS on the userspace data path: conntrack starts with a packet from the middle of a connection.
-  it('a connection of the world goes on from the same address when the tracker of its node has forgotten all', async () => {
+  it('an external connection continues from the same address when the tracker of its node has lost all', async () => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
     const client = connection('world', service.text, services.onlyC.port, far.text, portSrc + 30);
     try {

@@ -104,7 +104,7 @@ it.each([
   ['192.0.2.7', '192.0.2.0/24'],
   ['2001:db8::7', '2001:db8::/64'],
 ])(
-  'compares the Services that use %s again when it becomes the address of a node, when it no longer is, and when its holder changes',
+  'compares the Services that use %s again when it becomes the address of a node, when it no longer is, and when its owner changes',
   async (ip, network) => {
     const { proxy, nodes, notify } = setUp();
     const concerned: ((service: Service) => boolean)[] = [];

@@ -70,7 +70,7 @@ describe('real connections', () => {
     expect(bench.cachedFlows()).toBeLessThanOrEqual(before + 10);
   });
 
-  it('of one client stay where its first went, however many it opens at once', async () => {
+  it('of one client stay at the endpoint of its first, however many it opens at once', async () => {
     await bench.counts();
     await bench.open('tcp', to(sticky), 300, 16);
     const counts = Object.values(await bench.counts()).toSorted((a, b) => b - a);

@@ -31,7 +31,7 @@ function outcome(text: string): string {
   return /\n\s*36\. /.test(text) ? 'itself' : 'dropped';
 }
 
-it('a real switch gives every client what Kubernetes promises, whatever Services there are', async () => {
+it("a real switch meets Kubernetes' promises for every client, with any Services", async () => {
   const scenes = fc.sample(clusters, { numRuns: 2 });
   for (const scene of scenes) {
     const bench = await PacketBench.start(scene);

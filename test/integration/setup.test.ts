@@ -35,13 +35,13 @@ async function command(name: string, script: string): Promise<void> {
   await chmod(join(scratch, name), 0o755);
 }
 
-it('says at once that it needs root', async () => {
+it('reports immediately that it needs root', async () => {
   // In a user namespace without a mapping every user is `nobody` (65534).
   const { code, stderr } = await run('unshare', ['--user', process.execPath, join(setup, 'run.mjs'), 'demo']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('`npm run demo` needs root') });
 });
 
-it('names the verbs there are', async () => {
+it('names its verbs', async () => {
   const { code, stderr } = await run(process.execPath, [join(setup, 'run.mjs'), 'constructor']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('one of: setup, test, bench, demo') });
 });
@@ -58,7 +58,7 @@ it('is silent and done within a second when there is nothing to do', async () =>
   expect(fastestMs).toBeLessThan(1000);
 });
 
-it('lets only one set-up work at a time', async () => {
+it('lets only one set-up run at a time', async () => {
   const log = join(scratch, 'log');
   const script = `
     import { appendFileSync } from 'node:fs';
@@ -99,7 +99,7 @@ describe('installing Debian packages', () => {
     );
   });
 
-  it('leaves the machine’s own policy as it is', async () => {
+  it('keeps the host’s own policy', async () => {
     await command('apt-get', `cat /usr/sbin/policy-rc.d >>${scratch}/log`);
     await install('echo theirs >/usr/sbin/policy-rc.d');
     expect(await readFile(join(scratch, 'log'), 'utf8')).toBe(
@@ -107,13 +107,13 @@ describe('installing Debian packages', () => {
     );
   });
 
-  it('refreshes the package lists only if it has to', async () => {
+  it('refreshes the package lists only if necessary', async () => {
     await command('apt-get', `echo "$4" >>${scratch}/log; test "$4" = update && touch ${scratch}/lists; test -e ${scratch}/lists`);
     expect((await install('true')).code).toBe(0);
     expect(await readFile(join(scratch, 'log'), 'utf8')).toMatch(/^install\nupdate\ninstall\n/);
   });
 
-  it('says what to do when apt-get fails for good', async () => {
+  it('prints the remedy when apt-get fails for good', async () => {
     await command('apt-get', 'echo "E: no network"; exit 100');
     const { code, stderr } = await install('true');
     expect(code).toBe(1);

@@ -52,7 +52,7 @@ async function overlap(): Promise<void> {
   await expect.poll(() => allAre('drop', 2), patience).toBe(true);
 }
 
-it('keeps a megaflow that is out of date or does not, by its version, and forgets it when it is told to', async () => {
+it('keeps a stale megaflow or not, by its version, and drops it on a purge', async () => {
   const keeps = mayKeepOldActions(/\d+\.\d+\.\d+/.exec(ovs.exec('ovs-vswitchd', '--version'))?.[0]);
   await overlap();
   only('priority=5,in_port=1,actions=output:2');
@@ -64,7 +64,7 @@ it('keeps a megaflow that is out of date or does not, by its version, and forget
   await expect.poll(() => allAre('2', 1), patience).toBe(true);
 });
 
-it('lets an allowed pair have traffic soon after each of many changes, while there are few megaflows', { timeout: 120_000 }, async () => {
+it('admits traffic of an allowed pair soon after each of many changes, while there are few megaflows', { timeout: 120_000 }, async () => {
   const over = new AbortController();
   const failures: string[] = [];
   const version = async (): Promise<string> => '3.1.0'; // purged on every version, so that this runs on every version

@@ -69,7 +69,7 @@ function startRetry(): SwitchRetry {
   return retry;
 }
 
-it('has the bridge made once nothing has its data path any more', async () => {
+it('has the bridge created once no other process has its data path', async () => {
   await holdTap('ovs-netdev');
   const retry = startRetry();
   addBridge();
@@ -82,7 +82,7 @@ it('has the bridge made once nothing has its data path any more', async () => {
   expect(new Set(tried)).toEqual(new Set(['the bridge is not there']));
 });
 
-it('has an interface opened once nothing has it any more', async () => {
+it('has an interface opened once no other process has it', async () => {
   await holdTap('gw0');
   startRetry();
   addBridge();
@@ -93,7 +93,7 @@ it('has an interface opened once nothing has it any more', async () => {
   expect(gateway()?.error).toBeUndefined();
 });
 
-it('tells a switch that is not there once, and one that has come again', async () => {
+it('reports a missing switch once, and one that has returned', async () => {
   addBridge();
   await ovs.killVswitchd();
   await holdTap('ovs-netdev');
@@ -106,7 +106,7 @@ it('tells a switch that is not there once, and one that has come again', async (
   await expect.poll(() => tried.length, patience).toBeGreaterThan(1);
 });
 
-it('leaves a switch alone that another agent has', async () => {
+it('does not touch a switch of another agent', async () => {
   await holdTap('ovs-netdev');
   let ended = 0;
   const counted: Pick<SwitchDatabase, 'tables' | 'transact' | 'onChange'> = {

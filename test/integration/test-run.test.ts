@@ -22,13 +22,13 @@ async function sleepers(seconds: number): Promise<string> {
 
 /** Concurrently, because each waits for a timeout. */
 describe.concurrent('a run of tests', () => {
-  it('that behave ends well, and says nothing more', async () => {
+  it('of well-behaved tests ends successfully, without output', async () => {
     const { code, said } = await run('behaves');
     expect(code, said).toBe(0);
     expect(said).not.toContain('left over');
   });
 
-  it('ends what a test left that timed out, and blames its file', async () => {
+  it('ends remains of a test that timed out, and blames its file', async () => {
     const { code, said } = await run('times-out');
     expect(code).toBe(1);
     expect(said).toMatch(/the tests of this file left processes, which were ended:\s+\d+: sleep 7101/);
@@ -37,7 +37,7 @@ describe.concurrent('a run of tests', () => {
     expect(await sleepers(7101)).toBe('');
   });
 
-  it('ends a test that waits for a child and cannot time out, and says which it was', async () => {
+  it('ends a test that waits for a child and cannot time out, and names it', async () => {
     const { code, said } = await run('blocks');
     expect(code).toBe(1);
     expect(said).toMatch(/no test has ended for \d+ s, .*running:\s+blocks\.fixture\.ts/);
@@ -45,13 +45,13 @@ describe.concurrent('a run of tests', () => {
     expect(await sleepers(7102)).toBe('');
   });
 
-  it('fails by an error that no test caught, and says in which file it came up', async () => {
+  it('fails by an uncaught error, and names its file', async () => {
     const { code, said } = await run('uncaught');
     expect(code).toBe(1);
     expect(said).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: nobody waits for it/);
   });
 
-  it('ends an orphan that nothing marks', async () => {
+  it('ends an orphan without a mark', async () => {
     const { code, said } = await run('orphan');
     expect(code).toBe(1);
     expect(said).toMatch(/left over and ended: process \d+: sleep 7103/);
@@ -59,39 +59,39 @@ describe.concurrent('a run of tests', () => {
     expect(await sleepers(7103)).toBe('');
   });
 
-  it('removes a network namespace, and says in which file it came up', async () => {
+  it('removes a network namespace, and names its file', async () => {
     const { code, said } = await run('namespace');
     expect(code).toBe(1);
     expect(said).toMatch(/left over and removed: network namespace seine-t-left, first seen while namespace\.fixture\.ts ran/);
     expect((await runProgram('ip', ['netns', 'list'])).stdout).not.toContain('seine-t-left');
   });
 
-  it('ends vitest where it does not end itself', async () => {
+  it('ends vitest if it does not end itself', async () => {
     const { code, said } = await run('stays', {}, 'stays.config.ts');
     expect(code).toBe(1);
     expect(said).toContain('all tests are over, and vitest is still there 2 s later');
   });
 
-  it('has an end even while tests go on', async () => {
+  it('has an end even while tests continue', async () => {
     const { code, said } = await run('blocks', { SEINE_TEST_DEADLINE_S: '2', SEINE_TEST_GRACE_S: '60', SEINE_TEST_SLEEP: '7104' });
     expect(code).toBe(1);
     expect(said).toContain('the run has taken more than 2 s');
   });
 });
 
-it('aside takes what others leave of the processors, in a session of its own, and prints elsewhere', async () => {
+it('aside takes idle CPU time, in its own session, and prints elsewhere', async () => {
   const { stdout } = await runProgram(process.execPath, [`${fixtures}/aside.mjs`], { cwd: root, timeoutMs: 30_000 });
   expect(JSON.parse(stdout)).toEqual({ code: 3, niceness: String(getPriority() + 10), ofSession: '10', isOurSession: false });
 });
 
-describe('a second run', () => {
+describe('a repeated run', () => {
   const file = (name: string, ok: boolean, project = 'e2e') => ({ name, ok, project });
 
-  it('is of the files that failed', () => {
+  it('contains the failed files', () => {
     expect(forSecondRun([file('a', true), file('b', false), file('c', false, 'integration')])).toEqual(['b', 'c']);
   });
 
-  it('is of none where many failed', () => {
+  it('is empty if many failed', () => {
     expect(forSecondRun(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => file(name, false)))).toEqual([]);
   });
 });

@@ -46,7 +46,7 @@ function packet(from: 1 | 2, transport: string): string {
 }
 
 it.each(['nat(dst=10.0.0.2:80)', 'nat(src=0.0.0.0)', 'nat(src=10.0.0.1)'])(
-  'lives through a connection that comes again, translated to itself by %s, or aborts',
+  'survives a connection that returns, translated to itself by %s, or aborts',
   async (nat) => {
     flow('table=0,tcp,actions=ct(zone=1,nat,table=1)');
     flow(`table=1,priority=10,tcp,ct_state=+new,in_port=1,actions=ct(commit,zone=1,${nat}),output:2`);
@@ -71,7 +71,7 @@ it.each(['nat(dst=10.0.0.2:80)', 'nat(src=0.0.0.0)', 'nat(src=10.0.0.1)'])(
   },
 );
 
-it('sees the ports of SCTP, or takes all of two addresses for one connection', async () => {
+it('sees the ports of SCTP, or treats all of two addresses as one connection', async () => {
   flow('table=0,sctp,actions=ct(zone=1,table=1)');
   flow('table=1,priority=10,sctp,ct_state=+new,actions=ct(commit,zone=1)');
   send(1, harmed);
@@ -81,7 +81,7 @@ it('sees the ports of SCTP, or takes all of two addresses for one connection', a
   if (gives?.knowsSctp !== false) expect(tracked()).not.toContain('dport=82');
 });
 
-it('flushes by mark, or says that it cannot', async () => {
+it('flushes by mark, or reports that it cannot', async () => {
   flow('table=0,udp,actions=ct(commit,zone=2,exec(load:5->NXM_NX_CT_MARK[]))');
   send(1, packet(1, 'udp(src=4000,dst=80)'));
   await expect.poll(tracked, patience).toContain('mark=5');

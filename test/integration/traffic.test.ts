@@ -7,7 +7,7 @@ import { inside, withWire } from './netlink-fixture.ts';
 
 const patienceMs = 10_000;
 
-it('makes a connection again that ended, however often it was refused meanwhile', () =>
+it('recreates a connection that ended, however often it was refused meanwhile', () =>
   withWire(async (one, two) => {
     const nft = (commands: string) => inside(two, 'nft', commands);
     nft('add table ip faults; add chain ip faults in { type filter hook input priority 0; }');

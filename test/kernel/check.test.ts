@@ -31,7 +31,7 @@ function bad(found: ReadonlyMap<string, readonly Finding[]>): readonly string[] 
   return [...found.values()].flat().flatMap(({ check, state, what }) => (state === 'ok' ? [] : `${check} ${state}: ${what}`));
 }
 
-it('finds nothing wrong, with the kernel’s modules there', async () => {
+it('finds no problem, with the kernel’s modules loaded', async () => {
   const found = await findings();
   expect(bad(found)).toEqual([]);
   expect(found.get('kernel.modules')?.[0]?.what).toBe('openvswitch, geneve, nf_conntrack, nf_tables: there');

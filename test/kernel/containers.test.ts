@@ -142,7 +142,7 @@ it('runs each container in the runtime’s default profile, which is enforced', 
   expect(denials().filter((line) => line.includes('operation="mount"'))).not.toEqual([]);
 });
 
-it('has all that it needs: probes and checks find nothing', async () => {
+it('has all permissions that it needs: probes and checks find nothing', async () => {
   await ovs.probe('ovs', 'livenessProbe', signal);
   const said = await agent.exec('agent', ['sh', '-c', 'seinectl check --json || true'], signal);
   const { findings } = JSON.parse(said) as { readonly findings: readonly Finding[] };
@@ -160,7 +160,7 @@ it('has all that it needs: probes and checks find nothing', async () => {
   ).toEqual([]);
 });
 
-it('wires pods, on this node and to another, and leads to a Service', async () => {
+it('connects pods, on this node and to another, and forwards to a Service', async () => {
   pods = await Promise.all(['one', 'two'].map((name) => runtimes.startPod(1, { name }, serveName, signal)));
   const [one, two] = both();
   await reaches(one, two);
@@ -185,7 +185,7 @@ it('loses nothing when the agent restarts', async () => {
   expect((await flows()).split('\n').toSorted()).toEqual(before);
 });
 
-it('comes back when Open vSwitch does', async () => {
+it('recovers when Open vSwitch does', async () => {
   const [one, two] = both();
   await ovs.exec('ovs', ['sh', '-c', 'kill -9 $(cat /run/openvswitch/ovs-vswitchd.pid)'], signal);
   await until(
@@ -200,13 +200,13 @@ it('comes back when Open vSwitch does', async () => {
   await isReachedFromFar(one);
 });
 
-it('is not shown a namespace that is named by an unconfined process, and reports it', async () => {
+it('cannot see a namespace that is named by an unconfined process, and reports it', async () => {
   const byProcess = ['--namespace', 'k8s.io', 'run', '--rm', '--cni', tinyImage, 'by-process', 'true'];
   const attached = runtimes.containerd(1).ctr(byProcess, signal);
   await expect(attached).rejects.toThrow(/EACCES|ermission denied/);
 });
 
-it('was refused nothing else: only mounts, and looks at unconfined processes, and few of them', () => {
+it('was denied nothing else: only mounts, and checks of unconfined processes, and few of them', () => {
   const ofAgent = denials().filter((line) => !line.includes('operation="mount"'));
   expect(ofAgent.filter((line) => !/operation="ptrace" .* denied_mask="read" peer="unconfined"/.test(line))).toEqual([]);
   expect(ofAgent.length).toBeLessThan(10);

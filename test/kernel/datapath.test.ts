@@ -26,7 +26,7 @@ async function status(): Promise<AgentStatus> {
   return JSON.parse(await text(response)) as AgentStatus;
 }
 
-it('is found to have what Seine needs, and what the documentation says', async () => {
+it('has the required features, and the documented ones', async () => {
   await expect.poll(async () => (await status()).dataPath).toEqual(kernelAbilities);
   expect((await status()).warnings).toEqual([]);
 });
@@ -39,7 +39,7 @@ async function shown() {
   return { hits, misses, lost, megaflows: numbers(/flows: (\d+)/)[0], masks: numbers(/masks: hit:\d+ total:(\d+)/)[0] };
 }
 
-it('tells how it fares: as many packets, misses, megaflows and masks as OVS itself says', async () => {
+it('reports its state: the same packets, misses, megaflows and masks as OVS itself', async () => {
   await expect
     .poll(async () => {
       const before = await shown();
@@ -57,7 +57,7 @@ it('tells how it fares: as many packets, misses, megaflows and masks as OVS itse
     .toEqual([]);
 });
 
-it('tells how full the table of connections is, which is the node’s own', async () => {
+it('reports the use of the conntrack table, which is the node’s own', async () => {
   const metrics = await lab.lab.metrics(1);
   expect(metrics.get('conntrack_entries{table="kernel"}')).toBeGreaterThan(0);
   expect(metrics.get('conntrack_limit{table="kernel"}')).toBeGreaterThan(metrics.get('conntrack_entries{table="kernel"}') ?? Infinity);
@@ -80,7 +80,7 @@ async function sctpAnswer(from: string, address: string, port: number): Promise<
   return answer.trim();
 }
 
-it('leads SCTP to a Service’s endpoint, on this node and on another, over both families', async () => {
+it('forwards SCTP to a Service’s endpoint, on this node and on another, over both families', async () => {
   const name = lab.name('sctp');
   const ports = [{ name: 'signals', port: 5000, targetPort: 9999, protocol: 'SCTP' }];
   const service = await lab.service(name, { selector: { app: 'web' }, ports });

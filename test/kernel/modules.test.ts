@@ -19,7 +19,7 @@ it.each([
   ['openvswitch', ['ovs-dpctl', 'add-dp', 'seine-modules'], ['ovs-dpctl', 'del-dp', 'seine-modules']],
   ['geneve', ['ip', 'link', 'add', 'seine-gnv', 'type', 'geneve', 'external', 'dstport', '6999'], ['ip', 'link', 'del', 'seine-gnv']],
   ['vxlan', ['ip', 'link', 'add', 'seine-vxl', 'type', 'vxlan', 'external', 'dstport', '6998'], ['ip', 'link', 'del', 'seine-vxl']],
-])('loads %s for who has NET_ADMIN and not SYS_MODULE', (module, use, undo) => {
+])('loads %s with NET_ADMIN and without SYS_MODULE', (module, use, undo) => {
   run('modprobe', '-r', 'vport_geneve', 'vport_vxlan', 'vport_gre', module);
   expect(loaded()).not.toContain(module);
   expect(asContainer('grep', 'CapEff', '/proc/self/status')).toContain('0000000000001000');

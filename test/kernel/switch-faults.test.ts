@@ -23,7 +23,7 @@ describe('under traffic', () => {
     await lab?.remove();
   });
 
-  it.each(faults)('$name: known flows go on, no connection breaks', async (fault) => {
+  it.each(faults)('$name: known flows continue, no connection breaks', async (fault) => {
     const context = { random: () => 0.5, rounds: 1, hertz, datapath: testDatapath, say: () => {}, signal: AbortSignal.timeout(580_000) };
     const row = await runFault(fault, lab, context);
     rows.push(row);

@@ -44,7 +44,7 @@ afterAll(async () => {
 }, 120_000);
 
 describe('the manifest', () => {
-  it('is taken without a warning', { timeout: 180_000 }, async () => {
+  it('is accepted without a warning', { timeout: 180_000 }, async () => {
     const options = '--api-server https://192.0.2.1:6443 --agent-image localhost/seine/agent:test --ovs-image localhost/seine/ovs:test';
     await plane.type(`npm run render -- ${options} -o ${plane.dir}/seine.yaml`, [], limit);
     const said = await plane.type('kubectl apply --server-side --validate=strict -f seine.yaml 2>&1', [], limit);
@@ -55,7 +55,7 @@ describe('the manifest', () => {
     await expect.poll(() => plane.kubectl(policies, limit), soon).toMatch(/^(seine-agent-\w+ \d+ \n){2}$/);
   });
 
-  it('lets an agent write of its own node, and of no other', { timeout: 120_000 }, async () => {
+  it('lets an agent write to its own node, and to no other', { timeout: 120_000 }, async () => {
     await plane.apply([node(own), node(other), agentPod('agent-1', own)], limit);
     const api = new KubeApi({ server: gate.url, caPem: plane.certificates.pem('ca', 'crt'), token: await tokenOf('agent-1') });
     const refusalOf = async (method: 'GET' | 'PATCH', path: string, body?: object) =>
@@ -75,14 +75,14 @@ describe('the manifest', () => {
   });
 });
 
-describe('what an agent follows', () => {
-  it('is in step with an agent’s rights', { timeout: 180_000 }, async () => {
+describe('resources that an agent follows', () => {
+  it('are synced with an agent’s rights', { timeout: 180_000 }, async () => {
     await makeService();
     agent = new FollowedSources(own, gate.url, await tokenOf('agent-1'), plane.certificates.pem('ca', 'crt'));
     await followed();
   });
 
-  it('goes on from a version that is forgotten', { timeout: 300_000 }, async () => {
+  it('continue from a compacted version', { timeout: 300_000 }, async () => {
     const gone = await makeService();
     await followed();
     gate.leadTo();
@@ -97,7 +97,7 @@ describe('what an agent follows', () => {
     expect([agent.services.includes(gone), agent.takeLost()]).toEqual([false, [`default/${gone}`]]);
   });
 
-  it('waits while flow control refuses it, and comes back', { timeout: 300_000 }, async () => {
+  it('wait while flow control rejects requests, and recover', { timeout: 300_000 }, async () => {
     await plane.apply(oneAtATime('seine-agent'), limit);
     const endFlood = plane.flood(await tokenOf('agent-1'));
     try {
@@ -112,7 +112,7 @@ describe('what an agent follows', () => {
     expect(agent.takeLost()).toEqual([]);
   });
 
-  it('goes on with the next token when one ends before its time', { timeout: 300_000 }, async () => {
+  it('continue with the next token when one ends before its time', { timeout: 300_000 }, async () => {
     await plane.apply([agentPod('agent-2', own)], limit);
     const next = await tokenOf('agent-2');
     await plane.kubectl([...system, 'delete', 'pod', 'agent-1', '--grace-period=0', '--force'], limit);
@@ -143,7 +143,7 @@ describe('three API servers', () => {
     expect(agent.takeLost()).toEqual([]);
   });
 
-  it('may lag, and take nothing away by it', { timeout: 600_000 }, async () => {
+  it('may lag, without removing anything', { timeout: 600_000 }, async () => {
     gate.leadTo(plane.port(3));
     gate.cut();
     await followed();
@@ -167,7 +167,7 @@ describe('three API servers', () => {
     expect(agent.takeLost()).toEqual([]);
   });
 
-  it('may show a certificate of another authority once the agent has been given it', { timeout: 600_000 }, async () => {
+  it('may have a certificate of another authority once the agent has been given it', { timeout: 600_000 }, async () => {
     const next = new Certificates(join(plane.dir, 'next-pki'));
     await next.make(limit);
     await signServer(next, limit);
@@ -182,7 +182,7 @@ describe('three API servers', () => {
     expect(agent.takeLost()).toEqual([]);
   });
 
-  it('have refused nothing that an agent asks for, nor been asked what is not granted', { timeout: 60_000 }, async () => {
+  it('have rejected no request of an agent, and granted nothing unused', { timeout: 60_000 }, async () => {
     const accounts = [1, 2, 3].map((server) => askedByAgents(plane.auditLog(server)));
     const refused = accounts.flatMap((account) => account.refused);
     const granted = grantsOf(JSON.parse(await plane.kubectl(['get', 'clusterrole', 'seine-agent', '-o', 'json'], limit)) as ClusterRole);
@@ -192,7 +192,7 @@ describe('three API servers', () => {
   });
 });
 
-it('holds the demo on nodes of its own', { timeout: 900_000 }, async () => {
+it('passes the demo on its own nodes', { timeout: 900_000 }, async () => {
   const dir = labFolderOf(`cp-${version.split('.', 2).join('.')}`);
   const demo = [
     'run',

@@ -103,11 +103,11 @@ const askings: Readonly<Record<string, Asking>> = {
   },
 };
 
-it.each(Object.entries(askings))('makes the same objects as render: %s', async (_, { render, values }) => {
+it.each(Object.entries(askings))('creates the same objects as render: %s', async (_, { render, values }) => {
   expect(byName(await templated(values))).toEqual(byName(rendered(...render)));
 });
 
-it('puts the DaemonSet that cleans in the place of the agents', async () => {
+it('replaces the agents by the cleaning DaemonSet', async () => {
   const { render, values } = askings['another data path and another cluster'] ?? { render: [], values: '' };
   const installed = rendered(...render).filter(
     ({ kind, metadata }) => !/^(DaemonSet seine-agent|ConfigMap seine-config-)/.test(`${kind} ${metadata?.name}`),
@@ -116,7 +116,7 @@ it('puts the DaemonSet that cleans in the place of the agents', async () => {
   expect(byName(uninstalled)).toEqual(byName([...installed, ...rendered(...render, '--uninstall')]));
 });
 
-it('has the tag of images from the version of the chart, and the place from one value', async () => {
+it('takes the tag of images from the version of the chart, and the registry from one value', async () => {
   const text = stringify(await templated('registry: r.example/seine'));
   const { version } = parse(await run(helm, ['show', 'chart', chart], {}, limit)) as { readonly version: string };
   expect(new Set(text.match(/r\.example\S+/g))).toEqual(new Set([`r.example/seine/agent:${version}`, `r.example/seine/ovs:${version}`]));
@@ -138,12 +138,12 @@ it.each([
   expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
 });
 
-it('refuses to be installed in the namespace that it makes', async () => {
+it('refuses to be installed in the namespace that it creates', async () => {
   const { code, stderr } = await template('{}', 'seine-system');
   expect([code, stderr]).toEqual([1, expect.stringContaining('an object of this chart')]);
 });
 
-it('finds nothing to complain about', async () => {
+it('passes helm lint', async () => {
   expect(await run(helm, ['lint', '--strict', chart], {}, limit)).toContain('0 chart(s) failed');
 });
 

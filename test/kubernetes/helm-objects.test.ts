@@ -78,7 +78,7 @@ it('keeps values over an upgrade by the command of the page', async () => {
   expect(await settings()).toContain('logLevel: "debug"\n');
 });
 
-it('leaves the former configuration to pods that have it', async () => {
+it('leaves the previous configuration to pods that have it', async () => {
   expect((await contentOf(first.config))['agent.yaml']).toContain('logLevel: "info"\n');
 });
 
@@ -97,14 +97,14 @@ it('keeps values without options, too, in a version of the chart that has anothe
   expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine' }, { type: 'portmap' }] });
 });
 
-it('brings agent, configuration and plugin list back by the command of the page', async () => {
+it('restores agent, configuration and plugin list by the command of the page', async () => {
   await typed(rollback());
   expect(await wanted()).toEqual(second);
   expect(await settings()).toContain('logLevel: "debug"\n');
   expect(JSON.parse(await plugins())).toMatchObject({ plugins: [{ type: 'seine', bandwidth: 'both' }] });
 });
 
-it('brings back by kubectl rollout undo what helm has replaced', async () => {
+it('restores by kubectl rollout undo what helm has replaced', async () => {
   await typed('helm upgrade seine build/helm/seine --namespace kube-system --reset-then-reuse-values --set agent.logLevel=warn');
   const third = await wanted();
   expect(third.config).not.toBe(second.config);
@@ -116,17 +116,17 @@ it('brings back by kubectl rollout undo what helm has replaced', async () => {
   expect(await settings()).toContain('logLevel: "debug"\n');
 });
 
-it('goes on with helm after that', async () => {
+it('continues with helm after that', async () => {
   await typed(upgrade());
   expect(await wanted()).toEqual(second);
 });
 
-it('refuses a setting that agents do not know before it changes anything', async () => {
+it('rejects an unknown setting before it changes anything', async () => {
   await expect(typed(upgrade(), '--set agent.logLevle=debug')).rejects.toThrow(/logLevle/);
   expect(await wanted()).toEqual(second);
 });
 
-it('has a pool as a release of its own, with its own way back', async () => {
+it('has a pool as a separate release, with its own rollback', async () => {
   const objects = async () => await plane.kubectl([...system, 'get', 'daemonsets', '-o', 'name'], limit);
   await typed('helm install seine-canary build/helm/seine --namespace kube-system --set registry=r.example --set pool.name=canary');
   expect(await objects()).toBe('daemonset.apps/seine-agent\ndaemonset.apps/seine-agent-canary\ndaemonset.apps/seine-ovs\n');
@@ -135,7 +135,7 @@ it('has a pool as a release of its own, with its own way back', async () => {
   expect(await wanted()).toEqual(second);
 });
 
-it('is taken away by the commands of the page: what cleans first, and then all of it', async () => {
+it('is removed by the commands of the page: the cleaning first, and then all of it', async () => {
   await typed(commandOf('docs/installation/uninstall.md', 'Uninstalling', 'helm upgrade'));
   const left = await plane.kubectl([...system, 'get', 'daemonsets', '-o', 'name'], limit);
   expect(left).toBe('daemonset.apps/seine-cleanup\ndaemonset.apps/seine-ovs\n');

@@ -166,7 +166,7 @@ it('keeps them without options, too, in a version of the chart that has another 
   expect(await plugins()).toEqual([...installedPlugins, { type: 'portmap' }]);
 });
 
-it('brings agent, configuration and plugin list back by helm rollback', async () => {
+it('restores agent, configuration and plugin list by helm rollback', async () => {
   await typed(rolledBack());
   expect(await untilDeployed(({ config }) => config === second.config)).toEqual(second);
   expect(await plugins()).toEqual(installedPlugins);
@@ -178,14 +178,14 @@ it('brings agent, configuration and plugin list back by helm rollback', async ()
   await allIsWell();
 });
 
-it('stops at one node with an image that is not there, and comes back', async () => {
+it('stops at one node with a missing image, and recovers', async () => {
   await typed(upgraded(), '--set agentImage=seine.invalid/agent:none');
   await stopsAtOneNode(cluster, ({ waits }) => /ImagePull/.test(waits));
   await typed(rolledBack());
   expect(await untilDeployed(({ image }) => image === second.image)).toEqual(second);
 });
 
-it('brings back by kubectl rollout undo what helm has replaced', async () => {
+it('restores by kubectl rollout undo what helm has replaced', async () => {
   await typed(upgraded(), '--set agent.logLevel=warn');
   await untilDeployed(({ config }) => config !== second.config);
   await undo(cluster);
@@ -193,7 +193,7 @@ it('brings back by kubectl rollout undo what helm has replaced', async () => {
   await allIsWell();
 });
 
-it('is taken away by the commands of the page, and nodes are clean', async () => {
+it('is removed by the commands of the page, and nodes are clean', async () => {
   await cluster.kubectl('delete', 'pod', '-l', 'app in (web, client)');
   await cluster.kubectl('-n', 'kube-system', 'scale', 'deployment/coredns', '--replicas=0');
   const commands = 'Uninstalling';

@@ -70,7 +70,7 @@ it('is installed by the commands of the page', async () => {
   expect(await cluster.type(commandOf(page, 'Install', 'kubectl -n seine-system exec'))).toContain('READY');
 });
 
-it('brings CoreDNS up', async () => await installation.untilNamesAreServed(patience));
+it('starts CoreDNS', async () => await installation.untilNamesAreServed(patience));
 
 it('lets pods of both nodes reach each other', async () => {
   traffic = new TrafficCourse(cluster);
@@ -119,7 +119,7 @@ it('serves Services by name, and enforces NetworkPolicy', async () => {
   await expect.poll(async () => await curl('http://web/hostname', 'stranger'), pollMs).toMatch(/^web-/);
 });
 
-it('gives an agent its own node, and nothing of others', async () => {
+it('permits an agent its own node, and nothing of others', async () => {
   const agent = await asAgentOf(cluster, first);
   const patch = async (node: string, status: object) => await agent('PATCH', `/api/v1/nodes/${node}/status`, { status });
   const condition = { type: 'NetworkUnavailable', status: 'False', reason: 'SeineIsUp', message: 'tried by a test' };
@@ -191,7 +191,7 @@ async function replaced(app: string): Promise<void> {
   await cluster.wait(patience, '--for=condition=Ready', '-n', 'seine-system', await cluster.podOf(app, first));
 }
 
-it('stops at one node with an image that is not there, and comes back by rollout undo', async () => {
+it('stops at one node with a missing image, and recovers by rollout undo', async () => {
   const usual = await untilUniform(cluster);
   await costsNothing('an image that is not there, and rollout undo', async () => {
     await installation.apply('', installation.imageOptions('seine.invalid/agent:none'));
@@ -203,7 +203,7 @@ it('stops at one node with an image that is not there, and comes back by rollout
   expect((await agentPods(cluster)).map(({ config, image }) => [config, image])).toEqual(usual.map(({ config, image }) => [config, image]));
 });
 
-it('brings the earlier configuration back by rollout undo', async () => {
+it('restores the earlier configuration by rollout undo', async () => {
   const [usual] = await untilUniform(cluster);
   await installation.apply(' --set logLevel=debug');
   const changed = async () => (await agentPods(cluster)).some(({ config, ready }) => ready && config !== usual?.config);
@@ -213,7 +213,7 @@ it('brings the earlier configuration back by rollout undo', async () => {
   expect(new Set(back.map(({ config }) => config))).toEqual(new Set([usual?.config]));
 });
 
-it('stops at one node with a wrong value, where pods are served as before, and comes back', async () => {
+it('stops at one node with a wrong value, where pods are served as before, and recovers', async () => {
   await untilUniform(cluster);
   await costsNothing('a wrong value, and rollout undo', async () => {
     await cluster.type(installation.renderCommand(' --set logLevel=debug'));
@@ -228,14 +228,14 @@ it('stops at one node with a wrong value, where pods are served as before, and c
 
 const pages = () => new Pages(cluster, { node: first, peer: second, rendered: (command) => installation.withOptions(command) });
 
-it('has what pages speak of', async () => {
+it('has the objects that pages name', async () => {
   await cluster.apply(lookedAt(looked, first));
   await cluster.wait(patience, '-n', looked.namespace, '--for=condition=Ready', 'pod', '--all');
 });
 
-it('does what docs/reference/metrics.md says', async () => await pages().run('docs/reference/metrics.md'));
+it('follows docs/reference/metrics.md', async () => await pages().run('docs/reference/metrics.md'));
 
-it('is scraped by a Prometheus that is configured as that page says, and takes all alerts and panels', async () => {
+it('is scraped by a Prometheus that is configured as on that page, and evaluates all alerts and panels', async () => {
   await untilUniform(cluster);
   const prometheus = new RealPrometheus(cluster);
   expect(await prometheus.checkRules()).toContain(`${alertRules().length} rules found`);
@@ -264,16 +264,16 @@ it('is scraped by a Prometheus that is configured as that page says, and takes a
   }
 });
 
-it.each(Object.keys(triedPages).filter((each) => each !== 'docs/reference/metrics.md'))('does what %s says', async (each) => {
+it.each(Object.keys(triedPages).filter((each) => each !== 'docs/reference/metrics.md'))('follows %s', async (each) => {
   await pages().run(each);
   await untilUniform(cluster);
 });
 
-it('does what alerts and sentences say', async () => {
+it('follows alerts and sentences', async () => {
   expect(await pages().runNamed()).toBeGreaterThan(25);
 });
 
-it('is refused nothing that agents ask for, and granted nothing that none asks for', async () => {
+it('rejects no request of agents, and grants nothing unused', async () => {
   const { used, refused } = askedByAgents(controlPlanePaths(cluster.plan.dir).auditLog, starts);
   expect(refused).toEqual([]);
   const role = JSON.parse(await cluster.kubectl('get', 'clusterrole', 'seine-agent', '-o', 'json')) as ClusterRole;
@@ -288,7 +288,7 @@ it('is refused nothing that agents ask for, and granted nothing that none asks f
   expect(await cluster.kubectl(...policies, warnings)).toMatch(/^(seine-agent-\w+ \d+ \n){2}$/);
 });
 
-it('stops at one node without rights, and goes on with them', async () => {
+it('stops at one node without permissions, and continues with them', async () => {
   await untilUniform(cluster);
   await cluster.kubectl('delete', 'clusterrolebinding', 'seine-agent');
   await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
@@ -297,7 +297,7 @@ it('stops at one node without rights, and goes on with them', async () => {
   await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-agent', `--timeout=${2 * patience}s`);
 });
 
-it('has a node back after all that ran on it was killed at once', async () => {
+it('recovers a node after all its processes were killed at once', async () => {
   await traffic.prepare();
   const restarts = () => cluster.kubectl('get', 'pod', 'far', '-o', 'jsonpath={.status.containerStatuses[0].restartCount}');
   const was = Number(await restarts());
@@ -311,7 +311,7 @@ it('has a node back after all that ran on it was killed at once', async () => {
   await untilWhole();
 });
 
-it('lets a node be drained, deleted, and come again with its name and pod network', async () => {
+it('lets a node be drained, deleted, and rejoin with its name and pod network', async () => {
   await cluster.kubectl('drain', second, '--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=180s');
   const podCIDRs = JSON.parse(await cluster.kubectl('get', 'node', second, '-o', 'jsonpath={.spec.podCIDRs}')) as string[];
   await cluster.lab('kubelet', second, 'stop');

@@ -80,7 +80,7 @@ describe.each(modes)('mode %s', (mode) => {
     losesNoConnection(cost);
   });
 
-  it('takes the world that kube-proxy masquerades for the world, and the node for the node', async () => {
+  it('treats external clients that kube-proxy masquerades as external, and the node as the node', async () => {
     const [node] = cluster.plan.nodes;
     const { ips } = await cluster.pod('web-near');
     const fromWorld = async () => await reached(cluster.plan.world.netns, node?.ips ?? [], webNodePort);

@@ -25,7 +25,7 @@ it('reads the commands below a heading', () => {
   expect(shellCommands(page, 'None')).toEqual([]);
 });
 
-it('finds what the pages have', () => {
+it('finds the commands of the pages', () => {
   expect(commandOf('docs/installation/manifest.md', 'Install', 'kubectl apply')).toBe('kubectl apply -f seine.yaml');
   expect(() => commandOf('docs/installation/manifest.md', 'Install', 'kubectl')).toThrow('not one');
 });

@@ -100,7 +100,7 @@ async function inStep(): Promise<boolean> {
 
 const mib = (bytes: number) => (bytes / 2 ** 20).toFixed(1);
 
-it('is told of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 }, async () => {
+it('learns of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 }, async () => {
   const before = memoryOf(await agentPid());
   await makeNamespaces(api, many, limit);
   const accounts = async () => (await cluster.kubectl('get', 'serviceaccounts', '-A')).match(/^many-\d+ /gm)?.length;
@@ -118,7 +118,7 @@ it('is told of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 
   say(`memory of the agent: ${before.toFixed(0)} MiB before, ${memoryOf(await agentPid()).toFixed(0)} MiB just after`);
 });
 
-it('starts anew, and rests', { timeout: 600_000 }, async () => {
+it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
   await cluster.lab('kubelet', 'node-1', 'stop');
   await cluster.lab('agent', 'node-1', 'stop');
   const [sent, busy] = [await octets(), cpuOf(serverPid())];

@@ -34,7 +34,7 @@ afterAll(async () => {
   if (process.env['SEINE_TEST_KEEP'] === undefined) await RealCluster.down(dir, AbortSignal.timeout(300_000));
 }, 360_000);
 
-it('is installed by the commands of the page, and brings nodes and names up', async () => {
+it('is installed by the commands of the page, and nodes and DNS become ready', async () => {
   await installation.apply();
   await installation.untilReady(patience);
   await installation.untilNamesAreServed(patience);
@@ -60,7 +60,7 @@ it('passes a few of upstream’s tests of every kind', { timeout: 1_200_000 }, a
 });
 
 /** The first pods of a node have pairs: the plugin creates the namespace of pre-plugged ports after its answer to them. */
-it('gives pods the kind of interface that its configuration says', async () => {
+it('gives pods the configured kind of interface', async () => {
   const { podInterface = 'auto' } = testPodInterface;
   const [node = ''] = cluster.nodes;
   await cluster.apply([pod({ name: 'late', app: 'late', nodeName: node })]);

@@ -171,7 +171,7 @@ it('has the last release installed, with policies in force', async () => {
 });
 
 it(
-  'upgrades to this version and back by the controller, loses nothing, and lets nothing pass that is denied',
+  'upgrades to this version and back by the controller, without loss, and admits nothing that is denied',
   async () => {
     const before = await untilInstalled(last.agentImage);
     await losesNothing({
@@ -191,7 +191,7 @@ it(
 );
 
 it(
-  'stops at one node while the API server is away in the midst of it, and goes on',
+  'stops at one node while the API server is away meanwhile, and continues',
   async () => {
     let upgraded = false;
     await losesNothing({
@@ -223,7 +223,7 @@ it(
 );
 
 it(
-  'has nodes of two releases back in a pool with settings of their own, each talks with each',
+  'has nodes of two earlier releases in a pool with its own settings, all of which reach each other',
   async () => {
     await importImages('beforeLast');
     await applied(cluster, beforeLast, { pool, settings: ['logLevel=debug', 'proxy.bucketTranslation=false'], edit: withMore });
@@ -304,7 +304,7 @@ async function ovsVersion(node: string): Promise<string> {
 }
 
 it(
-  'has a node with another Open vSwitch in a pool, and takes it back',
+  'has a node with another Open vSwitch in a pool, and returns it',
   async () => {
     await importImages('olderOvs');
     await applied(cluster, thisVersion, { pool: olderPool, poolOvs: olderOvsImage });
@@ -332,7 +332,7 @@ it(
 );
 
 it(
-  'tells load balancers whether a node forwards, and not while it is about to go',
+  'reports to load balancers whether a node forwards, and not while it is about to be deleted',
   async () => {
     const health = new NodeHealth(cluster, second);
     await health.until(200);

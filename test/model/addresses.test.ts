@@ -12,7 +12,7 @@ const statesMax = Number(process.env['SEINE_EXPLORE_STATES'] ?? 80);
 it.each([
   ['two containers for one address', ['10.1.0.0/30'], ['a', 'b']],
   ['one container and two addresses', ['fd00::/126'], ['a']],
-] as const)('holds for %s, in every state there is', { timeout: 3_600_000 }, async (name, pools, containers) => {
+] as const)('is correct for %s, in every state', { timeout: 3_600_000 }, async (name, pools, containers) => {
   const explored = await explore({ pools, containers, statesMax: 10_000 });
   console.log(`${name}: ${explored.states} states, ${explored.transitions} transitions, ${explored.depth} steps deep`);
   expect(explored.fault).toBeUndefined();
@@ -22,7 +22,7 @@ it.each([
 it.each([
   ['three containers for two addresses', ['fd00::/126'], ['a', 'b', 'c']],
   ['two containers in two families', ['10.1.0.0/30', 'fd00::/126'], ['a', 'b']],
-] as const)('holds for %s', { timeout: 3_600_000 }, async (name, pools, containers) => {
+] as const)('is correct for %s', { timeout: 3_600_000 }, async (name, pools, containers) => {
   const explored = await explore({ pools, containers, statesMax });
   console.log(
     `${name}: ${explored.states} states, ${explored.transitions} transitions, ${explored.depth} steps deep, complete: ${explored.complete}`,

@@ -79,7 +79,7 @@ const unbarred = (each: Step): Step =>
   each.do === 'ct' ? { ...each, exec: each.exec.filter((exec) => exec.do === 'mark' || exec.to.first !== barredBit) } : each;
 
 describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath) => {
-  it('what nobody lets in is not answered, whatever its endpoints make up', () => {
+  it('a connection that was not admitted is not answered, whatever its endpoints forge', () => {
     expect(findsHole(whole, datapath, 2_000)).toBe(false);
   });
 
@@ -111,11 +111,11 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
         })),
       },
     ],
-  ])('that is found out of a bridge that %s', (_, compiled) => {
+  ])('detects that on a bridge that %s', (_, compiled) => {
     expect(findsHole(compiled, datapath, 2_000)).toBe(true);
   });
 
-  it('a connection of a pod to itself by a Service that was barred goes on with its next packet, once it may', () => {
+  it('a connection of a pod to itself through a Service that was not admitted continues with its next packet, once it is allowed', () => {
     const [{ ofPort, mac, addresses } = fail()] = pods;
     const [ipSrc = fail()] = addresses;
     const tracker = new ConnectionTracker(datapath);

@@ -28,7 +28,7 @@ const ofEarlierReleases: readonly Flow[] = familiesOf(exampleScene.node).flatMap
   ];
 });
 
-it.each(['userspace', 'kernel'] as const)('an earlier release’s flows take no packet from this one’s, on the %s data path', (datapath) => {
+it.each(['userspace', 'kernel'] as const)('an earlier release’s flows match no packet of this one’s, on the %s data path', (datapath) => {
   const { flows, groups } = compileScene(exampleScene);
   const bridge = (all: readonly Flow[], choices: readonly number[]): SwitchModel => {
     let turn = 0;

@@ -13,7 +13,7 @@ const names = {
   other: '[sig-node] Pods should be submitted and removed [Conformance]',
 };
 
-it('asks upstream for the tests of a set, a few of them, or those of a name', () => {
+it("selects upstream's tests of a set, a few of them, or those with a name", () => {
   for (const set of ['policy', 'conformance'] as const) {
     for (const short of [false, true]) expect(names[set]).toMatch(new RegExp(focusOf(set, { short }).focus));
     expect(names.other).not.toMatch(new RegExp(focusOf(set, {}).focus));
@@ -28,7 +28,7 @@ it('asks upstream for the tests of a set, a few of them, or those of a name', ()
   expect(names.conformance).toMatch(new RegExp(focusOf('conformance', { focus: 'ExternalName' }).focus));
 });
 
-it('is surprised by a failure that nobody knew of, and by a known one that does not come', () => {
+it('reports an unexpected failure, and an expected one that did not occur', () => {
   const known = '[sig-network] Networking should check kube-proxy urls';
   const result = (name: string, state: string) => ({ name, state, seconds: 1, said: '' });
   expect(surprises([result(known, 'failed'), result('[sig-network] A works', 'passed')])).toEqual([]);
@@ -37,7 +37,7 @@ it('is surprised by a failure that nobody knew of, and by a known one that does 
   expect([...leftOut, ...expectedFailures].filter(({ why }) => why === '')).toEqual([]);
 });
 
-it('keeps of a report what each test came to, and why, and makes a page of it', () => {
+it('keeps the result and reason of each test in a report, and makes a page of it', () => {
   const spec = (group: string, text: string, state: string, message?: string) => ({
     ContainerHierarchyTexts: [`[sig-network] ${group}`, 'Granular'],
     LeafNodeText: text,
@@ -82,7 +82,7 @@ it('keeps of a report what each test came to, and why, and makes a page of it', 
   expect(page).toContain("| needs a cloud's load balancer | 1 |");
 });
 
-it('keeps the last three whole runs of each order, and says of failures that they did not come again', () => {
+it('keeps the last three whole runs of each order, and marks failures that did not recur', () => {
   const folder = mkdtempSync(join(tmpdir(), 'seine-runs-'));
   const run = (families: string, date: string, state: 'failed' | 'passed') => {
     const tests = [{ group: 'Services', name: 'work', state, said: 'no answer' }];
@@ -109,7 +109,7 @@ it('keeps the last three whole runs of each order, and says of failures that the
   }
 });
 
-it('reads what ran and how it ended, and failures outside of tests', () => {
+it('reads results of tests, and failures outside of tests', () => {
   const folder = mkdtempSync(join(tmpdir(), 'seine-report-'));
   const file = join(folder, 'report.json');
   const it1 = { ContainerHierarchyTexts: ['[sig-network] A'], LeafNodeText: 'works', LeafNodeType: 'It', RunTime: 2e9 };

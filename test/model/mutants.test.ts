@@ -248,7 +248,7 @@ async function complaint(mutation: Mutation): Promise<string | undefined> {
   return undefined;
 }
 
-describe('the oracle notices a pipeline that', () => {
+describe('the oracle detects a pipeline that', () => {
   it.each(Object.entries(mutants))('%s', async (_, mutation) => {
     expect(await complaint(mutation)).toMatch(/happened|undefined which|never ends/);
   });

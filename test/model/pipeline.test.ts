@@ -13,7 +13,7 @@ const scenes: Readonly<Record<string, Scene>> = {
   'without ranges of Services': { ...exampleScene, node: { ...exampleScene.node, serviceCidrs: [] } },
 };
 
-describe.each(Object.entries(scenes))('a node %s does what the product promises', (_, scene) => {
+describe.each(Object.entries(scenes))("a node %s meets the product's promises", (_, scene) => {
   it.each(['userspace', 'kernel'] as const)('in every conversation, on the %s data path', async (datapath) => {
     const runs = fc.asyncProperty(conversations(scene), fc.array(fc.nat(), { minLength: 1 }), async (conversation, choices) =>
       modelOracle(scene, { datapath, choices }).follow(conversation),

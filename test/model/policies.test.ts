@@ -39,14 +39,14 @@ function engineThenPolicies(set: ObjectSet): PolicyEngine {
   return engine;
 }
 
-it.each(policyCases)('the matrix is what the reference says: $name', ({ policies }) => {
+it.each(policyCases)('the matrix equals the reference: $name', ({ policies }) => {
   const set = objectSet({ ...exampleCluster, networkPolicies: policies });
   const addresses = [...Object.values(exampleAddresses).flat(), '10.99.1.1', '10.99.1.2', '203.1.0.9', '169.254.169.254', '198.51.100.7'];
   for (const engine of [engineOf(set), engineThenPolicies(set)])
     expect(prove(set, engine.matrix, addresses, casePorts).differences.slice(0, 3)).toEqual([]);
 });
 
-it.each(clusterPolicyCases)('the matrix is what the reference says of cluster policies: $name', ({ policies, clusterPolicies }) => {
+it.each(clusterPolicyCases)('the matrix equals the reference for cluster policies: $name', ({ policies, clusterPolicies }) => {
   const set = objectSet({ ...exampleCluster, networkPolicies: policies, clusterNetworkPolicies: clusterPolicies });
   const addresses = [...Object.values(exampleAddresses).flat(), '198.51.100.7'];
   for (const engine of [engineOf(set), engineThenPolicies(set)])

@@ -61,7 +61,7 @@ function proofWith(
   }
 }
 
-it.each(policyCases)('flows do what the policies say: $name', ({ policies }) => {
+it.each(policyCases)('flows enforce the policies: $name', ({ policies }) => {
   const objects = { ...exampleCluster, networkPolicies: policies };
   const { differences, problems, cells } = proofOf(objects, flowsOf(objects));
   expect(differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3)).toEqual([]);
@@ -69,7 +69,7 @@ it.each(policyCases)('flows do what the policies say: $name', ({ policies }) => 
   expect(cells).toBeGreaterThan(100);
 });
 
-it.each(clusterPolicyCases)('flows do what cluster policies say: $name', ({ policies, clusterPolicies }) => {
+it.each(clusterPolicyCases)('flows enforce cluster policies: $name', ({ policies, clusterPolicies }) => {
   const objects = { ...exampleCluster, networkPolicies: policies, clusterNetworkPolicies: clusterPolicies };
   const { differences, problems, cells } = proofOf(objects, flowsOf(objects));
   expect(differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3)).toEqual([]);
@@ -77,7 +77,7 @@ it.each(clusterPolicyCases)('flows do what cluster policies say: $name', ({ poli
   expect(cells).toBeGreaterThan(50);
 });
 
-it('a flow that is gone is found wherever it was needed', () => {
+it('a missing flow is detected wherever it was needed', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('a port, of TCP'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };
   const flows = flowsOf(objects);
@@ -96,7 +96,7 @@ it('a flow that is gone is found wherever it was needed', () => {
   expect(unnoticed.map(({ table }) => table)).toEqual([80, 80, 86, 86, 87, 87, 87, 87, 87, 87, 87]);
 });
 
-describe('one address shows what becomes of those that nothing tells apart', () => {
+describe('one address represents all equivalent ones', () => {
   const webs = [11, 12, 13].map((at) =>
     podObject(`shop/web-${at}`, [`10.10.4.${at}`, `fd00:10:0:1::${at}`], { node: 'n2', labels: { app: 'web', 'pod-name': `web-${at}` } }),
   );
@@ -116,17 +116,17 @@ describe('one address shows what becomes of those that nothing tells apart', () 
     expect(differencesTotal).toBe(0);
     expect(addresses - groups).toBeGreaterThan(4);
   });
-  it('but for a flow that one of them lacks', () => {
+  it('except for a flow that one of them lacks', () => {
     const found = without('table=82,ip,nw_src=10.10.4.12');
     expect(new Set(found.map(String))).toEqual(new Set(['10.10.4.12,0,deny']));
   });
-  it('but for a block that the flows lack', () => {
+  it('except for a block that the flows lack', () => {
     const found = without('table=82,ip,nw_src=203.0.113.0/25');
     expect(new Set(found.map(String))).toEqual(new Set(['203.0.113.0,2,deny']));
   });
 });
 
-it('a copy of what is denied changes nothing of what becomes of it', () => {
+it('a copy of a denied packet does not change its fate', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('default deny all'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };
   for (const mode of ['enforce', 'audit'] as const) {
@@ -150,7 +150,7 @@ it('a block of a node’s external address is its gateway too', () => {
   expect([differences.map(({ peer }) => peer), problems]).toEqual([[], []]);
 });
 
-it('in audit what was decided counts', () => {
+it('in audit mode the decision counts', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('default deny all'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };
   const flows = flowsOf(objects, { ...exampleNode, policyMode: 'audit' });
@@ -158,7 +158,7 @@ it('in audit what was decided counts', () => {
   expect(proofOf(objects, flows, 'enforce').differencesTotal).toBeGreaterThan(10);
 });
 
-it('a pod that nobody has decided about talks with its own node, and nobody else', () => {
+it('a pod blocked pending policy reaches its own node only', () => {
   const unknown: BridgedPod = { pod: 'shop/new', ofPort: 32790, addresses: ['10.10.0.20', 'fd00:10::14'] };
   const bytes = new PolicyBytes(flowsOf({ ...exampleCluster, networkPolicies: [] }, exampleNode, [...pods, unknown]));
   const verdicts = (direction: 'ingress' | 'egress', own: string, peer: string, from: 'gateway' | 'tunnel'): readonly string[] => {
@@ -184,7 +184,7 @@ it.each([
   ['NetworkPolicies', policyHistories],
   ['policies of all tiers', tieredHistories],
 ] as const)(
-  `flows do what the policies say, for random clusters of %s (SEINE_TEST_SEED=${seed})`,
+  `flows enforce the policies, for random clusters of %s (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(runs) },
   async (name, histories) => {
     let cells = 0;
@@ -266,7 +266,7 @@ function mutated(flows: readonly HeldFlow[], at: number, by: number): readonly H
   return flows.map((flow) => (flow === aim ? { ...flow, instructions: other.instructions } : flow));
 }
 
-it(`one address of a group shows what becomes of all (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+it(`one address of a group represents all (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   const counts = { same: 0, differ: 0 };
   fc.assert(
     fc.property(fc.oneof(policyHistories, tieredHistories), fc.nat(), fc.nat(), ({ objects: begin }, at, by) => {

@@ -160,7 +160,7 @@ async function withNode(
   }
 }
 
-it(`each packet meets what held before a change or what holds after it, whatever changes together (SEINE_TEST_SEED=${seed})`, {
+it(`each packet gets the verdict before or after a change, whatever changes together (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   [bundles, between] = [0, 0];
@@ -219,7 +219,7 @@ it('applies the first policy of a pod while an address loses its own row, and de
   });
 });
 
-it(`so does it where pods exchange their labels, and leave classes that others come to (SEINE_TEST_SEED=${seed})`, {
+it(`also if pods exchange their labels, and leave classes that others join (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   [bundles, between] = [0, 0];
@@ -245,7 +245,7 @@ const lasts = fc.record({
   decision: fc.integer({ min: 1, max: 4 }),
 });
 
-it(`where numbers run out in the middle of a change, it denies and lets nothing through (SEINE_TEST_SEED=${seed})`, {
+it(`denies, and admits nothing, if numbers run out in the middle of a change (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   let starved = 0;

@@ -8,7 +8,7 @@ import { exampleCluster, policyObject } from '../support/policy-cluster.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
 import { objectSet, provenNode, put } from './policy-proof.ts';
 
-it('counts by rule what the rows of a rule have counted, and by isolating policies what no rule allows', async () => {
+it('counts by rule the packets of its rows, and by isolating policies those that no rule allows', async () => {
   const api = { podSelector: { matchLabels: { app: 'api' } } };
   const policies = [
     policyObject('shop/db', {

@@ -116,7 +116,7 @@ async function between(objects: readonly PolicyObject[], changes: readonly Step[
   return wrong;
 }
 
-it(`a pod is under what policies said before a change of ports, or what they say after it (SEINE_TEST_SEED=${seed})`, {
+it(`a pod has the policies before a change of ports, or those after it (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   [bundles, whole] = [0, 0];

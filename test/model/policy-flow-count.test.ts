@@ -32,7 +32,7 @@ function expected({ identities, relations }: DirectionMatrix, families: Families
   return own.length + parts('coarse') + parts('fine') + relations.size + rows.reduce((sum, each) => sum + each, 0);
 }
 
-it('are as many as the formula says', () => {
+it('equals the formula', () => {
   fc.assert(
     fc.property(policyHistories, ({ objects }) => {
       const engine = new PolicyEngine(provenNode);
@@ -44,7 +44,7 @@ it('are as many as the formula says', () => {
   );
 });
 
-it('are 15,000 at most for one family on a node with 110 pods of 60 namespaces with 6,000 pods', () => {
+it('is 15,000 at most for one family on a node with 110 pods of 60 namespaces with 6,000 pods', () => {
   const { engine } = largeNode();
   const flows = flowsOf(engine, ['ipv4']);
   expect(engine.matrix.subjects.size).toBe(110);

@@ -36,7 +36,7 @@ function live(history: PolicyHistory, engine: PolicyEngine, each: () => void): R
 }
 
 it.each(kinds)(
-  `an agent that starts wants of the bridge what is there, of %s (SEINE_TEST_SEED=${seed})`,
+  `an agent that starts desires the present flows of the bridge, with %s (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(runs) },
   async (name, histories) => {
     for await (const batch of batches(`a start with ${name}`, { seed, runs }))
@@ -58,7 +58,7 @@ it.each(kinds)(
   },
 );
 
-it('a number that the bridge only loads is not lent to something else', () => {
+it('a number that the bridge only loads is not allocated to another content', () => {
   const { egress, ingress } = directionTables;
   const flows = [
     addressFlow(egress, parseCidr('10.1.0.5/32'), identityOf(egress, { coarse: 3, fine: 7 })),
@@ -99,7 +99,7 @@ it('rows of addresses are packed as they are encoded one by one', () => {
   }
 });
 
-it('what is not quite the row of an address is not packed', () => {
+it('a flow that differs from the row of an address is not packed', () => {
   const [ingress, egress] = [new RowPacking(addressRows.ingress), new RowPacking(addressRows.egress)];
   const place = ingress.placeOf(parseIp('10.1.0.5'));
   const [key, value] = [ingress.keyOf(place), ingress.valueOf(place, 7)];
@@ -123,7 +123,7 @@ it('what is not quite the row of an address is not packed', () => {
 });
 
 it.each(kinds)(
-  `what a relation or a decision says is never said otherwise, of %s (SEINE_TEST_SEED=${seed})`,
+  `the meaning of a relation or a decision never changes, with %s (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(runs) },
   async (name, histories) => {
     for await (const batch of batches(`rows of ${name}`, { seed, runs }))

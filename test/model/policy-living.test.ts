@@ -50,7 +50,7 @@ class ModelBridge implements LivingBridge {
 }
 
 it.each(['userspace', 'kernel'] as const)(
-  `of connections that live on the %s data path exactly those stop that are denied (SEINE_TEST_SEED=${seed})`,
+  `on the %s data path exactly the denied established connections end (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(connections) },
   async (datapath) => {
     const counts = noCounts();
@@ -70,7 +70,7 @@ it.each(['userspace', 'kernel'] as const)(
 );
 
 it.each(['userspace', 'kernel'] as const)(
-  `of connections that live on the %s data path none stops where they are kept, whatever policies say (SEINE_TEST_SEED=${seed})`,
+  `on the %s data path no established connection ends if they are kept, whatever policies change (SEINE_TEST_SEED=${seed})`,
   async (datapath) => {
     const counts = noCounts();
     const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
@@ -86,7 +86,7 @@ it.each([
   ['userspace', {}],
   ['kernel', {}],
   ['userspace', { keeps: true }],
-] as const)(`of SCTP on the %s data path each association is by itself, %j (SEINE_TEST_SEED=${seed})`, async (datapath, options) => {
+] as const)(`on the %s data path SCTP associations are independent, %j (SEINE_TEST_SEED=${seed})`, async (datapath, options) => {
   const counts = noCounts();
   const lives = fc.asyncProperty(associationLifetimes(60), async (lifetime) => {
     const wrong = await liveThrough(new ModelBridge(datapath), lifetime, counts, { datapath, ...options });
@@ -116,7 +116,7 @@ it.each<[string, Change]>([
   ['asks policy about answers as if they opened a connection', (flow) => [{ ...flow, steps: flow.steps.map(asItIs) }]],
   ['asks the node, which may ask everybody', (flow) => (flow.table === 'ingressLookup' && flow.match.ipDst ? [] : [flow])],
   ['asks policy for what opens a connection only', (flow) => [isOfOpener(flow) ? standing(flow) : flow]],
-])('that is noticed of a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
+])('detects that on a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
   for (let run = 0; run < bugged; run++) {
     const counts = noCounts();
     const lives = fc.asyncProperty(lifetimes(openings), async (lifetime) => {
@@ -144,7 +144,7 @@ it.each<[string, Change]>([
     'lets answers teach',
     (flow) => (flow.table === 'commit' && isOfSctp(flow) ? [{ ...flow, match: { ...flow.match, regs: [] } }] : [flow]),
   ],
-])('that is noticed of SCTP on a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
+])('detects that for SCTP on a bridge that %s', { timeout: timeoutOf(bugged) }, async (_, change) => {
   for (let run = 0; run < bugged; run++) {
     const lives = fc.asyncProperty(associationLifetimes(60), async (lifetime) => {
       return (await liveThrough(new ModelBridge('userspace', change), lifetime, noCounts())).length === 0;

@@ -206,7 +206,7 @@ function* mutated(): Generator<{ readonly kind: string; readonly node: MutatedNo
   }
 }
 
-it(`both judges notice what is wrong with flows (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(mutants) }, async () => {
+it(`both oracles detect wrong flows (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(mutants) }, async () => {
   const found = new Map(Object.keys(policyMutations).map((kind) => [kind, new Map<Judgement, number>()]));
   const count = (counts: ReadonlyMap<Judgement, number>, ...of: readonly Judgement[]): number =>
     of.reduce((sum, each) => sum + (counts.get(each) ?? 0), 0);

@@ -194,7 +194,7 @@ function agentsOf(
 
 const ends = fc.array(fc.record({ endsWith, isAway: fc.boolean(), isBoth: fc.boolean() }), { minLength: 1, maxLength: 3 });
 
-it(`what changes while no agent runs, or one ends in the middle of it, is a change like any other (SEINE_TEST_SEED=${seed})`, {
+it(`a change while no agent runs, or during which one ends, is like any other (SEINE_TEST_SEED=${seed})`, {
   timeout: timeoutOf(runs),
 }, async () => {
   await prove(
@@ -204,7 +204,7 @@ it(`what changes while no agent runs, or one ends in the middle of it, is a chan
   );
 });
 
-it(`so is it where pods exchange their labels (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
+it(`also if pods exchange their labels (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
   await prove(
     fc
       .record({ history: exchangeHistories, ends, isUndone: fc.boolean() })

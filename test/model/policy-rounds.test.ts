@@ -131,7 +131,7 @@ const workBetween = fc.array(fc.oneof({ weight: 4, arbitrary: fc.nat(12) }, { we
 it.each([
   ['changes that come in its middle', false],
   ['pods that start in its middle', true],
-])(`a round is whole or not there, whatever %s (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async (_, starts) => {
+])(`a round is complete or invisible, whatever %s (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async (_, starts) => {
   const seen: Seen = { interrupted: 0, admitted: 0 };
   for await (const batch of batches('rounds', { seed, runs }))
     fc.assert(
@@ -239,7 +239,7 @@ function* roundOf(engine: PolicyEngine, flows: PolicyFlows): Steps {
   flows.publish(engine.matrix, subjects);
 }
 
-it('no piece of a round grows with what there is to do', () => {
+it('no chunk of a round grows with the amount of work', () => {
   const [few, many] = [greatestPieces(500), greatestPieces(4_000)];
   expect(many.length).toBe(8);
   for (const [at, most] of many.entries()) {

@@ -81,7 +81,7 @@ function verdicts(engine: PolicyEngine, written: WrittenPolicy): readonly string
 }
 
 describe('a namespace whose rules distinguish more networks than there are numbers', { timeout: 120_000 }, () => {
-  it('is denied what exceeds its share, and named; another one is served, also after the loss of all flows and a restart', () => {
+  it('is denied traffic beyond its share, and named; another one is served, also after the loss of all flows and a restart', () => {
     const engine = greedyNode(['greedy', 'shop']);
     const written = new WrittenPolicy(engine);
     written.update();
@@ -101,7 +101,7 @@ describe('a namespace whose rules distinguish more networks than there are numbe
     }
   });
 
-  it('is served whole once it asks for less', () => {
+  it('is served completely once it requires less', () => {
     const engine = greedyNode(['greedy', 'shop']);
     const written = new WrittenPolicy(engine);
     written.update();
@@ -113,7 +113,7 @@ describe('a namespace whose rules distinguish more networks than there are numbe
   });
 });
 
-it('sets that are served leave numbers for those that replace others', () => {
+it('served sets leave numbers for those that replace others', () => {
   const engine = greedyNode(['greedy']);
   engine.update();
   const coarse = new Set([...engine.matrix.ingress.identities.values()].map(({ coarse: { id } }) => id));
@@ -179,7 +179,7 @@ function crossedProbes(
 }
 
 describe('three namespaces, of which two cut the pods of the cluster across each other', { timeout: 120_000 }, () => {
-  it('are each served whole with more combinations than numbers, also after the loss of all flows and a restart', () => {
+  it('are each served completely with more combinations than numbers, also after the loss of all flows and a restart', () => {
     const sides = 64;
     const build = (order: readonly Tenant[]) => {
       const engine = crossedNode(sides);
@@ -204,7 +204,7 @@ describe('three namespaces, of which two cut the pods of the cluster across each
     }
   });
 
-  it('never deny each other, whatever the sizes and the numbers', () => {
+  it('never deny each other, with any sizes and numbers', () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -262,7 +262,7 @@ describe('a change of more sets than there are free numbers', { timeout: 120_000
     return { engine, written: later.written };
   }
 
-  it('denies no connection that is allowed before and after it, while the bridge still has the former sets', () => {
+  it('denies no connection that is allowed before and after it, while the bridge still has the previous sets', () => {
     const { engine, written } = changingNode();
     let revision = 0;
     const replace = (version: number) => {

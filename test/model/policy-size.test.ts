@@ -77,7 +77,7 @@ const blocks = (count: number) =>
   }));
 
 describe('a policy', { timeout: 60_000 }, () => {
-  it('that names 20,000 networks in a rule is served whole with one number, and what is beyond the limit allows nothing', () => {
+  it('that names 20,000 networks in a rule is served completely with one number, and networks beyond the limit allow nothing', () => {
     const { refused, asked, problems, passes, coarse } = served([
       { from: blocks(10_000), ports: [{ port: 80 }] },
       { from: [{ ipBlock: { cidr: '30.0.0.0/8' } }] },
@@ -99,7 +99,7 @@ describe('a policy', { timeout: 60_000 }, () => {
     expect(outside.map(([address, port]) => [asked(address, port), passes(address, port)])).toEqual(outside.map(() => ['deny', 'deny']));
   });
 
-  it('that names 4,000 blocks in 1,000 rules is served whole', () => {
+  it('that names 4,000 blocks in 1,000 rules is served completely', () => {
     const rules = Array.from({ length: 1_000 }, (_, at) => ({ from: blocks(4_000).slice(4 * at, 4 * at + 4), ports: [{ port: 80 }] }));
     const { refused, asked, problems, coarse } = served(rules);
     expect([refused, problems, coarse]).toEqual([[], [], 1_000]);
@@ -112,7 +112,7 @@ describe('a policy', { timeout: 60_000 }, () => {
     expect([asked('20.0.0.1', 80), rows]).toEqual(['deny', 1]);
   });
 
-  it('of 5 MB that names 50,000 pods of its namespace, most of whom are not there, is served', () => {
+  it('of 5 MB that names 50,000 pods of its namespace, most of which do not exist, is served', () => {
     const rules = Array.from({ length: 1_000 }, (_, rule) => ({
       from: Array.from({ length: 50 }, (_, at) => ({
         podSelector: { matchLabels: { app: `a${rule * 50 + at}` }, matchExpressions: [{ key: 'tier', operator: 'DoesNotExist' }] },
@@ -127,7 +127,7 @@ describe('a policy', { timeout: 60_000 }, () => {
     expect([asked(addressOf(0), 2), asked(addressOf(50), 1), asked('10.2.200.1', 1)]).toEqual(['deny', 'deny', 'deny']);
   });
 
-  it('of 1,001 rules, 1,001 ports in a rule or 20,001 peers is refused there, by field', () => {
+  it('of 1,001 rules, 1,001 ports in a rule or 20,001 peers is rejected, by field', () => {
     const anybody = { from: [] };
     expect(served(Array(1_001).fill({ from: [{ podSelector: {} }] })).refused).toEqual(['spec.ingress[1000]: more than 1000 rules']);
     const ports = served([{ ...anybody, ports: Array.from({ length: 1_001 }, (_, at) => ({ port: at + 1 })) }]);

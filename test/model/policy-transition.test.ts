@@ -157,7 +157,7 @@ function opened({ before, after }: Round, transition: PolicyTransition): { reado
 
 const boundedRuns = Math.ceil(runs / 4);
 
-it(`beyond its bounds a transition denies, and lets nothing through (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+it(`beyond its limits a transition denies, and admits nothing (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   let lost = 0;
   const bounds = fc.record({ identities: fc.constantFrom(0, 1, 2), rows: fc.constantFrom(0, 2, 10, 50_000) });
   const property = fc.property(exchangeHistories, bounds, ({ objects, exchanges }, most) => {
@@ -177,7 +177,7 @@ it.each([
   ['NetworkPolicies', policyHistories],
   ['policies of all tiers', tieredHistories],
 ] as const)(
-  `a transition says under former classes what was said, and under the next ones what will be, of %s (SEINE_TEST_SEED=${seed})`,
+  `a transition has the old verdicts under previous classes, and the new ones under the next, with %s (SEINE_TEST_SEED=${seed})`,
   {
     timeout: timeoutOf(runs),
   },
@@ -196,7 +196,7 @@ it.each([
   },
 );
 
-it(`so does one in which pods leave a class that others come to (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
+it(`also if pods leave a class that others join (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, () => {
   let copies = 0;
   const property = fc.property(exchangeHistories, ({ objects, exchanges }) => {
     for (const round of roundsOf({ objects, changes: [] }, exchanges)) {

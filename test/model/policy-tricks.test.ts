@@ -92,7 +92,7 @@ describe.each(inherited)('a name that every object inherits, %s', (name) => {
     [expressions('Exists'), 'deny'],
     [expressions('DoesNotExist'), 'allow'],
     [expressions('NotIn', ['x']), 'allow'],
-  ])('as a label of whom a policy selects: %j', (podSelector, verdict) => {
+  ])('as a label of a selected pod: %j', (podSelector, verdict) => {
     const subject = podObject('shop/web', ['10.1.0.5'], { labels: labelled(name, 'x') });
     const judges = cluster({ pods: [subject, plain], networkPolicies: [policyObject('shop/p', isolating([], podSelector))] });
     expect(judges.judge(['10.2.0.6'])).toEqual({ '10.2.0.6': verdict });
@@ -135,7 +135,7 @@ describe('an address that another pod has by now', () => {
     return judges;
   };
 
-  it('lets nobody in while nobody has it, nor who has it next', () => {
+  it('denies traffic to a released pod IP, also after another pod gets it', () => {
     const judges = served();
     judges.remove(dead());
     expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
@@ -143,7 +143,7 @@ describe('an address that another pod has by now', () => {
     expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 
-  it("is the younger pod's where the end of the other has not been told yet, also where the other one is told again", () => {
+  it("is the younger pod's if the end of the other has not been reported yet, also if the other one is reported again", () => {
     const judges = served();
     judges.put(nextPod());
     expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
@@ -162,14 +162,14 @@ describe('an address that another pod has by now', () => {
     expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 
-  it.each(['Succeeded', 'Failed'])("is nobody's once its pod is %s", (phase) => {
+  it.each(['Succeeded', 'Failed'])('belongs to no pod once its pod is %s', (phase) => {
     const judges = served();
     judges.put({ kind: 'Pod', object: { ...dead().object, status: { ...dead().object.status, phase } } });
     expect(judges.judge(['10.2.0.5'])).toEqual({ '10.2.0.5': 'deny' });
   });
 });
 
-it('a pod of the host network has the addresses of its node, and none of its labels count', () => {
+it('a pod of the host network has the addresses of its node, and its labels are ignored', () => {
   const selected = policyObject('shop/p', isolating([{ from: [{ podSelector: {} }, { namespaceSelector: {} }] }]));
   const addresses = { '10.2.0.1': 'n2', '192.168.0.2': 'n2', '10.1.0.1': 'n1' };
   const pods = Object.entries(addresses).map(([ip, node], at) => podObject(`shop/host-${at}`, [ip], { node, hostNetwork: true }));
@@ -196,7 +196,7 @@ it('a source port opens nothing', () => {
   expect(ends).toEqual(['deny', 'allow']);
 });
 
-it('a block beside a selector of namespaces takes nobody from it, also where both come after the pods', () => {
+it('a block with a selector of namespaces removes no pod from it, also if both come after the pods', () => {
   const judges = cluster({ pods: [web, client({})] });
   expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
   const others = { matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] };
@@ -205,7 +205,7 @@ it('a block beside a selector of namespaces takes nobody from it, also where bot
   expect(judges.judge(['10.2.0.5', '203.0.113.9'])).toEqual({ '10.2.0.5': 'allow', '203.0.113.9': 'allow' });
 });
 
-it('the policies of a namespace that ends hold until they and their pods are gone', () => {
+it('the policies of a terminating namespace apply until they and their pods are deleted', () => {
   const deny = policyObject('shop/p', isolating([{ from: [{ namespaceSelector: { matchLabels: { team: 'sre' } } }] }]));
   const namespaces = [namespaceObject('shop'), namespaceObject('ops', { team: 'sre' })];
   const pods = [web, client({}), podObject('ops/admin', ['10.2.0.8'], { node: 'n2' })];

@@ -93,7 +93,7 @@ async function verify(...args: readonly string[]) {
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-it('is fine with flows that do what the policies say', async () => {
+it('reports no difference for flows that enforce the policies', async () => {
   answers = [evidence(good)];
   const { code, out } = await verify();
   expect(out).toMatch(/^Node n1, mode enforce: what policies deny is dropped\n2 pods, 1 policy, \d+ flows, \d+ addresses in \d+ groups: /);
@@ -101,7 +101,7 @@ it('is fine with flows that do what the policies say', async () => {
   expect(code).toBe(0);
 });
 
-it('tells a flow that does otherwise, by its words, and what the policies say', async () => {
+it("reports a flow that differs, in its text, and the policies' verdict", async () => {
   answers = [evidence(opened)];
   const { code, out } = await verify('--pod', 'shop/db');
   expect(code).toBe(1);
@@ -109,14 +109,14 @@ it('tells a flow that does otherwise, by its words, and what the policies say', 
   expect(out).toMatch(/cookie=0xbad, table=ingressNetworkPolicyPorts, priority=200,reg12=0x1 actions=.* # wanted by nobody/);
 });
 
-it('takes no change for a difference', async () => {
+it('ignores a change without effect', async () => {
   answers = [evidence(opened), evidence(good)];
   const { code, out, err } = await verify();
   expect([code, out]).toEqual([0, expect.stringMatching(/\d+ were different at the first look only.*\nequal/)]);
   expect(err).toContain('looking again');
 });
 
-it('says what it compares pods with that policies do not hold for, and which are left out', async () => {
+it('names pods without policies, and those left out', async () => {
   const pods = [
     {
       ...node.pods[0],
@@ -136,7 +136,7 @@ it('says what it compares pods with that policies do not hold for, and which are
   expect(code).toBe(0);
 });
 
-describe('networks that are left out for want of numbers', () => {
+describe('networks that are left out because numbers run out', () => {
   const networks = [
     { from: [{ ipBlock: { cidr: '203.0.113.0/24' } }], ports: [{ port: 80 }] },
     { from: [{ podSelector: { matchLabels: { app: 'api' } } }, { ipBlock: { cidr: '198.51.100.0/24' } }] },
@@ -169,7 +169,7 @@ describe('networks that are left out for want of numbers', () => {
   });
 });
 
-it('cannot be done without the API server, with half an answer, and for a pod that is not here', async () => {
+it('is not possible without the API server, with a partial answer, and for a pod of another node', async () => {
   answers = [[node, { kind: 'failed', message: 'the API server answered 403 Forbidden' }]];
   expect(await verify()).toMatchObject({ code: 2, err: 'could not be verified: the API server answered 403 Forbidden' });
   answers = [evidence(good).slice(0, -1)];

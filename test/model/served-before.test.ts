@@ -92,8 +92,8 @@ function readLines(led: readonly LedAddress[]): string[] {
   );
 }
 
-describe('what the bridge served before', () => {
-  it('is read back from its flows and groups as it was wanted, whatever the Services are', async () => {
+describe('state that the bridge served before', () => {
+  it('is read back from its flows and groups as it was desired, for any Services', async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(clusters, fc.constant(exampleScene)), fc.boolean(), async (scene, bucketTranslation) => {
         const config = { ...scene.proxying.config, bucketTranslation };
@@ -113,7 +113,7 @@ describe('what the bridge served before', () => {
     );
   });
 
-  it('leaves behind exactly the endpoints and addresses that are gone, and what was let past new ones', async () => {
+  it('leaves behind exactly the removed endpoints and addresses, and connections forwarded untranslated past new ones', async () => {
     await fc.assert(
       fc.asyncProperty(clusters, clusters, async (before, after) => {
         const led = await readServed(bridgeOf(before), transports, signal);

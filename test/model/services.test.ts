@@ -62,7 +62,7 @@ function described({ asked, by, inPort }: Question): string {
   return `${by.kind} ${by.ip.text} by ${inPort} asks ${asked.protocol} ${asked.ip.text} ${asked.port}`;
 }
 
-describe('whatever Services a cluster has', () => {
+describe('any Services of a cluster', () => {
   it('every client gets exactly the endpoints that Kubernetes promises, or the promised refusal or silence', () => {
     fc.assert(
       fc.property(clusters, (scene) => {
@@ -73,7 +73,7 @@ describe('whatever Services a cluster has', () => {
     );
   });
 
-  it('the octets of its groups are those of their steps', () => {
+  it('the bytes of its groups are those of their steps', () => {
     const entriesOf = (groups: readonly Group[]) => encodeBridgeEntries(ownerOf('service', 'a'), { ...nothing, groups });
     fc.assert(
       fc.property(clusters, (scene) => {
@@ -107,7 +107,7 @@ describe('whatever Services a cluster has', () => {
     'takes the node for another': (scene) => ({ ...scene, proxying: { ...scene.proxying, node: { ...scene.proxying.node, name: 'n2' } } }),
   };
 
-  it.each(Object.entries(misread))('the oracles notice a proxy that %s', (_, misreading) => {
+  it.each(Object.entries(misread))('the oracles detect a proxy that %s', (_, misreading) => {
     const property = fc.property(clusters, (scene) => disagreement(scene, compileScene(misreading(scene))) === undefined);
     expect(fc.check(property, { seed: 11, numRuns: 300, endOnFailure: true }).failed).toBe(true);
   });
@@ -128,12 +128,12 @@ describe('whatever Services a cluster has', () => {
         flows: compiled.flows.filter(({ table, match }) => table !== 'sourceRanges' || match.portSrc === undefined),
       }),
     ],
-  ])('the oracles notice a translation %s', (_, mutate) => {
+  ])('the oracles detect a translation %s', (_, mutate) => {
     const property = fc.property(clusters, (scene) => disagreement(scene, mutate(compileScene(scene))) === undefined);
     expect(fc.check(property, { seed: 11, numRuns: 300, endOnFailure: true }).failed).toBe(true);
   });
 
-  it('the oracles notice an endpoint that no bucket leads to', () => {
+  it('the oracles detect an endpoint without a bucket', () => {
     const property = fc.property(clusters, (scene) => {
       const compiled = compileScene(scene);
       const groups = compiled.groups.map((group) => {

@@ -75,8 +75,8 @@ function nextTables(steps: readonly Step[]): PipelineTableName[] {
   );
 }
 
-describe('whatever a node knows', () => {
-  it('no owner wants two flows of one key, and no two owners disagree', () => {
+describe('any knowledge of a node', () => {
+  it('no owner desires two flows of one key, and no two owners disagree', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const all = new Map<string, string>();
@@ -92,7 +92,7 @@ describe('whatever a node knows', () => {
     );
   });
 
-  it('packets only move on', () => {
+  it('packets only move to later tables', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const { flows, groups } = compileScene(scene);
@@ -127,7 +127,7 @@ describe('whatever a node knows', () => {
     );
   });
 
-  it('every meter that is used is wanted by the same owner, and is what its flow begins with', () => {
+  it('every meter in use is desired by the same owner, and is applied first in its flow', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         for (const { flows, meters } of wantedByOwner(scene).values()) {
@@ -139,7 +139,7 @@ describe('whatever a node knows', () => {
     );
   });
 
-  it('every group that is used is wanted by the same owner', () => {
+  it('every group in use is desired by the same owner', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         for (const { flows, groups } of wantedByOwner(scene).values()) {
@@ -151,7 +151,7 @@ describe('whatever a node knows', () => {
   });
 });
 
-it('decides about a packet that no flow matches as its table says', () => {
+it("a packet without a matching flow is handled by its table's miss", () => {
   const misses = new Map(compileScene(exampleScene).flows.flatMap((flow) => (flow.priority === 0 ? [[flow.table, flow]] : [])));
   for (const name of tableNames) {
     const { miss } = tables[name];
@@ -162,7 +162,7 @@ it('decides about a packet that no flow matches as its table says', () => {
   }
 });
 
-it('holds the same for both families, but for ARP, neighbour discovery and the source addresses of ICMPv6 errors', () => {
+it('has the same for both families, except ARP, neighbour discovery and the source addresses of ICMPv6 errors', () => {
   const isNeighbour = ({ table, match }: Flow) => table === 'neighbour' || match.payload === 'arp' || match.icmpType !== undefined;
   const isMulticast = ({ match }: Flow) => match.ipDst !== undefined && /^(224|255|ff)/.test(match.ipDst.text);
   const isErrorSource = ({ table, steps }: Flow) =>

@@ -230,7 +230,7 @@ async function startPod(name: string): Promise<void> {
   await lab.untilReached(lab.pod('client-2'), lab.pod(name));
 }
 
-it('replaces the Open vSwitch of a node and goes back, and all is as it was', async () => {
+it('replaces the Open vSwitch of a node and goes back, without changes of the node', async () => {
   const own = (await versionOfSwitch()) ?? '';
   const pending = new Set(['there', 'back']);
   const late: string[] = [];

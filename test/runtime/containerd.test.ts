@@ -51,7 +51,7 @@ describe('sandboxes of containerd on three nodes', () => {
     for (const pod of pods) await runtimes.removePod(pod, signal);
   });
 
-  it('are taken when the network is ready', async () => {
+  it('are accepted when the network is ready', async () => {
     const { cri } = runtimes.containerd(1);
     expect(await cri.version(signal)).toMatchObject({ name: 'containerd' });
     expect((await cri.conditions(signal)).filter(({ type }) => type.endsWith('Ready'))).toMatchObject([
@@ -81,7 +81,7 @@ describe('sandboxes of containerd on three nodes', () => {
     }
   });
 
-  it('live on while their runtime is dead, and are the same when it is back', async () => {
+  it('survive their runtime, and are the same when it is back', async () => {
     const [first, second, third] = pods;
     if (!first || !second || !third) throw new Error('no pods');
     const before = await contentsAtRest(runtimes);
@@ -96,7 +96,7 @@ describe('sandboxes of containerd on three nodes', () => {
 });
 
 describe('the end of a sandbox', () => {
-  it('frees all it had; to stop it or remove it again is fine', async () => {
+  it('releases all it had; stopping it or removing it again succeeds', async () => {
     const before = await contentsAtRest(runtimes);
     const pod = await runtimes.startPod(1, { name: 'brief' }, serveName, signal);
     await expect.poll(described).toEqual([pod.sandbox]);
@@ -109,7 +109,7 @@ describe('the end of a sandbox', () => {
     expect(await isGone(cri.sandboxStatus(pod.sandbox, signal))).toBe(true);
   });
 
-  it('comes at once if the API server has no such pod, with nothing left', async () => {
+  it('succeeds immediately if the API server has no such pod, with nothing left', async () => {
     const before = await contentsAtRest(runtimes);
     const { cri } = runtimes.containerd(1);
     const config = { ...runtimes.sandboxConfig({ name: 'unknown' }), uid: '6d1b0dd6-8d4f-4cf1-a6ea-5a7f3f9d9c11' };
@@ -117,7 +117,7 @@ describe('the end of a sandbox', () => {
     await expect.poll(() => contentsOf(runtimes)).toEqual(before);
   });
 
-  it('is done by the agent when it comes back, if it was away', async () => {
+  it('is executed by the agent when it comes back, if it was away', async () => {
     const before = await contentsAtRest(runtimes);
     const pod = await runtimes.startPod(1, { name: 'while-away' }, serveName, signal);
     runtimes.writeNetwork(1, runtimes.chain(1, { deadline: 1 }));
@@ -131,7 +131,7 @@ describe('the end of a sandbox', () => {
 });
 
 describe('a sandbox that its runtime has forgotten', () => {
-  it('is collected when a runtime says what it still has', async () => {
+  it('is collected when a runtime reports its remaining ones', async () => {
     // libcni's cache of the lost one stays with the runtime.
     const contents = async () => ({ ...(await contentsOf(runtimes)), results: [] });
     const before = await contents();
@@ -148,8 +148,8 @@ describe('a sandbox that its runtime has forgotten', () => {
   });
 });
 
-describe('a runtime that dies while it makes sandboxes', () => {
-  it('takes them away when it is back, though the plugins have gone on without it', async () => {
+describe('a runtime that dies while it creates sandboxes', () => {
+  it('removes them when it is back, though the plugins have continued without it', async () => {
     const names = ['half-1', 'half-2', 'half-3'];
     const before = await contentsAtRest(runtimes);
     const containerd = runtimes.containerd(1);
@@ -199,7 +199,7 @@ describe('ctr run --cni', () => {
     await runtimes.removePod(target, signal);
   });
 
-  it('says what is wrong if the agent refuses', async () => {
+  it('reports the error if the agent rejects', async () => {
     runtimes.writeNetwork(1, [runtimes.seine(1, { mtu: 9000 })]);
     await expect(runtimes.containerd(1).ctr(tiny('refused', 'true'), signal)).rejects.toThrow(/mtu/);
     runtimes.writeNetwork(1, runtimes.chain(1));

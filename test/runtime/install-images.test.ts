@@ -126,7 +126,7 @@ it('is alive by its own probes, and answers seinectl', async () => {
   }
 });
 
-it('has the rights that it needs on the node: nothing was refused', async () => {
+it('has the permissions that it needs on the node: nothing was denied', async () => {
   for (const node of nodes) {
     const lines = (await agent(node).logs('agent', signal)).split('\n').filter((line) => line.includes('"level":"error"'));
     expect(lines).toEqual([]);
@@ -174,12 +174,12 @@ it('has plugin and configuration in the runtime’s folders', () => {
   }
 });
 
-it('tells the cluster that the nodes have their network', async () => {
+it('reports to the cluster that the nodes have their network', async () => {
   const path = `jsonpath={.items[*].status.conditions[?(@.type=="NetworkUnavailable")].status}`;
   expect(await kubectl(runtimes, 'get', 'nodes', '-o', path)).toBe('False False');
 });
 
-it('wires the pods of containerd, over restarts of agent and Open vSwitch', async () => {
+it('connects the pods of containerd, over restarts of agent and Open vSwitch', async () => {
   await runtimes.startContainerd('as installed', signal);
   const pods = await Promise.all(
     nodes.map((node) => runtimes.startPod(node, { name: `web${node}`, ports: node === 1 ? [published] : [] }, serveName, signal)),
@@ -212,7 +212,7 @@ it('wires the pods of containerd, over restarts of agent and Open vSwitch', asyn
   for (const pod of pods) await runtimes.removePod(pod, signal);
 });
 
-it('is taken off the nodes by its own manifest', async () => {
+it('is removed from the nodes by its own manifest', async () => {
   const path = join(runtimes.lab.plan.dir, 'uninstall.yaml');
   writeFileSync(path, manifestText(uninstallParts(manifestOptions(runtimes))));
   await kubectl(runtimes, 'apply', '--validate=strict', '-f', path);

@@ -56,7 +56,7 @@ async function live(one: Container, look: (addresses: readonly string[]) => Prom
 }
 
 describe('the configuration list', () => {
-  it('is valid: every plugin is there and speaks its version', async () => {
+  it('is valid: every plugin exists and supports its version', async () => {
     const { cniConf } = nodePaths(runtimes.lab.plan.dir, 'node-1');
     expect(await libcni.validate(cniConf, signal)).toBe('[bandwidth portMappings]\n');
   });
@@ -81,7 +81,7 @@ describe('libcni', () => {
     await expect.poll(() => contentsOf(runtimes)).toEqual(before);
   });
 
-  it('tells with CHECK what of a container is gone', async () => {
+  it('reports with CHECK what is missing of a container', async () => {
     write([runtimes.seine(1)]);
     const one = await container();
     const [address = ''] = addressesOf((await libcni.add(confList, one, signal)).ips);
@@ -91,7 +91,7 @@ describe('libcni', () => {
     await libcni.del(confList, one, signal);
   });
 
-  it('takes a container back if a later plugin of the chain refuses', async () => {
+  it('detaches a container if a later plugin of the chain fails', async () => {
     write([runtimes.seine(1), { type: 'tuning', sysctl: { 'net.ipv4.no_such_key': '1' } }]);
     const before = await contentsAtRest(runtimes);
     const one = await container();
@@ -118,7 +118,7 @@ describe('a chain', () => {
     });
   });
 
-  it('of ours and tuning, all of which CHECK looks at', async () => {
+  it('of ours and tuning, all of which CHECK covers', async () => {
     write([runtimes.seine(1), { type: 'tuning', mtu: 1300 }]);
     const one = await container();
     await live(one, async () => {
@@ -137,7 +137,7 @@ describe('a chain', () => {
     });
   });
 
-  it('in which another plugin has made the interface is refused, and that one is left alone', async () => {
+  it('in which another plugin has created the interface is rejected, and that one is left alone', async () => {
     const ipam = { type: 'host-local', dataDir: join(runtimes.folder, 'host-local'), ranges: [[{ subnet: '172.30.0.0/24' }]] };
     write([{ type: 'ptp', ipam }, runtimes.seine(1)]);
     const one = await container();
@@ -146,7 +146,7 @@ describe('a chain', () => {
     await libcni.del(confList, one, signal);
   });
 
-  it('whose addresses host-local lends', async () => {
+  it('whose addresses host-local allocates', async () => {
     const ranges = [[{ subnet: '10.244.3.0/24', rangeStart: '10.244.3.200', rangeEnd: '10.244.3.250', gateway: '10.244.3.1' }]];
     const ipam = { type: 'host-local', dataDir: join(runtimes.folder, 'host-local'), ranges };
     write(runtimes.chain(1, { ipam }));
@@ -163,7 +163,7 @@ describe('the newest libcni, with our plugin alone and version 1.1.0', () => {
     newest = new NewestLibcni(runtimes.place(1), program, labPaths(runtimes.lab.plan.dir).bin);
   }, 240_000);
 
-  it('asks STATUS, and is told what is wrong', async () => {
+  it('calls STATUS, and gets the reason', async () => {
     write([runtimes.seine(1)], '1.1.0');
     await newest.status(confList, signal);
     await runtimes.lab.killOvs(1, 'ovs-vswitchd');
@@ -175,7 +175,7 @@ describe('the newest libcni, with our plugin alone and version 1.1.0', () => {
     await expect.poll(() => newest.status(confList, signal).catch(String), { timeout: 30_000 }).toBeUndefined();
   });
 
-  it('has GC take away what its list lacks, and nothing else', async () => {
+  it('removes with GC what its list lacks, and nothing else', async () => {
     write([runtimes.seine(1)], '1.1.0');
     const before = await contentsAtRest(runtimes);
     const [stays, goes] = [await container(), await container()];

@@ -56,7 +56,7 @@ it('containers get addresses, reach each other across nodes, are reached at publ
   await expect.poll(() => contentsOf(runtimes)).toEqual(before);
 });
 
-it('a container gets the address and the MAC that it asks for', async () => {
+it('a container gets the requested address and MAC', async () => {
   const [subnet] = (await runtimes.lab.exec(1, 'ip', '-4', '-o', 'addr', 'show', 'antrea-gw0')).match(/10\.244\.\d+/) ?? [];
   const wanted = `${subnet}.77`;
   const options = ['--ip', wanted, '--mac-address', '02:11:22:33:44:55'];

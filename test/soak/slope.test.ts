@@ -4,7 +4,7 @@ import { slopeOf } from './slope.ts';
 
 const twoHours = Array.from({ length: 720 }, (_, at) => at / 360);
 
-it('finds the slope of a line, and no doubt about it', () => {
+it('finds the slope of a line, without uncertainty', () => {
   expect(slopeOf(twoHours.map((hours) => ({ hours, value: 100 + 3 * hours })))).toEqual({
     perHour: expect.closeTo(3, 6),
     within: expect.closeTo(0, 6),
@@ -12,7 +12,7 @@ it('finds the slope of a line, and no doubt about it', () => {
   });
 });
 
-it('is as unsure as what goes up and down makes it: the true slope is in 19 of 20 intervals', () => {
+it('is as uncertain as the noise: the true slope is in 19 of 20 intervals', () => {
   const random = generator(7);
   const held = Array.from({ length: 200 }, () => {
     const found = slopeOf(twoHours.map((hours) => ({ hours, value: 100 + 0.5 * hours + 10 * (random() - 0.5) })));
@@ -22,7 +22,7 @@ it('is as unsure as what goes up and down makes it: the true slope is in 19 of 2
   expect(held).toBeLessThan(199);
 });
 
-it('says nothing of a few samples', () => {
+it('has no result for a few samples', () => {
   expect(slopeOf(twoHours.slice(0, 9).map((hours) => ({ hours, value: 1 })))).toBeUndefined();
   expect(slopeOf(twoHours.slice(0, 10).map((hours) => ({ hours, value: 1 })))?.blocks).toBe(5);
 });

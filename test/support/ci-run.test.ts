@@ -56,7 +56,7 @@ it('runs all tests, the random ones for longer, the demo on the other data path 
   });
 });
 
-it('says so where there is no Go that builds it, or no module to be had', () => {
+it('reports that Go is missing or too old, or that modules are not available', () => {
   for (const go of [undefined, 'go version go1.19.8 linux/amd64'])
     expect(ran({ npm: passing, ...(go !== undefined && { go }) })).toEqual({
       lines: ['npm test', random, kernel, demo, expect.stringMatching(/^NOT RUN: .*Go 1\.21 or newer/), '55 passed, 0 failed'],
@@ -66,7 +66,7 @@ it('says so where there is no Go that builds it, or no module to be had', () => 
   expect([lines[4], lines[5], code]).toEqual([expect.stringMatching(/^NOT RUN: .*no modules/), '55 passed, 0 failed', 0]);
 });
 
-it('says so where the packages of the newer switch do not come', () => {
+it('reports that the packages of the newer switch cannot be downloaded', () => {
   expect(ran({ npm: npmOf({ fetched: 1 }), go: newest })).toEqual({
     lines: [
       ...['npm test', random, kernel],
@@ -89,6 +89,6 @@ it('ends with the first part that fails', () => {
   });
 });
 
-it('counts a part that came to no sums as one that failed', () => {
+it('counts a part without sums as failed', () => {
   expect(ran({ npm: 'exit 2', go: newest })).toEqual({ lines: ['0 passed, 1 failed'], code: 2 });
 });

@@ -134,7 +134,7 @@ export const heldStates = {
     reported: 'problem `node` for `routing/NETWORK`, with the commands that show it',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/drift-host'],
-    titles: ['is said while the agent runs, and until it ends: $what', 'is said by an agent that starts'],
+    titles: ['is reported while the agent runs, and until it is removed: $what', 'is reported by an agent that starts'],
   },
   neighbours: {
     state: 'Permanent neighbor entries of the gateway',
@@ -162,7 +162,7 @@ export const heldStates = {
     reported: part('links'),
     alerts: repairable,
     tests: ['e2e/converge-links', 'contract/links-target'],
-    titles: ['is as before after $name, which `seinectl diff` shows', 'is as before after all of that happened while no agent ran'],
+    titles: ['is restored after $name, which `seinectl diff` shows', 'is restored after all of that happened while no agent ran'],
   },
   'inside pods': {
     state: 'Addresses and routes inside pods',
@@ -172,7 +172,7 @@ export const heldStates = {
     reported: 'a warning in the status that names pod and difference',
     alerts: ['SeineNodeWarning'],
     tests: ['e2e/converge-links', 'integration/repair-pods'],
-    titles: ['is said to be changed inside, agent alive or dead before, and left so until someone mends it'],
+    titles: ['is reported as changed inside, agent alive or dead before, and not repaired'],
   },
   'CNI files': {
     state: 'CNI configuration and plugins on disk',
@@ -183,8 +183,8 @@ export const heldStates = {
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/health-checks'],
     titles: [
-      'CNI files are named where they are not ours to change, and put back where they are; what a service mesh has added is kept',
-      'puts the CNI files back though they were harmed while no agent ran',
+      'foreign CNI files are reported, and changed ones restored; additions of a service mesh are kept',
+      'restores CNI files that were changed while no agent ran',
     ],
   },
   journal: {
@@ -195,7 +195,7 @@ export const heldStates = {
     reported: 'problem `journal`, check `journal`, `look_repairs_total`',
     alerts: ['SeineProblem', 'SeineLookOverdue'],
     tests: ['e2e/health-checks', 'integration/ipam-disk'],
-    titles: ['a journal that does not lead to the leases that there are is written again'],
+    titles: ['a journal that does not contain the present leases is rewritten'],
   },
   connections: {
     state: 'Conntrack entries to deleted endpoints, ports or Services (UDP, SCTP)',
@@ -206,9 +206,9 @@ export const heldStates = {
     alerts: ['SeineProblem'],
     tests: ['e2e/agent-away', 'e2e/service-endpoints'],
     titles: [
-      'are led away from an endpoint that is gone',
-      'are no longer served by a Service that is gone',
-      'are no longer served at a port that is gone',
+      'leave an endpoint that is removed',
+      'are no longer served by a deleted Service',
+      'are no longer served at a deleted port',
     ],
   },
   'packet filter': {

@@ -195,7 +195,7 @@ function losses({ lanes, broken }: TrafficCount): readonly string[] {
   return broken > 0 ? [...losing, `${broken} connections`] : losing;
 }
 
-it('takes a node from the previous release to this one and back, and no packet is lost', async () => {
+it('changes a node from the previous release to this one and back, without packet loss', async () => {
   const pending = new Set<Release>(['this', 'previous']);
   for (let tries = 1; pending.size > 0; tries++) {
     for (const release of ['this', 'previous'] as const) {
@@ -220,7 +220,7 @@ it.each([
 it.each([
   ['this', 'previous'],
   ['previous', 'this'],
-] as const)('is looked at by seinectl of %s release, with the agent of %s release', async (tool, agent) => {
+] as const)('works with seinectl of %s release and the agent of %s release', async (tool, agent) => {
   await replaceAgent(agent);
   const program = tool === 'previous' ? previous.seinectl : join(packageRoot, 'src', 'seinectl', 'main.ts');
   const { apiSocket } = nodePaths(lab.plan.dir, lab.node(1).name);
@@ -234,7 +234,7 @@ it.each([
   expect((await seinectl('diff')).stdout.trim()).toMatch(/^$|nothing/i);
 });
 
-it('refuses a journal of a newer format and removes nothing, and goes on without it', async () => {
+it('rejects a journal of a newer format and removes nothing, and continues without it', async () => {
   await replaceAgent('this');
   await lab.agent(1, 'stop');
   const before = await look();
@@ -264,7 +264,7 @@ it('refuses a journal of a newer format and removes nothing, and goes on without
   });
 });
 
-it('keeps a pod’s network when the agent goes back, and its limit too if that release knows meters', async () => {
+it('keeps a pod’s network when the agent goes back, and its limit too if that release has meters', async () => {
   const meters = async () => (await lab.exec(1, 'ovs-ofctl', '-O', 'OpenFlow15', 'dump-meters', 'br-int')).includes('kbps');
   const used = async () => (await lab.flows(1)).some(({ text }) => text.includes('meter:'));
   install('this');

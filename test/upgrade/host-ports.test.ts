@@ -29,7 +29,7 @@ const ports = { own: 8_090, used: 8_091, beside: 8_092, reserved: 10_256 } as co
 const resolver = '127.0.0.53';
 const patience = () => AbortSignal.timeout(30_000);
 
-describe.runIf(hasHostPorts)('a pod with a host port that this release refuses, over an upgrade and back', () => {
+describe.runIf(hasHostPorts)('a pod with a host port that this release rejects, over an upgrade and back', () => {
   let lab: ServiceLab;
   let previous: BuiltRelease;
   /** Clients of the outside addresses that keep sending from one port each. */
@@ -112,7 +112,7 @@ describe.runIf(hasHostPorts)('a pod with a host port that this release refuses, 
     await answeredBy('neighbour', ...atNode(ports.beside));
   }
 
-  it('is served by the earlier release as the pod asks, also at addresses of others', async () => {
+  it('is served by the earlier release as the pod requests, also at addresses of others', async () => {
     await keepsWorking();
     for (const from of ['client-1', 'node-1']) await answeredBy('foreign', ...toOutside(from));
     await clientsAreAnsweredBy('foreign');

@@ -53,7 +53,7 @@ const said = (act: () => unknown): string => {
 const denied = (message: string, code = 422) =>
   `${code} configmaps "c" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ${message}`;
 
-it('asks a policy once it is bound to deny, of new objects and of changed ones', () => {
+it('evaluates a policy once it is bound to deny, for new and for changed objects', () => {
   policy({ validations: [{ expression: "object.data.colour != 'red'", message: 'not red', reason: 'Forbidden' }] });
   expect(() => write({ colour: 'red' })).not.toThrow();
   bind();
@@ -68,7 +68,7 @@ it('does not deny for a binding that only warns or audits', () => {
   expect(() => write({})).not.toThrow();
 });
 
-it('asks only of what its rules name', () => {
+it('evaluates only requests that match the rules', () => {
   policy({ matchConstraints: rule(['configmaps'], ['UPDATE']), validations: [{ expression: 'false' }] });
   bind();
   expect(() => write({})).not.toThrow();
@@ -99,7 +99,7 @@ for (const [resources, subresource, isAsked] of [
     else expect(ask).not.toThrow();
   });
 
-it('asks only of whom its conditions mean, and knows what the token says', () => {
+it('evaluates only users that match the conditions, with the claims of the token', () => {
   policy({
     matchConditions: [{ name: 'who', expression: "request.userInfo.username == 'agent'" }],
     variables: [
@@ -122,7 +122,7 @@ it('asks only of whom its conditions mean, and knows what the token says', () =>
   expect(said(() => write({ a: '2' }, { ...agent, extra: { node: ['a'] } }))).toBe(denied('it is a!'));
 });
 
-it('denies what it cannot evaluate, unless failures are to pass', () => {
+it('denies if an expression cannot be evaluated, unless the failure policy is Ignore', () => {
   policy({ validations: [{ expression: 'object.data.colour == "red"' }] });
   bind();
   expect(said(() => write({ size: '1' }))).toMatch(/denied request: an expression resulted in error: No such key: colour/);

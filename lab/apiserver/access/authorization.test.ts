@@ -61,7 +61,7 @@ it('follows cluster roles everywhere, by verb, group, subresource and name', () 
   ]);
 });
 
-it('holds role bindings to their namespace', () => {
+it('limits role bindings to their namespace', () => {
   make('roles', { metadata: { name: 'r' }, rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }] }, 'default');
   make('rolebindings', { metadata: { name: 'r' }, roleRef: { apiGroup: rbac, kind: 'Role', name: 'r' }, subjects }, 'default');
   expect([can('get', 'pods', { namespace: 'default' }), can('get', 'pods', { namespace: 'kube-system' }), can('get', 'pods')]).toEqual([

@@ -3,7 +3,7 @@ import { makeAccountToken, readAccountToken } from './service-account-token.ts';
 
 const account = { namespace: 'seine-system', name: 'seine-agent', expiresMs: 1_000 };
 
-it('knows its own tokens, until they expire', () => {
+it('accepts its own tokens until they expire', () => {
   const token = makeAccountToken('key', account);
   expect(readAccountToken('key', token, 999)).toEqual({
     name: 'system:serviceaccount:seine-system:seine-agent',
@@ -12,7 +12,7 @@ it('knows its own tokens, until they expire', () => {
   expect(readAccountToken('key', token, 1_000)).toBeUndefined();
 });
 
-it('takes no token that another key signed or that was changed', () => {
+it('rejects tokens that are modified or signed with another key', () => {
   const [kind, , signed] = makeAccountToken('key', account).split('.');
   const claims = Buffer.from(JSON.stringify({ ...account, name: 'admin' })).toString('base64url');
   expect(readAccountToken('key', [kind, claims, signed].join('.'), 0)).toBeUndefined();
@@ -20,7 +20,7 @@ it('takes no token that another key signed or that was changed', () => {
   expect(readAccountToken('key', 'abc', 0)).toBeUndefined();
 });
 
-it('knows of a bound token the pod and the node that it was given to', () => {
+it('returns the pod and the node of a bound token', () => {
   const bound = { pod: { name: 'seine-agent-x', uid: 'p' }, node: { name: 'n1', uid: 'n' } };
   expect(readAccountToken('key', makeAccountToken('key', { ...account, bound }), 0)?.extra).toEqual({
     'authentication.kubernetes.io/pod-name': ['seine-agent-x'],

@@ -54,7 +54,7 @@ it('reads integers, and strings that may be integers', () => {
   expect(decodeProtoBody(bytes, models)).toMatchObject({ spec: { ports: [{ port: 443, targetPort: 'web' }] } });
 });
 
-it('refuses what it would lose', () => {
+it('rejects fields that it would lose', () => {
   expect(() => decodeProtoBody(body('Service', new ProtoMessage().text(99, 'x')), models)).toThrow(
     'field 99 of V1Service is not taken as protobuf here',
   );

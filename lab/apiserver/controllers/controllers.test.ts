@@ -58,7 +58,7 @@ const nodeOf = (name: string) => at(store.get('pods', `default/${name}`)?.object
 const rangesOf = (name: string) => at(store.get('nodes', name)?.object.spec, 'podCIDRs');
 const slices = () => store.list('discovery.k8s.io/endpointslices').map(({ object }) => object);
 
-it('gives nodes ranges of both families, and one just freed last', async () => {
+it('assigns node CIDRs of both families, and reuses a freed one last', async () => {
   for (const name of ['n1', 'n2', 'n3', 'n4']) node(name);
   await eventually(() => expect(rangesOf('n4')).toEqual(['10.10.12.0/22', 'fd00:10:0:3::/64']));
   expect(rangesOf('n1')).toEqual(['10.10.0.0/22', 'fd00:10::/64']);
@@ -69,7 +69,7 @@ it('gives nodes ranges of both families, and one just freed last', async () => {
   await eventually(() => expect(rangesOf('n6')).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']));
 });
 
-it('spreads pods over ready nodes and holds to selectors', async () => {
+it('spreads pods over ready nodes, within their selectors', async () => {
   pod('waits');
   await eventually(() => expect(store.list('events').map(({ object }) => object['reason'])).toEqual(['FailedScheduling']));
   node('n1');
@@ -116,7 +116,7 @@ it('keeps slices of both families, with named ports and conditions', async () =>
   await eventually(() => expect(slices()).toEqual([]));
 });
 
-it('makes again a slice that a client deleted', async () => {
+it('recreates a slice that a client deleted', async () => {
   create('', 'services', { metadata: { name: 'web' }, spec: { selector: { app: 'web' }, ports: [{ port: 80 }] } }, 'default');
   await eventually(() => expect(slices()).toHaveLength(1));
   const [first] = slices();
@@ -124,7 +124,7 @@ it('makes again a slice that a client deleted', async () => {
   await eventually(() => expect(slices().filter((slice) => slice.metadata.uid !== first?.metadata.uid)).toHaveLength(1));
 });
 
-it('furnishes a namespace and empties it before it goes', async () => {
+it('creates the default objects of a namespace, and empties it before its deletion', async () => {
   create('', 'namespaces', { metadata: { name: 'shop' } });
   await eventually(() => expect(store.get('configmaps', 'shop/kube-root-ca.crt')?.object['data']).toEqual({ 'ca.crt': 'CA' }));
   create('', 'configmaps', { metadata: { name: 'held', finalizers: ['example.com/hold'] } }, 'shop');
@@ -147,7 +147,7 @@ it('keeps the newest events', async () => {
   expect([store.get('events', 'default/e0'), store.get('events', `default/e${eventLimit}`)]).toEqual([undefined, expect.anything()]);
 });
 
-it('deletes with the last owner, waits in the foreground and lets orphans go', async () => {
+it('deletes dependents with their last owner, waits in the foreground, and keeps orphans', async () => {
   const owned = (name: string, ...owners: ApiObject[]) =>
     create(
       '',

@@ -36,18 +36,18 @@ it.each([
   expect(groupEndpoints(service({ trafficDistribution }), [pod('p')], 'IPv4', () => zone)[0]?.endpoints[0]?.hints).toEqual(hints);
 });
 
-it('publishes what is not ready only if it is told to, and says still that it does not serve', () => {
+it('publishes not-ready endpoints only with publishNotReadyAddresses, and with serving false', () => {
   const unready = pod('p', { ready: 'False' });
   expect(endpointOf({}, unready)?.conditions).toEqual({ ready: false, serving: false, terminating: false });
   expect(endpointOf({ publishNotReadyAddresses: true }, unready)?.conditions).toEqual({ ready: true, serving: false, terminating: false });
 });
 
-it('shows a pod that leaves as one that serves until it does not', () => {
+it('keeps a terminating pod as serving until it is not ready', () => {
   expect(endpointOf({}, pod('p', { going: true }))?.conditions).toEqual({ ready: false, serving: true, terminating: true });
   expect(endpointOf({ publishNotReadyAddresses: true }, pod('p', { going: true }))?.conditions).toMatchObject({ ready: true });
 });
 
-it('tells the earliest change since it was last asked, and none for the end of a pod', () => {
+it('returns the earliest change since the last call, and none for the end of a pod', () => {
   const times = new TriggerTimes();
   const [early, late] = [pod('early', { since: '2026-01-01T00:00:07Z' }), pod('late', { since: '2026-01-01T00:00:09Z' })];
   expect(times.next('default/web', service({}), [])).toBe('2026-01-01T00:00:00Z');

@@ -44,7 +44,7 @@ it('separates endpoints whose ports differ', () => {
   expect(spread(groups, []).creations).toHaveLength(2);
 });
 
-it('holds exactly the endpoints wanted, at most 100 a slice, whatever came before, and then rests', () => {
+it('has exactly the desired endpoints, at most 100 per slice, after any history, and then writes nothing', () => {
   const sets = fc.array(fc.uniqueArray(fc.integer({ min: 0, max: 400 }), { maxLength: 350 }), { minLength: 1, maxLength: 5 });
   fc.assert(
     fc.property(sets, (steps) => {

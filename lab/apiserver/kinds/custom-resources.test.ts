@@ -51,7 +51,7 @@ function make(resource: ApiResource, spec: unknown): unknown {
 
 const refusal = (act: () => unknown): string => refusalOf(act).message;
 
-it('makes a row of a definition', () => {
+it('creates a resource for a definition', () => {
   const resource = widgets({ size: { type: 'integer' } });
   expect(resource).toMatchObject({
     group: 'example.com',
@@ -66,7 +66,7 @@ it('makes a row of a definition', () => {
   expect(resource.columns.map((column) => column.cell(object, 0))).toEqual(['w', 7]);
 });
 
-it('fills in defaults, also below what is there', () => {
+it('fills in defaults, also inside present objects', () => {
   const resource = widgets({
     color: { type: 'string', default: 'red' },
     inner: { type: 'object', properties: { n: { type: 'integer', default: 3 } } },
@@ -75,7 +75,7 @@ it('fills in defaults, also below what is there', () => {
   expect(make(resource, { inner: {} })).toEqual({ color: 'red', inner: { n: 3 } });
 });
 
-it('keeps unknown fields only where the schema says so', () => {
+it('keeps unknown fields only if the schema preserves them', () => {
   const resource = widgets({
     free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
     map: { type: 'object', additionalProperties: { type: 'integer' } },
@@ -105,7 +105,7 @@ for (const [properties, spec, text] of [
   });
 }
 
-it('wants what is required, numbers too', () => {
+it('requires required fields, numbers too', () => {
   expect(refusal(() => make(widgets({ size: { type: 'integer' } }, { required: ['size'] }), {}))).toContain('spec.size: Required value');
 });
 

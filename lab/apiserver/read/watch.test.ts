@@ -66,7 +66,7 @@ function watch(
   };
 }
 
-it('starts with what is there, then tells the changes', async () => {
+it('starts with present objects, then sends changes', async () => {
   set('a', {}, 'create');
   const { next, stop } = watch({});
   expect(await next(1)).toEqual(['ADDED a']);
@@ -77,7 +77,7 @@ it('starts with what is there, then tells the changes', async () => {
   await stop();
 });
 
-it('goes on from a revision', async () => {
+it('continues from a revision', async () => {
   set('a', {}, 'create');
   const { revision } = store;
   set('b', {}, 'create');
@@ -86,7 +86,7 @@ it('goes on from a revision', async () => {
   await stop();
 });
 
-it('adds and deletes for the client what enters and leaves its selection', async () => {
+it('sends ADDED and DELETED for objects that enter and leave the selection', async () => {
   set('a', { app: 'x' }, 'create');
   set('b', {}, 'create');
   const { next, stop } = watch({ labelSelector: 'app=x', resourceVersion: String(store.revision) });
@@ -105,7 +105,7 @@ it('ends the initial events with a marked bookmark', async () => {
   await stop();
 });
 
-it('says that a revision is gone, and ends', async () => {
+it('reports a compacted revision, and ends', async () => {
   for (let count = 0; count < 40_000; count++)
     store.put('configmaps', { ...store.list('namespaces')[0]?.object, metadata: { name: 'a', namespace: 'default' } } as never);
   const { next, done } = watch({ resourceVersion: '3' });
@@ -113,11 +113,11 @@ it('says that a revision is gone, and ends', async () => {
   await done;
 });
 
-it('ends when its time is over', async () => {
+it('ends at its timeout', async () => {
   await watch({ timeoutSeconds: '0.01', resourceVersion: String(store.revision) }).done;
 });
 
-it('refuses parameters that do not fit together', () => {
+it('rejects parameters that contradict each other', () => {
   expect(() => watchQuery(new URLSearchParams({ sendInitialEvents: 'true' }))).toThrow(
     'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
   );
@@ -127,7 +127,7 @@ it('refuses parameters that do not fit together', () => {
 const listByWatch = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: 'true' };
 const end = 'BOOKMARK {"k8s.io/initial-events-end":"true"}';
 
-it('tells what came since, live, among the initial events, when its cache is behind', async () => {
+it('sends later changes live, among the initial events, when its cache lags', async () => {
   const cache = new WatchCache(store);
   for (const name of ['a', 'b', 'c']) set(name, {}, 'create');
   cache.hold('configmaps');
@@ -144,7 +144,7 @@ it('tells what came since, live, among the initial events, when its cache is beh
   await stop();
 });
 
-it('tells nothing again to a client that has come further than its cache', async () => {
+it('sends nothing again to a client that is ahead of its cache', async () => {
   const cache = new WatchCache(store);
   set('a', {}, 'create');
   cache.hold('configmaps');

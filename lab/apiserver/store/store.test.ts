@@ -37,7 +37,7 @@ it('gives every write the next revision and lists in order of name', () => {
   expect(texts(store)).toEqual(['a={"data":"1"}@3', 'b={"data":"2"}@4']);
 });
 
-it('tells listeners what was there before', () => {
+it('notifies listeners with the previous object', () => {
   const store = new Store();
   const seen: string[] = [];
   const stop = store.subscribe('configmaps', ({ type, entry, previous }) =>
@@ -51,7 +51,7 @@ it('tells listeners what was there before', () => {
   expect(seen).toEqual(['ADDED 2 after none', 'MODIFIED 3 after 2', 'DELETED 4 after 3']);
 });
 
-it('forgets nothing in a restart, not even the history', () => {
+it('keeps objects and history over a restart', () => {
   const dir = folder();
   const first = new Store(openJournal(dir));
   first.put('configmaps', object('a', '1'));
@@ -68,7 +68,7 @@ it('forgets nothing in a restart, not even the history', () => {
   second.close();
 });
 
-it('drops a last line that a kill cut short, and goes on', () => {
+it('drops a last line that a kill cut short, and continues', () => {
   const dir = folder();
   const first = new Store(openJournal(dir));
   first.put('configmaps', object('a', '1'));
@@ -90,14 +90,14 @@ it('refuses a journal damaged in the middle', () => {
   expect(() => openJournal(dir)).toThrow('objects.log line 3 is damaged');
 });
 
-it('keeps a bounded history and says when a revision is gone', () => {
+it('keeps a bounded history and reports compacted revisions', () => {
   const store = new Store();
   for (let count = 0; count < 40_000; count++) store.put('configmaps', object('a', String(count)));
   expect(store.changesSince('configmaps', 2)).toBe('gone');
   expect(store.changesSince('configmaps', store.revision - 10)).toHaveLength(10);
 });
 
-it('knows only the live objects after a rewritten journal, and no changes before it', () => {
+it('has only the live objects after a rewrite of the journal, and no changes before it', () => {
   const dir = folder();
   const { journal } = openJournal(dir);
   journal.rewrite(50, [

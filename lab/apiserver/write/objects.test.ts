@@ -111,7 +111,7 @@ for (const [what, act, code, text] of [
   });
 }
 
-it('refuses, warns about or drops unknown fields, as asked', () => {
+it('rejects, warns about or drops unknown fields, as requested', () => {
   const create = (fieldValidation: 'Strict' | 'Warn' | 'Ignore', warnings: string[]) =>
     writer.create(
       builtIn(registry, '', 'configmaps'),
@@ -129,7 +129,7 @@ it('refuses, warns about or drops unknown fields, as asked', () => {
   expect(warnings).toHaveLength(2);
 });
 
-it('refuses a stale write and lets one without a version through', () => {
+it('rejects a stale write and accepts one without a version', () => {
   const old = configMap('a');
   merge('configmaps', 'a', { data: { x: '1' } });
   const stale = refusalOf(() => merge('configmaps', 'a', { metadata: { resourceVersion: old.metadata.resourceVersion } }));
@@ -154,7 +154,7 @@ it('checks and fills in, but stores nothing, in a dry run', () => {
   expect(store.revision).toBe(before);
 });
 
-it('keeps status and spec apart', () => {
+it('keeps status and spec separate', () => {
   pod('p');
   expect(merge('pods', 'p', { status: { phase: 'Running' } }).status).toMatchObject({ phase: 'Pending' });
   const changed = merge('pods', 'p', { status: { phase: 'Running', podIPs: [{ ip: '10.0.0.1' }] }, spec: { nodeName: 'n' } }, 'status');
@@ -162,7 +162,7 @@ it('keeps status and spec apart', () => {
   expect(at(changed.spec, 'nodeName')).toBeUndefined();
 });
 
-it('does not let a pod be rebuilt', () => {
+it('rejects changes of immutable pod fields', () => {
   pod('p');
   expect(
     merge('pods', 'p', {
@@ -192,7 +192,7 @@ it('binds a pod once', () => {
   expect(refusalOf(() => bindPod('default', 'p', { target: { name: 'n2' } }, {})).message).toContain('already assigned to node "n1"');
 });
 
-it('waits for the kubelet before a running pod goes', () => {
+it('waits for the kubelet before it deletes a running pod', () => {
   pod('p', { nodeName: 'n1' });
   const pods = builtIn(registry, '', 'pods');
   const first = writer.delete(pods, 'default', 'p', {});
@@ -204,12 +204,12 @@ it('waits for the kubelet before a running pod goes', () => {
   expect(store.get('pods', 'default/p')).toBeUndefined();
 });
 
-it('lets a pod without a node go at once', () => {
+it('deletes a pod without a node immediately', () => {
   pod('p');
   expect(writer.delete(builtIn(registry, '', 'pods'), 'default', 'p', {}).gone).toBe(true);
 });
 
-it('waits for finalizers, and goes with the last', () => {
+it('waits for finalizers, and deletes with the last', () => {
   configMap('a', { metadata: { name: 'a', finalizers: ['example.com/hold'] } });
   expect(writer.delete(builtIn(registry, '', 'configmaps'), 'default', 'a', {}).gone).toBe(false);
   expect(store.get('configmaps', 'default/a')).toBeDefined();
@@ -217,13 +217,13 @@ it('waits for finalizers, and goes with the last', () => {
   expect(store.get('configmaps', 'default/a')).toBeUndefined();
 });
 
-it('holds deletions to their preconditions', () => {
+it('checks preconditions of deletions', () => {
   configMap('a');
   const wrong = refusalOf(() => writer.delete(builtIn(registry, '', 'configmaps'), 'default', 'a', { preconditions: { uid: 'other' } }));
   expect(wrong.message).toContain('Precondition failed: UID in precondition: other');
 });
 
-it('pages through a list as it was when its first page was read', () => {
+it('pages through a list in its state at the first page', () => {
   for (const name of ['a', 'b', 'c', 'd', 'e']) configMap(name);
   const resource = builtIn(registry, '', 'configmaps');
   const names: string[] = [];
@@ -260,7 +260,7 @@ it('selects by labels and fields', () => {
   expect(refusalOf(() => select({ fieldSelector: 'spec.x=1' }))).toMatchObject({ code: 400, message: 'field label not supported: spec.x' });
 });
 
-it('applies JSON patches and names what does not apply', () => {
+it('applies JSON patches and names operations that fail', () => {
   configMap('a', { data: { x: '1' } });
   expect(
     patched('application/json-patch+json', 'a', [
@@ -271,7 +271,7 @@ it('applies JSON patches and names what does not apply', () => {
   expect(refusalOf(() => patched('application/json-patch+json', 'a', [{ op: 'remove', path: '/data/none' }])).code).toBe(422);
 });
 
-it('lets managers own fields, and conflicts where two want the same', () => {
+it('tracks ownership of fields, and reports conflicts between managers', () => {
   const config = (data: JsonRecord) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data });
   const apply = (manager: string, data: JsonRecord, force = false) =>
     patched('application/apply-patch+yaml', 'a', config(data), { fieldManager: manager, force });
@@ -289,7 +289,7 @@ it('lets managers own fields, and conflicts where two want the same', () => {
   expect(store.revision).toBe(before);
 });
 
-it('notes who changed what', () => {
+it('records the manager of each change', () => {
   configMap('a', { data: { x: '1' } });
   patched('application/merge-patch+json', 'a', { data: { y: '2' } }, { fieldManager: 'other' });
   expect(store.get('configmaps', 'default/a')?.object.metadata.managedFields).toMatchObject([
@@ -298,7 +298,7 @@ it('notes who changed what', () => {
   ]);
 });
 
-it('lets nothing new into a namespace that is going', () => {
+it('rejects new objects in a terminating namespace', () => {
   const namespaces = builtIn(registry, '', 'namespaces');
   writer.create(namespaces, undefined, { metadata: { name: 'going' } }, {});
   expect(writer.delete(namespaces, undefined, 'going', {}).object.status).toEqual({ phase: 'Terminating' });

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { parseConfig } from './agent-config.ts';
 
 describe('parseConfig', () => {
-  it('has a default for everything but the name, which comes from the environment', () => {
+  it('has a default for every key except the name, which comes from the environment', () => {
     expect(parseConfig('', { NODE_NAME: 'worker-1' })).toMatchObject({
       nodeName: 'worker-1',
       ovsBridge: 'br-int',
@@ -10,7 +10,7 @@ describe('parseConfig', () => {
       stateDir: '/var/lib/seine',
     });
   });
-  it('takes the settings of the proxy as Antrea has them', () => {
+  it("accepts the settings of the proxy in Antrea's form", () => {
     expect(parseConfig('', {}).proxy).toEqual({
       nodePortAddresses: [],
       skipServices: [],
@@ -29,7 +29,7 @@ describe('parseConfig', () => {
     expect(proxy).toMatchObject({ proxyAll: true, skipServices: ['kube-system/kube-dns', 'fd00::a'] });
     expect(proxy.nodePortAddresses).toMatchObject(['primary', { text: '10.0.0.0/8' }]);
   });
-  it('enforces policies, and closes pods of which too little is known, unless it is told otherwise', () => {
+  it('enforces policies, and blocks pods pending policy, by default', () => {
     expect(parseConfig('', {}).policy).toEqual({
       mode: 'enforce',
       whenUnknown: 'closed',
@@ -76,17 +76,17 @@ describe('parseConfig', () => {
     ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
-  ])('refuses %j and says where', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
+  ])('rejects %j with its path', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
 });
 
-it('prints nothing of what is odd in the file', () => {
+it('does not print unknown content of the file', () => {
   const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
   expect(() => parseConfig('%odd: \u001b[31m\n', {})).toThrow('configuration: ');
   expect(emitted).not.toHaveBeenCalled();
   emitted.mockRestore();
 });
 
-it('wants certificate and key of the metrics together', () => {
+it('requires certificate and key of the metrics together', () => {
   expect(() => parseConfig('metricsTLSCertFile: /c.pem', {})).toThrow('metricsTLSKeyFile: is wanted with metricsTLSCertFile');
   expect(() => parseConfig('metricsTLSKeyFile: /k.pem', {})).toThrow('metricsTLSKeyFile');
   expect(parseConfig('{metricsTLSCertFile: /c.pem, metricsTLSKeyFile: /k.pem}', {}).metricsTLSAddress).toBe('');

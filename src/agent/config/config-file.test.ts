@@ -21,7 +21,7 @@ describe('configInForce', () => {
     return { tunnelType: config.tunnelType, warnings };
   }
 
-  it('is the file, without what this release does not know', async () => {
+  it('is the file, without keys unknown to this release', async () => {
     write('tunnelType: vxlan\nfastPath: true\nproxy: { proxyAll: true, later: 1 }\n');
     expect(await start()).toEqual({
       tunnelType: 'vxlan',
@@ -29,7 +29,7 @@ describe('configInForce', () => {
     });
   });
 
-  it('is the last that could be used, when the file cannot be', async () => {
+  it('is the last valid one, if the file is not valid', async () => {
     write('tunnelType: vxlan');
     expect((await start()).warnings).toEqual([]);
     for (const wrong of ['tunnelType: gneve', 'tunnelType: [', 'later: *none']) {
@@ -40,19 +40,19 @@ describe('configInForce', () => {
     expect(await start()).toEqual({ tunnelType: 'gre', warnings: [] });
   });
 
-  it('names every fault when there was none before', async () => {
+  it('names every error if there was none before', async () => {
     write('tunnelType: gneve\nlater: 1\nlogLevel: loud');
     await expect(start()).rejects.toThrow(/unknown field "later"; tunnelType: "gneve" is unknown.*; logLevel: /);
   });
 
-  it('reads no more than a configuration has, and says that it cannot read it', async () => {
+  it('reads at most the maximum size of a configuration, and reports unreadable files', async () => {
     write('x'.repeat(2_000_000));
     await expect(start()).rejects.toThrow('more than 1048576 bytes');
     rmSync(file);
     await expect(start()).rejects.toThrow('cannot be read');
   });
 
-  it('is not written where it is kept already', async () => {
+  it('is not written if it is stored already', async () => {
     const inode = () => statSync(join(folder, 'agent.yaml')).ino;
     write('tunnelType: vxlan');
     await start();
@@ -64,7 +64,7 @@ describe('configInForce', () => {
     expect([inode() === first, readFileSync(join(folder, 'agent.yaml'), 'utf8')]).toEqual([false, expect.stringContaining('gre')]);
   });
 
-  it('keeps what it keeps for root alone', async () => {
+  it('stores the copy for root alone', async () => {
     write('');
     await start();
     expect(statSync(join(folder, 'agent.yaml')).mode & 0o777).toBe(0o600);

@@ -4,12 +4,12 @@ import { changedSwitches, switchDefault, switches } from './feature-keys.ts';
 
 const environment = { NODE_NAME: 'n1' };
 
-it('says of no configuration that anything is changed', () => {
+it('lists nothing for the default configuration', () => {
   expect(changedSwitches(parseConfig('', environment))).toEqual([]);
   expect(changedSwitches(parseConfig('{logLevel: debug, policy: {mode: enforce}}', environment))).toEqual([]);
 });
 
-it('says what is not the default, and what that is', () => {
+it('lists keys with other values than the default, and the default', () => {
   const config = parseConfig('{noSNAT: true, policy: {mode: audit}, proxy: {bucketTranslation: false}}', environment);
   expect(changedSwitches(config)).toEqual([
     'noSNAT=true (default false)',

@@ -41,12 +41,12 @@ async function afterwards(...all: (LookResult | SeineError)[]): Promise<void> {
   await expect.poll(() => results.length).toBe(0);
 }
 
-it('is not taken yet before the first has ended', async () => {
+it('has no result before the first check has ended', async () => {
   await afterwards();
   expect(looks.records().map(freshnessOf)).toEqual(['not yet']);
 });
 
-it('says what the last look found, and no more what it did not find again', async () => {
+it('returns the findings of the last check, and drops those that it did not find again', async () => {
   await afterwards({ problems: [problem] });
   await expect.poll(() => looks.problems()).toEqual([problem]);
   stop.abort();
@@ -58,7 +58,7 @@ it('says what the last look found, and no more what it did not find again', asyn
   expect(looks.problems()).toEqual([]);
 });
 
-it('keeps the age and the findings of the last look that could be taken, and tells of failures that last', async () => {
+it('keeps age and findings of the last successful check, and reports persistent failures', async () => {
   const gone = new SeineError('UNAVAILABLE', 'no such folder');
   await afterwards({ problems: [problem] }, gone);
   await expect.poll(() => looks.records()[0]?.lastError).toBe(gone);
@@ -75,7 +75,7 @@ it('keeps the age and the findings of the last look that could be taken, and tel
   expect(looks.records().map(freshnessOf)).toEqual(['overdue']);
 });
 
-it('passes a bug on', async () => {
+it('rethrows a bug', async () => {
   results = [new SeineError('INVARIANT', 'cannot be')];
   running = undefined;
   await expect(looks.follow(look, stop.signal)).rejects.toThrow('cannot be');

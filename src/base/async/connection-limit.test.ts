@@ -84,7 +84,7 @@ it('closes the oldest connection without a request at the limit, and answers the
   expect([second.isClosed(), third.isClosed(), limit.size]).toEqual([false, false, 3]);
 });
 
-it('does not close what waits for the agent, neither in time nor at the limit', async () => {
+it('keeps connections that wait for the agent, neither timed out nor evicted', async () => {
   const answers: ServerResponse[] = [];
   const { client } = await listen({ most: 2, requestMs: 20, answerMs: 20 }, (_request, response) => answers.push(response));
   const waiting = [await client(request), await client(request)];

@@ -18,20 +18,20 @@ function ringing(restMs = 0) {
   return { debouncer: debouncer, calls, stop, flood };
 }
 
-it('calls once after many rings', () => {
+it('calls once after many signals', () => {
   const { calls, flood } = ringing();
   flood(50);
   vi.advanceTimersByTime(1_000);
   expect(calls).toEqual([65]);
 });
 
-it('does not wait for silence for ever', () => {
+it('does not wait for silence forever', () => {
   const { calls, flood } = ringing();
   flood(1_000);
   expect(calls).toEqual([200, 400, 600, 800, 1_000]);
 });
 
-it('pauses after a call as long as configured, and loses no ring', () => {
+it('pauses after a call as long as configured, and loses no signal', () => {
   const { debouncer, calls, flood } = ringing(500);
   flood(1_000);
   expect(calls).toEqual([200, 700]);

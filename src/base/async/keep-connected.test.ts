@@ -69,7 +69,7 @@ it('waits for a server that is not there yet, and closes on the signal', async (
   expect(log.at(-1)).toBe('closed CANCELLED');
 });
 
-it('comes back after the server cut the stream', async () => {
+it('reconnects after the server cut the stream', async () => {
   await listen();
   void keepConnected(options(), stop.signal);
   await seen('open');

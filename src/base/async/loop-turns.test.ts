@@ -31,7 +31,7 @@ it('lets timers run between the slices of several jobs', async () => {
   expect(between.length).toBeGreaterThan((jobs * 100) / mostUnits);
 });
 
-it('cuts slices short while a caller waits, and no longer', async () => {
+it('shortens slices while a caller waits, and no longer', async () => {
   const turns = new LoopTurns(60_000, 0);
   await turns.next();
   expect(turns.due).toBe(false);

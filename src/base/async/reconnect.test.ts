@@ -23,7 +23,7 @@ function transcript(...lines: readonly Line[]): string[] {
 }
 
 describe('stepReconnect', () => {
-  it('connects at once, and probes only after silence', () => {
+  it('connects immediately, and probes only after silence', () => {
     expect(transcript([0, 'start'], [10, 'connected'], [3_000, 'heard'], [5_010, 'tick'], [8_000, 'tick'], [8_100, 'heard'])).toEqual([
       '0 start → connect, connecting, 1000',
       '10 connected → none, connected, 5010',
@@ -66,7 +66,7 @@ describe('stepReconnect', () => {
     ).toBe('5001 lost → none, waiting, 5101');
   });
 
-  it('keeps on waiting longer for a server that accepts and drops', () => {
+  it('keeps increasing the wait for a server that accepts and drops', () => {
     expect(
       transcript(
         [0, 'start'],
@@ -82,7 +82,7 @@ describe('stepReconnect', () => {
     ).toEqual(['1 lost → none, waiting, 101', '102 lost → none, waiting, 302', '303 lost → none, waiting, 703']);
   });
 
-  it('takes jitter off the wait, never adds to it', () => {
+  it('subtracts jitter from the wait, never adds it', () => {
     expect(transcript([0, 'start'], [0, 'lost', 1]).at(-1)).toBe('0 lost → none, waiting, 50');
   });
 

@@ -3,7 +3,7 @@ import { Waiters } from './waiters.ts';
 
 const patience = new AbortController().signal;
 
-it('resolves at once with what is already there', async () => {
+it('resolves immediately with a present value', async () => {
   expect(await new Waiters('x').wait(() => 7, patience)).toBe(7);
 });
 

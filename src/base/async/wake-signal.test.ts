@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Doorbell } from './wake-signal.ts';
 
-it('remembers a ring without a waiter, and counts ten of them as one', async () => {
+it('remembers a signal without a waiter, and merges ten of them', async () => {
   const bell = new Doorbell();
   for (let ring = 0; ring < 10; ring++) bell.ring();
   await bell.wait();
@@ -14,7 +14,7 @@ it('remembers a ring without a waiter, and counts ten of them as one', async () 
   await waiting;
 });
 
-it('ends a wait with the signal, and leaves the next ring to the next wait', async () => {
+it('ends a wait with the abort signal, and leaves the next signal to the next wait', async () => {
   const bell = new Doorbell();
   await bell.wait(AbortSignal.abort());
   const stop = new AbortController();

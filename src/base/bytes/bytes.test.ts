@@ -15,7 +15,7 @@ describe('ByteWriter', () => {
     expect([...w.finish()]).toEqual([1, 0, 0, 0]);
   });
 
-  it('gives what a function writes as bytes of its own', () => {
+  it('returns the output of a function as separate bytes', () => {
     expect([...bytesOf((w) => w.u8(1).u16(2))]).toEqual([1, 0, 2]);
   });
 
@@ -48,7 +48,7 @@ describe('ByteWriter', () => {
     });
   }
 
-  it('copies short and long runs of octets, views of larger buffers too', () => {
+  it('copies short and long runs of bytes, views of larger buffers too', () => {
     for (const length of [0, 1, 23, 24, 25, 300]) {
       const bytes = Uint8Array.from({ length: length + 2 }, (_, at) => at).subarray(1, length + 1);
       expect([...new ByteWriter(1).u8(9).raw(bytes).finish()]).toEqual([9, ...bytes]);
@@ -67,7 +67,7 @@ describe('ByteWriter', () => {
     expect([...new ByteWriter().u8(0xff).u16(0xffff).u16(0x0ff0).maskLast(2).finish()]).toEqual([0xff, 0x0f, 0xf0, 0x0f, 0xf0]);
   });
 
-  it('tells whether it ends with given bytes', () => {
+  it('reports whether it ends with given bytes', () => {
     const w = new ByteWriter().u8(1).u8(2).u8(3);
     expect([w.endsWith(Uint8Array.of(2, 3), 1), w.endsWith(Uint8Array.of(2), 1), w.endsWith(Uint8Array.of(2, 4), 1)]).toEqual([
       true,
@@ -78,7 +78,7 @@ describe('ByteWriter', () => {
 });
 
 describe('ByteReader', () => {
-  it('gives parts that end where they end, and count offsets as their parent', () => {
+  it('returns sub-readers that end at their end, and count offsets like their parent', () => {
     const r = new ByteReader(Uint8Array.of(1, 2, 3, 4, 5), 'whole').skip(1);
     const part = r.part(3, 'part');
     expect([part.u8(), part.remaining, part.offset, r.remaining]).toEqual([2, 2, 2, 1]);
@@ -93,7 +93,7 @@ describe('ByteReader', () => {
     expect(() => r.peekU16(3)).toThrow('[PROTOCOL] peek: 5 bytes wanted at 0, 4 left');
   });
 
-  it('says what it read and where it ended when bytes are missing', () => {
+  it('reports what it read and where it ended when bytes are missing', () => {
     const r = new ByteReader(Uint8Array.of(1, 2, 3), 'greeting').skip(1);
     expect(() => r.u32()).toThrow('[PROTOCOL] greeting: 4 bytes wanted at 1, 2 left');
   });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { SeineError, withoutCode } from './seine-error.ts';
 
-it('says its code in the message, and the message without it', () => {
+it('has its code in the message, and the message without it', () => {
   const error = new SeineError('REFUSED', 'port 5: [sic] no such row');
   expect(error.message).toBe('[REFUSED] port 5: [sic] no such row');
   expect(error.rawMessage).toBe('port 5: [sic] no such row');

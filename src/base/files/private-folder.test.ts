@@ -11,7 +11,7 @@ afterEach(() => rmSync(base, { recursive: true }));
 const modeOf = (path: string): number => statSync(path).mode & 0o7777;
 
 describe('privateFolder', () => {
-  it('makes one, with its parents', () => {
+  it('creates a folder, with its parents', () => {
     privateFolder(join(base, 'a', 'b'));
     expect([modeOf(join(base, 'a')), modeOf(join(base, 'a', 'b'))]).toEqual([0o700, 0o700]);
   });

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('is not there, then whole, and leaves nothing beside it', async () => {
+it('is absent, then complete, and leaves no temporary files', async () => {
   const file = new StateFile(path(), 100);
   expect(file.read()).toBeUndefined();
   await Promise.all([file.write('first'), file.write('second')]);
@@ -20,7 +20,7 @@ it('is not there, then whole, and leaves nothing beside it', async () => {
   expect(readdirSync(join(folder, 'state'))).toEqual(['file']);
 });
 
-it('is not read where something else has its name, or when it is too long', async () => {
+it('is not read if it is not a regular file, or too long', async () => {
   const file = new StateFile(path(), 4);
   await file.write('12345');
   expect(() => file.read()).toThrow('longer than 4');
@@ -32,7 +32,7 @@ it('is not read where something else has its name, or when it is too long', asyn
   expect(file.read()).toBe('1234');
 });
 
-it('says that it cannot be written, and is written once it can', async () => {
+it('reports write errors, and is written once possible', async () => {
   writeFileSync(join(folder, 'state'), 'in the way');
   const file = new StateFile(path(), 100);
   await expect(file.write('x')).rejects.toMatchObject({ code: 'UNAVAILABLE' });

@@ -43,7 +43,7 @@ async function heard(): Promise<string> {
   return all;
 }
 
-it('leaves a socket that another process listens on by now', async () => {
+it('keeps a socket that another process listens on by now', async () => {
   const other = saying('theirs').listen(`${path}.new`);
   await once(other, 'listening');
   renameSync(`${path}.new`, path);
@@ -53,7 +53,7 @@ it('leaves a socket that another process listens on by now', async () => {
   await new Promise((resolve) => other.close(resolve));
 });
 
-it('reports once that it cannot be made, keeps trying, and reports when it is', async () => {
+it('reports once that it cannot be created, keeps trying, and reports success', async () => {
   rmSync(dirname(path), { recursive: true });
   writeFileSync(dirname(path), 'no folder');
   await expect.poll(() => reported.map(({ level }) => level)).toEqual(['warn', 'error']);

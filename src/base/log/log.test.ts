@@ -45,7 +45,7 @@ describe('the level of a log', () => {
     expect([log.control.level, log.control.secondsLeft]).toEqual(['info', undefined]);
   });
 
-  it('set anew is not reverted by the end of the earlier time', () => {
+  it('set again is not reverted by the end of the earlier time', () => {
     vi.useFakeTimers();
     const { log } = recording();
     log.control.set('debug', 60);
@@ -56,7 +56,7 @@ describe('the level of a log', () => {
 });
 
 describe('a repeated failure', () => {
-  it('is logged at once, then at growing intervals with a count, and its end once', () => {
+  it('is logged immediately, then at growing intervals with a count, and its end once', () => {
     const { log, lines } = recording();
     for (nowMs = 0; nowMs <= 120_000; nowMs += 500) log.failing('ovsdb', 'cannot be reached', { cause: 'ECONNREFUSED' });
     log.working('ovsdb');
@@ -72,13 +72,13 @@ describe('a repeated failure', () => {
     expect(lines.at(-1)).toMatchObject({ level: 'info', what: 'ovsdb' });
   });
 
-  it('is logged at once for another cause, and not for alternating causes', () => {
+  it('is logged immediately for another cause, and not for alternating causes', () => {
     const { log, lines } = recording();
     for (let at = 0; at < 100; at++) log.failing('x', 'fails', { cause: at % 2 === 0 ? 'a' : 'b' });
     expect(lines.map(({ cause }) => cause)).toEqual(['a', 'b']);
   });
 
-  it('after it worked, or long after, is logged again', () => {
+  it('after a success, or a long time, is logged again', () => {
     const repeats = new Repeats(() => nowMs);
     nowMs = 0;
     expect(repeats.failed('x', 'a')?.times).toBe(1);
@@ -89,7 +89,7 @@ describe('a repeated failure', () => {
     expect(repeats.failed('x', 'a')?.times).toBe(1);
   });
 
-  it('is kept apart from others, a child’s from its parent’s only by the key, and remembered for a thousand things at most', () => {
+  it('is separate from others, of a child and its parent by key only, and remembered for at most a thousand keys', () => {
     const { log, lines } = recording();
     log.failing('a', 'fails', { cause: 'x' });
     log.child({ of: 'child' }).failing('b', 'fails', { cause: 'x' });
@@ -108,7 +108,7 @@ describe('a repeated failure', () => {
 });
 
 describe('the last lines', () => {
-  it('are kept, as they were written, and no more than so many', () => {
+  it('are kept, as they were written, up to a maximum number', () => {
     const { log } = recording();
     log.info('first', { pod: 'default/a' });
     expect(JSON.parse(log.control.ring.text())).toMatchObject({ level: 'info', msg: 'first', pod: 'default/a' });
@@ -119,7 +119,7 @@ describe('the last lines', () => {
     expect(ring.dropped).toBe(7_000);
   });
 
-  it('are bounded in characters as well, and one line too', () => {
+  it('are bounded in characters as well, also a single line', () => {
     const ring = new LineRing();
     for (let at = 0; at < 1_000; at++) ring.push(`${'x'.repeat(100_000)}\n`);
     expect(ring.text().length).toBeLessThanOrEqual(2 * 1024 * 1024);

@@ -46,7 +46,7 @@ describe('parseIp', () => {
     '1:2:3:4:5:6:7::8:9',
   ])('refuses %j', (text) => expect(() => parseIp(text)).toThrow(/is not an IP address/));
 
-  it('gives back every address from its text and from its octets', () => {
+  it('converts every address to text and bytes and back', () => {
     const addresses = fc.oneof(
       fc.bigInt(0n, 2n ** 32n - 1n).map((value) => ipFromValue('ipv4', value)),
       fc.bigInt(0n, 2n ** 128n - 1n).map((value) => ipFromValue('ipv6', value)),
@@ -94,14 +94,14 @@ describe('an IPv6 address', () => {
 
 describe('parseCidr', () => {
   it('clears host bits', () => expect(parseCidr('10.1.2.3/22').text).toBe('10.1.0.0/22'));
-  it('knows what it holds', () => {
+  it('tests whether it contains an address', () => {
     const cidr = parseCidr('fd00:1::/64');
     expect(cidrContains(cidr, parseIp('fd00:1::ffff'))).toBe(true);
     expect(cidrContains(cidr, parseIp('fd00:1:0:1::'))).toBe(false);
     expect(cidrContains(cidr, parseIp('10.0.0.1'))).toBe(false);
     expect(cidrAddress(cidr, 1n).text).toBe('fd00:1::1');
   });
-  it('is asked of several at once as of each', () => {
+  it('agrees for several at once with each alone', () => {
     const texts = ['0.0.0.0/0', '10.0.0.0/8', '10.1.2.3/32', '224.0.0.0/4', '::/0', 'fd00::/8', '::1/128'];
     const asked = ['0.0.0.0', '10.1.2.3', '11.0.0.0', '239.255.255.255', '240.0.0.0', '::', '::1', 'fd00::1', 'fe80::1'].map(parseIp);
     for (let which = 0; which < 2 ** texts.length; which++) {
@@ -111,7 +111,7 @@ describe('parseCidr', () => {
     }
   });
 
-  it('holds everything with a prefix of 0', () => expect(cidrContains(parseCidr('0.0.0.0/0'), parseIp('255.1.1.1'))).toBe(true));
+  it('contains everything with a prefix of 0', () => expect(cidrContains(parseCidr('0.0.0.0/0'), parseIp('255.1.1.1'))).toBe(true));
   it.each(['10.0.0.0', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8', 'x/8'])('refuses %j', (text) =>
     expect(() => parseCidr(text)).toThrow(),
   );
@@ -132,8 +132,8 @@ describe('readCidr', () => {
     ['::ffff:10.0.0.0/104', '"::ffff:10.0.0.0/104" is a network of IPv4 written as IPv6'],
     ['::ffff:a00:0/104', 'is a network of IPv4 written as IPv6'],
     ['::ffff:0:0/96', 'is a network of IPv4 written as IPv6'],
-  ])('says what is wrong with %j', (text, why) => expect(readCidr(text).fault).toContain(why));
-  it('clears what is wrong', () =>
+  ])('reports the error in %j', (text, why) => expect(readCidr(text).fault).toContain(why));
+  it('clears host bits', () =>
     expect(['010.0.0.5/08', 'fd00::1/064'].map((text) => readCidr(text).cidr.text)).toEqual(['10.0.0.0/8', 'fd00::/64']));
   it.each(['10.0.0.0', '10.0.0.0/33', '', '/8', '1.2.3.256/24', '10.0.0.0/'])('refuses %j', (text) =>
     expect(() => readCidr(text)).toThrow(/CIDR|at most 32 bits/),

@@ -20,7 +20,7 @@ const endpoints: fc.Arbitrary<readonly SliceEndpoint[]> = fc.array(
   { maxLength: 5 },
 );
 
-it('gives back what was packed, whatever was in between', () => {
+it('returns packed endpoints, whatever was packed in between', () => {
   fc.assert(
     fc.property(endpoints, endpoints, (some, others) => {
       const [packed, packedOthers] = [packEndpoints(some), packEndpoints(others)];
@@ -30,7 +30,7 @@ it('gives back what was packed, whatever was in between', () => {
   );
 });
 
-it('does not take a part of an address, nor a name, for an address', () => {
+it('does not read a partial address, nor a name, as an address', () => {
   const packed = packEndpoints([{ addresses: ['10.10.0.55'], ready: true, serving: true, terminating: false, nodeName: '10.0.0.1' }]);
   const has = (...addresses: readonly string[]) => haveAddress(packed, new Set(addresses));
   expect([has('10.10.0.5', '0.10.0.55', '10.0.0.1'), has(), has('10.0.0.1', '10.10.0.55')]).toEqual([false, false, true]);

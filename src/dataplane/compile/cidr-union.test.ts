@@ -35,7 +35,7 @@ const network = (family: Family): fc.Arbitrary<Cidr> =>
   });
 const step = fc.record({ add: fc.boolean(), cidr: fc.constantFrom<Family[]>('ipv4', 'ipv6').chain(network) });
 
-it('covers what its networks cover, with as few as possible, after any changes', () => {
+it('covers the addresses of its networks, with the fewest networks, after any changes', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const union = new CidrUnion();

@@ -42,7 +42,7 @@ it('keeps pods’ addresses where configured, but never an address that only thi
   ]);
 });
 
-it('marks no packet where Open vSwitch sends tunnel packets past the node’s IP stack', () => {
+it('marks no packet if Open vSwitch sends tunnel packets past the node’s IP stack', () => {
   const rules = dump(node, false, 'netdev');
   expect(rules.filter((rule) => rule.startsWith('output: '))).toHaveLength(3);
   expect(rules.filter((rule) => rule.startsWith('output: ') && rule.includes('mark'))).toEqual([]);
@@ -55,7 +55,7 @@ it('matches GRE by its protocol', () => {
   expect(rules).toContain('prerouting-raw: meta l4proto 47 notrack');
 });
 
-it('gives what a kube-proxy masquerades on the way to a pod of this node an address that is not the node’s', () => {
+it('translates the source of packets that a kube-proxy masquerades on the way to a local pod to an address that is not the node’s', () => {
   const rules = dump(node).filter((rule) => rule.startsWith('postrouting-world: '));
   expect(rules.map((rule) => rule.split(' snat ')[1])).toEqual([
     'ip to 169.254.0.251 fully-random',

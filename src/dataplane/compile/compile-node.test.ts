@@ -49,7 +49,7 @@ describe('a node of IPv4', () => {
     expect(dump(ipv4, 'neighbour')).toEqual(['neighbour,priority=200,arp,arp_tpa=10.10.0.1 actions=output:32769']);
   });
 
-  it('tracks connections, and chooses an endpoint only for new ones that are not a peer’s', () => {
+  it('tracks connections, and chooses an endpoint only for new ones that do not come from a peer', () => {
     expect(dump(ipv4, 'unSnat', 'track', 'state', 'serviceEntry')).toEqual([
       'unSnat,priority=200,ip,nw_dst=169.254.0.253 actions=set_field:0x200/0x200->reg0,ct(table=track,zone=65521,nat)',
       'unSnat,priority=200,reg0=0x1/0xf,ip,nw_dst=10.10.0.0 actions=ct(table=track,zone=65521,nat)',
@@ -104,7 +104,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('drops multicast, forged tunnel packets and what would come straight back from the node, and sends the rest to the gateway', () => {
+  it('drops multicast, forged tunnel packets and packets that would return to the node, and sends the rest to the gateway', () => {
     expect(dump(ipv4, 'route')).toEqual([
       'route,priority=250,ip,nw_dst=224.0.0.0/4 actions=drop',
       'route,priority=250,ip,nw_dst=255.255.255.255/32 actions=drop',
@@ -128,7 +128,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('knows what else it is reached at, a Service’s address that is left to it included', () => {
+  it("delivers to the node's further addresses, a Service’s address that is left to it included", () => {
     const bound = { ...ipv4, localAddresses: ['169.254.20.10', '10.96.0.10', '192.168.77.1', 'fd00:96::a'].map(parseIp) };
     const more = dump(bound, 'route', 'ingressEntry', 'egressNetworkPolicy').filter(
       (line) => !dump(ipv4, 'route', 'ingressEntry', 'egressNetworkPolicy').includes(line),
@@ -155,7 +155,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('translates the source of the node that is client and endpoint at once, and of the world to another node’s endpoint', () => {
+  it('translates the source of a node that is client and endpoint at once, and of external clients to another node’s endpoint', () => {
     expect(dump(ipv4, 'snatMark', 'snat')).toEqual([
       'snatMark,priority=200,ct_state=-inv+trk,ct_mark=0x20/0x20,ct_mark=0x80/0x80,ip ' +
         'actions=ct(commit,table=snat,zone=65520,exec(set_field:0x0/0x80->ct_mark))',
@@ -175,7 +175,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('tries twice more to translate what found no free tuple, and then gives up', () => {
+  it('retries a translation without a free tuple twice, and then drops', () => {
     const failed = (tries: string) =>
       `egressEntry,priority=250,reg4=0x20000/0x70000,reg4=${tries}/0xc000000,ct_state=+new-dnat+trk,ct_mark=0x0/0x10,ip`;
     expect(dump(ipv4, 'egressEntry').filter((flow) => flow.includes('-dnat'))).toEqual([
@@ -186,14 +186,14 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('has a packet that is translated and shows no mark commit again, once', () => {
+  it('commits a translated packet without a mark again, once', () => {
     expect(dump(ipv4, 'egressEntry').filter((flow) => flow.includes('+dnat'))).toEqual([
       'egressEntry,priority=250,reg4=0x20000/0x70000,reg4=0x0/0xc000000,ct_state=+new+dnat+trk,ct_mark=0x0/0x10,ip ' +
         `actions=set_field:0x4000000/0xc000000->reg4,${shown('egressEntry', 65520)}`,
     ]);
   });
 
-  it('lets others than pods send and receive; pods have flows of their own', () => {
+  it('lets other parties than pods send and receive; pods have flows of their own', () => {
     expect(dump(ipv4, 'egressEntry', 'ingressEntry').filter((flow) => !flow.includes('ct_state'))).toEqual([
       'egressEntry,priority=200,reg0=0x2/0xf actions=goto_table:route',
       'egressEntry,priority=200,reg0=0x1/0xf actions=goto_table:route',
@@ -205,7 +205,7 @@ describe('a node of IPv4', () => {
     ]);
   });
 
-  it('commits what no earlier table committed, lets in what one did, and outputs it', () => {
+  it('commits connections that no earlier table committed, admits those that one did, and outputs', () => {
     expect(dump(ipv4, 'switch', 'commit', 'output')).toEqual([
       'switch,priority=200,dl_dst=0e:00:00:00:01:01 actions=set_field:0x8001->reg1,set_field:0x20/0xf0->reg0,goto_table:ingressEntry',
       'switch,priority=200,dl_dst=aa:bb:cc:dd:ee:ff actions=set_field:0x8000->reg1,set_field:0x10/0xf0->reg0,goto_table:ingressEntry',
@@ -237,7 +237,7 @@ describe('a node of IPv4', () => {
 });
 
 describe('a node of IPv6', () => {
-  it('separates neighbour discovery from all else, and drops what only routers send', () => {
+  it('separates neighbour discovery from all else, and drops messages that only routers send', () => {
     expect(dump(ipv6, 'classify', 'spoofGuard', 'neighbour')).toEqual([
       'classify,priority=250,vlan_tci=0x1000/0x1000 actions=drop',
       'classify,priority=210,in_port=32769,icmp6,icmp_type=135,icmp_code=0 actions=set_field:0x2/0xf->reg0,goto_table:neighbour',
@@ -258,13 +258,13 @@ describe('a node of IPv6', () => {
     ]);
   });
 
-  it('drops neighbour discovery that comes out of the connection tracker, from any source', () => {
+  it('drops neighbour discovery that comes from conntrack, from any source', () => {
     expect(dump(ipv6, 'state').filter((line) => line.includes('icmp_type'))).toEqual(
       [133, 134, 135, 136, 137].map((type) => `state,priority=250,icmp6,icmp_type=${type} actions=drop`),
     );
   });
 
-  it('gives ICMPv6 errors the source that the tracker will give them, before it translates them', () => {
+  it('gives ICMPv6 errors the source that conntrack will give them, before it translates them', () => {
     const ofTrack = dump(ipv6, 'track').filter((line) => line.includes('icmp_type'));
     expect(ofTrack).toEqual(
       [1, 2, 3, 4].map((type) => `track,priority=210,icmp6,icmp_type=${type} actions=ct(table=errorTranslation,zone=65510)`),
@@ -319,7 +319,7 @@ describe('a node of both', () => {
   };
   const lines = (environment: NodeEnvironment) => new Set(compileNode(environment).flows.map(formatFlow));
 
-  it('holds what a node of each holds, and nothing else', () => {
+  it('has the flows of a node of each family, and no others', () => {
     expect(lines(both)).toEqual(new Set([...lines(ipv4), ...lines(ipv6)]));
   });
 });

@@ -53,13 +53,13 @@ describe('compilePeer', () => {
     expect(neighbours).toEqual([]);
   });
 
-  it('leaves out pods of a family that this node lacks', () => {
+  it('omits pods of a family that this node lacks', () => {
     const onlyIpv4 = { ...node, podCidrs: node.podCidrs.slice(0, 1) };
     expect(dump(peer, onlyIpv4).filter((line) => line.includes('fd00:10:'))).toEqual([]);
     expect(reachedNetworks(peer, onlyIpv4)).toHaveLength(1);
   });
 
-  it('wants nothing for an unreachable peer', () => {
+  it('desires nothing for an unreachable peer', () => {
     expect(compilePeer({ ...peer, transport: [parseIp('fd00:77::2')] }, { ...node, transport: [parseIp('192.168.77.1')] })).toEqual(
       nothing,
     );

@@ -14,7 +14,7 @@ const dump = (pod: PodIntent, table = '') =>
     .filter((line) => line.startsWith(table));
 
 describe('a pod of IPv4', () => {
-  it('sends from its own address only, receives ARP for it, and is reached by address and MAC', () => {
+  it('sends from its own address only, receives ARP for it, and is reachable by address and MAC', () => {
     expect(dump(ipv4)).toEqual([
       'classify,priority=200,in_port=32784 actions=set_field:0x3/0xf->reg0,goto_table:spoofGuard',
       'spoofGuard,priority=200,in_port=32784,arp,dl_src=0e:aa:00:00:00:05,arp_spa=10.10.0.5,arp_sha=0e:aa:00:00:00:05 actions=goto_table:neighbour',
@@ -100,7 +100,7 @@ describe('a pod of IPv6', () => {
     ]);
   });
 
-  it('is routed and marked as IPv4 is', () => {
+  it('is routed and marked like IPv4', () => {
     expect([...dump(ipv6, 'route'), ...dump(ipv6, 'snatMark')]).toEqual([
       'route,priority=230,ipv6,ipv6_dst=fd00:10::5 actions=set_field:0e:aa:00:00:00:05->eth_dst,set_field:0x30/0xf0->reg0,goto_table:ttl',
       'snatMark,priority=200,ct_state=+new+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ipv6,ipv6_src=fd00:10::5,ipv6_dst=fd00:10::5 ' +
@@ -110,7 +110,7 @@ describe('a pod of IPv6', () => {
   });
 });
 
-it('with an ingress limit has a meter behind those of all pods’ ports, applied last, and not to what it sends itself', () => {
+it('with an ingress limit has a meter after those of all pods’ ports, applied last, and not to its own packets', () => {
   const { flows, meters } = compilePod({ ...ipv4, egress: { rate: 1e6, burst: 1e6 }, ingress: { rate: 2e6, burst: 5e5 } });
   expect(meters.map(formatMeter)).toEqual([
     'meter=32784,kbps,burst,bands=type=drop,rate=1000,burst_size=1000',
@@ -121,7 +121,7 @@ it('with an ingress limit has a meter behind those of all pods’ ports, applied
   ]);
 });
 
-it('holds for a dual-stack pod the flows of both families', () => {
+it('has the flows of both families for a dual-stack pod', () => {
   const both = dump({ ...ipv4, addresses: [...ipv4.addresses, ...ipv6.addresses] });
   expect(new Set(both)).toEqual(new Set([...dump(ipv4), ...dump(ipv6)]));
 });

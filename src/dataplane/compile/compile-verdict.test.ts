@@ -12,8 +12,8 @@ const dump = (environment: NodeEnvironment, table: string) =>
     .filter((line) => line.startsWith(`${table},`));
 const ports = { ofPort: 32784, addresses: [] };
 
-describe('the way of policy', () => {
-  it('lets answers stand, and looks up the other address for the rest', () => {
+describe('the tables of policy', () => {
+  it('admits answers, and looks up the other address for the rest', () => {
     const kept: NodeEnvironment = { ...node, liveConnections: 'keep' };
     expect([...dump(kept, 'egressLookup'), ...dump(kept, 'ingressLookup')]).toEqual([
       'egressLookup,priority=200,reg0=0x400/0x1c00 actions=goto_table:route',
@@ -25,7 +25,7 @@ describe('the way of policy', () => {
     ]);
   });
 
-  it('lets a closed pod reach its own node alone', () => {
+  it('admits only its own node to a pod blocked pending policy', () => {
     const allow = 'actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict';
     const deny = (table: string) => `actions=set_field:0xc00/0x1c00->reg0,goto_table:${table}`;
     expect(dump(node, 'egressNetworkPolicy').toSorted()).toEqual([
@@ -40,14 +40,14 @@ describe('the way of policy', () => {
     ]);
   });
 
-  it('lets fragments open nothing where ports decide, and go on with what was let in', () => {
+  it('opens nothing with fragments where ports decide, and continues admitted connections', () => {
     expect(dump({ ...node, liveConnections: 'keep' }, 'ingressNetworkPolicyPorts')).toEqual([
       'ingressNetworkPolicyPorts,priority=230,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip,ip_frag=yes actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
       'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,goto_table:ingressVerdict',
     ]);
   });
 
-  it('looks up the ports of answers as those that their connection was opened with, and takes a Service’s for allowed', () => {
+  it('looks up the ports of answers as those that opened their connection, and treats a Service’s as allowed', () => {
     const asked = 'ingressNetworkPolicyPorts,priority=250,reg0=0x400000/0x600000';
     const flows = dump(node, 'ingressNetworkPolicyPorts').filter((line) => line.includes('priority=250'));
     expect(flows).toEqual([
@@ -73,7 +73,7 @@ describe('the way of policy', () => {
         expect(rowsOf(`${direction}${tier}Ports`)).toEqual(rowsOf(`${direction}NetworkPolicyPorts`));
   });
 
-  it('leaves answers alone where what lives goes on', () => {
+  it('admits answers unconditionally if established connections continue', () => {
     const asked = /reg0=0x(1000000\/0x1800000|400000\/0x600000)/;
     const all = (environment: NodeEnvironment) => compileVerdicts(environment).filter((flow) => asked.test(formatFlow(flow)));
     expect(all(node)).toHaveLength(20);
@@ -85,7 +85,7 @@ describe('the way of policy', () => {
     'set_field:0x0/0x1c00->reg0,set_field:0x0->reg13,set_field:0x0->reg12,' +
     'set_field:0x0/0xfff00000->reg8,set_field:0x0/0xfffff->reg8,set_field:0x0/0xfff00000->reg9,set_field:0x0/0xfffff->reg9';
 
-  it('forgets its registers where it lets through, and bars what is known and has a direction where it does not', () => {
+  it('clears its registers when it admits, and marks known connections with a direction as not admitted when it denies', () => {
     expect(dump(node, 'ingressVerdict')).toEqual([
       `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
       'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
@@ -96,7 +96,7 @@ describe('the way of policy', () => {
     ]);
   });
 
-  it.each(['audit', 'off'] as const)('lets through what it denies in mode %s, by a flow that counts it', (policyMode) => {
+  it.each(['audit', 'off'] as const)('admits denied packets in mode %s, by a flow that counts them', (policyMode) => {
     expect(dump({ ...node, policyMode }, 'egressVerdict')).toEqual([
       `egressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:route`,
       `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},goto_table:route`,
@@ -107,7 +107,7 @@ describe('the way of policy', () => {
 describe('a subject', () => {
   const lines = (...more: Parameters<typeof compileSubject>) => compileSubject(...more).map(formatFlow);
 
-  it('asks policy where it is isolated, and goes on where it is not', () => {
+  it('is sent to policy in isolated directions, and continues in others', () => {
     expect(lines({ ...ports, ingress: 5 })).toEqual([
       'table=egressEntry,priority=200,in_port=32784 actions=goto_table:route',
       'table=ingressEntry,priority=200,reg1=0x8010 actions=set_field:0x2800/0x3ff800->reg13,goto_table:ingressLookup',
@@ -134,7 +134,7 @@ describe('a subject', () => {
     expect(lines({ ...ports, cluster: { egress: { baseline: 3 } } }).at(-1)).toMatch(/resubmit\(,egressBaseline\)$/);
   });
 
-  it('reaches itself, whatever it is isolated from', () => {
+  it('reaches itself, whatever isolates it', () => {
     const [address = expect.fail()] = node.gateway.addresses;
     expect(lines({ ...ports, addresses: [address], egress: 'closed', ingress: 'closed' })).toEqual([
       'table=egressEntry,priority=200,in_port=32784 actions=set_field:0x800/0x3ff800->reg13,goto_table:egressLookup',

@@ -25,7 +25,7 @@ const inject = (...ports: readonly number[]): void => {
 };
 const sum = (): number => written.reduce((all, each) => all + each, 0);
 
-it('writes frames of one pod to the switch at once, and together those of several that come right behind', async () => {
+it('writes frames of one pod to OVS immediately, and batches those of several that follow closely', async () => {
   inject(1);
   for (let turn = 0; turn < 2; turn++) await nextTurn();
   expect(written).toEqual([2]);
@@ -34,7 +34,7 @@ it('writes frames of one pod to the switch at once, and together those of severa
   expect(written).toEqual([2, 6]);
 });
 
-it('gathers frames that come turn by turn, and loses none', async () => {
+it('batches frames that come turn by turn, and loses none', async () => {
   for (let port = 1; port <= 100; port++) {
     inject(port);
     await nextTurn();
@@ -43,7 +43,7 @@ it('gathers frames that come turn by turn, and loses none', async () => {
   expect(written.length).toBeLessThan(50);
 });
 
-it('loses what it was given while the switch was away, and nothing that comes later', async () => {
+it('loses frames sent while OVS was away, and none of the later ones', async () => {
   isUp = false;
   inject(1);
   for (let turn = 0; turn < 2; turn++) await nextTurn();
@@ -54,7 +54,7 @@ it('loses what it was given while the switch was away, and nothing that comes la
   await vi.waitUntil(() => sum() === 4);
 });
 
-it('writes what waits when the agent stops', async () => {
+it('writes waiting frames when the agent stops', async () => {
   inject(1);
   for (let turn = 0; turn < 2; turn++) await nextTurn();
   inject(2);

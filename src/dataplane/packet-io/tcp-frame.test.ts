@@ -16,7 +16,7 @@ describe.each([
     encodeFrame({ ...link, payload, ipSrc, ipDst, ttl: 64, protocol: 'tcp', ...ports, tcpFlags });
   const tuple = { src: ipSrc, dst: ipDst, srcPort: 40_123, dstPort: 80 };
 
-  it('says who, to whom, and whether it is a reset', () => {
+  it('has source, destination, and whether it is a reset', () => {
     const opening = frame('syn');
     expect(readTcpFrame(opening)).toMatchObject({ tuple, isReset: false });
     expect(readTcpFrame(frame('rst'))).toMatchObject({ tuple, isReset: true });
@@ -24,7 +24,7 @@ describe.each([
     expect(turned(turned(tuple))).toEqual(tuple);
   });
 
-  it('is nothing if cut short anywhere, and if it is something else', () => {
+  it('is undefined if truncated anywhere, or if it is another frame', () => {
     const whole = frame('syn');
     for (let length = 0; length < whole.length; length++) expect(readTcpFrame(whole.subarray(0, length))).toBeUndefined();
     const datagram = encodeFrame({ ...link, payload, ipSrc, ipDst, ttl: 64, protocol: 'udp', ...ports }, Buffer.alloc(40));

@@ -39,7 +39,7 @@ beforeEach(() => {
   t = setUp();
 });
 
-it('halves what is refused until one owner is left, and writes all the rest', async () => {
+it('splits refused batches until one owner is left, and writes the rest', async () => {
   for (const owner of ['a', 'b', 'c', 'd']) t.desired.set(owner, new Map([[owner, 1]]));
   t.target.poison.add('b');
   const writing = t.writing('observed');
@@ -53,7 +53,7 @@ it('halves what is refused until one owner is left, and writes all the rest', as
   ]);
 });
 
-it('writes what two owners want for the one that is not refused', async () => {
+it('writes entries of two owners for the one that is not refused', async () => {
   t.desired.set('a', new Map(Object.entries({ bad: 1, shared: 1 })));
   t.desired.set('b', new Map([['shared', 1]]));
   t.target.poison.add('bad');
@@ -62,7 +62,7 @@ it('writes what two owners want for the one that is not refused', async () => {
   expect([t.writer.isBackedOff('bad', 1), t.writer.isBackedOff('shared', 1)]).toEqual([true, false]);
 });
 
-it('still removes what a refused batch removes', async () => {
+it('still executes the removals of a refused batch', async () => {
   t.desired.set('a', new Map([['bad', 1]]));
   t.target.poison.add('bad');
   t.target.held.set('old', 1);
@@ -71,7 +71,7 @@ it('still removes what a refused batch removes', async () => {
   expect([t.target.held.size, writing.removed]).toEqual([0, 1]);
 });
 
-it('blames no owner where the observed state may be out of date, and reports what it had written', async () => {
+it('refuses no owner if the observed state may be out of date, and reports written entries', async () => {
   for (const owner of ['a', 'b']) t.desired.set(owner, new Map([[owner, 1]]));
   t.target.poison.add('b');
   const writing = t.writing('remembered');

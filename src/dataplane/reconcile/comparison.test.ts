@@ -12,7 +12,7 @@ function setUp(backedOff: readonly string[] = []) {
 
 const held = (...entries: readonly (readonly [string, number])[]) => new Map(entries.map(([key, n]) => [key, { n }]));
 
-it('puts what differs and what is missing, unless it is backed off', async () => {
+it('adds different and missing entries, unless backed off', async () => {
   const { desired, comparison } = setUp(['c']);
   desired.set('o', held(['a', 1], ['b', 2], ['c', 3], ['d', 4]));
   const { put, remove } = await comparison.plan(['a', 'b', 'c', 'd'], held(['a', 1], ['b', 9]));
@@ -20,7 +20,7 @@ it('puts what differs and what is missing, unless it is backed off', async () =>
   expect([...remove]).toEqual([]);
 });
 
-it('holds the wanted value itself in place of an equal one', async () => {
+it('keeps the desired value itself in place of an equal one', async () => {
   const { desired, comparison } = setUp();
   const wanted = held(['a', 1]);
   desired.set('o', wanted);
@@ -29,7 +29,7 @@ it('holds the wanted value itself in place of an equal one', async () => {
   expect(actual.get('a')).toBe(wanted.get('a'));
 });
 
-it('withholds what may not go yet, and asks for it again once it may, unless it is wanted by then', async () => {
+it('delays removals that are not allowed yet, and repeats them later, unless the entry is desired by then', async () => {
   const { desired, comparison } = setUp();
   const actual = held(['a', 1], ['b', 1], ['c', 1]);
   expect((await comparison.plan(['a', 'b', 'c'], actual)).remove.size).toBe(0);

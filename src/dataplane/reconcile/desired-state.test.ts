@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { DesiredState } from './desired-state.ts';
 
-it('keeps counts by kind equal to those of its keys, whichever owner claims or withdraws', () => {
+it('keeps counts by kind equal to those of its keys, for any claims and withdrawals', () => {
   const keys = fc.uniqueArray(fc.constantFrom('1a', '1b', '2a', '2b', '3a', 'x'), { maxLength: 5 });
   const wantedByOwner = fc.array(fc.tuple(fc.constantFrom('p', 'q', 'r'), keys, fc.constantFrom('old', 'new')), { maxLength: 30 });
   const kindOf = (key: string): number | undefined => (key === 'x' ? undefined : Number(key[0]));
@@ -20,7 +20,7 @@ it('keeps counts by kind equal to those of its keys, whichever owner claims or w
   );
 });
 
-it('returns urgent changes apart, and once', () => {
+it('returns urgent changes separately, and once', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b, isUrgent: (owner) => owner.startsWith('pod/') });
   desired.set('peer/a', new Map([['x', 1]]));
   expect(desired.takeUrgent()).toBeUndefined();
@@ -32,7 +32,7 @@ it('returns urgent changes apart, and once', () => {
   expect([desired.takeUrgent(), desired.takeDirty().keys.size]).toEqual([undefined, 0]);
 });
 
-it('lets a small change overtake large ones, with what it leads to', () => {
+it('lets a small change overtake large ones, with its entry flows', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b, isShared: (owner) => owner.startsWith('endpoint/') });
   const entries = (prefix: string, count: number) => new Map(Array.from({ length: count }, (_, at) => [`${prefix}${at}`, 1]));
   desired.set('endpoint/e', new Map([['e', 1]]));
@@ -49,7 +49,7 @@ it('lets a small change overtake large ones, with what it leads to', () => {
   expect(desired.takeDirty().keys.has('left')).toBe(true);
 });
 
-it('lets no more overtake than is allowed, and nothing of one change after a part of it that waits', () => {
+it('limits overtaking, and keeps the order within one change', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
   const allowance = { keysLeft: 2 };
   const changed = (...owners: readonly string[]): void => {
@@ -71,7 +71,7 @@ it('lets no more overtake than is allowed, and nothing of one change after a par
   expect(desired.takeUrgent()?.keys.size).toBe(1_000);
 });
 
-it('lets the latest claim win, and names the conflicting owners', () => {
+it('applies the latest claim, and names the conflicting owners', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
   const owned = (x: number) => new Map(Object.entries({ x, y: 1 }));
   desired.set('a', owned(1));
@@ -84,7 +84,7 @@ it('lets the latest claim win, and names the conflicting owners', () => {
   expect([desired.wanted('x'), desired.ownersOf('x'), desired.conflictingOwners('a')]).toEqual([1, ['a'], []]);
 });
 
-it('knows which keys are dirty, and that wanting the same again changes nothing', () => {
+it('tracks dirty keys, and ignores claims that are equal', () => {
   const desired = new DesiredState<string, number>({ equal: (a, b) => a === b });
   desired.set('a', new Map([['x', 1]]));
   const revision = desired.revision;

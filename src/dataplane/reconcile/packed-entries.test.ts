@@ -46,7 +46,7 @@ const stateOf = (of: readonly Packing<string, string>[]): DesiredState<string, s
     packings: of,
   });
 
-it('what owners want is the same whether it is packed or not', () => {
+it('entries of owners are the same whether packed or not', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const [plain, packed] = [stateOf([]), stateOf(packings)];

@@ -16,7 +16,7 @@ function foremost({ put }: PlanBatch<string, number>): number[] {
   return [...Map.groupBy(put.keys(), ownerOf).values()].map((own) => Math.min(...own.map(depthOf)));
 }
 
-it('puts everything once, an owner’s entries together, what lies behind first, and removes it last', () => {
+it('adds everything once, an owner’s entries together, those of later tables first, and removes them last', () => {
   const runs = fc.property(plans, ({ put, remove, size }) => {
     const plan = { put: new Map(put.map((key) => [key, 1])), remove: new Set(remove) };
     const batches = planBatches(plan, ownerOf, size, depthOf);
@@ -36,12 +36,12 @@ it('puts everything once, an owner’s entries together, what lies behind first,
   fc.assert(runs, { numRuns: 500 });
 });
 
-it('leaves what fits into one as it is: it comes true at once', () => {
+it('does not split a plan that fits into one batch', () => {
   const plan = { put: new Map(['1/0/0', '0/1/0', '1/2/0'].map((key) => [key, 1])), remove: new Set(['2/5/0', '2/1/0']) };
   expect(planBatches(plan, ownerOf, 5, depthOf)).toEqual([{ ...plan, put: plan.put, owners: ['1', '0'] }]);
 });
 
-it('never takes a group apart, and puts groups that share a key into one', () => {
+it('never splits a group, and puts groups that share a key into one batch', () => {
   const runs = fc.property(plans, fc.array(fc.array(fc.nat(), { maxLength: 6 }), { maxLength: 3 }), ({ put, remove, size }, chosen) => {
     const gone = remove.filter((key) => !put.includes(key));
     const plan = { put: new Map(put.map((key) => [key, 1])), remove: new Set(gone) };

@@ -47,7 +47,7 @@ class Node {
   }
 }
 
-it('makes a lone pod’s interface in the turn that wrote its flows, while the switch works on them', async () => {
+it('creates a lone pod’s interface in the turn that wrote its flows, while OVS installs them', async () => {
   const node = new Node();
   await node.start();
   const flow = { table: 'classify', priority: priority.normal, match: { inPort: 7 }, steps: [goto('spoofGuard')] } as const;

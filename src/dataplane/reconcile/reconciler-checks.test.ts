@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => t.end());
 
-it('knows how long ago it last looked at everything: by a round that observed, and by a sweep', async () => {
+it('reports the age of the last complete observation: by a round, and by a sweep', async () => {
   await t.want('a', { x: 1 });
   t.pass(3_000);
   await t.want('a', { x: 2 });
@@ -21,7 +21,7 @@ it('knows how long ago it last looked at everything: by a round that observed, a
   expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
 });
 
-it('has not looked at what was replaced', async () => {
+it('has not observed a replaced target', async () => {
   await t.want('a', { x: 1 });
   t.target.die();
   t.reconciler.invalidate();
@@ -31,7 +31,7 @@ it('has not looked at what was replaced', async () => {
   expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
 });
 
-it('has not looked at what was replaced while it looked', async () => {
+it('has not observed a target that was replaced during the observation', async () => {
   await t.want('a', { x: 1 });
   const begun = Promise.withResolvers<void>();
   const goesOn = Promise.withResolvers<void>();
@@ -48,7 +48,7 @@ it('has not looked at what was replaced while it looked', async () => {
   expect(t.reconciler.lastLook).toBeUndefined();
 });
 
-it('keeps the age of the last look that was finished', async () => {
+it('keeps the age of the last completed observation', async () => {
   await t.want('a', { x: 1 });
   t.pass(2_000);
   t.target.die();
@@ -56,7 +56,7 @@ it('keeps the age of the last look that was finished', async () => {
   expect(t.reconciler.lastLook?.ageMs).toBe(2_000);
 });
 
-it('says how many foreign changes are not repaired yet', async () => {
+it('reports the number of unrepaired foreign changes', async () => {
   await t.want('a', { x: 1, y: 2, z: 3 });
   t.target.held.delete('x');
   t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
@@ -67,7 +67,7 @@ it('says how many foreign changes are not repaired yet', async () => {
   expect(t.reconciler.repairing).toBe(0);
 });
 
-it('says since when something is wanted that is not there', async () => {
+it('reports since when a desired entry is missing', async () => {
   await t.want('a', { x: 1 });
   expect(t.reconciler.behindMs).toBeUndefined();
   t.target.failNext(...Array.from({ length: 1_000 }, () => 'loseRequest' as const));
@@ -81,17 +81,17 @@ it('says since when something is wanted that is not there', async () => {
   expect(t.reconciler.behindMs).toBeUndefined();
 });
 
-it('rests for fifty times what a look took, from four seconds to a minute', () => {
+it('waits fifty times the duration of an observation, from four seconds to a minute', () => {
   expect([1, 100, 1_000, 5_000].map(restMs)).toEqual([4_000, 5_000, 50_000, 60_000]);
 });
 
-it('counts the rest from the end of the last look, whoever took it', () => {
+it('counts the interval from the end of the last observation of any kind', () => {
   const due = (ageMs: number, tookMs: number) => untilDueMs({ lastLook: { ageMs, tookMs } });
   expect([due(0, 0), due(3_000, 0), due(4_000, 0), due(1_500, 1_000), due(9_000, 100)]).toEqual([4_000, 1_000, 0, 49_500, 0]);
   expect(untilDueMs({ lastLook: undefined })).toBeGreaterThan(0);
 });
 
-it('looks once at a target that it has to wait for, though it is another one by then', async () => {
+it('observes once a target that it has to wait for, though it is another one by then', async () => {
   await t.end();
   t = reconcilerScene();
   const connected = Promise.withResolvers<void>();
@@ -106,7 +106,7 @@ it('looks once at a target that it has to wait for, though it is another one by 
   expect(t.target.log).toEqual(['observe', 'apply x']);
 });
 
-it('says to who gives up that the target was never there', async () => {
+it('reports to a caller that gives up that the target was never available', async () => {
   await t.end();
   t = reconcilerScene();
   t.target.ready = async (signal) => void (await once(signal, 'abort'));
@@ -118,14 +118,14 @@ it('says to who gives up that the target was never there', async () => {
   expect(t.reconciler.lastError).toBeUndefined();
 });
 
-it('does not wait for a target of which all is known', async () => {
+it('does not wait for a target whose state is known', async () => {
   await t.want('a', { x: 1 });
   t.target.ready = () => Promise.reject(new Error('asked'));
   await t.want('a', { x: 2 });
   expect(t.target.held).toEqual(new Map([['x', 2]]));
 });
 
-it('makes a round of what may be removed by then, without a look', async () => {
+it('executes allowed removals in a round, without an observation', async () => {
   await t.end();
   t = reconcilerScene();
   t.target.held.set('left', 1);
@@ -137,7 +137,7 @@ it('makes a round of what may be removed by then, without a look', async () => {
   expect([t.target.held.has('left'), t.target.log]).toEqual([false, ['observe', 'apply x', 'apply -left']]);
 });
 
-it('does not count the round that is under way', async () => {
+it('does not count the round in progress', async () => {
   await t.want('a', { x: 1 });
   const held = Promise.withResolvers<void>();
   const apply = t.target.apply.bind(t.target);

@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => t.end());
 
-it('leaves foreign changes alone while repair is paused, writes wanted changes, and repairs everything after that', async () => {
+it('keeps foreign changes while repair is paused, writes desired changes, and repairs everything after that', async () => {
   await t.want('a', { mine: 1 });
   t.reconciler.pause();
   t.target.held.set('mine', 7);
@@ -33,7 +33,7 @@ it('fills a replaced target although repair is paused', async () => {
   expect(t.target.held.get('mine')).toBe(1);
 });
 
-it('restores everything after the target was wiped, and reports what was gone', async () => {
+it('restores everything after the target was wiped, and reports missing entries', async () => {
   await t.want('a', { x: 1, y: 2 });
   t.target.wipe();
   t.reconciler.invalidate();
@@ -44,7 +44,7 @@ it('restores everything after the target was wiped, and reports what was gone', 
   expect(t.repaired).toEqual([40]);
 });
 
-it('finds by a sweep a foreign change without an event, and repairs it', async () => {
+it('finds a foreign change without an event in a sweep, and repairs it', async () => {
   await t.want('a', { x: 1, y: 2 });
   t.target.held.set('x', 9);
   t.target.held.delete('y');
@@ -57,7 +57,7 @@ it('finds by a sweep a foreign change without an event, and repairs it', async (
   expect(t.drift.toSorted()).toEqual(['foreign', 'x', 'y']);
 });
 
-it('finds by a sweep what is gone and nothing else, where entries are shown one by one', async () => {
+it('finds exactly the missing entries in a sweep, if entries are shown one by one', async () => {
   await t.want('a', { x: 1, y: 2 });
   t.target.visit = async (see) => {
     for (const [key, value] of t.target.held) see(key, value);
@@ -70,7 +70,7 @@ it('finds by a sweep what is gone and nothing else, where entries are shown one 
   expect(t.drift).toEqual(['y']);
 });
 
-it('changes nothing by a sweep that finds all as it was, nor by one during which it writes', async () => {
+it('changes nothing in a sweep that finds no difference, nor in one during which it writes', async () => {
   await t.want('a', { x: 1 });
   await t.reconciler.sweep(t.deadline());
   const { target } = t;
@@ -103,7 +103,7 @@ it('backs off the repair of a key that is changed repeatedly, and reports it', a
   expect(t.target.held.get('k3')).toBe(3);
 });
 
-it('writes a changed value at once, even for a contested key', async () => {
+it('writes a changed value immediately, even for a contested key', async () => {
   for (let key = 0; key < 20; key++) t.desired.set(`o${key}`, new Map([[`k${key}`, key]]));
   await t.round();
   for (let fight = 0; fight < 7; fight++) {
@@ -134,7 +134,7 @@ it('realizes wanted changes although another process changes the target all the 
   expect([...target.held]).toEqual([['x', 19]]);
 });
 
-it('takes for no foreign change what is wanted since the last look and was there before', async () => {
+it('does not report entries as foreign changes that became desired after the observation and were present before', async () => {
   await t.want('a', { x: 1 });
   t.target.held.set('there', 7);
   t.desired.set('b', new Map([['there', 8]]));
@@ -163,7 +163,7 @@ it('reports no foreign change of an entry that was observed before it was desire
   expect(t.target.held.get('adopted')).toBe(107);
 });
 
-it('removes what something that was wanted has left behind, and calls it no foreign change', async () => {
+it('removes entries that a change of the desired state left, and does not report them as foreign changes', async () => {
   await t.want('a', { x: 1 });
   t.target.isLeftover = (key) => key === 'left';
   t.target.held.set('left', 1);

@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 afterEach(() => t.end());
 
-it('puts what leads in when all the rest of an emptied target is there, of urgent owners too', async () => {
+it('adds entry flows when all other entries of an emptied target are present, of urgent owners too', async () => {
   const revision = wantAll();
   t.start();
   await realized(revision);
@@ -38,7 +38,7 @@ it('puts what leads in when all the rest of an emptied target is there, of urgen
   expect([...t.target.held.keys()].filter((key) => key.startsWith('in'))).toHaveLength(3);
 });
 
-it('does so again when the target is emptied while it runs', async () => {
+it('does so again when the target is emptied at run time', async () => {
   t.start();
   await realized(wantAll());
   t.target.wipe();
@@ -54,7 +54,7 @@ it('does so again when the target is emptied while it runs', async () => {
   ).toHaveLength(6);
 });
 
-it('writes in any order where something leads in already', async () => {
+it('writes in any order if entry flows are present already', async () => {
   t.target.held.set('in-a', 1);
   const revision = wantAll();
   t.start();
@@ -62,7 +62,7 @@ it('writes in any order where something leads in already', async () => {
   expect(applied().some((line) => isIn(line) && /[xy]-/.test(line))).toBe(true);
 });
 
-it('leads nothing in before it is told that everything is wanted, and is realised meanwhile', async () => {
+it('adds no entry flows before the desired state is complete, and acknowledges meanwhile', async () => {
   t.reconciler.holdFront();
   t.start();
   await realized(wantAll());
@@ -73,7 +73,7 @@ it('leads nothing in before it is told that everything is wanted, and is realise
   expect([...t.target.held.keys()].filter((key) => key.startsWith('in')).toSorted()).toEqual(['in-a', 'in-b', 'in-c', 'in-d']);
 });
 
-it('leads nothing in by a round that began before', async () => {
+it('adds no entry flows in a round that began before', async () => {
   const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>();
   const apply = t.target.apply.bind(t.target);
   let calls = 0;
@@ -92,7 +92,7 @@ it('leads nothing in by a round that began before', async () => {
   expect(beforeFirstIn().join(' ')).toContain('x-l');
 });
 
-it('does not look anew for that where the target was not empty', async () => {
+it('does not observe again for that if the target was not empty', async () => {
   t.reconciler.holdFront();
   t.target.held.set('in-a', 1);
   t.start();
@@ -102,7 +102,7 @@ it('does not look anew for that where the target was not empty', async () => {
   expect(t.target.log.filter((line) => line === 'observe')).toHaveLength(looks);
 });
 
-it('leads in to no owner whose rest was refused', async () => {
+it('adds no entry flows of an owner whose other entries were refused', async () => {
   t.target.poison.add('y-c');
   const revision = wantAll();
   t.start();
@@ -111,7 +111,7 @@ it('leads in to no owner whose rest was refused', async () => {
   expect([...t.target.held.keys()].filter((key) => key.startsWith('in')).toSorted()).toEqual(['in-a', 'in-b']);
 });
 
-it('goes on with what leads in after an answer was lost', async () => {
+it('continues with entry flows after an answer was lost', async () => {
   const revision = wantAll();
   t.target.failNext('loseAnswer', 'loseRequest');
   t.start();

@@ -69,7 +69,7 @@ it('observes again before it accepts a refusal', async () => {
   expect(t.refused).toEqual([]);
 });
 
-it('blames nobody where another process changes the target between the look and the write', async () => {
+it('refuses no owner if another process changes the target between observation and write', async () => {
   await t.want('a', { ground: 1 });
   const { apply, observe } = t.target;
   // OVS reports this before it refuses what depends on it.
@@ -91,7 +91,7 @@ it('blames nobody where another process changes the target between the look and 
   expect([t.refused, t.reconciler.failures()]).toEqual([[], []]);
 });
 
-it('blames one in the end where others change the target after each look', async () => {
+it('refuses an owner in the end if others change the target after each observation', async () => {
   const { observe } = t.target;
   t.target.observe = async () => {
     const seen = await observe.call(t.target);
@@ -105,7 +105,7 @@ it('blames one in the end where others change the target after each look', async
   expect(t.target.held.has('y')).toBe(true);
 });
 
-it('forgets a refusal with the owner, and does not spin', async () => {
+it('drops a refusal with the owner, and does not spin', async () => {
   t.target.poison.add('bad');
   t.desired.set('b', new Map([['bad', 1]]));
   t.reconciler.poke();
@@ -116,7 +116,7 @@ it('forgets a refusal with the owner, and does not spin', async () => {
   expect(t.reconciler.failures()).toEqual([]);
 });
 
-it('tries the rest of an owner at once when its refused part is withdrawn', async () => {
+it('retries the rest of an owner immediately when its refused part is withdrawn', async () => {
   t.target.poison.add('bad');
   const bad = t.desired.set('b', new Map(Object.entries({ bad: 1, good: 1 })));
   t.reconciler.poke();
@@ -125,7 +125,7 @@ it('tries the rest of an owner at once when its refused part is withdrawn', asyn
   expect([...t.target.held.keys()]).toEqual(['good']);
 });
 
-it('writes what a refused owner wants for other owners that want it too', async () => {
+it('writes entries of a refused owner that other owners desire too', async () => {
   t.target.poison.add('bad');
   t.desired.set('b', new Map(Object.entries({ bad: 1, shared: 1 })));
   await t.want('a', { shared: 1 });
@@ -133,7 +133,7 @@ it('writes what a refused owner wants for other owners that want it too', async 
   expect(t.reconciler.failures().map(({ owner }) => owner)).toEqual(['b']);
 });
 
-it('takes a refusal back once another hand has put what was refused, and does not spin', async () => {
+it('clears a refusal once another process has added the refused entry, and does not spin', async () => {
   t.target.poison.add('bad');
   await expect(t.want('b', { bad: 1 })).rejects.toMatchObject({ code: 'REFUSED' });
   t.target.held.set('bad', 1);
@@ -143,7 +143,7 @@ it('takes a refusal back once another hand has put what was refused, and does no
   expect(t.over.at(-1)).toBe('accepted b');
 });
 
-it('takes a refusal for certain, without a look at everything, where the target looks before it writes', async () => {
+it('accepts a refusal without a complete observation, if the target observes before it writes', async () => {
   const sure = reconcilerScene({ refusals: 'certain' });
   sure.start();
   try {
@@ -158,7 +158,7 @@ it('takes a refusal for certain, without a look at everything, where the target 
   }
 });
 
-it('writes batches side by side where that is wanted, and isolates the refused one', async () => {
+it('writes batches concurrently if configured, and isolates the refused one', async () => {
   const scene = reconcilerScene({ batchSize: 1, refusals: 'certain', sideBySide: 3 });
   scene.start();
   try {
@@ -182,7 +182,7 @@ it('writes batches side by side where that is wanted, and isolates the refused o
   }
 });
 
-it('knows that an owner is served while others are under way, and that one was refused', async () => {
+it('reports an owner as realized while others are in progress, and that one was refused', async () => {
   const scene = reconcilerScene({ batchSize: 1 });
   scene.start();
   try {

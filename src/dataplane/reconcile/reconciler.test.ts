@@ -19,7 +19,7 @@ const startAnew = async (options: Parameters<typeof reconcilerScene>[0]): Promis
   t.start();
 };
 
-it('makes the target hold what is wanted and nothing else', async () => {
+it('makes the target equal to the desired state', async () => {
   t.target.held.set('left over', 9);
   t.reconciler.invalidate();
   await t.want('a', { x: 1, y: 2 });
@@ -27,7 +27,7 @@ it('makes the target hold what is wanted and nothing else', async () => {
   expect([...t.target.held]).toEqual([['y', 3]]);
 });
 
-it('touches only what changed', async () => {
+it('writes only changed entries', async () => {
   await t.want('a', { x: 1 });
   t.target.log.length = 0;
   await t.want('b', { y: 2 });
@@ -134,7 +134,7 @@ it('ignores the acknowledgement of a target that was replaced meanwhile, observe
   expect([...target.held]).toEqual([['x', 1]]);
 });
 
-it('serves urgent owners between two batches of others, and reports them realised at once', async () => {
+it('writes smaller batches of others while urgent owners arrive', async () => {
   await startAnew({ batchSize: 1 });
   const { target, desired, reconciler } = t;
   const apply = target.apply.bind(target);
@@ -157,7 +157,7 @@ it('serves urgent owners between two batches of others, and reports them realise
   expect(t.drift).toEqual([]);
 });
 
-it('writes smaller batches of others while urgent owners come', async () => {
+it('writes urgent changes immediately, and batches those that follow closely', async () => {
   await startAnew({ batchSize: 4, batchSizeBesideUrgent: 2 });
   const others = async (names: string): Promise<readonly string[]> => {
     const from = t.target.log.length;
@@ -179,7 +179,7 @@ const someTurns = async (): Promise<void> => {
   for (let turn = 0; turn < 10; turn++) await nextTurn();
 };
 
-it('writes what is urgent at once, and together what comes right behind it', async () => {
+it('batches nothing after a change without effect', async () => {
   await startAnew({ gatherMs: 200 });
   const { target } = t;
   await t.want('urgent first', { a: 1 });
@@ -194,7 +194,7 @@ it('writes what is urgent at once, and together what comes right behind it', asy
   await alone;
 });
 
-it('gathers nothing behind a change that came to nothing', async () => {
+it('refuses only the owner that the target refuses of a batch', async () => {
   await startAnew({ gatherMs: 60_000 });
   await t.want('urgent', { a: 1 });
   t.pass(60_000);
@@ -203,7 +203,7 @@ it('gathers nothing behind a change that came to nothing', async () => {
   expect(t.target.held.get('b')).toBe(1);
 });
 
-it('refuses of what it has gathered only the owner that the target refuses', async () => {
+it('writes a waiting batch to a target that was replaced meanwhile, and acknowledges nothing before', async () => {
   await startAnew({ gatherMs: 1 });
   await t.want('urgent first', { x: 1 });
   t.target.poison.add('bad');
@@ -214,7 +214,7 @@ it('refuses of what it has gathered only the owner that the target refuses', asy
   expect(t.target.log).toContain('refuse a b bad c d');
 });
 
-it('writes what it was gathering to a target that was replaced meanwhile, and acknowledges nothing before', async () => {
+it('ends while a batch waits', async () => {
   await startAnew({ gatherMs: 50 });
   await t.want('urgent first', { a: 1 });
   let isDone = false;
@@ -317,7 +317,7 @@ it.each([
   );
 });
 
-describe('what is wanted together', () => {
+describe('entries that are desired together', () => {
   const all = ['a', 'b', 'c', 'd', 'e'];
   const wantAll = (value: number, ...more: readonly string[]): number => {
     for (const owner of more) t.desired.set(owner, new Map([[owner, 1]]));
@@ -353,14 +353,14 @@ describe('what is wanted together', () => {
     await t.reconciler.realized(wantAll(1), t.deadline());
   });
 
-  it('is never there in part, whatever else is wanted', async () => {
+  it('are never present in part, whatever else is desired', async () => {
     const seen = states();
     await t.reconciler.realized(wantAll(2, 'x', 'y', 'z'), t.deadline());
     expect(seen.filter((state) => state !== old && state !== now)).toEqual([]);
     expect(seen.at(-1)).toBe(now);
   });
 
-  it.each([['loseRequest'], ['loseAnswer']] as const)('nor after %s', async (fault) => {
+  it.each([['loseRequest'], ['loseAnswer']] as const)('are complete after %s', async (fault) => {
     const seen = states();
     t.target.failNext(fault);
     await t.reconciler.realized(wantAll(2, 'x', 'y', 'z'), t.deadline());
@@ -368,7 +368,7 @@ describe('what is wanted together', () => {
     expect(seen.at(-1)).toBe(now);
   });
 
-  it('nor if it comes to be wanted while everything is compared', async () => {
+  it('are complete if they become desired during a comparison', async () => {
     const many = new Map(Array.from({ length: 3_000 }, (_, at) => [`many ${at}`, at]));
     await t.want('many', Object.fromEntries(many));
     const seen = states();

@@ -15,7 +15,7 @@ function ledger() {
 }
 
 describe('an entry that another process changes repeatedly', () => {
-  it('is repaired at once five times, then at growing intervals, at most once a minute', () => {
+  it('is repaired immediately five times, then at growing intervals, at most once a minute', () => {
     const { note, waitMs } = ledger();
     note(5, 100);
     expect(waitMs()).toBe(0);
@@ -27,7 +27,7 @@ describe('an entry that another process changes repeatedly', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60].map((seconds) => seconds * 1_000));
   });
 
-  it('is always repaired at once if only every ten seconds', () => {
+  it('is always repaired immediately if changed only every ten seconds', () => {
     const { note, waitMs, repairs } = ledger();
     for (let times = 0; times < 100; times++) {
       note(1, 10_000);

@@ -34,7 +34,7 @@ function setUp() {
   return { clock, refusals, repairs, tried, told: told.promise, retries: new Retries({ desired, now, repairs, writer, due }) };
 }
 
-it('leaves alone what a refused owner wants and what is contested, and all of it is due when the first back-off ends', async () => {
+it('skips refused owners and contested entries, and retries all of them when the first back-off ends', async () => {
   const { clock, refusals, repairs, tried, told, retries } = setUp();
   for (let change = 0; change < 6; change++) repairs.note(['b1'], 100); // the sixth waits for a second
   refusals.note('a', new SeineError('REFUSED', 'no'), 0);
@@ -47,7 +47,7 @@ it('leaves alone what a refused owner wants and what is contested, and all of it
   expect(tried).toEqual([['a1', 'a2', 'b1']]);
 });
 
-it('does not wait for a back-off that ends later than one that was there before', async () => {
+it('does not wait for a back-off that ends later than an earlier one', async () => {
   const { clock, refusals, repairs, tried, told, retries } = setUp();
   refusals.note('a', new SeineError('REFUSED', 'no'), 0);
   retries.arm(stop.signal);

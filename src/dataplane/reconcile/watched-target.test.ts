@@ -29,7 +29,7 @@ it.each([
   expect(await watched.differsFrom(actual(), signal)).toBe(differs);
 });
 
-it('leaves out what is written during the observation, and only that', async () => {
+it('omits entries written during the observation, and only those', async () => {
   const known = actual();
   const observe = real.observe.bind(real);
   real.observe = async () => {
@@ -44,7 +44,7 @@ it('leaves out what is written during the observation, and only that', async () 
   expect(await watched.differsFrom(known, signal)).toBe(true);
 });
 
-it('leaves out what was being written already when the observation began', async () => {
+it('omits entries whose write began before the observation', async () => {
   const half = Promise.withResolvers<void>();
   const apply = real.apply.bind(real);
   real.apply = async (plan) => {
@@ -72,7 +72,7 @@ it('drops the record of writes with the observation, also a failed one', async (
   expect(await watched.differsFrom(actual(), signal)).toBe(true);
 });
 
-it('writes nothing while another agent has the bridge, and can be observed all the same', async () => {
+it('writes nothing while another agent has the bridge, and can still be observed', async () => {
   let reason: string | undefined = 'agent 42 has the bridge';
   const guarded = new WatchedTarget(
     real,

@@ -33,7 +33,7 @@ beforeEach(() => {
   review = new CallerReview({ http, path: '/metrics', nowMs: () => nowMs });
 });
 
-it('asks who it is, then whether that one may', async () => {
+it('authenticates, then authorizes', async () => {
   answers = knows(true);
   expect(await review.verdict('secret', never)).toBe('allowed');
   const { username, ...more } = scraper;
@@ -43,7 +43,7 @@ it('asks who it is, then whether that one may', async () => {
   ]);
 });
 
-it('does not ask what a user may that there is not', async () => {
+it('does not authorize an unknown user', async () => {
   answers = () => ({ status: { authenticated: false, error: 'expired' } });
   expect(await review.verdict('old', never)).toBe('unknown');
   expect(await review.verdict('', never)).toBe('unknown');
@@ -51,7 +51,7 @@ it('does not ask what a user may that there is not', async () => {
   expect(asked).toHaveLength(1);
 });
 
-it('takes a yes for a minute and a no for ten seconds', async () => {
+it('caches a yes for a minute and a no for ten seconds', async () => {
   answers = knows(true);
   await review.verdict('a', never);
   answers = knows(false);
@@ -66,7 +66,7 @@ it('takes a yes for a minute and a no for ten seconds', async () => {
   expect(await review.verdict('a', never)).toBe('forbidden');
 });
 
-it('goes on with a yes while the API server is away, for ten minutes, and with no other', async () => {
+it('keeps a yes while the API server is away, for ten minutes, and no other answer', async () => {
   answers = knows(true);
   await review.verdict('known', never);
   answers = away;
@@ -77,7 +77,7 @@ it('goes on with a yes while the API server is away, for ten minutes, and with n
   await expect(review.verdict('known', never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
 });
 
-it('does not go on with a yes when the agent may no longer ask', async () => {
+it('drops a yes when the agent lacks permission to review', async () => {
   answers = knows(true);
   await review.verdict('known', never);
   answers = () => {
@@ -87,7 +87,7 @@ it('does not go on with a yes when the agent may no longer ask', async () => {
   await expect(review.verdict('known', never)).rejects.toMatchObject({ code: 'REFUSED' });
 });
 
-it('asks once for all who come with one token, and about few strangers at a time', async () => {
+it('sends one request for all callers with one token, and few requests for unknown tokens at a time', async () => {
   const hold = Promise.withResolvers<void>();
   answers = async (request) => {
     await hold.promise;
@@ -101,7 +101,7 @@ it('asks once for all who come with one token, and about few strangers at a time
   expect(await review.verdict('e', never)).toBe('allowed');
 });
 
-it('takes no answer for a yes that is no review', async () => {
+it('rejects an answer that is not a review', async () => {
   answers = () => ({ kind: 'Status' });
   await expect(review.verdict('a', never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   answers = (request) =>

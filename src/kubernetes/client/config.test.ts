@@ -33,7 +33,7 @@ describe('loadKubeAccess', () => {
   const load = () => loadKubeAccess({ from: 'file', path });
   const pem = (text: string) => Buffer.from(text).toString('base64');
 
-  it('gives the server, the CA and the client certificate', async () => {
+  it('returns the server, the CA and the client certificate', async () => {
     await write(
       { 'client-certificate-data': pem('CERT'), 'client-key-data': pem('KEY') },
       { server: 'https://api.example:6443', 'certificate-authority-data': pem('CA'), 'tls-server-name': 'kube' },
@@ -54,7 +54,7 @@ describe('loadKubeAccess', () => {
     expect(() => loadKubeAccess({ from: 'file', path, server: 'ftp://10.0.0.1' })).toThrow(/cannot speak ftp:/);
   });
 
-  it.each(['tokenFile', 'token-file'])('reads a %s again after a minute, or when the server refused the token', async (key) => {
+  it.each(['tokenFile', 'token-file'])('reads a %s again after a minute, or when the server rejected the token', async (key) => {
     const token = join(dir, 'token');
     await writeFile(token, 'one\n');
     await write({ [key]: key === 'tokenFile' ? 'token' : token });
@@ -71,7 +71,7 @@ describe('loadKubeAccess', () => {
     expect(await header()).toBe('Bearer three');
   });
 
-  it('takes a token file before a token, and says which file cannot be read', async () => {
+  it('prefers a token file to a token, and names an unreadable file', async () => {
     await writeFile(join(dir, 'token'), 'of the file');
     await write({ token: 'of the text', tokenFile: 'token' });
     expect((await load().credentials()).headers).toEqual({ Authorization: 'Bearer of the file' });
@@ -79,7 +79,7 @@ describe('loadKubeAccess', () => {
     expect(load).toThrow(/\[INVALID_INPUT\] kubeconfig/);
   });
 
-  it('asks an exec plug-in, and again when the server refused its answer', async () => {
+  it('runs an exec plug-in, and again when the server rejected its credentials', async () => {
     const plugin = join(dir, 'plugin');
     const count = join(dir, 'count');
     const credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t$N"}}';
@@ -93,12 +93,12 @@ describe('loadKubeAccess', () => {
     expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer t2' });
   });
 
-  it('says UNAVAILABLE, and no secret, when a credential cannot be had', async () => {
+  it('throws UNAVAILABLE, without a secret, if a credential is not available', async () => {
     await write({ exec: { apiVersion: 'client.authentication.k8s.io/v1', command: join(dir, 'missing') } });
     await expect(load().credentials()).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { source: 'file' } });
   });
 
-  it('keeps what it has while the file is being replaced', async () => {
+  it('keeps its credentials while the file is being replaced', async () => {
     await write({ token: 'one' });
     const access = load();
     await writeFile(path, '{"broken');
@@ -108,7 +108,7 @@ describe('loadKubeAccess', () => {
     expect((await access.credentials()).headers).toEqual({ Authorization: 'Bearer two' });
   });
 
-  it('refuses what it cannot use, at once', async () => {
+  it('rejects unsupported credentials immediately', async () => {
     expect(load).toThrow(/\[INVALID_INPUT\] kubeconfig/);
     await write({}, { server: 'not a url' });
     expect(load).toThrow(/is no URL/);

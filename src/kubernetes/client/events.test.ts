@@ -73,7 +73,7 @@ describe('EventPoster', () => {
     ]);
   });
 
-  it('posts the same once an hour, and something new at once', async () => {
+  it('posts the same once an hour, and something new immediately', async () => {
     server.answer(json({}), json({}), json({}));
     poster.post(event('deny'));
     await idle();
@@ -87,14 +87,14 @@ describe('EventPoster', () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  it('takes it for done when another agent was first', async () => {
+  it('treats it as done when another agent was first', async () => {
     server.answer(status(409, 'AlreadyExists'));
     poster.post(event('deny'));
     await idle();
     expect(failures).toEqual([]);
   });
 
-  it('tries again without an answer, and reports a refusal once', async () => {
+  it('retries without an answer, and reports a rejection once', async () => {
     server.answer(status(503, 'ServiceUnavailable'), status(429, 'TooManyRequests'), status(403, 'Forbidden'));
     poster.post(event('deny'));
     await idle();
@@ -103,7 +103,7 @@ describe('EventPoster', () => {
     expect(poster.waiting).toBe(0);
   });
 
-  it('lets namespaces take turns, and drops events of the one that has most', async () => {
+  it('alternates between namespaces, and drops events of the one with most', async () => {
     const of = (namespace: string, at: number) =>
       event(`${namespace}-${at}`, { about: { ...event('').about, namespace, name: `e${at}`, uid: `${at}` } });
     server.answer(...Array.from({ length: 3 }, () => json({})));

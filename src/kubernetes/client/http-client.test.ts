@@ -29,12 +29,12 @@ describe('KubeHttp', () => {
     await server.close();
   });
 
-  it('gives the JSON of the answer', async () => {
+  it('returns the JSON of the answer', async () => {
     server.answer(json({ gitVersion: 'v1' }));
     expect(await client.json({ path: '/version' }, soon())).toEqual({ gitVersion: 'v1' });
   });
 
-  it('reports the server’s reason when it refuses', async () => {
+  it('reports the server’s reason of a rejection', async () => {
     server.answer(status(409, 'Conflict', { retryAfterSeconds: 2, causes: [{ reason: 'Why' }] }));
     await expect(client.json({ method: 'POST', path: '/x', body: {} }, soon())).rejects.toMatchObject({
       code: 'REFUSED',
@@ -51,7 +51,7 @@ describe('KubeHttp', () => {
     });
   });
 
-  it('asks for new credentials after 401', async () => {
+  it('requests new credentials after 401', async () => {
     server.answer(status(401, 'Unauthorized'));
     await expect(client.json({ path: '/x' }, soon())).rejects.toMatchObject({ code: 'REFUSED' });
     expect(server.requests).toContain('distrust');
@@ -67,13 +67,13 @@ describe('KubeHttp', () => {
     await expect(request).rejects.toMatchObject({ code: 'CANCELLED' });
   });
 
-  it.each([301, 302, 307, 308])('goes with its token nowhere a %i says', async (code) => {
+  it.each([301, 302, 307, 308])('follows no redirect with its token: %i', async (code) => {
     server.answer((_request, response) => void response.writeHead(code, { location: '/stolen' }).end());
     await expect(client.json({ path: '/x' }, soon())).rejects.toMatchObject({ code: 'REFUSED', context: { status: code } });
     expect(server.requests).toEqual(['GET /x']);
   });
 
-  it('names no credential in what it throws', async () => {
+  it('names no credential in errors', async () => {
     const token = 'Bearer very-secret';
     const bearing = new KubeHttp({ ...access, credentials: async () => ({ headers: { Authorization: token }, tls: {} }) }, 'test');
     server.answer(status(403, 'Forbidden'), (_request, response) => void response.destroy(), json('no object'.repeat(1 << 19)));

@@ -61,7 +61,7 @@ describe('a NetworkPolicy', () => {
   });
 });
 
-describe('what cannot be read of a NetworkPolicy', () => {
+describe('unsupported parts of a NetworkPolicy', () => {
   it.each([
     [{ from: [{ ipBlock: { cidr: '10.0.0.0/33' } }] }, /spec\.ingress\[0\]\.from\[0\]\.ipBlock\.cidr: .*10\.0\.0\.0\/33/],
     [{ from: [{ ipBlock: { cidr: '10.0.0.0/08' } }] }, /two ways.*"10\.0\.0\.0\/08"/],
@@ -77,7 +77,7 @@ describe('what cannot be read of a NetworkPolicy', () => {
     [{ from: [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: [] }] } }] }, /In and NotIn need values/],
     [{ from: [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] } }] }, /In and NotIn need values/],
     [{ from: [JSON.parse('{"podSelector":{"matchLabels":{"__proto__":"a"}}}')] }, /__proto__ is no label/],
-  ])('of a peer, %j, matches nothing and is told', (rule, fault) => {
+  ])('in a peer, %j, match nothing and are reported', (rule, fault) => {
     const policy = ingressOf(rule);
     expect(policy?.ingress).toEqual([{ peers: [], ports: 'any' }]);
     expect(policy?.faults?.join()).toMatch(fault);
@@ -91,13 +91,13 @@ describe('what cannot be read of a NetworkPolicy', () => {
     [{ ports: [{ port: 'http', endPort: 90 }] }, /endPort ends a range/],
     [{ ports: [{ endPort: 90 }] }, /endPort ends a range/],
     [{ ports: [{ port: 80, unless: 81 }] }, /unless/],
-  ])('of a port, %j, matches nothing and is told', (rule, fault) => {
+  ])('in a port, %j, match nothing and are reported', (rule, fault) => {
     const policy = ingressOf(rule);
     expect(policy?.ingress).toEqual([{ peers: 'any', ports: [] }]);
     expect(policy?.faults?.join()).toMatch(fault);
   });
 
-  it.each([[{ from: 'all' }], ['all'], [null], [{ from: [], unless: [] }]])('of a rule, %j, allows nothing', (rule) => {
+  it.each([[{ from: 'all' }], ['all'], [null], [{ from: [], unless: [] }]])('in a rule, %j, allow nothing', (rule) => {
     const policy = ingressOf(rule, {});
     expect(policy?.ingress).toEqual([
       { peers: [], ports: [] },
@@ -106,27 +106,27 @@ describe('what cannot be read of a NetworkPolicy', () => {
     expect(policy?.faults?.join()).toMatch(/^spec\.ingress\[0\]/);
   });
 
-  it('leaves the rest of the rule as it is', () => {
+  it('keep the rest of the rule', () => {
     expect(ingressOf({ from: [{ podSelector: {} }, {}], ports: [{ port: 80 }, { port: -1 }] })?.ingress).toEqual([
       { peers: [{ pods: [] }], ports: [{ protocol: 'TCP', port: 80 }] },
     ]);
   });
 
-  it('is told if it is a type or a field of the policy', () => {
+  it('are reported if they are a type or a field of the policy', () => {
     const policy = project({ policyTypes: ['Ingress', 'Sideways'], action: 'Deny' });
     expect(policy?.ingress).toEqual([]);
     expect(policy?.egress).toBeUndefined();
     expect(policy?.faults).toEqual([expect.stringMatching(/^spec\.action/), expect.stringMatching(/"Sideways"/)]);
   });
 
-  it('is told of the first few only', () => {
+  it('are reported for the first few only', () => {
     const policy = ingressOf({ from: Array.from({ length: 10_000 }, () => ({ ipBlock: { cidr: 'x'.repeat(1_000) } })) });
     expect(policy?.faults).toHaveLength(6);
     expect(policy?.faults?.at(-1)).toBe('and 9995 more');
     expect(policy?.faults?.join().length).toBeLessThan(8_000);
   });
 
-  it('makes an object of no use if it is whom the policy selects', () => {
+  it('make an object invalid in the pod selector', () => {
     expect(() => project({ podSelector: { matchExpressions: [{ key: 'a', operator: 'Gt', values: ['1'] }] } })).toThrow(
       /spec\.podSelector\.matchExpressions\[0\]\.operator/,
     );

@@ -12,7 +12,7 @@ const node = (name: string, more: Partial<Node> = {}): Node => ({
   ...more,
 });
 
-it('shows every node but our own, with one transport address a family', () => {
+it('has every node except our own, with one transport address per family', () => {
   const store = new ReplicaStore<Node>();
   store.put('me', '1', node('me'));
   store.put('a', '1', node('a', { podCidrs: ['10.1.0.0/22'], internalIps: ['192.168.0.1', '192.168.9.1', 'fd01::1'] }));
@@ -31,7 +31,7 @@ it('shows every node but our own, with one transport address a family', () => {
   expect(source.get('me')).toBeUndefined();
 });
 
-it('calls back for peers and for the first sync, not for heartbeats or ourselves', () => {
+it('calls back for peers and for the first sync, not for heartbeats or our own node', () => {
   const store = new ReplicaStore<Node>();
   const source = peersFromNodes(store, 'me');
   const calls: string[][] = [];

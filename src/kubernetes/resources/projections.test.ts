@@ -45,14 +45,14 @@ describe('Node', () => {
     });
   });
 
-  it('keeps the annotation of the policy mode, as much of it as is worth showing', () => {
+  it('keeps the annotation of the policy mode, up to a maximum length', () => {
     const modeOf = (annotations: object) => nodes.project({ metadata: { name: 'n1', uid: 'u1', annotations } })?.policyMode;
     expect(modeOf({ 'seine.dev/policy-mode': 'audit', other: 'x' })).toBe('audit');
     expect(modeOf({ 'seine.dev/policy-mode': 'x'.repeat(100_000) })).toBe('x'.repeat(32));
     expect(modeOf({ other: 'x' })).toBeUndefined();
   });
 
-  it('takes a node that has nothing yet, and the old single podCIDR', () => {
+  it('accepts a node without networks, and the old single podCIDR', () => {
     const bare = nodes.project({ metadata: { name: 'n1', uid: 'u1' } });
     expect(bare).toEqual({ name: 'n1', uid: 'u1', podCidrs: [], internalIps: [], deleting: false });
     expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, spec: { podCIDR: '10.1.0.0/24' } })?.podCidrs).toEqual(['10.1.0.0/24']);
@@ -68,12 +68,12 @@ describe('Node', () => {
     ['False', false],
     ['True', true],
     ['Unknown', true],
-  ])('takes the condition NetworkUnavailable %s', (status, networkUnavailable) => {
+  ])('reads the condition NetworkUnavailable %s', (status, networkUnavailable) => {
     const conditions = [{ type: 'Ready', status: 'True' }, 'junk', { type: 'NetworkUnavailable', status }];
     expect(nodes.project({ metadata: { name: 'n1', uid: 'u1' }, status: { conditions } })).toMatchObject({ networkUnavailable });
   });
 
-  it('has the addresses by which others reach it apart, where they are addresses', () => {
+  it('keeps the addresses of other types separately, if they are valid', () => {
     const addresses = [
       { type: 'ExternalIP', address: '2001:DB8::7' },
       { type: 'InternalIP', address: '192.168.0.1' },
@@ -103,7 +103,7 @@ describe('Node', () => {
   });
 });
 
-it('leaves out pod networks of a Node that Kubernetes tolerates and that have two meanings, and says so', () => {
+it('omits pod networks of a Node that Kubernetes tolerates and that are ambiguous, and reports them', () => {
   const project = (spec: object) => nodes.project({ metadata: { name: 'n', uid: 'u' }, spec });
   expect(project({ podCIDRs: ['10.0.0.5/24', 'fd00::/64'] })).toMatchObject({
     podCidrs: ['fd00::/64'],
@@ -170,7 +170,7 @@ describe('Service', () => {
     });
   });
 
-  it('leaves out source ranges that have two meanings, clears host bits of others, and reports both', () => {
+  it('omits ambiguous source ranges, clears host bits of others, and reports both', () => {
     const loadBalancerSourceRanges = [
       '10.0.0.0/08',
       '203.0.113.0/24',
@@ -218,7 +218,7 @@ describe('Service', () => {
     expect(() => services.project({ metadata, spec: { clusterIPs: ['10.0.0.1; drop'] } })).toThrow(/spec\.clusterIPs\[0\]/);
   });
 
-  it('is not fooled by labels that name a prototype', () => {
+  it('ignores labels that name a prototype', () => {
     const labels = JSON.parse('{"__proto__": "x", "constructor": "y"}') as unknown;
     expect(services.project({ ...minimal, metadata: { ...metadata, labels } })?.headlessLabel).toBe(false);
   });
@@ -242,7 +242,7 @@ describe('EndpointSlice', () => {
     expect(projected && serviceKeyOf(projected)).toBe('default/web');
   });
 
-  it('says whose it is', () => {
+  it('has the name of its Service', () => {
     const labels = {
       'service.kubernetes.io/headless': '',
       'service.kubernetes.io/service-proxy-name': '',
@@ -253,7 +253,7 @@ describe('EndpointSlice', () => {
     expect(projected && serviceKeyOf(projected)).toBeUndefined();
   });
 
-  it('keeps places and hints', () => {
+  it('keeps node, zone and hints', () => {
     const endpoint = {
       addresses: ['10.0.0.1'],
       nodeName: 'n1',
@@ -267,7 +267,7 @@ describe('EndpointSlice', () => {
     ]);
   });
 
-  it('takes null lists and has no use for host names', () => {
+  it('accepts null lists and ignores host names', () => {
     expect(endpointSlices.project(slice({ endpoints: null, ports: null }))).toMatchObject({ ports: [], endpoints: packEndpoints([]) });
     expect(endpointSlices.project(slice({ addressType: 'FQDN', endpoints: [{ addresses: ['a.example'] }] }))).toBeUndefined();
   });
@@ -280,7 +280,7 @@ describe('EndpointSlice', () => {
 });
 
 describe('Pod', () => {
-  it('keeps addresses, place and phase', () => {
+  it('keeps addresses, node and phase', () => {
     const raw = {
       metadata,
       spec: { nodeName: 'n1' },
@@ -300,7 +300,7 @@ describe('Pod', () => {
     });
   });
 
-  it('keeps what policies ask for: labels, and named ports of containers and sidecars', () => {
+  it('keeps the fields that policies use: labels, and named ports of containers and sidecars', () => {
     const port = (name: string, containerPort: number, protocol?: string) => ({ name, containerPort, ...(protocol && { protocol }) });
     const raw = {
       metadata: { ...metadata, labels: { app: 'web' } },

@@ -22,7 +22,7 @@ it('removes before it adds', () => {
   expect(elementChanges(set, { remove: [], add: [] })).toBe('');
 });
 
-it('lets no element end the list', () => {
+it('escapes elements so that none ends the list', () => {
   expect(() => elementChanges(set, { remove: [], add: [{ key: '1.1.1.1 }; flush ruleset' }] })).toThrow('INVALID_INPUT');
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
@@ -37,7 +37,7 @@ it('lets no element end the list', () => {
   );
 });
 
-it('takes only harmless names and comments', () => {
+it('accepts only safe names and comments', () => {
   expect(nftName('seine-1')).toBe('seine-1');
   expect(nftQuoted('pod default/web-0')).toBe('"pod default/web-0"');
   for (const bad of ['', 'a b', '1a', 'a;b', 'a"b', 'x'.repeat(65)]) expect(() => nftName(bad)).toThrow('INVALID_INPUT');

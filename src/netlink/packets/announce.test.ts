@@ -12,7 +12,7 @@ it('announces an IPv4 address by an ARP request for itself', () => {
   );
 });
 
-it('announces an IPv6 address by a neighbour advertisement with a right checksum', () => {
+it('announces an IPv6 address by a neighbour advertisement with a correct checksum', () => {
   const frame = announcement(mac, parseIp('fd00::5'));
   const address = 'fd000000000000000000000000000005';
   const allNodes = 'ff020000000000000000000000000001';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { descriptorOf, peerCredentials } from './unix-peer.ts';
 
-it('knows who is at the other end of a unix socket', async () => {
+it('returns the process at the other end of a unix socket', async () => {
   const path = join(tmpdir(), `seine-${process.pid}-${Math.random().toString(36).slice(2)}`);
   const server = createServer().listen(path);
   const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));

@@ -49,7 +49,7 @@ it.each([
   ['the gateway loses an address', address(gateway, 'global'), false],
   ['a pod’s interface gets a link-local address', address(other, 'link'), false],
   ['news were lost', { kind: 'overrun' } as const, true],
-])('%s: does it concern the node? %#', (_, event, concerns) =>
+])('%s: concerns the node %#', (_, event, concerns) =>
   expect(concernsNode(event, gateway, (name) => name.startsWith('web1-'))).toBe(concerns),
 );
 
@@ -63,4 +63,4 @@ it.each([
   ['the gateway loses an address', address(gateway, 'global'), true],
   ['another interface loses one', address(other, 'global'), false],
   ['news were lost', { kind: 'overrun' } as const, true],
-])('%s: does it concern settings? %#', (_, event, concerns) => expect(concernsSettings(event, gateway)).toBe(concerns));
+])('%s: concerns settings %#', (_, event, concerns) => expect(concernsSettings(event, gateway)).toBe(concerns));

@@ -40,14 +40,14 @@ function setUp(config = '') {
 }
 
 describe('LiveEnvironment', () => {
-  it('tells no subscriber when nothing is different', () => {
+  it('notifies no subscriber without a change', () => {
     const t = setUp();
     t.become({ internalIps: ['192.168.77.1', '203.0.113.9'] });
     t.live.look();
     expect(t.seen).toEqual([]);
   });
 
-  it('follows the MTU of the transport, and its address once the Node object says the same', () => {
+  it('follows the MTU of the transport, and its address once the Node object has it', () => {
     const t = setUp();
     t.wire(1400, '192.168.77.1');
     t.live.look();
@@ -62,7 +62,7 @@ describe('LiveEnvironment', () => {
     expect(t.seen.at(-1)?.transport.map(({ text }) => text)).toEqual(['192.168.77.9']);
   });
 
-  it('follows what else the node is reached at', () => {
+  it("follows the node's further addresses", () => {
     const t = setUp();
     t.bind('169.254.20.10', '192.168.77.1');
     t.live.look();
@@ -75,7 +75,7 @@ describe('LiveEnvironment', () => {
     ]);
   });
 
-  it('keeps a former pod network until its last pod is gone', () => {
+  it('keeps a previous pod network until its last pod is deleted', () => {
     const t = setUp();
     let pods = [parseCidr('10.10.0.0/22')];
     t.live.countPods(() => pods);
@@ -109,7 +109,7 @@ describe('LiveEnvironment', () => {
     expect(t.live.problem).toBeUndefined();
   });
 
-  it('takes the policy mode of the annotation before the configured one, and the configured one where there is none or no mode', () => {
+  it('prefers the policy mode of the annotation to the configured one, which applies without a valid annotation', () => {
     const t = setUp('policy: { mode: audit }');
     const modes = (['enforce', 'off', 'of', undefined] as const).map((policyMode) => {
       t.become(policyMode === undefined ? {} : { policyMode });

@@ -22,7 +22,7 @@ function texts(...addresses: readonly (readonly [link: number, text: string, mor
   return localAddresses(read, links, 'antrea-gw0').map(({ text }) => text);
 }
 
-it('are what NodeLocal DNSCache binds, and the others of the node, in one order', () => {
+it('are the addresses of NodeLocal DNSCache, and the others of the node, in one order', () => {
   const cache = [
     [3, '169.254.20.10/32'],
     [3, '10.96.0.10/32'],
@@ -38,18 +38,18 @@ it('are what NodeLocal DNSCache binds, and the others of the node, in one order'
   expect(texts(...node, ...cache, ...node)).toEqual(all);
 });
 
-it('are not those of a link or of the machine itself, those of Services that kube-proxy binds, nor a duplicate', () => {
+it('exclude link-local and loopback addresses, those of Services that kube-proxy binds, and duplicates', () => {
   expect(
     texts([2, '169.254.7.8/16'], [2, 'fe80::1/64', { scope: 'link' }], [2, 'fe80::2/128'], [1, '127.0.0.1/8', { scope: 'host' }]),
   ).toEqual([]);
   expect(texts([1, '127.0.0.53/32'], [4, '10.96.0.1/32'], [2, 'fd00:77::1/64', { failed: true }])).toEqual([]);
 });
 
-it('are no more than 64', () => {
+it('are at most 64', () => {
   const many = Array.from({ length: 300 }, (_, number) => [2, `198.51.100.${number % 256}/24`] as const);
   expect(texts(...many)).toHaveLength(64);
 });
 
-it('are none that another program put on the gateway: what takes it away again is the agent, which is not told of that', () => {
+it('exclude addresses that another program added to the gateway: the agent removes them without an event', () => {
   expect(texts([5, '10.244.0.1/22'], [5, '192.0.2.7/24'], [2, '192.168.77.1/24'])).toEqual(['192.168.77.1']);
 });

@@ -47,7 +47,7 @@ afterEach(async () => {
   expect(listeners.size).toBe(0);
 });
 
-it('says that the network is there, until it is written, and again when another client says otherwise', async () => {
+it('sets NetworkUnavailable to False until it is written, and again when another client changes it', async () => {
   server.answer(json({ kind: 'Status', reason: 'InternalError', message: 'not now' }, 500), (request, response, signal) => {
     become(false);
     return json({})(request, response, signal);

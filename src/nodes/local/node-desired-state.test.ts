@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseIp } from '../../base/net/ip.ts';
 import { tunnelPortType } from './node-desired-state.ts';
 
-it('asks the kernel for another interface where GRE goes over IPv6 alone, and no other one', () => {
+it('uses another interface of the kernel if GRE goes over IPv6 alone, and not otherwise', () => {
   const [ipv4, ipv6] = [parseIp('192.0.2.1'), parseIp('2001:db8::1')];
   const gre = { type: 'gre', port: 0, ofPort: 1 } as const;
   const geneve = { type: 'geneve', port: 6081, ofPort: 1 } as const;

@@ -27,7 +27,7 @@ function trying(...outcomes: readonly (SeineError | 'taken')[]) {
 }
 const refused = (why: string): SeineError => new SeineError('REFUSED', why);
 
-it('tries again what is refused, is not ready meanwhile, and says each reason once', async () => {
+it('retries a rejection, is not ready meanwhile, and logs each reason once', async () => {
   const t = trying(refused('no'), refused('no'), refused('still no'), 'taken');
   await t.run();
   expect(t.states).toEqual(['ready', '[REFUSED] no', '[REFUSED] no', '[REFUSED] still no']);
@@ -35,7 +35,7 @@ it('tries again what is refused, is not ready meanwhile, and says each reason on
   expect(t.readiness.state()).toEqual({ state: 'ready' });
 });
 
-it('does not try again after any other failure, nor after the signal', async () => {
+it('does not retry after any other failure, nor after the signal', async () => {
   await expect(trying(new SeineError('INVARIANT', 'bug')).run()).rejects.toMatchObject({ code: 'INVARIANT' });
   const t = trying(refused('no'), 'taken');
   t.stop.abort();

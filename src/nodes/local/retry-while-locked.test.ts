@@ -4,7 +4,7 @@ import { silentLog } from '../../base/log/log.ts';
 import { Readiness } from './readiness.ts';
 import { retryWhileHeld } from './retry-while-locked.ts';
 
-it('takes what another agent had as soon as it lets go, and says meanwhile what is awaited', async () => {
+it('takes the lock of another agent when it is released, and logs the wait', async () => {
   const readiness = new Readiness();
   const said: unknown[] = [];
   let tries = 0;
@@ -18,7 +18,7 @@ it('takes what another agent had as soon as it lets go, and says meanwhile what 
   expect([...said, readiness.state()]).toEqual([{ state: 'ready' }, waiting, waiting, { state: 'ready' }]);
 });
 
-it('passes on every other failure at once, and ends with the signal', async () => {
+it('rethrows every other failure immediately, and ends with the signal', async () => {
   const fail = (code: 'REFUSED' | 'INVALID_INPUT') => async (): Promise<never> => {
     throw new SeineError(code, 'no');
   };

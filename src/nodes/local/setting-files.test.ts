@@ -26,7 +26,7 @@ it.each([
   expect(filesThatSet('net/ipv4/ip_forward', '1', root)).toEqual(named ? ['/etc/sysctl.d/99-hardening.conf'] : []);
 });
 
-it('names each file that sets it otherwise, also for all interfaces and for one with a dot in its name', () => {
+it('names each file that sets another value, also for all interfaces and for one with a dot in its name', () => {
   file('etc/sysctl.conf', 'net.ipv4.conf.*.rp_filter = 1\n');
   file('etc/sysctl.d/10-a.conf', 'net.ipv4.conf.gw/7.rp_filter = 1\n');
   file('usr/lib/sysctl.d/50-b.conf', 'net/ipv4/conf/gw.7/rp_filter = 1\n');
@@ -38,7 +38,7 @@ it('names each file that sets it otherwise, also for all interfaces and for one 
   ]);
 });
 
-it('minds neither missing folders nor files that are too large', () => {
+it('ignores missing folders and files that are too large', () => {
   file('etc/sysctl.d/99-large.conf', `${'#'.repeat(70_000)}\nnet.ipv4.ip_forward=0\n`);
   expect(filesThatSet('net/ipv4/ip_forward', '1', root)).toEqual([]);
 });

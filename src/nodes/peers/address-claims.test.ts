@@ -24,14 +24,14 @@ describe('AddressClaims', () => {
     ['10.10.0.7/32', 'tunnel', 'overlaps 10.10.0.0/22: this node’s pods'],
     ['192.168.77.9/32', 'tunnel', undefined],
     ['10.10.4.0/22', 'pods', undefined],
-  ] as const)('says of %s for %s: %s', (text, use, objection) => {
+  ] as const)('reports for %s claiming %s: %s', (text, use, objection) => {
     const claims = new AddressClaims(reserved);
     const one = claim('n2', text, '2026', use);
     claims.set('n2', [one]);
     expect(claims.objection(one)).toBe(objection);
   });
 
-  it('lets the node that joined first have its way, whoever is known first', () => {
+  it('prefers the node that joined first, in any order of events', () => {
     const old = claim('z-old', '10.10.4.0/22', '2026-01-01T00:00:00Z');
     const young = claim('a-young', '10.10.5.0/24', '2026-01-02T00:00:00Z');
     for (const order of [
@@ -55,7 +55,7 @@ describe('AddressClaims', () => {
     expect([pods, tunnel, far, over].map((each) => claims.objection(each) !== undefined)).toEqual([false, true, false, true]);
   });
 
-  it('lets two nodes have one tunnel address', () => {
+  it('allows two nodes one tunnel address', () => {
     const claims = new AddressClaims(reserved);
     const both = ['n2', 'n3'].map((node) => claim(node, '172.16.0.4/32', '1', 'tunnel'));
     for (const each of both) claims.set(each.node, [each]);
@@ -70,7 +70,7 @@ describe('AddressClaims', () => {
     expect(claims.set('n2', [])).toEqual(new Set(['n3', 'n4']));
   });
 
-  it('finds what looking at everything finds', () => {
+  it('agrees with a complete comparison', () => {
     const range = fc
       .tuple(fc.integer({ min: 0, max: 63 }), fc.integer({ min: 26, max: 32 }))
       .map(([value, length]) => cidrOf(ipFromValue('ipv4', 0x0a14_0000n + BigInt(value)), length));
@@ -95,7 +95,7 @@ describe('AddressClaims', () => {
     );
   });
 
-  it('does not grow slow with the number of nodes', () => {
+  it('does not slow down with the number of nodes', () => {
     const claims = new AddressClaims(reserved);
     const started = performance.now();
     for (let at = 0; at < 5_000; at++) {

@@ -112,7 +112,7 @@ it.each(pairs)('the largest Node that an API server stores is bounded: %s and %s
   expect([...peers.intents()].find(({ name }) => name === 'n3')?.transport.map(({ text }) => text)).toEqual(['192.168.77.3']);
 });
 
-it('a Node names what of its lists is not used', async () => {
+it('a Node names unused entries of its lists', async () => {
   const { replica, peers } = setUp();
   const parts = ['spec.podCIDRs', 'status.addresses, internal', 'status.addresses, external'].map((name) => fields[name]?.(300) ?? {});
   replica.put('n2', '1', nodeWith(...parts));

@@ -49,7 +49,7 @@ it('compares nodes that were listed after it was made and before it follows chan
   expect(networks.of('n3')).toEqual([]);
 });
 
-it('gives policy what a node may have for its pods, and nothing of what belongs to others', async () => {
+it('passes permitted pod networks of a node to policy, and none that belong to others', async () => {
   const { networks, put, settle } = setUp();
   put('n2', ['10.20.0.0/24', 'fd00:20::/64'], ['192.168.77.2']);
   put('link', ['192.168.77.0/24']);
@@ -64,7 +64,7 @@ it('gives policy what a node may have for its pods, and nothing of what belongs 
   expect(networks.of('n1')).toBeUndefined();
 });
 
-it('names nodes that gain a network when another goes', async () => {
+it('names nodes that gain a network when another is deleted', async () => {
   const { networks, put, remove, settle } = setUp();
   put('n2', ['10.20.0.0/24']);
   put('n3', ['10.20.0.0/16']);

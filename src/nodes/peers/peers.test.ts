@@ -119,21 +119,21 @@ function at(nodes: ReplicaStore<Node>, name: string): Node {
 }
 
 describe('Peers', () => {
-  it('serves what a node may have', () => {
+  it('serves permitted addresses of a node', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
     expect(t.reached()).toEqual(['10.10.4.0/22', 'fd00:10:0:1::/64']);
     expect(t.peers.objections.size).toBe(0);
   });
 
-  it('says what a Node has that cannot be used, and serves the rest', () => {
+  it('reports unusable addresses of a Node, and serves the rest', () => {
     const t = setUp();
     const refusedPodCidrs = ['spec.podCIDRs: "10.10.4.1/22" has host bits; the network is 10.10.4.0/22'];
     t.put('n2', { podCidrs: ['fd00:10:0:1::/64'], refusedPodCidrs, internalIps: ['192.168.77.2'] });
     expect([t.reached(), t.peers.objections.of('n2')]).toEqual([['fd00:10:0:1::/64'], refusedPodCidrs]);
   });
 
-  it('knows the ends of the tunnels of each peer, new ones too, so that no process of this node sends there in its place', () => {
+  it('has the tunnel endpoints of each peer, new ones too, so that no other process of this node sends there', () => {
     const t = setUp();
     const ends = () => [...t.datapath.firewall.keys()].toSorted();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
@@ -149,7 +149,7 @@ describe('Peers', () => {
     ]);
   });
 
-  it('knows every address at which another node receives tunnel packets, also of a family that this node has not, and of a node without pods', () => {
+  it('has every address at which another node receives tunnel packets, also of a family that this node lacks, and of a node without pods', () => {
     const t = setUp();
     t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.0.0/22')], transport: [parseIp('192.168.77.1')] });
     const [first, ...more] = ['192.168.77.2', '192.168.78.2', 'fd00:77::2', 'fd00:78::2'];
@@ -161,7 +161,7 @@ describe('Peers', () => {
   it.each([
     ['10.10.4.0/22', '10.10.4.9'],
     ['fd00:10:0:1::/64', 'fd00:10:0:1::9'],
-  ])('follows addresses that this node gets and loses: the pod network %s, and who holds %s', (network, ip) => {
+  ])('follows addresses that this node gains and loses: the pod network %s, and the owner of %s', (network, ip) => {
     const t = setUp();
     const held: string[] = [];
     t.peers.subscribe((ranges) => held.push(ranges.map(({ text }) => text).join()));
@@ -183,7 +183,7 @@ describe('Peers', () => {
     expect(held).toEqual(['198.51.100.9/32']);
   });
 
-  it('lets no Node take the cluster address of a Service that was there before, and no node outside of the link any', () => {
+  it('rejects a Node with the cluster address of an existing Service, and a node outside of the link with any', () => {
     const t = setUp();
     const [older, younger] = [{ createdAt: '2025-01-01T00:00:00Z' }, { createdAt: '2026-02-01T00:00:00Z' }];
     t.become({ ...exampleNode, serviceCidrs: [] });
@@ -197,7 +197,7 @@ describe('Peers', () => {
     expect(new Set(holders('fd00:77::3'))).toEqual(new Set(['the tunnel of node n3']));
   });
 
-  it('leads the node to neighbouring networks by one route, and never to one that no node has', () => {
+  it('routes neighbouring networks by one route, and no unused network', () => {
     const t = setUp();
     for (const [index, cidr] of ['10.20.0.0/24', '10.20.1.0/24', '10.20.2.0/24', '10.20.3.0/24'].entries())
       t.put(`m${index}`, { podCidrs: [cidr], internalIps: [`192.168.77.${100 + index}`] });
@@ -214,7 +214,7 @@ describe('Peers', () => {
     expect(t.routes()).toEqual(['10.20.0.0/24', '10.20.2.0/23']);
   });
 
-  it('serves peers as the node that it is now', () => {
+  it("serves peers with this node's present addresses", () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.become({ ...exampleNode, podCidrs: [parseCidr('10.10.4.0/22')], formerPodCidrs: exampleNode.podCidrs });
@@ -225,7 +225,7 @@ describe('Peers', () => {
     expect(t.peers.objections.size).toBe(0);
   });
 
-  it('reaches pods in a network that a node had before, until another node has it', () => {
+  it('reaches pods in a previous network of a node, until another node has it', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.put('n2', { podCidrs: ['10.10.8.0/22'] });
@@ -241,7 +241,7 @@ describe('Peers', () => {
   it.each([
     ['a-new', 'z-old'],
     ['z-new', 'a-old'],
-  ])('takes what a machine sends that has come back as %s while %s is still a Node, after any restart', (now, before) => {
+  ])('accepts packets of a host that has returned as %s while %s is still a Node, after any restart', (now, before) => {
     const t = setUp();
     t.put(before, { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
     t.put(now, { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.2'] });
@@ -260,7 +260,7 @@ describe('Peers', () => {
     expect(t.passes('fd00:77::2', '10.10.4.5')).toBe(false);
   });
 
-  it('takes a node that comes back under another network for the same machine', () => {
+  it('treats a node that returns with another network as the same host', () => {
     const t = setUp();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2'] });
     t.nodes.remove('n2', '100');
@@ -279,14 +279,14 @@ describe('Peers', () => {
     ['gre', ['fd00:77::1'], ['fd00:77::2'], undefined],
     ['gre', ['fd00:77::1'], ['192.168.77.2', 'fd00:77::2'], 'no ip6gre tunnel'],
     ['geneve', ['192.168.77.1'], [], undefined],
-  ] as const)('says of %s tunnels from %j to %j: %s', (type, own, internalIps, objection) => {
+  ] as const)('reports for %s tunnels from %j to %j: %s', (type, own, internalIps, objection) => {
     const t = setUp();
     t.become({ ...exampleNode, tunnel: { ...exampleNode.tunnel, type }, transport: own.map(parseIp) });
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps });
     expect(t.peers.objections.of('n2')).toEqual(objection === undefined ? [] : [expect.stringContaining(objection)]);
   });
 
-  it('gives others their turn while thousands join, and gives in the end what it would have given at once', async () => {
+  it('yields while thousands join, and ends with the same result as at once', async () => {
     const t = setUp();
     let turns = 0;
     const count = setInterval(() => turns++, 1);
@@ -330,7 +330,7 @@ describe('Peers', () => {
     ['loopback', '127.1.0.0/16', 'addresses of a machine itself or of a link'],
     ['a single address', '10.20.0.1/32', 'no room for a gateway'],
     ['a single IPv6 address', 'fd00:20::1/128', 'no room for a gateway'],
-  ])('leaves out a node’s claim to %s, keeps the rest of it, and says so', (_, cidr, why) => {
+  ])('omits a node’s claim to %s, keeps its other claims, and reports it', (_, cidr, why) => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('evil', { podCidrs: [cidr, '10.10.12.0/22'], internalIps: ['192.168.77.9'] });
@@ -344,7 +344,7 @@ describe('Peers', () => {
     ['in another node’s pods', '10.10.8.7'],
     ['our own', '192.168.77.1'],
     ['a loopback address', '127.0.0.1'],
-  ])('takes no tunnel whose end is %s', (_, end) => {
+  ])('rejects a tunnel endpoint that is %s', (_, end) => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('evil', { podCidrs: ['10.10.12.0/22'], internalIps: [end] });
@@ -352,7 +352,7 @@ describe('Peers', () => {
     expect(t.peers.objections.of('evil').join()).toContain(`tunnel address ${end}/`);
   });
 
-  it('gives a network back to the node that waits for it', () => {
+  it('returns a network to the node that waits for it', () => {
     const t = setUp();
     t.put('n3', { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.3'] });
     t.put('n4', { podCidrs: ['10.10.9.0/24'], internalIps: ['192.168.77.4'] });

@@ -9,7 +9,7 @@ const projected = (name: string, spec: object): NetworkPolicy => {
   return policy;
 };
 
-it('tells of fields of policies that could not be read, and of nothing else', () => {
+it('posts events about unsupported fields of policies, and about nothing else', () => {
   const objects = new Map([
     ['shop/fine', projected('fine', { podSelector: {} })],
     ['shop/odd', projected('odd', { podSelector: {}, ingress: [{ ports: [{ protocol: 'tcp' }] }] })],

@@ -68,7 +68,7 @@ function scene({
 describe.each(['192.0.2.2', '2001:db8::2'])('the neighbour %s of tunnels', (text) => {
   const peer = parseIp(text);
 
-  it('is known with its new Ethernet address within ten seconds, and with the former one again', async () => {
+  it('is known with its new Ethernet address within ten seconds, and with the previous one again', async () => {
     const t = scene({ addresses: [peer] });
     for (const mac of [oldMac, newMac, oldMac]) {
       t.owners.set(text, mac);
@@ -77,7 +77,7 @@ describe.each(['192.0.2.2', '2001:db8::2'])('the neighbour %s of tunnels', (text
     }
   });
 
-  it('is never taken from what the kernel knew before it was asked', async () => {
+  it("is never read from the kernel's cache before it was probed", async () => {
     const t = scene({ addresses: [peer] });
     t.set(peer, 'reachable', oldMac);
     await t.seconds(3);
@@ -87,7 +87,7 @@ describe.each(['192.0.2.2', '2001:db8::2'])('the neighbour %s of tunnels', (text
     expect(t.cache.get(text)).toBe(newMac);
   });
 
-  it('is asked again after it was away for an hour', async () => {
+  it("is probed again after an hour's absence", async () => {
     const t = scene({ addresses: [peer] });
     await t.seconds(3_600);
     expect(t.cache).toEqual(new Map());
@@ -104,7 +104,7 @@ describe.each(['192.0.2.2', '2001:db8::2'])('the neighbour %s of tunnels', (text
   });
 });
 
-it('verifies a router once, however many nodes are behind it', async () => {
+it('probes a router once, however many nodes are behind it', async () => {
   const addresses = Array.from({ length: 300 }, (_, index) => parseIp(`198.51.${100 + (index >> 8)}.${index & 0xff}`));
   const t = scene({ addresses, nextHopOf: () => onLink(router) });
   t.owners.set(router.text, oldMac);
@@ -113,7 +113,7 @@ it('verifies a router once, however many nodes are behind it', async () => {
   expect(t.asked.length).toBeLessThan(20);
 });
 
-it('verifies thousands of neighbours in turn, 32 a round', async () => {
+it('probes thousands of neighbours in turn, 32 per round', async () => {
   const addresses = Array.from({ length: 1_000 }, (_, index) => parseIp(`10.0.${index >> 8}.${index & 0xff}`));
   const t = scene({ addresses });
   for (const { text } of addresses) t.owners.set(text, oldMac);
@@ -123,13 +123,13 @@ it('verifies thousands of neighbours in turn, 32 a round', async () => {
   expect(t.cache.size).toBe(1_000);
 });
 
-it('asks no neighbour about an address without a route', async () => {
+it('probes no address without a route', async () => {
   const t = scene({ addresses: [parseIp('192.0.2.2')], nextHopOf: () => undefined });
   await t.seconds(10);
   expect(t.asked).toEqual([]);
 });
 
-it('takes of each node the address to which its tunnel packets go', () => {
+it('probes the tunnel destination address of each node', () => {
   const transport = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
   const peers = [{ transport }, { transport: { ipv6: '2001:db8::2' } }, { transport: {} }];
   const texts = (own: readonly string[]) => tunnelAddresses(peers, own.map(parseIp)).map(({ text }) => text);

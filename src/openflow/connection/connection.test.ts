@@ -19,12 +19,12 @@ const flow = bytesOf((w) =>
 );
 
 describe('a session', () => {
-  it('offers OpenFlow 1.5 and takes a peer without a bitmap that goes higher or as high', async () => {
+  it('offers OpenFlow 1.5 and accepts a peer without a bitmap with that version or a higher one', async () => {
     await peer.connect().untilUp(peer.signal);
     expect(Buffer.from(await peer.hears(messageType.hello)).toString('hex')).toBe('06000010000000000001000800000040');
   });
 
-  it('refuses a peer whose bitmap lacks 1.5, and says so', async () => {
+  it('rejects a peer whose bitmap lacks 1.5, and reports it', async () => {
     peer.hello = '06000010000000010001000800000012';
     const failures: SeineError[] = [];
     peer.connect({ failed: (cause) => failures.push(cause) });
@@ -102,11 +102,11 @@ describe('a bundle', () => {
     expect(controls()).toEqual([0, 6]);
   });
 
-  describe('at once', () => {
+  describe('without waiting', () => {
     const committed = '0000000100050003'; // bundle 1, commit reply, atomic and ordered
     const controlsHeard = () => peer.heard.filter((each) => readHeader(each).type === messageType.bundleControl).map((each) => each[13]);
 
-    it('asks nothing before its commit', async () => {
+    it('requests nothing before its commit', async () => {
       peer.answer = (heard, socket) => {
         const { type, xid } = readHeader(heard);
         if (type === messageType.bundleControl && heard[13] === 4) socket.write(reply(messageType.bundleControl, xid, committed));
@@ -126,7 +126,7 @@ describe('a bundle', () => {
       await expect(connection.bundleAtOnce([flow], peer.signal)).rejects.toMatchObject({ code: 'UNAVAILABLE', context: { sent: true } });
     });
 
-    it('asks first if the window has no room for it', async () => {
+    it('requests a barrier first if the window has no room for it', async () => {
       const connection = peer.connect({ windowBytes: 1_000 });
       await connection.untilUp(peer.signal);
       await connection.send([flow], peer.signal);
@@ -140,14 +140,14 @@ describe('a bundle', () => {
     });
   });
 
-  it('of nothing asks nothing', async () => {
+  it('without messages requests nothing', async () => {
     const connection = peer.connect();
     await connection.untilUp(peer.signal);
     await connection.bundle([], peer.signal);
     expect(connection.counters.bundles).toBe(0);
   });
 
-  it('waits for a peer that does not read, with a bound on what is unsent', async () => {
+  it('waits for a peer that does not read, with a limit on unsent bytes', async () => {
     const connection = peer.connect();
     await connection.untilUp(peer.signal);
     peer.socket?.pause();

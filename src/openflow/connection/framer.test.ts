@@ -7,7 +7,7 @@ const hello = Uint8Array.from([6, 0, 0, 8, 0, 0, 0, 1]);
 const echo = Uint8Array.from([6, 2, 0, 12, 0, 0, 0, 2, 1, 2, 3, 4]);
 const stream = Uint8Array.from([...hello, ...echo, ...hello]);
 
-it('gives the same messages from chunks of every size', () => {
+it('yields the same messages from chunks of every size', () => {
   for (let size = 1; size <= stream.length; size++) {
     const framer = new OpenFlowFramer();
     const messages: Uint8Array[] = [];
@@ -17,18 +17,18 @@ it('gives the same messages from chunks of every size', () => {
   }
 });
 
-it('keeps an unfinished message and says how much of it there is', () => {
+it('keeps an unfinished message and reports its size', () => {
   const framer = new OpenFlowFramer();
   expect(framer.push(echo.subarray(0, 11))).toEqual([]);
   expect(framer.pendingBytes).toBe(11);
   expect(framer.push(echo.subarray(11)).map((message) => [...message])).toEqual([[...echo]]);
 });
 
-it('refuses a header that is shorter than itself', () => {
+it('rejects a header that is shorter than itself', () => {
   expect(() => new OpenFlowFramer().push(Uint8Array.from([6, 0, 0, 7, 0, 0, 0, 1]))).toThrow(/\[PROTOCOL\] message length 7/);
 });
 
-it('takes a long message byte by byte in linear time', () => {
+it('reads a long message byte by byte in linear time', () => {
   const long = new Uint8Array(0xffff);
   long.set([6, 2, 0xff, 0xff]);
   const framer = new OpenFlowFramer();
@@ -37,7 +37,7 @@ it('takes a long message byte by byte in linear time', () => {
   expect(messages.map((message) => message.length)).toEqual([0xffff]);
 });
 
-it('gives the same messages however the stream is cut', () => {
+it('yields the same messages however the stream is split', () => {
   const corpus = readFileSync(new URL('../../../test/fixtures/openflow-corpus.jsonl', import.meta.url), 'utf8')
     .trim()
     .split('\n')
@@ -60,7 +60,7 @@ it('gives the same messages however the stream is cut', () => {
   );
 });
 
-it('gives the same messages when a stream is cut in any two places', () => {
+it('yields the same messages when a stream is split in any two places', () => {
   for (let first = 0; first <= stream.length; first++)
     for (let second = first; second <= stream.length; second++) {
       const framer = new OpenFlowFramer();

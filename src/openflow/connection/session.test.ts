@@ -40,7 +40,7 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 describe('versions', () => {
-  it('are offered in a bitmap, and the highest of both sides is spoken', async () => {
+  it('are offered in a bitmap, and the highest common one is used', async () => {
     peer.hello = '04000010000000010001000800000012';
     const connection = peer.connect({ versions: bothVersions });
     await connection.untilUp(peer.signal);
@@ -55,7 +55,7 @@ describe('versions', () => {
     expect(connection.version).toBe(OPENFLOW_13);
   });
 
-  it('keep a message of another one from being sent', async () => {
+  it('prevent a message of another version from being sent', async () => {
     const connection = peer.connect({ versions: bothVersions });
     await connection.untilUp(peer.signal);
     expect(connection.version).toBe(OPENFLOW_15);
@@ -87,7 +87,7 @@ describe('versions', () => {
 });
 
 describe('a peer', () => {
-  it('that never finishes its hello is given up, though it sends byte after byte', async () => {
+  it('that never finishes its hello is dropped, though it sends byte after byte', async () => {
     peer.hello = '0600ffff00000001';
     const failures: SeineError[] = [];
     peer.connect({ policy, failed: (cause) => failures.push(cause) });
@@ -97,7 +97,7 @@ describe('a peer', () => {
     expect(failures[0]).toMatchObject({ code: 'UNAVAILABLE', message: expect.stringContaining('no OpenFlow hello within 50 ms') });
   });
 
-  it('that answers with something else fails the request alone', async () => {
+  it('that answers with another message fails the request alone', async () => {
     peer.answer = (heard, socket) => {
       const { type, xid } = readHeader(heard);
       if (type === messageType.featuresRequest) socket.write(reply(messageType.getConfigReply, xid, '00000000'));
@@ -113,7 +113,7 @@ describe('a peer', () => {
 });
 
 describe('the send window', () => {
-  it('is never exceeded, and goes on when a barrier is answered', async () => {
+  it('is never exceeded, and continues when a barrier is answered', async () => {
     const windowBytes = 256 * 1024;
     const connection = peer.connect({ windowBytes });
     await connection.untilUp(peer.signal);
@@ -134,7 +134,7 @@ describe('the send window', () => {
     expect(connection.unacknowledgedBytes).toBe(0);
   });
 
-  it('lets what is larger than itself go alone', () => {
+  it('lets a message larger than itself pass alone', () => {
     const window = new SendWindow(100);
     expect(window.hasRoom(1_000)).toBe(true);
     window.wrote(1_000);
@@ -143,7 +143,7 @@ describe('the send window', () => {
     expect([window.acknowledge(8), window.acknowledge(7), window.unacknowledgedBytes]).toEqual([false, true, 0]);
   });
 
-  it('takes the answer to a barrier for one to those before it', () => {
+  it('applies the answer to a barrier to the earlier ones', () => {
     const window = new SendWindow(100);
     for (const xid of [1, 2, 3]) {
       window.wrote(10);
@@ -154,10 +154,10 @@ describe('the send window', () => {
   });
 });
 
-describe('changes one by one', () => {
+describe('single changes', () => {
   const flows = [flowIn(OPENFLOW_15), flowIn(OPENFLOW_15), flowIn(OPENFLOW_15)];
 
-  it('are made when the barrier behind them is answered', async () => {
+  it('are made when their barrier is answered', async () => {
     answerBarriers();
     const connection = peer.connect();
     await connection.untilUp(peer.signal);
@@ -166,7 +166,7 @@ describe('changes one by one', () => {
     expect(peer.heard.map((each) => readHeader(each).type)).toEqual([0, 14, 14, 14, 20, 20]);
   });
 
-  it('say which were refused', async () => {
+  it('report refused ones', async () => {
     let seen = 0;
     peer.answer = (heard, socket) => {
       const { type, xid } = readHeader(heard);
@@ -181,7 +181,7 @@ describe('changes one by one', () => {
     });
   });
 
-  it('have an unknown outcome when the stream is lost behind them', async () => {
+  it('have an unknown outcome when the stream is lost after them', async () => {
     peer.answer = (heard, socket) => {
       if (readHeader(heard).type === messageType.barrierRequest) socket.destroy();
     };

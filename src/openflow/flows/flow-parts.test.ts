@@ -13,7 +13,7 @@ function meets(flow: { readonly table: number; readonly cookie: bigint }, { tabl
 
 const anyTable = fc.option(fc.integer({ min: 0, max: 253 }), { nil: undefined });
 
-it('asks for each flow in one part, and for no other', () => {
+it('requests each flow in one part, and no other', () => {
   fc.assert(
     fc.property(tables, anyTable, fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), (held, only, cookie) => {
       const filter = only === undefined ? {} : { table: only };
@@ -26,7 +26,7 @@ it('asks for each flow in one part, and for no other', () => {
   );
 });
 
-it('asks for no more flows at a time than ovs-vswitchd says in some milliseconds, if their cookies end in all ways', () => {
+it('requests at most the number of flows that ovs-vswitchd sends in some milliseconds, for evenly distributed cookies', () => {
   fc.assert(
     fc.property(tables, (held) => {
       const flowsOf = new Map(held.map(({ table, flows }) => [table, flows]));
@@ -38,7 +38,7 @@ it('asks for no more flows at a time than ovs-vswitchd says in some milliseconds
   );
 });
 
-it('a filter that asks for more than a table is left as it is', () => {
+it('a filter narrower than a table is not divided', () => {
   expect([{}, { table: 7 }, { table: 7, cookie: undefined }].map((filter) => isOfTables(filter as FlowFilter))).toEqual([true, true, true]);
   expect([{ cookie: 1n }, { table: 7, outPort: 3 }, { match: new Uint8Array() }].map(isOfTables)).toEqual([false, false, false]);
 });

@@ -64,7 +64,7 @@ describe('a match', () => {
     ['a name that is none', { no_such: 1 } as Match, /no field is called "no_such"/],
   ];
   for (const [what, match, message] of wrong)
-    it(`refuses ${what}, and the next is not harmed`, () => {
+    it(`refuses ${what}, and the next is not affected`, () => {
       const before = encodeMatch({ in_port: 1, reg0: 5 });
       expect(() => encodeMatch(match)).toThrow(SeineError);
       expect(() => encodeMatch(match)).toThrow(message);
@@ -87,7 +87,7 @@ describe('a register that is matched twice', () => {
     ['one of four', reg1, `0001df20${'0'.repeat(32)}0000000f${'0'.repeat(24)}`],
   ])('is refused: %s', (_, ...tlvs) => expect(() => decoded(...tlvs)).toThrow(/match has reg[01] twice/));
 
-  it('is not one whose other half was matched with more of it before', () => {
+  it('is accepted if its other half was matched with more bits before', () => {
     expect(decoded(high, reg1)).toEqual({ reg0: 5, reg1: 5 });
     expect(decoded('80010110'.padEnd(40, '0'), low)).toEqual({ reg1: { value: 5, mask: 15 } });
   });
@@ -109,7 +109,7 @@ describe('bits of a field', () => {
     }
   });
 
-  it('take no value that is too large, and lie within the field', () => {
+  it('reject a value that is too large, and are within the field', () => {
     expect(() => loaded('reg1', 0, 4, 16)).toThrow(/16 does not fit in reg1\[0\.\.3\]/);
     expect(() => loaded('reg1', 30, 4, 1)).toThrow(/does not fit in reg1\[30\.\.33\]/);
     expect(() => loaded('ct_label', 127, 2, 1)).toThrow(/does not fit in ct_label/);

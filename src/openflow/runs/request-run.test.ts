@@ -28,7 +28,7 @@ it('finds its answer among others that come out of order', async () => {
   expect(answers.map((answer) => readHeader(answer).xid)).toEqual(asked);
 });
 
-it('gathers an answer of many parts', async () => {
+it('collects an answer of many parts', async () => {
   peer.answer = (heard, socket) => {
     const { type, xid } = readHeader(heard);
     if (type !== messageType.multipartRequest) return;
@@ -77,7 +77,7 @@ it('ends with its stream, and a late answer has no effect', async () => {
   expect(unsolicited).toEqual([messageType.portStatus]);
 });
 
-it('ends when its caller gives up, and says that nothing was sent if it gave up before', async () => {
+it('ends when its caller gives up, and reports that nothing was sent if it gave up before', async () => {
   const connection = peer.connect();
   await connection.untilUp(peer.signal);
   await expect(connection.request(features, AbortSignal.abort())).rejects.toMatchObject({ code: 'CANCELLED', context: { sent: false } });

@@ -59,7 +59,7 @@ describe('messages as text', () => {
     for (const { hex } of lines) expect(printMessage(decodeMessage(bytesOf(hex)))).not.toMatch(/\n|undefined|\[object/);
   });
 
-  it('name an error, and what was refused even if only its start came', () => {
+  it('name an error, and the refused message even if only its start was returned', () => {
     const whole = '0601002400000002000900010612001800000002000f000000000000ffffffff00000001';
     expect(printMessage(decodeMessage(bytesOf(whole)))).toBe(
       'OFPT_ERROR (OF1.5) (xid=0x2): OFPQOFC_BAD_QUEUE OFPST_QUEUE_DESC request (OF1.5) (xid=0x2): port=ANY queue=1',

@@ -79,7 +79,7 @@ describe('flows in the syntax of ovs-ofctl', () => {
     }
   });
 
-  it('read what we print, whatever it is', () => {
+  it('read our own output, for any flow', () => {
     fc.assert(
       fc.property(randomFlow, ({ match, instructions }) => {
         const entry = {
@@ -119,7 +119,7 @@ describe('flows in the syntax of ovs-ofctl', () => {
     ]);
   });
 
-  it('are refused with what was not understood', () => {
+  it('are rejected with the word that was not understood', () => {
     const wrong = [
       ['nw_src=10.0.0.1', /no such field|prerequisite/],
       ['ip,nw_src=10.0.0.256', /no ipv4 address: "10.0.0.256"/],

@@ -98,7 +98,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe('what is asked', () => {
+describe('a request', () => {
   it('answers GET, and HEAD without a body', async () => {
     await start();
     expect(await get('/ok?name=a%20b')).toEqual({ status: 200, body: '{"name":"a b"}\n', type: 'application/json' });
@@ -110,12 +110,12 @@ describe('what is asked', () => {
     expect(await get('/ok', method)).toMatchObject({ status: 405 });
   });
 
-  it.each(['//', '/../../etc/passwd', '/constructor', '/__proto__', '/ok/', '*'])('has nothing at %s', async (path) => {
+  it.each(['//', '/../../etc/passwd', '/constructor', '/__proto__', '/ok/', '*'])('returns 404 for %s', async (path) => {
     await start();
     expect([400, 404]).toContain((await get(path)).status);
   });
 
-  it('says by the status whose fault it is', async () => {
+  it('distinguishes errors of client and server by the status', async () => {
     await start();
     expect(await get('/bad')).toMatchObject({ status: 400, body: '[INVALID_INPUT] no such table\n' });
     expect(await get('/away')).toMatchObject({ status: 503 });
@@ -139,8 +139,8 @@ describe('what is asked', () => {
   });
 });
 
-describe('clients that mean no good', () => {
-  it('refuses a request line that is too long', async () => {
+describe('misbehaving clients', () => {
+  it('rejects a request line that is too long', async () => {
     await start();
     expect(await get(`/${'x'.repeat(20_000)}`)).toMatchObject({ status: 431 });
   });
@@ -161,17 +161,17 @@ describe('clients that mean no good', () => {
     for (const socket of open) socket.destroy();
   });
 
-  it('lets go of one that says nothing at all', async () => {
+  it('closes an idle connection', async () => {
     await start();
     expect(await raw('')).toBe('');
   });
 
-  it('answers what is no HTTP with an error', async () => {
+  it('answers malformed HTTP with an error', async () => {
     await start();
     expect(await raw('\u0016\u0003\u0001 hello\r\n\r\n')).toContain('400');
   });
 
-  it('lets go of one that does not take its answer, and stops making it', async () => {
+  it('closes a client that does not read its answer, and stops producing it', async () => {
     await start();
     const socket: Socket = connect(socketPath, () => socket.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n'));
     socket.pause().on('error', () => undefined);
@@ -179,7 +179,7 @@ describe('clients that mean no good', () => {
     socket.destroy();
   });
 
-  it('makes few answers at a time', async () => {
+  it('produces few answers at a time', async () => {
     await start();
     const waiting = Array.from({ length: 8 }, () => get('/slow'));
     await expect.poll(async () => (await get('/ok')).status).toBe(503);
@@ -188,7 +188,7 @@ describe('clients that mean no good', () => {
     expect(await get('/ok')).toMatchObject({ status: 200 });
   });
 
-  it('turns away whom it does not admit', async () => {
+  it('rejects peers that it does not admit', async () => {
     await start({ admits: () => false });
     await expect(get('/ok')).rejects.toThrow(/socket hang up|ECONNRESET|EPIPE/);
   });
@@ -201,7 +201,7 @@ describe('its socket', () => {
     expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o700);
   });
 
-  it('takes the place of one that an agent left behind', async () => {
+  it('replaces the remains of an earlier agent', async () => {
     mkdirSync(dirname(socketPath), { recursive: true });
     const dead = createServer().listen(`${socketPath}.old`);
     await once(dead, 'listening');
@@ -212,7 +212,7 @@ describe('its socket', () => {
     expect(await get('/ok')).toMatchObject({ status: 200 });
   });
 
-  it('does not take that of an agent that lives', async () => {
+  it('does not replace that of a live agent', async () => {
     await start();
     const first = server;
     await expect(start()).rejects.toMatchObject({ code: 'REFUSED' });
@@ -220,7 +220,7 @@ describe('its socket', () => {
     await first?.close();
   });
 
-  it('does not delete what is no socket', async () => {
+  it('does not delete another file', async () => {
     socketPath = join(folder, 'file');
     writeFileSync(socketPath, 'mine');
     await expect(start()).rejects.toMatchObject({ code: 'INVALID_INPUT' });
@@ -229,7 +229,7 @@ describe('its socket', () => {
   it.each([
     ['alone', () => rmSync(socketPath)],
     ['with its folder', () => rmSync(dirname(socketPath), { recursive: true })],
-  ])('is made anew when another process removes it %s, and who is answered is answered', async (_, remove) => {
+  ])('is recreated when another process removes it %s, without losing answers in progress', async (_, remove) => {
     let connected = 0;
     await start({ admits: () => ++connected > 0, timeouts: { requestMs: 60_000, answerMs: 60_000 } });
     const waiting = get('/slow');

@@ -58,12 +58,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-it('serves metrics to whom RBAC lets, with a certificate of its own', async () => {
+it('serves metrics to clients that RBAC permits, with its own certificate', async () => {
   await start();
   expect(await get('/metrics', 'good')).toMatchObject({ status: 200, body: 'seine_agent_ready 1\n', subject: 'node-1' });
 });
 
-it('serves nobody else, and nothing else', async () => {
+it('serves no other client, and nothing else', async () => {
   await start();
   expect(await get('/metrics')).toMatchObject({ status: 401, challenge: 'Bearer' });
   expect(await get('/metrics', 'unheard-of')).toMatchObject({ status: 401 });
@@ -72,7 +72,7 @@ it('serves nobody else, and nothing else', async () => {
   expect(await get('/readyz')).toMatchObject({ status: 401 });
 });
 
-it('says that it cannot find out who asks', async () => {
+it('reports that it cannot authenticate the client', async () => {
   await start();
   isAway = true;
   expect(await get('/metrics', 'good')).toMatchObject({ status: 503, body: expect.stringContaining('no answer') });
@@ -80,7 +80,7 @@ it('says that it cannot find out who asks', async () => {
   expect(await get('/metrics', 'good')).toMatchObject({ status: 200 });
 });
 
-it('shows the certificate of files, and the next one when they are replaced', async () => {
+it('uses the certificate of files, and the next one when they are replaced', async () => {
   const files = { metricsTLSCertFile: join(folder, 'tls.crt'), metricsTLSKeyFile: join(folder, 'tls.key') };
   const write = ({ cert, key }: ServerCertificate): void => {
     writeFileSync(files.metricsTLSCertFile, cert);
@@ -95,7 +95,7 @@ it('shows the certificate of files, and the next one when they are replaced', as
   await vi.waitFor(async () => expect((await get('/metrics', 'good')).subject).toBe('second'), { timeout: 20_000 });
 });
 
-it('does not begin with files that are no certificate', async () => {
+it('does not start with files that are not a certificate', async () => {
   const files = { metricsTLSCertFile: join(folder, 'none'), metricsTLSKeyFile: join(folder, 'none') };
   await expect(start(files)).rejects.toThrow(/no such file/);
   writeFileSync(files.metricsTLSCertFile, 'no PEM');

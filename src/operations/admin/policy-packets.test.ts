@@ -48,7 +48,7 @@ function setUp({ ruleMetrics = false } = {}) {
   return { packets, counted, aggregate, dumpFlows, later };
 }
 
-it('tells packets by direction and verdict, and no rules unless it is asked to', async () => {
+it('counts packets by direction and verdict, and by rule only if enabled', async () => {
   const { packets, dumpFlows } = setUp();
   expect(await packets.read(never)).toEqual({
     verdicts: [
@@ -63,7 +63,7 @@ it('tells packets by direction and verdict, and no rules unless it is asked to',
   expect(dumpFlows).not.toHaveBeenCalled();
 });
 
-it('asks the switch once for many scrapes, and again after fifteen seconds', async () => {
+it('reads OVS once for many scrapes, and again after fifteen seconds', async () => {
   const { packets, counted, aggregate, later } = setUp();
   await Promise.all([packets.read(never), packets.read(never)]);
   counted.verdicts.allow = 9n;
@@ -72,7 +72,7 @@ it('asks the switch once for many scrapes, and again after fifteen seconds', asy
   expect((await later()).verdicts[0]?.[1]).toBe(9);
 });
 
-it('never holds a scrape up: it goes on with what was read before, and what comes late is for the next one', async () => {
+it('never delays a scrape: it returns the last values, and a late answer counts for the next one', async () => {
   const { packets, counted, aggregate, later } = setUp();
   await packets.read(never);
   counted.verdicts = { allow: 20n, deny: 3n };
@@ -87,7 +87,7 @@ it('never holds a scrape up: it goes on with what was read before, and what come
   expect((await packets.read(never)).verdicts[0]?.[1]).toBe(20);
 });
 
-it('has no samples while the switch does not answer', async () => {
+it('has no samples while OVS does not answer', async () => {
   const { packets, aggregate, later } = setUp();
   await packets.read(never);
   aggregate.mockRejectedValueOnce(new SeineError('UNAVAILABLE', 'gone'));
@@ -95,7 +95,7 @@ it('has no samples while the switch does not answer', async () => {
   expect((await later()).verdicts).toHaveLength(4);
 });
 
-it('tells rules by name, and does not take flows that are put anew for a new beginning', async () => {
+it('counts rules by name, and does not restart when flows are rewritten', async () => {
   const { packets, counted, later } = setUp({ ruleMetrics: true });
   counted.rules.set('shop/db spec.ingress[0]', 10n);
   const labels = { direction: 'ingress', verdict: 'allow', by: 'shop/db spec.ingress[0]' };
@@ -106,7 +106,7 @@ it('tells rules by name, and does not take flows that are put anew for a new beg
   expect((await later()).rules).toEqual([[labels, 12]]);
 });
 
-it('has a thousand rules at most: those that it has told of, then the busiest; and says how many it leaves out', async () => {
+it('has a thousand rules at most: those exported before, then the busiest; and reports the number of omitted ones', async () => {
   const { packets, counted, later } = setUp({ ruleMetrics: true });
   for (let n = 0; n < 1_003; n++) counted.rules.set(`shop/p spec.ingress[${n}]`, BigInt(n));
   const first = await packets.read(never);

@@ -55,7 +55,7 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], polic
   };
 }
 
-describe('what is asked about policies', () => {
+describe('queries about policies', () => {
   it('finds a pod of this node, and no other', () => {
     const { pod } = setUp();
     expect(pod('shop/db')).toMatchObject({ addresses: ['10.10.0.5'], ingress: { state: 'free' }, egress: { state: 'free' } });
@@ -66,7 +66,7 @@ describe('what is asked about policies', () => {
     expect(await policy('shop/db')).toMatchObject({ name: 'shop/db', pods: [], ingress: { rules: [] } });
     await expect(policy('shop/web')).rejects.toThrow('no policy is known by the name "shop/web"');
   });
-  it('remarks that a pod has used up its share of SCTP associations', async () => {
+  it('notes that a pod has used up its share of SCTP associations', async () => {
     const match = encodeMatch({ eth_type: 0x0800, ip_proto: 132, ip_src: 0x0a0a0107, ip_dst: 0x0a0a0005, sctp_src: 1, sctp_dst: 2 });
     const share = associationShares.pods + 7;
     const learned = (count: number) => Array.from({ length: count }, () => ({ cookie: associationCookieOf(share), match }));
@@ -76,7 +76,7 @@ describe('what is asked about policies', () => {
     expect(JSON.stringify(await setUp(learned(400)).explain(query))).not.toContain(remark);
     expect(JSON.stringify(await setUp(learned(500)).explain({ ...query, port: '80/TCP' }))).not.toContain(remark);
   });
-  it('calls no association allowed whose answers are denied, because a pod has used up its share', async () => {
+  it('does not call an association allowed whose answers are denied because a pod has used up its share', async () => {
     const match = encodeMatch({ eth_type: 0x0800, ip_proto: 132, ip_src: 0x0a0a0107, ip_dst: 0x0a0a0005, sctp_src: 1, sctp_dst: 2 });
     const cookie = associationCookieOf(associationShares.pods + 7);
     const learned = Array.from({ length: 500 }, () => ({ cookie, match }));
@@ -86,7 +86,7 @@ describe('what is asked about policies', () => {
     expect(await setUp([], [policy]).explain(query)).toMatchObject({ verdict: 'allow' });
     expect(await setUp(learned).explain(query)).toMatchObject({ verdict: 'allow' });
   });
-  it('finds who has an address or a name', async () => {
+  it('finds the owner of an address or a name', async () => {
     const { explain } = setUp();
     expect(await explain({ from: 'shop/far', to: '10.10.0.5' })).toMatchObject({
       verdict: 'allow',

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { RepairHistory } from './repair-history.ts';
 
-it('remembers for whom something was put back', () => {
+it('records the owners of repaired entries', () => {
   const history = new RepairHistory();
   history.note('bridge', ['a', 'b', 'c'], (key) => (key === 'c' ? [] : ['pod/x', key]));
   history.note('host', ['d'], () => ['node']);
@@ -10,7 +10,7 @@ it('remembers for whom something was put back', () => {
   expect(history.of('peer/y')).toEqual([]);
 });
 
-it('stays small: the oldest go, and of a wipe not every owner is noted, but that there were more', () => {
+it('stays small: the oldest are dropped, and of a wipe only some owners are recorded, with a note of more', () => {
   const history = new RepairHistory();
   const keys = Array.from({ length: 100_000 }, (_, at) => `k${at}`);
   let asked = 0;

@@ -28,7 +28,7 @@ describe('RepairPause', () => {
     expect(happened).toEqual(['paused', 'RepairPaused', 'resumed', 'RepairResumed']);
   });
 
-  it('ends when asked to, and not again when its time would have come', () => {
+  it('ends on request, and not again at its time', () => {
     const { pause, happened } = setUp();
     pause.pause(60);
     pause.pause(10);
@@ -38,7 +38,7 @@ describe('RepairPause', () => {
     expect(happened.filter((what) => what === 'resumed')).toHaveLength(1);
   });
 
-  it('does not hear of clocks that jump', () => {
+  it('is independent of clock jumps', () => {
     const { pause } = setUp();
     pause.pause(60);
     vi.setSystemTime(new Date('2040-01-01'));

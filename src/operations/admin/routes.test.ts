@@ -18,7 +18,7 @@ function setUp() {
   return { asked, act, control };
 }
 
-describe('what root may change', () => {
+describe('changes by root', () => {
   it('pauses repair and resumes it', () => {
     const { asked, act } = setUp();
     expect(act('/v1/pause', 'seconds=600')).toMatchObject({ status: 200, body: '{"pausedForSeconds":9}\n' });
@@ -30,7 +30,7 @@ describe('what root may change', () => {
     expect(() => act('/v1/pause', query)).toThrow('a whole number from 1 to 86400');
     expect(asked).toEqual([]);
   });
-  it('sets what the log tells, for good or for a while', () => {
+  it('sets the log level, permanently or for a time', () => {
     const { act, control } = setUp();
     expect(act('/v1/log-level', 'level=debug&seconds=600')).toMatchObject({
       body: '{"level":"debug","usual":"warn","secondsLeft":600}\n',
@@ -39,7 +39,7 @@ describe('what root may change', () => {
     expect(control.level).toBe('error');
     control.set('warn');
   });
-  it.each(['', 'level=loud', 'level=debug&seconds=0', 'level=debug&seconds=1e9'])('sets nothing for %j', (query) => {
+  it.each(['', 'level=loud', 'level=debug&seconds=0', 'level=debug&seconds=1e9'])('rejects %j', (query) => {
     const { act, control } = setUp();
     expect(() => act('/v1/log-level', query)).toThrow(/: one of error, warn, info, debug$|a whole number from 1 to 86400/);
     expect(control.level).toBe('warn');

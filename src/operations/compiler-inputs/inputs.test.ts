@@ -88,14 +88,14 @@ function expectTheSame(scene: Scene): void {
   expect(sorted(compiled.entries)).toEqual(sorted([...bridge.keys()].map((key) => [key, bridge.wanted(key) ?? ''])));
 }
 
-describe('inputs that are recorded and read again', () => {
+describe('recorded inputs', () => {
   it('compile to the same flows and groups, byte for byte', () => expectTheSame(exampleScene));
 
   it('do so for random Services', () => {
     fc.assert(fc.property(clusters, expectTheSame), { numRuns: 40 });
   });
 
-  it('name the owner whose value stands where owners conflict', () => {
+  it('name the owner whose value applies if owners conflict', () => {
     const [first, second] = examplePeers;
     if (!first || !second) throw new Error('two peers are wanted');
     const thief = { ...second, podCidrs: first.podCidrs };
@@ -129,7 +129,7 @@ describe('inputs that are recorded and read again', () => {
     );
   });
 
-  it('leave out an owner that cannot be compiled, and name it', () => {
+  it('omit an owner that cannot be compiled, and name it', () => {
     const { inputs } = agentWith(exampleScene);
     const [pod] = examplePods;
     if (!pod) throw new Error('a pod is wanted');
@@ -141,7 +141,7 @@ describe('inputs that are recorded and read again', () => {
   });
 });
 
-it('counts rows of policy on a bridge apart: inputs do not have what they are made of', () => {
+it('count rows of policy on a bridge separately: inputs lack their sources', () => {
   const lineOf = ([key, value]: readonly [string, string]): string =>
     JSON.stringify({ key: Buffer.from(key, 'latin1').toString('hex'), value: Buffer.from(value, 'latin1').toString('hex') });
   const flows = compileSubject({ ofPort: 7, addresses: [], ingress: 7 });
@@ -163,11 +163,11 @@ describe('an invalid text', () => {
     ['has an unknown field', good.replace('"podCidrs"', '"podcidrs":[],"podCidrs"'), 'line 1'],
     ['is no JSON', `${good}{`, 'is no JSON'],
     ['is empty', '', 'no beginning'],
-  ])('that %s is refused with the reason', (_, text, reason) => {
+  ])('that %s is rejected with the reason', (_, text, reason) => {
     expect(() => readInputs(text)).toThrow(reason);
   });
 
-  it('says when the node changed meanwhile', () => {
+  it('reports that the node changed meanwhile', () => {
     const { inputs } = agentWith(exampleScene);
     expect(readInputs(written(inputs, [7, 9])).steady).toBe(false);
     expect(readInputs(written(inputs)).steady).toBe(true);

@@ -25,7 +25,7 @@ async function collected(parts: readonly BundlePart[], more: Partial<Limits> = {
 }
 
 describe('collecting', () => {
-  it('records what fails, hangs or is too long, and has the rest', async () => {
+  it('records sources that fail, hang or are too long, and has the rest', async () => {
     const { files, manifest } = await collected([
       { name: 'good', gather: () => 'text' },
       { name: 'late', gather: async () => 'later' },
@@ -60,7 +60,7 @@ describe('collecting', () => {
     expect(parseManifest(files.get('manifest.json') ?? '')).toEqual(manifest);
   });
 
-  it('aborts a part at its deadline, and leaves out the rest when time is over', async () => {
+  it('aborts a part at its deadline, and omits the rest when time is over', async () => {
     let reported = false;
     const slow: BundlePart = {
       name: 'slow',
@@ -86,7 +86,7 @@ describe('collecting', () => {
     expect([first >= 290, others.every((tookMs) => tookMs < 200)]).toEqual([true, true]);
   });
 
-  it('ends when its caller wants that', async () => {
+  it("ends on its caller's signal", async () => {
     const archive = { add: async () => {} };
     const gone = AbortSignal.abort(new SeineError('CANCELLED', 'enough'));
     await expect(collect([{ name: 'x', gather: () => '' }], { node: 'n1', archive, limits, onPart: () => {} }, gone)).rejects.toThrow(
@@ -126,7 +126,7 @@ describe('collecting', () => {
 });
 
 describe('the archive', () => {
-  it('comes back as it was written, for root alone, and is never written over another file', async () => {
+  it('is read back as it was written, for root alone, and never overwrites another file', async () => {
     const path = join(folder, 'a.tar.gz');
     const archive = new ArchiveWriter(path, 'seine-n1');
     await archive.add('agent/inputs.ndjson', Buffer.from('{}\n'.repeat(100_000)));
@@ -155,7 +155,7 @@ describe('the archive', () => {
     await expect(readArchive(path, () => true)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
   });
 
-  it('that unpacks to more than fits is refused before it does', async () => {
+  it('that unpacks to more than the limit is rejected before it does', async () => {
     const path = join(folder, 'bomb');
     const archive = new ArchiveWriter(path, 'b');
     for (let at = 0; at < 5; at++) await archive.add(`${at}`, Buffer.alloc(1_000_000));
@@ -185,7 +185,7 @@ describe('secrets', () => {
       '"kubectl.kubernetes.io/last-applied-configuration":"{\\"data\\":{\\"a\\":\\"b\\"}}"',
       'data',
     ],
-  ])('are taken out: %s', (_, text, secret) => {
+  ])('are removed: %s', (_, text, secret) => {
     expect(redact(text)).not.toMatch(secret);
     expect(redact(text)).toContain('[REDACTED]');
     expect(redact(redact(text))).toBe(redact(text));
@@ -203,10 +203,10 @@ describe('secrets', () => {
     '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----',
     'kubeconfig: /etc/seine/kubeconfig',
     '{"level":"info","msg":"ready","tookMs":12}',
-  ])('are not found where there are none: %s', (text) => expect(redact(text)).toBe(text));
+  ])('are not found if there are none: %s', (text) => expect(redact(text)).toBe(text));
 });
 
-it('writes addresses as text, and large numbers and octets so that they stay what they are', () => {
+it('writes addresses as text, and large numbers and bytes without loss', () => {
   expect(
     plainLine({ ip: { family: 'ipv4', text: '10.0.0.1', value: 1n }, n: 2n ** 60n, b: Uint8Array.of(1, 255), m: new Map([['a', 1]]) }),
   ).toBe('{"ip":"10.0.0.1","n":"1152921504606846976","b":"01ff","m":{"a":1}}');

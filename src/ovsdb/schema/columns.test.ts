@@ -7,7 +7,7 @@ import { oneOf } from './limits.ts';
 const someUuid = parseUuid('a696e205-4390-4d8c-93b0-af1e19fc2c71');
 
 describe('atoms', () => {
-  it('carry each type both ways', () => {
+  it('convert each type both ways', () => {
     expect(scalar(integer).encode(9_007_199_254_740_991n)).toBe(9_007_199_254_740_991);
     expect(JSON.stringify(scalar(integer).encode(-(2n ** 63n)))).toBe('-9223372036854775808');
     expect(scalar(integer).decode(5)).toBe(5n);
@@ -39,7 +39,7 @@ describe('atoms', () => {
     expect(() => atom.decode(json)).toThrow('[PROTOCOL]');
   });
 
-  it('refuse to write what the server could not take', () => {
+  it('reject values that the server could not take', () => {
     expect(() => integer.encode(2n ** 63n)).toThrow('[INVALID_INPUT]');
     expect(() => smallInteger.encode(1.5)).toThrow('[INVALID_INPUT]');
     expect(() => real.encode(Number.NaN)).toThrow('[INVALID_INPUT]');
@@ -71,7 +71,7 @@ describe('columns', () => {
     [map(string, string), ['set', []]],
     [map(string, string), ['map', [['a']]]],
     [map(string, string), {}],
-  ])('refuse values that do not fit, %#', (column, json) => {
+  ])('reject values that do not fit, %#', (column, json) => {
     expect(() => column.decode(json)).toThrow('[PROTOCOL]');
   });
 

@@ -15,16 +15,16 @@ describe('constraints', () => {
     [() => set(string, { min: 1, max: 2 }).encode([]), '0 values in a column for 1 to 2'],
     [() => map(string, between(smallInteger, 0, 9)).encode([['a', 10]]), '10 is not within 0 to 9'],
     [() => map(string, string, { min: 0, max: 1 }).encode(Object.entries({ a: '', b: '' })), '2 values in a column for 0 to 1'],
-  ])('bind what is written, %#', (write, complaint) => {
+  ])('apply to written values, %#', (write, complaint) => {
     expect(write).toThrow(`[INVALID_INPUT] ${complaint}`);
   });
 
-  it('let what is within pass, also from an iterator that can be walked once', () => {
+  it('accept values within, also from an iterator that can be walked once', () => {
     expect(set(ofLength(string, 1, 2)).encode(['a', '😀😀'].values())).toEqual(['set', ['a', '😀😀']]);
     expect(scalar(oneOf('a', 'b')).encode('b')).toBe('b');
   });
 
-  it('do not bind what is read, compared with, or added', () => {
+  it('do not apply to values that are read, compared with, or added', () => {
     const tag = optional(between(smallInteger, 0, 4095));
     expect(tag.decode(5_000)).toBe(5_000);
     expect(tag.encodeTerm(5_000)).toEqual(['set', [5_000]]);
@@ -81,11 +81,11 @@ describe('a schema', () => {
     [schema({ type: 'string' }, { indexes: [['d']] }), 'T has an index over "d", which is no column'],
     [schema({ type: 'string', mutable: 1 }), 'T.c mutable is neither true nor false'],
     [JSON.parse('{"name":"D","tables":{"__proto__":{"columns":{}}}}'), 'tables: "__proto__" is no name'],
-  ])('that is none is refused with the place, %#', (json, complaint) => {
+  ])('that is invalid is rejected with the place, %#', (json, complaint) => {
     expect(() => parseSchema(json)).toThrow(`[INVALID_INPUT] schema: ${complaint}`);
   });
 
-  it('gives tables at run time, of every type', () => {
+  it('yields tables at run time, of every type', () => {
     const columns = {
       wide: { type: 'integer' },
       narrow: { type: { key: { type: 'integer', minInteger: 0, maxInteger: 9 }, min: 0 } },

@@ -9,14 +9,14 @@ import type { Database } from './table.ts';
 /** Paths used by Debian's openvswitch-common and by upstream's `make install`. */
 const installed = ['/usr/share/openvswitch/vswitch.ovsschema', '/usr/local/share/openvswitch/vswitch.ovsschema'].find(existsSync);
 
-it('open-vswitch.ts is what the generator makes of the installed schema, if that is of the same version', () => {
+it("open-vswitch.ts is the generator's output for the installed schema, if that is of the same version", () => {
   const schema = installed === undefined ? undefined : JSON.parse(readFileSync(installed, 'utf8'));
   const fresh = schema?.version === openVswitch.version ? generateTables(schema, 'openVswitch') : undefined;
   const present = readFileSync(new URL('open-vswitch.ts', import.meta.url), 'utf8');
   expect(fresh ?? present, 'run: node build/generate-ovsdb-tables.ts').toBe(present);
 });
 
-it('tables made at run time are those that are generated', () => {
+it('tables made at run time equal the generated ones', () => {
   const made = databaseOf(parseSchema(JSON.parse(readFileSync(installed ?? '', 'utf8'))));
   const shapeOf = ({ name, tables }: Database) => ({
     name,

@@ -48,7 +48,7 @@ async function slowDisk(): Promise<{ readonly ipam: Ipam; readonly end: (outcome
   return { ipam, end };
 }
 
-it('attaches while the lease is on its way to the disk, and answers once it is there', async () => {
+it('attaches while the lease is being written to disk, and answers once it is there', async () => {
   const { ipam, end } = await slowDisk();
   const adding = attachmentsWith(ipam).add(addCaller(), never);
   await expect.poll(() => bench.network.wired.size).toBe(1);
@@ -59,7 +59,7 @@ it('attaches while the lease is on its way to the disk, and answers once it is t
   expect(ipam.leases()[0]?.attached).toBeDefined();
 });
 
-it.each([['before'], ['after']])('takes all back if the disk refuses the lease %s the interface is there', async (when) => {
+it.each([['before'], ['after']])('undoes everything if the disk rejects the lease %s the interface exists', async (when) => {
   const { ipam, end } = await slowDisk();
   let open = (): void => {};
   if (when === 'before') bench.network.gate = new Promise((resolve) => (open = resolve));
@@ -74,7 +74,7 @@ it.each([['before'], ['after']])('takes all back if the disk refuses the lease %
   expect(ipam.leases()).toMatchObject([{ state: 'quarantined' }]);
 });
 
-it('takes all back if the plugin goes while the lease is on its way to the disk', async () => {
+it('undoes everything if the plugin disconnects while the lease is being written to disk', async () => {
   const { ipam } = await slowDisk();
   const gone = new AbortController();
   const adding = attachmentsWith(ipam).add(addCaller(), gone.signal);
@@ -85,7 +85,7 @@ it('takes all back if the plugin goes while the lease is on its way to the disk'
   expect(ipam.leases()).toMatchObject([{ state: 'quarantined' }]);
 });
 
-it('taking back an ADD spares what was attached after it', async () => {
+it('undoing an ADD keeps a later attachment', async () => {
   const { ipam, network } = bench;
   const attachments = attachmentsWith(ipam);
   const first = await attachments.add(addCaller(), never);

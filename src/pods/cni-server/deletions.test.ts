@@ -30,14 +30,14 @@ async function listed(): Promise<readonly string[]> {
   return found.map(({ request }) => request.attachment.containerId).toSorted();
 }
 
-it('lists what is recorded, and drops what is no DEL', async () => {
+it('lists recorded DELs, and drops invalid ones', async () => {
   record('a');
   writeFileSync(pathOf('b'), '{"v":');
   expect(await listed()).toEqual(['a']);
   expect([existsSync(pathOf('a')), existsSync(pathOf('b'))]).toEqual([true, false]);
 });
 
-it('clears away what a killed plugin has left, and nothing that one is writing', async () => {
+it('removes remains of a killed plugin, and nothing that one is writing', async () => {
   const [left, fresh] = [join(folder, '.new-12-34'), join(folder, '.new-56-78')];
   for (const path of [left, fresh]) writeFileSync(path, '{"v":');
   utimesSync(left, 0, 0);
@@ -46,13 +46,13 @@ it('clears away what a killed plugin has left, and nothing that one is writing',
   expect([existsSync(left), existsSync(fresh)]).toEqual([false, true]);
 });
 
-it('lists the others when a draft has gone before it was looked at', async () => {
+it('lists the others when a temporary file was deleted before it was read', async () => {
   symlinkSync('gone', join(folder, '.new-12-34'));
   record('a');
   expect(await listed()).toEqual(['a']);
 });
 
-it('keeps what the system does not let it read, for the next time, and lists the others', async () => {
+it('keeps unreadable files for the next time, and lists the others', async () => {
   record('a');
   mkdirSync(pathOf('b'));
   expect(await listed()).toEqual(['a']);

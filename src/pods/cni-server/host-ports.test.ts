@@ -39,7 +39,7 @@ const refusal = (work: () => unknown): string => {
 };
 
 describe('a host port', () => {
-  it('is refused with field, value and whose it is', () => {
+  it('is rejected with field, value and owner', () => {
     const ask = (...mappings: readonly PortMapping[]) => asking('a', ...mappings);
     const free = mapping({ hostPort: 1 });
     expect(refusal(() => claims([holder('allocated')]).claim(ask(free, mapping())))).toBe(
@@ -70,7 +70,7 @@ describe('a host port', () => {
     );
   });
 
-  it('is free where no packet is for both', () => {
+  it('is free if no packet matches both', () => {
     expect(refusal(() => claims([holder('quarantined')]).claim(asking('a', mapping())))).toBe('taken');
     expect(refusal(() => claims([holder('allocated')]).claim(asking('a', mapping({ protocol: 'udp' }))))).toBe('taken');
     expect(refusal(() => claims([holder('allocated', '192.0.2.1')]).claim(asking('a', mapping({ hostIp: '192.0.2.2' }))))).toBe('taken');
@@ -78,7 +78,7 @@ describe('a host port', () => {
     expect(refusal(() => claims([holder('allocated', '192.0.2.1')]).claim(asking('a', mapping())))).toContain('belongs to');
   });
 
-  it('is of the one of two pods that asked first, until it has failed', () => {
+  it('belongs to the first of two pods, until that has failed', () => {
     const both = claims();
     const first = both.claim(asking('a', mapping()));
     expect(refusal(() => both.claim(asking('b', mapping())))).toContain('belongs to pod demo/a');
@@ -86,7 +86,7 @@ describe('a host port', () => {
     expect(refusal(() => both.claim(asking('b', mapping())))).toBe('taken');
   });
 
-  it('that is named twice alike is one, and 0 is none', () => {
+  it('that is named twice is one, and 0 is none', () => {
     expect(claims().claim(asking('a', mapping(), mapping(), mapping({ hostPort: 0 }))).hostPorts).toHaveLength(1);
   });
 

@@ -21,7 +21,7 @@ describe('a path to a namespace', () => {
     ['of a process', () => '/proc/123/ns/net'],
     ['of a thread', () => '/proc/123/task/124/ns/net'],
     ['that does not exist, which shows later', () => '/nonexistent/netns/a'],
-  ])('is taken: %s', (_, path) => {
+  ])('is accepted: %s', (_, path) => {
     expect(() => assertTrustedNetnsPath(path())).not.toThrow();
   });
 
@@ -34,11 +34,11 @@ describe('a path to a namespace', () => {
     ['under /proc only', () => '/proc/1/cwd/netns'],
     ['under /proc only', () => '/proc/1/fd/3'],
     ['under /proc only', () => '/proc/1/ns/mnt'],
-  ])('is refused: %s', (why, path) => {
+  ])('is rejected: %s', (why, path) => {
     expect(() => assertTrustedNetnsPath(path())).toThrow(new RegExp(`^CNI_NETNS: .*${why}`));
   });
 
-  it('is taken by a link of whom we trust, and refused by anybody else’s', () => {
+  it('is accepted through a link of a trusted user, and rejected through any other', () => {
     const own = process.getuid?.() ?? 0;
     expect(() => assertTrustedNetnsPath(at('linked', 'a'), own)).not.toThrow();
     expect(() => assertTrustedNetnsPath(at('linked', 'a'), own + 1)).toThrow(/linked" is a symbolic link that is not root's$/);

@@ -25,7 +25,7 @@ async function run<T>(queue: KeyedQueue, work: () => Promise<T>, signal: AbortSi
 }
 
 describe('a queue by key', () => {
-  it('lets who gives up leave, and nobody overtake', async () => {
+  it('lets callers that give up leave, and none overtake', async () => {
     const queue = new KeyedQueue();
     const log: string[] = [];
     const [first, second, third] = [gated('first', log), gated('second', log), gated('third', log)];
@@ -44,7 +44,7 @@ describe('a queue by key', () => {
     expect(queue.isBusy('a')).toBe(false);
   });
 
-  it('goes on after work that failed', async () => {
+  it('continues after work that failed', async () => {
     const queue = new KeyedQueue();
     const failing = run(queue, () => Promise.reject(new Error('no')), never);
     const next = run(queue, async () => await Promise.resolve('done'), never);
@@ -52,7 +52,7 @@ describe('a queue by key', () => {
     expect(await next).toBe('done');
   });
 
-  it('turns away more than it can hold', async () => {
+  it('rejects calls beyond its limit', async () => {
     const queue = new KeyedQueue();
     const { work, open } = gated('work', []);
     const running = Array.from({ length: 32 }, () => run(queue, work, never));

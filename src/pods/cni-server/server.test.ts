@@ -40,7 +40,7 @@ describe('ADD', () => {
     });
   });
 
-  it('goes on from the result of plugins before it', async () => {
+  it('continues from the result of earlier plugins', async () => {
     const prevResult = {
       interfaces: [{ name: 'eth9', sandbox: '/run/netns/a' }],
       ips: [{ address: '192.0.2.2/24', interface: 0 }],
@@ -54,7 +54,7 @@ describe('ADD', () => {
     expect(result.ips).toMatchObject([{ interface: 0 }, { interface: 2 }, { interface: 2 }]);
   });
 
-  it('twice is refused, and the first attachment stays as it is', async () => {
+  it('twice is rejected, and the first attachment stays', async () => {
     await bench.call('ADD', 'a');
     const before = [...bench.network.wired.values()];
     expect(codeOf(await bench.call('ADD', 'a'))).toBe(104);
@@ -62,7 +62,7 @@ describe('ADD', () => {
     expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 1, quarantined: 0 });
   });
 
-  it('of an interface that the namespace has already takes nothing', async () => {
+  it('of an interface that the namespace has already allocates nothing', async () => {
     await bench.call('ADD', 'a');
     const run = await bench.call('ADD', 'b', {}, { CNI_NETNS: '/run/netns/a' });
     expect(codeOf(run)).toBe(4);
@@ -71,7 +71,7 @@ describe('ADD', () => {
     expect(bench.ipam.leases().filter(({ state }) => state === 'allocated')).toHaveLength(1);
   });
 
-  it('that fails gives its addresses back', async () => {
+  it('that fails releases its addresses', async () => {
     bench.network.failAttach = new SeineError('REFUSED', 'no ofport for a-1');
     const run = await bench.call('ADD', 'a');
     expect(JSON.parse(run.stdout)).toMatchObject({ code: 102, msg: 'no ofport for a-1' });
@@ -88,7 +88,7 @@ describe('ADD', () => {
     expect(codeOf(await running)).toBe(0);
   });
 
-  it('says why it is not ready when its time is over', async () => {
+  it('reports why it is not ready at its deadline', async () => {
     bench.network.become({ state: 'starting', reason: 'no connection to ovs-vswitchd' });
     const run = await bench.call('ADD', 'a', { deadline: 0.3 });
     expect(JSON.parse(run.stdout)).toMatchObject({ code: 11, msg: 'no connection to ovs-vswitchd' });
@@ -104,7 +104,7 @@ describe('ADD', () => {
     expect(bench.network.wired.size).toBe(0);
   });
 
-  it('asks for the address and the MAC the runtime wants', async () => {
+  it('requests the address and the MAC of the runtime', async () => {
     const run = await bench.call('ADD', 'a', { runtimeConfig: { ips: ['10.1.3.7/22'], mac: '0A:58:00:00:00:07' } });
     expect(JSON.parse(run.stdout)).toMatchObject({ ips: [{ address: '10.1.3.7/22' }, {}], interfaces: [{}, { mac: '0a:58:00:00:00:07' }] });
     expect(codeOf(await bench.call('ADD', 'b', { runtimeConfig: { ips: ['10.1.3.7'] } }))).toBe(101);
@@ -114,7 +114,7 @@ describe('ADD', () => {
   });
 });
 
-describe('an ADD that asks for what it cannot get', () => {
+describe('an ADD with unavailable requests', () => {
   const inConf = (conf: Record<string, unknown>) => bench.call('ADD', 'a', conf);
   const inArgs = (CNI_ARGS: string) => bench.call('ADD', 'a', {}, { CNI_ARGS });
   const message = (run: PluginRun) => {
@@ -141,20 +141,20 @@ describe('an ADD that asks for what it cannot get', () => {
       '7 runtimeConfig.ips[0]: more than one ipv4 address asked for: 10.1.0.4, 10.1.0.5',
       () => inConf({ runtimeConfig: { ips: ['10.1.0.4', '10.1.0.5'] } }),
     ],
-  ])('is told: %s', async (said, call) => {
+  ])('is rejected: %s', async (said, call) => {
     expect(message(await call())).toBe(said);
     expect(bench.ipam.leases()).toEqual([]);
   });
 
-  it('is told who is in the way', async () => {
+  it('is rejected with the owner', async () => {
     await bench.call('ADD', 'b', { runtimeConfig: { ips: ['10.1.0.9'], mac: '0a:58:00:00:00:09' } });
     expect(message(await inArgs('IP=10.1.0.9'))).toBe('101 CNI_ARGS: IP: 10.1.0.9 is in use');
     expect(message(await inArgs('MAC=0a:58:00:00:00:09'))).toBe('101 CNI_ARGS: MAC: MAC 0a:58:00:00:00:09 is in use');
   });
 });
 
-describe('a plugin that goes away before the answer', () => {
-  it('has its pod taken back while it is being wired', async () => {
+describe('a plugin that disconnects before the answer', () => {
+  it('has its pod undone while it is being connected', async () => {
     const open = closeGate();
     const socket = await rawCall('a');
     await eventually(() => expect(bench.network.mostAtOnce).toBe(1));
@@ -164,7 +164,7 @@ describe('a plugin that goes away before the answer', () => {
     expect(bench.network.wired.size).toBe(0);
   });
 
-  it('leaves its place to the next call for the same container', async () => {
+  it('frees its place for the next call of the same container', async () => {
     const open = closeGate();
     const first = await rawCall('a');
     await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
@@ -179,7 +179,7 @@ describe('a plugin that goes away before the answer', () => {
 });
 
 describe('a plugin that lost its connection to an agent that restarts', () => {
-  it('gets the same answer if the pod is there', async () => {
+  it('gets the same answer if the pod is complete', async () => {
     const { stdout } = await bench.call('ADD', 'a');
     await bench.stop();
     await bench.start();
@@ -187,7 +187,7 @@ describe('a plugin that lost its connection to an agent that restarts', () => {
     expect(bench.network.wired.size).toBe(1);
   });
 
-  it('gets a new pod if the old one is not whole', async () => {
+  it('gets a new pod if the old one is incomplete', async () => {
     await bench.call('ADD', 'a');
     bench.network.wired.clear();
     expect((await replyOn(await rawCall('a', 'ADD', 2))).exit).toBe(0);
@@ -210,7 +210,7 @@ describe('a plugin that lost its connection to an agent that restarts', () => {
 });
 
 describe('calls for one container', () => {
-  it('run one after another, those for different containers side by side', async () => {
+  it('run one after another, those for different containers concurrently', async () => {
     const open = closeGate();
     const ids = Array.from({ length: 20 }, (_, index) => `c${index}`);
     const running = ids.flatMap((id) => [bench.call('ADD', id), bench.call('DEL', id), bench.call('DEL', id)]);
@@ -221,7 +221,7 @@ describe('calls for one container', () => {
 });
 
 describe('DEL', () => {
-  it('removes, and again is fine, also of an attachment that is not known', async () => {
+  it('removes, and succeeds again, also for an unknown attachment', async () => {
     await bench.call('ADD', 'a');
     for (const netns of ['/run/netns/a', '', '/gone'])
       expect(await bench.call('DEL', 'a', {}, { CNI_NETNS: netns })).toMatchObject({ exit: 0, stdout: '' });
@@ -229,7 +229,7 @@ describe('DEL', () => {
     expect(await bench.call('DEL', 'never-seen')).toMatchObject({ exit: 0 });
   });
 
-  it('of another interface or network leaves the attachment alone', async () => {
+  it('of another interface or network keeps the attachment', async () => {
     await bench.call('ADD', 'a');
     await bench.call('DEL', 'a', {}, { CNI_IFNAME: 'eth1' });
     await bench.call('DEL', 'a', { name: 'other' });
@@ -237,7 +237,7 @@ describe('DEL', () => {
     expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 1 });
   });
 
-  it('never frees an address that another container has by now', async () => {
+  it('never releases an address that another container has by now', async () => {
     await bench.call('ADD', 'a', { runtimeConfig: { ips: ['10.1.0.9'] } });
     await bench.call('DEL', 'a');
     await bench.call('ADD', 'b', { runtimeConfig: { ips: ['10.1.0.9'] } });
@@ -260,7 +260,7 @@ describe('DEL', () => {
 describe('a DEL that found no agent', () => {
   const recorded = () => readdirSync(join(bench.stateDir, 'deletions'));
 
-  it('is done when the agent is back', async () => {
+  it('is executed when the agent is back', async () => {
     await bench.call('ADD', 'a');
     await bench.stop();
     expect(await bench.call('DEL', 'a', { deadline: 0.05 })).toMatchObject({ exit: 0, stdout: '' });
@@ -271,7 +271,7 @@ describe('a DEL that found no agent', () => {
     expect(bench.ipam.usage()[0]).toMatchObject({ allocated: 0 });
   });
 
-  it('never removes what was attached after it', async () => {
+  it('never removes a later attachment', async () => {
     await bench.call('ADD', 'a');
     await bench.stop();
     await bench.call('DEL', 'a', { deadline: 0.05 });
@@ -285,7 +285,7 @@ describe('a DEL that found no agent', () => {
     expect(codeOf(await bench.call('DEL', 'a'))).toBe(0);
   });
 
-  it('is done before any ADD is served', async () => {
+  it('is executed before any ADD is served', async () => {
     await bench.remove();
     bench = await new CniBench(['10.1.0.0/30']).start(); // one address
     await bench.call('ADD', 'a');
@@ -300,7 +300,7 @@ describe('a DEL that found no agent', () => {
     expect(JSON.parse((await added).stdout)).toMatchObject({ ips: [{ address: '10.1.0.2/30' }] });
   });
 
-  it('that cannot be done keeps no ADD waiting', async () => {
+  it('that fails delays no ADD', async () => {
     await bench.call('ADD', 'a');
     await bench.stop();
     await bench.call('DEL', 'a', { deadline: 0.05 });
@@ -310,7 +310,7 @@ describe('a DEL that found no agent', () => {
     expect(recorded()).toHaveLength(1);
   });
 
-  it('is one of thousands, and they are done side by side', async () => {
+  it('is one of thousands, and they run concurrently', async () => {
     await bench.stop();
     for (let id = 0; id < 500; id++) await bench.call('DEL', `gone${id}`, { deadline: 0.001 });
     expect(recorded()).toHaveLength(500);
@@ -319,7 +319,7 @@ describe('a DEL that found no agent', () => {
     expect(recorded()).toEqual([]);
   });
 
-  it('that cannot be read is dropped, and stops no other call', async () => {
+  it('that cannot be read is dropped, and delays no other call', async () => {
     await bench.stop();
     mkdirSync(join(bench.stateDir, 'deletions'), { recursive: true });
     writeFileSync(join(bench.stateDir, 'deletions', `${'0'.repeat(64)}.json`), '{"v":1');
@@ -345,7 +345,7 @@ describe('the socket', () => {
     expect(codeOf(await bench.call('STATUS', ''))).toBe(0);
   });
 
-  it('drops what is no request, and goes on', async () => {
+  it('drops an invalid request, and continues', async () => {
     for (const bytes of [
       Buffer.from('GET / HTTP/1.1\r\n\r\n'),
       Buffer.from([0xff, 0xff, 0xff, 0xff]),
@@ -381,7 +381,7 @@ describe('the socket', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('takes a request in any pieces', async () => {
+  it('reads a request in any chunks', async () => {
     const env = { CNI_COMMAND: 'VERSION' };
     const body = Buffer.from(encodeRequest({ env, conf: '', deadlineMs: 1_000, attempt: 1 }));
     const header = Buffer.alloc(4);

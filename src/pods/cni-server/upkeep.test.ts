@@ -17,7 +17,7 @@ afterEach(() => bench.remove());
 const prevResultOf = ({ stdout }: PluginRun) => ({ prevResult: JSON.parse(stdout) as Record<string, unknown> });
 
 describe('CHECK', () => {
-  it('finds nothing after ADD, and names what differs', async () => {
+  it('finds nothing after ADD, and names differences', async () => {
     const added = await bench.call('ADD', 'a');
     expect(await bench.call('CHECK', 'a', prevResultOf(added))).toMatchObject({ exit: 0, stdout: '' });
     bench.network.differences = ['flow table=spoofGuard for 10.1.0.2 is missing', 'route ::/0 is missing'];
@@ -28,7 +28,7 @@ describe('CHECK', () => {
     });
   });
 
-  it('compares with the result the runtime remembers, and tolerates what later plugins added', async () => {
+  it("compares with the runtime's cached result, and tolerates additions of later plugins", async () => {
     const { prevResult } = prevResultOf(await bench.call('ADD', 'a', { cniVersion: '1.0.0' }));
     const check = async (change: Record<string, unknown>) =>
       await bench.call('CHECK', 'a', { cniVersion: '1.0.0', prevResult: { ...prevResult, ...change } });
@@ -40,14 +40,14 @@ describe('CHECK', () => {
     expect((await check({ interfaces: [{ ...interfaces[1], mac: '02:00:00:00:00:99' }] })).stdout).toContain('it was attached with');
   });
 
-  it('of an attachment that is not known is code 3', async () => {
+  it('of an unknown attachment is code 3', async () => {
     const added = await bench.call('ADD', 'a');
     expect(codeOf(await bench.call('CHECK', 'b', prevResultOf(added)))).toBe(3);
   });
 });
 
 describe('STATUS', () => {
-  it('tells not ready from impaired, and speaks up when addresses run out', async () => {
+  it('distinguishes not ready from impaired, and reports exhausted addresses', async () => {
     expect(await bench.call('STATUS', '')).toMatchObject({ exit: 0, stdout: '' });
     bench.network.become({ state: 'starting', reason: 'first sync' });
     const starting = await bench.call('STATUS', '', { deadline: 0.2 });
@@ -71,12 +71,12 @@ describe('STATUS', () => {
       await bench.call('ADD', 'a');
     });
 
-    it('says 50 when they are lent, and which pool is at its end', async () => {
+    it('is 50 when they are allocated, and names the exhausted pool', async () => {
       const run = await bench.call('STATUS', '');
       expect(JSON.parse(run.stdout)).toMatchObject({ code: 50, msg: 'no address is left in 10.1.0.0/30', details: '1 of 1 are lent' });
     });
 
-    it('lets quarantine shrink to nothing first, whoever may still send there', async () => {
+    it('lets quarantine shrink to nothing first, even if peers may still send there', async () => {
       bench.isSpokenFor = () => true;
       await bench.call('DEL', 'a');
       expect(await bench.ipam.reclaim(new AbortController().signal)).toBe(0);
@@ -84,7 +84,7 @@ describe('STATUS', () => {
       expect(codeOf(await bench.call('ADD', 'b'))).toBe(0);
     });
 
-    it('says 50 while what is in quarantine may still be there, and an ADD waits a little', async () => {
+    it('is 50 while addresses in quarantine may still be present, and an ADD waits a little', async () => {
       let absent = false;
       bench.absent = () => absent;
       await bench.call('DEL', 'a');
@@ -94,7 +94,7 @@ describe('STATUS', () => {
       expect(codeOf(await added)).toBe(0);
     });
 
-    it('does not say so if it is told not to', async () => {
+    it('is not 50 if disabled', async () => {
       await bench.stop();
       bench.reportPoolExhausted = false;
       await bench.start();
@@ -108,14 +108,14 @@ describe('GC', () => {
   const gc = async (...ids: readonly string[]) =>
     await bench.call('GC', '', { 'cni.dev/valid-attachments': ids.map((containerID) => ({ containerID, ifname: 'eth0' })) });
 
-  it('removes what is not in the list, of its own network only', async () => {
+  it('removes attachments that are not in the list, of its own network only', async () => {
     for (const id of ['a', 'b', 'c']) await bench.call('ADD', id);
     await bench.call('ADD', 'd', { name: 'other' });
     expect(await gc('b')).toMatchObject({ exit: 0, stdout: '' });
     expect([...bench.network.wired.keys()].toSorted()).toEqual(['other/d/eth0', 'seine/b/eth0']);
   });
 
-  it('of an empty list removes all, and again is free', async () => {
+  it('of an empty list removes all, and succeeds again', async () => {
     for (const id of ['a', 'b']) await bench.call('ADD', id);
     expect(await gc()).toMatchObject({ exit: 0 });
     expect(bench.network.wired.size).toBe(0);
@@ -129,7 +129,7 @@ describe('GC', () => {
     expect(asked).toBe(0);
   });
 
-  it('leaves an ADD that is under way alone', async () => {
+  it('keeps an ADD in progress', async () => {
     const open = bench.closeGate();
     const added = bench.call('ADD', 'a');
     await eventually(() => expect(bench.ipam.leases()).toHaveLength(1));
@@ -139,7 +139,7 @@ describe('GC', () => {
     expect(bench.network.wired.size).toBe(1);
   });
 
-  it('keeps in quarantine what the runtime calls valid, until it deletes it', async () => {
+  it('keeps in quarantine attachments that the runtime calls valid, until it deletes them', async () => {
     const key = { network: 'seine', containerId: 'a', ifName: 'eth0' };
     const reclaim = () => bench.ipam.reclaim(new AbortController().signal, 'urgent');
     await bench.call('ADD', 'a');
@@ -150,7 +150,7 @@ describe('GC', () => {
     expect(await reclaim()).toBe(1);
   });
 
-  it('goes on after a failure and reports it', async () => {
+  it('continues after a failure and reports it', async () => {
     for (const id of ['a', 'b']) await bench.call('ADD', id);
     bench.network.failDetach = new SeineError('REFUSED', 'no');
     expect(JSON.parse((await gc()).stdout)).toMatchObject({ code: 102, msg: '2 of 2 attachments not removed' });
@@ -160,7 +160,7 @@ describe('GC', () => {
 describe('an IPAM plugin that the network names', () => {
   const ipam = { ipam: { type: 'host-local' } };
 
-  it('lends the addresses and gets them back', async () => {
+  it('allocates the addresses and gets them back', async () => {
     expect(JSON.parse((await bench.call('ADD', 'a', ipam)).stdout)).toMatchObject({
       ips: [{ address: '10.98.0.2/24', gateway: '10.98.0.1' }],
     });
@@ -180,7 +180,7 @@ describe('an IPAM plugin that the network names', () => {
     expect(JSON.parse((await replyOn(await bench.rawCall('a', 'ADD', 2))).stdout)).toEqual(result);
   });
 
-  it('is asked by STATUS and GC, and its failure is theirs', async () => {
+  it('is called by STATUS and GC, and its failure is theirs', async () => {
     expect(await bench.call('STATUS', '', ipam)).toMatchObject({ exit: 0 });
     const list = { 'cni.dev/valid-attachments': [{ containerID: 'a', ifname: 'eth0' }] };
     expect(await bench.call('GC', '', { ...ipam, ...list })).toMatchObject({ exit: 0 });
@@ -194,7 +194,7 @@ describe('an IPAM plugin that the network names', () => {
     expect(codeOf(await bench.call('STATUS', '', { ipam: { type: 'no-such' } }))).toBe(50);
   });
 
-  it('gets back what it gave to an ADD whose answer is of no use', async () => {
+  it('gets back addresses of an ADD whose answer is invalid', async () => {
     const { add } = bench.delegatedIpam;
     bench.delegatedIpam.add = async (...call) => {
       await add.apply(bench.delegatedIpam, call);
@@ -204,7 +204,7 @@ describe('an IPAM plugin that the network names', () => {
     expect(bench.delegatedIpam.lent.size).toBe(0);
   });
 
-  it('gets them back if the pod cannot be wired', async () => {
+  it('gets them back if the pod cannot be connected', async () => {
     bench.network.failAttach = new SeineError('REFUSED', 'no');
     expect(codeOf(await bench.call('ADD', 'a', ipam))).toBe(102);
     expect(bench.delegatedIpam.lent.size).toBe(0);
@@ -212,7 +212,7 @@ describe('an IPAM plugin that the network names', () => {
   });
 });
 
-it('reports each call with its code and where its time went', async () => {
+it('reports each call with its code and the time of its stages', async () => {
   await bench.call('ADD', 'a');
   await bench.call('ADD', 'a');
   expect(bench.served).toMatchObject([
@@ -229,7 +229,7 @@ describe('the socket that another process removes', () => {
   it.each([
     ['alone', () => rmSync(bench.socketPath)],
     ['with its folder', () => rmSync(dirname(bench.socketPath), { recursive: true })],
-  ])('%s is made anew, and what is served goes on', async (_, remove) => {
+  ])('%s is recreated, and served calls continue', async (_, remove) => {
     bench.network.become({ state: 'starting', reason: 'test' });
     const waiting = bench.call('ADD', 'a');
     await eventually(() => expect(existsSync(bench.socketPath)).toBe(true));

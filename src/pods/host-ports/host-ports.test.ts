@@ -21,14 +21,14 @@ const at = (hostIp?: string): HostPort => ({
   ...(hostIp === undefined ? {} : { hostIp: parseIp(hostIp) }),
 });
 
-describe('what a host port comes to', () => {
+describe('nftables elements of a host port', () => {
   it.each([
     ['every address of both families', undefined, ['everywhere4/6 . 8080', 'everywhere6/6 . 8080', 'self4', 'self6']],
     ['every address of one family', '0.0.0.0', ['everywhere4/6 . 8080', 'self4']],
     ['every address of the other', '::', ['everywhere6/6 . 8080', 'self6']],
     ['one address', '192.0.2.1', ['addressed4/192.0.2.1 . 6 . 8080', 'self4']],
     ['one of the other', '2001:db8::1', ['addressed6/2001:db8::1 . 6 . 8080', 'self6']],
-  ])('is an element for %s', (_, hostIp, wanted) => {
+  ])('are an element for %s', (_, hostIp, wanted) => {
     const elements = hostPortElements([own4, own6], [at(hostIp)]);
     const short = [...elements.keys()].map((key) => key.replace('element/seine-host-ports/', '').replace(/^(self\d)\/.*/, '$1'));
     expect(short.toSorted()).toEqual(wanted);
@@ -57,7 +57,7 @@ function ledBy(all: readonly HostPort[], ip: Ip, transport: string, port: number
   });
 }
 
-it('two host ports are in each other’s way exactly where one packet could be for both', () => {
+it('two host ports conflict exactly if one packet could match both', () => {
   const places = someIps.filter(({ value }) => value !== 0n);
   fc.assert(
     fc.property(hostPorts, hostPorts, (one, other) => {
@@ -68,7 +68,7 @@ it('two host ports are in each other’s way exactly where one packet could be f
   );
 });
 
-it('any host ports that are not in each other’s way are elements of their own, each leading where it says', () => {
+it('any host ports without conflicts are separate elements, each with its own target', () => {
   fc.assert(
     fc.property(fc.array(hostPorts, { maxLength: 12 }), (drawn) => {
       const kept = drawn.filter((each, index) => !drawn.slice(0, index).some((earlier) => overlap(earlier, each)));
@@ -153,7 +153,7 @@ describe('a pod that was attached by an earlier agent', () => {
     await set.close();
   });
 
-  it('keeps a host port that waits for its address, and it is reported until the address comes', async () => {
+  it('keeps a host port that waits for its address, and it is reported until the address appears', async () => {
     const set = setUp();
     let isWaiting = true;
     set.hostPorts.use(({ hostIp }) => ({ ...openHostPort, isWaiting: isWaiting && hostIp !== undefined }));
@@ -174,7 +174,7 @@ it.each([
   ['at an address that the node lost', '192.0.2.1', { isOwn: false, isLost: false }, true],
   ['to a port that the pod lost', '192.0.2.1', { isOwn: true, isLost: true }, true],
   ['to the pod itself', '10.10.0.5', { isOwn: false, isLost: false }, false],
-])('a connection %s is forgotten where it would not be translated now', (_, dst, { isOwn, isLost }, isForgotten) => {
+])('a connection %s is deleted if it would not be translated now', (_, dst, { isOwn, isLost }, isForgotten) => {
   const client = { text: '198.51.100.9' };
   const tracked = {
     zone: 0,
@@ -186,7 +186,7 @@ it.each([
 });
 
 describe('host ports of pods', () => {
-  it('are the packet filter’s when the pod is attached, and gone with it; stale connections are forgotten both times', async () => {
+  it('are in nftables when the pod is attached, and removed with it; stale connections are deleted both times', async () => {
     const { firewall, hostPorts: node, forgotten, nodeState, loopback, close } = setUp();
     await node.attach(owner, pod, patience());
     expect([...firewall.held.keys()].filter((key) => key.includes('everywhere'))).toHaveLength(2);
@@ -200,7 +200,7 @@ describe('host ports of pods', () => {
     await close();
   });
 
-  it('keep addresses of pods that are gone while something leads there', async () => {
+  it('reserve addresses of deleted pods while something is mapped there', async () => {
     const { firewall, hostPorts: node, nodeState, close } = setUp();
     await node.attach(owner, pod, patience());
     firewall.die();
@@ -212,7 +212,7 @@ describe('host ports of pods', () => {
     await close();
   });
 
-  it('that are refused fail the attachment', async () => {
+  it('that are rejected fail the attachment', async () => {
     const { firewall, hostPorts: node, close } = setUp();
     firewall.poison.add('element/seine-host-ports/everywhere4/6 . 8080');
     await expect(node.attach(owner, pod, patience())).rejects.toMatchObject({ code: 'REFUSED' });

@@ -17,11 +17,11 @@ const pod = {
 const link = { name: 'web0-1234567', mac: parseMac('0e:00:00:00:00:01'), mtu: 1450 } as Link;
 const idsOf = (change: object = {}) => new Map(Object.entries({ ...portOfPod(pod, link.name, 32_784).externalIds, ...change }));
 
-it('tells from its port what a pod was given', () => {
+it("reads a pod's attachment from its port", () => {
   expect(leaseFromPort(idsOf(), link, pools)).toEqual({ ...pod, attached: { hostIfName: link.name, hostMac: link.mac, mtu: 1450 } });
 });
 
-it('tells what it may send', () => {
+it('reads its permitted addresses', () => {
   const egress = { rate: 8_000_000, burst: 1_000_000 };
   const ids = { ...portOfPod({ ...pod, egress }, link.name, 32_784).externalIds };
   expect(leaseFromPort(new Map(Object.entries(ids)), link, pools)).toMatchObject({ egress });
@@ -31,7 +31,7 @@ it('tells what it may send', () => {
   expect(leaseFromPort(idsOf({ 'egress-rate': 'much', 'egress-burst': '5' }), link, pools)).not.toHaveProperty('egress');
 });
 
-it('tells which ports of the node lead to it', () => {
+it('reads its host ports', () => {
   const hostPorts = [
     { transport: 'tcp' as const, hostPort: 8_080, containerPort: 80 },
     { transport: 'udp' as const, hostPort: 53, containerPort: 5_353, hostIp: parseIp('2001:db8::1') },
@@ -47,6 +47,6 @@ it.each([
   ['is no pod’s', new Map([['seine-owner', 'agent']])],
   ['has an address of nobody', idsOf({ ip: '192.0.2.1' })],
   ['has only one address that is ours', idsOf({ ip: `${parseIp('10.1.0.5').text},2001:db8::1` })],
-])('says nothing of a port that %s', (_, ids) => {
+])('is undefined for a port that %s', (_, ids) => {
   expect(leaseFromPort(ids, link, pools)).toBeUndefined();
 });

@@ -8,7 +8,7 @@ function pool(text: string, gatewayIndex = 1n): AddressPool {
 }
 
 describe('a pool of addresses', () => {
-  it('lends each address once, and not the network, the gateway or the broadcast', () => {
+  it('allocates each address once, and not the network, the gateway or the broadcast', () => {
     const small = pool('10.1.0.0/29');
     const lent = Array.from({ length: small.size }, () => small.take()?.text);
     expect(lent).toEqual(['10.1.0.2', '10.1.0.3', '10.1.0.4', '10.1.0.5', '10.1.0.6']);
@@ -22,7 +22,7 @@ describe('a pool of addresses', () => {
     expect(small.claim(parseIp('fd00::'))).toBe('reserved');
   });
 
-  it('goes on from the last address, so that a freed one comes back late', () => {
+  it('continues from the last address, so that a released one is reused late', () => {
     const small = pool('10.1.0.0/29');
     const [first, second] = [small.take(), small.take()];
     expect([first?.text, second?.text]).toEqual(['10.1.0.2', '10.1.0.3']);
@@ -30,7 +30,7 @@ describe('a pool of addresses', () => {
     expect(Array.from({ length: 4 }, () => small.take()?.text)).toEqual(['10.1.0.4', '10.1.0.5', '10.1.0.6', '10.1.0.2']);
   });
 
-  it('lends the one address that is free in a full pool', () => {
+  it('allocates the last free address of a full pool', () => {
     const full = pool('10.1.0.0/24');
     while (full.take());
     full.free(parseIp('10.1.0.77'));
@@ -38,7 +38,7 @@ describe('a pool of addresses', () => {
     expect(full.taken).toBe(full.size);
   });
 
-  it('says why a certain address cannot be had', () => {
+  it('reports why a certain address is not available', () => {
     const small = pool('10.1.0.0/24');
     expect(small.claim(parseIp('10.1.0.9'))).toBe('claimed');
     expect(small.claim(parseIp('10.1.0.9'))).toBe('taken');
@@ -48,13 +48,13 @@ describe('a pool of addresses', () => {
     expect(small.claim(parseIp('fd00::9'))).toBe('outside');
   });
 
-  it('takes a /64 as it is', () => {
+  it('accepts a /64 unchanged', () => {
     const large = pool('fd00:1::/64');
     expect(large.take()?.text).toBe('fd00:1::2');
     expect(large.claim(parseIp('fd00:1::ffff:ffff:ffff:ffff'))).toBe('claimed');
   });
 
-  it('refuses a range without room', () => {
+  it('rejects a range without room', () => {
     expect(() => pool('10.1.0.0/31')).toThrow('too small');
     expect(() => new AddressPool({ cidr: parseCidr('10.1.0.0/24'), gateway: parseIp('10.2.0.1') })).toThrow('not in pod CIDR');
   });

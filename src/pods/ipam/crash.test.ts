@@ -157,7 +157,7 @@ function keyOf(number: number) {
   return { network: 'n', containerId: `c${number}`, ifName: 'eth0' };
 }
 
-it('a lease stays although the record of the one before it turned into zeros, and that one is freed', async () => {
+it('a lease stays although the record of the previous one was zeroed, and that one is released', async () => {
   const add = (id: number, attachFails = false): Operation => ({ op: 'add', id, attachFails });
   const node = new Node(['done', 'done', 'done', 'done', 'done', 'done', 'done', 'crash'], [0, 0, 0, 63]);
   await node.boot();
@@ -165,14 +165,14 @@ it('a lease stays although the record of the one before it turned into zeros, an
   for (const step of steps) await node.run(step);
 });
 
-it('nothing is left of a pod whose ADD failed for the disk, where the machine dies in what the agent writes at its end', async () => {
+it("nothing is left of a pod whose ADD failed because of the disk, if the host dies in the agent's last write", async () => {
   const node = new Node(['done', 'done', 'failed', 'crash'], [0, 639]);
   await node.boot();
   for (const step of [{ op: 'add', id: 0, attachFails: false }, { op: 'restart' }] as const) await node.run(step);
   expect([...node.interfaces.keys()]).toEqual([]);
 });
 
-it('no two pods share an address and no live one is freed, whatever fails and wherever the machine dies', async () => {
+it('no two pods share an address and no live one is released, whatever fails and wherever the host dies', async () => {
   const steps = fc.array(operation, { minLength: 10, maxLength: 120, size: 'max' });
   const cuts = fc.array(fc.nat(2000), { maxLength: 20 });
   await fc.assert(

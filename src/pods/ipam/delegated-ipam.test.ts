@@ -25,7 +25,7 @@ it('waits for no child of a plugin that was stopped', async () => {
   expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
-it('stops a plugin that talks without end', async () => {
+it('stops a plugin with endless output', async () => {
   const work = delegatedIpam.check(call('exec yes'), AbortSignal.timeout(20_000));
   await expect(work).rejects.toMatchObject({ code: 105 });
 });

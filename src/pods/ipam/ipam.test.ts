@@ -43,7 +43,7 @@ async function lend(ipam: Ipam, wanted: LeaseRequest, signal: AbortSignal): Prom
 const ipsOf = ({ addresses }: Lease) => addresses.map(({ ip }) => ip.text);
 
 describe('IPAM', () => {
-  it('lends an address of each family, with prefix and gateway', async () => {
+  it('allocates an address of each family, with prefix and gateway', async () => {
     const { ipam } = await open();
     const lease = await lend(ipam, request('a'), never);
     expect(lease.addresses.map(({ ip, prefixLength, gateway }) => [ip.text, prefixLength, gateway.text])).toEqual([
@@ -54,7 +54,7 @@ describe('IPAM', () => {
     expect(ipam.usage()).toMatchObject([{ cidr: '10.1.0.0/29', size: 5, allocated: 1, quarantined: 0 }, {}]);
   });
 
-  it('keeps what it confirmed and released when only the agent dies, at once', async () => {
+  it('keeps confirmed and released leases immediately when only the agent dies', async () => {
     const { ipam, store } = await open();
     for (const id of ['a', 'b']) await lend(ipam, request(id), never);
     ipam.confirm(request('a'), attached);
@@ -66,7 +66,7 @@ describe('IPAM', () => {
     expect(again.ipam.leases()).toHaveLength(2);
   });
 
-  it('says so too when its journal is just being replaced', async () => {
+  it('keeps them too when its journal is just being replaced', async () => {
     let fate: WriteOutcome = 'done';
     const store = new MemoryJournalStore(undefined, (step) => (step === 'append' ? fate : 'done'));
     const { ipam } = await open({ store });
@@ -90,7 +90,7 @@ describe('IPAM', () => {
     expect(again.ipam.leaseOf(request('a'))).toMatchObject({ attached });
   });
 
-  it('knows everything again after a restart', async () => {
+  it('restores everything after a restart', async () => {
     const { ipam, store } = await open();
     const hostPorts = [
       { transport: 'tcp' as const, hostPort: 80, containerPort: 8_080 },
@@ -115,12 +115,12 @@ describe('IPAM', () => {
     expect(ipsOf(await lend(again.ipam, request('d'), never))).toEqual(['10.1.0.5', 'fd00::4']);
   });
 
-  it('notices that the machine was started anew', async () => {
+  it('detects that the host was rebooted', async () => {
     const { store } = await open({ bootId: 'first' });
     expect((await open({ store, bootId: 'second' })).ipam.rebooted).toBe(true);
   });
 
-  it('lends a released address to no pod until its absence is proven', async () => {
+  it('allocates a released address to no pod until its absence is proven', async () => {
     const gone = new Set<string>();
     const { ipam } = await open({ isAbsent: ({ containerId }) => gone.has(containerId) });
     for (const id of ['a', 'b', 'c', 'd', 'e']) await lend(ipam, request(id), never);
@@ -134,7 +134,7 @@ describe('IPAM', () => {
     expect(ipsOf(await lend(ipam, request('f'), never))[0]).toBe('10.1.0.3');
   });
 
-  it('takes nothing of any family if one is exhausted', async () => {
+  it('allocates in no family if one is exhausted', async () => {
     const { ipam } = await open({ pools: ['10.1.0.0/30', 'fd00::/64'] });
     await lend(ipam, request('a'), never);
     await expect(lend(ipam, request('b'), never)).rejects.toMatchObject({ code: 'REFUSED' });
@@ -142,7 +142,7 @@ describe('IPAM', () => {
     expect(ipam.leaseOf(request('b'))).toBeUndefined();
   });
 
-  it('lends an address that is asked for, once', async () => {
+  it('allocates a requested address, once', async () => {
     const { ipam } = await open();
     const addresses = [parseIp('10.1.0.5')];
     expect(ipsOf(await lend(ipam, request('a', { addresses }), never))).toEqual(['10.1.0.5', 'fd00::2']);
@@ -157,7 +157,7 @@ describe('IPAM', () => {
     expect(ipam.leases()).toHaveLength(1);
   });
 
-  it('lends it again to the next who asks, as soon as it is proven to be gone', async () => {
+  it('allocates it to the next request, as soon as it is proven absent', async () => {
     const { ipam } = await open({ isAbsent: () => true });
     const addresses = [parseIp('10.1.0.5')];
     await lend(ipam, request('a', { addresses }), never);
@@ -175,7 +175,7 @@ describe('IPAM', () => {
     await expect(lend(ipam, request('a'), never)).rejects.toMatchObject({ code: 'REFUSED' });
   });
 
-  it('gives a stable, local, unicast MAC, or the one asked for', async () => {
+  it('assigns a stable, local, unicast MAC, or the requested one', async () => {
     const { ipam } = await open();
     const { mac } = await lend(ipam, request('a'), never);
     expect(Number.parseInt(mac.slice(0, 2), 16) & 3).toBe(2);
@@ -195,7 +195,7 @@ describe('IPAM', () => {
     expect(new Set(ipam.leases().flatMap(ipsOf)).size).toBe(64);
   });
 
-  it('lends nothing that it cannot write down, and recovers by itself', async () => {
+  it('allocates nothing that it cannot write, and recovers by itself', async () => {
     let fate: WriteOutcome = 'done';
     const store = new MemoryJournalStore(
       new Uint8Array(),
@@ -219,7 +219,7 @@ describe('IPAM', () => {
     expect(again.ipam.leaseOf(request('c'))).toEqual(lease);
   });
 
-  it('finds out by itself that the disk can be written again: a runtime that is told otherwise sends no pod to try with', async () => {
+  it('detects by itself that the disk can be written again: a runtime sends no pod after a negative STATUS', async () => {
     let fate: WriteOutcome = 'done';
     const store = new MemoryJournalStore(new Uint8Array(), () => fate);
     const { ipam } = await open({ store });
@@ -232,7 +232,7 @@ describe('IPAM', () => {
     expect(ipam.failure).toBeUndefined();
   });
 
-  it('opens on a disk that cannot be written, and refuses new leases only', async () => {
+  it('opens on a disk that cannot be written, and rejects new leases only', async () => {
     const { ipam, store } = await open();
     await lend(ipam, request('a'), never);
     const { ipam: readOnly } = await open({ store: new MemoryJournalStore(store.content, () => 'failed') });
@@ -240,7 +240,7 @@ describe('IPAM', () => {
     await expect(lend(readOnly, request('b'), never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   });
 
-  it('gives up when the caller does, and keeps nothing for it', async () => {
+  it('stops when the caller gives up, and keeps nothing for it', async () => {
     const { ipam } = await open();
     const controller = new AbortController();
     const waiting = lend(ipam, request('a'), controller.signal);
@@ -259,7 +259,7 @@ describe('IPAM', () => {
     expect(ipsOf(await lend(ipam, request('c'), never))).toEqual(['10.1.0.3']);
   });
 
-  it('takes in what was found on the node, unless the address is another pod’s', async () => {
+  it('adopts attachments found on the node, unless the address is another pod’s', async () => {
     const { ipam } = await open();
     const { serial, state, ...found } = await lend(ipam, request('a'), never);
     expect([serial, state]).toEqual([1, 'allocated']);
@@ -268,7 +268,7 @@ describe('IPAM', () => {
     await expect(ipam.adopt({ ...found, containerId: 'x' })).rejects.toMatchObject({ code: 'REFUSED' });
   });
 
-  it('calls nothing adopted that it could not write down, however often it is told of it', async () => {
+  it('never calls an unwritten lease adopted, however often it is reported', async () => {
     const { serial, state, ...found } = await lend((await open()).ipam, request('a'), never);
     expect([serial, state]).toEqual([1, 'allocated']);
     let fate: WriteOutcome = 'done';
@@ -293,7 +293,7 @@ describe('the journal', () => {
     return Buffer.from(store.content).toString('utf8');
   }
 
-  it('is read up to the last whole record wherever it was cut', async () => {
+  it('is read up to the last complete record wherever it was truncated', async () => {
     const text = await written();
     const whole = [...text.matchAll(/\n/g)].map(({ index }) => index + 1);
     for (let cut = 0; cut < text.length; cut++) {
@@ -303,7 +303,7 @@ describe('the journal', () => {
     }
   });
 
-  it('notices any changed byte in the middle', async () => {
+  it('detects any changed byte in the middle', async () => {
     const bytes = Buffer.from(await written());
     const lastLine = bytes.lastIndexOf(0x0a, bytes.length - 2) + 1;
     for (let at = 0; at < lastLine - 1; at += 7) {
@@ -336,7 +336,7 @@ describe('the journal', () => {
 });
 
 describe('the journal, read back', () => {
-  it('is what is in memory, whatever was done', async () => {
+  it('equals the state in memory, after any operations', async () => {
     const { ipam, store } = await open();
     for (const id of ['a', 'b', 'c']) await lend(ipam, request(id), never);
     ipam.confirm(request('a'), attached);
@@ -361,7 +361,7 @@ describe('the journal, read back', () => {
     expect(again.ipam.leases()).toEqual(ipam.leases());
   });
 
-  it('is told from one that cannot be written', async () => {
+  it('is distinguished from one that cannot be written', async () => {
     let fate: WriteOutcome = 'done';
     const { ipam, store } = await open({ store: new MemoryJournalStore(undefined, () => fate) });
     await lend(ipam, request('a'), never);

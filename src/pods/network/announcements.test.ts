@@ -14,14 +14,14 @@ function scene() {
   return { ports, attaching, announce, quiet: () => calm() };
 }
 
-it('announces a pod that comes alone at once', () => {
+it('announces a single pod immediately', () => {
   const { ports, announce } = scene();
   announce(1);
   announce(2);
   expect(ports).toEqual([1, 2]);
 });
 
-it('announces pods that come together once no more come, and each of them once', async () => {
+it('announces a group of pods after the last one, each of them once', async () => {
   const { ports, attaching, announce, quiet } = scene();
   attaching.isCrowded = true;
   announce(1);
@@ -35,7 +35,7 @@ it('announces pods that come together once no more come, and each of them once',
   await vi.waitFor(() => expect(ports).toEqual([1, 2, 3, 4]));
 });
 
-it('does not announce a pod that has gone meanwhile: its port may be another’s', async () => {
+it('does not announce a pod that was deleted meanwhile: its port may be another’s', async () => {
   const { ports, attaching, announce, quiet } = scene();
   attaching.isCrowded = true;
   let isThere = true;
@@ -46,7 +46,7 @@ it('does not announce a pod that has gone meanwhile: its port may be another’s
   await vi.waitFor(() => expect(ports).toEqual([2]));
 });
 
-it('does not send so many at once that a pod that comes meanwhile waits for them', async () => {
+it('does not send so many at once that a new pod waits for them', async () => {
   const { ports, attaching, announce, quiet } = scene();
   attaching.isCrowded = true;
   const all = Array.from({ length: 20 }, (_, index) => index);

@@ -46,14 +46,14 @@ function scene(watched: readonly Pod[], server: () => Promise<Pod | undefined>) 
   return { replica, show, counts, pods: new NodePods({ replica, fetch, watchPatienceMs: 30, fetchPatienceMs: 50 }) };
 }
 
-it('asks nobody about a pod that the watch shows, nor where the runtime says no UID', async () => {
+it('sends no request for a pod in the watch, nor if the runtime passes no UID', async () => {
   const { pods, counts } = scene([podWith()], down);
   await pods.expect(asked('u-1'), never);
   await pods.expect(asked('', 'anything'), never);
   expect(counts.fetched).toBe(0);
 });
 
-it('waits for a watch that is behind', async () => {
+it('waits for a watch that lags', async () => {
   const { pods, show, counts } = scene([podWith({ uid: 'u-0' })], down);
   const expected = pods.expect(asked('u-1'), never);
   show(podWith({ name: 'other' }));
@@ -62,7 +62,7 @@ it('waits for a watch that is behind', async () => {
   expect(counts.fetched).toBe(0);
 });
 
-it('asks the API server when the watch stays behind', async () => {
+it('requests the pod from the API server when the watch keeps lagging', async () => {
   const { pods, counts } = scene([], async () => podWith());
   await pods.expect(asked('u-1'), never);
   expect(counts.fetched).toBe(1);
@@ -75,12 +75,12 @@ it.each<[string, Pod | undefined, string]>([
     podWith({ uid: 'u-2' }),
     'CNI_ARGS: K8S_POD_UID: "u-1": the pod "default/web" of the API server has UID "u-2"',
   ],
-])('refuses %s, and says so', async (_, answer, message) => {
+])('rejects %s, and reports it', async (_, answer, message) => {
   const { pods } = scene([], async () => answer);
   await expect(pods.expect(asked('u-1'), never)).rejects.toMatchObject({ code: 107, message });
 });
 
-it('knows a static pod by its hash: by the mirror, and before there is one', async () => {
+it('recognises a static pod by its hash: by the mirror, and before there is one', async () => {
   const mirror = podWith({ uid: 'u-9', configHash: staticHash });
   const watched = scene([mirror], down);
   await watched.pods.expect(asked(staticHash), never);
@@ -89,7 +89,7 @@ it('knows a static pod by its hash: by the mirror, and before there is one', asy
   await scene([], async () => undefined).pods.expect(asked(staticHash), never);
 });
 
-it('takes kubelet’s word where the API server does not answer, in time or at all', async () => {
+it('trusts the kubelet if the API server does not answer, in time or at all', async () => {
   await scene([], down).pods.expect(asked('u-1'), never);
   const silent = async (): Promise<undefined> => await new Promise(() => {});
   const hung = scene([], silent);
@@ -109,7 +109,7 @@ it('stops with its caller', async () => {
   await expect(expected).rejects.toMatchObject({ code: 'CANCELLED' });
 });
 
-it('knows which addresses are spoken for', () => {
+it('has the addresses that are reserved', () => {
   const lease = (ip: string) => ({ addresses: [{ ip: parseIp(ip), prefixLength: 24, gateway: parseIp('10.0.0.1') }] });
   const { pods, show, replica } = scene([], down);
   expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(true); // not synced yet
@@ -121,7 +121,7 @@ it('knows which addresses are spoken for', () => {
   expect(pods.isClaimedByApi(lease('10.0.0.5'))).toBe(false);
 });
 
-it('says of a pod whether it lives or is gone, and nothing of what is not the API server’s', async () => {
+it('reports whether a pod lives or is deleted, and nothing about pods unknown to the API server', async () => {
   const mirror = podWith({ name: 'mirror', uid: 'u-9', configHash: staticHash });
   const { pods, show } = scene([], down);
   show(podWith({ phase: 'Running' }), podWith({ name: 'job', phase: 'Succeeded' }), mirror);
@@ -139,7 +139,7 @@ it('says of a pod whether it lives or is gone, and nothing of what is not the AP
   expect(await scene([], async () => undefined).pods.isGoneNow(named('web', 'u-1'), never)).toBe(true);
 });
 
-it('is asked by ADD, and by nothing else', async () => {
+it('is called by ADD, and by nothing else', async () => {
   const bench = new CniBench();
   bench.pods = scene([podWith()], async () => undefined).pods;
   await bench.start();

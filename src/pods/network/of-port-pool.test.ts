@@ -16,18 +16,18 @@ async function lendInTurn(pool: OfPortPool, pods: number): Promise<readonly numb
 }
 
 describe('OfPortPool', () => {
-  it('lets a number that was given back rest while a thousand others are lent', async () => {
+  it('quarantines a released number while a thousand others are allocated', async () => {
     const pool = new OfPortPool();
     const numbers = await lendInTurn(pool, 1_025);
     expect(new Set(numbers).size).toBe(1_024);
     expect(numbers.at(-1)).toBe(numbers[0]);
   });
-  it('has as many numbers in use, however many pods come and go', async () => {
+  it('has a bounded number in use, however many pods are created and deleted', async () => {
     const pool = new OfPortPool();
     pool.lend('stays');
     expect(new Set(await lendInTurn(pool, 10_000)).size).toBe(1_024);
   });
-  it('does not lend a number that rests to another, once its pod has it again', async () => {
+  it('does not allocate a quarantined number to another, once its pod has it again', async () => {
     const pool = new OfPortPool();
     const first = pool.lend('a');
     pool.giveBackAfter(first, []);
@@ -35,7 +35,7 @@ describe('OfPortPool', () => {
     expect(pool.lendAgain('a', first)).toBe(first);
     expect(await lendInTurn(pool, 3_000)).not.toContain(first);
   });
-  it('lends a number again only when port and flows of its last pod are acknowledged gone', async () => {
+  it('allocates a number again only when the removal of port and flows of its last pod is acknowledged', async () => {
     const pool = new OfPortPool();
     for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
     const [port, flows, never] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -50,13 +50,13 @@ describe('OfPortPool', () => {
     expect(pool.lend('y')).toBe(podOfPorts.first + 7);
     expect(() => pool.lend('z')).toThrow(/in use/);
   });
-  it('gives a pod its number again after a restart, and nobody else', () => {
+  it('gives a pod its number again after a restart, and no other pod', () => {
     const pool = new OfPortPool();
     expect(pool.lendAgain('a', podOfPorts.first + 5)).toBe(podOfPorts.first + 5);
     expect(pool.lendAgain('b', podOfPorts.first + 5)).not.toBe(podOfPorts.first + 5);
     expect(pool.lendAgain('c', 1)).toBeGreaterThanOrEqual(podOfPorts.first);
   });
-  it('says when there is none left', () => {
+  it('reports exhaustion', () => {
     const pool = new OfPortPool();
     for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
     expect(() => pool.lend('y')).toThrow(/all 32496 OpenFlow ports for pods are in use/);

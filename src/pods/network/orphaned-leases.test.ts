@@ -53,10 +53,10 @@ function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1
   return { world, gone, pass };
 }
 
-describe('a pod of which nothing is left and whose DEL never came', () => {
+describe('a pod of which nothing is left and without a DEL', () => {
   const nothingLeft = { word: 'gone', sandbox: false } as const;
 
-  it('has its addresses given up after a safe time, and is told of until then', async () => {
+  it('has its addresses released after a safe time, and is reported until then', async () => {
     const { world, gone, pass } = scene();
     Object.assign(world, nothingLeft);
     await pass(SAFE_MS);
@@ -65,7 +65,7 @@ describe('a pod of which nothing is left and whose DEL never came', () => {
     expect({ left: world.leases, kept: gone.kept, released: gone.released }).toEqual({ left: [], kept: [], released: 1 });
   });
 
-  it('is tried again if it cannot be taken away', async () => {
+  it('is retried if it cannot be removed', async () => {
     const { world, gone, pass } = scene();
     Object.assign(world, { ...nothingLeft, fails: 2 });
     await pass(SAFE_MS + 2 * LOOK_MS);
@@ -74,14 +74,14 @@ describe('a pod of which nothing is left and whose DEL never came', () => {
     expect(gone.released).toBe(1);
   });
 
-  it('is kept if the API server, asked, has it after all', async () => {
+  it('is kept if the API server has it after all', async () => {
     const { world, gone, pass } = scene();
     Object.assign(world, { ...nothingLeft, goneNow: false });
     await pass(4 * SAFE_MS);
     expect(gone.released).toBe(0);
   });
 
-  it('is kept if another plugin has lent its addresses, and says so', async () => {
+  it('is kept if another plugin has allocated its addresses, and reported', async () => {
     const { world, gone, pass } = scene(leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1' }, { ipamType: 'host-local' }));
     Object.assign(world, nothingLeft);
     await pass(4 * SAFE_MS);
@@ -90,7 +90,7 @@ describe('a pod of which nothing is left and whose DEL never came', () => {
   });
 });
 
-it('keeps a pod that the API server has forgotten and that lives, and says so', async () => {
+it('keeps a live pod that the API server does not have, and reports it', async () => {
   const { world, gone, pass } = scene();
   world.word = 'gone';
   await pass(55_000);
@@ -108,7 +108,7 @@ it('never touches a container of no cluster', async () => {
   expect({ kept: gone.kept, leases: world.leases.length }).toEqual({ kept: [], leases: 1 });
 });
 
-it('releases exactly what API server and node have said to be gone for the safe time, without a break', async () => {
+it('releases exactly the pods that API server and node report as deleted for the safe time, without interruption', async () => {
   const change = fc.record({
     inStep: fc.boolean(),
     word: fc.constantFrom<PodWord>('gone', 'gone', 'living', 'unknown'),

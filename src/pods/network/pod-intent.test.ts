@@ -23,7 +23,7 @@ it.each([
   expect(wanted.flows.some(({ steps }) => steps.some((step) => step.do === 'meter'))).toBe(meters > 0);
 });
 
-it('on the kernel’s data path a bucket holds what the kernel joins to one packet', () => {
+it('on the kernel’s data path a bucket is large enough for a merged packet of the kernel', () => {
   const small = { ...both, egress: { rate: 1e6, burst: 1_000 } };
   expect(podIntent(small, { ofPort: 32_784, datapathType: 'system' }).egress).toEqual({ rate: 1e6, burst: 524_400 });
   expect(podIntent(small, { ofPort: 32_784, datapathType: 'netdev' }).egress).toEqual({ rate: 1e6, burst: 1_000 });

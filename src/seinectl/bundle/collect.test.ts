@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('leaves no half of an archive when it is interrupted', async () => {
+it('leaves no partial archive when it is interrupted', async () => {
   const output = join(folder, 'node.tar.gz');
   const asked = Promise.withResolvers<void>();
   // Agent that only identifies itself.
@@ -62,7 +62,7 @@ it('writes the archive to standard output, and nothing else there', async () => 
   expect(readdirSync(folder).toSorted()).toEqual(['agent.yaml', 'streamed.tar.gz']);
 });
 
-it('puts no archive on a screen', async () => {
+it('writes no archive to a terminal', async () => {
   const terminal = { room: { width: 80, paint: plain }, line: () => {}, remark: () => {} };
   const options = { output: '-', config: join(folder, 'agent.yaml'), log: [] };
   const screen = Object.assign(new PassThrough(), { isTTY: true });

@@ -88,7 +88,7 @@ describe('compile', () => {
     expect(asked).toEqual([]);
   });
 
-  it('compares with what the bridge held', async () => {
+  it('compares with the recorded bridge', async () => {
     const inputs = { 'agent/inputs.ndjson': inputsText() };
     const same = await seinectl('compile', await bundle({ ...inputs, 'openflow/held.ndjson': heldText() }), '--check');
     expect(same).toMatchObject({ code: 0, out: '', err: expect.stringContaining('the bridge held exactly these') });
@@ -107,7 +107,7 @@ describe('compile', () => {
       'no whole inputs: no agent answers',
     ],
     ['with inputs that break off', () => bundle({ 'agent/inputs.ndjson': inputsText().slice(0, -40) }), 'inputs'],
-  ])('refuses what is %s, with 2', async (_, path, words) => {
+  ])('rejects input that is %s, with 2', async (_, path, words) => {
     writeFileSync(join(folder, 'text'), 'no archive');
     const { code, err } = await seinectl('compile', await path());
     expect([code, err]).toEqual([2, expect.stringContaining(words)]);
@@ -115,7 +115,7 @@ describe('compile', () => {
 });
 
 describe('log-level', () => {
-  it('shows it, and sets it for good or for a while', async () => {
+  it('shows it, and sets it permanently or for a time', async () => {
     answers['/v1/log-level'] = { level: 'info', usual: 'info' };
     expect((await seinectl('log-level')).out).toBe('info');
     answers['/v1/log-level'] = { level: 'debug', usual: 'info', secondsLeft: 600 };
@@ -128,7 +128,7 @@ describe('log-level', () => {
 });
 
 describe('explain pod', () => {
-  it('prints sentences that move no cursor, with 1 where something is wrong', async () => {
+  it('prints sentences without cursor movement, with 1 if something is wrong', async () => {
     answers['/v1/explain/pod'] = { name: 'default/a', state: 'ok', lines: ['Pod default/a is\u001b[2J fine.'], problems: [] };
     expect(await seinectl('explain', 'pod', 'a')).toEqual({ code: 0, out: 'Pod default/a is\\u001b[2J fine.', err: '' });
     answers['/v1/explain/pod'] = { name: 'shop/b', state: 'wrong', lines: ['! x.'], problems: ['x'] };
@@ -138,7 +138,7 @@ describe('explain pod', () => {
   });
 });
 
-it.each(['collect', 'compile', 'log-level', 'explain pod'])('%s --help has examples, and says how it ends', async (command) => {
+it.each(['collect', 'compile', 'log-level', 'explain pod'])('%s --help has examples, and exit codes', async (command) => {
   const { code, out } = await seinectl(...command.split(' '), '--help');
   expect([code, out.includes('Examples:')]).toEqual([0, true]);
   if (command !== 'log-level') expect(out).toContain('Exit codes:');

@@ -50,7 +50,7 @@ describe('a frame in a line', () => {
     expect(frameLine(octets, octets.length, pod)).toBe(line);
   });
 
-  it('never fails, wherever a frame ends', () => {
+  it('never fails, wherever a frame is truncated', () => {
     const whole = [
       frame(0x0800, ipv4(6, tcp(2))),
       frame(0x86dd, ipv6(44, [17, 0, 0, 9, 0, 0, 0, 0])),
@@ -66,7 +66,7 @@ describe('a frame in a line', () => {
   });
 });
 
-it('a capture file says that times are in nanoseconds, and how long a frame was that is cut', () => {
+it('a capture file has nanosecond times, and the length of truncated frames', () => {
   expect(pcapHeader().toString('hex')).toBe(`4d3cb2a102000400${'00'.repeat(8)}00080000${'01000000'}`);
   const record = pcapRecord(Buffer.alloc(SNAP_LENGTH, 7), 9_000, 1_700_000_000_123.5);
   expect([0, 4, 8, 12].map((at) => record.readUInt32LE(at))).toEqual([1_700_000_000, 123_500_000, SNAP_LENGTH, 9_000]);

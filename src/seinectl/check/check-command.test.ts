@@ -90,15 +90,15 @@ async function cniFindings(): Promise<readonly string[]> {
   return (await findings()).filter(({ check }) => check.startsWith('cni')).map(({ check, state, what }) => `${check} ${state}: ${what}`);
 }
 
-describe('what the agent finds', () => {
-  it('is shown as it comes, with 0 if all is well', async () => {
+describe('findings of the agent', () => {
+  it('are shown as they arrive, with 0 if all is well', async () => {
     const { code, out, err } = await seinectl([]);
     expect([code, out.split('\n')[0]]).toEqual([0, 'ok       agent.ready          pods are served']);
     expect(err).toBe('5 of 5 findings are as they should be');
     expect(asked).toEqual(['POST /v1/check?seconds=28']);
   });
 
-  it('is 1 with a problem: what it means and how to mend it, and nothing that acts on the terminal', async () => {
+  it('exit with 1 for a problem: its meaning and remedy, without terminal control sequences', async () => {
     answer = (response) => response.end(lines(plan, { kind: 'progress', says: 'asking' }, good, bad, { kind: 'end' }));
     const { code, out, err } = await seinectl(['--peer', 'node-2', '--timeout', '10s']);
     expect(code).toBe(1);
@@ -109,7 +109,7 @@ describe('what the agent finds', () => {
     expect(asked).toEqual(['POST /v1/check?seconds=8&peer=node-2']);
   });
 
-  it('is not known where the answer breaks off, or does not end in time', async () => {
+  it('are unknown if the answer breaks off, or does not end in time', async () => {
     answer = (response) => {
       response.write(lines(plan, good));
       setTimeout(() => response.destroy(), 20);
@@ -123,7 +123,7 @@ describe('what the agent finds', () => {
     ]);
   });
 
-  it('is nothing without an agent, which is 3; what can be seen without it is', async () => {
+  it('are missing without an agent, with 3; other findings are shown', async () => {
     const { code, out } = await seinectl([], join(folder, 'nobody.sock'));
     expect(code).toBe(3);
     expect(out).toMatch(
@@ -136,14 +136,14 @@ describe('what the agent finds', () => {
     ['--timeout', '1s'],
     ['--timeout', '11m'],
     ['--peers', 'some'],
-  ])('is not asked for by %s %s', async (...args) => {
+  ])('are not requested with %s %s', async (...args) => {
     expect((await seinectl(args)).code).toBe(2);
     expect(asked).toEqual([]);
   });
 });
 
 describe('the CNI files', () => {
-  it('may be another network’s, which comes first by its name', async () => {
+  it('may be another network’s, which precedes by its name', async () => {
     configure('05-other.conflist', { cniVersion: '1.0.0', name: 'other', plugins: [{ type: 'bridge' }] });
     const [first] = (await findings()).filter(({ check }) => check === 'cni.config');
     expect(first).toMatchObject({ state: 'problem', what: expect.stringContaining('has the network "other" of bridge') });
@@ -154,12 +154,12 @@ describe('the CNI files', () => {
     );
   });
 
-  it.each(['15-other.conflist', '05-other.conflist.disabled', '05-readme.md'])('are not disturbed by %s', async (name) => {
+  it.each(['15-other.conflist', '05-other.conflist.disabled', '05-readme.md'])('are not affected by %s', async (name) => {
     configure(name, { name: 'other', plugins: [{ type: 'bridge' }] });
     expect((await seinectl([])).code).toBe(0);
   });
 
-  it('may be missing, or lead elsewhere, or be for everybody to read', async () => {
+  it('may be missing, be links, or be readable by everybody', async () => {
     configure('10-seine.conflist', { ...chain, plugins: [{ type: 'seine', agentSocket: '/run/old/cni.sock' }] });
     expect(await cniFindings()).toContainEqual(
       expect.stringContaining('sends the plugin to /run/old/cni.sock; the agent serves /run/seine/cni.sock'),
@@ -207,7 +207,7 @@ describe('the CNI files', () => {
     expect(await cniFindings()).toContainEqual(expect.stringContaining(expected));
   });
 
-  it('are given up on if a plugin hangs', async () => {
+  it('are given up if a plugin hangs', async () => {
     install('seine', '#!/bin/sh\nexec sleep 60\n');
     expect(await cniFindings()).toContainEqual(
       expect.stringMatching(/cni.plugins problem: .*bin\/seine cannot be executed: .* did not end within 3 s/),
@@ -223,7 +223,7 @@ describe('the CNI files', () => {
     '{"plugins":[{"type":"a/b"}]}',
     '{"type":".."}',
     '{"plugins":[null]}',
-  ])('are not believed if they say %s', (text) => expect(parseConfiguration(text)).toEqual({ problem: expect.any(String) }));
+  ])('are not trusted if they contain %s', (text) => expect(parseConfiguration(text)).toEqual({ problem: expect.any(String) }));
 
   it('may have one plugin and no list', () => {
     expect(parseConfiguration('{"name":"n","cniVersion":"0.4.0","type":"bridge","__proto__":{"plugins":[]}}')).toMatchObject({

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('lets the process end that asked a plugin whose child goes on', async () => {
+it('does not wait for a child that outlives its plugin', async () => {
   const plugin = join(folder, 'slow');
   writeFileSync(plugin, '#!/bin/sh\nsleep 20 &\nwait\n');
   chmodSync(plugin, 0o755);

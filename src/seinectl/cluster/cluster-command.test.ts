@@ -51,7 +51,7 @@ async function asked(kubeconfig: string, what: Parameters<typeof look>[0] = 'sta
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-it('says of a fleet that is well that it is', async () => {
+it('reports a healthy fleet', async () => {
   const { kubeconfig } = await fleetOf([well('node-1'), well('node-2'), well('node-3', { pool: 'canary' })]);
   const { code, out } = await asked(kubeconfig);
   expect(out.split('\n')).toEqual([
@@ -66,7 +66,7 @@ it('says of a fleet that is well that it is', async () => {
   expect(code).toBe(0);
 });
 
-it('groups what is wrong by what it is, names nodes, and ends with 1', async () => {
+it('groups problems, names nodes, and ends with 1', async () => {
   const problem = (about: string) => ({ kind: 'part.refused' as const, about, message: `entries of ${about} are refused`, ageSeconds: 4 });
   const sick = (node: string, about: string) =>
     well(node, { reply: { answer: fakeStatus(node, { verdict: 'problems', problems: [problem(about)] }), code: 1 } });
@@ -88,7 +88,7 @@ it('groups what is wrong by what it is, names nodes, and ends with 1', async () 
   expect(code).toBe(1);
 });
 
-it('says who did not answer and why, which nodes have no agent, and ends with 3', async () => {
+it('names agents that did not answer with reasons, and nodes without agent, and ends with 3', async () => {
   const { kubeconfig } = await fleetOf([
     well('node-1'),
     well('node-2', { reply: 'cut' }),
@@ -116,7 +116,7 @@ it('says who did not answer and why, which nodes have no agent, and ends with 3'
   expect(code).toBe(3);
 });
 
-it('waits for one that is silent no longer than told', async () => {
+it('waits for a silent one until the given timeout', async () => {
   const { kubeconfig } = await fleetOf([well('node-1', { reply: 'silent' })]);
   const { code, out } = await asked(kubeconfig, 'status', { timeout: 1 });
   expect(out).toContain('? no answer: no answer in time (1 node: node-1)');
@@ -124,7 +124,7 @@ it('waits for one that is silent no longer than told', async () => {
   expect(code).toBe(3);
 });
 
-it('asks so many at a time, tells how far it is on standard error, and lists a node a line where asked', async () => {
+it('limits concurrent requests, reports progress on standard error, and lists a node per line on request', async () => {
   const { fleet, kubeconfig } = await fleetOf(
     Array.from({ length: 120 }, (_, at) => well(`node-${at + 1}`)),
     { page: 50 },
@@ -141,14 +141,14 @@ it('asks so many at a time, tells how far it is on standard error, and lists a n
   expect(rows[9]).toMatch(/^node-10 +default +yes +0 +8s +0\.5\.0 +3\.1\.0 +system +enforce +seine-agent-of-node-10$/);
 });
 
-it('goes on where nodes may not be listed, and says what is not known', async () => {
+it('continues if nodes may not be listed, and reports what is unknown', async () => {
   const { kubeconfig } = await fleetOf([well('node-1')], { nodesForbidden: true });
   const { code, out } = await asked(kubeconfig);
   expect(out).toContain('* whether nodes lack an agent is not known: the API server answered 403 Forbidden: nodes is forbidden');
   expect(code).toBe(3);
 });
 
-it('prints for programs what the page is made of', async () => {
+it('prints the data of the page for programs', async () => {
   const { kubeconfig } = await fleetOf([well('node-1'), well('node-2', { reply: 'cut', pool: 'canary' })]);
   const { out } = await asked(kubeconfig, 'status', { output: 'json' });
   const answer = JSON.parse(out);
@@ -162,7 +162,7 @@ it('prints for programs what the page is made of', async () => {
   expect(parseYaml((await asked(kubeconfig, 'status', { output: 'yaml' })).out)).toEqual(answer);
 });
 
-it('looks at one pool', async () => {
+it('is limited to one pool', async () => {
   const { fleet, kubeconfig } = await fleetOf([well('node-1'), well('node-2', { pool: 'canary' }), well('node-3', { absent: true })]);
   const { code, out } = await asked(kubeconfig, 'status', { pool: 'canary' });
   expect(out).toContain('1 agent: 1 answered');
@@ -186,7 +186,7 @@ it('counts versions', async () => {
   expect(code).toBe(0);
 });
 
-it('says where policies are not in force', async () => {
+it('names nodes without enforced policies', async () => {
   const policy = (change: object) => ({ enforcement: 'enforced' as const, objects: 40, mode: 'enforce' as const, ...change });
   const audit = fakeStatus('node-2', { networkPolicy: policy({ mode: 'audit' }) });
   const closed = fakeStatus('node-3', { networkPolicy: policy({ isolatedPods: 3, closedPods: [{ pod: 'a/b', why: 'c' }] }) });
@@ -202,7 +202,7 @@ it('says where policies are not in force', async () => {
   expect(code).toBe(1);
 });
 
-it('has each node test itself, within the time of one', async () => {
+it('makes each node test itself, within the time of one', async () => {
   const finding = (state: string, check: string) => ({ check, state, what: `${check} is ${state}`, mend: 'do something' });
   const sick = JSON.stringify({ node: 'node-2', findings: [finding('ok', 'api.server'), finding('problem', 'tunnel.reach')] });
   const fine = JSON.stringify({ node: 'node-1', findings: [finding('ok', 'api.server'), finding('warning', 'disk')] });
@@ -218,7 +218,7 @@ it('has each node test itself, within the time of one', async () => {
   expect(code).toBe(1);
 });
 
-it('lets nothing from a node through to the terminal that moves its cursor', async () => {
+it("removes terminal control sequences from nodes' output", async () => {
   const message = 'gone\u001b[2J\nNo problems.';
   const answer = fakeStatus('node-1', { problems: [{ kind: 'node', about: 'x', message, ageSeconds: 1 }] });
   const { kubeconfig } = await fleetOf([well('node-1', { reply: { answer } })]);
@@ -227,7 +227,7 @@ it('lets nothing from a node through to the terminal that moves its cursor', asy
   expect(out.split('\n')).not.toContain('No problems.');
 });
 
-it('finds the kubeconfig as kubectl does, and says what is wrong with it', async () => {
+it('finds the kubeconfig like kubectl, and reports errors in it', async () => {
   const { kubeconfig } = await fleetOf([well('node-1')]);
   expect(await asked(kubeconfig, 'status', { context: 'away' })).toMatchObject({
     code: 3,

@@ -67,7 +67,7 @@ describe('policy log', () => {
     [['--for', '10m'], 'POST /v1/policy/log?seconds=600'],
     [['--for', '1h', '--namespace', 'shop'], 'POST /v1/policy/log?seconds=3600&namespace=shop'],
     [['--for', '90s', '--pod', 'shop/db'], 'POST /v1/policy/log?seconds=90&namespace=shop&pod=db'],
-  ])('%j is asked for', async (flags, request) => {
+  ])('%j is requested', async (flags, request) => {
     expect(await seinectl('log', ...flags)).toMatchObject({
       code: 0,
       out: [
@@ -85,14 +85,14 @@ describe('policy log', () => {
     [['--for', '1m', '--pod', 'db']],
     [['--for', '1m', '--pod', 'a/b', '--namespace', 'a']],
     [['--off', '--for', '1m']],
-  ])('%j is not guessed at', async (flags) => {
+  ])('%j is rejected', async (flags) => {
     expect((await seinectl('log', ...flags)).code).toBe(2);
     expect(asked).toEqual([]);
   });
 });
 
 describe('policy would-deny', () => {
-  it('lists pairs, and what the switch counted', async () => {
+  it("lists pairs, and OVS's counts", async () => {
     expect(await seinectl('would-deny', '--for', '10s')).toEqual({
       code: 1,
       out: [
@@ -107,7 +107,7 @@ describe('policy would-deny', () => {
     expect(asked).toEqual(['POST /v1/policy/would-deny?seconds=10']);
   });
 
-  it('lists connections that live beside them, where they can be listed', async () => {
+  it('lists established connections with them, if available', async () => {
     const [pair] = audited.pairs;
     if (!pair) throw new Error('a pair is needed');
     const { packets, ...denial } = pair;
@@ -127,7 +127,7 @@ describe('policy would-deny', () => {
     expect((await seinectl('would-deny')).code).toBe(0);
   });
 
-  it('ends with 0 where nothing is denied, and not where more is than is listed', async () => {
+  it('ends with 0 if nothing is denied, and not if there are more than listed', async () => {
     answers['/v1/policy/would-deny'] = nothing;
     expect((await seinectl('would-deny')).code).toBe(0);
     answers['/v1/policy/would-deny'] = { ...nothing, counted: { ingress: '1', egress: '0' } };

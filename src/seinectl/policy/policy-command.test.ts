@@ -75,7 +75,7 @@ async function seinectl(...args: readonly string[]) {
 }
 
 describe('policy pod', () => {
-  it('says by direction what isolates it and what is let through, and lets nothing act on the terminal', async () => {
+  it('lists isolating policies and allowed traffic by direction, without terminal control sequences', async () => {
     const { code, out } = await seinectl('pod', 'db');
     expect(code).toBe(0);
     expect(out).toEqual([
@@ -90,7 +90,7 @@ describe('policy pod', () => {
     answers['/v1/policy/pod'] = { ...pod, name: 'shop/db\u001b[2J' };
     expect((await seinectl('pod', 'shop/db')).out[0]).toContain('\\u001b[2J');
   });
-  it('is not fine with what is closed or as before', async () => {
+  it('ends with 1 for a blocked pod or unchanged flows', async () => {
     answers['/v1/policy/pod'] = { ...pod, ingress: { ...free, state: 'closed', why: 'policies are not known yet' } };
     const { code, out } = await seinectl('pod', 'shop/db');
     expect(code).toBe(1);
@@ -98,7 +98,7 @@ describe('policy pod', () => {
     answers['/v1/policy/pod'] = { ...pod, egress: { ...free, state: 'as before' } };
     expect((await seinectl('pod', 'shop/db')).code).toBe(1);
   });
-  it('prints what came, for programs, and ends with 2 where there is no such pod', async () => {
+  it('prints the answer for programs, and ends with 2 without such a pod', async () => {
     expect(JSON.parse((await seinectl('pod', 'shop/db', '-o', 'json')).out.join('\n'))).toEqual(pod);
     answers['/v1/policy/pod'] = 'this node has no pod "shop/db"';
     expect(await seinectl('pod', 'shop/db')).toMatchObject({ code: 2, err: expect.stringContaining('has no pod') });
@@ -106,7 +106,7 @@ describe('policy pod', () => {
 });
 
 describe('policy list', () => {
-  it('has policies by name, and ends with 1 if one is not understood', async () => {
+  it('lists policies by name, and ends with 1 if one is not supported', async () => {
     expect(await seinectl('list')).toMatchObject({ code: 0, out: [], err: 'no policy isolates a pod of this node' });
     const item = { name: 'shop/db', ingress: 2, egress: 0, notUnderstood: [] };
     answers['/v1/policy/policies'] = { items: [{ ...item, name: 'shop/web' }, item] };
@@ -138,7 +138,7 @@ const shown: OnePolicyView = {
 };
 
 describe('policy show', () => {
-  it('says what a policy selects, lets through and from how many, and lets nothing act on the terminal', async () => {
+  it('lists selected pods, allowed traffic and numbers of peers, without terminal control sequences', async () => {
     answers['/v1/policy/policy'] = shown;
     expect(await seinectl('show', 'shop/db')).toMatchObject({
       code: 0,
@@ -168,7 +168,7 @@ describe('policy show', () => {
       'egress: isolated, no rule lets anything through',
     ]);
   });
-  it('prints what came, for programs, ends with 1 if something is not understood, and with 2 without such a policy', async () => {
+  it('prints the answer for programs, ends with 1 if something is not supported, and with 2 without such a policy', async () => {
     answers['/v1/policy/policy'] = { ...shown, notUnderstood: ['spec.odd: a field'] };
     expect(await seinectl('show', 'db')).toMatchObject({
       code: 1,
@@ -181,7 +181,7 @@ describe('policy show', () => {
 });
 
 describe('policy explain', () => {
-  it('says the verdict, who says so, and what would change it', async () => {
+  it('prints the verdict, its rules, and what would change it', async () => {
     const { code, out } = await seinectl('explain', 'shop/far', 'shop/db', '80');
     expect(code).toBe(1);
     expect(out).toEqual([
@@ -192,12 +192,12 @@ describe('policy explain', () => {
     ]);
     expect(asked).toEqual(['/v1/policy/explain?from=shop%2Ffar&to=shop%2Fdb&port=80%2FTCP']);
   });
-  it('takes addresses as they are, names without namespace as of default, and any protocol with ports', async () => {
+  it('accepts addresses, names without namespace as in default, and any protocol with ports', async () => {
     answers['/v1/policy/explain'] = { ...denied, verdict: 'allow', ends: [], remarks: [] };
     expect((await seinectl('explain', '2001:db8::7', 'db', '53/udp')).code).toBe(0);
     expect(asked).toEqual(['/v1/policy/explain?from=2001%3Adb8%3A%3A7&to=default%2Fdb&port=53%2FUDP']);
   });
-  it.each(['0', '65536', 'http', '80/ICMP', '80/', ''])('does not guess what port %j is', async (port) => {
+  it.each(['0', '65536', 'http', '80/ICMP', '80/', ''])('rejects port %j', async (port) => {
     expect((await seinectl('explain', 'a', 'b', port)).code).toBe(2);
     expect(asked).toEqual([]);
   });
@@ -206,7 +206,7 @@ describe('policy explain', () => {
 const suspension = { what: 'pod', name: 'shop/db', reason: 'orders\u001b[2J fail', since: '', until: '2026-11-23T14:00:00.000Z', pods: 1 };
 
 describe('policy suspend', () => {
-  it('asks the agent for a pod, a namespace or the node, and shows what came of it', async () => {
+  it('requests it for a pod, a namespace or the node, and shows the result', async () => {
     answers['/v1/policy/suspend'] = { was: false, isRemembered: true, suspension };
     const reason = ['--for', '30m', '--reason', 'orders fail'];
     expect(await seinectl('suspend', '--pod', 'shop/db', ...reason)).toMatchObject({
@@ -222,7 +222,7 @@ describe('policy suspend', () => {
     ]);
   });
 
-  it('says when it does not outlive the agent, and whether there was anything to end', async () => {
+  it('reports that it does not outlive the agent, and whether there was anything to end', async () => {
     answers['/v1/policy/resume'] = { was: true, isRemembered: false };
     expect(await seinectl('resume', '--node')).toMatchObject({ code: 1, err: expect.stringContaining('the disk does not hold it') });
     answers['/v1/policy/resume'] = { was: false, isRemembered: true };
@@ -236,7 +236,7 @@ describe('policy suspend', () => {
     ['--for', '30m', '--reason', 'x'],
     ['--pod', 'a/b', '--node', '--for', '30m', '--reason', 'x'],
     ['--node', '--for', '2d', '--reason', 'x'],
-  ])('does not guess: %j', async (...words) => {
+  ])('rejects %j', async (...words) => {
     expect((await seinectl('suspend', ...words)).code).toBe(2);
     expect(asked).toEqual([]);
   });

@@ -29,7 +29,7 @@ const flowMod =
   '060e0048000000020000000000000000000000000000000000000000000000c8ffffffffffffffffffffffff000000000001000a80000a0208060000000000000001000801000000';
 
 describe('seinectl wire decode', () => {
-  it('prints a message in the words of ovs-ofctl', async () => {
+  it('prints a message in the form of ovs-ofctl', async () => {
     expect(await wire(['decode', flowMod])).toEqual({
       code: 0,
       out: ['OFPT_FLOW_MOD (OF1.5) (xid=0x2): ADD priority=200,arp actions=goto_table:1'],
@@ -37,16 +37,16 @@ describe('seinectl wire decode', () => {
     });
   });
 
-  it('takes octets as people have them, and several messages at once', async () => {
+  it('accepts bytes in usual notations, and several messages at once', async () => {
     const { out } = await wire(['decode', `0x06 15:00 08 00,00 00 01 ${barrier}`]);
     expect(out).toEqual(['OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):; OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):']);
   });
 
-  it('takes octets in several words', async () => {
+  it('accepts bytes in several words', async () => {
     expect(await wire(['decode', '06150008', '00000001'])).toEqual({ code: 0, out: ['OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):'], err: [] });
   });
 
-  it('gives one answer a line, and names what is wrong on the line of it', async () => {
+  it('prints one answer per line, and errors on their line', async () => {
     const { code, out } = await wire(['decode', '-'], `${barrier}\nzz\n06150009\n\n0615000\n060b000c0000000100000000\n${barrier}`);
     expect(code).toBe(1);
     expect(out).toEqual([
@@ -60,7 +60,7 @@ describe('seinectl wire decode', () => {
     ]);
   });
 
-  it('prints JSON with matches and instructions read', async () => {
+  it('prints JSON with decoded matches and instructions', async () => {
     const { out } = await wire(['decode', '--json', '-'], `${flowMod}\n00\n${barrier}${barrier}\n`);
     const [first, second, third] = out.map((line) => JSON.parse(line));
     expect(first).toMatchObject({
@@ -73,7 +73,7 @@ describe('seinectl wire decode', () => {
     expect(third).toHaveLength(2);
   });
 
-  it('answers every message there is, on one line each', async () => {
+  it('answers every message, on one line each', async () => {
     const lines = ['openflow-session', 'openflow-vectors'].flatMap((file) =>
       readFileSync(new URL(`../../../test/fixtures/${file}.jsonl`, import.meta.url), 'utf8')
         .trim()
@@ -87,7 +87,7 @@ describe('seinectl wire decode', () => {
     }
   });
 
-  it('shows no control characters of a switch to the terminal', async () => {
+  it('prints no control characters of a switch', async () => {
     const name = Buffer.from('\u001b[2Jx'.padEnd(16, '\0')).toString('hex');
     const port = `000000010048000002000000000100${'00'}${name}${'0000000000000000'}0000002000000000${'00'.repeat(24)}`;
     const body = `0200000000000000${port}`;
@@ -119,7 +119,7 @@ describe('seinectl wire flows', () => {
     expect((await wire(['flows', '-'], first.out.join('\n'))).out).toEqual(first.out);
   });
 
-  it.each(['OpenFlow13', 'OpenFlow15'])('gives the bytes of %s, which decode says again', async (version) => {
+  it.each(['OpenFlow13', 'OpenFlow15'])('prints the bytes of %s, which decode reads', async (version) => {
     const file = join(dir, 'flows.txt');
     writeFileSync(file, text);
     const { out } = await wire(['flows', '--hex', '-O', version, file]);
@@ -132,7 +132,7 @@ describe('seinectl wire flows', () => {
     ]);
   });
 
-  it('says line, column and words of what it cannot read, and goes on', async () => {
+  it('reports line, column and words of errors, and continues', async () => {
     const { code, out, err } = await wire(
       ['flows'],
       'ip,foo=5,actions=drop\ntable=1,actions=ouput:5\nactions=drop\n meter=5,band=type=drop,rate=1\n',
@@ -146,7 +146,7 @@ describe('seinectl wire flows', () => {
     ]);
   });
 
-  it('says what a version cannot carry', async () => {
+  it('reports what a version cannot encode', async () => {
     const { code, err } = await wire(
       ['flows', '-O', 'OpenFlow13'],
       'group_id=1,type=select,selection_method=dp_hash,bucket=actions=output:1',
@@ -155,7 +155,7 @@ describe('seinectl wire flows', () => {
     expect(err.join('')).toMatch(/OpenFlow 1.3 has no selection methods/);
   });
 
-  it('knows no other version, and no file that is not there', async () => {
+  it('rejects an unknown version, and a missing file', async () => {
     expect((await wire(['flows', '-O', 'OpenFlow10'])).code).toBe(2);
     expect((await wire(['flows', join(dir, 'none')])).code).toBe(2);
   });

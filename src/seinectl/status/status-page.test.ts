@@ -10,7 +10,7 @@ beforeEach(async () => {
 afterEach(() => agent.end());
 
 describe('status', () => {
-  it('says at once that all is well, with 0', async () => {
+  it('reports first that all is well, with 0', async () => {
     const { code, out } = await agent.seinectl(['status']);
     expect(code).toBe(0);
     expect(out.split('\n').slice(0, 4)).toEqual([
@@ -28,7 +28,7 @@ describe('status', () => {
     expect((await agent.seinectl(['status'])).out).toContain('Policies:  audit, 2 of 3 NetworkPolicies select 4 pods here\n');
   });
 
-  it('names objects that are not served as specified, and lets none of them act on the terminal', async () => {
+  it('names objects that are not served as specified, without terminal control sequences', async () => {
     const first = [{ kind: 'Node', name: 'evil\u001b[2J', reasons: ['pod network 0.0.0.0/0 is larger than the network of any node'] }];
     agent.answers['/v1/status'] = { ...wellStatus, objections: { count: 3, first } };
     const { out } = await agent.seinectl(['status']);
@@ -36,7 +36,7 @@ describe('status', () => {
     expect(out).toContain('! 2 more objects are not served as specified');
   });
 
-  it('puts what is wrong first, with 1 while not ready', async () => {
+  it('lists problems first, with 1 while not ready', async () => {
     agent.answers['/v1/status'] = {
       ...wellStatus,
       readiness: { state: 'starting', reason: 'the Node has no pod CIDR' },
@@ -95,7 +95,7 @@ describe('status', () => {
     ]);
   });
 
-  it('understands an agent of 0.2.0, which does not say how far a resource can be relied upon', async () => {
+  it('accepts an agent of 0.2.0, which does not report freshness of resources', async () => {
     const older = { synced: true, doing: 'watch', objects: 3, failures: 0, invalid: [] };
     agent.answers['/v1/status'] = {
       ...wellStatus,
@@ -112,7 +112,7 @@ describe('status', () => {
     expect(out).toMatch(/API server, Pod +failing/);
   });
 
-  it('says what the agent finds wrong, with what to do, and how old the answer is', async () => {
+  it("reports the agent's problems, with remedies, and the age of the answer", async () => {
     const looks = [look('bridge', 1.2), look('cni', null), look('host', 75)];
     const problem = { kind: 'agent.repair', about: 'pause', message: 'repair is paused\u001b[2J', ageSeconds: 61, mend: 'seinectl resume' };
     agent.answers['/v1/status'] = { ...wellStatus, problems: [problem], looks, verdict: 'problems' };
@@ -122,7 +122,7 @@ describe('status', () => {
     expect(out).toContain('Looked at: 2 looks of 3 missing: cni (not yet), host (1m 15s ago, due every 4s)');
   });
 
-  it('does not say that nothing is wrong before everything was looked at', async () => {
+  it('does not report health before all checks are complete', async () => {
     const answer = { ...wellStatus, problems: [], looks: [look('bridge', 1.2), look('cni', null)] };
     agent.answers['/v1/status'] = { ...answer, verdict: 'not all looked at' };
     expect((await agent.seinectl(['status'])).out).toContain('No problem is known, but not all was looked at: cni (not yet)');

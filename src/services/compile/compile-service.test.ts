@@ -58,7 +58,7 @@ describe('compileService', () => {
     });
   });
 
-  it('balances over a group whose buckets go on to the translation, where endpoints have one of their own', () => {
+  it('balances over a group whose buckets resubmit to the translation, if endpoints have their own', () => {
     expect(compile({ translation: 'endpoint' })).toEqual({
       flows: [
         'balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,group:7',
@@ -72,7 +72,7 @@ describe('compileService', () => {
     });
   });
 
-  it('leads to the groups of many endpoints by source ports', () => {
+  it('selects among the groups of many endpoints by source ports', () => {
     const cluster = Array.from({ length: 600 }, (_, at) => ({ ip: ipFromValue('ipv4', 0x0a0a_0000n + BigInt(at)), port: 53 }));
     const { flows, groups } = compile({ cluster });
     const asked = 'table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10';
@@ -101,7 +101,7 @@ describe('compileService', () => {
     /** Flow of a pod's connection to an opened address, with the pod's own meter. */
     const opened = `table=serviceEntry,priority=210,reg0=0x3/0xf,${asked} actions=set_field:0x400000/0x1c00000->reg4,goto_table:openings`;
 
-    it('has a group of its own, in which that endpoint’s bucket does not translate', () => {
+    it('has its own group, in which that endpoint’s bucket does not translate', () => {
       const [, , ...flows] = compile({ addresses: [...dns.addresses, own] }).flows;
       expect(flows).toEqual([opened, `table=balance,priority=200,reg4=0x10000/0x70000,${asked} actions=group:8`]);
       const { groups } = compile({ addresses: [own] });
@@ -112,7 +112,7 @@ describe('compileService', () => {
       ]);
     });
 
-    it('lets through as it is what can only go there, and what comes from there', () => {
+    it('forwards packets unchanged that can only go there, and packets from there', () => {
       expect(compile({ addresses: [own], cluster: endpoints.slice(1) }).flows).toEqual([
         fromItself,
         opened,
@@ -120,7 +120,7 @@ describe('compileService', () => {
       ]);
     });
 
-    it('does not translate for clients that were remembered for it before, nor datagrams in pieces', () => {
+    it('does not translate for clients remembered before, nor fragmented datagrams', () => {
       const { flows } = compile({
         addresses: [own],
         cluster: endpoints.slice(1),
@@ -136,26 +136,26 @@ describe('compileService', () => {
     });
   });
 
-  it('refuses at once when there is no endpoint', () => {
+  it('refuses immediately without an endpoint', () => {
     expect(compile({ cluster: [], anyEndpoint: false })).toEqual({
       flows: ['table=balance,priority=200,reg4=0x10000/0x70000,tcp,nw_dst=10.96.0.10,tp_dst=53 actions=controller(userdata=04)'],
       groups: [],
     });
   });
 
-  it('finds fragmented datagrams that open a connection by what the connection tracker reassembled', () => {
+  it('recognises fragmented opening datagrams by the packet that conntrack reassembled', () => {
     expect(compile({ transport: 'udp', cluster: endpoints.slice(0, 1) }).flows.map((flow) => flow.split(' ')[0])).toEqual([
       'table=balance,priority=200,reg4=0x10000/0x70000,udp,nw_dst=10.96.0.10,tp_dst=53',
       'table=balance,priority=200,reg4=0x10000/0x70000,ct_state=+new+trk,udp,nw_dst=10.96.0.10,ip_frag=yes,ct_nw_proto=17,ct_tp_dst=53',
     ]);
   });
 
-  it('takes node ports from the node’s packet filter only', () =>
+  it('accepts node ports from the node’s nftables rules only', () =>
     expect(compile({ addresses: [nodePort] }).flows).toEqual([
       'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0x20000/0x70000->reg4,group:7',
     ]));
 
-  it('gives the world what is on this node, and pods everything, where the policy is Local', () => {
+  it('gives external clients local endpoints, and pods all, if the policy is Local', () => {
     const { flows, groups } = compile({ addresses: [nodePort], externalPolicy: 'Local', local: endpoints.slice(1) });
     expect(flows).toEqual([
       'table=balance,priority=200,reg0=0x2/0xf,reg4=0x10000/0x70000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=set_field:0x200/0x200->reg0,set_field:0x7->reg7,set_field:0x20000/0x70000->reg4,group:7',
@@ -165,12 +165,12 @@ describe('compileService', () => {
     expect(groups).toHaveLength(1);
   });
 
-  it('drops what only this node may serve and cannot', () =>
+  it('drops packets that only this node may serve and cannot', () =>
     expect(compile({ addresses: [nodePort], externalPolicy: 'Local' }).flows[1]).toBe(
       'table=balance,priority=210,reg0=0x2/0xf,reg4=0x10000/0x70000,reg4=0xc00000/0x1c00000,tcp,nw_dst=169.254.0.252,tp_dst=30053 actions=drop',
     ));
 
-  it('asks the set of source ranges about clients of a load balancer, in one flow for each address', () => {
+  it('matches source ranges for clients of a load balancer, in one flow for each address', () => {
     const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
     expect(compile({ addresses: [balancer], sourceRanges, cluster: endpoints.slice(0, 1) }).flows.slice(0, 2)).toEqual([
       'table=sourceRanges,priority=230,tcp,nw_src=198.51.100.7,nw_dst=198.51.100.7,tp_src=0x35/0xffff,tp_dst=53 actions=goto_table:egressEntry',
@@ -179,7 +179,7 @@ describe('compileService', () => {
     ]);
   });
 
-  it('admits the clients that the source ranges name, and the node if one of its addresses is in them', () => {
+  it('admits clients in the source ranges, and the node if one of its addresses is in them', () => {
     const node = { addresses: [parseIp('192.168.77.1')], gateway: [parseIp('10.10.0.1')] };
     const sourceRanges = ['203.0.113.0/24', '192.168.0.0/16'].map(parseCidr);
     const allow = (source: string) =>
@@ -190,7 +190,7 @@ describe('compileService', () => {
     expect(rangeSetOf(sourceRanges.toReversed()).owner).toBe(rangeSetOf(sourceRanges).owner);
   });
 
-  it('remembers which endpoint a client got', () => {
+  it('remembers the endpoint of a client', () => {
     const { flows, groups } = compile({ translation: 'endpoint', affinitySeconds: 600 });
     expect(flows[1]).toBe(
       'table=balance,priority=200,reg4=0x30000/0x70000,reg7=0x7,tcp actions=learn(table=affinity,idle_timeout=600,tcp,nw_src,nw_dst,tp_dst,load:endpoint),' +
@@ -201,17 +201,17 @@ describe('compileService', () => {
     );
   });
 
-  it('remembers the client of an only endpoint, which may get company', () =>
+  it('remembers the client of a single endpoint, which may not stay alone', () =>
     expect(compile({ translation: 'endpoint', affinitySeconds: 600, cluster: endpoints.slice(0, 1) }).flows[0]).toMatch(
       /learn\(table=affinity,.*\),goto_table:dnat$/,
     ));
 
-  it('leaves timeouts that no switch can keep to the agent', () =>
+  it("leaves timeouts that exceed OpenFlow's maximum to the agent", () =>
     expect(compile({ translation: 'endpoint', affinitySeconds: 65_536 }).flows[1]).toContain('learn(table=affinity,tcp,'));
 });
 
 describe('compileEndpoint', () => {
-  it('translates and remembers where the connection came from', () => {
+  it('translates and remembers the origin of the connection', () => {
     expect(compileEndpoint('tcp', { ip: parseIp('10.10.1.5'), port: 8080 }).flows.map(formatFlow)).toEqual([
       'table=dnat,priority=200,reg3=0xa0a0105,reg4=0x1f90/0xffff,reg4=0x20000/0x70000,tcp ' +
         'actions=ct(commit,table=egressEntry,zone=65520,nat(dst=10.10.1.5:8080),exec(set_field:0x10/0x10->ct_mark,move:reg0[0..3]->ct_mark[0..3],move:reg0[20..20]->ct_mark[7..7]))',

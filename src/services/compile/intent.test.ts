@@ -77,18 +77,18 @@ describe('serviceIntents', () => {
     expect(cluster(web, slices)).toEqual({ 'http/ipv4': ['10.10.0.9 8080', '10.10.1.5 8080'], 'http/ipv6': ['fd00:10::5 8080'] });
   });
 
-  it('believes the slice that says ready when an endpoint is in two', () => {
+  it('uses the slice with ready when an endpoint is in two', () => {
     const moving = [slice('a', 'ipv4', [['10.10.1.5', isDown]]), slice('b', 'ipv4', [['10.10.1.5', isReady]])];
     expect(cluster(web, moving)['http/ipv4']).toEqual(['10.10.1.5 8080']);
     expect(cluster(web, moving.toReversed())['http/ipv4']).toEqual(['10.10.1.5 8080']);
   });
 
-  it('reads a Service of many slices as one of few', () => {
+  it('reads a Service of many slices like one of few', () => {
     const many = Array.from({ length: 9 }, (_, at) => slice(`s${at}`, 'ipv4', [[`10.10.${9 - at}.5`, isReady]]));
     expect(cluster(web, many)['http/ipv4']).toEqual(Array.from({ length: 9 }, (_, at) => `10.10.${at + 1}.5 8080`));
   });
 
-  it('leaves out what is not ready, and falls back to what still serves while it terminates', () => {
+  it('omits endpoints that are not ready, and falls back to those that still serve while they terminate', () => {
     const [down, leaving, ready] = [
       ['10.10.0.1', isDown],
       ['10.10.0.2', isLeaving],
@@ -99,7 +99,7 @@ describe('serviceIntents', () => {
     expect(cluster({ ...web, publishNotReadyAddresses: true }, [slice('a', 'ipv4', [down])])['http/ipv4']).toEqual(['10.10.0.1 8080']);
   });
 
-  it('looks at no slice that is DNS’s or another proxy’s, whatever its Service says', () => {
+  it('ignores slices of DNS or another proxy, whatever their Service says', () => {
     const ours = slice('a', 'ipv4', [['10.10.0.1', isReady]]);
     const headless = { ...slice('b', 'ipv4', [['10.10.0.2', isReady]]), headlessLabel: true } as const;
     const others = ['', 'other'].map((proxyName) => ({ ...slice('c', 'ipv4', [['10.10.0.3', isReady]]), proxyName }));
@@ -111,7 +111,7 @@ describe('serviceIntents', () => {
     expect(cluster({ ...web, proxyName: 'other' }, slices, named)['http/ipv4']).toEqual(['10.10.0.3 8080']);
   });
 
-  it('lets no client in where no source range can be used, and says why', () => {
+  it('admits no client if no source range is valid, with the reason', () => {
     const refused = { family: 'ipv4', why: '"10.0.0.0/08" has leading zeros' } as const;
     const balanced = { type: 'LoadBalancer', refusedSourceRanges: [refused] } as const;
     const [ipv4, ipv6] = serviceIntents({ ...web, ...balanced }, [], here);
@@ -140,7 +140,7 @@ describe('serviceIntents', () => {
     ['labelled headless', { headlessLabel: true }],
   ])('serves no Service that is %s', (_, change) => expect(serviceIntents({ ...web, ...change }, [], here)).toEqual([]));
 
-  it('serves Services of its own label only, where it has one, and none that are to be skipped', () => {
+  it('serves Services with its own label only, if configured, and none that are to be skipped', () => {
     const named = { ...here, config: { ...here.config, serviceProxyName: 'seine' } };
     expect(serviceIntents(web, [], named)).toEqual([]);
     expect(serviceIntents({ ...web, proxyName: 'seine' }, [], named)).toHaveLength(2);
@@ -148,7 +148,7 @@ describe('serviceIntents', () => {
       expect(serviceIntents(web, [], { ...here, config: { ...here.config, skipServices: new Set([skipped]) } })).toEqual([]);
   });
 
-  it('takes the slice’s port of the same name and protocol', () => {
+  it('uses the slice’s port of the same name and protocol', () => {
     const ports = [
       { name: 'http', protocol: 'UDP' as const, port: 9 },
       { name: '', protocol: 'TCP' as const, port: 9 },
@@ -156,7 +156,7 @@ describe('serviceIntents', () => {
     expect(cluster(web, [{ ...slice('a', 'ipv4', [['10.10.0.1', isReady]]), ports }])['http/ipv4']).toEqual([]);
   });
 
-  it('gives SCTP no address where the data path cannot tell its ports apart', () => {
+  it('gives SCTP no address if the data path cannot distinguish its ports', () => {
     const sctp = { ports: [{ name: 'http', protocol: 'SCTP' as const, port: 80, targetPort: 80 }] };
     const intent = only(sctp);
     expect([intent.addresses, intent.objections]).toEqual([[], ['port 80/SCTP: the userspace data path cannot tell SCTP ports apart']]);
@@ -178,7 +178,7 @@ describe('the addresses of a Service', () => {
   };
   const addresses = (intent: ServiceIntent) => intent.addresses.map(({ kind, ip, port }) => `${kind} ${ip.text} ${port}`);
 
-  it('are all that Kubernetes gives it, of one family, but those that nobody may have', () => {
+  it('are all addresses from Kubernetes, of one family, except forbidden ones', () => {
     const intent = only(everything);
     expect(addresses(intent)).toEqual([
       'cluster 10.96.0.10 80',
@@ -193,10 +193,10 @@ describe('the addresses of a Service', () => {
     ]);
   });
 
-  it('are cluster addresses only beside a kube-proxy', () =>
+  it('are cluster addresses only together with a kube-proxy', () =>
     expect(addresses(only(everything, [], { ...here, config: { ...here.config, proxyAll: false } }))).toEqual(['cluster 10.96.0.10 80']));
 
-  it('leave out load balancers where the configuration says so', () =>
+  it('exclude load balancers if configured', () =>
     expect(addresses(only(everything, [], { ...here, config: { ...here.config, proxyLoadBalancerIps: false } }))).not.toContain(
       'loadBalancer 203.0.113.7 80',
     ));
@@ -223,7 +223,7 @@ describe('traffic policies', () => {
     expect(answerFor(only(policy, []), 'cluster', 'pod')).toEqual({ do: 'refuse' });
   });
 
-  it('Local outside: the world gets endpoints of this node, pods and the node get all', () => {
+  it('Local outside: external clients get endpoints of this node, pods and the node get all', () => {
     const intent = only({ ...nodePorts, externalTrafficPolicy: 'Local' }, [mine, theirs]);
     expect(answerFor(intent, 'nodePort', 'world')).toMatchObject({ scope: 'local', endpoints: [{ ip: { text: '10.10.0.5' } }] });
     for (const client of ['pod', 'node'] as const)
@@ -233,7 +233,7 @@ describe('traffic policies', () => {
     expect(answerFor(away, 'nodePort', 'pod')).toMatchObject({ do: 'balance' });
   });
 
-  it('Local falls back to what terminates here, whoever is ready elsewhere', () => {
+  it('Local falls back to terminating local endpoints, whatever is ready elsewhere', () => {
     const intent = only({ ...nodePorts, externalTrafficPolicy: 'Local' }, [['10.10.0.5', { ...isLeaving, nodeName: 'n1' }], theirs]);
     expect(texts(intent.local)).toEqual(['10.10.0.5 8080']);
     expect(texts(intent.cluster)).toEqual(['10.10.4.5 8080']);
@@ -266,12 +266,12 @@ describe('topology', () => {
     expect(texts(only({}, [near, at('10.10.0.3', { nodeHints: ['n3'], zoneHints: ['b'] })]).cluster)).toEqual(['10.10.0.2 8080']);
   });
 
-  it('does not ask those that are not ready', () => {
+  it('does not use those that are not ready', () => {
     const [ready, down] = [at('10.10.0.1', { zoneHints: ['a'] }), ['10.10.0.2', isDown] as const];
     expect(texts(only({}, [ready, down, at('10.10.0.3', { zoneHints: ['b'] })]).cluster)).toEqual(['10.10.0.1 8080']);
   });
 
-  it('can say why an endpoint is not used', () => {
+  it('can give the reason why an endpoint is not used', () => {
     const endpoints = [
       at('10.10.0.1', { zoneHints: ['a'] }),
       at('10.10.0.2', { zoneHints: ['b'] }),

@@ -52,7 +52,7 @@ describe('a remembered choice', () => {
     const { affinitySeconds: _, ...without } = intent;
     expect([mayChoose(without, remote, isOwn), narrows(intent, without)]).toEqual([false, true]);
   });
-  it('is not touched by what comes, nor by a policy that opens', () => {
+  it('is not affected by new endpoints, nor by a policy that allows more', () => {
     const local = { ...intent, externalPolicy: 'Local', internalPolicy: 'Local' } as const;
     expect(narrows(local, intent)).toBe(false);
     expect(narrows({ ...intent, cluster: [here] }, intent)).toBe(false);

@@ -57,7 +57,7 @@ function intentsOf(family: Family): fc.Arbitrary<ServiceIntent> {
   );
 }
 
-it('gives back what was packed', () => {
+it('returns packed intents', () => {
   fc.assert(
     fc.property(fc.constantFrom<Family>('ipv4', 'ipv6').chain(intentsOf), (intent) => {
       expect(unpackIntent(packIntent(intent))).toEqual(intent);

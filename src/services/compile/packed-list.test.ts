@@ -5,7 +5,7 @@ import { packList, unpackList } from './packed-list.ts';
 
 const bits = { ipv4: 32n, ipv6: 128n } as const;
 
-it('gives back what was packed', () => {
+it('returns packed lists', () => {
   const lists = fc.constantFrom<Family>('ipv4', 'ipv6').chain((family) => {
     const ip = fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value));
     const endpoint = fc.record({ ip, port: fc.integer({ min: 0, max: 65_535 }) });

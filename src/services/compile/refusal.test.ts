@@ -26,7 +26,7 @@ function sumOf(bytes: Buffer): number {
 }
 
 describe('refuse', () => {
-  it('resets a SYN, from the address that was asked', () => {
+  it('resets a SYN, from the destination address', () => {
     const answer = Buffer.from(refuse(syn4) ?? []);
     expect(hex(answer.subarray(0, 14))).toBe('020000000001020000000002' + '0800');
     expect(hex(answer.subarray(26, 34))).toBe('0a60000a' + '0a0a0005');
@@ -41,7 +41,7 @@ describe('refuse', () => {
     expect(sumOf(Buffer.concat([answer.subarray(22, 54), Buffer.from('00060014', 'hex'), answer.subarray(54)]))).toBe(0xffff);
   });
 
-  it('answers a segment with ACK by a reset with its number, and a reset not at all', () => {
+  it('answers a segment with ACK by a reset with its number, and does not answer a reset', () => {
     const ack = Buffer.from(syn4);
     ack.writeUInt32BE(0x01020304, 42);
     ack.writeUInt8(0x10, 47);
@@ -50,7 +50,7 @@ describe('refuse', () => {
     expect(refuse(ack)).toBeUndefined();
   });
 
-  it.each([0, 4, 15])('does not answer what says that its header has %i words', (words) => {
+  it.each([0, 4, 15])('does not answer a header with a length of %i words', (words) => {
     for (const [segment, at] of [
       [syn4, 46],
       [syn6, 66],
@@ -61,24 +61,24 @@ describe('refuse', () => {
     }
   });
 
-  it('says that a UDP port is unreachable, quoting the packet', () => {
+  it('reports that a UDP port is unreachable, quoting the packet', () => {
     const answer = Buffer.from(refuse(udp4) ?? []);
     expect(hex(answer.subarray(34, 36))).toBe('0303');
     expect(hex(answer.subarray(42))).toBe(hex(udp4.slice(14)));
     expect(sumOf(answer.subarray(34))).toBe(0xffff);
   });
 
-  it('says the same of an SCTP port', () => {
+  it('reports the same for an SCTP port', () => {
     const sctp = Buffer.from(udp4);
     sctp.writeUInt8(132, 23);
     expect(hex(Buffer.from(refuse(sctp) ?? []).subarray(34, 36))).toBe('0303');
   });
-  it('leaves out the padding of a short frame', () => {
+  it('omits the padding of a short frame', () => {
     const padded = Buffer.concat([udp4, Buffer.alloc(13)]);
     expect(hex(refuse(padded))).toBe(hex(refuse(udp4)));
   });
 
-  it('answers no fragment, no other protocol and nothing that is cut short', () => {
+  it('answers no fragment, no other protocol and no truncated packet', () => {
     const fragment = Buffer.from(udp4);
     fragment.writeUInt16BE(0x2000, 20);
     const icmp = Buffer.from(udp4);

@@ -19,7 +19,7 @@ const claim = fc.record(
 const notes = fc.array(fc.record({ name: fc.constantFrom(...names), claims: fc.array(claim, { maxLength: 3 }) }), { maxLength: 30 });
 type Claims = Parameters<ServiceClaims['note']>[1];
 
-it('says of each spot who holds it, and whom a change concerns, whatever came in between', () => {
+it('reports the owner of each key, and the Services that a change concerns, after any history', () => {
   fc.assert(
     fc.property(notes, (all) => {
       const claims = new ServiceClaims();

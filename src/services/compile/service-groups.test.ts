@@ -34,7 +34,7 @@ describe('groupsFor', () => {
     expect(2 ** Math.ceil(Math.log2(Math.ceil(total / least)))).toBe(slots);
   });
 
-  it('has every endpoint in one group, and none too large to be read back', () => {
+  it('has every endpoint in one group, and none too large for a reply', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 2, max: 6000 }),
@@ -58,7 +58,7 @@ describe('groupsFor', () => {
     );
   });
 
-  it('parts source ports without a gap, and never by their lowest bit', () => {
+  it('divides source ports without a gap, and never by their lowest bit', () => {
     const groups = shares(endpoints(5000));
     expect(groups).toHaveLength(32);
     for (const port of [1024, 1025, 32_768, 40_002, 65_535]) {
@@ -68,14 +68,14 @@ describe('groupsFor', () => {
     expect(groups.every(({ sourcePorts }) => sourcePorts && (sourcePorts.mask & 1) === 0)).toBe(true);
   });
 
-  it('changes one group of many when one endpoint goes', () => {
+  it('changes one group of many when one endpoint is removed', () => {
     const all = endpoints(5000);
     const [before, after] = [shares(all), shares(all.filter((_, at) => at !== 1234))];
     const changed = before.filter((each, at) => JSON.stringify(each.group, text) !== JSON.stringify(after[at]?.group, text));
     expect([before.length, after.length, changed.length]).toEqual([32, 32, 1]);
   });
 
-  it('chooses by connection for Services with affinity too: a client whose time is over may get another endpoint', () => {
+  it('chooses by connection for Services with affinity too: a client may get another endpoint after the timeout', () => {
     const [plain, sticky] = [shares(endpoints(9))[0], shares(endpoints(9), 600)[0]];
     expect(sticky?.group.buckets.map(({ weight }) => weight)).toEqual(plain?.group.buckets.map(({ weight }) => weight));
   });

@@ -34,7 +34,7 @@ function change(was: ServiceIntent | undefined, is: ServiceIntent | undefined) {
 describe('a port of a cluster address', () => {
   const at = (port: number, transport: 'tcp' | 'udp' = 'tcp', ip = clusterIp) => ({ ip, transport, port });
 
-  it('is unserved where the Service has others: another number, another protocol', () => {
+  it('is unserved if the Service has others: another number, another protocol', () => {
     const addresses = new ClusterAddresses();
     addresses.changed(change(undefined, portOf(80)));
     expect([at(80), at(81), at(80, 'udp')].map((each) => addresses.isUnservedPort(each))).toEqual([false, true, true]);
@@ -47,7 +47,7 @@ describe('a port of a cluster address', () => {
     expect(addresses.isUnservedPort(at(81, 'tcp', external))).toBe(false);
   });
 
-  it('is not unserved while other ports of its Service follow', () => {
+  it('is not unserved while other ports of its Service are pending', () => {
     const addresses = new ClusterAddresses();
     addresses.changed({ ...change(undefined, portOf(80)), hasMore: true });
     expect([at(80), at(81)].map((each) => addresses.isUnservedPort(each))).toEqual([false, false]);

@@ -74,31 +74,31 @@ describe('the address of a host port', () => {
     ['ff02::1', 'is a multicast address'],
     ['255.255.255.255', 'is a special-purpose address'],
     ['::ffff:10.0.0.1', 'is a special-purpose address'],
-  ])('%s is refused: it %s', (hostIp, reason) => {
+  ])('%s is rejected: it %s', (hostIp, reason) => {
     const wanted = at(hostIp);
     const { forbidden } = setUp().holders.stateOf(wanted);
     expect(forbidden?.field).toBe('hostIP');
     expect(forbidden && rejectionText(wanted, forbidden)).toBe(`${wanted.hostIp?.text} ${reason}, not an address of this node`);
   });
 
-  it('is refused as the cluster address of a Service outside of the known networks', () => {
+  it('is rejected as the cluster address of a Service outside of the known networks', () => {
     const { holders, set } = setUp();
     expect(holders.stateOf(at('198.51.100.3')).forbidden).toBeUndefined();
     set('demo/db', { clusterIps: ['198.51.100.3'] });
     expect(holders.stateOf(at('198.51.100.3')).forbidden?.reason).toContain('is the cluster address of Service demo/db');
   });
 
-  it.each([undefined, '0.0.0.0', '::', '127.0.0.1', '::1', '192.0.2.1', '2001:db8::1'])('%s is served at once', (hostIp) => {
+  it.each([undefined, '0.0.0.0', '::', '127.0.0.1', '::1', '192.0.2.1', '2001:db8::1'])('%s is served immediately', (hostIp) => {
     expect(setUp().holders.stateOf(at(hostIp))).toEqual({ isWaiting: false, kept: [] });
   });
 
-  it.each(['198.51.100.3', '2001:db8::7'])('%s, which the node may get, is waited for', (hostIp) => {
+  it.each(['198.51.100.3', '2001:db8::7'])('%s, which the node may get, is awaited', (hostIp) => {
     expect(setUp().holders.stateOf(at(hostIp))).toEqual({ isWaiting: true, kept: [] });
   });
 });
 
 describe('the port of a host port', () => {
-  it('is refused where the node serves it, at any address', () => {
+  it('is rejected if the node serves it, at any address', () => {
     const { holders, set } = setUp();
     set('demo/web', {
       ports: [{ name: '', protocol: 'UDP', port: 53, targetPort: 53, nodePort: 30_053 }],
@@ -133,12 +133,12 @@ describe('the port of a host port', () => {
     ['192.0.2.1', '127.0.0.1', false],
     ['127.0.0.53', undefined, false],
     ['2001:db8::1', '::', false],
-  ])('where a process listens at %s, and the pod asks for %s, is in use: %s', (address, hostIp, isInUse) => {
+  ])("with a process that listens at %s, and the pod's request for %s, is in use: %s", (address, hostIp, isInUse) => {
     const { occupied } = setUp([listener(address)]).holders.stateOf(at(hostIp));
     expect(occupied !== undefined).toBe(isInUse);
   });
 
-  it('is free in IPv4 where a process listens in IPv6 alone', () => {
+  it('is free in IPv4 if a process listens in IPv6 alone', () => {
     expect(setUp([listener('::', true)]).holders.stateOf(at('192.0.2.1')).occupied).toBeUndefined();
   });
 

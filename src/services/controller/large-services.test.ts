@@ -155,7 +155,7 @@ function expectBounded(t: ReturnType<typeof counted>): void {
 }
 
 describe('the largest Service that an API server stores', () => {
-  it.each(pairsOf(serviceFields))('is served within bounds, by short turns: %s and %s', async (first, second) => {
+  it.each(pairsOf(serviceFields))('is served within bounds, in short turns: %s and %s', async (first, second) => {
     const t = counted(anyExternal);
     const counts = [half(serviceFields[first], 65_535), half(serviceFields[second], 65_535)] as const;
     await serve(
@@ -166,7 +166,7 @@ describe('the largest Service that an API server stores', () => {
     expectBounded(t);
   });
 
-  it.each(pairsOf(sliceFields))('has bounded endpoints, by short turns: %s and %s of its slice', async (first, second) => {
+  it.each(pairsOf(sliceFields))('has bounded endpoints, in short turns: %s and %s of its slice', async (first, second) => {
     const t = counted();
     const counts = [half(sliceFields[first], 20_000), half(sliceFields[second], 20_000)] as const;
     const slice = sliceOf('large-a', sliceFields[first](counts[0]), sliceFields[second](counts[1]));
@@ -205,7 +205,7 @@ describe('a Service of many ports', () => {
     expect([...t.datapath.bridge.owners()].filter((owner) => owner.startsWith('service/'))).toEqual(['service/default/other:80-tcp/ipv4']);
   });
 
-  it('has as many endpoints as a Service may have, and names the others', async () => {
+  it('has the maximum number of endpoints of a Service, and names the others', async () => {
     const t = counted();
     const slice = sliceOf('large-a', sliceFields.ports(1_000), sliceFields.endpoints(1_000));
     await serve(t, serviceOf(serviceFields.ports(1_000)), slice);
@@ -215,7 +215,7 @@ describe('a Service of many ports', () => {
     ]);
   });
 
-  it('has few addresses that are endpoints’ as well, each of which has a list of its own, and names the others', async () => {
+  it('has few addresses that are endpoints’ as well, each of which has its own list, and names the others', async () => {
     const t = counted(anyExternal);
     const externalIPs = list(1_000, (at) => ipOf(10, at));
     await serve(t, serviceOf({ spec: { externalIPs } }), sliceOf('large-a', sliceFields.endpoints(1_000)));
@@ -225,7 +225,7 @@ describe('a Service of many ports', () => {
     ]);
   });
 
-  it('does not keep the change of a small Service waiting', async () => {
+  it('does not delay the change of a small Service', async () => {
     const t = counted();
     const ready = (isReady: boolean) => ({ endpoints: [endpoint(0), { ...endpoint(1), conditions: { ready: isReady } }] });
     await serve(t, serviceOf(serviceFields.ports(2_000)), sliceOf('large-a', sliceFields.ports(2_000), ready(true)));

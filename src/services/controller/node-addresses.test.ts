@@ -21,7 +21,7 @@ function address(text: string, link = eth, more: Partial<Address> = {}): Address
 
 const texts = (ips: readonly { readonly text: string }[]): string[] => ips.map(({ text }) => text);
 
-it('takes what the world may know the node by', () => {
+it('accepts addresses by which external clients may know the node', () => {
   const all = [
     address('192.0.2.1'),
     address('2001:db8::1', eth, { duplicateDetection: 'tentative' }),

@@ -21,7 +21,7 @@ const intent: ServiceIntent = {
   objections: [],
 };
 
-describe('a port that is kept', () => {
+describe('a cached Service port', () => {
   it('has the numbers of its groups, of none, of the usual one and of others', () => {
     const names = fc.constantFrom('cluster/0', 'cluster/1', 'local/0', 'cluster at 10.96.0.1 80/0');
     const groups = fc.array(fc.tuple(names, fc.integer({ min: 1, max: 0xffff_ff00 })), { maxLength: 4 }).map((all) => new Map(all));

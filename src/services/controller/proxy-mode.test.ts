@@ -12,7 +12,7 @@ function mode(text: string) {
   return { mode: made, find: (found: KubeProxySigns) => (signs = found) };
 }
 
-it('serves everything where there is no kube-proxy, and leaves it the rest where there is one, as it comes and goes', () => {
+it('serves everything without a kube-proxy, and leaves it the rest otherwise, as it starts and stops', () => {
   const t = mode('');
   expect(t.mode.look()).toBe(false);
   expect([t.mode.proxyAll, t.mode.sentence]).toEqual([true, 'on']);
@@ -30,7 +30,7 @@ it('serves everything where there is no kube-proxy, and leaves it the rest where
   expect(t.mode.proxyAll).toBe(true);
 });
 
-it('does what it is told, and says what a kube-proxy beside it takes', () => {
+it('follows its configuration, and reports what a kube-proxy takes', () => {
   const [on, off] = [mode('proxy: { proxyAll: true }'), mode('proxy: { proxyAll: false }')];
   on.find(rules);
   expect(on.mode.look()).toBe(false);
@@ -38,7 +38,7 @@ it('does what it is told, and says what a kube-proxy beside it takes', () => {
   expect([off.mode.proxyAll, off.mode.sentence]).toEqual([false, 'off: proxy.proxyAll is false, and no kube-proxy was found']);
 });
 
-it('hands on what was configured', () => {
+it('forwards the configuration', () => {
   const { config } = mode(
     'proxy: { skipServices: [a/b], proxyLoadBalancerIPs: false, serviceProxyName: x, externalIPRanges: [192.0.2.0/24] }',
   ).mode;

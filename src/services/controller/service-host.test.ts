@@ -57,14 +57,14 @@ const balancer: ServiceIntent = {
 };
 
 describe('the node’s part of a Service', () => {
-  it('is a route to what is nowhere else, and neither a range’s nor a node’s', () => {
+  it('is a route to addresses that exist nowhere else, and neither a range’s nor a node’s', () => {
     const { host } = setUp();
     expect(host.routes(balancer).map(({ destination, table }) => [destination.text, table])).toEqual([['198.51.100.1/32', 24_158]]);
     const outside = { addresses: [{ kind: 'cluster', ip: parseIp('10.97.0.1'), port: 80 } as const] };
     expect(host.routes(outside)).toMatchObject([{ destination: { text: '10.97.0.1/32' }, via: { text: '169.254.0.253' } }]);
     expect(host.routes(outside)[0]).not.toHaveProperty('table');
   });
-  it('translates its node port, and an address of the node’s own as that, or as the cluster address', () => {
+  it('translates its node port, and an own address of the node like that, or like the cluster address', () => {
     const { host } = setUp();
     expect([...host.elements(balancer)]).toEqual([
       ['element/seine-services/node-ports4/6 . 30080', ''],
@@ -75,12 +75,12 @@ describe('the node’s part of a Service', () => {
     const plain = { ...balancer, addresses: balancer.addresses.filter(({ kind }) => kind !== 'nodePort' && kind !== 'external') };
     expect([...host.elements(plain).values()]).toEqual(['10.96.0.10 . 80']);
   });
-  it('does not open a load balancer’s address of its own to those whom it is closed to', () => {
+  it('does not open a load balancer’s own address to excluded clients', () => {
     const { host } = setUp();
     const elements = [...host.elements({ ...balancer, sourceRanges: [parseCidr('198.51.100.0/24')] }).keys()];
     expect(elements.filter((key) => key.startsWith('element/seine-services/'))).toHaveLength(1);
   });
-  it('is the route of connections that live, and nothing else, while another proxy serves all but pods, and comes and goes', () => {
+  it('is the route of established connections, and nothing else, while another proxy serves all but pods, as it starts and stops', () => {
     const { host, state, datapath } = setUp();
     host.want();
     expect([...datapath.firewall.keys()]).toContain('element/seine-services/node-addresses4/192.0.2.1');

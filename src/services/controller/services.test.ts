@@ -19,7 +19,7 @@ function slice(name: string, of: string, ...addresses: readonly string[]): Endpo
 }
 
 describe('Services', () => {
-  it('works on what changed, however many Services there are', async () => {
+  it('processes changes, however many Services there are', async () => {
     const t = servicesScenario();
     for (let index = 1; index <= 10_000; index++) {
       t.services.put(`default/s${index}`, '1', service(`s${index}`, index));
@@ -34,7 +34,7 @@ describe('Services', () => {
     expect(t.wishes.toSorted()).toEqual(['endpoint/tcp/10.10.0.6/8080', 'service/default/s7:http/ipv4']);
   });
 
-  it('takes a port by a new name, and an address that another Service had', async () => {
+  it('accepts a renamed port, and an address that another Service had', async () => {
     const t = servicesScenario();
     t.slices.markSynced();
     const a = service('a', 1);
@@ -48,7 +48,7 @@ describe('Services', () => {
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
   });
 
-  it('does not look at a Service before its slices are listed, and then once', async () => {
+  it('does not process a Service before its slices are listed, and then once', async () => {
     const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.services.put('default/b', '1', service('b', 2));
@@ -79,7 +79,7 @@ describe('Services', () => {
     expect(t.served.objections.size).toBe(0);
   });
 
-  it('tells news from what was there when the agent started', async () => {
+  it('distinguishes events from objects present when the agent started', async () => {
     const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put('default/a-x', '1', slice('a-x', 'a', '10.10.0.5'));
@@ -106,7 +106,7 @@ describe('Services', () => {
     ]);
   });
 
-  it('works off a burst at once', async () => {
+  it('processes a burst at once', async () => {
     const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     await t.follow();
@@ -129,7 +129,7 @@ describe('Services', () => {
     const addressesOf = (t: ReturnType<typeof servicesScenario>, key: string): readonly string[] =>
       [...t.served.portsOf(key).values()].flatMap(({ intent }) => intent.addresses.map(({ ip }) => ip.text));
 
-    it('serves the one that was given it as cluster address, says so of the other, and serves that once it is free', async () => {
+    it('serves the one with the allocated cluster address, reports the other, and serves that once it is free', async () => {
       const t = servicesScenario();
       t.slices.markSynced();
       t.services.put('default/a', '1', balanced('a', 1, '10.96.0.2', '2026-01-01T00:00:00Z'));
@@ -146,7 +146,7 @@ describe('Services', () => {
       expect(t.served.objections.size).toBe(0);
     });
 
-    it('keeps the cluster address of a Service that another proxy serves, and of one with other ports', async () => {
+    it('reserves the cluster address of a Service that another proxy serves, and of one with other ports', async () => {
       const t = servicesScenario();
       t.slices.markSynced();
       const other = service('other', 2);
@@ -156,7 +156,7 @@ describe('Services', () => {
       expect(addressesOf(t, 'default/a')).toEqual(['10.96.0.1']);
     });
 
-    it('serves the older of two that both request it, whichever came first; different ports of it are no conflict', async () => {
+    it('serves the older of two that both request it, whichever was created first; different ports of it are no conflict', async () => {
       const t = servicesScenario();
       t.slices.markSynced();
       t.services.put('default/a', '1', balanced('a', 1, '198.51.100.1'));
@@ -212,7 +212,7 @@ describe('Services', () => {
     expect(t.served.objections.of('default/b')).toEqual(['192.0.2.1 belongs to pods of node n2']);
   });
 
-  it('sends nothing to addresses that no endpoint can have, and says so', async () => {
+  it('sends nothing to addresses that no endpoint can have, and reports them', async () => {
     const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.slices.put(
@@ -228,7 +228,7 @@ describe('Services', () => {
     expect(t.served.objections.size).toBe(0);
   });
 
-  it('does not serve an address that another owner has, and lets it go if it was served', async () => {
+  it('does not serve an address of another owner, and stops if it was served', async () => {
     const t = servicesScenario();
     const a = service('a', 1);
     t.services.put('default/a', '1', a);
@@ -241,7 +241,7 @@ describe('Services', () => {
     expect(t.served.objections.of('default/a')).toEqual(['10.97.7.7 belongs to pods of node n2']);
   });
 
-  it('leaves out what the switch could never take, and serves all others', async () => {
+  it("omits entries that exceed OpenFlow's limits, and serves all others", async () => {
     const t = servicesScenario();
     const want = t.datapath.want;
     t.datapath.want = (owner, wanted) => {
@@ -257,7 +257,7 @@ describe('Services', () => {
     expect(t.served.objections.of('default/a').join()).toContain('70000 bytes');
   });
 
-  it('keeps an endpoint’s translation until no Service leads there', async () => {
+  it('keeps an endpoint’s translation until no Service uses it', async () => {
     const t = servicesScenario();
     for (const [index, name] of ['a', 'b'].entries()) {
       t.services.put(`default/${name}`, '1', service(name, index + 1));
@@ -275,7 +275,7 @@ describe('Services', () => {
     expect([...t.datapath.bridge.owners()]).toEqual(['service/default/b:http/ipv4']);
   });
 
-  it('follows a slice that is given to another Service', async () => {
+  it('follows a slice that moves to another Service', async () => {
     const t = servicesScenario();
     t.services.put('default/a', '1', service('a', 1));
     t.services.put('default/b', '1', service('b', 2));
@@ -288,7 +288,7 @@ describe('Services', () => {
     expect([groups('service/default/a:http/ipv4'), groups('service/default/b:http/ipv4')]).toEqual([0, 1]);
   });
 
-  it('asks for the same groups whatever order Services come in', async () => {
+  it('desires the same groups in any order of Services', async () => {
     const [first, second] = [servicesScenario(), servicesScenario()];
     const names = Array.from({ length: 50 }, (_, index) => `s${index}`);
     for (const [t, order] of [

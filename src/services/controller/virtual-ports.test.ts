@@ -61,7 +61,7 @@ describe('a virtual port', () => {
     ).toEqual(kinds);
   });
 
-  it('is what the packet filter translates the own address to, and is not opened at the node’s other addresses', () => {
+  it('is the target of the nftables translation of the own address, and is not opened at the node’s other addresses', () => {
     const intent = setUp().ports.add(owner, { ...ranged, addresses: withNodePort });
     const virtual = intent.addresses.find(({ kind, ip }) => kind === 'loadBalancer' && !isOwn(ip));
     expect([...portElements(intent, isOwn)]).toEqual([

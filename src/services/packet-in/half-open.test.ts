@@ -50,7 +50,7 @@ describe.each([
   const direct = { src: client, dst: endpoint, srcPort: clientPort, dstPort: 8080 };
   const fields = { in_port: 32_784, reg0: fromPod, reg5: 7, ct_state: state.invalid, ct_mark: ctMark.source('pod').value };
 
-  it('that comes again has its old connection forgotten, and its packet sent once more', () => {
+  it('that reconnects has its old connection deleted, and its packet sent again', () => {
     take(packetIn(frame('syn'), fields));
     expect(sent).toHaveLength(2);
     expect(sent[0]).toEqual(flush(direct));
@@ -66,12 +66,12 @@ describe.each([
     expect(halfOpen.counters).toEqual({ forgotten: 1, suppressed: 0 });
   });
 
-  it('that resets has the attempt forgotten, and nothing sent: the switch has sent that on', () => {
+  it('that resets has the attempt deleted, and nothing sent: OVS has forwarded that', () => {
     take(packetIn(frame('rst'), fields));
     expect(sent).toEqual([flush(direct)]);
   });
 
-  it('that came again and resets has its packet sent anew, once: its own next one may have gone by before', () => {
+  it('that reconnected and resets has its packet sent again, once: its own next one may have passed before', () => {
     take(packetIn(frame('syn'), fields));
     take(packetIn(frame('rst'), fields));
     expect(sent).toEqual([flush(direct), sent[1], flush(direct), sent[1]]);
@@ -80,7 +80,7 @@ describe.each([
     expect(sent).toEqual([flush(direct)]);
   });
 
-  it('that resets long after has the attempt forgotten only', () => {
+  it('that resets long after only has the attempt deleted', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     try {
       take(packetIn(frame('syn'), fields));
@@ -93,7 +93,7 @@ describe.each([
     }
   });
 
-  it('of a Service is asked for by an answer that no server sent', () => {
+  it('of a Service is probed by an answer that no server sent', () => {
     const marked = { ...fields, ct_state: state.invalid | state.dnat, ct_mark: ctMark.service('yes').value };
     take(packetIn(frame('syn'), marked));
     expect(sent).toHaveLength(1);
@@ -118,7 +118,7 @@ describe.each([
     ]);
   });
 
-  it('that is its own endpoint has both entries forgotten', () => {
+  it('that is its own endpoint has both entries deleted', () => {
     const marked = { ...fields, ct_state: state.invalid | state.dnat, ct_mark: ctMark.service('yes').value + ctMark.snat('yes').value };
     take(packetIn(frame('syn'), marked));
     sent.length = 0;
@@ -128,14 +128,14 @@ describe.each([
     expect(sent).toHaveLength(3);
   });
 
-  it('is found too where its server calls, in the name of a Service', () => {
+  it("is found too if its server connects, with a Service's address", () => {
     const back = frame('syn', { ipSrc: service, ipDst: client, portSrc: 80, portDst: clientPort });
     take(packetIn(back, { ...fields, ct_state: state.invalid | state.snat }));
     expect(sent).toEqual([flush({ src: client, dst: service, srcPort: clientPort, dstPort: 80 })]);
   });
 });
 
-it('answers without a probe, and what is no TCP, end here', () => {
+it('answers without a probe, and other protocols, end here', () => {
   const syn = encodeFrame({
     ...link,
     payload: 'ipv4',
@@ -152,7 +152,7 @@ it('answers without a probe, and what is no TCP, end here', () => {
   expect(sent).toEqual([]);
 });
 
-it('looks at no more than its rate', () => {
+it('is limited to its rate', () => {
   const ends = { payload: 'ipv4', ipSrc: parseIp('10.10.0.5'), ipDst: parseIp('10.10.0.6'), ttl: 64, protocol: 'tcp' } as const;
   const syn = encodeFrame({ ...link, ...ends, portSrc: 1, portDst: 2, tcpFlags: 'syn' });
   for (let n = 0; n < 5_000; n++) take(packetIn(syn, { in_port: 32_784, reg0: fromPod, ct_state: state.invalid + state.dnat }));

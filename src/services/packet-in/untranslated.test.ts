@@ -21,7 +21,7 @@ function scene() {
   return { sent, take, untranslated };
 }
 
-it('sends a packet that could not be translated once more, from the tracker on, marked as repeated', () => {
+it('sends a packet that could not be translated again, from conntrack on, marked as repeated', () => {
   const { sent, take, untranslated } = scene();
   take({ in_port: 32_784, reg0: 3, reg5: 7 });
   const [out] = sent.map(decodePacketOut);
@@ -31,7 +31,7 @@ it('sends a packet that could not be translated once more, from the tracker on, 
   expect(untranslated.repeated).toBe(1);
 });
 
-it('sends no more than it has tokens for, and nothing without a port', () => {
+it('sends no more than its tokens, and nothing without a port', () => {
   const { sent, take } = scene();
   take({});
   expect(sent).toEqual([]);

@@ -8,7 +8,7 @@ import type { Target } from './target.ts';
 import { targets } from './targets.ts';
 
 describe.each(targets)('$name', (target) => {
-  it('takes again what once ran something new, and what is like it', { timeout: 120_000 }, async () => {
+  it('reads inputs again that once covered something new, and similar ones', { timeout: 120_000 }, async () => {
     const inputs = [...storedCorpus(target), ...target.seeds().map((input) => Buffer.from(input))];
     const reader = new Reader(target);
     for (const input of inputs) await reader.take(input);
@@ -33,12 +33,12 @@ describe('a hunt', () => {
     progress: () => undefined,
   });
 
-  it('finds by what it has run what chance alone would not', { timeout: 120_000 }, async () => {
+  it('finds by coverage what chance alone would not', { timeout: 120_000 }, async () => {
     const fault = await hunt(options({ ...nothing, read: nested })).catch((thrown: unknown) => thrown);
     expect(fault).toBeInstanceOf(Fault);
   });
 
-  it('finds what takes too long', async () => {
+  it('finds slow inputs', async () => {
     await expect(hunt(options({ ...nothing, read: busy }))).rejects.toThrow(/took \d+ ms, 4 times/);
   });
 });

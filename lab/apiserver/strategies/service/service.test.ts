@@ -42,7 +42,7 @@ function patch(name: string, spec: JsonRecord): JsonRecord {
 
 const refusal = (act: () => unknown): string => refusalOf(act).message;
 
-it('fills in what a cluster IP service leaves out', () => {
+it('fills in omitted fields of a ClusterIP Service', () => {
   expect(create('web', { ports: tcp80, selector: { app: 'web' } })).toEqual({
     clusterIP: '10.96.0.16',
     clusterIPs: ['10.96.0.16'],
@@ -56,7 +56,7 @@ it('fills in what a cluster IP service leaves out', () => {
   });
 });
 
-it('allocates in both families, in the order asked for', () => {
+it('allocates in both families, in the requested order', () => {
   expect(create('a', { ports: tcp80, ipFamilyPolicy: 'PreferDualStack' })).toMatchObject({
     clusterIPs: ['10.96.0.16', 'fd00:96::100'],
     ipFamilies: ['IPv4', 'IPv6'],
@@ -71,7 +71,7 @@ it('allocates in both families, in the order asked for', () => {
   });
 });
 
-it('takes a chosen address, and gives it back when the service goes', () => {
+it('allocates a chosen address, and releases it with the Service', () => {
   expect(create('dns', { ports: tcp80, clusterIP: '10.96.0.10' })).toMatchObject({ clusterIPs: ['10.96.0.10'], ipFamilies: ['IPv4'] });
   const again = () => create('other', { ports: tcp80, clusterIP: '10.96.0.10' });
   expect(refusal(again)).toBe(
@@ -82,7 +82,7 @@ it('takes a chosen address, and gives it back when the service goes', () => {
   expect(refusal(() => create('far', { ports: tcp80, clusterIP: '10.97.0.1' }))).toContain('The range of valid IPs is 10.96.0.0/24');
 });
 
-it('never gives an address twice, and says when they are used up', () => {
+it('never allocates an address twice, and reports exhaustion', () => {
   const given = Array.from({ length: 253 }, (_, index) => create(`s${index}`, { ports: tcp80 })['clusterIP']);
   expect(new Set(given).size).toBe(253);
   expect(given).not.toContain('10.96.0.0');
@@ -100,7 +100,7 @@ it('leaves headless services without an address', () => {
   expect(create('free', { clusterIP: 'None' })).toMatchObject({ ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'RequireDualStack' });
 });
 
-it('gives node ports, one number for the TCP and UDP of a port', () => {
+it('allocates node ports, one number for the TCP and UDP of a port', () => {
   const ports = [
     { name: 'a', port: 53 },
     { name: 'b', port: 53, protocol: 'UDP' },
@@ -117,7 +117,7 @@ it('gives node ports, one number for the TCP and UDP of a port', () => {
   );
 });
 
-it('gives a health check port to load balancers with a local policy only', () => {
+it('allocates a health check port only to load balancers with the local policy', () => {
   expect(create('lb', { type: 'LoadBalancer', ports: tcp80, externalTrafficPolicy: 'Local' })).toMatchObject({
     healthCheckNodePort: 30_001,
     allocateLoadBalancerNodePorts: true,
@@ -129,14 +129,14 @@ it('gives a health check port to load balancers with a local policy only', () =>
   ]);
 });
 
-it('keeps what was allocated when a client replaces the spec without it', () => {
+it('keeps allocated values when a client replaces the spec without them', () => {
   const before = create('np', { type: 'NodePort', ports: tcp80 });
   const body = () => ({ metadata: { name: 'np' }, spec: { type: 'NodePort', ports: [{ port: 80, targetPort: 8080 }] } });
   const after = writer.update(builtIn(registry, '', 'services'), 'default/np', body, {}).spec;
   expect(after).toMatchObject({ clusterIP: before['clusterIP'], ports: [{ nodePort: 30_000, targetPort: 8080 }] });
 });
 
-it('wipes node ports and addresses that a new type has no use for', () => {
+it('clears node ports and addresses that a new type does not use', () => {
   create('np', { type: 'NodePort', ports: tcp80 });
   expect(patch('np', { type: 'ClusterIP' })).toMatchObject({ ports: [{ port: 80, protocol: 'TCP', targetPort: 80 }] });
   const external = patch('np', { type: 'ExternalName', externalName: 'example.com' });
@@ -145,13 +145,13 @@ it('wipes node ports and addresses that a new type has no use for', () => {
   expect(services.refusedAddress('10.96.0.16', 'IPv4', 'default/new')).toBeUndefined();
 });
 
-it('adds and takes away the second family', () => {
+it('adds and removes the second family', () => {
   create('a', { ports: tcp80 });
   expect(patch('a', { ipFamilyPolicy: 'PreferDualStack' })).toMatchObject({ clusterIPs: ['10.96.0.16', 'fd00:96::100'] });
   expect(patch('a', { ipFamilyPolicy: 'SingleStack' })).toMatchObject({ clusterIPs: ['10.96.0.16'], ipFamilies: ['IPv4'] });
 });
 
-it('does not let an address be changed', () => {
+it('rejects a change of an address', () => {
   create('a', { ports: tcp80 });
   expect(refusal(() => patch('a', { clusterIP: '10.96.0.99', clusterIPs: ['10.96.0.99'] }))).toBe(
     'Service "a" is invalid: spec.clusterIPs[0]: Invalid value: []string{"10.96.0.99"}: may not change once set',
@@ -193,7 +193,7 @@ for (const [what, spec, text] of [
   });
 }
 
-it('leaves nothing allocated by a request that failed', () => {
+it('allocates nothing for a failed request', () => {
   expect(refusal(() => create('bad', { type: 'NodePort', ports: [{ port: 0, nodePort: 30_002 }] }))).toContain('must be between');
   expect(services.refusedPort(30_002, 'TCP', 'default/other')).toBeUndefined();
 });
@@ -204,7 +204,7 @@ function ingress(name: string, list: readonly JsonRecord[]): unknown {
   return writer.update(resource, `default/${name}`, change, { subresource: 'status' }).status;
 }
 
-it('takes the addresses of a load balancer, as virtual ones unless they say otherwise', () => {
+it('accepts the addresses of a load balancer, as VIP by default', () => {
   create('balanced', { type: 'LoadBalancer', ports: tcp80 });
   const list = [{ ip: '198.51.100.1' }, { ip: '198.51.100.2', ipMode: 'Proxy' }, { hostname: 'lb.example' }];
   expect(ingress('balanced', list)).toEqual({
@@ -215,7 +215,7 @@ it('takes the addresses of a load balancer, as virtual ones unless they say othe
   expect(refusal(() => ingress('balanced', [{ ip: '198.51.100' }]))).toContain('must be a valid IP address');
 });
 
-it('takes a load balancer address from no other type, and forgets it with the type', () => {
+it('rejects load balancer addresses for other types, and removes them with the type', () => {
   create('balanced', { type: 'LoadBalancer', ports: tcp80 });
   ingress('balanced', [{ ip: '198.51.100.1' }]);
   patch('balanced', { type: 'ClusterIP' });

@@ -61,7 +61,7 @@ it('replaces lists that have no merge key', () => {
   expect(strategicMerge(original, { spec: { tolerations: [{ key: 'b' }] } }, pod)).toEqual({ spec: { tolerations: [{ key: 'b' }] } });
 });
 
-it('leaves the original alone and refuses an item without its key', () => {
+it('does not modify the original and rejects an item without its key', () => {
   const original = { spec: { ports: [{ port: 80 }] } };
   strategicMerge(original, { spec: { ports: [{ port: 80, name: 'x' }], type: 'NodePort' } }, service);
   expect(original).toEqual({ spec: { ports: [{ port: 80 }] } });
@@ -70,7 +70,7 @@ it('leaves the original alone and refuses an item without its key', () => {
   );
 });
 
-it('makes a field of a patch named __proto__, not a prototype', () => {
+it('treats __proto__ in a patch as a field, not as the prototype', () => {
   const patch = JSON.parse('{"metadata":{"labels":{"__proto__":"x"}}}') as Record<string, unknown>;
   expect(JSON.stringify(strategicMerge({}, patch, service))).toBe('{"metadata":{"labels":{"__proto__":"x"}}}');
 });

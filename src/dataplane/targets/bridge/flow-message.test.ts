@@ -16,7 +16,7 @@ const flows = fc.record({
   instructions: octets(0, 20),
 });
 
-it('is what the flow of an entry is written as', () => {
+it('equals the written flow of an entry', () => {
   fc.assert(
     fc.property(flows, (flow) => {
       const [key, value] = observedFlow({ ...flow, idleTimeout: 0, hardTimeout: 0, flags: 0, importance: 0 } as Parameters<
@@ -29,7 +29,7 @@ it('is what the flow of an entry is written as', () => {
   );
 });
 
-it('is valid until the next one is asked for, and a copy of it after that', () => {
+it('is valid until the next request, and a copy of it after that', () => {
   const entry = (cookie: bigint) =>
     observedFlow({ table: 1, priority: 2, cookie, match: new Uint8Array(8), instructions: new Uint8Array(8) } as Parameters<
       typeof observedFlow
@@ -39,7 +39,7 @@ it('is valid until the next one is asked for, and a copy of it after that', () =
   expect(second?.[15]).toBe(2);
 });
 
-it('refuses what is longer than a message', () => {
+it('rejects a flow longer than a message', () => {
   const flow = { table: 0, priority: 0, cookie: 0n, match: new Uint8Array(8), instructions: new Uint8Array(0xffe8) };
   const [key, value] = observedFlow(flow as Parameters<typeof observedFlow>[0]);
   expect(() => addFlowMessage(key, value)).toThrow('a flow-mod of 65568 bytes');

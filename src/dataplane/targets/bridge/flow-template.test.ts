@@ -33,7 +33,7 @@ function translation(transport: Transport): FlowPattern {
   };
 }
 
-it('gives the same entries for every endpoint as encoding its flows', () => {
+it('yields the same entries for every endpoint as encoding its flows', () => {
   const templates = new FlowTemplates();
   const patterns = new Map(transports.map((transport) => [transport, translation(transport)]));
   fc.assert(

@@ -15,7 +15,7 @@ const sends = {
 };
 const gets = { ...sends, table: 80, match: encodeMatch({ reg1: 7 }), instructions: encodeInstructions({ gotoTable: 100 }) };
 
-it('knows the ports that are opened, and for how long, until a look does not find them', () => {
+it('has the opened ports and their age, until an observation lacks them', () => {
   let nowMs = 5_000;
   const opened = new OpenedByHand(() => nowMs);
   expect([opened.note(sends), opened.note(gets)]).toEqual([true, true]);
@@ -40,7 +40,7 @@ it.each([
   { instructions: encodeInstructions({ gotoTable: 100 }) },
   { instructions: encodeInstructions({}) },
   { instructions: encodeInstructions({ apply: [{ kind: 'output', port: 1 }], gotoTable: 56 }) },
-])('takes a flow for foreign that is otherwise: %#', (other) => {
+])('treats a different flow as foreign: %#', (other) => {
   const opened = new OpenedByHand(() => 0);
   expect(opened.note({ ...sends, ...other })).toBe(false);
 });

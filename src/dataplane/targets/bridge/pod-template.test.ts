@@ -22,7 +22,7 @@ const places: fc.Arbitrary<PodPlace> = fc.record({
   ),
 });
 
-it('gives the same entries for every pod as encoding its flows', () => {
+it('yields the same entries for every pod as encoding its flows', () => {
   const templates = new PodTemplates();
   fc.assert(
     fc.property(places, fc.string(), (place, name) => {
@@ -33,7 +33,7 @@ it('gives the same entries for every pod as encoding its flows', () => {
   );
 });
 
-it('gives the same entries for every pod of a class as encoding its flows, whatever its MAC', () => {
+it('yields the same entries for every pod of a class as encoding its flows, with any MAC', () => {
   const templates = new PodTemplates();
   const patterns = new SubjectPatterns();
   const classOf = fc.constantFrom<SubjectIntent['ingress']>(undefined, 'closed', 2, 3, 2047);
@@ -48,7 +48,7 @@ it('gives the same entries for every pod of a class as encoding its flows, whate
   );
 });
 
-it('knows no more patterns of classes than a node may have pods with', () => {
+it('caches no more patterns of classes than a node may have pods', () => {
   const patterns = new SubjectPatterns();
   const of = (classes: Pick<SubjectIntent, 'ingress' | 'egress'>) => patterns.of({ ofPort: 7, addresses: [], ...classes }).pattern;
   const first = of({ ingress: 2 });

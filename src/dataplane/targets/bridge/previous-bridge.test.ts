@@ -14,7 +14,7 @@ const lookup = heldOf(ownerOf('node'), [
   { table: 'egressLookup', priority: 200, match: { regs: [reg.verdict('standing')] }, steps: [goto('route')] },
 ]);
 
-it('tells a release without policy by what only policy has, though its table of that number had a flow', () => {
+it('recognises a release without policy by the absence of policy flows, though its table of that number had a flow', () => {
   expect(bridgeBefore(new Map([...miss, ...pod]))).toBe('without policy');
   expect(bridgeBefore(new Map([...miss, ...pod, ...lookup]))).toBe('with policy');
   expect(bridgeBefore(new Map(miss))).toBe('empty');

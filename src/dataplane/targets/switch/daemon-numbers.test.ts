@@ -34,13 +34,13 @@ async function daemon(answers: Readonly<Record<string, unknown>>): Promise<void>
   await new Promise<void>((resolve) => server?.listen(join(runDir, 'ovs-vswitchd.4711.ctl'), resolve));
 }
 
-it('gives numbers, and nothing for what is answered otherwise', async () => {
+it('returns numbers, and undefined for other answers', async () => {
   await daemon({ count: '12\n', 'read one': '0', text: '12 entries\n' });
   const commands = [{ command: 'count' }, { command: 'read', arguments: ['one'] }, { command: 'text' }, { command: 'unknown' }];
   expect(await askDaemonNumbers(runDir, commands, signal)).toEqual([12, 0, undefined, undefined]);
 });
 
-it('says that no daemon runs', async () => {
+it('reports that no daemon runs', async () => {
   await expect(askDaemonNumbers(runDir, [{ command: 'count' }], signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   writeFileSync(join(runDir, 'ovs-vswitchd.pid'), '../../etc\n');
   await expect(askDaemonNumbers(runDir, [{ command: 'count' }], signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' });

@@ -16,7 +16,7 @@ const facts: DatapathFacts = {
   fillsChecksums: true,
 };
 
-it('says yes, no, how many, or nothing', () => {
+it('is yes, no, a number, or unknown', () => {
   expect(capabilitiesOf(facts)).toMatchObject({
     ...{ ct_zone: true, ct_state_nat: false, ct_mark: null, max_hash_alg: 1, max_mpls_depth: null },
     ...{
@@ -40,7 +40,7 @@ it('reports neither features nor missing ones of a switch without data', () => {
   expect(missingIn(abilities)).toEqual([]);
 });
 
-it('names what is missing and what the effect on traffic is', () => {
+it('names missing features and their effect on traffic', () => {
   expect(missingIn(capabilitiesOf(facts))).toEqual([
     { feature: 'ct_state_nat', consequence: datapathFeatures.ct_state_nat.without },
     { feature: 'meters_pktps', consequence: datapathFeatures.meters_pktps.without },

@@ -42,12 +42,12 @@ const changes = async (untilMs: number): Promise<void> => {
 };
 const takes = (ms: number) => () => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-it('forgets 100 ms after the first of many changes, and again 250 ms after that while a purge takes no time', async () => {
+it('purges 100 ms after the first of many changes, and again 250 ms after that while a purge is fast', async () => {
   await changes(1_000);
   expect(forgotten).toEqual([100, 350, 600, 850]);
 });
 
-it('forgets soon after each change at one a second, while there are few megaflows', async () => {
+it('purges soon after each change at one a second, while there are few megaflows', async () => {
   answer = takes(4);
   const waits: number[] = [];
   for (let second = 0; second < 20; second++) {
@@ -58,7 +58,7 @@ it('forgets soon after each change at one a second, while there are few megaflow
   expect(Math.max(...waits)).toBeLessThan(500);
 });
 
-it('makes a longer pause the more a purge costs, ten seconds at most', async () => {
+it('pauses longer the more a purge costs, ten seconds at most', async () => {
   answer = takes(30);
   await changes(10_000);
   const [, , ...later] = forgotten; // the cost of a purge is known from the first one
@@ -70,7 +70,7 @@ it('makes a longer pause the more a purge costs, ten seconds at most', async () 
   for (const ms of pauses) expect(Math.round(ms / 1_000)).toBe(10);
 });
 
-it('counts the fastest of the last purges, where one had to wait for the processor', async () => {
+it('uses the fastest of the last purges, if one had to wait for the CPU', async () => {
   answer = takes(2);
   await changes(1_000);
   const before = forgotten.length;
@@ -81,7 +81,7 @@ it('counts the fastest of the last purges, where one had to wait for the process
   expect(forgotten.length - before).toBeGreaterThanOrEqual(4);
 });
 
-it('forgets at once what was mended, whatever was changed before', async () => {
+it('purges immediately after a repair, whatever was changed before', async () => {
   megaflows.changed();
   await vi.advanceTimersByTimeAsync(150);
   megaflows.changed(); // due after the pause
@@ -91,7 +91,7 @@ it('forgets at once what was mended, whatever was changed before', async () => {
   expect(forgotten).toEqual([100, 200]);
 });
 
-it('forgets once more what was changed while it was under way', async () => {
+it('purges again for changes during a purge', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   answer = () => promise;
   megaflows.mended();
@@ -102,7 +102,7 @@ it('forgets once more what was changed while it was under way', async () => {
   expect(forgotten).toHaveLength(2);
 });
 
-it('tries again after a switch that does not answer', async () => {
+it('retries after OVS did not answer', async () => {
   answer = async () => {
     throw new SeineError('UNAVAILABLE', 'nobody there');
   };
@@ -114,7 +114,7 @@ it('tries again after a switch that does not answer', async () => {
   expect([failures.length, forgotten]).toEqual([1, [5_000]]);
 });
 
-it('asks a switch that knows no such command once', async () => {
+it('calls OVS without the command once', async () => {
   answer = async () => {
     throw new SeineError('REFUSED', 'no such command');
   };
@@ -123,14 +123,14 @@ it('asks a switch that knows no such command once', async () => {
   expect(failures).toHaveLength(1);
 });
 
-it('leaves a switch alone that changes what is meant', async () => {
+it('does not purge an OVS that revalidates actions', async () => {
   version = '3.5.0';
   megaflows.mended();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(forgotten).toEqual([]);
 });
 
-it('knows which versions keep old actions', () => {
+it('recognises versions that keep old actions', () => {
   for (const old of ['2.17.9', '3.1.0', '3.1.2-2', '3.4.9', '', 'Open vSwitch', undefined]) expect(mayKeepOldActions(old)).toBe(true);
   for (const right of ['3.5.0', '3.10.0', '4.0.0']) expect(mayKeepOldActions(right)).toBe(false);
 });

@@ -28,7 +28,7 @@ async function read(shape: JsonShape, text: string, sizes: readonly number[] = [
 }
 
 describe('a list', () => {
-  it('gives its items, and itself without them', async () => {
+  it('yields its items, and itself without them', async () => {
     const list = { kind: 'NodeList', metadata: { resourceVersion: '5', items: ['x'] }, items: [{ a: '}]"\\' }, { b: { items: [1] } }] };
     expect(await read('list', JSON.stringify(list, null, 1))).toEqual({
       values: list.items,
@@ -67,13 +67,13 @@ describe('a list', () => {
     );
   });
 
-  it('is refused in every truncation', async () => {
+  it('is rejected in every truncation', async () => {
     const text = '{"metadata":{"resourceVersion":"1"},"items":[{"a":"x"},{"b":[1]}],"z":{}}';
     for (let length = 0; length < text.length; length++)
       await expect(read('list', text.slice(0, length)), text.slice(0, length)).rejects.toThrow(/PROTOCOL/);
   });
 
-  it('is refused if it is something else', async () => {
+  it('is rejected if it is another value', async () => {
     for (const text of ['[]', '<html>', '{"items":[1]}', '{"items":["a"]}', '{}{}x', '{"items":[{}]]}}'])
       await expect(read('list', text), text).rejects.toThrow(/PROTOCOL/);
     await expect(read('list', `{"x":"${'y'.repeat(300)}","items":[]}`)).rejects.toThrow(/beside the items/);
@@ -81,11 +81,11 @@ describe('a list', () => {
 });
 
 describe('a stream of values', () => {
-  it('gives them one by one', async () => {
+  it('yields them one by one', async () => {
     expect((await read('values', '{"a":1}\n{"b":2}{"c":"\\"}{"}\r\n\n')).values).toEqual([{ a: 1 }, { b: 2 }, { c: '"}{' }]);
   });
 
-  it('skips what is too large or too deep or no JSON, and goes on', async () => {
+  it('skips values that are too large, too deep or malformed, and continues', async () => {
     const large = JSON.stringify({ x: 'y'.repeat(2_000) });
     const deep = `{"a":${'['.repeat(10)}${']'.repeat(10)}}`;
     expect(await read('values', `${large}\n${deep}\n{nonsense}\n{"a":1}`)).toEqual({
@@ -99,7 +99,7 @@ describe('a stream of values', () => {
     });
   });
 
-  it('does not keep what it skips', () => {
+  it('does not keep skipped values', () => {
     const cutter = new JsonCutter('values', limits);
     const before = process.memoryUsage().arrayBuffers;
     const chunk = Buffer.alloc(1 << 20, 'x');

@@ -24,8 +24,8 @@ function octetsOf(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-describe('the identity that stands ahead', () => {
-  it('is that of the whole object, or not known', () => {
+describe('the identity at the beginning of an object', () => {
+  it('is that of the whole object, or unknown', () => {
     fc.assert(
       fc.property(object, (each) => {
         const parsed: unknown = JSON.parse(JSON.stringify(each));
@@ -35,7 +35,7 @@ describe('the identity that stands ahead', () => {
     );
   });
 
-  it('is known of what servers send', () => {
+  it("is known for objects in the servers' order", () => {
     const slice = { metadata: { name: 'a-x', namespace: 'default', resourceVersion: '7', labels: { of: 'a}"\\' } }, endpoints: [] };
     const named = { kind: 'EndpointSlice', apiVersion: 'discovery.k8s.io/v1', ...slice };
     const known = { key: 'default/a-x', version: '7' };
@@ -44,7 +44,7 @@ describe('the identity that stands ahead', () => {
     expect(identityAhead(octetsOf({ type: 'ADDED', object: named }), 'added')).toEqual(known);
   });
 
-  it('is not known of what is gone or changed, of a part, and of what comes in another order', () => {
+  it('is unknown for deleted or modified objects, fragments, and another order', () => {
     const named = { metadata: { name: 'a', resourceVersion: '7' } };
     for (const type of ['DELETED', 'MODIFIED', 'BOOKMARK', 'ERROR'])
       expect(identityAhead(octetsOf({ type, object: named }), 'added')).toBeUndefined();

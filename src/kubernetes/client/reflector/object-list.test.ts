@@ -33,7 +33,7 @@ describe('a list', () => {
     expect(await listed('namespaces')).toEqual([{ metadata: { name: 'a', labels } }, { metadata: { name: 'b', labels } }]);
     expect(server.requests).toEqual(['GET /api/v1/namespaces?limit=500', 'GET /api/v1/namespaces?limit=500&continue=more']);
   });
-  it('is no list if a page is gone or refused, an object too large, or an object none', async () => {
+  it('is not a list if a page is expired or rejected, an object too large, or invalid', async () => {
     server.answer(json({ metadata: { continue: 'more' }, items: [namespace('a')] }), status(410, 'Expired'));
     await expect(listed('namespaces')).rejects.toMatchObject({ code: 'REFUSED', context: { status: 410 } });
     server.answer(json({ items: [{ ...namespace('a'), x: 'y'.repeat(9 << 20) }] }));
@@ -44,7 +44,7 @@ describe('a list', () => {
 });
 
 describe('evidence', () => {
-  it('of a pod is what policies look at, and nothing of its containers beside ports', async () => {
+  it('for a pod has the fields that policies use, and nothing of its containers except ports', async () => {
     const metadata = {
       namespace: 'shop',
       name: 'db',
@@ -93,7 +93,7 @@ describe('evidence', () => {
     ]);
     expect(server.requests[0]).toContain('fieldSelector=status.phase!=Succeeded,status.phase!=Failed');
   });
-  it('of a policy is its specification as it came', async () => {
+  it('for a policy has its specification unchanged', async () => {
     const spec = { podSelector: { matchLabels: { toString: 'x' } }, odd: [1, { a: null }], ingress: null };
     server.answer(json({ items: [{ metadata: { namespace: 'shop', name: 'db', uid: 'u' }, spec }] }));
     expect(await listed('networkPolicies')).toEqual([{ metadata: { namespace: 'shop', name: 'db' }, spec }]);

@@ -12,7 +12,7 @@ const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, in
 
 const full = watch([...many(10).map((object) => event('ADDED', object)), bookmark('5', true)], 'end');
 
-it('holds an empty snapshot until a quorum read disagrees', async () => {
+it('delays an empty snapshot until a quorum read disagrees', async () => {
   t.server.answer(full, status(410, 'Expired'), watch([bookmark('6', true)]), list('7', many(9)), watch([]));
   t.start();
   await eventually(() => expect(t.names()).toHaveLength(9));
@@ -21,7 +21,7 @@ it('holds an empty snapshot until a quorum read disagrees', async () => {
   expect(t.changes.flat().filter((key) => key === 'n0')).toHaveLength(1);
 });
 
-it('says that a quorum read has all that was missed', async () => {
+it('reports that a quorum read has all missing objects', async () => {
   t.server.answer(full, status(410, 'Expired'), watch([bookmark('6', true)]), list('7', many(10)), watch([]));
   t.start();
   await eventually(() => expect(t.reported('refuted')).toEqual([{ what: 'refuted', missing: 10 }]));
@@ -29,7 +29,7 @@ it('says that a quorum read has all that was missed', async () => {
   expect([t.reported('released'), t.changes.flat().filter((key) => key === 'n0')]).toEqual([[], ['n0']]);
 });
 
-it('releases once the quorum read agrees, and not before', async () => {
+it('applies the removal once the quorum read agrees, and not before', async () => {
   t.server.answer(full, status(410, 'Expired'), watch([event('ADDED', node('new', 6)), bookmark('6', true)]), status(503, 'Unavailable'));
   t.start();
   await eventually(() => expect(t.server.requests).toHaveLength(5));
@@ -40,7 +40,7 @@ it('releases once the quorum read agrees, and not before', async () => {
   expect(t.reflector.status.held).toBeUndefined();
 });
 
-it('also guards what an earlier process stored', async () => {
+it('also guards objects stored by an earlier process', async () => {
   t.server.answer(full, watch([]));
   t.start();
   await eventually(() => expect(t.server.requests).toHaveLength(2));

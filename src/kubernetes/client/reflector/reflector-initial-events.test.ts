@@ -12,7 +12,7 @@ afterEach(() => t.close());
 
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, interval: 2 });
 
-it('takes a deletion among the initial events for a deletion, in memory and on disk', async () => {
+it('applies a deletion among the initial events, in memory and on disk', async () => {
   t.server.answer(
     watch([
       event('ADDED', node('a', 1)),
@@ -30,7 +30,7 @@ it('takes a deletion among the initial events for a deletion, in memory and on d
   expect(await readFile(join(t.stateDir, 'node.jsonl'), 'utf8')).not.toContain('ghost');
 });
 
-it('lets the newest count among the initial events, in whatever order they come', async () => {
+it('applies the newest version among the initial events, in any order', async () => {
   t.server.answer(
     watch([
       event('DELETED', node('gone', 7)),
@@ -51,7 +51,7 @@ it('lets the newest count among the initial events, in whatever order they come'
   expect(t.reflector.replica.get('a')?.podCidrs).toEqual(['10.6.0.0/24']);
 });
 
-it('brings back nothing that was deleted among the initial events because it was known before', async () => {
+it('does not restore objects deleted among the initial events because they were known before', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 2)), bookmark('5', true)], 'end'));
   t.server.answer(status(410, 'Expired'));
   t.server.answer(
@@ -67,7 +67,7 @@ it('brings back nothing that was deleted among the initial events because it was
   await eventually(() => expect(t.names()).toEqual(['b']));
 });
 
-it('does not take deletions that were told for a list that lacks too much', async () => {
+it('does not count reported deletions as missing from a list', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'f'];
   const added = names.map((name) => event('ADDED', node(name, 1)));
   t.server.answer(watch([...added, bookmark('5', true)], 'end'), status(410, 'Expired'));
@@ -77,7 +77,7 @@ it('does not take deletions that were told for a list that lacks too much', asyn
   expect(t.reported('held')).toEqual([]);
 });
 
-it('hears bookmarks at any moment, and takes none but the last of the initial events for their end', async () => {
+it('accepts bookmarks at any moment, and treats only the last one as the end of the initial events', async () => {
   t.server.answer(
     watch([bookmark('3'), event('ADDED', node('a', 1)), bookmark('4'), bookmark('4'), event('ADDED', node('b', 2)), bookmark('5', true)]),
   );
@@ -86,7 +86,7 @@ it('hears bookmarks at any moment, and takes none but the last of the initial ev
   expect(t.names()).toEqual(['a', 'b']);
 });
 
-it('begins anew when the watch fails among the initial events', async () => {
+it('restarts when the watch fails among the initial events', async () => {
   const expired = event('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
   t.server.answer(watch([event('ADDED', node('ghost', 1)), expired], 'end'), list('9', [node('a', 8)]), watch([]));
   t.start();

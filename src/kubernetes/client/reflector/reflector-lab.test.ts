@@ -184,7 +184,7 @@ class Cluster {
 /** A failure prints its seed, which reproduces it. */
 const { SEINE_TEST_SEED: seed, SEINE_TEST_RUNS: runs = '60' } = process.env;
 
-it('ends with what the server has, in memory and on disk, whatever the server does', { timeout: 120_000 }, async () => {
+it("ends with the server's objects, in memory and on disk, for any behaviour of the server", { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (sequence) => {
       const cluster = new Cluster();

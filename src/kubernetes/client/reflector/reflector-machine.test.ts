@@ -44,7 +44,7 @@ const seen = (version: string): ReflectorEvent => ({ type: 'seen', version });
 const bookmark = (version: string): ReflectorEvent => ({ type: 'bookmark', version });
 
 describe('a server with WatchList', () => {
-  it('streams its snapshot and goes on in the same watch, then watches from the newest version', () => {
+  it('streams its snapshot and continues in the same watch, then watches from the newest version', () => {
     expect(
       play([
         [0, start],
@@ -76,7 +76,7 @@ describe('a server without WatchList', () => {
 });
 
 describe('failures', () => {
-  it('wait longer and longer, for ever, and start over after a healthy watch', () => {
+  it('wait longer and longer, forever, and start over after a healthy watch', () => {
     const down = Array.from({ length: 40 }, (): (readonly [number, ReflectorEvent])[] => [
       [0, failed('broken')],
       [0, waited],
@@ -88,7 +88,7 @@ describe('failures', () => {
     expect(healed.slice(-3)).toEqual(['replace, stay', 'wait 400', 'watch 7']);
   });
 
-  it('of an hour are few and a state of one size, and end with the watch that broke', () => {
+  it('for an hour are few and a state of constant size, and end with the watch that broke', () => {
     let state = stepReflector(idleReflector, start, { nowMs: 0, chance: 0 }, reflectorPolicy).state;
     const step = (event: ReflectorEvent, nowMs: number, chance: number): ReflectorAction => {
       const next = stepReflector(state, event, { nowMs, chance }, reflectorPolicy);
@@ -121,7 +121,7 @@ describe('failures', () => {
     ).toEqual(['watch 7']);
   });
 
-  it('wait at least as long as the server asks', () => {
+  it('wait at least as long as the server requests', () => {
     expect(
       play([
         [0, start],
@@ -130,7 +130,7 @@ describe('failures', () => {
     ).toEqual(['wait 5000']);
   });
 
-  it('slow down a server that ends each watch at once, or says 410 to each', () => {
+  it('slow down requests to a server that ends each watch immediately, or answers 410 to each', () => {
     expect(
       play([
         [0, start],
@@ -144,7 +144,7 @@ describe('failures', () => {
     ).toEqual(['wait 400', 'wait 800', 'wait 1600']);
   });
 
-  it('lead to a quorum read when the server cannot serve our version', () => {
+  it('cause a quorum read when the server cannot serve our version', () => {
     for (const why of ['gone', 'ahead'] as const)
       expect(
         play([
@@ -158,7 +158,7 @@ describe('failures', () => {
 });
 
 describe('the brake', () => {
-  it('holds a removal of more than 30 % until a quorum read agrees', () => {
+  it('delays a removal of more than 30 % until a quorum read agrees', () => {
     expect(
       play([
         [0, start],
@@ -205,7 +205,7 @@ describe('the brake', () => {
     ).toEqual(['replace, stay']);
   });
 
-  it('does not trust an empty list, however little was known', () => {
+  it('does not trust an empty list, however few objects were known', () => {
     expect(
       play([
         [0, start],
@@ -215,7 +215,7 @@ describe('the brake', () => {
     ).toEqual(['watchList 0', 'merge, list quorum, held 2/2', 'replace, watch 8']);
   });
 
-  it('never removes on the word of a snapshot that could not be read whole', () => {
+  it('never removes because of a snapshot that could not be read completely', () => {
     expect(
       play([
         [0, start],
@@ -225,8 +225,8 @@ describe('the brake', () => {
   });
 });
 
-describe('a server that is behind what was seen before', () => {
-  it('is not believed in a list: a quorum read decides', () => {
+describe('a server behind a version seen before', () => {
+  it('is not trusted in a list: a quorum read decides', () => {
     expect(
       play([
         [0, { type: 'start', version: '500' }],
@@ -263,7 +263,7 @@ describe('a server that is behind what was seen before', () => {
     ]);
   });
 
-  it('is forgiven once it has caught up', () => {
+  it('is trusted again once it has caught up', () => {
     const caughtUp = [bookmark('10'), bookmark('11'), seen('11')].map((event) =>
       play([
         [0, start],
@@ -276,7 +276,7 @@ describe('a server that is behind what was seen before', () => {
   });
 });
 
-it('never lets a reordered event turn the version back', () => {
+it('never lets a reordered event reset the version', () => {
   expect(
     play([
       [0, start],

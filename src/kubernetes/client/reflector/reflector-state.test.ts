@@ -11,7 +11,7 @@ afterEach(() => t.close());
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, interval: 2 });
 const followed = (then: 'end' | 'stay') => watch([...many(10).map((object) => event('ADDED', object)), bookmark('5', true)], then);
 
-it('is in step once a snapshot is whole, and not before', async () => {
+it('is synced once a snapshot is complete, and not before', async () => {
   t.start();
   expect(t.reflector.status.state).toBe('not confirmed');
   t.server.answer(status(500, 'InternalError'), followed('stay'));
@@ -24,7 +24,7 @@ it.each([
   [401, 'Unauthorized', 'refused'],
   [404, 'NotFound', 'gone'],
   [500, 'InternalError', 'failing'],
-])('is not in step with a source that answers %i %s after it was, and keeps what it had', async (code, reason, state) => {
+])('is not synced with a source that answers %i %s after it was, and keeps its objects', async (code, reason, state) => {
   t.server.answer(followed('end'), status(code, reason), status(code, reason));
   t.start();
   await eventually(() => expect(t.reflector.status.state).toBe(state));
@@ -36,7 +36,7 @@ it.each([
   expect(t.reflector.status.held).toBeUndefined();
 });
 
-it('is in step again with a source that is followed and has nothing to tell, once that has lasted', async () => {
+it('is synced again with a source that is watched and silent, after some time', async () => {
   t.server.answer(followed('end'), status(500, 'InternalError'), watch([]));
   t.start({ ...hasty, healthyWatchMs: 100 });
   await eventually(() => expect(t.reported('failed')).toHaveLength(1));
@@ -44,7 +44,7 @@ it('is in step again with a source that is followed and has nothing to tell, onc
   expect(t.reflector.status.lastError).toBeUndefined();
 });
 
-it('does not believe that all is gone because the resource was gone for a while', async () => {
+it('does not remove everything because the resource was missing for a while', async () => {
   t.server.answer(followed('end'), status(404, 'NotFound'), status(410, 'Expired'), watch([bookmark('9', true)]));
   t.start();
   await eventually(() => expect(t.server.requests).toHaveLength(5));
@@ -54,7 +54,7 @@ it('does not believe that all is gone because the resource was gone for a while'
   expect(t.reflector.status.state).toBe('in step');
 });
 
-it('is not in step with a server that is behind what was seen, and asks for a quorum read if it stays so', async () => {
+it('is not synced with a server behind a seen version, and requires a quorum read if it stays so', async () => {
   t.server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true)], 'end'), watch([bookmark('880'), bookmark('881')]));
   t.start({ ...hasty, behindMs: 0 });
   await eventually(() => expect(t.server.requests).toHaveLength(3));
@@ -66,7 +66,7 @@ it('is not in step with a server that is behind what was seen, and asks for a qu
   expect(t.reported('behind')).toEqual([{ what: 'behind', version: '880', seen: '900' }]);
 });
 
-it('believes no list that is behind what was seen', async () => {
+it('applies no list that is behind a seen version', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 9)), bookmark('9', true)], 'end'), status(410, 'Expired'));
   t.server.answer(watch([event('ADDED', node('a', 1)), bookmark('7', true)]));
   t.start();

@@ -14,7 +14,7 @@ const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, in
 
 const file = () => join(t.stateDir, 'node.jsonl');
 
-it('serves without an API server, unsynced, and is not gone behind', async () => {
+it('serves without an API server, unsynced, and does not go back', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1)), bookmark('5', true), event('ADDED', node('b', 6))]));
   t.start();
   await eventually(() => expect(t.names()).toEqual(['a', 'b']));
@@ -37,7 +37,7 @@ it('is readable by its owner alone', async () => {
   await vi.waitFor(async () => expect((await stat(file())).mode & 0o777).toBe(0o600));
 });
 
-it('is passed over when it is damaged, cut off, or of another kind', async () => {
+it('is ignored when it is corrupt, truncated, or of another kind', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1)), event('ADDED', node('b', 1)), bookmark('5', true)]));
   t.start();
   await t.synced();
@@ -61,7 +61,7 @@ it('is passed over when it is damaged, cut off, or of another kind', async () =>
   }
 });
 
-it('that cannot be written is reported, and nothing else suffers', async () => {
+it('is reported if it cannot be written, without other effects', async () => {
   await writeFile(join(t.stateDir, 'x'), '');
   t.stateDir = join(t.stateDir, 'x');
   t.server.answer(watch([event('ADDED', node('a', 1)), bookmark('5', true)]));

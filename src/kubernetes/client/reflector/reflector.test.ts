@@ -12,7 +12,7 @@ afterEach(() => t.close());
 const manyTimes = <T>(answer: T): readonly T[] => Array.from({ length: 50 }, () => answer);
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 20_000, interval: 2 });
 
-it('streams everything there is, then follows changes in the same watch', async () => {
+it('streams all present objects, then follows changes in the same watch', async () => {
   t.server.answer(
     watch([
       event('ADDED', node('a', 1)),
@@ -92,7 +92,7 @@ it('relists after 410, and takes the difference in one step', async () => {
   ]);
 });
 
-it('keeps its copy and tries for ever while the server is broken', async () => {
+it('keeps its copy and retries forever while the server is broken', async () => {
   t.server.answer(watch([event('ADDED', node('a', 1)), bookmark('5', true)], 'cut'));
   for (let round = 0; round < 4; round++)
     t.server.answer(
@@ -130,7 +130,7 @@ it('ignores duplicates and events that come too late', async () => {
   expect(t.reflector.status.version).toBe('13');
 });
 
-it('skips objects it cannot use, keeps their last good value, and says which field', async () => {
+it('skips invalid objects, keeps their last good value, and names the field', async () => {
   const bad = node('a', 6, 'nonsense');
   t.server.answer(
     watch([
@@ -171,7 +171,7 @@ it('rejects a truncated snapshot', async () => {
   expect(t.server.requests[1]).toContain('resourceVersion=0&sendInitialEvents');
 });
 
-it('survives an object of 9 MB, and removes nothing on the word of a snapshot that has one', async () => {
+it('survives an object of 9 MB, and removes nothing because of a snapshot that has one', async () => {
   const huge = node('huge', 6, '10.0.0.0/24', { annotations: { x: 'y'.repeat(9_000_000) } });
   t.server.answer(
     watch(
@@ -189,7 +189,7 @@ it('survives an object of 9 MB, and removes nothing on the word of a snapshot th
   expect(t.reported('unreadable').length).toBe(2);
 });
 
-it('does not take an answer that is no list for an empty one', async () => {
+it('does not treat an answer that is not a list as an empty one', async () => {
   t.server.answer(
     watch([event('ADDED', node('a', 1)), bookmark('5', true)], 'end'),
     status(410, 'Expired'),
@@ -265,7 +265,7 @@ it('requests a quorum read when the server has gone back in time', async () => {
   await eventually(() => expect(t.names()).toEqual(['a', 'b']));
 });
 
-it('does not look into an object of the version it has, but reads everything once the server has gone back in time', async () => {
+it('does not parse an object of the version it has, but reads everything once the server has gone back in time', async () => {
   t.server.answer(watch([event('ADDED', node('a', 900)), bookmark('900', true)], 'end'));
   t.server.answer(status(410, 'Expired'), watch([event('ADDED', node('a', 900, '10.9.0.0/24')), bookmark('902', true)], 'end'));
   t.server.answer(status(504, 'Timeout', { causes: [{ reason: 'ResourceVersionTooLarge' }] }));

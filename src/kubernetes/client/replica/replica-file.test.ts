@@ -69,7 +69,7 @@ function snapshotOf({ version, objects }: Stored): unknown {
   return [version, Object.fromEntries([...objects].map(([key, { value }]) => [key, value.n]))];
 }
 
-it('appends what has changed, and writes the whole once as much was appended', async () => {
+it('appends changes, and rewrites the whole once as much was appended', async () => {
   const stored = new Stored(fileOf(300));
   const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, n]));
   const whole = await stored.save(many);
@@ -86,7 +86,7 @@ it('appends what has changed, and writes the whole once as much was appended', a
   await stored.file.close();
 });
 
-it('costs no more than twice what has changed, and the whole once', async () => {
+it('costs no more than twice the changes, and the whole once', async () => {
   const stored = new Stored(fileOf(1_000));
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`k${n}`, n]));
   const whole = await stored.save(many);
@@ -103,7 +103,7 @@ const histories = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-it('is what was stored before, wherever it was torn', async () => {
+it('is an earlier stored state, wherever it was truncated', async () => {
   await fc.assert(
     fc.asyncProperty(histories, fc.double({ min: 0, max: 1, noNaN: true }), async (history, where) => {
       const stored = new Stored();
@@ -126,7 +126,7 @@ it('is what was stored before, wherever it was torn', async () => {
   );
 });
 
-it('is never something that was not stored, whichever octet is harmed', async () => {
+it('is never a state that was not stored, whichever byte is corrupted', async () => {
   await fc.assert(
     fc.asyncProperty(
       histories,
@@ -151,7 +151,7 @@ it('is never something that was not stored, whichever octet is harmed', async ()
   );
 });
 
-it('is the old one, whole, when the machine died before the new one had the name', async () => {
+it('is the complete old one, when the host died before the rename of the new one', async () => {
   const stored = new Stored(fileOf(0));
   await stored.save({ a: 1, b: 2 });
   await stored.save({ a: 3 });
@@ -178,7 +178,7 @@ async function restarted(from: Stored, minAppendedBytes?: number): Promise<Store
   return next;
 }
 
-it('is gone on with by the next process, which does not write again what it has read', async () => {
+it('is continued by the next process, which does not rewrite what it has read', async () => {
   const first = new Stored();
   const whole = await first.save(Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`k${n}`, n])));
   const second = await restarted(first);
@@ -192,7 +192,7 @@ it('is gone on with by the next process, which does not write again what it has 
   await third.file.close();
 });
 
-it('is written anew in time, however many processes have appended to it', async () => {
+it('is rewritten in time, however many processes have appended to it', async () => {
   let stored = new Stored(fileOf(300));
   const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, n]));
   const whole = await stored.save(many);
@@ -205,7 +205,7 @@ it('is written anew in time, however many processes have appended to it', async 
   await stored.file.close();
 });
 
-it('holds what each process has stored last, wherever the one before was torn', async () => {
+it('has the last state stored by each process, wherever the previous one was truncated', async () => {
   await fc.assert(
     fc.asyncProperty(
       histories,
@@ -234,7 +234,7 @@ it('holds what each process has stored last, wherever the one before was torn', 
   );
 });
 
-it('is made anew when it is taken away, or another is in its place', async () => {
+it('is recreated when it is deleted, or replaced by another', async () => {
   const stored = new Stored();
   await stored.save({ a: 1 });
   rmSync(path);
@@ -250,7 +250,7 @@ it('is made anew when it is taken away, or another is in its place', async () =>
   await stored.file.close();
 });
 
-it('is written whole after it could not be written', async () => {
+it('is rewritten after it could not be written', async () => {
   const stored = new Stored();
   mkdirSync(path);
   await expect(stored.save({ a: 1, b: 1 })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
@@ -260,7 +260,7 @@ it('is written whole after it could not be written', async () => {
   await stored.file.close();
 });
 
-it('is nothing to restore, and no damage, when it is of another layout', async () => {
+it('restores nothing, and reports no corruption, if it has another layout', async () => {
   writeFileSync(path, '{"format":1,"kind":"X","revision":1}\n{"end":0,"version":"7"}\n');
   expect(await found()).toBeUndefined();
 });

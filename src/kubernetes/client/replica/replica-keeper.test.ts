@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-it('writes as soon as the API server has confirmed the copy, and then only so often', async () => {
+it('writes as soon as the API server has confirmed the copy, and then at most at an interval', async () => {
   const store = new ReplicaStore<{ readonly n: number }>();
   const options = { store, file: join(folder, 'x.jsonl'), of: { kind: 'X', revision: 1 }, turns: new LoopTurns(5), onError: () => {} };
   const keeper = new ReplicaKeeper({ ...options, everyMs: 600_000 });
@@ -41,7 +41,7 @@ it('writes as soon as the API server has confirmed the copy, and then only so of
   expect(await restored()).toEqual(['7', [['a', { n: 2 }]]]);
 });
 
-it('tries again when it could not write, though nothing changes any more', async () => {
+it('retries a failed write, though nothing changes any more', async () => {
   const store = new ReplicaStore<{ readonly n: number }>();
   const errors: SeineError[] = [];
   const file = join(folder, 'x.jsonl');
@@ -59,7 +59,7 @@ it('tries again when it could not write, though nothing changes any more', async
   await keeping;
 });
 
-it('writes the whole when the server has gone back in time, whose versions mean something else now', async () => {
+it('rewrites the whole when the server has gone back in time, whose versions have another meaning now', async () => {
   const store = new ReplicaStore<{ readonly n: number }>();
   const options = { store, file: join(folder, 'x.jsonl'), of: { kind: 'X', revision: 1 }, turns: new LoopTurns(5), onError: () => {} };
   const keeper = new ReplicaKeeper({ ...options, everyMs: 1 });

@@ -5,7 +5,7 @@ import { type Held, ReplicaStore } from './replica.ts';
 type Change = { readonly key: string; readonly version: number; readonly value: number | undefined };
 
 describe('ReplicaStore', () => {
-  it('ends up with the newest of each object, whatever comes twice or too late', () => {
+  it('ends with the newest version of each object, despite duplicates and delays', () => {
     const history = fc
       .array(fc.record({ key: fc.constantFrom('a', 'b', 'c'), value: fc.option(fc.integer({ min: 0, max: 2 }), { nil: undefined }) }), {
         maxLength: 12,

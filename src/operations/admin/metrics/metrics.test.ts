@@ -31,7 +31,7 @@ it('exports every row under its name, with its help', async () => {
   expect(exporter.contentType).toContain('version=0.0.4');
 });
 
-it('names metrics as Prometheus asks: counters end in total or count, times are in seconds', () => {
+it("names metrics by Prometheus' conventions: counters end in total or count, times are in seconds", () => {
   for (const [name, { type, buckets = [] }] of rows) {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
     if (type === 'counter') expect(name).toMatch(/_(total|count)$/);
@@ -39,7 +39,7 @@ it('names metrics as Prometheus asks: counters end in total or count, times are 
   }
 });
 
-it('forgets series that are no more, and does not add up counters over scrapes', async () => {
+it('drops obsolete series, and does not accumulate counters over scrapes', async () => {
   const exporter = new Exporter();
   await exporter.text(oneOfEach(3));
   const text = await exporter.text({ ...oneOfEach(4), unknown_tunnel_peer_packets: [] });
@@ -64,7 +64,7 @@ it('counts calls by command and code, and times ADD and DEL by stage', async () 
   expect(text).not.toContain('stage="ready",command="other"');
 });
 
-it('adds up rounds and drift, remembers the last failure, and passes all of it on', () => {
+it('sums rounds and drift, keeps the last failure, and forwards all of it', () => {
   const then = { round: vi.fn(), failure: vi.fn(), refused: vi.fn(), drift: vi.fn(), repaired: vi.fn() };
   const record = new AgentRecord(() => undefined);
   const events = record.nodeStateEvents(then);
@@ -81,7 +81,7 @@ it('adds up rounds and drift, remembers the last failure, and passes all of it o
   expect(Object.values(then).map((each) => each.mock.calls.length)).toEqual([2, 1, 0, 1, 1]);
 });
 
-it('notices that the loop was held up', () => {
+it('detects a blocked event loop', () => {
   vi.useFakeTimers();
   try {
     const seen: number[] = [];

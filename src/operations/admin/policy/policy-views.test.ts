@@ -73,13 +73,13 @@ describe('a pod', () => {
     expect(view.egress).toEqual({ state: 'isolated', isolatedBy: ['shop/nothing-out'], rules: [], moreRules: 0 });
   });
 
-  it('is free of policies that select others', () => {
+  it('is free of policies that select other pods', () => {
     const { inForce } = setUp(guarded);
     const { ingress, egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], { is: 'free' });
     expect([ingress.state, egress.state]).toEqual(['free', 'free']);
   });
 
-  it('names the port that each peer has a number for', () => {
+  it('names the port that each peer resolves a named port to', () => {
     const { inForce } = setUp(named);
     const { egress } = podPolicyView(inForce, 'shop/api', ['10.10.0.6'], policed);
     expect(egress.rules).toEqual([
@@ -87,7 +87,7 @@ describe('a pod', () => {
     ]);
   });
 
-  it('is closed, and why, and as before until something is decided', () => {
+  it('is blocked pending policy, with the reason, and unchanged until a decision', () => {
     const { inForce } = setUp(guarded);
     const closedView = podPolicyView(inForce, 'shop/db', ['10.10.0.5'], closed);
     expect(closedView.ingress).toMatchObject({ state: 'closed', why: 'policies are not known yet' });
@@ -96,7 +96,7 @@ describe('a pod', () => {
 });
 
 describe('policies of the node', () => {
-  it('have the number of pods that they isolate, and what is not understood', () => {
+  it('have the number of pods that they isolate, and unsupported fields', () => {
     const odd = policyOf('odd', { podSelector: { matchLabels: { app: 'nobody' } }, ingress: [{ from: [{ nonsense: {} }] }] });
     const idle = policyOf('idle', { podSelector: { matchLabels: { app: 'nobody' } } });
     const all = [guarded, nothingOut, odd, idle];
@@ -122,7 +122,7 @@ describe('one policy', () => {
   const viewOf = (policy: NetworkPolicy, ...others: readonly NetworkPolicy[]) =>
     onePolicyView(setUp(policy, ...others).inForce, { policy, standingOf, turns: new LoopTurns(4) });
 
-  it('has its pods here, and in its own order its rules with how many are in each term', async () => {
+  it('has its local pods, and its rules in their order with the number of peers in each term', async () => {
     const { pods, ...view } = await viewOf(guarded, nothingOut);
     expect(pods).toEqual([{ name: 'shop/db', state: 'policed' }]);
     expect(view).toEqual({
@@ -164,7 +164,7 @@ describe('one policy', () => {
     expect(egress?.rules).toMatchObject([{ peers: [{ text: 'pods of "shop" with "sql/TCP"', pods: 1 }], ports: ['sql/TCP'] }]);
   });
 
-  it('takes what is excepted out of a block, and does not look for peers of pods elsewhere', async () => {
+  it('subtracts exceptions from a block, and does not look for peers of pods elsewhere', async () => {
     const from = [{ ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } }, { podSelector: {} }];
     const { pods, ingress } = await viewOf(policyOf('far', { podSelector: { matchLabels: { app: 'far' } }, ingress: [{ from }] }));
     expect(pods).toEqual([]);
@@ -174,7 +174,7 @@ describe('one policy', () => {
     ]);
   });
 
-  it('says field and value of what is not understood, and that the rule lets nobody in', async () => {
+  it('names field and value of an unsupported part, and that the rule admits no peer', async () => {
     const { notUnderstood, ingress } = await viewOf(
       policyOf('odd', { ingress: [{ from: [{ nonsense: {} }], ports: [{ port: 80, endPort: 7 }] }] }),
     );
@@ -186,7 +186,7 @@ describe('one policy', () => {
     expect(ingress?.rules).toEqual([{ path: 'spec.ingress[0]', peers: [], morePeers: 0, ports: [] }]);
   });
 
-  it('names pods that it selects and that something else decides about', async () => {
+  it('names selected pods for which something else decides', async () => {
     const { inForce } = setUp(guarded);
     const view = await onePolicyView(inForce, { policy: guarded, standingOf: () => closed, turns: new LoopTurns(4) });
     expect(view.pods).toEqual([{ name: 'shop/db', state: 'closed' }]);
@@ -200,7 +200,7 @@ const address = (text: string): ConnectionParty => ({ name: text, addresses: [te
 const tcp = (number: number) => ({ port: { protocol: 'TCP' as const, number } });
 
 describe('a connection', () => {
-  it('is denied where the networks of the rule that names it are left out, with rules, share and remedy', () => {
+  it('is denied if the networks of its rule are left out, with rules, share and remedy', () => {
     const { node } = setUpWith(0, guarded);
     const { verdict, ends } = explainConnection(node, { from: address('192.0.2.7'), to: db, ...tcp(5432) });
     expect([verdict, ends]).toEqual([
@@ -236,7 +236,7 @@ describe('a connection', () => {
     expect(remarks).toEqual([]);
   });
 
-  it('is denied, with the rule that would have to be there', () => {
+  it('is denied, with the missing rule', () => {
     const { node } = setUp(guarded);
     const { verdict, ends, remarks } = explainConnection(node, { from: far, to: db, ...tcp(80) });
     expect(verdict).toBe('deny');
@@ -257,7 +257,7 @@ describe('a connection', () => {
     expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: ask there as well']);
   });
 
-  it('is told port by port if no port is asked about', () => {
+  it('is listed port by port without a given port', () => {
     const { node } = setUp(guarded);
     const { verdict, ends } = explainConnection(node, { from: address('192.0.2.7'), to: db });
     expect(verdict).toBe('mixed');
@@ -277,7 +277,7 @@ describe('a connection', () => {
     });
   });
 
-  it('of a closed pod is its own node’s alone', () => {
+  it('of a pod blocked pending policy is limited to its own node', () => {
     const { node } = setUp();
     const closedDb = { ...db, local: { pod: 'shop/db', standing: closed } };
     expect(explainConnection(node, { from: address('192.168.77.1'), to: closedDb }).ends).toMatchObject([{ why: 'own node' }]);

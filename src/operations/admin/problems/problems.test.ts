@@ -28,8 +28,8 @@ const well: StatusFacts = {
 };
 const named = (facts: Partial<StatusFacts>) => agentProblems({ ...well, ...facts }).map(({ kind, about }) => `${kind} ${about}`);
 
-describe('what is wrong', () => {
-  it('is nothing on a node that is well, whatever was repaired before', () => {
+describe('problems', () => {
+  it('are none on a healthy node, whatever was repaired before', () => {
     expect(agentProblems(well)).toEqual([]);
   });
 
@@ -90,15 +90,15 @@ describe('what is wrong', () => {
       ['addresses 10.0.0.0/30'],
     ],
     ['a journal that cannot be written', { pods: { ...well.pods, journalError: { message: '[UNAVAILABLE] ENOSPC' } } }, ['journal ipam']],
-  ])('is %s', (_, facts, problems) => {
+  ])('include: %s', (_, facts, problems) => {
     expect(named(facts)).toEqual(problems);
   });
 
-  it('is not a change on its way', () => {
+  it('exclude changes in progress', () => {
     expect(named({ parts: [{ ...part, behindSeconds: 5 }] })).toEqual([]);
   });
 
-  it('has no error codes in its sentences', () => {
+  it('have no error codes in their sentences', () => {
     const [problem] = agentProblems({ ...well, parts: [{ ...part, lastError: { message: '[UNAVAILABLE] gone' } }] });
     expect(problem?.message).toBe('bridge: gone');
   });
@@ -110,7 +110,7 @@ describe('the age of a problem', () => {
   const ledger = new ProblemLedger(() => nowMs);
   const ages = (...found: FoundProblem[]) => ledger.note(found).map(({ about, ageSeconds }) => [about, ageSeconds]);
 
-  it('counts from when it was first seen, whatever its words, and anew once it was gone', () => {
+  it('counts from its first report, with any wording, and again after it was resolved', () => {
     expect(ages(problem('a'))).toEqual([['a', 0]]);
     nowMs = 2_500;
     expect(ages(problem('a', '2 entries'), problem('b'))).toEqual([
@@ -136,7 +136,7 @@ describe('events', () => {
     ageSeconds,
   });
 
-  it('tell of what lasts a minute, once, and when it is over', () => {
+  it('report problems that last a minute, once, and their end', () => {
     events.note([problem('a', 59)]);
     expect(told).toEqual([]);
     for (const ageSeconds of [60, 61]) events.note([problem('a', ageSeconds), problem('b', 1)]);
@@ -144,7 +144,7 @@ describe('events', () => {
     expect(told).toEqual(['Warning NodeNetworkProblem a', 'Normal NodeNetworkProblemOver a']);
   });
 
-  it('do not tell what every node would, nor without bound', () => {
+  it('exclude problems of every node, and are bounded', () => {
     told.length = 0;
     events.note([problem('Node', 99, 'source'), ...Array.from({ length: 50 }, (_, at) => problem(`x${at}`, 99))]);
     expect(told).toHaveLength(20);

@@ -53,7 +53,7 @@ const facts: PodFacts = {
 const linesOf = (more: Partial<PodFacts> = {}) => explainPod({ ...facts, ...more }).lines;
 
 describe('a pod, explained', () => {
-  it('is said in sentences', () => {
+  it('has sentences', () => {
     expect(linesOf()).toEqual([
       'Pod shop/web-0 on node n1 is as it should be.',
       'It has 10.10.0.5 and fd00:10::5 on eth0 (0e:00:00:00:00:05, MTU 1450); it reaches everything else by 10.10.0.1 and fd00:10::1.',
@@ -68,7 +68,7 @@ describe('a pod, explained', () => {
     expect(explainPod(facts)).toMatchObject({ state: 'ok', problems: [], attachments: [{ ofPort: 32_784, ageSeconds: 10_900 }] });
   });
 
-  it('has what is wrong first, each with a mark', () => {
+  it('lists problems first, each with a mark', () => {
     const broken = {
       ...attachment,
       view: { ...view, ofPort: null, differences: ['port web0-1234567 is missing on the bridge'] },
@@ -91,7 +91,7 @@ describe('a pod, explained', () => {
     expect(explained.lines).toContain('On the node that is web0-1234567, port none of br-int instead of 32784.');
   });
 
-  it('counts missing flows by table, and says that none is there', () => {
+  it('counts missing flows by table, and reports if all are missing', () => {
     const half = { ...attachment, flows: [{ table: 'classify', wanted: 2, held: 1 }], ageSeconds: null };
     expect(linesOf({ attachments: [half] })).toEqual(
       expect.arrayContaining(['1 of 2 flows that it needs are there: 1 in classify.', 'None of its flows is on the bridge.']),
@@ -110,11 +110,11 @@ describe('a pod, explained', () => {
       { attachments: [{ ...attachment, view: { ...view, error: { message: '[REFUSED] OFPFMFC_TABLE_FULL' } } }] },
       'does not take what it needs: OFPFMFC',
     ],
-  ] as const)('says when %s', (_, more, words) => {
+  ] as const)('reports that %s', (_, more, words) => {
     expect(explainPod({ ...facts, ...more }).problems.join()).toContain(words);
   });
 
-  it('leaves a pod of the node’s own network to the node', () => {
+  it('refers to the node for a pod in the node’s own network', () => {
     const explained = explainPod({ ...facts, attachments: [], known: { podIps: ['192.0.2.1'], hostNetwork: true, phase: 'Running' } });
     expect([explained.state, explained.lines]).toEqual([
       'ok',
@@ -122,7 +122,7 @@ describe('a pod, explained', () => {
     ]);
   });
 
-  it('tells what was put back, when, and that repair is paused', () => {
+  it('reports repairs, their times, and a pause of repair', () => {
     const repairs = [
       { at: '2026-11-21T01:02:03.000Z', what: 'bridge', entries: 3 },
       { at: '2026-11-21T02:02:03.000Z', what: 'bridge', entries: null },
@@ -157,12 +157,12 @@ describe('a pod, explained', () => {
       { standing: { is: 'closed', why: 'policies are not known yet', ingress: [], egress: [] } },
       '! it is closed, nothing but its node may talk to it: policies are not known yet.',
     ],
-  ])('tells what policies do to one that %s', (_, more, line) => {
+  ])('reports the effect of policies on one that %s', (_, more, line) => {
     const lines = linesOf(more);
     expect(lines.filter((each) => /isolate|closed|not known yet|free/.test(each))).toEqual([line]);
   });
 
-  it('names no more Services than can be read', () => {
+  it('limits the list of Services', () => {
     const services = Array.from({ length: 500 }, (_, at) => ({ service: `a/${at}`, port: '80/TCP', addresses: ['10.96.0.1:80'] }));
     expect(linesOf({ services }).join()).toContain(' and 480 more');
   });

@@ -120,7 +120,7 @@ const telling = { words, turns: new LoopTurns(8) };
 const flows = (held: BridgeSnapshot, narrowed = {}) => all(flowEntries(partsOf(datapath).bridge, held, narrowed, telling));
 
 describe('flows', () => {
-  it('are ok where the bridge holds what is wanted', async () => {
+  it('are ok if the bridge has the desired one', async () => {
     const every = await flows(snapshot());
     expect(every).toHaveLength(targets.bridge.held.size - 1); // one is the group
     expect(new Set(every.map(({ state }) => state))).toEqual(new Set(['ok']));
@@ -145,7 +145,7 @@ describe('flows', () => {
     expect(wanted).not.toBe(actual);
   });
 
-  it('no owner wants any more still say whose they were', async () => {
+  it('without an owner still name the previous one', async () => {
     const byCookie = await ownersByCookie([pod, service], new LoopTurns(8));
     const held = snapshot();
     datapath.forget(service);
@@ -154,14 +154,14 @@ describe('flows', () => {
     expect(named.filter(({ state }) => state === 'extra')).toMatchObject([{ owners: [service] }]);
   });
 
-  it('are narrowed by table, and by owner up to a slash', async () => {
+  it('are filtered by table, and by owner up to a slash', async () => {
     expect(new Set((await flows(snapshot(), { table: 'classify' })).map(({ table }) => table))).toEqual(new Set(['classify']));
     expect(await flows(snapshot(), { owner: 'pod/default/web-0' })).toHaveLength((await flows(snapshot(), { owner: pod })).length);
     expect(await flows(snapshot(), { owner: 'pod/default/web' })).toEqual([]);
     expect(await flows(snapshot(), { owner: 'service' })).toHaveLength(1);
   });
 
-  it('that the switch learned are shown and are no foreign change', async () => {
+  it('that OVS learned are shown and are not foreign changes', async () => {
     const held = snapshot();
     const key = keyWhere((table) => table === 'balance');
     const value = held.held.get(key);
@@ -173,7 +173,7 @@ describe('flows', () => {
     expect(describeFlowEntry(key, bytes.toString('latin1') as BridgeValue).cookie).toBe(learnedCookie);
   });
 
-  it('of an owner that was refused say why', async () => {
+  it('of a refused owner have the reason', async () => {
     const key = keyWhere((table) => table === 'classify');
     targets.bridge.wipe();
     targets.bridge.poison.add(key);
@@ -192,7 +192,7 @@ describe('flows', () => {
   });
 });
 
-it('shows groups as ovs-ofctl does', async () => {
+it('shows groups in the form of ovs-ofctl', async () => {
   expect(await all(numberedEntries(partsOf(datapath).bridge, snapshot(), { kind: 'group' }, telling))).toMatchObject([
     {
       name: '7',
@@ -203,7 +203,7 @@ it('shows groups as ovs-ofctl does', async () => {
   ]);
 });
 
-it('tells only differences in a diff', async () => {
+it('lists only differences in a diff', async () => {
   const held = snapshot();
   const collect = async () =>
     (await all(bridgeDifferences(partsOf(datapath).bridge, held, telling))).map(({ state, kind }) => `${state} ${kind}`);
@@ -217,7 +217,7 @@ describe('ports', () => {
   const stateOf = (ofPort: number | undefined, error?: string) => () => ({ ofPort, error });
   const ports = (state: ReturnType<typeof stateOf>) => [...portEntries(partsOf(datapath).switch, targets.switch.held, state)];
 
-  it('are ok with the number that was asked for', () => {
+  it('are ok with the requested number', () => {
     expect(ports(stateOf(32_784))).toMatchObject([
       { name: 'web0-1234567', state: 'ok', ofPort: 32_784, wanted: 'port web0-1234567 ofport_request=32784 external_ids:pod-name="web-0"' },
     ]);
@@ -231,7 +231,7 @@ describe('ports', () => {
   });
 });
 
-it('says what the node’s own stack lacks in the words of ip', () => {
+it('names missing entries of the node’s own stack in the words of ip', () => {
   expect([...hostEntries(partsOf(datapath).host, targets.host.held)]).toMatchObject([
     { state: 'ok', wanted: 'route 10.10.4.0/22 via 10.10.4.1 dev antrea-gw0 onlink', owners: [peer] },
   ]);
@@ -292,7 +292,7 @@ describe('a Service', () => {
   const view = (changes: Partial<Service>) =>
     serviceView({ ...plain, ...changes }, sources(), partsOf(datapath), { bridge: targets.bridge.held, host: targets.host.held });
 
-  it('has what it holds and what it leads to', () => {
+  it('has its entries and its endpoints', () => {
     expect(view({})).toMatchObject({
       name: 'default/web',
       state: 'ok',
@@ -302,7 +302,7 @@ describe('a Service', () => {
     });
   });
 
-  it('says where it is served, which endpoints are not used and why, and how long the last change took', () => {
+  it('names where it is served, unused endpoints with reasons, and the duration of the last change', () => {
     expect(view({})).toMatchObject({
       addresses: ['10.96.0.10', 'node port 30080'],
       unused: [{ why: 'not ready', count: 1 }],
@@ -329,7 +329,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('is explained where it drops, refuses or shuts out', () => {
+  it('is explained if it drops, refuses or excludes clients', () => {
     const balancer = { kind: 'loadBalancer', ip: parseIp('192.0.2.1'), port: 80 } as const;
     expect(explain([world], { addresses: [nodePort], externalPolicy: 'Local' })[1]).toContain('is dropped: only endpoints of this node');
     expect(explain([world], { addresses: [nodePort], cluster: [], anyEndpoint: false })[1]).toContain(
@@ -343,14 +343,14 @@ describe('a Service', () => {
     expect(explain([world], {}, { type: 'ExternalName' })).toEqual(['default/web is not served by n1: ExternalName is for DNS.']);
   });
 
-  it('is idle where nothing is to be served', () => {
+  it('is idle if nothing is to be served', () => {
     expect(view({ clusterIps: [] })).toMatchObject({ state: 'idle', notServed: ['headless: DNS gives the endpoints'] });
     expect(view({ type: 'ExternalName' })).toMatchObject({ state: 'idle' });
     expect(view({ proxyName: 'other' })).toMatchObject({ state: 'idle', notServed: ['served by "other"'] });
   });
 });
 
-it('names both owners of a cookie that two have', async () => {
+it('names both owners of a shared cookie', async () => {
   const same = await ownersByCookie([pod, pod], new LoopTurns(8));
   expect(same.get(cookieOf(pod))).toBe(`${pod} or ${pod}`);
 });

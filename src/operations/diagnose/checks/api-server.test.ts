@@ -43,7 +43,7 @@ async function found({ aheadMs = 0, jumpedMs = 0 } = {}): Promise<readonly strin
   return findings.map(({ check, state }) => `${check} ${state}`);
 }
 
-it('finds a server that answers, with our time', async () => {
+it('finds a server that answers, with a synchronized clock', async () => {
   server.answer(json({ gitVersion: 'v1' }));
   expect(await found()).toEqual(['api.server ok', 'clock ok', 'api.sources ok']);
 });
@@ -57,7 +57,7 @@ it.each([
   expect(await found(clock)).toEqual(['api.server ok', expected, 'api.sources ok']);
 });
 
-it('finds a server that refuses us, and still a clock that was set', async () => {
+it('finds a server that rejects the agent, and still a clock that was set', async () => {
   server.answer(status(403, 'Forbidden'));
   expect(await found()).toEqual(['api.server problem', 'clock unknown', 'api.sources ok']);
   server.answer(status(503, 'ServiceUnavailable'));

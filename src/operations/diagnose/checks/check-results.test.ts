@@ -34,7 +34,7 @@ describe('the agent’s own problems', () => {
     mend: 'do this',
   });
 
-  it('are a finding, but for those that have one of their own', () => {
+  it('are a finding, except those with a finding of their own', () => {
     expect(states([judgeHealth({ problems: [], looks: [look] })])).toEqual(['agent.problems ok']);
     const elsewhere = [problem('connection'), problem('node', 'firewall')];
     expect(states([judgeHealth({ problems: elsewhere, looks: [look] })])).toEqual(['agent.problems ok']);
@@ -46,7 +46,7 @@ describe('the agent’s own problems', () => {
     expect(states([judgeHealth({ problems: [problem('object')], looks: [look] })])).toEqual(['agent.problems warning']);
   });
 
-  it('are not denied while something was not looked at', () => {
+  it('are not denied while a check is missing', () => {
     expect(judgeHealth({ problems: [], looks: [look, { ...look, name: 'cni', state: 'overdue' }] })).toMatchObject({
       state: 'warning',
       what: 'not looked at within its last round: cni',
@@ -77,7 +77,7 @@ describe('the clock', () => {
     expect(states(judgeClock({ aheadMs, uncertainMs: 600, jumpedMs }))).toEqual([expected]);
   });
 
-  it('says both, and which way', () => {
+  it('reports both, and the direction', () => {
     const [against, jumped] = judgeClock({ aheadMs: -90_000, uncertainMs: 600, jumpedMs: -90_000 });
     expect(against?.what).toContain('90 s behind the API server');
     expect(jumped?.what).toContain('set back by 90 s');
@@ -85,13 +85,13 @@ describe('the clock', () => {
 });
 
 describe('the API server', () => {
-  it('is asked for permission where that was refused, for health otherwise', () => {
+  it('is checked for permission after a rejection, for health otherwise', () => {
     const refused = new SeineError('REFUSED', 'the API server answered 403 Forbidden', { context: { status: 403 } });
     expect(judgeSilence(refused, 'api').mend).toContain('kubectl auth can-i');
     expect(judgeSilence(new SeineError('UNAVAILABLE', 'ECONNREFUSED'), 'api').mend).toContain('/readyz');
   });
 
-  it('is followed for each resource, or it is said for which it is not', () => {
+  it('is synced for each resource, or the unsynced ones are named', () => {
     const source = { kind: 'Node', state: 'in step', failures: 0, objects: 3 } as const;
     expect(states(judgeSources([source]))).toEqual(['api.sources ok']);
     const held = { known: 9, missing: 8 };
@@ -102,7 +102,7 @@ describe('the API server', () => {
   });
 });
 
-describe('the machine', () => {
+describe('the host', () => {
   const disk = { path: '/var/lib/seine', freeBytes: 900 * MIB, freeFiles: 1_000, journalError: undefined };
   it.each([
     [{}, 'ok'],
@@ -151,7 +151,7 @@ describe('the kernel', () => {
     expect(needs.filter(({ works }) => works === false).map(({ name }) => name)).toEqual([module]);
   });
 
-  it('names a setting with the command that mends it', () => {
+  it('names a setting with the command that corrects it', () => {
     const setting = { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world' } as const;
     expect(states(judgeSettings([setting], () => '1'))).toEqual(['kernel.settings ok']);
     expect(judgeSettings([setting], () => '0')[0]).toMatchObject({ state: 'problem', mend: 'sysctl -w net.ipv4.ip_forward=1' });
@@ -198,16 +198,16 @@ describe('Open vSwitch', () => {
     ['', 'unknown'],
   ])('of version %j: %s', (version, state) => expect(judgeVersion(version).state).toBe(state));
 
-  it('may be about to run out of connections', () => {
+  it('may soon exhaust connections', () => {
     const of = (entries: number) => judgeConnections([{ table: 'userspace', entries, limit: 100 }]);
     expect([of(10), of(85), of(100)].map(({ state }) => state)).toEqual(['ok', 'warning', 'problem']);
     expect(judgeConnections([]).state).toBe('ok');
   });
 });
 
-describe('what is wanted', () => {
+describe('the desired state', () => {
   const entry = { kind: 'route', name: '10.10.4.0/22', state: 'missing', owners: ['peer/node-2'], wanted: 'route', actual: null } as const;
-  it('is judged part by part', () => {
+  it('is judged by target', () => {
     expect(states(judgeEntries([], 0))).toEqual([
       'node.ports ok',
       'node.flows ok',
@@ -224,7 +224,7 @@ describe('what is wanted', () => {
     ]);
   });
 
-  it('is mended by ending a pause, if there is one', () => {
+  it('is restored by ending a pause, if there is one', () => {
     expect(judgeEntries([entry], 60)[2]).toMatchObject({
       mend: 'seinectl resume',
       what: expect.stringContaining('paused for another 60 s'),
@@ -235,7 +235,7 @@ describe('what is wanted', () => {
     });
   });
 
-  it('is counted where it is much', () => {
+  it('is counted if it is large', () => {
     const flows = Array.from({ length: 50 }, (_, at) => ({ ...entry, kind: 'flow', name: `f${at}` }) as const);
     expect(judgeEntries(flows, 0)[1]?.what).toBe('flow f0 missing, flow f1 missing, flow f2 missing and 47 more');
   });
@@ -243,7 +243,7 @@ describe('what is wanted', () => {
 
 describe('pods', () => {
   const pod = { pod: 'default/a1', netns: '/run/netns/a1', ifName: 'eth0', link: { mtu: 1_450, transmitChecksum: 'off' as const } };
-  it('are as they must be for the data path', () => {
+  it('have the properties that the data path needs', () => {
     expect(states(judgePods([pod], { mtu: 1_450, fillIn: true }))).toEqual(['pods ok']);
     const offloading = { ...pod, link: { mtu: 1_450, transmitChecksum: 'on' as const } };
     expect(judgePods([offloading], { mtu: 1_450, fillIn: true })[0]).toMatchObject({
@@ -255,7 +255,7 @@ describe('pods', () => {
     expect(states(judgePods([{ ...pod, link: undefined }], { mtu: 1_450, fillIn: true }))).toEqual(['pods.interface problem']);
   });
 
-  it('are named as far as that helps, and never run in the reader’s shell', () => {
+  it('are named up to a limit, and never executed in the reader’s shell', () => {
     const many = Array.from({ length: 9 }, () => ({ ...pod, netns: "/run/netns/a'; rm -rf /; '", link: undefined }));
     const findings = judgePods(many, { mtu: 1_450, fillIn: true });
     expect(findings).toHaveLength(5);
@@ -265,16 +265,16 @@ describe('pods', () => {
   });
 });
 
-describe('standing ports', () => {
+describe('pre-plugged ports', () => {
   const counts = { free: 8, used: 3, coming: 0 };
   const none = new Map<string, number>();
-  it('are not missed where none are wanted, and counted where they are', () => {
+  it('are not reported missing if none are desired, and counted otherwise', () => {
     expect(states(judgeStandingPorts({ counts, obstacle: 'off', fallbacks: none }))).toEqual(['ports.standing ok']);
     const [finding] = judgeStandingPorts({ counts, obstacle: undefined, fallbacks: new Map([['noneFree', 2]]) });
     expect(finding).toMatchObject({ state: 'ok', what: '8 free, 3 used, 0 coming; pods with a pair instead: 2 by noneFree' });
   });
 
-  it('are not missed before the first pod, nor while more are being made', () => {
+  it('are not reported missing before the first pod, nor while more are being created', () => {
     const [first] = judgeStandingPorts({ counts: { free: 0, used: 0, coming: 0 }, obstacle: 'noNamespace', fallbacks: none });
     expect(first).toMatchObject({ state: 'ok', what: expect.stringContaining('when the first pod comes') });
     const [lost] = judgeStandingPorts({ counts, obstacle: 'noNamespace', fallbacks: none });
@@ -283,7 +283,7 @@ describe('standing ports', () => {
     expect(states(judgeStandingPorts({ counts: coming, obstacle: 'noneFree', fallbacks: none }))).toEqual(['ports.standing ok']);
   });
 
-  it.each(['noNamespace', 'notPinned', 'noMacvlan', 'noneFree'] as const)('are wanted in vain, which is said: %s', (obstacle) => {
+  it.each(['noNamespace', 'notPinned', 'noMacvlan', 'noneFree'] as const)('are desired in vain, with the reason: %s', (obstacle) => {
     const [finding] = judgeStandingPorts({ counts, obstacle, fallbacks: new Map([['noNamespace', 1]]) });
     expect(finding).toMatchObject({ state: 'warning', what: expect.stringContaining('8 free'), effect: expect.stringContaining('veth') });
   });
@@ -300,7 +300,7 @@ it('names a foreign chain that drops, with the rule that opens it', () => {
   expect(judgeBlocked([{ family: 'ipv6', hook: 'input' }], [], 'antrea-gw0', [])[0]?.mend).toContain('iptables-legacy');
 });
 
-it('blames no packet filter for what the kernel does not forward', () => {
+it('does not blame firewall rules for packets that the kernel does not forward', () => {
   const [only, ...others] = judgeBlocked([], [], 'antrea-gw0', ['ipv4']);
   expect(only).toMatchObject({ check: 'firewall.pods', state: 'unknown', mend: 'sysctl -w net.ipv4.ip_forward=1' });
   expect(others).toEqual([]);
@@ -310,7 +310,7 @@ it('blames no packet filter for what the kernel does not forward', () => {
   ]);
 });
 
-it('says whether the agent serves, repairs, and whom it does not know', () => {
+it('reports whether the agent serves, repairs, and knows all tunnel peers', () => {
   expect(states(judgeAgent({ state: 'ready' }, 0))).toEqual(['agent.ready ok']);
   expect(states(judgeAgent({ state: 'impaired', reason: 'x' }, 9))).toEqual(['agent.ready problem', 'agent.repair warning']);
   expect([judgeForged(0n), judgeForged(3n)].map(({ state }) => state)).toEqual(['ok', 'warning']);

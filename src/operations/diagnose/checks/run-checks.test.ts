@@ -18,7 +18,7 @@ async function all(checks: readonly Check[], signal: AbortSignal): Promise<reado
 const names = (news: readonly CheckNews[]): readonly string[] =>
   news.map((each) => (each.kind === 'finding' ? `${each.finding.check} ${each.finding.state}` : each.says));
 
-it('tells what each finds, a failure of one being no other’s', async () => {
+it('reports findings of each, independent of failures of others', async () => {
   const checks: Check[] = [
     { name: 'disk', run: (_, tell) => tell.finding(fine('disk', 'well')) },
     {
@@ -39,7 +39,7 @@ it('tells what each finds, a failure of one being no other’s', async () => {
   expect(new Set(news)).toEqual(new Set(['disk ok', 'kernel unknown', 'half', 'node.flows ok']));
 });
 
-it('ends in time with what there is, and hears nothing of a check that ends later', async () => {
+it('ends in time with present results, and ignores a check that ends later', async () => {
   let late: (() => void) | undefined;
   const goesOn: Check = {
     name: 'tunnel',

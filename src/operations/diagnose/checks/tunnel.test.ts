@@ -18,13 +18,13 @@ function path(most: number, losesFirst = 0) {
 }
 
 describe('the longest packet', () => {
-  it('is the one that pods send, with one question, if all is well', async () => {
+  it('is the one that pods send, with one probe, if all is well', async () => {
     const { asked, echo } = path(1_450);
     expect(await largestAnswered(echo, 1_450, never)).toBe(1_450);
     expect(asked).toEqual([1_450]);
   });
 
-  it('is found to the byte, by few questions', async () => {
+  it('is found to the byte, with few probes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 100, max: 8_999 }), async (most) => {
         const { asked, echo } = path(most);
@@ -34,15 +34,15 @@ describe('the longest packet', () => {
     );
   });
 
-  it('is asked for again when an answer was lost', async () => {
+  it('is probed again when an answer was lost', async () => {
     expect(await reaches(path(100, 2).echo, {}, never)).toBe('answered');
     expect(await reaches(path(100, 3).echo, {}, never)).toBe('silent');
   });
 });
 
-describe('whom to ask', () => {
+describe('probed peers', () => {
   const nodes = Array.from({ length: 50 }, (_, at) => ({ name: `n${at}` }));
-  it('is every peer if they are few, else some by lot, or the one that was named', () => {
+  it('are all peers if they are few, else a random sample, or the named one', () => {
     expect(choose(nodes, { most: 50 })).toEqual(nodes);
     expect(new Set(choose(nodes, { most: 16 })).size).toBe(16);
     expect(choose(nodes, { most: 2 }, () => 0)).toEqual(nodes.slice(0, 2));
@@ -51,7 +51,7 @@ describe('whom to ask', () => {
   });
 });
 
-describe('what is said of a peer', () => {
+describe('the finding about a peer', () => {
   const way = { family: 'ipv4', to: '10.10.4.1', echo: 'answered', largest: 1_450 } as const;
   const fine: PeerFacts = {
     name: 'node-2',
@@ -64,9 +64,9 @@ describe('what is said of a peer', () => {
   const lost = { ...way, echo: 'silent', largest: undefined } as const;
   const said = (change: Partial<PeerFacts>) => judgePeer({ ...fine, ...change });
 
-  it('is nothing if all is well', () => expect(judgePeer(fine)).toEqual([]));
+  it('is empty if all is well', () => expect(judgePeer(fine)).toEqual([]));
 
-  it('is which way is lost, as far as that is known, and no further', () => {
+  it('names the failing direction, as far as it is known', () => {
     const ways = [lost];
     expect(said({ ways })[0]?.what).toBe('node-2: no answer through the tunnel from IPv4 10.10.4.1');
     expect(said({ ways, received: false, outside: true })[0]?.what).toContain('the direction is not known');
@@ -75,7 +75,7 @@ describe('what is said of a peer', () => {
     expect(said({ ways, received: false, allPeers: true })[0]?.what).toContain('look at this node first');
   });
 
-  it('names the port to be opened, here as well unless packets do arrive here', () => {
+  it('names the port to open, here as well unless packets do arrive here', () => {
     const there = 'iptables -I INPUT -p udp --dport 6081 -s 192.0.2.1 -j ACCEPT';
     expect(said({ ways: [lost], received: true })[0]?.mend).toMatch(new RegExp(`^${there} +# on node-2`));
     expect(said({ ways: [lost], received: true })[0]?.mend).not.toContain('on this node');
@@ -84,7 +84,7 @@ describe('what is said of a peer', () => {
     expect(said({ ways: [lost], transport: { own: 'fd00::1', theirs: 'fd00::2' } })[0]?.mend).toContain('ip6tables');
   });
 
-  it('is left to the packet filter that drops every answer, where that explains it', () => {
+  it('names the firewall rule that drops every answer, if that explains it', () => {
     const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], unheard: ['ipv4'], ...change })[0];
     const [guess, refers] = ['-I INPUT', 'first what firewall.pods says'];
     expect(silent({ received: true })).toMatchObject({
@@ -100,14 +100,14 @@ describe('what is said of a peer', () => {
     expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.mend).toBe('seinectl diff; seinectl resume');
   });
 
-  it('tells one family from both', () => {
+  it('distinguishes one family from both', () => {
     expect(said({ ways: [way, { ...lost, family: 'ipv6', to: 'fd00::1' }] })[0]).toMatchObject({
       what: expect.stringContaining('from IPv6 fd00::1, IPv4 answers'),
       effect: 'pods here and on node-2 do not reach each other by IPv6',
     });
   });
 
-  it('is the MTU that would do', () => {
+  it('is the MTU that would work', () => {
     const [finding] = said({
       ways: [
         { ...way, largest: 1_350 },
@@ -119,7 +119,7 @@ describe('what is said of a peer', () => {
     expect(said({ ways: [{ ...way, largest: 900 }] })[0]?.mend).toMatch(/^raise the MTU/);
   });
 
-  it('is a route that lacks, and a peer that nothing is wanted for', () => {
+  it('is a missing route, and a peer without desired entries', () => {
     expect(said({ ways: [{ ...lost, echo: 'noRoute' }] })[0]?.what).toContain('no route to IPv4 10.10.4.1');
     expect(said({ ways: [] })[0]).toMatchObject({ state: 'warning', what: expect.stringContaining('no pod network') });
   });

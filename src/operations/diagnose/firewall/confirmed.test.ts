@@ -15,13 +15,13 @@ function finding(...all: readonly (readonly Blocked[])[]): {
   return { find: async () => rest.shift() ?? [], left: () => rest.length };
 }
 
-it('believes at once that nothing is dropped', async () => {
+it('accepts immediately that nothing is dropped', async () => {
   const { find, left } = finding([], [forward]);
   expect(await confirmed(find, 1, signal)).toEqual([]);
   expect(left()).toBe(1);
 });
 
-it('says of what seemed dropped only what is so a moment later, too: a switch that stood still loses packets as well', async () => {
+it('reports a drop only if it persists a moment later: an OVS that paused loses packets as well', async () => {
   expect(await confirmed(finding([forward, input], []).find, 1, signal)).toEqual([]);
   expect(await confirmed(finding([forward, input], [{ ...input }]).find, 1, signal)).toEqual([input]);
   expect(await confirmed(finding([forward], [forward, input]).find, 1, signal)).toEqual([forward]);

@@ -21,7 +21,7 @@ function nft(lists: Readonly<Record<string, readonly object[]>>) {
 }
 
 describe('foreignChains', () => {
-  it('are those of others that decide about packets', () => {
+  it('are chains of others that decide about packets', () => {
     const listed = [
       { metainfo: {} },
       { chain: chain({}) },
@@ -53,14 +53,14 @@ describe('commandsFor', () => {
       'ip6tables -I INPUT -i antrea-gw0 -j ACCEPT',
     ]);
   });
-  it('do not carry what somebody called a chain into a shell', () => {
+  it('do not put the name of a chain into a shell', () => {
     const [command] = commandsFor(chain({ name: `x'; reboot; '\u001b[2J` }), 'antrea-gw0');
     expect(command).toBe(`nft insert rule inet site 'x?; reboot; ??[2J' iifname antrea-gw0 accept`);
   });
 });
 
 describe('openChains', () => {
-  it('puts rules in front, and only where there are none', () => {
+  it('puts rules in front, and only if there are none', () => {
     const open = ['iifname', 'oifname'].map((key) => ({
       rule: { comment: 'seine', expr: [{ match: { left: { meta: { key } }, right: 'antrea-gw0' } }, { accept: null }] },
     }));

@@ -14,13 +14,13 @@ describe.each([
   const [ipSrc, ipDst] = [parseIp(from), parseIp(to)];
   const frame = encodeTestPacket({ ...link, from: ipSrc, to: ipDst, port: 9, data });
 
-  it('has true checksums', () => {
+  it('has correct checksums', () => {
     const ports = { protocol: 'udp', portSrc: 9, portDst: 9 } as const;
     expect(Buffer.from(frame).toString('hex')).toBe(
       Buffer.from(encodeFrame({ ...link, payload, ipSrc, ipDst, ttl: 64, ...ports }, data)).toString('hex'),
     );
   });
-  it('is known again after one hop, and not before', () => {
+  it('is recognised after one hop, and not before', () => {
     expect(isForwarded(frame, data)).toBe(false);
     const after = Uint8Array.from(frame);
     after[payload === 'ipv4' ? 22 : 21] = 63;

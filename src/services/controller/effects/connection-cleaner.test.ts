@@ -66,7 +66,7 @@ function scene({ bridgeFails = 0, answersLost = 0, hostFails = 0 } = {}) {
 }
 
 describe('a clean-up that fails', () => {
-  it('is tried again until the switch has taken it', async () => {
+  it('is retried until OVS has accepted it', async () => {
     const { cleaner, sent, stop } = scene({ bridgeFails: 2 });
     cleaner.clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster, endpoint: one }], host: [] }, Promise.resolve());
     await vi.waitFor(() => expect(sent.length).toBeGreaterThan(0), { timeout: 5_000 });
@@ -75,7 +75,7 @@ describe('a clean-up that fails', () => {
     stop.abort();
   });
 
-  it('is tried again when its answer was lost', async () => {
+  it('is retried when its answer was lost', async () => {
     const { cleaner, sent, stop } = scene({ answersLost: 1 });
     cleaner.clean({ bridge: [{ zone, ipProtocol: UDP, address: cluster }], host: [] }, Promise.resolve());
     await vi.waitFor(() => expect(cleaner.counters.failures).toBe(1));
@@ -84,7 +84,7 @@ describe('a clean-up that fails', () => {
     stop.abort();
   });
 
-  it('is tried again in the node’s tracker, and does not keep the bridge waiting', async () => {
+  it('is retried in the node’s conntrack, and does not delay the bridge', async () => {
     const { cleaner, sent, forgotten, stop } = scene({ hostFails: 1 });
     const stale = { ipProtocol: UDP, address: cluster };
     cleaner.clean({ bridge: [{ ...stale, zone }], host: [stale] }, Promise.resolve());
@@ -107,7 +107,7 @@ describe('a clean-up that fails', () => {
   });
 });
 
-it('what is too much to wait is forgotten by address, and not lost', async () => {
+it('a full queue is replaced by deletion by address, without loss', async () => {
   const { cleaner, stop } = scene({ bridgeFails: Number.POSITIVE_INFINITY });
   const endpoints = Array.from({ length: 30_000 }, (_, at) => ({
     ip: parseIp(`10.${10 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}`),
@@ -124,11 +124,11 @@ it('what is too much to wait is forgotten by address, and not lost', async () =>
   stop.abort();
 });
 
-describe('the ports that are served', () => {
+describe('served ports', () => {
   const never = new Promise<void>(() => {});
   const key = servedKey(UDP, cluster);
 
-  it('has none that is gone, although what was served of it is made anew', () => {
+  it('exclude removed ones, although their Service is recreated', () => {
     const { cleaner } = scene();
     cleaner.changed(change(undefined, dns), never);
     expect(cleaner.served.get(key)).toBe(dns);
@@ -136,7 +136,7 @@ describe('the ports that are served', () => {
     expect(cleaner.served.size).toBe(0);
   });
 
-  it('keeps one that took an address before its last holder was heard to have left it', () => {
+  it('keep one that took an address before its last owner was known to have left it', () => {
     const { cleaner } = scene();
     const taken = { ...dns, cluster: [two] };
     cleaner.changed(change(undefined, dns), never);

@@ -25,7 +25,7 @@ function resultOf(port: number | undefined): ServiceResult {
   return { key: 'default/web', service, slices: [], ports: new Map([[1, undefined]]) as never, objections: [] };
 }
 
-it('reports a port that another process has by an event and a problem, and opens it when it is free', async () => {
+it('reports a port of another process by an event and a problem, and opens it when it is free', async () => {
   await new Promise<void>((resolve) => other.listen(0, () => resolve()));
   const address = other.address();
   const port = typeof address === 'object' && address ? address.port : 0;
@@ -43,7 +43,7 @@ it('reports a port that another process has by an event and a problem, and opens
   expect(posted).toHaveLength(1);
 });
 
-it('forgets a port that is not wanted any longer', async () => {
+it('drops a port that is no longer desired', async () => {
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(0, () => resolve()));
   const address = holder.address();

@@ -36,7 +36,7 @@ it('answers as kube-proxy does, by the endpoints of this node', async () => {
   expect(await ask(port)).toEqual([503, '0', { service, localEndpoints: 0, serviceProxyHealthy: true }]);
 });
 
-it('moves with the port, and is gone with the Service', async () => {
+it('moves with the port, and is removed with the Service', async () => {
   const [first, second] = [await freePort(), await freePort()];
   const check = { namespace: 'default', name: 'web', localEndpoints: 1 };
   checks.set('default/web', { ...check, port: first });

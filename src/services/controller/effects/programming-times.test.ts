@@ -19,7 +19,7 @@ function setUp() {
 const sli = 'network_programming_duration_seconds';
 const own = 'service_programming_duration_seconds';
 
-it('counts from the news, and from what the news were made of, each trigger once', async () => {
+it('measures from the event, and from its triggers, each trigger once', async () => {
   const { times, seen, pass, stamp } = setUp();
   const trigger = stamp();
   pass(40);
@@ -39,7 +39,7 @@ it('counts from the news, and from what the news were made of, each trigger once
   ]);
 });
 
-it('counts nothing of a start, nothing older than the agent, and nothing that makes no sense', async () => {
+it('measures nothing of a start, nothing older than the agent, and no implausible times', async () => {
   const { times, seen, pass, stamp } = setUp();
   const start = { arrival: times.arrived(undefined, stamp()), occasion: 'start' } as const;
   times.programmed('a/b', start, Promise.resolve());
@@ -53,7 +53,7 @@ it('counts nothing of a start, nothing older than the agent, and nothing that ma
   expect(seen.map(([name]) => name)).toEqual([own, own, own, own]);
 });
 
-it('forgets a Service that is gone', async () => {
+it('drops a deleted Service', async () => {
   const { times } = setUp();
   times.programmed('a/b', { arrival: times.arrived(undefined, undefined), occasion: 'news' }, Promise.resolve());
   times.forget('a/b');

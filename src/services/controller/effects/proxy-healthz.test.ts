@@ -79,7 +79,7 @@ it.each([
   ['that is being deleted', { node: { ...plain, deleting: true } }],
   ['that the autoscaler is about to delete', { node: { ...plain, toBeDeleted: true as const } }],
   ['that is gone', { node: undefined }],
-])('sends nothing new to a node %s, which is alive all the same', async (_, change) => {
+])('is unhealthy for new traffic on a node %s, which is alive all the same', async (_, change) => {
   const { made, state, ask } = await healthz();
   made.look();
   await vi.waitFor(async () => expect((await ask())[0]).toBe(200));
@@ -88,14 +88,14 @@ it.each([
   expect((await ask('/livez'))[0]).toBe(200);
 });
 
-it('does not take a node for gone before it knows which there are', async () => {
+it('does not treat a node as deleted before the nodes are listed', async () => {
   const { made, state, ask } = await healthz();
   Object.assign(state, { node: undefined, synced: false });
   made.look();
   await vi.waitFor(async () => expect(await ask()).toMatchObject([200, { nodeEligible: true }]));
 });
 
-it('gives the address back to a kube-proxy, and takes it when that is gone', async () => {
+it('releases the address to a kube-proxy, and takes it when that is gone', async () => {
   const { made, state, ask, port } = await healthz();
   made.look();
   await vi.waitFor(async () => expect((await ask())[0]).toBe(200));
@@ -113,7 +113,7 @@ it('gives the address back to a kube-proxy, and takes it when that is gone', asy
   await vi.waitFor(async () => expect((await ask())[0]).toBe(200));
 });
 
-it('says that another process has the address, and does not count as its owner', async () => {
+it('reports that another process has the address, and does not count as its owner', async () => {
   const { made, port } = await healthz();
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(port, () => resolve()));

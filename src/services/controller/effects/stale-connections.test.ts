@@ -39,23 +39,23 @@ function reported({ bridge, host }: Stale) {
 
 const both = ['10.96.0.10:53', '169.254.0.252:30053'];
 
-describe('connections that a change leaves behind', () => {
-  it('are those to exactly the endpoint that is gone, at every address', () => {
+describe('stale connections of a change', () => {
+  it('are those to exactly the removed endpoint, at every address', () => {
     const stale = staleAfter(dns, { ...dns, cluster: [two], local: [] }, udp);
     expect(reported(stale)).toEqual({ bridge: both.map((address) => `${address} > 10.10.0.5`), host: [] });
     expect(stale.bridge[0]).toMatchObject({ zone: 65_520, ipProtocol: 17 });
   });
-  it('are none where an endpoint comes', () => {
+  it('are none if an endpoint is added', () => {
     expect(reported(staleAfter({ ...dns, cluster: [one] }, dns, udp))).toEqual({ bridge: [], host: [] });
   });
-  it('are all of a Service that gets its first endpoint: they were let past, or end in nothing', () => {
+  it('are all of a Service that gets its first endpoint: they were forwarded untranslated, or end nowhere', () => {
     const empty = { ...dns, cluster: [], local: [], anyEndpoint: false };
     expect(reported(staleAfter(empty, dns, udp))).toEqual({ bridge: both, host: [] });
     expect(reported(staleAfter(dns, empty, udp)).bridge).toEqual(
       both.flatMap((address) => [`${address} > 10.10.0.5`, `${address} > 10.10.1.5`]),
     );
   });
-  it('are all of a Service or an address that comes or goes, for the node as well', () => {
+  it('are all of a Service or an address that is added or removed, for the node as well', () => {
     expect(reported(staleAfter(undefined, dns, udp))).toEqual({ bridge: both, host: both });
     expect(reported(staleAfter(dns, undefined, udp))).toEqual({ bridge: both, host: both });
     expect(reported(staleAfter(dns, { ...dns, addresses: dns.addresses.slice(0, 1) }, udp))).toEqual({
@@ -63,15 +63,15 @@ describe('connections that a change leaves behind', () => {
       host: [both[1]],
     });
   });
-  it('are not those of Services that an agent finds when it starts', () => {
+  it('exclude those of Services that an agent finds when it starts', () => {
     expect(reported(staleAfter(undefined, dns, { ...udp, newServices: 'kept' }))).toEqual({ bridge: [], host: [] });
   });
-  it('are those of the world to other nodes once it may not be sent there', () => {
+  it('are those of external clients to other nodes once that is no longer allowed', () => {
     expect(reported(staleAfter(dns, { ...dns, externalPolicy: 'Local' }, udp)).bridge).toEqual(['169.254.0.252:30053 > 10.10.1.5']);
     const local: ServiceIntent = { ...dns, externalPolicy: 'Local' };
     expect(reported(staleAfter(local, { ...local, objections: ['x'] }, udp)).bridge).toEqual([]);
   });
-  it('are not those of TCP, unless that is asked for', () => {
+  it('exclude those of TCP, unless requested', () => {
     const tcp: ServiceIntent = { ...dns, transport: 'tcp' };
     expect(reported(staleAfter(tcp, undefined, udp)).bridge).toEqual([]);
     expect(staleAfter(tcp, undefined, { ...udp, transports: ['tcp'] }).bridge[0]?.ipProtocol).toBe(6);

@@ -40,14 +40,14 @@ function scene(connections: readonly TrackedConnection[], { fails = 0 } = {}) {
   return { node, start, waits };
 }
 
-it('forgets what the kernel tracks and no Service leads to, though the bridge was emptied meanwhile', async () => {
+it('deletes connections of the kernel without a Service, though the bridge was emptied meanwhile', async () => {
   const { node, start } = scene([astray(1), astray(2)]);
   await start.remember();
   await start.run(Promise.resolve());
   expect({ left: node.connections, lists: node.lists }).toEqual({ left: [], lists: 2 });
 });
 
-it('touches nothing before every source is in step', async () => {
+it('deletes nothing before every source is synced', async () => {
   const { node, start } = scene([astray(1)]);
   const inStep = Promise.withResolvers<void>();
   const running = start.run(inStep.promise);
@@ -57,7 +57,7 @@ it('touches nothing before every source is in step', async () => {
   expect(node.connections).toHaveLength(1);
 });
 
-it('holds a great loss until a second look comes to the same, and says how many', async () => {
+it('delays a mass removal until a second check confirms it, and reports its size', async () => {
   const { start, waits } = scene(Array.from({ length: 6 }, (_, id) => astray(id)));
   await start.run(Promise.resolve());
   expect(waits).toEqual([
@@ -66,7 +66,7 @@ it('holds a great loss until a second look comes to the same, and says how many'
   ]);
 });
 
-it('tries again what failed', async () => {
+it('retries failures', async () => {
   const { start, waits } = scene([astray(1)], { fails: 2 });
   await start.run(Promise.resolve());
   expect(waits.map(({ ms, left }) => [ms, left])).toEqual([
@@ -76,7 +76,7 @@ it('tries again what failed', async () => {
   ]);
 });
 
-it('leaves alone what is made anew again and again', async () => {
+it('skips connections that are recreated repeatedly', async () => {
   const { node, start, waits } = scene([]);
   Object.defineProperty(node, 'connections', { get: () => [astray(1)], set: () => {} });
   await start.run(Promise.resolve());

@@ -48,7 +48,7 @@ function connection(text: string, zone: number = zones.ipv4.main): TrackedConnec
   };
 }
 
-describe('a connection of the kernel’s tracker', () => {
+describe('a connection in the kernel’s conntrack', () => {
   it.each([
     ['to an endpoint that serves', '10.96.0.10 53 > 10.10.0.5 5353', 'well'],
     ['to an endpoint that is gone', '10.96.0.10 53 > 10.10.0.6 5353', 'astray'],
@@ -72,7 +72,7 @@ describe('a connection of the kernel’s tracker', () => {
     expect(judgeConnection(connection(text, 0), served)).toBe(verdict);
   });
 
-  it('of another zone is nothing of ours', () => {
+  it('of another zone is foreign', () => {
     expect(judgeConnection(connection('10.96.0.99 53 > 10.10.0.5 5353', 7), served)).toBe('other');
   });
 });

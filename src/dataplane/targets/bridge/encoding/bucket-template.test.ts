@@ -38,7 +38,7 @@ const buckets = fc.array(
 
 const head = { type: 'select', selection: { method: 'dp_hash' } } as const;
 
-it('makes the octets that encoding the steps of each bucket makes', () => {
+it('yields the same bytes as encoding the steps of each bucket', () => {
   const templates = new BucketTemplates();
   fc.assert(
     fc.property(buckets, fc.integer({ min: 0, max: 0xffff_ff00 }), (all, id) => {
@@ -56,7 +56,7 @@ it('makes the octets that encoding the steps of each bucket makes', () => {
   );
 });
 
-it('refuses a pattern in which the port is shifted', () => {
+it('rejects a pattern in which the port is shifted', () => {
   const shifted: StepsPattern = ({ port }) => [load(reg.endpointPort((port << 1) & 0xffff))];
   const bucket = new PatternBucket(1, shifted, { ip: ipFromValue('ipv4', 1n), port: 80 });
   expect(() => encodeGroupAround({ id: 1, ...head }, (w) => new BucketTemplates().write(w, bucket, 0))).toThrow(/differ by more/);

@@ -35,7 +35,7 @@ function entriesOf(flow: Flow, owner = ownerOf('service', 'a')): readonly (reado
   return [...encodeBridgeEntries(owner, { ...nothing, flows: [flow] })];
 }
 
-it('gives the entry that encoding the flow gives, for each owner', () => {
+it('yields the same entry as encoding the flow, for each owner', () => {
   fc.assert(
     fc.property(places, fc.constantFrom(...transports), fc.string(), (place, transport, name) => {
       const owner = ownerOf('service', name);

@@ -45,8 +45,8 @@ const anything = fc
     return message;
   });
 
-describe('a group as octets', () => {
-  it('is the same message again', () => {
+describe('a group as bytes', () => {
+  it('decodes to the same message', () => {
     fc.assert(
       fc.property(group, ({ id, addresses, weights }) => {
         const message = groupMod(id, addresses, weights);
@@ -55,7 +55,7 @@ describe('a group as octets', () => {
     );
   });
 
-  it('is the same message again, whatever a switch sends', () => {
+  it('decodes to the same message, for any message of a switch', () => {
     fc.assert(
       fc.property(anything, (message) => {
         expect(hexOf(unpackGroup(packGroup(message)))).toBe(hexOf(message));
@@ -74,7 +74,7 @@ describe('a group as octets', () => {
     );
   });
 
-  it('keeps of ten buckets what differs, and is never longer than the message', () => {
+  it('keeps the differences of ten buckets, and is never longer than the message', () => {
     const message = groupMod(
       1,
       Array.from({ length: 10 }, (_, at) => 0x0a01_0203 + 300 * at),
