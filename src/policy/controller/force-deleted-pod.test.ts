@@ -31,7 +31,7 @@ afterEach(() => scene.end());
 const standings = (): readonly (string | undefined)[] => [web, successor].map(({ owner }) => enforcement.standings().get(owner)?.is);
 
 describe('a pod that was deleted by force and created again', () => {
-  it('is policed while the sandbox of its predecessor lives, which stays closed and has none of its addresses', async () => {
+  it('has policies while the sandbox of its predecessor lives, which stays blocked and has none of its addresses', async () => {
     uid = 'next';
     await enforcement.attach(successor, never);
     await enforcement.settled();
@@ -43,7 +43,7 @@ describe('a pod that was deleted by force and created again', () => {
     expect(standingOf(enforcement)).toBe('policed');
   });
 
-  it('is policed by its own policies in whichever order an agent that restarts finds the two', async () => {
+  it('has its own policies in whichever order an agent that restarts finds the two', async () => {
     uid = 'next';
     enforcement.adopt(successor);
     enforcement.detach(web.owner);

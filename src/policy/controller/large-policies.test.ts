@@ -92,7 +92,7 @@ function expectBounded(scene: EnforcementScene, work: { readonly most: number })
 }
 
 describe('the largest objects that an API server stores', () => {
-  it.each(pairs)('of policy are bounded and enforced in short turns: %s and %s', async (first, second) => {
+  it.each(pairs)('a large policy is bounded and enforced in short turns: %s and %s', async (first, second) => {
     const scene = new EnforcementScene();
     onTestFinished(() => scene.end());
     const { turns, work, note } = counted(scene);
@@ -113,7 +113,7 @@ describe('the largest objects that an API server stores', () => {
     ['labels and ports', { labels: 12_000, ports: 6_000 }],
     ['labels and annotations', { labels: 12_000, annotations: 6_000 }],
     ['ports and annotations', { ports: 6_000, annotations: 6_000 }],
-  ])('of a pod are bounded, as a peer of a policy: %s', async (_, sizes) => {
+  ])('a large pod is bounded, as a peer of a policy: %s', async (_, sizes) => {
     const scene = new EnforcementScene();
     onTestFinished(() => scene.end());
     const { turns, work, note } = counted(scene);

@@ -17,7 +17,7 @@ const asTheApiHasIt: Pod = {
   deleting: false,
 };
 
-it.each([[[]], [['10.1.0.9']]])('a pod has the addresses that the journal gave it, where the API server says %j', (podIps) => {
+it.each([[[]], [['10.1.0.9']]])('a pod has the addresses of the journal, if the API server has %j', (podIps) => {
   const subjects = new LocalSubjects();
   const pod = { namespace: 'shop', name: 'db', uid: 'u' };
   subjects.add({ owner: ownerOf('subject', 'db'), ofPort: 32784, addresses: [parseIp('10.1.0.5'), parseIp('fd00:1::5')], pod });

@@ -14,7 +14,7 @@ describe('numbers', () => {
       now: () => 0,
     });
 
-  it('are not free before removals are allowed, nor before the bridge was seen without leftovers', () => {
+  it('are not free before removals are allowed, nor before the bridge was observed without leftovers', () => {
     const numbers = returns();
     expect(numbers.look()).toBe(false);
     numbers.removalsAllowed();

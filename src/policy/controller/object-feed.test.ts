@@ -8,7 +8,7 @@ import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import { PolicyEngine } from '../engine/policy-engine.ts';
 import { ObjectFeed } from './object-feed.ts';
 
-it('puts nodes again whose networks are decided by a node that changed while others were put', async () => {
+it('updates nodes again whose networks depend on a node that changed during the update', async () => {
   const nodes = new ReplicaStore<Node>();
   const put = (name: string): void => nodes.put(name, '1', { name, uid: name, podCidrs: [], internalIps: [], deleting: false });
   put('n1');

@@ -131,12 +131,12 @@ describe('a pod that begins', () => {
   it.each<[Known, string]>([
     [{ rules: false }, 'policies are not known yet'],
     [{ pod: false }, 'the labels of the pod are not known yet'],
-  ])('with %j is refused where that is wanted', async (known, why) => {
+  ])('with %j is rejected if configured', async (known, why) => {
     await expect(scene({ ...known, whenUnknown: 'refuse' }).attach()).rejects.toThrow(why);
   });
 });
 
-describe('what a pod opens to Services', () => {
+describe('connections of a pod to Services', () => {
   const meter = [{ id: 7, unit: 'packets', rate: 2_000, burst: 2_000 }];
 
   it.each<[Known, unknown]>([
@@ -150,7 +150,7 @@ describe('what a pod opens to Services', () => {
     expect(s.meters()).toEqual(meters);
   });
 
-  it('passes a meter for as long as policies are enforced, and it is there', async () => {
+  it('pass a meter as long as policies are enforced', async () => {
     const s = scene({});
     await s.attach();
     s.now.mode = 'audit';
@@ -166,7 +166,7 @@ describe('what a pod opens to Services', () => {
   });
 });
 
-describe('a pod of an earlier agent of which too little is known', () => {
+describe('a pod of an earlier agent with unknown policies', () => {
   it.each<[Known, string | undefined]>([
     [{}, 'closed'],
     [{ whenUnknown: 'open' }, 'free'],
@@ -174,7 +174,7 @@ describe('a pod of an earlier agent of which too little is known', () => {
     [{ bridgeBefore: 'with policy', whenUnknown: 'open' }, undefined],
     [{ bridgeBefore: 'with policy', mode: 'off' }, 'free'],
     [{ bridgeBefore: 'without policy' }, 'free'],
-  ])('with %j is %s, and policed once it is known', async (known, is) => {
+  ])('with %j is %s, and has policies once they are known', async (known, is) => {
     const s = scene({ ...known, pod: false });
     s.enforcement.adopt(a);
     await s.enforcement.settled();
@@ -189,7 +189,7 @@ describe('a pod of an earlier agent of which too little is known', () => {
 });
 
 describe('a change of the mode', () => {
-  it('frees a pod at once, and polices it again', async () => {
+  it('frees a pod immediately, and enforces its policies again', async () => {
     const s = scene({});
     expect(await s.attach()).toBe('policed');
     s.now.mode = 'off';
@@ -203,7 +203,7 @@ describe('a change of the mode', () => {
     expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
   });
 
-  it('frees a pod whose policies nobody knows', async () => {
+  it('frees a pod with unknown policies', async () => {
     const s = scene({ rules: false });
     expect(await s.attach()).toBe('closed');
     s.now.mode = 'off';
@@ -214,7 +214,7 @@ describe('a change of the mode', () => {
 
 describe('a suspension', () => {
   it.each<[Known]>([[{}], [{ rules: false }], [{ pod: false, whenUnknown: 'refuse' }], [{ mode: 'audit' }]])(
-    'frees a pod that begins with %j',
+    'frees a new pod with %j',
     async (known) => {
       const s = scene({ ...known, suspended: ['shop/a'] });
       expect(await s.attach()).toBe('suspended');
@@ -222,7 +222,7 @@ describe('a suspension', () => {
     },
   );
 
-  it('frees a pod at once, says why, and polices it again', async () => {
+  it('frees a pod immediately, gives the reason, and enforces its policies again', async () => {
     const s = scene({});
     expect(await s.attach()).toBe('policed');
     s.now.suspended = ['shop/a'];
@@ -241,7 +241,7 @@ describe('a suspension', () => {
     expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
   });
 
-  it('closes a pod at its end whose policies nobody knows', async () => {
+  it('blocks a pod with unknown policies at its end', async () => {
     const s = scene({ rules: false, suspended: ['shop/a'] });
     expect(await s.attach()).toBe('suspended');
     s.now.suspended = [];

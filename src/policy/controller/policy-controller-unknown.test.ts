@@ -9,8 +9,8 @@ beforeEach(() => {
 });
 afterEach(() => scene.end());
 
-describe('a pod of which too little is known', () => {
-  it('keeps what the bridge has if an earlier agent attached it, and is policed as soon as it is known', async () => {
+describe('a pod blocked pending policy', () => {
+  it('keeps its flows if an earlier agent attached it, and gets policies as soon as they are known', async () => {
     scene.put(denyAll);
     scene.areRulesKnown = false;
     const enforcement = await scene.enforce();
@@ -37,21 +37,21 @@ describe('a pod of which too little is known', () => {
   it.each([
     ['closed', 'closed'],
     ['open', 'free'],
-  ] as const)('is, where `whenUnknown` is %s, %s', async (whenUnknown, standing) => {
+  ] as const)('is, with `whenUnknown` %s, %s', async (whenUnknown, standing) => {
     scene.areRulesKnown = false;
     const enforcement = await scene.enforce({ whenUnknown });
     await enforcement.attach(web, never);
     expect(standingOf(enforcement)).toBe(standing);
   });
 
-  it('is refused where `whenUnknown` says so', async () => {
+  it('is rejected if `whenUnknown` says so', async () => {
     scene.areRulesKnown = false;
     const enforcement = await scene.enforce({ whenUnknown: 'refuse' });
     await expect(enforcement.attach(web, never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     expect(scene.bridge.wanted.has(web.owner)).toBe(false);
   });
 
-  it('is closed without labels in a namespace with policies, and says why, and free in one without', async () => {
+  it('is blocked without labels in a namespace with policies, with the reason, and free in one without', async () => {
     scene.facts.clear();
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
@@ -64,7 +64,7 @@ describe('a pod of which too little is known', () => {
     expect(enforcement.pods().get('shop/two')).toMatchObject({ is: 'closed', why: 'the labels of the pod are not known yet' });
   });
 
-  it('is looked at again when the first policy comes to its namespace or the last one goes, and not with each pod that starts', async () => {
+  it('is checked again when the first policy of its namespace is created or the last one deleted, and not with each pod that starts', async () => {
     scene.facts.clear();
     const looked: string[] = [];
     const of = (pod: string) => void looked.push(pod);

@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => scene.end());
 
 describe('a pod', () => {
-  it('is led to rows only once the switch has acknowledged them, and they go only after it was led elsewhere', async () => {
+  it('has entry flows to rows only once OVS has acknowledged them, and old rows are removed only after the entry flows moved', async () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     expect(standingOf(enforcement)).toBe('free');
@@ -45,7 +45,7 @@ describe('a pod', () => {
     expect(bridge.take('class', 'subject')).toEqual([`want ${web.owner}`, 'forget class']);
   });
 
-  describe('whose policy lets other ports through', () => {
+  describe('whose policy allows other ports', () => {
     const letting = (port: number): NetworkPolicy =>
       policy('ports', { podSelector: {}, ingress: [{ ports: [80, 81, 82, port].map((each) => ({ protocol: 'TCP', port: each })) }] });
     const begin = async (): Promise<PolicyController> => {
@@ -67,7 +67,7 @@ describe('a pod', () => {
       return bridge.told.splice(0).map((line) => line.replace(/(class|decision)\/[\w-]{20}/, '$1'));
     };
 
-    it('stays where it is, and the rows that differ are edited in one piece', async () => {
+    it('keeps its entry flows, and the differing rows are edited in one bundle', async () => {
       const enforcement = await begin();
       await rest(enforcement);
       const told = await change(enforcement, 91);
@@ -84,7 +84,7 @@ describe('a pod', () => {
       expect(told.some((line) => line.startsWith('forget subject'))).toBe(false);
     });
 
-    it('is led to other rows while the bridge may have something that nobody wants, or is behind', async () => {
+    it('gets entry flows to other rows while the bridge may have unused rows, or lags', async () => {
       const enforcement = await begin();
       expect(await change(enforcement, 91)).not.toContain('together');
       await rest(enforcement);
@@ -93,7 +93,7 @@ describe('a pod', () => {
       expect(await change(enforcement, 93)).toContain('together');
     });
 
-    it('and one that comes waits for the bridge to have them', async () => {
+    it('and one that is new waits until the bridge has them', async () => {
       const enforcement = await begin();
       await rest(enforcement);
       const third = { ...web, owner: ownerOf('subject', 'shop', 'three', 'eth0@c'), pod: { namespace: 'shop', name: 'three', uid: 'w' } };
@@ -110,7 +110,7 @@ describe('a pod', () => {
     });
   });
 
-  it('that starts waits for the rows of a class that is new, and for none where others are in it', async () => {
+  it('that starts waits for the rows of a new class, and for none of a class in use', async () => {
     scene.put(denyAll);
     const enforcement = await scene.enforce();
     bridge.isQuick = false;
@@ -127,7 +127,7 @@ describe('a pod', () => {
     bridge.acknowledge();
   });
 
-  it('is led to its rows while the bridge is behind with what others want, or refuses it', async () => {
+  it('gets entry flows to its rows while the bridge lags with entries of others, or refuses them', async () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     bridge.isQuick = false;
@@ -140,7 +140,7 @@ describe('a pod', () => {
     expect([standingOf(enforcement), bridge.realizedRevision < bridge.bridge.revision]).toEqual(['policed', true]);
   });
 
-  it('that another policy isolates while it waits is led to what holds then', async () => {
+  it('that another policy isolates while it waits gets entry flows of the new state', async () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     bridge.isQuick = false;
@@ -157,7 +157,7 @@ describe('a pod', () => {
     expect([...bridge.wanted.keys()]).toEqual([web.owner]);
   });
 
-  it('that starts while much is worked off waits for none of it, if others of its class are here, and nobody reads the half of it', async () => {
+  it('that starts during a large update does not wait for it, if its class is in use, and no reader sees half of it', async () => {
     scene.put(
       policy('some', { podSelector: {}, ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { app: 'a' } } }] }] }),
     );
@@ -195,7 +195,7 @@ describe('a pod', () => {
     expect(enforcement.matrix.subjects.get('shop/two')?.ingress).toBe(enforcement.matrix.subjects.get('shop/web')?.ingress);
   });
 
-  it('that is gone takes its flows with it at once, and the rows of its class after them', async () => {
+  it('that is deleted has its flows removed immediately, and then the rows of its class', async () => {
     scene.put(denyAll);
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
@@ -208,10 +208,10 @@ describe('a pod', () => {
   });
 });
 
-describe('a pod that has come from another node under its name', () => {
+describe('a pod that has moved from another node under its name', () => {
   const elsewhere: PolicyPod = { namespace: 'shop', name: 'web', nodeName: 'n2', podIps: ['10.10.2.7'], labels: { app: 'web' }, ports: {} };
 
-  it('is what it is here, whatever the list of the cluster still says, and in whatever order', async () => {
+  it("has its local properties, whatever the cluster's list still has, and in any order", async () => {
     scene.listWeb(elsewhere);
     scene.put(denyAll);
     const enforcement = await scene.enforce();
@@ -225,7 +225,7 @@ describe('a pod that has come from another node under its name', () => {
     }
   });
 
-  it('is there again, as the list has it, once it is gone from here', async () => {
+  it("has the list's properties again, once it is deleted here", async () => {
     scene.listWeb(elsewhere);
     scene.put(denyAll);
     const enforcement = await scene.enforce();
@@ -238,7 +238,7 @@ describe('a pod that has come from another node under its name', () => {
   });
 });
 
-it('makes the flows of pods that stay as they are no second time, whoever starts beside them', async () => {
+it('does not rebuild flows of unchanged pods when others start', async () => {
   scene.facts.clear();
   const enforcement = await scene.enforce();
   await enforcement.attach(web, never);

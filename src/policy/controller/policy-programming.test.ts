@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { PolicyProgramming } from './policy-programming.ts';
 
-it('tells how long a round took from its first news to the acknowledgement of all of it, and nothing of news that change nothing', async () => {
+it("reports the time from a round's first event to the acknowledgement of all of it, and nothing for events without effect", async () => {
   let [nowMs, revision] = [0, 1];
   const told: number[] = [];
   const waiting: (() => void)[] = [];

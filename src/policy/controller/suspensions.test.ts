@@ -39,7 +39,7 @@ const pass = (ms: number, of: 'both' | 'wall' | 'boot' = 'both'): void => {
 };
 
 describe('a suspension', () => {
-  it('holds for its pod, for pods of its namespace, for all, and is told', async () => {
+  it('applies to its pod, to pods of its namespace, or to all, and is reported', async () => {
     const suspensions = agent();
     expect(await suspensions.suspend(pod, minute)).toBe(true);
     expect([suspensions.of('shop/db')?.reason, suspensions.of('shop/db2')]).toEqual([minute.reason, undefined]);
@@ -52,7 +52,7 @@ describe('a suspension', () => {
     );
   });
 
-  it('ends when that is asked for, and says whether there was one', async () => {
+  it('ends on request, which reports whether there was one', async () => {
     const suspensions = agent();
     await suspensions.suspend(pod, minute);
     expect(await suspensions.resume({ what: 'namespace', name: 'shop' })).toMatchObject({ was: false });
@@ -79,19 +79,19 @@ describe('a suspension', () => {
         clock = { wall: 999_999, boot: 1, id: 'next' };
       },
     ],
-  ])('is no longer than it was asked for if the clock is %s', async (_, jump) => {
+  ])('is never longer than requested if the clock is %s', async (_, jump) => {
     await agent().suspend(pod, minute);
     jump();
     expect(agent().of('shop/db')).toBeUndefined();
   });
 
-  it('goes on after a start of the machine', async () => {
+  it('continues after a reboot of the host', async () => {
     await agent().suspend(pod, minute);
     clock = { wall: clock.wall + 30_000, boot: 1, id: 'next' };
     expect(agent().of('shop/db')).toBeDefined();
   });
 
-  it('holds also if the disk refuses it, and says that it does not outlive the agent', async () => {
+  it('applies even if the disk rejects it, and then reports that it does not outlive the agent', async () => {
     isDiskFull = true;
     const suspensions = agent();
     expect(await suspensions.suspend(pod, minute)).toBe(false);
@@ -109,11 +109,11 @@ describe('a suspension', () => {
     [{ what: 'pod', name: 'shop/__proto__' }, 60, 'x'],
     [{ what: 'namespace', name: '' }, 60, 'x'],
     [{ what: 'node', name: 'other' }, 60, 'x'],
-  ])('is refused for %j %d %j', async (target, seconds, reason) => {
+  ])('is rejected for %j %d %j', async (target, seconds, reason) => {
     await expect(agent().suspend(target, { seconds, reason })).rejects.toMatchObject({ code: 'INVALID_INPUT' });
   });
 
-  it('is one of a hundred at most', async () => {
+  it('is limited to a hundred', async () => {
     const suspensions = agent();
     for (let at = 0; at < 100; at++) await suspensions.suspend({ what: 'pod', name: `shop/web-${at}` }, minute);
     await expect(suspensions.suspend(pod, minute)).rejects.toThrow('there are 100');
@@ -124,7 +124,7 @@ describe('a suspension', () => {
 
 const good = { what: 'pod', name: 'shop/db', reason: 'x', sinceMs: 1_000_000, untilMs: 1_060_000, bootEndMs: 65_000, bootId: 'this' };
 
-describe('what is on disk', () => {
+describe('a suspension on disk', () => {
   it.each([
     '',
     '{',
@@ -150,7 +150,7 @@ describe('what is on disk', () => {
     { ...good, untilMs: good.sinceMs + 90_000_000 },
     { ...good, reason: 'two\nlines' },
     { ...good, bootId: undefined },
-  ])('counts for nothing where it is %j', (entry) => {
+  ])('is ignored if it is %j', (entry) => {
     onDisk = JSON.stringify({ version: 1, suspensions: [entry, good] });
     expect([agent().list().length, agent().of('shop/db')]).toEqual([1, good]);
   });

@@ -65,7 +65,7 @@ function pass(ms: number): void {
 }
 
 describe('a line', () => {
-  it('says who was denied what, by which policies', () => {
+  it('names the packet and the policies that denied it', () => {
     denied();
     expect(lines).toEqual([
       {
@@ -88,20 +88,20 @@ describe('a line', () => {
     ]);
   });
 
-  it('says so where it passed, and why a closed pod is', () => {
+  it('reports that it passed, and the reason of a blocked pod', () => {
     mode = 'audit';
     denied({ ofPort: 8, from: '192.0.2.1' });
     expect(lines).toMatchObject([{ verdict: 'would deny', why: 'closed: nothing is?known', policies: [], peer: '192.0.2.1' }]);
   });
 
-  it('has nothing that a terminal could take for an order', () => {
+  it('has no terminal control sequences', () => {
     names.set(peer, 'a\u001b[2J\u009b\u2028"}\n/b');
     denied();
     expect(raw[0]?.trimEnd()).toMatch(/^[\x20-\x7e]+$/);
     expect(lines[0]?.['peer']).toBe('a?[2J??"}?/b');
   });
 
-  it('stands for a second for what is like it, and then one says how much that was', () => {
+  it('stands for a second for equal ones, and then reports their number', () => {
     for (let n = 0; n < 5; n++) denied();
     denied({ portDst: 80 });
     expect(lines.map(({ port, repeated }) => [port, repeated])).toEqual([
@@ -120,7 +120,7 @@ describe('a line', () => {
 });
 
 describe('a flood', () => {
-  it('of one namespace leaves another its lines, and the next line says what has none', () => {
+  it('of one namespace keeps the lines of another, and the next line reports the omitted ones', () => {
     for (let n = 0; n < 1_000; n++) denied({ portDst: 1 + n });
     const ofShop = lines.length;
     expect(ofShop).toBeLessThanOrEqual(51);
@@ -133,7 +133,7 @@ describe('a flood', () => {
     expect(log.counters.suppressed).toBe(1_000 - ofShop);
   });
 
-  it('that the switch kept back is counted, and told with the next line', () => {
+  it('that OVS dropped is counted, and reported with the next line', () => {
     log.metered(7, 300);
     log.metered(99, 5);
     denied();
@@ -141,7 +141,7 @@ describe('a flood', () => {
     expect(log.counters.metered).toBe(300);
   });
 
-  it('is not even read beyond a rate, should the switch show all of it', () => {
+  it('is not even read beyond a rate, should OVS send all of it', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     try {
       denied();
@@ -154,7 +154,7 @@ describe('a flood', () => {
 });
 
 describe('pairs', () => {
-  it('are counted while somebody looks, with nothing written for it, and only so many are told apart', () => {
+  it('are counted during observation, without log lines, up to a maximum number', () => {
     written = new Set();
     denied();
     const { pairs, end } = log.collect();

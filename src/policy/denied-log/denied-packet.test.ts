@@ -31,7 +31,7 @@ function chained(...headers: readonly (readonly [protocol: number, octets: reado
 }
 
 describe('a denied packet', () => {
-  it('is about the pod that sends it, or about the one that would get it', () => {
+  it('belongs to the pod that sends it, or to the one that would receive it', () => {
     expect(readDeniedPacket(shown(tcp4))).toMatchObject({
       direction: 'egress',
       ofPort: 7,
@@ -50,11 +50,11 @@ describe('a denied packet', () => {
     [packet({ ...v4, protocol: 'icmp', icmpType: 8, icmpId: 1 }), { protocol: 'ICMP', icmp: { type: 8, code: 0 } }],
     [packet({ ...v6, protocol: 'icmp6', icmpType: 128, icmpId: 1 }), { protocol: 'ICMPv6', icmp: { type: 128, code: 0 } }],
     [packet({ ...v4, protocol: 'gre' }), { protocol: '47' }],
-  ])('has what its protocol has', (data, has) => {
+  ])('has the fields of its protocol', (data, has) => {
     expect(readDeniedPacket(shown(data))).toMatchObject(has);
   });
 
-  it('has no ports where it is a later piece', () => {
+  it('has no ports in a later fragment', () => {
     const later = tcp4.slice();
     later[14 + 7] = 5;
     expect(readDeniedPacket(shown(later))).toMatchObject({ protocol: 'TCP' });
@@ -68,7 +68,7 @@ describe('a denied packet', () => {
     });
   });
 
-  it('is followed through as many headers as anybody needs, and through no more', () => {
+  it('is parsed through a bounded number of headers', () => {
     const options = (next: number) => [0, [next, 0, 0, 0, 0, 0, 0, 0]] as const;
     expect(readDeniedPacket(shown(chained(options(60), options(6), [6, [0, 7, 0, 80, 0, 0, 0, 0]])))).toMatchObject({
       protocol: 'TCP',
@@ -81,13 +81,13 @@ describe('a denied packet', () => {
     expect(readDeniedPacket(shown(tooLong))).not.toHaveProperty('ports');
   });
 
-  it('is nothing from other tables, of other kinds, and without its port', () => {
+  it('is undefined for other tables, other kinds, and without its port', () => {
     expect(readDeniedPacket(shown(tcp4, tables.route.id))).toBeUndefined();
     expect(readDeniedPacket(shown(packet({ payload: 'other' })))).toBeUndefined();
     expect(readDeniedPacket({ ...shown(tcp4), fields: {} })).toBeUndefined();
   });
 
-  it('may be any octets, and of any length', () => {
+  it('may be any bytes, and of any length', () => {
     const whole = packet({ ...v6, protocol: 'tcp', portSrc: 1, portDst: 2 });
     for (let length = 0; length <= whole.length; length++) readDeniedPacket(shown(whole.slice(0, length)));
     fc.assert(

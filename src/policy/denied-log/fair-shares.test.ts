@@ -17,27 +17,27 @@ function asked(shares: FairShares, rates: Readonly<Record<string, number>>, seco
   return got;
 }
 
-it('gives all to one who is alone, and no more', () => {
+it('gives everything to a single user, and no more', () => {
   const { a = 0 } = asked(sharesOf(50), { a: 10_000 }, 10);
   expect(a).toBeGreaterThanOrEqual(500);
   expect(a).toBeLessThanOrEqual(560);
 });
 
-it('gives who asks for little all of it, whatever another asks for', () => {
+it('gives small requests in full, whatever others request', () => {
   const { quiet = 0, loud = 0 } = asked(sharesOf(50), { loud: 20_000, quiet: 20 }, 10);
   expect(quiet).toBe(200);
   expect(loud).toBeLessThanOrEqual(50 * 10 + 60);
   expect(loud).toBeGreaterThanOrEqual(240);
 });
 
-it('gives each of many something now and then, and all of them together no more than there is', () => {
+it('gives each of many users something now and then, and all of them together at most the rate', () => {
   const rates = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`n${at}`, 100]));
   const got = Object.values(asked(sharesOf(50), rates, 20));
   expect(Math.min(...got)).toBeGreaterThanOrEqual(5);
   expect(got.reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(50 * 20 + 2 * 100);
 });
 
-it('does not count who has gone, and remembers only so many', () => {
+it('ignores users that left, and remembers a bounded number', () => {
   const shares = sharesOf(50);
   asked(shares, { gone: 1_000, here: 10 }, 1);
   nowMs += 20_000;

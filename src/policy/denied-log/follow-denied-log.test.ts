@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { DeniedMeterCounts } from './follow-denied-log.ts';
 
-it('tells what meters of denied packets have kept back since, of one that is made anew from 0, and nothing of others', () => {
+it('reports drops of meters of denied packets since the last call, of a recreated one from 0, and none of others', () => {
   const told: (readonly [meter: number, packets: number])[] = [];
   const counts = new DeniedMeterCounts((meter, packets) => told.push([meter, packets]));
   const see = (...meters: readonly (readonly [id: number, packets: bigint])[]) =>

@@ -49,13 +49,13 @@ function logged(setting: LogDenied): LoggedPods {
 
 const shown = () => [...wanted.keys()].map((owner) => owner.split('/').slice(3, 5).join('/')).sort();
 
-it('shows nobody whom nobody wants to see, and writes nothing for that', () => {
+it('copies packets of no pod without an observer, and writes nothing', () => {
   const pods = logged('annotated');
   pods.look();
   expect([shown(), writes, pods.isActive]).toEqual([[], 0, false]);
 });
 
-it('shows pods that are annotated for as long as they are, and all if that is configured', () => {
+it('copies packets of annotated pods as long as they are, and of all if configured', () => {
   annotated.add('db');
   const pods = logged('annotated');
   expect(shown()).toEqual(['shop/db']);
@@ -68,7 +68,7 @@ it('shows pods that are annotated for as long as they are, and all if that is co
   expect(shown()).toEqual(['ops/x', 'shop/api', 'shop/db']);
 });
 
-it('shows whom an operator wants to see, so long and no longer', () => {
+it('copies packets of pods that an operator observes, until the end of the request', () => {
   const pods = logged('off');
   pods.logFor(60, { namespace: 'shop', pod: 'db' });
   pods.logFor(600, { namespace: 'ops' });
@@ -80,7 +80,7 @@ it('shows whom an operator wants to see, so long and no longer', () => {
   expect([shown(), pods.requests]).toEqual([[], []]);
 });
 
-it('takes a request of the same pods for the last one, and no more requests than can be told', () => {
+it('replaces a request for the same pods, and limits the number of requests', () => {
   const pods = logged('off');
   pods.logFor(60, {});
   pods.logFor(10, {});
@@ -89,7 +89,7 @@ it('takes a request of the same pods for the last one, and no more requests than
   expect(() => pods.logFor(60, { namespace: 'more' })).toThrow('64 such requests');
 });
 
-it('shows all pods to who looks at pairs, and writes of none for it', () => {
+it('copies packets of all pods for observers of pairs, and logs none of them', () => {
   const pods = logged('off');
   const end = pods.watch();
   expect([shown().length, pods.isWritten(db.pod)]).toEqual([3, false]);
@@ -98,7 +98,7 @@ it('shows all pods to who looks at pairs, and writes of none for it', () => {
   expect(shown()).toEqual([]);
 });
 
-it('follows attachments and the mode, and writes again only what is otherwise', () => {
+it('follows attachments and the mode, and writes only changes', () => {
   const pods = logged('all');
   const before = writes;
   pods.look();
@@ -118,7 +118,7 @@ it('follows attachments and the mode, and writes again only what is otherwise', 
   expect([pods.podAt(db.ofPort)?.name, pods.podAt(far.ofPort)]).toEqual(['x', undefined]);
 });
 
-it('leaves what becomes of a packet as it is, and shows a copy that is metered', () => {
+it('does not change the fate of a packet, and sends a metered copy', () => {
   logged('off').logFor(60, { namespace: 'shop', pod: 'db' });
   const [rows = expect.fail()] = wanted.values();
   expect(rows.meters.map(formatMeter)).toEqual(['meter=65543,pktps,burst,bands=type=drop,rate=20,burst_size=40']);

@@ -75,6 +75,6 @@ it.each<[what: string, TrackedConnection, found: readonly string[]]>([
   ).toEqual(found);
 });
 
-it('says nothing of pods that policies do not hold for', () => {
+it('omits pods without policies', () => {
   expect(deniedAmong([connection(api, db, 22)], { matrix: matrix(), policed: new Set() })).toEqual([]);
 });

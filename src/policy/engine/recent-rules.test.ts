@@ -11,21 +11,21 @@ const intentOf = (name: string, port: number | string = 80): PolicyIntent => {
 };
 
 describe('the rules of pods', () => {
-  it('are made once for pods that have the same', () => {
+  it('are built once for pods that have the same', () => {
     const rules = new RecentRules();
     const policies = [intentOf('one'), intentOf('two')];
     expect(rules.of('ingress', policies, {})).toBe(rules.of('ingress', [...policies], {}));
     expect(rules.of('ingress', policies, {})?.isolatedBy).toEqual(['shop/one', 'shop/two']);
   });
 
-  it('are made anew when one of their policies is another one by the same name', () => {
+  it('are rebuilt when one of their policies is another one by the same name', () => {
     const rules = new RecentRules();
     const portsOf = (policy: PolicyIntent) => rules.of('ingress', [policy], {})?.rules[0]?.ports;
     expect(portsOf(intentOf('one', 80))).toEqual([{ protocol: 'TCP', first: 80, last: 80 }]);
     expect(portsOf(intentOf('one', 81))).toEqual([{ protocol: 'TCP', first: 81, last: 81 }]);
   });
 
-  it('are of a direction, and of the pod’s own ports where it is asked for these', () => {
+  it('depend on a direction, and on the pod’s own ports if needed', () => {
     const rules = new RecentRules();
     const policies = [intentOf('one', 'http')];
     const at = (port: number) => rules.of('ingress', policies, { 'http/TCP': port })?.rules[0]?.ports;
@@ -35,7 +35,7 @@ describe('the rules of pods', () => {
     expect(rules.of('ingress', [], {})).toBeUndefined();
   });
 
-  it('are not kept for a policy that is gone', () => {
+  it('are not kept for a deleted policy', () => {
     const rules = new RecentRules();
     const [gone, other] = [[intentOf('one')], [intentOf('two')]];
     const made = [gone, other].map((policies) => rules.of('ingress', policies, {}));
@@ -44,7 +44,7 @@ describe('the rules of pods', () => {
     expect(rules.of('ingress', other, {})).toBe(made[1]);
   });
 
-  it('are kept for so many kinds of pods, those that came last', () => {
+  it('are kept for a bounded number of kinds of pods, the most recent ones', () => {
     const rules = new RecentRules();
     const kinds = Array.from({ length: 129 }, (_, at) => [intentOf(`p${at}`)]);
     const made = kinds.map((policies) => rules.of('ingress', policies, {}));

@@ -3,7 +3,7 @@ import { finish } from '../../base/async/steps.ts';
 import type { PolicyDecision, SubjectClass } from '../matrix/matrix.ts';
 import { DirectionFlows } from './direction-flows.ts';
 
-it('wants a row for as long as one of two classes of the same content has it', () => {
+it('desires a row as long as one of two classes with the same content has it', () => {
   const flows = new DirectionFlows('ingress', ['ipv4'], []);
   const denied: PolicyDecision = { ranges: [], otherwise: { verdict: 'deny', by: ['shop/all'] } };
   const [one, other]: readonly [SubjectClass, SubjectClass] = [

@@ -9,7 +9,7 @@ const [a, b, c] = ['a', 'b', 'c'].map((name) => ownerOf('policy', name)) as [
 ];
 const nothing: RecoveredNumbers = { byCookie: new Map(), seen: new Set() };
 
-it('lends a number again only 5 s after the bridge was without it', () => {
+it('allocates a number again only 5 s after the bridge was without it', () => {
   const numbers = new LentNumbers({ first: 1, last: 1 }, nothing);
   expect(numbers.acquire(a)).toBe(1);
   numbers.release(a);
@@ -23,7 +23,7 @@ it('lends a number again only 5 s after the bridge was without it', () => {
   expect(numbers.acquire(b)).toBe(1);
 });
 
-it('gives a content the number that it had, as long as nobody else could have it', () => {
+it('gives a content its previous number, as long as it is not allocated', () => {
   const numbers = new LentNumbers({ first: 1, last: 9 }, nothing);
   expect([numbers.acquire(a), numbers.acquire(b)]).toEqual([1, 2]);
   numbers.release(a);
@@ -35,7 +35,7 @@ it('gives a content the number that it had, as long as nobody else could have it
   expect([numbers.numberOf(a), numbers.acquire(c)]).toEqual([1, 3]);
 });
 
-it('says what came into use and went out of it, and nothing of what did both', () => {
+it('reports numbers that came into use and went out of it, and none that did both', () => {
   const numbers = new LentNumbers({ first: 1, last: 9 }, nothing);
   numbers.acquire(a);
   numbers.acquire(b);
@@ -50,7 +50,7 @@ it('says what came into use and went out of it, and nothing of what did both', (
   expect(numbers.takeChanges()).toEqual({ began: new Set(), ended: new Set([a]) });
 });
 
-it('goes on with the numbers of the bridge, and lends none of them to something else', () => {
+it('continues with the numbers of the bridge, and allocates none of them to another content', () => {
   const recovered = { byCookie: new Map([[cookieOf(a), 2]]), seen: new Set([1, 2, 5]) };
   const numbers = new LentNumbers({ first: 1, last: 5 }, recovered);
   numbers.announce([a, b]);
@@ -60,7 +60,7 @@ it('goes on with the numbers of the bridge, and lends none of them to something 
   expect(numbers.acquire(ownerOf('policy', 'd'))).toBe(5);
 });
 
-it('lets a content take over the number of another one, which is not lent to a third', () => {
+it('transfers the number of a content to another one, and does not allocate it to a third', () => {
   const numbers = new LentNumbers({ first: 1, last: 2 }, nothing);
   for (const name of [a, a]) numbers.acquire(name);
   numbers.takeChanges();

@@ -4,7 +4,7 @@ import { portPrefixes } from './port-prefixes.ts';
 
 const port = fc.oneof(fc.integer({ min: 0, max: 65_535 }), fc.constantFrom(0, 1, 1023, 1024, 32_767, 32_768, 65_534, 65_535));
 
-it('gives exactly the ports of a range, each once, under 30 masks at most', () => {
+it('yields exactly the ports of a range, each once, in 30 masks at most', () => {
   fc.assert(
     fc.property(port, port, (a, b) => {
       const [first, last] = [Math.min(a, b), Math.max(a, b)];
@@ -19,7 +19,7 @@ it('gives exactly the ports of a range, each once, under 30 masks at most', () =
   );
 });
 
-it('gives one for all ports, and one for one', () => {
+it('yields one for all ports, and one for one', () => {
   expect(portPrefixes({ first: 0, last: 65_535 })).toEqual([{ value: 0, mask: 0 }]);
   expect(portPrefixes({ first: 80, last: 80 })).toEqual([{ value: 80, mask: 65_535 }]);
   expect(portPrefixes({ first: 1, last: 65_534 })).toHaveLength(30);

@@ -14,7 +14,7 @@ function holds(blocks: readonly PeerBlock[], at: number): number {
   return blocks.filter(({ cidr, except }) => cidrContains(cidr, ip) && !except.some((each) => cidrContains(each, ip))).length;
 }
 
-it('a union holds the addresses of its blocks, each in one block of it', () => {
+it('a union contains the addresses of its blocks, each in one block of it', () => {
   fc.assert(
     fc.property(anyBlocks, (blocks) => {
       const union = blockUnion(blocks);
@@ -25,7 +25,7 @@ it('a union holds the addresses of its blocks, each in one block of it', () => {
   );
 });
 
-it('a union has one text whatever the order and the repetition of its blocks', () => {
+it('a union has one text for any order and repetition of its blocks', () => {
   fc.assert(
     fc.property(anyBlocks, (blocks) => {
       expect(unionText(blockUnion([...blocks.toReversed(), ...blocks]))).toBe(unionText(blockUnion(blocks)));
@@ -33,7 +33,7 @@ it('a union has one text whatever the order and the repetition of its blocks', (
   );
 });
 
-it('a rule of one block keeps the text that 0.22.0 names its numbers by', () => {
+it('a rule of one block keeps the text that names its numbers in 0.22.0', () => {
   const block = { cidr: parseCidr('10.0.0.0/8'), except: ['10.9.0.0/16', '10.1.0.0/16', '10.1.2.0/24', '192.0.2.0/24'].map(parseCidr) };
   expect(unionText(blockUnion([block]))).toBe('block 10.0.0.0/8 -10.1.0.0/16 -10.9.0.0/16');
 });

@@ -30,7 +30,7 @@ function leftOf(sets: readonly PeerSet[], out: ReadonlySet<TermHolding>): number
   return new Set(texts.filter((text) => text !== '')).size;
 }
 
-it('no more sets are left than there are numbers, and no term is left out that has a number', () => {
+it('no more sets remain than there are numbers, and no term with a number is left out', () => {
   fc.assert(
     fc.property(anySets, fc.integer({ min: 1, max: 30 }), (sets, most) => {
       const out = finish(termsBeyond({ sets, most, claimantsOf }));
@@ -51,7 +51,7 @@ it('the order in which sets are known does not matter', () => {
   );
 });
 
-it('a namespace with few networks is served whole beside one whose rules divide each address from each other one', () => {
+it('a namespace with few networks is served completely next to one whose rules separate all addresses', () => {
   const combinations = Array.from({ length: 255 }, (_, at) =>
     Array.from({ length: 8 }, (_bit, bit) => bit).filter((bit) => ((at + 1) >> bit) & 1),
   );

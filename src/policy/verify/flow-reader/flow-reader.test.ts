@@ -59,7 +59,7 @@ const everything = (what: string): readonly string[] =>
 describe('the flows of policy on a bridge', () => {
   const bytes = new PolicyBytes([...common, ...database].map(held));
 
-  it('let a block pass, and not what is taken out of it', () => {
+  it('admit a block, and not its exceptions', () => {
     expect(said(bytes, { peer: parseIp('10.1.2.3') })).toEqual(everything('allow'));
     expect(said(bytes, { peer: parseIp('10.9.2.3') })).toEqual(everything('deny'));
     expect(said(bytes, { peer: parseIp('203.0.113.1') })).toEqual(everything('deny'));
@@ -88,25 +88,25 @@ describe('the flows of policy on a bridge', () => {
     expect(bytes.problems).toEqual([]);
   });
 
-  it('let what the node itself makes pass, and not what has its address from the world', () => {
+  it('admit packets of the node itself, and not external ones with its address', () => {
     const peer = parseIp('192.168.77.1');
     expect(said(bytes, { peer, from: 'gateway' })).toEqual(everything('allow'));
     expect(said(bytes, { peer, from: 'world' })).toEqual(everything('deny'));
   });
 
-  it('leave a pod without its flow closed, and one that is free open', () => {
+  it('block a pod without its flow, and admit everything for a free one', () => {
     expect(said(bytes, { peer: parseIp('10.1.2.3'), ofPort: 32785 })).toEqual(everything('closed'));
     expect(said(bytes, { peer: parseIp('10.9.2.3'), direction: 'egress' })).toEqual(everything('allow'));
   });
 
-  it('close a pod of which nothing is known', () => {
+  it('block an unknown pod', () => {
     const closed = new PolicyBytes(
       [...common, `table=36,priority=200,in_port=32784 actions=set_field:${cls(1)}->reg13,goto_table:37`].map(held),
     );
     expect(said(closed, { peer: parseIp('10.9.2.3'), direction: 'egress' })).toEqual(everything('closed'));
   });
 
-  it('tell in audit what would be denied', () => {
+  it('report in audit mode what would be denied', () => {
     const flows = [...common.filter((text) => !text.startsWith('table=90,priority=190')), ...database];
     const audit = new PolicyBytes(
       [...flows, 'table=90,priority=190,reg0=0xc00/0x1c00 actions=set_field:0/0x1c00->reg0,goto_table:100'].map(held),
@@ -125,7 +125,7 @@ describe('the flows of policy on a bridge', () => {
     expect(harmed.problems.join('\n')).toMatch(problem);
   });
 
-  it('name a match that is not known', () => {
+  it('name an unknown match', () => {
     expect(new PolicyBytes([held('table=86,priority=230,tcp,tp_src=80 actions=drop')]).problems.join()).toMatch(/the match cannot be read/);
   });
 });
@@ -201,7 +201,7 @@ function randomFlows(rows: {
   return [...unique.values()].map(held);
 }
 
-it('an index finds what a walk from flow to flow finds', () => {
+it('an index finds the same as a walk from flow to flow', () => {
   const rows = fc.record({
     identities: fc.array(rowOf.identity, { maxLength: 8 }),
     relations: fc.array(rowOf.relation, { maxLength: 8 }),

@@ -44,7 +44,7 @@ function expectVerdicts(objects: PolicyObjects, allowed: readonly string[], deni
   expect(found).toEqual([...allowed.map((probe) => [probe, 'allow']), ...denied.map((probe) => [probe, 'deny'])]);
 }
 
-describe('a judgement', () => {
+describe('a verdict', () => {
   const objects: PolicyObjects = {
     ...exampleCluster,
     networkPolicies: [
@@ -67,13 +67,13 @@ describe('a judgement', () => {
     });
   });
 
-  it('has no end that is no pod', () => {
+  it('has no end outside of pods', () => {
     expect(judge(objects, { from: '203.0.113.9', to: '192.168.77.1', protocol: 'TCP', port: 1 })).toEqual({ verdict: 'allow' });
     expect(judge(objects, { from: '203.0.113.9', to: '10.10.6.77', protocol: 'TCP', port: 1 })).toEqual({ verdict: 'allow' });
   });
 });
 
-describe('an address that two pods say they have', () => {
+describe('an address of two pods', () => {
   const fromB = { podSelector: { matchLabels: { app: 'to' } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: 'b' } } }] }] };
   const scene = (a: Parameters<typeof podObject>[2], b: Parameters<typeof podObject>[2]): PolicyObjects => ({
     nodes: [nodeObject('n1', ['10.10.0.0/24'], []), nodeObject('n2', ['10.10.1.0/24'], [])],
@@ -97,7 +97,7 @@ describe('an address that two pods say they have', () => {
   });
 });
 
-it('matches a pod of a namespace that is not known only where every namespace is meant', () => {
+it('selects a pod of an unknown namespace only with an empty namespace selector', () => {
   const to = podObject('x/to', ['10.10.0.9'], { labels: { app: 'to' } });
   const verdict = (namespaceSelector: object) =>
     judge(
@@ -113,7 +113,7 @@ it('matches a pod of a namespace that is not known only where every namespace is
   expect(verdict({ matchExpressions: [{ key: 'env', operator: 'DoesNotExist' }] })).toBe('deny');
 });
 
-it('takes the first container with a port of that name', () => {
+it('uses the first container with a port of that name', () => {
   const ports = (containerPort: number, protocol?: string) => ({
     ports: [{ name: 'http', containerPort, ...(protocol ? { protocol } : {}) }],
   });
