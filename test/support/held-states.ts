@@ -205,11 +205,7 @@ export const heldStates = {
     reported: 'problem `held` while they wait; `service_stale_connections_total`',
     alerts: ['SeineProblem'],
     tests: ['e2e/agent-away', 'e2e/service-endpoints'],
-    titles: [
-      'leave an endpoint that is removed',
-      'are no longer served by a deleted Service',
-      'are no longer served at a deleted port',
-    ],
+    titles: ['leave an endpoint that is removed', 'are no longer served by a deleted Service', 'are no longer served at a deleted port'],
   },
   'packet filter': {
     state: 'nftables tables: chains, rules, sets, elements',
