@@ -225,7 +225,7 @@ async function unpackedPrometheus() {
 /** @returns {Promise<string>} its path */
 async function builtCrictl() {
   const built = await lastLineOf(process.execPath, ['build/kubernetes/build.mjs', '--crictl'], { cwd: root });
-  if (built === undefined) throw new SetupError('crictl was not built', 'look at what is said above');
+  if (built === undefined) throw new SetupError('crictl was not built', 'see the output above');
   return join(JSON.parse(built).programs, 'crictl');
 }
 

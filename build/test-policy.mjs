@@ -5,7 +5,7 @@ const help = `npm run test:policy [-- options]: policy, as much of it as takes s
 
   --seed N      repeat a run that printed this seed
   --sets N      random clusters that change (10000)
-  --adds N      pods that nobody may talk to, talked to before they are there (10000)
+  --adds N      pods without allowed peers, with traffic to them before they exist (10000)
   --only NAME   a part: \`model\` (clusters, mutants, connections of the model), \`switch\` (the same on Open vSwitch), or \`lab\` (the rest)
   --short       as much as in \`npm test\`
   -h, --help    this text

@@ -22,7 +22,7 @@ const parts = {
     env: { SEINE_TEST_POLICY_SETS: '100' },
   },
   'first-packet': {
-    what: '50 pods that nobody may talk to, talked to before they are there, while agent and API server come and go',
+    what: '50 pods without allowed peers, with traffic to them before they exist, while agent and API server stop and start',
     args: ['--project', 'e2e', 'test/e2e/policy-first-packet'],
     env: { SEINE_TEST_POLICY_ADDS: '50' },
   },
@@ -32,7 +32,7 @@ const parts = {
     env: { SEINE_TEST_KILLS: '40' },
   },
   chaos: {
-    what: 'a running cluster harmed and changed in 20 steps of seed 17, and in 20 of the seed of this run',
+    what: 'a running cluster with 20 steps of faults and changes of seed 17, and 20 of the seed of this run',
     args: ['--project', 'e2e', 'test/e2e/chaos'],
     env: { SEINE_TEST_TORTURE_STEPS: '20' },
   },

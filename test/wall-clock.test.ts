@@ -10,7 +10,7 @@ const readers: Readonly<Record<string, string>> = {
   'cni-shim/node-host.ts': 'makes the name of a draft, beside the number of the process',
   'kubernetes/client/events.ts': 'stamps Events',
   'kubernetes/resources/node-condition.ts': 'stamps a condition',
-  'operations/admin/metrics-by-tls.ts': 'says from when to when a certificate is valid that nobody else has made',
+  'operations/admin/metrics-by-tls.ts': 'sets the validity of a certificate that only the agent creates',
   'operations/admin/metrics/scrape.ts': 'says since when the agent runs',
   'operations/admin/repair-history.ts': 'stamps repairs for people',
   'operations/diagnose/checks/check.ts': 'compares clocks, which is what it is for',

@@ -81,7 +81,7 @@ const stories: readonly Story[] = [
     next: ['answer'],
   },
   {
-    title: 'The world to a node port, with an endpoint on another node',
+    title: 'An external client to a node port, with an endpoint on another node',
     text: 'The node’s packet filter has translated the node’s address to the virtual one. Without another source, the pod network’s own address, the other node would answer the client directly. The answer goes back the way the question came.',
     opening: {
       inPort: gateway.ofPort,

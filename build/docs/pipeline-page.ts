@@ -99,7 +99,7 @@ function wellKnown(): string[][] {
     ['Ethernet address of every next hop behind a tunnel', `\`${virtualMac}\``],
     ['Next hop of Service routes, and source of hairpin connections', `\`${serviceNextHop.ipv4.text}\`, \`${serviceNextHop.ipv6.text}\``],
     [
-      'The world, where a kube-proxy masquerades it to a pod of this node',
+      'External clients, if a kube-proxy masquerades them to a pod of this node',
       `\`${masqueradedWorld.ipv4.text}\`, \`${masqueradedWorld.ipv6.text}\``,
     ],
     ['Mark of packets that processes of the node send to the bridge (kernel’s data path)', `\`0x${nodeTrafficMark.toString(16)}\``],

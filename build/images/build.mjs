@@ -23,7 +23,7 @@ const help = `npm run build:images -- [options] [-- options of podman build]: bo
   --builder URI       who builds, as provenance is to say it (${'https://seine.invalid/builders/by-hand'})
   --out FOLDER        where NAME.provenance.json and NAME.sbom.cdx.json of each image go, and seinectl (images)
   --only LIST         some of ovs, agent and seinectl, with commas between them (ovs,agent)
-  --no-cache          builds every layer anew
+  --no-cache          rebuilds every layer
   -h, --help          this text
 
 Equal are two builds of one commit on the same bases, with the same packages of Debian, by the same podman.

@@ -63,12 +63,12 @@ const parts = [
   { name: 'outside', what: 'node ports, load balancers, external addresses', files: e2e('service-outside') },
   {
     name: 'again',
-    what: 'connections that come again, and the world and the node from one port',
+    what: 'connections that return, and external clients and the node from one port',
     files: ['test/integration/service-again.test.ts', 'test/integration/service-external.test.ts'],
   },
   {
     name: 'let-in',
-    what: 'connections that nobody let in, and pods that nobody has decided about',
+    what: 'connections that were not admitted, and pods blocked pending policy',
     files: ['test/integration/admitted-traffic.test.ts'],
   },
   {
@@ -79,7 +79,7 @@ const parts = [
   },
   {
     name: 'policy-packets',
-    what: 'pieces, packets whose ports nobody sees, what a denied pod may cost',
+    what: 'fragments, packets without visible ports, cost of a denied pod',
     files: ['test/integration/policy-packets.test.ts'],
   },
   {

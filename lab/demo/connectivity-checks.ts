@@ -92,7 +92,7 @@ async function carryMegabyte(from: PodStatusLine, to: string): Promise<Verdict> 
   const start = performance.now();
   const back = await download(probe, megabyte);
   const backMs = Math.round(performance.now() - start);
-  return { ok: back === megabyte, detail: `there in ${there.ms} ms, ${back} octets back in ${backMs} ms` };
+  return { ok: back === megabyte, detail: `there in ${there.ms} ms, ${back} bytes back in ${backMs} ms` };
 }
 
 /** Sends it in fragments; the answer is padded to the same size, so it is fragmented as well. */

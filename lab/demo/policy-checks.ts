@@ -103,7 +103,7 @@ async function firstPacket(scene: Scene, family: Family, signal: AbortSignal): P
   try {
     const pod = await scene.addGuarded(name, signal);
     const address = ofFamily(pod.ips, family);
-    if (!targets.includes(address)) return { ok: false, detail: `got ${address}, which nobody had guessed` };
+    if (!targets.includes(address)) return { ok: false, detail: `got ${address}, which was not guessed` };
     const stream = streams[targets.indexOf(address)];
     const sentBefore = stream?.sent ?? 0;
     await within(() => (stream?.sent ?? 0) > sentBefore + moreDatagrams[scene.plan.datapath], signal);

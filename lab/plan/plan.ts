@@ -151,7 +151,7 @@ export function planLab(options: LabOptions): LabPlan {
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
     throw new SeineError(
       'INVALID_INPUT',
-      `--dir ${dir}: longer than ${socketPathMax - longestSocket.length} octets, sockets would not fit`,
+      `--dir ${dir}: longer than ${socketPathMax - longestSocket.length} bytes, sockets would not fit`,
     );
   const id = labIdOf(dir);
   const managementIp = cidrAddress(addressing.management, 1n).text;

@@ -47,7 +47,7 @@ export async function upload(probe: Probe, size: number): Promise<Outcome> {
   const outcome =
     probe.protocol === 'tcp' ? await overTcp(probe, Buffer.concat([Buffer.from('SINK\n'), payload])) : await overUdp(probe, payload);
   const intact = outcome.is !== 'OK' || outcome.answer.sha256 === createHash('sha256').update(payload).digest('hex');
-  return intact ? outcome : { is: 'UNREACHABLE', errno: `damaged: ${outcome.answer.received} of ${size} octets`, ms: outcome.ms };
+  return intact ? outcome : { is: 'UNREACHABLE', errno: `damaged: ${outcome.answer.received} of ${size} bytes`, ms: outcome.ms };
 }
 
 /** Has a responder send `size` bytes over TCP. Returns the number received. */

@@ -32,8 +32,8 @@ const faults: readonly { readonly what: string; readonly at: RegExp; readonly to
   { what: 'a comparison is turned', at: / === (?!undefined|null)/, to: ' !== ' },
   { what: 'a comparison is turned', at: / !== (?!undefined|null)/, to: ' === ' },
   { what: 'a thing is not forgotten', at: /^ +(?:this\.)?#?[\w.#]+\.delete\(.*\);$/, to: '' },
-  { what: 'nobody is told', at: /^ +(?:this\.)?#?[\w.#]+\.(?:emit|notify|changed|dirty|mark|wake)\(.*\);$/, to: '' },
-  { what: 'nobody listens', at: /^ +(?:this\.)?#?[\w.#]+\.(?:on|watch|subscribe|follow)\(.*\);$/, to: '' },
+  { what: 'no subscriber is notified', at: /^ +(?:this\.)?#?[\w.#]+\.(?:emit|notify|changed|dirty|mark|wake)\(.*\);$/, to: '' },
+  { what: 'no listener is registered', at: /^ +(?:this\.)?#?[\w.#]+\.(?:on|watch|subscribe|follow)\(.*\);$/, to: '' },
 ];
 
 /** One mutated line of the agent, drawn by a seed among all possible ones. */

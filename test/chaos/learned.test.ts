@@ -29,7 +29,7 @@ it('reads a learned flow, in either notation and family', () => {
     endpoint: numberOf('fd00:10:244::5'),
     address: numberOf('fd00:96::9'),
   });
-  expect(() => readLearned(v4('drop'))).toThrow('nobody understands');
+  expect(() => readLearned(v4('drop'))).toThrow('cannot be parsed');
 });
 
 it('accepts an endpoint that the Service may use for the client, and no other', () => {

@@ -29,7 +29,7 @@ export function readLearned(line: string): Learned | undefined {
   const endpoint = loaded(actions, address?.includes(':') === true ? 'xxreg3' : 'reg3');
   const endpointPort = loaded(actions, 'reg4', 'low');
   if (protocol === undefined || address === undefined || port === undefined || endpoint === undefined || endpointPort === undefined)
-    throw new Error(`a learned flow that nobody understands: ${line}`);
+    throw new Error(`a learned flow that cannot be parsed: ${line}`);
   return { protocol, address: numberOf(address), port: Number(port), endpoint, endpointPort: Number(endpointPort) };
 }
 

@@ -44,19 +44,19 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     to: "    case 'DELETED':\n      return { type: type === 'DELETED' ? 'MODIFIED' : type, object };",
   },
   'flow-kept': {
-    what: 'flows that nobody wants any more are not removed',
+    what: 'flows that are no longer desired are not removed',
     file: bridge,
     from: 'const removals = [...remove].filter(isFlowKey)',
     to: 'const removals = [...remove].filter(() => false)',
   },
   'group-stale': {
-    what: 'groups that nobody wants any more are not removed',
+    what: 'groups that are no longer desired are not removed',
     file: bridge,
     from: 'const without = [...remove].filter(isGroupKey);',
     to: 'const without = [...remove].filter(() => false);',
   },
   'meter-kept': {
-    what: 'meters that nobody wants are not removed',
+    what: 'undesired meters are not removed',
     file: bridge,
     from: 'await deleteMeters(this.#connection, [...remove].filter(isMeterKey), signal);',
     to: '',
@@ -80,7 +80,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     to: 'void forwardingLast;',
   },
   'route-kept': {
-    what: 'routes, addresses and neighbours that nobody wants are not removed',
+    what: 'undesired routes, addresses and neighbours are not removed',
     file: 'dataplane/targets/host/host-target.ts',
     from: 'for (const slice of slices(removals.filter((',
     to: 'for (const slice of slices(removals.filter(() => false).filter((',
@@ -98,7 +98,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     to: '{ ...link, error: undefined }',
   },
   'alert-mute': {
-    what: 'metrics that alerts ask for are not told',
+    what: 'metrics of alerts are not exported',
     file: 'operations/admin/metrics/scrape.ts',
     from: '    policy_rule_packets_left_out: one(rulesLeftOut),\n',
     to: muted.map((metric) => `    ${metric}: [],\n`).join(''),

@@ -34,7 +34,7 @@ export function compareRenamed(first: readonly string[], second: readonly string
   if (coarse.more.length > 0 || coarse.missing.length > 0) return coarse;
   const renaming = search(a, b, start, { left: triesMost });
   if (renaming !== undefined) return { more: [], missing: [] };
-  return { more: ['no renaming of lent numbers makes these the wanted ones, though each line looks like one of them'], missing: [] };
+  return { more: ['no renaming of allocated numbers makes these the expected ones, though each line matches one of them'], missing: [] };
 }
 
 function search(

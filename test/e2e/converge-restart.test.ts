@@ -130,7 +130,7 @@ describe('a restart of the agent', () => {
       'flows that were written again',
     ).toEqual([]);
     expect(after.groups).toBe(before.groups);
-    expect(after.database - before.database, 'octets written to the database').toBe(0);
+    expect(after.database - before.database, 'bytes written to the database').toBe(0);
     expect({ flowOps, transactions }).toEqual({ flowOps: 0, transactions: 0 });
     const sinceStart = lab.log(1).slice(lab.log(1).findLastIndex(({ msg }) => msg === 'agent starts'));
     expect(sinceStart.filter(({ msg }) => msg === 'foreign change; repaired')).toEqual([]);

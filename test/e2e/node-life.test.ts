@@ -224,7 +224,7 @@ describe('events in the life of a node', () => {
         now = await lab.readiness(1, '/readyz/rollout');
         return now.says.includes(what);
       };
-      await until(waits, 60_000, () => `a roll-out is told: ${now.says}`);
+      await until(waits, 60_000, () => `the roll-out probe reports: ${now.says}`);
       expect([(await lab.readiness(1)).ready, now.ready]).toEqual([true, false]);
     };
     await lab.apiServer('stop');

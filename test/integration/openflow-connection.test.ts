@@ -82,10 +82,10 @@ describe('a bundle', () => {
     function* encoded() {
       const given = how === 'goes on' ? count + 1 : count - 1;
       for (let at = 0; at < given; at++) yield flowMod({ table: 1, priority: at });
-      if (how === 'fails') throw new RangeError('no octets');
+      if (how === 'fails') throw new RangeError('no bytes');
     }
     const wrong = connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);
-    await expect(wrong).rejects.toMatchObject(how === 'fails' ? { message: 'no octets' } : { code: 'INVARIANT' });
+    await expect(wrong).rejects.toMatchObject(how === 'fails' ? { message: 'no bytes' } : { code: 'INVARIANT' });
     await connection.bundle([flowMod({ table: 2, priority: 7 })], bridge.signal);
     expect((await flowsOf(connection, bridge.signal)).map((entry) => [entry.table, entry.priority])).toEqual([[2, 7]]);
   });

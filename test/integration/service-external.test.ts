@@ -57,7 +57,7 @@ describe.each(families)('over %s', (family) => {
   });
 
   it.each([
-    ['the world first', ['world', 'n1']],
+    ['the external client first', ['world', 'n1']],
     ['the node first', ['n1', 'world']],
   ] as const)('connections: both are answered and stay, %s', async (_, order) => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));

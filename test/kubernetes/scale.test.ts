@@ -135,7 +135,7 @@ it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
   const rest = { sent: await octets(), own: cpuOf(pid), server: cpuOf(serverPid()), fromMs: performance.now() };
   await expect.poll(() => performance.now() - rest.fromMs, { timeout: 2 * restMs }).toBeGreaterThan(restMs);
   say(
-    `at rest for a minute: ${((await octets()) - rest.sent).toFixed(0)} octets; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
+    `at rest for a minute: ${((await octets()) - rest.sent).toFixed(0)} bytes; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
       `${memoryOf(pid).toFixed(0)} MiB`,
   );
   expect(await known()).toBeGreaterThanOrEqual(pods);

@@ -224,7 +224,7 @@ export class AddressWorld {
         const lease = lent.get(ip);
         if (lease === undefined) say(`${ip} is on the interface of ${container}, and free`);
         else if (lease.state === 'allocated' && lease.containerId !== container)
-          say(`${ip} is on the interface of ${container}, and lent to ${lease.containerId}`);
+          say(`${ip} is on the interface of ${container}, and allocated to ${lease.containerId}`);
         if (this.live.has(container) && lease?.state === 'quarantined') say(`${ip} of ${container}, which is alive, is in quarantine`);
       }
   }

@@ -155,18 +155,18 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'refuses all clients of a load balancer that has source ranges': without(
     ({ table, match }) => table === 'sourceRangeSets' && match.ipSrc !== undefined,
   ),
-  'sends the world to other nodes where the policy is Local': without((flow) => flow.table === 'balance' && isWorldly(flow)),
+  'sends external clients to other nodes if the policy is Local': without((flow) => flow.table === 'balance' && isWorldly(flow)),
   'refuses what only other nodes serve': steps(
     (flow) => flow.table === 'balance' && drops(flow),
     () => [{ do: 'toAgent', reason: 'noEndpoint' }],
   ),
-  'takes pods that come through the node for the world': without(
+  'treats pods that come through the node as external': without(
     ({ table, match }) => table === 'serviceEntry' && match.ipSrc !== undefined && 'network' in match.ipSrc,
   ),
-  'shows the world to endpoints of other nodes': without((flow) => flow.table === 'snatMark' && isWorldly(flow)),
+  'shows external clients to endpoints of other nodes': without((flow) => flow.table === 'snatMark' && isWorldly(flow)),
   'hides all clients from endpoints of other nodes': (flow) =>
     flow.table === 'snatMark' && isWorldly(flow) ? { ...flow, match: { ...flow.match, regs: [reg.destination('tunnel')] } } : flow,
-  'hides the world behind the gateway’s address, whose ports are the node’s': steps(
+  'hides external clients behind the gateway’s address, whose ports are the node’s': steps(
     ({ table }) => table === 'snat',
     (all) =>
       all.map((each) =>
@@ -176,7 +176,7 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'takes new connections from addresses that no client has': without(
     (flow) => flow.table === 'serviceEntry' && drops(flow) && flow.match.ipSrc !== undefined,
   ),
-  'does not translate back what peers answer the world': without((flow) => flow.table === 'unSnat' && marks(flow, reg.source('tunnel'))),
+  'does not translate answers of peers to external clients back': without((flow) => flow.table === 'unSnat' && marks(flow, reg.source('tunnel'))),
   'answers a pod past its node, which it asked through': without((flow) => flow.table === 'route' && flow.priority === priority.override),
   'lets answers be tunnel packets': without(
     (flow) => flow.table === 'route' && drops(flow) && flow.match.ctMarks !== undefined && flow.match.portDst !== undefined,

@@ -169,7 +169,7 @@ function modelNotices(
   }
 }
 
-const noticedBy = ['noticed by both', 'noticed by the model where the octets point'] as const;
+const noticedBy = ['noticed by both', 'noticed by the model for the packet of the bytes'] as const;
 type Judgement = (typeof noticedBy)[number] | 'changes nothing' | 'MISSED';
 
 /** Verdict of the model alone, and for the packet for which the bytes decide differently. */
@@ -180,7 +180,7 @@ function judgementOf(node: MutatedNode, mutation: PolicyMutation): Judgement {
   // An undefined outcome is a difference, too.
   if (noticed) return packet || isUndefined ? 'noticed by both' : 'MISSED';
   if (!packet) return 'changes nothing';
-  return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model where the octets point';
+  return modelNotices(node, flows, [packet]) === false ? 'MISSED' : 'noticed by the model for the packet of the bytes';
 }
 
 /** A switch has one flow for a table, a priority and a match: the last one. */

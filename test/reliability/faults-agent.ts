@@ -27,9 +27,9 @@ async function steady({ lab, rounds }: FaultContext) {
   const wrote = [
     `${after.flowOps - before.flowOps} flow-mods`,
     `${after.transactions - before.transactions} transactions`,
-    `${after.database - before.database} octets in the database`,
+    `${after.database - before.database} bytes in the database`,
   ].join(', ');
-  if (wrote !== '0 flow-mods, 0 transactions, 0 octets in the database') throw new Error(`a quiet node wrote: ${wrote}`);
+  if (wrote !== '0 flow-mods, 0 transactions, 0 bytes in the database') throw new Error(`a quiet node wrote: ${wrote}`);
   return { notes: [`${(quietMs * rounds) / 1_000} s: ${wrote}`] };
 }
 

@@ -36,8 +36,8 @@ async function between({ lab }: FaultContext, socket: 'br-int.mgmt' | 'db.sock',
 
 const sockets = { 'br-int.mgmt': 'OpenFlow', 'db.sock': 'OVSDB' } as const;
 const says = {
-  stall: 'connections are taken and nothing is said on them',
-  dribble: 'answers come octet by octet',
+  stall: 'connections are accepted and no data is sent on them',
+  dribble: 'answers come byte by byte',
   garbage: 'answers are mixed with garbage',
 } as const;
 

@@ -33,7 +33,7 @@ export function testPathMtu(labOf: () => ServiceLab): void {
       NarrowLink.add(lab.place('world'), 'outside', signal),
       ...['web-1', 'web-2'].map((pod) => NarrowLink.add(lab.place(pod), 'behindPod', signal)),
     ]);
-    if (world === undefined) throw new Error('there is no link to the world');
+    if (world === undefined) throw new Error('there is no link to the outside');
     outside = world;
     links.push(world, ...nested);
     servers.push(...(await Promise.all(links.map((link) => link.serve('behind', 80)))));

@@ -134,7 +134,7 @@ const peers: readonly PolicyCase[] = [
     ['web > db TCP/1'],
   ),
   ingress(
-    'an empty namespace selector is every pod, and never the world or a node',
+    'an empty namespace selector is every pod, and never an external client or a node',
     { from: [{ namespaceSelector: {} }] },
     ['toy > db TCP/1', 'api > db TCP/1', 'unknown pod > db TCP/1', 'done > db TCP/1'],
     ['world > db TCP/1', 'n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'world by n2 > db TCP/1'],
@@ -222,7 +222,7 @@ const blocks: readonly PolicyCase[] = [
     ['toy > db TCP/1', 'unknown pod > db TCP/1', 'world > db TCP/1'],
   ),
   egress(
-    'to the world but not to metadata',
+    'to external addresses but not to metadata',
     { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16', '10.0.0.0/8'] } }] },
     ['api > 203.0.113.9 TCP/443', 'api > 192.168.77.1 TCP/1'],
     ['api > 169.254.169.254 TCP/80', 'api > 10.10.0.5 TCP/1', 'api > 2001:db8::9 TCP/1'],
@@ -237,7 +237,7 @@ const ports: readonly PolicyCase[] = [
     [],
   ),
   ingress(
-    'a port, of TCP unless it says so',
+    'a port, of TCP by default',
     { ports: [{ port: 5432 }] },
     ['world > db TCP/5432'],
     ['world > db TCP/5431', 'world > db TCP/5433', 'world > db UDP/5432', 'world > db SCTP/5432', 'world > db ICMP'],

@@ -16,7 +16,7 @@ interface Expectation {
   readonly from: string;
   readonly what: string;
   readonly target: ProbeTarget;
-  readonly by: 'victim' | 'node' | 'nobody' | 'not the attackers';
+  readonly by: 'victim' | 'node' | 'no responder' | 'not the attackers';
 }
 
 const answerMs = 1_500;
@@ -48,7 +48,7 @@ export class HarmCheck {
     const places: readonly (readonly [string, string])[] = [
       ...pods.map(({ name, netns }) => [name, netns] as const),
       ...[lab.tried, lab.other].map(({ name, netns }) => [name, netns] as const),
-      ['the world', world],
+      ['outside', world],
     ];
     const mark = { SEINE_LAB: labId };
     this.#programs = [lab.tried, lab.other].map(({ netns }) => talkIn(netns, 'hostile/node-program.ts', [], this.#log, mark));
@@ -152,14 +152,14 @@ export class HarmCheck {
       ]),
       ...nodes.flatMap(({ name }) => to(name, 'the open Service', addressesOf(open), 80, ['tcp'])),
       ...nodes.flatMap(({ name, ip }) => this.#programAt(name, ip)),
-      ...nodes.flatMap(({ name, ip }) => to('the world', `the node port of ${name}`, ip, nodePortOf(open), ['tcp'])),
+      ...nodes.flatMap(({ name, ip }) => to('outside', `the node port of ${name}`, ip, nodePortOf(open), ['tcp'])),
     ];
   }
 
   #programAt(node: string, ip: readonly string[]): Expectation[] {
     const withinMs = 2 * answerMs * this.#patience;
     const target = (address: string): ProbeTarget => ({ protocol: 'tcp', address, port: nodeProgramPort, tryMs: answerMs, withinMs });
-    return ['client-1', 'client-2', 'the world'].flatMap((from) =>
+    return ['client-1', 'client-2', 'outside'].flatMap((from) =>
       ip.map((address): Expectation => ({ from, what: `a program of ${node}`, target: target(address), by: 'node' })),
     );
   }
@@ -171,14 +171,14 @@ export class HarmCheck {
       from,
       what,
       target: silent('tcp', address, port),
-      by: 'nobody',
+      by: 'no responder',
     });
     const inner = nodePortOf(this.#service('inner'));
     return [
       ...['attacker-1', 'attacker-2'].flatMap((from) =>
         addresses.map((address) => nobody(from, 'a pod that lets clients in alone', address, 80)),
       ),
-      ...this.#victim.innerNode.map((address) => nobody('the world', 'a pod that lets pods in alone', address, inner)),
+      ...this.#victim.innerNode.map((address) => nobody('outside', 'a pod that lets pods in alone', address, inner)),
     ];
   }
 
@@ -187,7 +187,7 @@ export class HarmCheck {
     const others = foreign.filter(({ address }) => !addresses.has(address));
     const tried = [...named.slice(0, addressesMost), ...random.some(others)].slice(0, addressesMost);
     const portsTried = [...new Set([...ports.slice(0, portsMost), ...random.some(usualPorts)])].slice(0, portsMost + 2);
-    return ['client-1', 'client-2', this.#lab.tried.name, this.#lab.other.name, 'the world'].flatMap((from) =>
+    return ['client-1', 'client-2', this.#lab.tried.name, this.#lab.other.name, 'outside'].flatMap((from) =>
       tried.flatMap(({ whose, address }) =>
         portsTried.flatMap((port) =>
           (port === 53 || port === 80 ? (['tcp', 'udp'] as const) : (['tcp'] as const)).flatMap((protocol): Expectation[] => {
@@ -225,7 +225,7 @@ export interface NamedByAttackers {
 function faultOf(expected: Expectation['by'], by: string | undefined): string | undefined {
   if (expected === 'victim') return by?.startsWith(`${victimNamespace}/`) ? undefined : by === undefined ? 'no answer' : `${by} answers`;
   if (expected === 'node') return by === nodeProgram ? undefined : by === undefined ? 'no answer' : `${by} answers`;
-  if (expected === 'nobody') return by === undefined ? undefined : `${by} answers, and nobody may`;
+  if (expected === 'no responder') return by === undefined ? undefined : `${by} answers, and none may`;
   return by?.startsWith(`${hostileNamespace}/`) ? `${by} answers, whose address it is not` : undefined;
 }
 

@@ -23,8 +23,8 @@ export interface Places {
 const everywhere: readonly ForeignAddress[] = [
   { whose: 'the API server’s Service', address: '10.96.0.1' },
   { whose: 'the cluster’s DNS', address: '10.96.0.10' },
-  { whose: 'nobody’s, of the Services’ network', address: '10.111.255.254' },
-  { whose: 'nobody’s, of the Services’ network', address: 'fd00:10:96::fffe' },
+  { whose: 'unused, of the Services’ network', address: '10.111.255.254' },
+  { whose: 'unused, of the Services’ network', address: 'fd00:10:96::fffe' },
   { whose: 'a host outside', address: '203.0.113.10' },
   { whose: 'a host outside', address: '2001:db8:113::10' },
   { whose: 'no host outside', address: '203.0.113.99' },

@@ -183,7 +183,7 @@ export class HostileCluster {
     const events = await this.#lab.api.list(`/api/v1/namespaces/${hostileNamespace}/events`);
     const about = events.filter(({ involvedObject }) => (involvedObject as { readonly name?: string } | undefined)?.name === pod);
     const failed = about.findLast(({ reason }) => reason === 'FailedCreatePodSandBox');
-    return String(failed?.['message'] ?? 'and nothing is said of it').slice(0, 200);
+    return String(failed?.['message'] ?? 'and it is not reported').slice(0, 200);
   }
 
   #drawing(random: Random): Drawing {
@@ -291,9 +291,9 @@ async function apiServerOf(api: Api): Promise<string> {
 }
 
 function wordsOf({ actor, verb, plural, object, change }: HostileWrite): string {
-  const octets = JSON.stringify(change ?? object).length;
+  const bytes = JSON.stringify(change ?? object).length;
   const ports = verb === 'create' && plural === 'pods' ? `, host ports ${hostPortsIn(object)}` : '';
-  return `the ${actor}: ${verb} ${plural} ${object.metadata.name}${verb === 'delete' ? '' : ` (${octets} octets${ports})`}`;
+  return `the ${actor}: ${verb} ${plural} ${object.metadata.name}${verb === 'delete' ? '' : ` (${bytes} bytes${ports})`}`;
 }
 
 /** The first host port, in readable form. */

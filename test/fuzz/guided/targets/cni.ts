@@ -65,7 +65,7 @@ export const cniTarget: Target = {
 /** Messages from the plugin to the agent and back, and within them the parts that the agent reads. */
 export const socketTarget: Target = {
   name: 'socket',
-  what: "octets on the agent's socket, and what the agent answers",
+  what: "bytes on the agent's socket, and the agent's answers",
   seeds: () => [
     ...calls.map((call) => Buffer.from(encodeRequest({ ...callOf(Buffer.from(call)), deadlineMs: 30_000, attempt: 1 }))),
     Buffer.from(JSON.stringify({ v: 1, exit: 0, stdout: JSON.stringify(result), pinPorts: true })),

@@ -6,7 +6,7 @@ import { isRead, type Target } from '../target.ts';
 
 export const openflowTarget: Target = {
   name: 'openflow',
-  what: 'octets of the switch: OpenFlow 1.3 and 1.5, as they are cut into messages and as one',
+  what: 'bytes of OVS: OpenFlow 1.3 and 1.5, divided into messages and as one',
   seeds: () => corpus,
   read: async (bytes) => {
     let read = false;

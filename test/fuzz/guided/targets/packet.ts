@@ -51,12 +51,12 @@ function seeds(): Uint8Array[] {
 
 export const packetTarget: Target = {
   name: 'packet',
-  what: 'frames that pods and the world send, as the bridge hands them over: TCP, UDP, SCTP, ICMP, neighbour discovery',
+  what: 'frames from pods and external clients, as the bridge sends them: TCP, UDP, SCTP, ICMP, neighbour discovery',
   seeds,
   read: (data) => {
     const answer = refuse(data);
     if (answer !== undefined && answer.length > data.length + maxLonger)
-      throw new Error(`an answer of ${answer.length} to ${data.length} octets`);
+      throw new Error(`an answer of ${answer.length} to ${data.length} bytes`);
     const denied = [tables.egressVerdict.id, tables.ingressVerdict.id].map((table) =>
       readDeniedPacket({ table, reason: 'action', fields: { in_port: 7, reg1: 7, reg0: 0 }, fullLength: data.length, data }),
     );
