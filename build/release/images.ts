@@ -145,7 +145,7 @@ async function checkContent(
 ): Promise<void> {
   for (const [architecture, id] of Object.entries(built)) {
     const platform = platforms[architecture as Architecture];
-    const remedy = 'raise the version, or delete the tag if nobody can have pulled it';
+    const remedy = 'raise the version, or delete the tag if it cannot have been pulled';
     if (platform === undefined) throw new Error(`${reference} is in the registry without linux/${architecture}: ${remedy}`);
     const { config } = manifestSchema.parse(await manifestOf(`${repository}@${platform.digest}`, context));
     if (config.digest !== `sha256:${id}`)

@@ -18,7 +18,7 @@ let lab: ServiceLab;
 const closing: SteadyUdp[] = [];
 
 /** Time from the start of the agent until all clients reach the right endpoint: reading the cluster takes most of it. */
-const mendedMs = 8_000 * slowness;
+const repairedMs = 8_000 * slowness;
 /** The same if more than 30 % is lost at once: ten seconds more. */
 const heldMs = 25_000 * slowness;
 /** Time of a start that ends early. */
@@ -127,7 +127,7 @@ describe('UDP clients that never stop sending, after a time without agent', () =
 
   it('leave an endpoint that is removed', async () => {
     expect(new Set(before)).toEqual(new Set(['web-1', 'web-2', 'web-3']));
-    await eventually(async () => expect(heard(ofCase('moved'))).not.toContain('web-1'), mendedMs);
+    await eventually(async () => expect(heard(ofCase('moved'))).not.toContain('web-1'), repairedMs);
   });
 
   it('stay with live endpoints', () => {
@@ -136,23 +136,23 @@ describe('UDP clients that never stop sending, after a time without agent', () =
   });
 
   it('are no longer served by a deleted Service', async () => {
-    await eventually(async () => expect(await quiet(ofCase('gone'))).toBe(true), mendedMs);
+    await eventually(async () => expect(await quiet(ofCase('gone'))).toBe(true), repairedMs);
   });
 
   it('are no longer served at a deleted port', async () => {
-    await eventually(async () => expect(await quiet(ofCase('port'))).toBe(true), mendedMs);
+    await eventually(async () => expect(await quiet(ofCase('port'))).toBe(true), repairedMs);
   });
 
   it('reach endpoints of the node once only these are allowed', async () => {
-    await eventually(async () => expect(new Set(heard(ofCase('inside')))).toEqual(new Set(['web-1'])), mendedMs);
+    await eventually(async () => expect(new Set(heard(ofCase('inside')))).toEqual(new Set(['web-1'])), repairedMs);
   });
 
   it('reach endpoints of the node from outside once only these are allowed', async () => {
-    await eventually(async () => expect(new Set(heard(ofCase('outside')))).toEqual(new Set(['web-1'])), mendedMs);
+    await eventually(async () => expect(new Set(heard(ofCase('outside')))).toEqual(new Set(['web-1'])), repairedMs);
   });
 
   it('are served by a new Service', async () => {
-    await eventually(async () => expect(heard(ofCase('newest'))).toEqual(['web-2', 'web-2']), mendedMs);
+    await eventually(async () => expect(heard(ofCase('newest'))).toEqual(['web-2', 'web-2']), repairedMs);
   });
 });
 
@@ -168,7 +168,7 @@ describe('a loss of more than 30 % at once', () => {
       await lab.endpoints('most', [{ pod: 'web-2' }]);
     });
     const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('connections to many endpoints would be forgotten at once'));
-    await eventually(async () => expect(held()).toBeDefined(), mendedMs);
+    await eventually(async () => expect(held()).toBeDefined(), repairedMs);
     expect(new Set(heard(all)).size).toBeGreaterThan(1);
     await eventually(async () => expect(new Set(heard(all))).toEqual(new Set(['web-2'])), heldMs);
   });
@@ -204,7 +204,7 @@ describe('remembered clients, after a time without agent', () => {
       await lab.change('off', { spec: { sessionAffinity: 'None', sessionAffinityConfig: null } });
     });
     const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('many remembered clients have endpoints'));
-    await eventually(async () => expect(held()).toBeDefined(), mendedMs);
+    await eventually(async () => expect(held()).toBeDefined(), repairedMs);
     // Nor does the sweep remove them, which checks everything every four seconds.
     await sleep(6_000);
     expect(await forsakenClients()).toBeGreaterThan(0);

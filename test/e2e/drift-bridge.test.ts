@@ -65,7 +65,7 @@ harmTests('flows', () => node, [
 ]);
 
 harmTests('learned flows', () => node, [
-  harm('one that only says so', bridge('add-flow', 'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop'), flows),
+  harm('one with the cookie alone', bridge('add-flow', 'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop'), flows),
   harm('one where none is learned', bridge('add-flow', 'cookie=0x1ff0000000000,table=14,priority=65000,ip,actions=drop'), all),
 ]);
 

@@ -145,9 +145,9 @@ describe('events in the life of a node', () => {
     await lab.apiServer('start');
     await untilHasNot(late);
     expect(await has(before)).toBe(true);
-    const anew = await startService('anew');
-    await untilHas(anew);
-    await untilReaches(oneOf(), [before, anew]);
+    const recreated = await startService('recreated');
+    await untilHas(recreated);
+    await untilReaches(oneOf(), [before, recreated]);
     expect((await lab.readiness(1)).ready).toBe(true);
   });
 

@@ -400,7 +400,7 @@ function sum(counts: readonly ConnectionCount[]): ConnectionCount {
 
 describe('a deleted object', () => {
   it('flows, groups and nftables rules are restored, and addresses answer', async () => {
-    const service = await lab.service(lab.name('mended'), { ...web, type: 'NodePort' });
+    const service = await lab.service(lab.name('repaired'), { ...web, type: 'NodePort' });
     const aims = [...lab.clusterAims(service, ['client-1', 'node-1']), ...lab.nodeAims(service, 'world', 'node-1')];
     await lab.allSee(aims, { failures: [] });
     for (const command of [

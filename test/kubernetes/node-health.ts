@@ -62,7 +62,7 @@ export class NodeHealth {
       await ask();
       return codes.has('503');
     };
-    await until(seen, patienceMs, () => `503 is wanted without a switch, ${[...codes].join(', ')} was said`);
+    await until(seen, patienceMs, () => `503 is expected without OVS, got ${[...codes].join(', ')}`);
     await deleting;
     await this.until(200);
     say('503 while its switch is away');

@@ -41,8 +41,8 @@ async function restored(context: FaultContext) {
   restore(lab.plan);
   await lab.apiServer('start');
   await untilFlows(lab, late, 'gone');
-  const anew = await startService(context, 'anew');
-  await untilFlows(lab, anew, 'there');
+  const recreated = await startService(context, 'recreated');
+  await untilFlows(lab, recreated, 'there');
   return { notes: ['what came after the backup is gone, what came after the restore is there'] };
 }
 
