@@ -49,7 +49,7 @@ const remaining: Readonly<Record<string, { readonly strings: number; readonly id
   'src/operations': { strings: 14, identifiers: 8 },
   'src/ovsdb': { strings: 2, identifiers: 1 },
   'src/pods': { strings: 10, identifiers: 7 },
-  'src/policy': { strings: 10, identifiers: 12 },
+  'src/policy': { strings: 11, identifiers: 12 },
   'src/seinectl': { strings: 27, identifiers: 3 },
   'src/services': { strings: 3, identifiers: 5 },
   test: { strings: 1, identifiers: 34 },

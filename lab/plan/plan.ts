@@ -149,10 +149,7 @@ export function planLab(options: LabOptions): LabPlan {
   if (families.length === 0 || new Set(families).size !== families.length)
     throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
-    throw new SeineError(
-      'INVALID_INPUT',
-      `--dir ${dir}: longer than ${socketPathMax - longestSocket.length} bytes, sockets would not fit`,
-    );
+    throw new SeineError('INVALID_INPUT', `--dir ${dir}: longer than ${socketPathMax - longestSocket.length} bytes, sockets would not fit`);
   const id = labIdOf(dir);
   const managementIp = cidrAddress(addressing.management, 1n).text;
   return {

@@ -176,7 +176,9 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'takes new connections from addresses that no client has': without(
     (flow) => flow.table === 'serviceEntry' && drops(flow) && flow.match.ipSrc !== undefined,
   ),
-  'does not translate answers of peers to external clients back': without((flow) => flow.table === 'unSnat' && marks(flow, reg.source('tunnel'))),
+  'does not translate answers of peers to external clients back': without(
+    (flow) => flow.table === 'unSnat' && marks(flow, reg.source('tunnel')),
+  ),
   'answers a pod past its node, which it asked through': without((flow) => flow.table === 'route' && flow.priority === priority.override),
   'lets answers be tunnel packets': without(
     (flow) => flow.table === 'route' && drops(flow) && flow.match.ctMarks !== undefined && flow.match.portDst !== undefined,

@@ -57,7 +57,7 @@ it.each([
   ['NetworkPolicies', policyHistories],
   ['policies of all tiers', tieredHistories],
 ])(
-  `the matrix is what the reference says, for random clusters that change, of %s (SEINE_TEST_SEED=${seed})`,
+  `the matrix equals the reference, for random clusters that change, with %s (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(runs) },
   async (name, histories) => {
     const total = { allowed: 0, denied: 0, peers: {} as Record<string, number> };

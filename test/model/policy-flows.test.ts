@@ -148,7 +148,7 @@ it.each(kinds)(
 );
 
 it.each(kinds)(
-  `reference, matrix and the flows on a switch decide alike, of %s (SEINE_TEST_SEED=${seed})`,
+  `reference, matrix and the flows on a switch agree, with %s (SEINE_TEST_SEED=${seed})`,
   { timeout: timeoutOf(runs) },
   async (name, histories) => {
     const total = { allowed: 0, denied: 0 };

@@ -101,7 +101,7 @@ const clusterPods: fc.Arbitrary<ClusterPodsObject> = fc.oneof(
   namespaceSelector.map((namespaces) => ({ namespaces })),
   fc.record({ namespaceSelector, podSelector: selector }).map((pods) => ({ pods })),
 );
-/** What a version of the API may say that this one does not know. */
+/** Fields of an API version that this one does not know. */
 const notUnderstood = fc.constantFrom<ClusterPeerObject>({}, { serviceAccounts: {} } as ClusterPeerObject, {
   domainNames: ['example.com'],
 });

@@ -44,7 +44,7 @@ describe('a pod blocked pending policy', () => {
     expect(standingOf(enforcement)).toBe(standing);
   });
 
-  it('is rejected if `whenUnknown` says so', async () => {
+  it('is rejected if `whenUnknown` requires it', async () => {
     scene.areRulesKnown = false;
     const enforcement = await scene.enforce({ whenUnknown: 'refuse' });
     await expect(enforcement.attach(web, never)).rejects.toMatchObject({ code: 'UNAVAILABLE' });

@@ -8,7 +8,7 @@ interface TierJudgement {
   readonly rule: string;
 }
 
-/** Whether a peer matches. `unknown`: it selects by labels, and the labels of the other end are not known. */
+/** Result of matching a peer. `unknown`: it selects by labels, and the labels of the other end are not known. */
 type PeerMatch = 'yes' | 'no' | 'unknown';
 
 /**
