@@ -31,8 +31,8 @@ const images = { render: ['--agent-image', 'r.example:5000/s/agent:0.6.0'], valu
 const askings: Readonly<Record<string, Asking>> = {
   nothing: { render: [], values: '{}' },
   images: {
-    render: [...images.render, '--ovs-image', 'o.example/ovs@sha256:00'],
-    values: `${images.values}\novsImage: o.example/ovs@sha256:00`,
+    render: [...images.render, '--ovs-image', 'o.example/ovs@sha256:0000000000000000000000000000000000000000000000000000000000000000'],
+    values: `${images.values}\novsImage: o.example/ovs@sha256:0000000000000000000000000000000000000000000000000000000000000000`,
   },
   'another data path and another cluster': {
     render: ['--datapath', 'netdev', '--size', 'large', '--policy-mode', 'off', '--for', 'k3s', '--api-server', 'https://[fd00::1]:6443'],
