@@ -7,10 +7,11 @@ import { addressesOf, partyKey, partyName, type ReachParty } from '../../src/pol
 import { Reach } from '../../src/policy/reach/reach.ts';
 import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
+import { clusterPolicyCases } from '../support/cluster-policy-cases.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster } from '../support/policy-cluster.ts';
 import { nameOf, objectsOf, type PolicyObject } from './policy-proof.ts';
-import { policyHistories } from './random-policies.ts';
+import { policyHistories, tieredHistories } from './random-policies.ts';
 
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const runs = Number(process.env['SEINE_TEST_POLICY_SETS'] ?? 12);
@@ -43,43 +44,62 @@ function compareAll(objects: ReachObjects): number {
   return confirmation.compared;
 }
 
+it.each(clusterPolicyCases)('reachability equals the reference over tiers: $name', ({ policies, clusterPolicies }) => {
+  const objects = { ...exampleCluster, networkPolicies: policies, clusterNetworkPolicies: clusterPolicies, services: [] };
+  expect(compareAll(objects)).toBeGreaterThan(100);
+});
+
 it.each(policyCases)('reachability equals the reference: $name', ({ policies }) => {
   expect(compareAll({ ...exampleCluster, networkPolicies: policies, services: [] })).toBeGreaterThan(100);
 });
 
-it(`reachability equals the reference, for random clusters (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  let compared = 0;
-  for await (const batch of batches('reachability and reference', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, ({ objects }) => {
-        const set = new Map(objects.map((each) => [nameOf(each), each]));
-        compared += compareAll({ ...objectsOf(set), services: [] });
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
-    );
-  process.stdout.write(`${compared} verdicts compared\n`);
-});
+const histories = [
+  ['NetworkPolicies', policyHistories],
+  ['policies of all tiers', tieredHistories],
+] as const;
 
-it(`a difference names what opens and closes, for random changes (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(runs) }, async () => {
-  let changed = 0;
-  for await (const batch of batches('differences and reference', { seed, runs }))
-    fc.assert(
-      fc.property(policyHistories, ({ objects, changes }) => {
-        const set = new Map(objects.map((each) => [nameOf(each), each]));
-        const before: ReachObjects = { ...objectsOf(set), services: [] };
-        for (const step of changes.flat())
-          if ('put' in step && step.put.kind === 'NetworkPolicy') set.set(nameOf(step.put), step.put);
-          else if ('remove' in step) removePolicyAt(set, step.remove);
-        changed += compareDifference(before, { ...objectsOf(set), services: [] });
-      }),
-      { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
-    );
-  process.stdout.write(`${changed} changed pairs\n`);
-  expect(changed).toBeGreaterThan(runs);
-});
+it.each(histories)(
+  `reachability equals the reference, for random clusters with %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (_, random) => {
+    let compared = 0;
+    for await (const batch of batches('reachability and reference', { seed, runs }))
+      fc.assert(
+        fc.property(random, ({ objects }) => {
+          const set = new Map(objects.map((each) => [nameOf(each), each]));
+          compared += compareAll({ ...objectsOf(set), services: [] });
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+    process.stdout.write(`${compared} verdicts compared\n`);
+  },
+);
+
+it.each(histories)(
+  `a difference names what opens and closes, for random changes of %s (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(runs) },
+  async (_, random) => {
+    let changed = 0;
+    for await (const batch of batches('differences and reference', { seed, runs }))
+      fc.assert(
+        fc.property(random, ({ objects, changes }) => {
+          const set = new Map(objects.map((each) => [nameOf(each), each]));
+          const before: ReachObjects = { ...objectsOf(set), services: [] };
+          for (const step of changes.flat())
+            if ('put' in step && (step.put.kind === 'NetworkPolicy' || step.put.kind === 'ClusterNetworkPolicy'))
+              set.set(nameOf(step.put), step.put);
+            else if ('remove' in step) removePolicyAt(set, step.remove);
+          changed += compareDifference(before, { ...objectsOf(set), services: [] });
+        }),
+        { seed: batch.seed, numRuns: batch.runs, endOnFailure: true },
+      );
+    process.stdout.write(`${changed} changed pairs\n`);
+    expect(changed).toBeGreaterThan(runs);
+  },
+);
 
 function removePolicyAt(set: Map<string, PolicyObject>, at: number): void {
-  const policies = [...set].filter(([, { kind }]) => kind === 'NetworkPolicy');
+  const policies = [...set].filter(([, { kind }]) => kind === 'NetworkPolicy' || kind === 'ClusterNetworkPolicy');
   const [name] = policies[at % Math.max(1, policies.length)] ?? [];
   if (name !== undefined) set.delete(name);
 }

@@ -22,11 +22,13 @@ export interface ReachDisagreement {
  */
 export class Confirmation {
   readonly #policies: ReadonlyMap<string, PolicyObjects['networkPolicies']>;
+  readonly #clusterPolicies: PolicyObjects['clusterNetworkPolicies'];
   readonly #namespaces: ReadonlyMap<string, PolicyObjects['namespaces'][number]>;
   /** Number of verdicts that were compared. */
   compared = 0;
 
-  constructor({ networkPolicies, namespaces }: PolicyObjects) {
+  constructor({ networkPolicies, clusterNetworkPolicies = [], namespaces }: PolicyObjects) {
+    this.#clusterPolicies = clusterNetworkPolicies;
     this.#policies = Map.groupBy(networkPolicies, ({ metadata }) => metadata.namespace);
     this.#namespaces = new Map(namespaces.map((each) => [each.metadata.name, each]));
   }
@@ -43,7 +45,8 @@ export class Confirmation {
           const judged = judge(objects, connection, { source: partyOf(from), destination: partyOf(to) });
           this.compared++;
           const rules = (['egress', 'ingress'] as const).flatMap((end) => {
-            const known = new Set([...(judged[end]?.allowedBy ?? []), ...(judged[end]?.isolatedBy ?? [])]);
+            const { decidedBy, allowedBy = [], isolatedBy = [] } = judged[end] ?? {};
+            const known = new Set(decidedBy === undefined ? [...allowedBy, ...isolatedBy] : [decidedBy]);
             return range[end].by.filter((rule) => !known.has(rule));
           });
           if (judged.verdict !== range.verdict || rules.length > 0)
@@ -58,6 +61,7 @@ export class Confirmation {
     const names = new Set([from, to].flatMap((party) => (party.is === 'pod' ? [party.pod.metadata.namespace] : [])));
     return {
       namespaces: [...names].flatMap((name) => this.#namespaces.get(name) ?? []),
+      clusterNetworkPolicies: this.#clusterPolicies ?? [],
       networkPolicies: [...names].flatMap((name) => this.#policies.get(name) ?? []),
       pods: [],
       nodes: [],

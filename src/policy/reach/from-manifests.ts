@@ -2,8 +2,14 @@ import * as z from 'zod';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Ip, ipFromValue, parseIp } from '../../base/net/ip.ts';
 import { parseObject } from '../../kubernetes/client/resource.ts';
-import { policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
-import type { NamespaceObject, NetworkPolicyObject, NodeObject, PodObject } from '../verify/reference/objects.ts';
+import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import type {
+  ClusterNetworkPolicyObject,
+  NamespaceObject,
+  NetworkPolicyObject,
+  NodeObject,
+  PodObject,
+} from '../verify/reference/objects.ts';
 import { type ReachObjects, type ServiceObject, services } from './objects.ts';
 
 /** Objects of manifests, and the parts that were made up because manifests do not have them. */
@@ -47,6 +53,9 @@ const workloadKinds: ReadonlySet<string> = new Set([
   'batch/v1 Job',
   'v1 ReplicationController',
 ]);
+const clusterPolicyKinds: ReadonlySet<string> = new Set(
+  ['v1beta1', 'v1alpha2'].map((version) => `policy.networking.k8s.io/${version} ClusterNetworkPolicy`),
+);
 const onePodKinds: ReadonlySet<string> = new Set(['batch/v1 Job']);
 
 /**
@@ -66,6 +75,7 @@ class ManifestReader {
   readonly #pods = new Map<string, PodObject>();
   readonly #nodes = new Map<string, NodeObject>();
   readonly #policies = new Map<string, NetworkPolicyObject>();
+  readonly #clusterPolicies = new Map<string, ClusterNetworkPolicyObject>();
   readonly #services = new Map<string, ServiceObject>();
   readonly #ignored = new Map<string, number>();
   #addresses = 0;
@@ -90,6 +100,8 @@ class ManifestReader {
     else if (kind === 'v1 Service') this.#putOnce(this.#services, key, services.project(object));
     else if (kind === 'networking.k8s.io/v1 NetworkPolicy')
       this.#putOnce(this.#policies, key, policyEvidence.networkPolicies.project(object) as NetworkPolicyObject);
+    else if (clusterPolicyKinds.has(kind))
+      this.#putOnce(this.#clusterPolicies, name, clusterPolicyEvidence.project(object) as ClusterNetworkPolicyObject);
     else if (workloadKinds.has(kind)) this.#addWorkload(kind, object, name, parseObject(workload, object).spec);
     else if (kind === 'batch/v1 CronJob')
       this.#addWorkload('batch/v1 Job', object, name, parseObject(cronJob, object).spec.jobTemplate.spec);
@@ -132,6 +144,7 @@ class ManifestReader {
         pods: [...this.#pods.values()],
         nodes: [...this.#nodes.values()],
         networkPolicies: [...this.#policies.values()],
+        clusterNetworkPolicies: [...this.#clusterPolicies.values()],
         services: [...this.#services.values()],
       },
       ignored: this.#ignored,

@@ -12,8 +12,9 @@ export interface PodGroup {
  * Divides the policed pods of a cluster. Labels that no policy mentions do not count: a label that differs for each pod, such as
  * `statefulset.kubernetes.io/pod-name`, would otherwise make each pod a group.
  */
-export function podGroups({ pods, networkPolicies }: Pick<PolicyObjects, 'pods' | 'networkPolicies'>): readonly PodGroup[] {
-  const keys = labelKeysOf(networkPolicies);
+export function podGroups(objects: Omit<PolicyObjects, 'nodes' | 'namespaces'>): readonly PodGroup[] {
+  const { pods } = objects;
+  const keys = labelKeysOf(objects);
   const groups = Map.groupBy(pods.filter(isPoliced), (pod) => groupText(pod, keys));
   return [...groups.values()].map((members) => ({ namespace: members[0]?.metadata.namespace ?? '', pods: members }));
 }
@@ -28,16 +29,24 @@ function groupText({ metadata, spec }: PodObject, keys: readonly string[]): stri
 }
 
 /** Returns the label keys by which policies select pods, sorted. */
-function labelKeysOf(policies: PolicyObjects['networkPolicies']): readonly string[] {
+function labelKeysOf({
+  networkPolicies,
+  clusterNetworkPolicies = [],
+}: Omit<PolicyObjects, 'nodes' | 'namespaces' | 'pods'>): readonly string[] {
   const keys = new Set<string>();
   const add = ({ matchLabels, matchExpressions }: LabelSelectorObject = {}): void => {
     for (const key of Object.keys(matchLabels ?? {})) keys.add(key);
     for (const { key } of matchExpressions ?? []) keys.add(key);
   };
-  for (const { spec } of policies) {
+  for (const { spec } of networkPolicies) {
     add(spec.podSelector);
     for (const rule of [...(spec.ingress ?? []), ...(spec.egress ?? [])])
       for (const { podSelector } of [...(rule.from ?? []), ...(rule.to ?? [])]) add(podSelector);
+  }
+  for (const { spec } of clusterNetworkPolicies) {
+    add(spec.subject.pods?.podSelector);
+    for (const rule of [...(spec.ingress ?? []), ...(spec.egress ?? [])])
+      for (const { pods } of [...(rule.from ?? []), ...(rule.to ?? [])]) add(pods?.podSelector);
   }
   return [...keys].sort();
 }

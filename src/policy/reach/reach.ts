@@ -1,10 +1,12 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Family, isIp, parseIp } from '../../base/net/ip.ts';
+import { clusterNetworkPoliciesOf } from '../../kubernetes/resources/cluster-network-policy.ts';
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { policyPods } from '../../kubernetes/resources/policy-pod.ts';
 import { PolicyEngine } from '../engine/policy-engine.ts';
-import { identityOf, relationOf } from '../matrix/interpret.ts';
+import { combined, identityOf, relationOf } from '../matrix/interpret.ts';
 import {
+  classesIn,
   type DirectionMatrix,
   type MatrixSubject,
   type PeerIdentity,
@@ -33,8 +35,8 @@ const ANALYSED_NODE = '(analysis)';
 /** Properties of a party that the results depend on. */
 interface PartyFacts {
   readonly addresses: readonly (readonly [Family, string])[];
-  /** Classes of a pod; absent in a direction in which no policy isolates it. */
-  readonly classes: Readonly<Partial<Record<PolicyDirection, SubjectClass>>>;
+  /** Classes of a pod in the order of the tiers; none in a direction in which no policy applies to it. */
+  readonly classes: Readonly<Record<PolicyDirection, readonly SubjectClass[]>>;
   readonly identities: Readonly<Record<PolicyDirection, ReadonlyMap<Family, PeerIdentity | undefined>>>;
 }
 
@@ -49,7 +51,9 @@ export class Reach {
   readonly #representatives: ReadonlyMap<string, string>;
   readonly #matrix: PolicyMatrix;
   readonly #facts = new Map<PodObject | NodeObject | string, PartyFacts>();
-  readonly #decided = new Map<PolicyDecision, EndRanges>();
+  /** Results by the decisions of the tiers, whose numbers make the key. */
+  readonly #decided = new Map<string, EndRanges>();
+  readonly #numbers = new Map<PolicyDecision, number>();
   readonly #combined = new Map<EndRanges, Map<EndRanges, readonly ReachRange[]>>();
 
   /**
@@ -82,9 +86,11 @@ export class Reach {
     return this.#representatives.has(keyOf(pod));
   }
 
-  /** Returns the content of the rules that apply to a party in a direction; undefined if no policy isolates it. */
-  rulesText(direction: PolicyDirection, party: ReachParty): string | undefined {
-    return this.#factsOf(party).classes[direction]?.text;
+  /** Returns the content of the rules that apply to a party in a direction, of all tiers. */
+  rulesText(direction: PolicyDirection, party: ReachParty): string {
+    return this.#factsOf(party)
+      .classes[direction].map(({ tier, text }) => `${tier} ${text}`)
+      .join('\n');
   }
 
   /** Returns a text that is equal for parties which policies do not distinguish, at either end of a connection. */
@@ -103,13 +109,27 @@ export class Reach {
     if (peer.party.is === 'pod' && peer.party.pod === party.pod) return everyPort.itself;
     if (direction === 'ingress' && peer.party.is === 'node' && peer.party.node.metadata.name === party.pod.spec.nodeName)
       return everyPort.ownNode;
-    const subjectClass = subject.facts.classes[direction];
-    if (!subjectClass) return everyPort.notIsolated;
-    const decision = relationOf(this.#matrix[direction], subjectClass, peer.facts.identities[direction].get(family));
-    if (!decision) throw new SeineError('INVARIANT', `class ${subjectClass.text} has no row`);
-    const known = this.#decided.get(decision) ?? { why: 'decided', ...decision };
-    this.#decided.set(decision, known);
+    const classes = subject.facts.classes[direction];
+    if (classes.length === 0) return everyPort.notIsolated;
+    return this.#decide(direction, classes, peer.facts.identities[direction].get(family));
+  }
+
+  #decide(direction: PolicyDirection, classes: readonly SubjectClass[], identity: PeerIdentity | undefined): EndRanges {
+    const tiers = classes.map((each) => {
+      const decision = relationOf(this.#matrix[direction], each, identity);
+      if (!decision) throw new SeineError('INVARIANT', `class ${each.text} has no row`);
+      return decision;
+    });
+    const key = tiers.map((decision) => this.#numberOf(decision)).join(' ');
+    const known = this.#decided.get(key) ?? { why: 'decided', ...combined({ tiers }) };
+    this.#decided.set(key, known);
     return known;
+  }
+
+  #numberOf(decision: PolicyDecision): number {
+    const number = this.#numbers.get(decision) ?? this.#numbers.size;
+    this.#numbers.set(decision, number);
+    return number;
   }
 
   #factsOf(party: ReachParty): PartyFacts {
@@ -122,7 +142,7 @@ export class Reach {
     const row = party.is === 'pod' ? this.#rowOf(party.pod) : undefined;
     const facts: PartyFacts = {
       addresses,
-      classes: { ...(row?.ingress ? { ingress: row.ingress } : {}), ...(row?.egress ? { egress: row.egress } : {}) },
+      classes: { ingress: classesIn(row, 'ingress'), egress: classesIn(row, 'egress') },
       identities: { ingress: identitiesIn('ingress'), egress: identitiesIn('egress') },
     };
     this.#facts.set(key, facts);
@@ -149,22 +169,31 @@ interface KnownParty {
   readonly facts: PartyFacts;
 }
 
+const clusterPolicies = clusterNetworkPoliciesOf('v1beta1');
+
 function matrixOf(objects: ReachObjects, local: ReadonlySet<string>): PolicyMatrix {
   const engine = new PolicyEngine(ANALYSED_NODE, Number.MAX_SAFE_INTEGER);
   for (const { metadata } of objects.namespaces) engine.putNamespace(metadata.name, metadata.labels ?? {});
   for (const { metadata, spec, status } of objects.nodes)
     engine.putNode({
       name: metadata.name,
+      labels: metadata.labels ?? {},
       podCidrs: spec.podCIDRs ?? [],
       addresses: status.addresses.flatMap(({ address }) => (isIp(address) ? [parseIp(address).text] : [])),
     });
   for (const object of objects.pods) {
-    const pod = understood('Pod', object, () => policyPods.project(object));
+    const pod = understood('Pod', keyOf(object), () => policyPods.project(object));
     if (pod) engine.putPod(local.has(keyOf(object)) ? { ...pod, nodeName: ANALYSED_NODE } : pod);
   }
   for (const object of objects.networkPolicies) {
-    const policy = understood('NetworkPolicy', object, () => networkPolicies.project(withUid(object)));
+    const policy = understood('NetworkPolicy', keyOf(object), () => networkPolicies.project(withUid(object)));
     if (policy) engine.putPolicy(policy);
+  }
+  for (const object of objects.clusterNetworkPolicies ?? []) {
+    const { name } = object.metadata;
+    const raw = { ...object, metadata: { uid: name, ...object.metadata } };
+    const policy = understood('ClusterNetworkPolicy', name, () => clusterPolicies.project(raw));
+    if (policy) engine.putClusterPolicy(policy);
   }
   engine.update();
   return plainMatrix(engine.matrix);
@@ -181,10 +210,10 @@ function withUid(object: ReachObjects['networkPolicies'][number]): unknown {
   return { ...object, metadata: { uid: keyOf(object), ...object.metadata } };
 }
 
-function understood<T>(kind: string, object: Parameters<typeof keyOf>[0], read: () => T): T {
+function understood<T>(kind: string, name: string, read: () => T): T {
   try {
     return read();
   } catch (thrown) {
-    throw new SeineError('INVALID_INPUT', `${kind} ${keyOf(object)}: ${SeineError.from(thrown, 'parse').rawMessage}`, { cause: thrown });
+    throw new SeineError('INVALID_INPUT', `${kind} ${name}: ${SeineError.from(thrown, 'parse').rawMessage}`, { cause: thrown });
   }
 }

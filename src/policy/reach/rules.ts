@@ -2,8 +2,16 @@ import type { PolicyObjects } from '../verify/reference/objects.ts';
 import { keyOf } from './objects.ts';
 
 /** Returns the names of all rules that can allow a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not isolated have no effect. */
-export function rulesOfPolicies({ networkPolicies }: Pick<PolicyObjects, 'networkPolicies'>): readonly string[] {
-  return networkPolicies.flatMap((policy) => {
+export function rulesOfPolicies({
+  networkPolicies,
+  clusterNetworkPolicies = [],
+}: Pick<PolicyObjects, 'networkPolicies' | 'clusterNetworkPolicies'>): readonly string[] {
+  const ofTiers = clusterNetworkPolicies.flatMap(({ metadata, spec }) =>
+    (['ingress', 'egress'] as const).flatMap((direction) =>
+      (spec[direction] ?? []).map((_, at) => `${metadata.name} spec.${direction}[${at}]`),
+    ),
+  );
+  const ofPolicies = networkPolicies.flatMap((policy) => {
     const { policyTypes, ingress, egress } = policy.spec;
     const types = policyTypes && policyTypes.length > 0 ? policyTypes : ['Ingress', ...(egress && egress.length > 0 ? ['Egress'] : [])];
     const named = (direction: 'ingress' | 'egress', rules: readonly unknown[]) =>
@@ -13,4 +21,5 @@ export function rulesOfPolicies({ networkPolicies }: Pick<PolicyObjects, 'networ
       ...(types.includes('Egress') ? named('egress', egress ?? []) : []),
     ];
   });
+  return [...ofTiers, ...ofPolicies];
 }

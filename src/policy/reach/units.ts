@@ -61,11 +61,16 @@ function contains({ network, prefixLength, family }: ReturnType<typeof parseCidr
   return value >> hostBits === network.value >> hostBits;
 }
 
-function networksOf({ networkPolicies }: ReachObjects): readonly string[] {
-  return networkPolicies
+function networksOf({ networkPolicies, clusterNetworkPolicies = [] }: ReachObjects): readonly string[] {
+  const ofTiers = clusterNetworkPolicies
+    .flatMap(({ spec }) => spec.egress ?? [])
+    .flatMap(({ to }) => to ?? [])
+    .flatMap(({ networks }) => networks ?? []);
+  const ofPolicies = networkPolicies
     .flatMap(({ spec }) => [...(spec.ingress ?? []), ...(spec.egress ?? [])])
     .flatMap((rule) => [...(rule.from ?? []), ...(rule.to ?? [])])
     .flatMap(({ ipBlock }) => (ipBlock ? [ipBlock.cidr, ...(ipBlock.except ?? [])] : []));
+  return [...ofTiers, ...ofPolicies];
 }
 
 /** Returns external addresses: at every address where a policy's effect can change, if no pod or node has it. */

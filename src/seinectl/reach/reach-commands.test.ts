@@ -133,7 +133,7 @@ it.each([
   ['text that is not YAML', ['reach', '-f', write('broken.txt', 'a: [')], 'broken.txt: '],
   ['a test file of another version', ['test', write('old.txt', 'tests: v0\ncases: [{}]')], 'old.txt: tests'],
   ['a case with a wrong field', ['test', write('case.txt', 'tests: seine.dev/v1\ncases: [{from: x}]')], 'case.txt cases[0]: from'],
-  ['a policy to delete that does not exist', ['diff', '-f', workloads, '--delete', 'networkpolicy/a/b'], 'there is no NetworkPolicy a/b'],
+  ['a policy to delete that does not exist', ['diff', '-f', workloads, '--delete', 'networkpolicy/a/b'], 'there is no "networkpolicy/a/b"'],
   ['a workload in a change', ['diff', '-f', workloads, '--apply', workloads], 'only policies and namespaces'],
   ['a port name', ['reach', '-f', workloads, '--port', 'http'], 'a number is required'],
   ['a selection of nothing', ['reach', '-f', workloads, '--from', 'a/b'], 'selects nothing'],

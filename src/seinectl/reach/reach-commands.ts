@@ -14,7 +14,7 @@ interface ReachCommandContext {
 
 const sources = `
 The objects come from the files of -f, from a support bundle, or else from the cluster of the kubeconfig (list of Namespaces, Nodes, Pods,
-NetworkPolicies and Services). Workloads in files become pods with addresses that no cluster has. Nothing is written, and no agent is asked.`;
+NetworkPolicies, ClusterNetworkPolicies and Services). Workloads in files become pods with addresses that no cluster has. Nothing is written, and no agent is asked.`;
 
 const testHelp = `
 ${sources.trim()}
@@ -107,7 +107,7 @@ export function addReach(policy: Command, { terminal, env, ends }: ReachCommandC
       .command('diff')
       .description('show which connections a change of policies opens and closes (exit 1 if any)')
       .option('--apply <file>', 'file or folder with policies and namespaces that are added or replaced', collect)
-      .option('--delete <object>', 'policy that is removed, networkpolicy/NAMESPACE/NAME', collect)
+      .option('--delete <object>', 'policy that is removed, networkpolicy/NAMESPACE/NAME or clusternetworkpolicy/NAME', collect)
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json']).default('table'))
       .addHelpText('after', diffHelp),
   ).action((options: DiffOptions) => ends(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));

@@ -152,6 +152,8 @@ export function withChanges(objects: ReachObjects, documents: readonly ManifestD
   if (pod) throw new SeineError('INVALID_INPUT', `${keyOf(pod)} is a pod or a workload: only policies and namespaces can be changed`);
   const gone = new Set(removed.map((text) => removedPolicy(objects, text)));
   const replaced = new Set(added.networkPolicies.map(keyOf));
+  const { clusterNetworkPolicies: addedClusterPolicies = [] } = added;
+  const replacedClusterPolicies = new Set(addedClusterPolicies.map(({ metadata }) => metadata.name));
   const namespaces = new Map(objects.namespaces.map((each) => [each.metadata.name, each]));
   const written = new Set(documents.flatMap(({ object }) => namespaceNames(object)));
   for (const namespace of added.namespaces)
@@ -161,18 +163,33 @@ export function withChanges(objects: ReachObjects, documents: readonly ManifestD
     ...objects,
     namespaces: [...namespaces.values()],
     networkPolicies: [
-      ...objects.networkPolicies.filter((policy) => !replaced.has(keyOf(policy)) && !gone.has(keyOf(policy))),
+      ...objects.networkPolicies.filter((policy) => !replaced.has(keyOf(policy)) && !gone.has(`networkpolicy/${keyOf(policy)}`)),
       ...added.networkPolicies,
+    ],
+    clusterNetworkPolicies: [
+      ...(objects.clusterNetworkPolicies ?? []).filter(
+        ({ metadata: { name } }) => !replacedClusterPolicies.has(name) && !gone.has(`clusternetworkpolicy/${name}`),
+      ),
+      ...addedClusterPolicies,
     ],
   };
 }
 
-function removedPolicy({ networkPolicies }: ReachObjects, text: string): string {
-  const [, key = ''] = /^networkpolicy\/([^/]+\/[^/]+)$/i.exec(text) ?? [];
-  if (key === '') throw new SeineError('INVALID_INPUT', `--delete ${JSON.stringify(text)} is not networkpolicy/NAMESPACE/NAME`);
-  if (!networkPolicies.some((policy) => keyOf(policy) === key))
-    throw new SeineError('INVALID_INPUT', `--delete: there is no NetworkPolicy ${key}`);
-  return key;
+/** Returns `kind/key` of a policy to delete. */
+function removedPolicy({ networkPolicies, clusterNetworkPolicies = [] }: ReachObjects, text: string): string {
+  const names = new Set([
+    ...networkPolicies.map((policy) => `networkpolicy/${keyOf(policy)}`),
+    ...clusterNetworkPolicies.map(({ metadata }) => `clusternetworkpolicy/${metadata.name}`),
+  ]);
+  const [kind = '', ...key] = text.split('/');
+  const name = [kind.toLowerCase(), ...key].join('/');
+  if (!/^(?:networkpolicy\/[^/]+\/[^/]+|clusternetworkpolicy\/[^/]+)$/.test(name))
+    throw new SeineError(
+      'INVALID_INPUT',
+      `--delete ${JSON.stringify(text)} is not networkpolicy/NAMESPACE/NAME or clusternetworkpolicy/NAME`,
+    );
+  if (!names.has(name)) throw new SeineError('INVALID_INPUT', `--delete: there is no ${JSON.stringify(name)}`);
+  return name;
 }
 
 function namespaceNames(object: unknown): readonly string[] {

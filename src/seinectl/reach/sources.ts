@@ -6,7 +6,8 @@ import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { KubeHttp } from '../../kubernetes/client/http-client.ts';
 import { listObjects } from '../../kubernetes/client/reflector/object-list.ts';
-import { policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
+import { clusterPolicyApi } from '../../kubernetes/resources/cluster-network-policy.ts';
+import { clusterPolicyEvidence, policyEvidence } from '../../kubernetes/resources/policy-evidence.ts';
 import { policyEvidenceName } from '../../operations/support-bundle/agent-files.ts';
 import { readArchive } from '../../operations/support-bundle/archive.ts';
 import { fromManifests, type ManifestDocument } from '../../policy/reach/from-manifests.ts';
@@ -90,18 +91,26 @@ function reasonOf(thrown: unknown): string {
   return /^E[A-Z]+: ([^,]+),/.exec(message)?.[1] ?? message;
 }
 
-/** Lists that are read. Cluster policies are not among them yet. */
-type ListName = Exclude<keyof ReachObjects, 'clusterNetworkPolicies'>;
-type Lists = { [L in ListName]: ReachObjects[L][number][] };
+type Lists = { [L in keyof ReachObjects]-?: Required<ReachObjects>[L][number][] };
 
-const noObjects = (): Lists => ({ namespaces: [], pods: [], nodes: [], networkPolicies: [], services: [] });
+const noObjects = (): Lists => ({
+  namespaces: [],
+  pods: [],
+  nodes: [],
+  networkPolicies: [],
+  clusterNetworkPolicies: [],
+  services: [],
+});
 
 async function fromCluster(source: ObjectSource, env: ProcessVariables): Promise<ReachObjects> {
   const http = new KubeHttp(usersAccess(source, env), `seinectl/${seineVersion}`);
   const reading = { http, turns: new LoopTurns(10) };
   const signal = AbortSignal.timeout(CLUSTER_TIMEOUT_MS);
   const objects = noObjects();
+  const optional = { ...reading, http: clusterPolicyApi(http) };
   try {
+    for await (const object of listObjects<unknown>(optional, clusterPolicyEvidence, signal))
+      (objects.clusterNetworkPolicies as unknown[]).push(object);
     for (const [kind, resource] of Object.entries({ ...policyEvidence, services }))
       for await (const object of listObjects<unknown>(reading, resource, signal)) (objects[kind as keyof Lists] as unknown[]).push(object);
     return objects;
