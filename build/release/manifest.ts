@@ -1,5 +1,6 @@
 /** `npm run release:manifest`: manifest and chart with the digests of the images that were pushed; pushes the chart as an OCI artefact. */
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
@@ -67,14 +68,31 @@ async function publishChart(registry: string, images: ImageReferences, { values,
     const chart = join(work, 'seine');
     cpSync(join(root, 'build', 'helm', 'seine'), chart, { recursive: true });
     writeFileSync(join(chart, 'values.yaml'), withImages(readFileSync(join(chart, 'values.yaml'), 'utf8'), images));
+    const seconds = commitTime();
+    settleTimes(chart, seconds);
     await runner.run(helm, ['lint', '--strict', chart], { isQuiet: true });
     await runner.run(helm, ['package', chart, '--destination', files]);
+    // Helm writes the time of the archive into the artefact.
+    if (!runner.isDry) utimesSync(archive, seconds, seconds);
     const plain = values.flag('plain-http');
     await runner.run(helm, ['push', archive, `oci://${registry}/charts`, ...(plain ? ['--plain-http'] : [])], { isQuiet: true });
     const reference = `${registry}/charts/seine:${version}`;
     return (await runner.run(crane, ['digest', ...(plain ? ['--insecure'] : []), reference])).trim();
   } finally {
     rmSync(work, { recursive: true });
+  }
+}
+
+/** Seconds since 1970 of the commit that is checked out. */
+function commitTime(): number {
+  return Number(execFileSync('git', ['-c', `safe.directory=${root}`, '-C', root, 'show', '--no-patch', '--format=%ct', 'HEAD']));
+}
+
+/** Gives all files one time: Helm packs their times, and a second run has to push the same chart. */
+function settleTimes(folder: string, seconds: number): void {
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    const path = join(folder, name);
+    if (statSync(path).isFile()) utimesSync(path, seconds, seconds);
   }
 }
 

@@ -177,6 +177,8 @@ describe('manifest and chart', () => {
     const reference = `${registry.address}/seine/charts/seine:${version}`;
     const digest = (await run('crane', ['digest', '--insecure', reference], { env: environment }, signal)).trim();
     expect(record().chart).toEqual({ repository: `${registry.address}/seine/charts/seine`, digest });
+    await step('manifest', ...pushOptions());
+    expect(record().chart?.digest).toBe(digest);
   });
 });
 
