@@ -55,7 +55,7 @@ const program = new Command('seine-lab')
   .version(packageVersion, '--version', 'print the version of Seine')
   .helpCommand('help [command]', 'help about a command')
   .addHelpText('after', examples)
-  .showHelpAfterError('(seine-lab --help says what there is)')
+  .showHelpAfterError('(seine-lab --help for usage)')
   .enablePositionalOptions();
 
 withDir(program.command('up').description('create a lab and wait until its nodes are Ready'))

@@ -15,8 +15,8 @@ export const usage = `Usage: npm run render -- [options]
   --api-server URL     where the API server is without its Service; needed without kube-proxy
   --agent-image NAME   default ${defaultOptions.agentImage}
   --ovs-image NAME     default ${defaultOptions.ovsImage}
-  --cni-bin FOLDER     where the runtime looks for plugins (default ${defaultOptions.cniBinFolder})
-  --cni-conf FOLDER    where it looks for their configuration (default ${defaultOptions.cniConfFolder})
+  --cni-bin FOLDER     folder of the runtime's plugins (default ${defaultOptions.cniBinFolder})
+  --cni-conf FOLDER    folder of their configuration (default ${defaultOptions.cniConfFolder})
   --datapath TYPE      system (default) or netdev
   --size NAME          small (default): agents are replaced one after the other; large: 1 % of the nodes at a time, and more memory is asked for
   --policy-mode MODE   of all nodes: enforce (default), audit or off (docs/network-policy.md)

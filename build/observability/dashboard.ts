@@ -30,9 +30,11 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: { '{{instance}} {{kind}}': `${value('problems')} > 0` },
     },
     {
-      title: 'Age of looks',
-      about: 'Part of a round since each look began. Above 1 it is overdue.',
-      queries: { '{{instance}} {{look}}': `${value('look_age_seconds')} / ${value('look_round_seconds')}` },
+      title: 'Age of periodic checks',
+      about: 'Age of each periodic check, as a share of its deadline. Above 1 it is overdue.',
+      queries: {
+        '{{instance}} {{check}}': `${value('health_check_age_seconds')} / ${value('health_check_deadline_seconds')}`,
+      },
     },
     {
       title: 'Not yet as wanted',
@@ -194,7 +196,7 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       title: 'Not fully served',
       about: 'Objects that claim what they cannot have, and pods that are closed because it is not known what policies say of them.',
       queries: {
-        '{{instance}} {{kind}}': value('objected_objects'),
+        '{{instance}} {{kind}}': value('rejected_objects'),
         'closed pods {{instance}}': value('policy_closed_pods'),
         'suspensions of policies {{instance}}': value('policy_suspensions'),
         'faulty policies {{instance}}': value('policy_faulty_count'),

@@ -1,4 +1,4 @@
-import type { Looks } from '../api/health/health-checks.ts';
+import type { HealthChecks } from '../api/health/health-checks.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
 import type { NodeState } from '../dataplane/targets/node-state.ts';
 import type { PeerSource } from '../kubernetes/resources/peer-source.ts';
@@ -40,7 +40,7 @@ interface AdminParts {
     readonly suspensions: AgentPorts['suspensions'];
     readonly openedByHand: AgentPorts['openedByHand'];
     readonly dataPath: DatapathProbe;
-    readonly looks: Looks;
+    readonly healthChecks: HealthChecks;
     readonly cni: AgentPorts['cni'];
     readonly postNodeEvent: AgentPorts['postNodeEvent'];
     /** Warnings about the node, as sentences, by the part of the agent that found them. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Looks } from '../api/health/health-checks.ts';
+import { HealthChecks } from '../api/health/health-checks.ts';
 import type { Log } from '../base/log/log.ts';
 import type { OpenedByHand } from '../dataplane/targets/bridge/operator-overrides.ts';
 import type { LinksTarget } from '../dataplane/targets/links/links-target.ts';
@@ -23,7 +23,7 @@ import { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
 import { associationCheck } from '../operations/diagnose/entries/association-check.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
-import { journalLook } from '../pods/ipam/journal-check.ts';
+import { journalCheck } from '../pods/ipam/journal-check.ts';
 import { journalIn } from '../pods/ipam/journal-store.ts';
 import { NodePods } from '../pods/network/node-pods.ts';
 import { HalfOpenConnections } from '../services/packet-in/half-open.ts';
@@ -32,13 +32,13 @@ import { UntranslatedPackets } from '../services/packet-in/untranslated.ts';
 import { adminPorts } from './admin-ports.ts';
 import type { AgentConfig } from './config/agent-config.ts';
 import { type KubeSources, openKubeSources, runKubeSources, warnOfPodNetworks, warnOfWatchedPods } from './kube-sources.ts';
-import { leaseLook } from './lease-check.ts';
+import { leaseCheck } from './lease-check.ts';
 import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { openSuspensions } from './policy.ts';
 import { tellPolicyMode } from './policy-mode.ts';
-import { routingLook } from './routing-check.ts';
+import { routingCheck } from './routing-check.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
 
@@ -90,11 +90,11 @@ export function createAgent(
   const suspensions = openSuspensions(config, postNodeEvent, log);
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
   const dataPath = new DatapathProbe();
-  const looks = new Looks({ log });
+  const healthChecks = new HealthChecks({ log });
   const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
   warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
   warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
-  const checks = { healthChecks: looks, cni, dataPath };
+  const checks = { healthChecks, cni, dataPath };
   const companions = companionsOf(
     { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log },
     signal,
@@ -104,7 +104,7 @@ export function createAgent(
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, looks, cni, postNodeEvent, warnings, repair, repairs, suspensions, openedByHand };
+  const more = { ...packetIn, dataPath, healthChecks, cni, postNodeEvent, warnings, repair, repairs, suspensions, openedByHand };
   const wired = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
   const parts = { ...wired, confirmed: () => rollOut.clear('sources') };
   return {
@@ -130,7 +130,7 @@ interface CompanionParts {
   readonly warnings: Map<string, readonly string[]>;
   readonly sources: KubeSources;
   readonly peers: ReturnType<typeof peersFromNodes>;
-  readonly checks: { readonly healthChecks: Looks; readonly cni: CniFiles; readonly dataPath: DatapathProbe };
+  readonly checks: { readonly healthChecks: HealthChecks; readonly cni: CniFiles; readonly dataPath: DatapathProbe };
   readonly postNodeEvent: ReturnType<typeof nodeEventPoster>;
   readonly log: Log;
 }
@@ -152,12 +152,12 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       watchForeignFirewall(firewall, { live, log, signal }),
       standing.run(signal),
       watchContestedSettings({ nodeState, warnings, log }, signal),
-      healthChecks.follow(leaseLook(gonePods), signal),
-      healthChecks.follow(routingLook(ways, config.hostGateway), signal),
+      healthChecks.follow(leaseCheck(gonePods), signal),
+      healthChecks.follow(routingCheck(ways, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
-      healthChecks.follow(cni.look, signal),
-      healthChecks.follow(journalLook(ipam, journalIn(config.stateDir)), signal),
+      healthChecks.follow(cni.healthCheck, signal),
+      healthChecks.follow(journalCheck(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, peers, live, log }, signal),
     ];
   };
@@ -169,7 +169,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
  */
 function rollOutReadiness(ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean }): Readiness {
   const rollOut = new Readiness();
-  rollOut.obstruct('sources', 'starting', 'not every source was in step with the API server since the agent started');
+  rollOut.obstruct('sources', 'starting', 'not all sources have been synced with the API server since the agent started');
   if (ofConfig.isFormer) rollOut.obstruct('configuration', 'starting', ofConfig.warnings.join('; '));
   return rollOut;
 }
@@ -224,7 +224,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
       database: ovs.database,
       bridge: config.ovsBridge,
       lock: ovs.lock.name,
-      tried: (cause) => log.info('the switch is told to try again what it could not open', { cause }),
+      tried: (cause) => log.info('requesting OVS to reopen failed interfaces', { cause }),
     },
     signal,
   );
@@ -234,7 +234,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     runDir: config.ovsRunDir,
     version: (until) => ovsVersion(ovs.openflow, until),
     forgotten: () => log.working('megaflows'),
-    failed: ({ message }) => log.failing('megaflows', 'the switch keeps megaflows that may be out of date', { cause: message }),
+    failed: ({ message }) => log.failing('megaflows', 'OVS may keep outdated megaflows', { cause: message }),
     now: () => performance.now(),
   });
   const noting = notingDrift(hooks.events, repairs, () => nodeState);

@@ -222,7 +222,7 @@ export function warnOfWatchedPods(
     if (pods.size <= most) warnings.delete(WATCHED_PODS);
     else
       warnings.set(WATCHED_PODS, [
-        `${pods.size} pods of the cluster are watched, more than policy.directWatchPods (${most}): policies hold, but the agent needs more memory than it was meant to`,
+        `${pods.size} pods of the cluster are watched, more than policy.directWatchPods (${most}): policies are enforced, but the agent needs more memory than intended`,
       ]);
   });
 }
@@ -233,14 +233,14 @@ const POD_NETWORKS = 'pod networks';
 
 const reports: Readonly<Record<ReflectorReport['what'], readonly [level: 'info' | 'warn' | 'error', message: string]>> = {
   restored: ['info', 'last known objects restored from disk'],
-  synced: ['info', 'in step with the API server'],
+  synced: ['info', 'synced with the API server'],
   failed: ['warn', 'the API server cannot be followed'],
-  behind: ['warn', 'the API server is behind what it said before; a quorum read decides if it stays so'],
+  behind: ['warn', 'the API server has an older state than before; a quorum read follows if it persists'],
   held: ['error', 'a list lacks too many objects; nothing is removed until a second one agrees'],
   refuted: ['warn', 'a second list has all that the first one lacked'],
   released: ['warn', 'a second list agrees; the objects are removed'],
   invalid: ['warn', 'an object is not usable'],
-  unreadable: ['warn', 'a part of what the API server sent makes no sense'],
+  unreadable: ['warn', 'invalid object from the API server'],
   storage: ['warn', 'the copy on disk failed'],
   recovered: ['info', 'the API server is followed again'],
 };

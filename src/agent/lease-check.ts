@@ -1,14 +1,14 @@
-import type { Look } from '../api/health/health-check.ts';
+import type { HealthCheck } from '../api/health/health-check.ts';
 import type { Log } from '../base/log/log.ts';
 import type { CniServer } from '../pods/cni-server/server.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
 import type { NodePods } from '../pods/network/node-pods.ts';
-import { GonePods, goneLookEveryMs } from '../pods/network/orphaned-leases.ts';
+import { GonePods, leaseCheckEveryMs } from '../pods/network/orphaned-leases.ts';
 import { hasSandbox } from '../pods/network/sandbox.ts';
 import type { KubeSources } from './kube-sources.ts';
 import type { NodeStack } from './node-state.ts';
 
-interface LeaseLookParts {
+interface LeaseCheckParts {
   readonly sources: Pick<KubeSources, 'pods'>;
   readonly stack: Pick<NodeStack, 'links'>;
   readonly pods: NodePods;
@@ -17,7 +17,7 @@ interface LeaseLookParts {
 }
 
 /** @param server called only once it serves, which is before the first check */
-export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts, server: () => CniServer): GonePods {
+export function openGonePods({ sources, stack, pods, ipam, log }: LeaseCheckParts, server: () => CniServer): GonePods {
   return new GonePods({
     leases: () => ipam.leases(),
     pods,
@@ -29,14 +29,14 @@ export function openGonePods({ sources, stack, pods, ipam, log }: LeaseLookParts
 }
 
 /** Finds leases whose pod no longer exists; while the copy of Pods is not synced, nothing is suspected, and status reports the source. */
-export function leaseLook(gonePods: GonePods): Look {
+export function leaseCheck(gonePods: GonePods): HealthCheck {
   return {
     name: 'leases',
-    everyMs: goneLookEveryMs,
-    look: async (signal) => {
+    everyMs: leaseCheckEveryMs,
+    run: async (signal) => {
       await gonePods.look(signal);
       const problems = gonePods.kept.map(({ pod, why }) => {
-        const message = `pod ${pod} is gone from the API server and keeps its addresses: ${why}`;
+        const message = `pod ${pod} does not exist in the API server and keeps its addresses: ${why}`;
         return { kind: 'pod.gone', about: pod, message } as const;
       });
       return { problems };

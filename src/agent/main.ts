@@ -10,14 +10,14 @@ import { configInForce, keepConfig } from './config/config-file.ts';
 
 const usage = `Usage: seine-agent [--config FILE]
 
-Runs Seine's node agent: keeps Open vSwitch, routes and the packet filter of this node as the cluster wants them,
+Runs Seine's node agent: configures Open vSwitch, routes and nftables of this node for the cluster,
 and serves the CNI plugin. Needs root.
 
   --config FILE   configuration in YAML (default /etc/seine/agent.yaml); docs/configuration.md has its keys
   --version       the version of Seine
   --help          this text
 
-Ends with 0 when it was told to stop, 2 if the command line or the configuration is invalid, 1 for everything else.
+Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or the configuration is invalid, 1 for any other error.
 `;
 
 const options = {
@@ -74,14 +74,14 @@ async function remember(stateDir: string, text: string, log: Log): Promise<void>
   try {
     await keepConfig(stateDir, text);
   } catch (thrown) {
-    log.warn('the configuration is not kept', { cause: thrown instanceof Error ? thrown.message : String(thrown) });
+    log.warn('the configuration could not be stored', { cause: thrown instanceof Error ? thrown.message : String(thrown) });
   }
 }
 
 function loggedEvents(log: Log): NodeStateEvents {
   return {
-    round: (part, result) => log.debug('made as wanted', { part, ...result }),
-    failure: (part, error) => log.failing(`part ${part}`, 'not as wanted yet', { part, cause: error.message }),
+    round: (part, result) => log.debug('reconciled', { part, ...result }),
+    failure: (part, error) => log.failing(`part ${part}`, 'reconciliation failed, retrying', { part, cause: error.message }),
     recovered: (part) => log.working(`part ${part}`),
     refused: (part, owner, error) => log.failing(`${part} ${owner}`, 'entries are refused', { part, owner, cause: error.message }, 'error'),
     accepted: (part, owner) => log.working(`${part} ${owner}`),

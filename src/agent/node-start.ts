@@ -126,7 +126,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
   // A bridge that another program emptied forwards nothing until the whole known state is desired of it (`serve`).
   nodeState.reconcilers.bridge.holdFront();
-  report(parts, 'connecting to the switch database');
+  report(parts, 'connecting to OVSDB');
   await ovs.lock.take(signal);
   // Before the first desired entry: an agent that does not know the journal's format ends, and must leave the node as the newer one left
   // it.
@@ -137,7 +137,7 @@ async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<Li
   await whenSettingsKnown(sources, signal);
   const live = await awaitEnvironment({ ...about, readiness, log }, signal);
   wantSwitch(config, nodeState, live.current);
-  report(parts, `waiting for the switch to make ${config.hostGateway}`);
+  report(parts, `waiting for OVS to create ${config.hostGateway}`);
   const plugged = () => ports.whenPlugged(config.hostGateway, ofPorts.gateway, signal);
   await retryUntilAccepted({ what: 'gateway', work: plugged, readiness, log, retryMs: REFUSED_RETRY_MS }, signal);
   applyHostSettings(parts, live.current);
@@ -253,11 +253,11 @@ async function serve(parts: StartParts, { peers, proxy }: StartedNode, released:
   const notices = { peers: peerSource, nodeName: config.nodeName, events: sources.events };
   followPolicies({ policies: sources.networkPolicies.replica, ...notices });
   followClusterPolicies({ policies: sources.clusterNetworkPolicies.replica, ...notices });
-  report(parts, 'waiting to know the Services');
+  report(parts, 'waiting for Services');
   await untilServicesKnown(sources, signal);
   await proxy.services.settled();
   await peers.settled();
-  report(parts, 'waiting for bridge and host to take the node’s flows and routes');
+  report(parts, 'waiting for the node’s flows and routes to be applied');
   const restoring = keepFlowRestore({ database: ovs.database, nodeState, lock: ovs.lock.name, readiness, log }, signal);
   const own = { owner: nodeOwner, bridge: nodeState.bridge.revision, host: nodeState.host.revision };
   const realized = async () => {
@@ -284,7 +284,7 @@ function reclaim({ log }: StartParts, { ipam, live }: { readonly ipam: Ipam; rea
       live.look();
     })
     .catch((thrown: unknown) =>
-      log.failing('reclaim', 'addresses in quarantine were not looked at', { cause: SeineError.from(thrown, 'reclaim').message }),
+      log.failing('reclaim', 'quarantined addresses could not be checked', { cause: SeineError.from(thrown, 'reclaim').message }),
     );
 }
 
@@ -315,7 +315,7 @@ async function allowRemovals(
   nodeState.allowRemovals();
   policy.removalsAllowed();
   confirmed();
-  log.info('every source is in step; what no owner wants is removed from now on');
+  log.info('all sources are synced; unowned entries are removed from now on');
 }
 
 /**

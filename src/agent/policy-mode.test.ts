@@ -43,7 +43,7 @@ it('warns about an annotation with an invalid mode, as long as it exists, of its
   expect(t.warnings.size).toBe(0);
   t.annotate('n1', 'Audit');
   t.annotate('n1', 'Audit');
-  const fault = 'the Node\'s annotation seine.dev/policy-mode is "Audit", and none of enforce, audit, off: enforce holds';
+  const fault = 'the Node\'s annotation seine.dev/policy-mode is "Audit", which is not one of enforce, audit, off: enforce is in force';
   expect([...t.warnings.values()]).toEqual([[fault]]);
   expect(t.events).toEqual([`Warning PolicyModeInvalid ${fault}`]);
   t.annotate('n1', 'audit');
@@ -53,7 +53,7 @@ it('warns about an annotation with an invalid mode, as long as it exists, of its
 it('warns about a ConfigMap with an invalid mode, separately from the annotation', () => {
   const t = setUp();
   t.sayOfAll('Audit');
-  const fault = 'policy.mode in ConfigMap seine-system/seine-live is "Audit", and none of enforce, audit, off: enforce holds';
+  const fault = 'policy.mode in ConfigMap seine-system/seine-live is "Audit", which is not one of enforce, audit, off: enforce is in force';
   expect([...t.warnings.values()]).toEqual([[fault]]);
   t.annotate('n1', 'of');
   expect([...t.warnings.values()].flat()).toHaveLength(2);

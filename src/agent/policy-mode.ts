@@ -47,7 +47,7 @@ function warnOfFaults({ config, nodes, settings, warnings, postNodeEvent, log }:
     if (faults.length === 0) warnings.delete(WARNING);
     else warnings.set(WARNING, faults);
     for (const fault of faults.filter((each) => !named.includes(each))) {
-      log.warn('what is said of the policy mode cannot be used', { reason: fault });
+      log.warn('invalid policy mode', { reason: fault });
       postNodeEvent('PolicyModeInvalid', fault, 'Warning');
     }
     named = faults;

@@ -1,16 +1,16 @@
-import type { Look } from '../api/health/health-check.ts';
+import type { HealthCheck } from '../api/health/health-check.ts';
 import type { TakenWay, TakenWays } from '../nodes/local/route-conflicts.ts';
 
-const LOOK_EVERY_MS = 4_000;
+const CHECK_EVERY_MS = 4_000;
 /** Maximum number of networks that are named. */
 const NAMED_MAX = 10;
 
 /** Checks that the kernel routes packets for pods and Services to the gateway. */
-export function routingLook(ways: Pick<TakenWays, 'find'>, gateway: string): Look {
+export function routingCheck(ways: Pick<TakenWays, 'find'>, gateway: string): HealthCheck {
   return {
     name: 'routing',
-    everyMs: LOOK_EVERY_MS,
-    look: async (signal) => {
+    everyMs: CHECK_EVERY_MS,
+    run: async (signal) => {
       const taken = await ways.find(signal);
       return { problems: taken.slice(0, NAMED_MAX).map((way) => problemOf(way, gateway)) };
     },
@@ -22,7 +22,7 @@ function problemOf({ network, asked, link, mark }: TakenWay, gateway: string) {
   return {
     kind: 'node',
     about: `routing/${network.text}`,
-    message: `a rule or route of another program leads packets for ${network.text} ${where} and not to ${gateway}`,
-    mend: `ip route get ${asked.text}${mark === undefined ? '' : ` mark 0x${mark.toString(16)}`}; ip${asked.family === 'ipv6' ? ' -6' : ''} rule`,
+    message: `a rule or route of another program routes packets for ${network.text} ${where} instead of to ${gateway}`,
+    remedy: `ip route get ${asked.text}${mark === undefined ? '' : ` mark 0x${mark.toString(16)}`}; ip${asked.family === 'ipv6' ? ' -6' : ''} rule`,
   } as const;
 }

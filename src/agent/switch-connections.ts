@@ -58,7 +58,7 @@ export function openSwitch(options: SwitchConnectionsOptions, signal: AbortSigna
     failed: (cause, waitMs) => {
       noticeBug(cause);
       options.databaseFailed?.(cause);
-      log.failing('ovsdb', 'the switch database cannot be reached', { cause: cause.message, waitMs });
+      log.failing('ovsdb', 'OVSDB cannot be reached', { cause: cause.message, waitMs });
     },
   });
   const endpoint = `unix:${join(config.ovsRunDir, `${config.ovsBridge}.mgmt`)}`;

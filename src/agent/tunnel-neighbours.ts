@@ -78,5 +78,5 @@ function ask(socket: NetlinkSocket, write: (batch: Batch) => void): void {
   const batch = new Batch();
   write(batch);
   for (const error of socket.attempt(batch))
-    if (error !== undefined && SeineError.from(error, 'ask for a neighbour').code !== 'REFUSED') throw error;
+    if (error !== undefined && SeineError.from(error, 'resolve a neighbour').code !== 'REFUSED') throw error;
 }

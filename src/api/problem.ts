@@ -6,28 +6,28 @@ export const problemKinds = {
   'agent.ready': 'no pods are served now; `about` is the state',
   'agent.repair': 'repair is paused: foreign changes stay',
   connection: 'a connection to Open vSwitch is down',
-  source: 'what is known of a resource of the API is not in step with the API server',
+  source: 'the copy of an API resource is outdated',
   'source.object': 'an object of the API cannot be read; its last good value is served',
-  'part.failing': 'a part of the node cannot be looked at or written',
+  'part.failing': 'a target of the node cannot be observed or written',
   'part.refused': 'the entries of one owner are refused',
-  'part.contested': 'another program keeps changing entries; they are repaired more and more slowly',
+  'part.contested': 'another program keeps changing entries; they are repaired with growing delays',
   'part.drift': 'a foreign change was found and is being repaired',
-  'part.behind': 'what is wanted is not there yet, for seconds',
-  object: 'a Service or Node is not served, or in part only',
-  'policy.closed': 'a pod of this node is closed: what policies say of it is not known, and nothing but its node may talk to it',
-  'policy.suspended': 'policies do nothing to some pods for a while; `about` is the pod, the namespace, or the node',
-  'policy.opened': 'flows put by hand open a pod, whatever policies say, until their time is over',
+  'part.behind': 'desired entries have been missing for seconds',
+  object: 'a Service or Node is not served, or only in part',
+  'policy.closed': 'a pod of this node is blocked because its policies are not known; only its node can reach it',
+  'policy.suspended': 'policies are suspended for some pods; `about` is the pod, the namespace, or the node',
+  'policy.opened': 'flows that an operator added open a pod regardless of policies, until they expire',
   'policy.numbers':
-    'numbers for policies have run out: less is allowed than they say; the namespace, its rules and its share are named ([policy](network-policy.md#limits)). Combine networks with the same ports into one rule',
+    'numbers for policies have run out: less is allowed than the policies specify; the message names the namespace, its rules and its share ([policy](network-policy.md#limits)). Combine networks with the same ports into one rule',
   'policy.associations':
-    'a sender has used up its share of SCTP associations (userspace data path): answers to further ones are denied where policies isolate an end; `about` is its address',
+    'the share of SCTP associations of a sender is full (userspace data path): replies of further ones are denied if policies isolate an end; `about` is its address',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',
   cni: 'the CNI plugin or its configuration is not what was installed; `about` is the file',
-  node: 'something is wrong with the node itself; `about` is what looked at it',
-  held: 'so much would be removed at once that it waits for a second look; `about` is what',
-  'look.failing': 'something could not be looked at, again and again',
+  node: 'a warning about the node itself; `about` is the part of the agent that found it',
+  held: 'a mass removal waits for a second check; `about` is the kind of entries',
+  'look.failing': 'a periodic check fails repeatedly',
 } as const;
 type ProblemKind = keyof typeof problemKinds;
 
@@ -43,6 +43,8 @@ export interface Problem {
   /** Seconds since the agent first found it, without interruption. */
   readonly ageSeconds: number;
   /** Remedy, as one command if possible; absent if it is not known. */
+  readonly remedy?: string;
+  /** @deprecated Name of `remedy` up to 0.23; see `former-names.ts`. */
   readonly mend?: string;
 }
 
@@ -56,14 +58,14 @@ export type FoundProblem = Omit<Problem, 'ageSeconds'>;
  * - `overdue`  it is older
  * - `not yet`  nothing was checked since the agent started, or since OVS was replaced
  */
-const lookStates = ['fresh', 'overdue', 'not yet'] as const;
-type LookFreshness = (typeof lookStates)[number];
+const freshnessStates = ['fresh', 'overdue', 'not yet'] as const;
+type HealthCheckFreshness = (typeof freshnessStates)[number];
 
 /** Periodic check of everything of one kind, independent of events. */
-export interface LookStatus {
+export interface HealthCheckStatus {
   /** Name of a target of the node, or of other state that is checked. */
   readonly name: string;
-  readonly state: LookFreshness;
+  readonly state: HealthCheckFreshness;
   /** Seconds since the last finished check began; null before the first. */
   readonly ageSeconds: number | null;
   /** Interval from the end of a check to the beginning of the next one. */
@@ -90,6 +92,6 @@ type HealthVerdict = (typeof verdicts)[number];
 /** All problems, the worst first, and the age of the checks. */
 export interface HealthReport {
   readonly problems: readonly Problem[];
-  readonly looks: readonly LookStatus[];
+  readonly healthChecks: readonly HealthCheckStatus[];
   readonly verdict: HealthVerdict;
 }

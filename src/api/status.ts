@@ -113,6 +113,8 @@ interface ClosedPod {
 
 /** Status of the agent. Agents up to 0.2.0 do not report its health. */
 export interface AgentStatus extends Partial<HealthReport> {
+  /** @deprecated Name of `healthChecks` up to 0.23; see `former-names.ts`. */
+  readonly looks?: HealthReport['healthChecks'];
   readonly node: string;
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string | null };
   readonly pid: number;

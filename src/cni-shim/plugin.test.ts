@@ -125,7 +125,7 @@ describe('the plugin', () => {
     host.pinFailure = 'Operation not permitted';
     expect(await runPlugin(host)).toBe(0);
     expect([host.stdout, host.pinned]).toEqual(['{}', ['/run/seine/netns/ports']]);
-    expect(host.stderr).toContain('no namespace for standing ports at /run/seine/netns/ports: Operation not permitted');
+    expect(host.stderr).toContain('no namespace for pre-plugged ports at /run/seine/netns/ports: Operation not permitted');
     const unasked = new ScriptedHost(add, conf, [replied({ exit: 0, stdout: '{}' })]);
     await runPlugin(unasked);
     expect(unasked.pinned).toEqual([]);

@@ -113,7 +113,7 @@ function pinNamespaceOfPorts({ host, request }: PluginCall): void {
   const { agentSocket } = request.settings;
   const folder = `${agentSocket.slice(0, agentSocket.lastIndexOf('/'))}/netns`;
   const failed = host.pinNamespace(folder, 'ports');
-  if (failed !== undefined) host.writeStderr(`seine: no namespace for standing ports at ${folder}/ports: ${failed}\n`);
+  if (failed !== undefined) host.writeStderr(`seine: no namespace for pre-plugged ports at ${folder}/ports: ${failed}\n`);
 }
 
 function isTryAgainLater(stdout: string): boolean {

@@ -77,7 +77,7 @@ static int judge(const char *path, const char *what, const char *answer) {
   if (sscanf(answer, "HTTP/1.1 %3d", &status) != 1) return fail(path, "what it answers is no HTTP");
   if (status == 200 || (status == 503 && strcmp(what, "livez") == 0)) return 0;
   const char *body = strstr(answer, "\r\n\r\n");
-  return fail(path, body && body[4] ? body + 4 : "it refuses, and says nothing");
+  return fail(path, body && body[4] ? body + 4 : "it refuses without a reason");
 }
 
 static int is_known(const char *what) {

@@ -28,7 +28,7 @@ function ask(socketPath: string, what: string, signal: AbortSignal): Promise<str
       answer.on('error', failed);
       answer.on('end', () => {
         const isGood = answer.statusCode === 200 || (answer.statusCode === 503 && what === 'livez');
-        resolve(isGood ? undefined : body || 'it refuses, and says nothing');
+        resolve(isGood ? undefined : body || 'it refuses without a reason');
       });
     });
     asking.on('error', failed);

@@ -44,7 +44,7 @@ export function parseCniArgs(text: string): CniArgs {
     throw new CniError(
       cniCodes.invalidEnvironment,
       `CNI_ARGS: ${JSON.stringify(first.slice(0, 100))}: unknown key`,
-      'set IgnoreUnknown=1 to have such keys ignored',
+      'set IgnoreUnknown=1 to ignore such keys',
     );
   return args;
 }

@@ -78,7 +78,7 @@ export function checkEnvironment(env: Environment, command: CniCommand): void {
 
 function checkAttachment(env: Environment, command: 'ADD' | 'CHECK' | 'DEL'): void {
   if (!isCniName(env.CNI_CONTAINERID ?? ''))
-    throw wrong(env, 'CNI_CONTAINERID', 'must begin with a letter or digit and go on with letters, digits, "_", "." or "-"');
+    throw wrong(env, 'CNI_CONTAINERID', 'must begin with a letter or digit and continue with letters, digits, "_", "." or "-"');
   const ifName = env.CNI_IFNAME ?? '';
   if (ifName === '.' || ifName === '..' || /[/:\s]/.test(ifName) || !isPrintable(ifName))
     throw wrong(env, 'CNI_IFNAME', 'not a name for a network interface');

@@ -109,7 +109,7 @@ function portsNamespace(path: string): Leftover[] {
     removeMountPoint(path);
     rmdirSync(folder);
   };
-  return [{ what: `namespace of standing ports at ${path}`, remove }];
+  return [{ what: `namespace of pre-plugged ports at ${path}`, remove }];
 }
 
 function socketFiles(paths: readonly string[]): Leftover[] {

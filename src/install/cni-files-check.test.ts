@@ -106,7 +106,7 @@ describe('missing or changed parts of ours are restored', () => {
       expect(files.compare().repaired).toHaveLength(1);
     }
     rmSync(conf());
-    expect(files.compare().problems[0]?.message).toContain('again and again');
+    expect(files.compare().problems[0]?.message).toContain('keeps changing it');
     nowMs = 10 * 60_000;
     expect(files.compare()).toMatchObject({ problems: [], repaired: [expect.any(String)] });
   });
@@ -121,7 +121,7 @@ describe('reported only', () => {
 
   it('a configuration that precedes ours', () => {
     writeFileSync(join(want.conf, '05-other.conf'), '{}');
-    expect(files.compare().problems).toMatchObject([{ about: join(want.conf, '05-other.conf'), mend: expect.stringMatching(/^mv /) }]);
+    expect(files.compare().problems).toMatchObject([{ about: join(want.conf, '05-other.conf'), remedy: expect.stringMatching(/^mv /) }]);
   });
 
   it('an unfinished installation', () => {

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Look, LookResult } from '../api/health/health-check.ts';
+import type { HealthCheck, HealthCheckResult } from '../api/health/health-check.ts';
 import type { FoundProblem } from '../api/problem.ts';
 import { SeineError } from '../base/errors/seine-error.ts';
 import { placeFile } from './atomic-file.ts';
@@ -12,9 +12,9 @@ const EVERY_MS = 10_000;
 /** Maximum number of consecutive repairs: a program that changes the files after each repair wins after that, for a while. */
 const REPAIRS_MAX = 5;
 const REPAIRS_WITHIN_MS = 10 * 60_000;
-const REINSTALL = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts plugin and configuration in place again';
+const REINSTALL = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # reinstalls plugin and configuration';
 
-interface CniLookOptions {
+interface CniCheckOptions {
   /** Folders as the agent sees them; without write access, nothing is repaired. */
   readonly folders: Folders;
   readonly nowMs?: () => number;
@@ -46,7 +46,7 @@ export class CniFiles {
   #goodPlugin = '';
   #chain: CniChain | undefined;
 
-  constructor({ folders, nowMs = () => performance.now() }: CniLookOptions) {
+  constructor({ folders, nowMs = () => performance.now() }: CniCheckOptions) {
     this.#folders = folders;
     this.#places = installPathsIn(folders);
     this.#nowMs = nowMs;
@@ -57,12 +57,12 @@ export class CniFiles {
     return this.#chain;
   }
 
-  get look(): Look {
-    return { name: 'cni', everyMs: EVERY_MS, look: async () => await Promise.resolve(this.compare()) };
+  get healthCheck(): HealthCheck {
+    return { name: 'cni', everyMs: EVERY_MS, run: async () => await Promise.resolve(this.compare()) };
   }
 
   /** @throws SeineError if the folders cannot be read */
-  compare(): LookResult {
+  compare(): HealthCheckResult {
     const { currentPlugin, currentConf, unfinished } = this.#places;
     this.#chain = undefined;
     // install-cni has installed nothing here: another installer is responsible.
@@ -83,7 +83,8 @@ export class CniFiles {
     const wanted = readFileSync(currentPlugin);
     const fault = present === undefined ? 'is missing' : faultOfPlugin(plugin, present, wanted);
     if (fault === undefined && present) this.#goodPlugin = identityOf(present);
-    if (fault !== undefined) this.#mend(`${plugin} ${fault}`, plugin, found, () => placeFile(plugin, { bytes: wanted, mode: pluginMode }));
+    if (fault !== undefined)
+      this.#repair(`${plugin} ${fault}`, plugin, found, () => placeFile(plugin, { bytes: wanted, mode: pluginMode }));
   }
 
   #compareConf(found: Findings): void {
@@ -101,14 +102,14 @@ export class CniFiles {
     if (faults.length === 0) return;
     const whole = present ? `${JSON.stringify(mendedChain(installed, present), null, 2)}\n` : readFileSync(currentConf, 'utf8');
     const place = () => placeFile(conf, { bytes: Buffer.from(whole), mode: confMode });
-    this.#mend(`${conf}: ${faults.join('; ')}`, conf, found, place);
+    this.#repair(`${conf}: ${faults.join('; ')}`, conf, found, place);
   }
 
-  #mend(fault: string, path: string, found: Findings, place: () => void): void {
+  #repair(fault: string, path: string, found: Findings, place: () => void): void {
     const nowMs = this.#nowMs();
     this.#repairsMs = this.#repairsMs.filter((atMs) => nowMs - atMs < REPAIRS_WITHIN_MS);
     if (this.#repairsMs.length >= REPAIRS_MAX) {
-      found.problems.push(problem(path, `${fault}; another program changes it again and again, so it is not put back for now`));
+      found.problems.push(problem(path, `${fault}; another program keeps changing it, so repair is suspended for now`));
       return;
     }
     try {
@@ -116,8 +117,8 @@ export class CniFiles {
       this.#repairsMs.push(nowMs);
       found.repaired.push(fault);
     } catch (thrown) {
-      const why = SeineError.from(thrown, 'put back').rawMessage;
-      found.problems.push(problem(path, `${fault}; it cannot be put back from here: ${why}`, REINSTALL));
+      const why = SeineError.from(thrown, 'restored').rawMessage;
+      found.problems.push(problem(path, `${fault}; it cannot be restored from here: ${why}`, REINSTALL));
     }
   }
 
@@ -128,13 +129,13 @@ export class CniFiles {
     const names = readdirSync(conf).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName);
     return names.map((name) => {
       const path = join(conf, name);
-      return problem(path, `${path} comes before ${confName}: new pods get that network`, `mv ${path} ${path}.disabled`);
+      return problem(path, `${path} precedes ${confName}: new pods get that network`, `mv ${path} ${path}.disabled`);
     });
   }
 }
 
-function problem(about: string, message: string, mend?: string): FoundProblem {
-  return { kind: 'cni', about, message, ...(mend === undefined ? {} : { mend }) };
+function problem(about: string, message: string, remedy?: string): FoundProblem {
+  return { kind: 'cni', about, message, ...(remedy === undefined ? {} : { remedy }) };
 }
 
 function faultOfPlugin(path: string, { mode }: Stats, wanted: Uint8Array): string | undefined {

@@ -119,7 +119,7 @@ describe('install', () => {
     mkdirSync(want.conf);
     writeFileSync(join(want.conf, '05-other.conflist'), '{}');
     install(want, say);
-    expect(said.at(-1)).toContain('WARNING: /net.d/05-other.conflist comes before 10-seine.conflist');
+    expect(said.at(-1)).toContain('WARNING: /net.d/05-other.conflist precedes 10-seine.conflist');
   });
 });
 
@@ -189,7 +189,7 @@ describe('rollBack', () => {
 
   it('has nothing to restore at first', () => {
     install(want, say);
-    expect(() => rollBack(want, say)).toThrow('nothing is kept');
+    expect(() => rollBack(want, say)).toThrow('no earlier version is stored');
   });
 });
 

@@ -57,7 +57,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
 /** Restores plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
 export function rollBack(folders: Folders, say: Say): void {
   const places = installPathsIn(folders);
-  if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `nothing is kept in ${places.goodFolder}`);
+  if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `no earlier version is stored in ${places.goodFolder}`);
   placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
   say(`${places.plugin} brought back`);
   if (existsSync(places.goodConf)) {
@@ -115,7 +115,7 @@ function keepGood(places: InstallPaths, say: Say): void {
   try {
     pluginVersions(places.plugin);
   } catch {
-    say(`${places.plugin} does not work and is not kept`);
+    say(`${places.plugin} does not work and is not stored`);
     return;
   }
   privateFolder(places.goodFolder);
@@ -131,7 +131,7 @@ function completeChain(list: ConfList, source: string, { bin, state }: Folders, 
     if (type === ownPlugin || existsSync(path)) continue;
     const brought = join(source, type);
     if (!existsSync(brought))
-      throw new SeineError('REFUSED', `plugin "${type}" is neither in ${bin} nor in ${source}: install it, or take it out of the list`);
+      throw new SeineError('REFUSED', `plugin "${type}" is neither in ${bin} nor in ${source}: install it, or remove it from the list`);
     const bytes = readFileSync(brought);
     // Recorded before it is copied: files that are not recorded are never removed.
     const known = Object.fromEntries([...readRecord(record), [type, hashOf(bytes)]]);
@@ -149,7 +149,7 @@ function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonl
     } catch (failure) {
       // The node's own plugin, which may be built for its libraries and not for this container's.
       if (type === ownPlugin) throw failure;
-      say(`${join(bin, type)} cannot be asked what it speaks: CNI ${list.cniVersion} is assumed`);
+      say(`${join(bin, type)} does not report its CNI versions: ${list.cniVersion} is assumed`);
       spoken.set(type, [list.cniVersion]);
     }
   }
@@ -158,7 +158,7 @@ function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonl
 
 function warnOfShadows(conf: string, say: Say): void {
   const earlier = readdirSync(conf).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName);
-  for (const name of earlier) say(`WARNING: ${join(conf, name)} comes before ${confName}: the runtime uses that network and not Seine`);
+  for (const name of earlier) say(`WARNING: ${join(conf, name)} precedes ${confName}: the runtime uses that network and not Seine`);
 }
 
 const recordSchema = z.record(z.string().regex(/^[A-Za-z0-9_.-]+$/), z.string());
@@ -166,7 +166,7 @@ const recordSchema = z.record(z.string().regex(/^[A-Za-z0-9_.-]+$/), z.string())
 function readRecord(path: string): readonly (readonly [string, string])[] {
   if (!existsSync(path)) return [];
   const parsed = recordSchema.safeParse(jsonIn(readText(path)));
-  if (!parsed.success) throw new SeineError('INVALID_INPUT', `${path} is damaged: remove it, and what it names by hand`);
+  if (!parsed.success) throw new SeineError('INVALID_INPUT', `${path} is damaged: remove it, and the files that it names, manually`);
   return Object.entries(parsed.data).filter(([name]) => name !== '.' && name !== '..');
 }
 

@@ -4,11 +4,11 @@ import { install, remove, rollBack, type Say } from './install.ts';
 
 const usage = `Usage: install-cni install|remove|rollback [options]
 
-Puts Seine's CNI plugin and its configuration where the container runtime of this node looks for them; takes them away;
-or brings back those from before the last change. Whatever fails leaves what was there.
+Installs Seine's CNI plugin and its configuration for the container runtime of this node; removes them;
+or restores those from before the last change. A failure leaves the previous files.
 
-  --bin-dir FOLDER     where the runtime looks for plugins (default /opt/cni/bin)
-  --conf-dir FOLDER    where it looks for their configuration (default /etc/cni/net.d)
+  --bin-dir FOLDER     folder of the runtime's plugins (default /opt/cni/bin)
+  --conf-dir FOLDER    folder of their configuration (default /etc/cni/net.d)
   --state-dir FOLDER   Seine's own (default /var/lib/seine)
   --conflist FILE      the configuration to install (default /etc/seine/10-seine.conflist)
   --source FOLDER      the plugins to install (default /opt/seine/cni)
@@ -35,7 +35,7 @@ function main(): void {
   else if (verb === 'install') install({ ...folders, source: values.source, conflist: values.conflist }, say);
   else if (verb === 'remove') remove(folders, say);
   else if (verb === 'rollback') rollBack(folders, say);
-  else throw new SeineError('INVALID_INPUT', `one of install, remove, rollback is wanted\n${usage}`);
+  else throw new SeineError('INVALID_INPUT', `one of install, remove, rollback is required\n${usage}`);
 }
 
 try {

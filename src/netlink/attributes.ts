@@ -77,7 +77,7 @@ export class Attributes {
     const at = this.#places.get(type);
     if (at === undefined) return undefined;
     const length = this.#lengthAt(at);
-    if (length < size) throw new SeineError('PROTOCOL', `${this.#what}: attribute ${type} has ${length} bytes, ${size} wanted`);
+    if (length < size) throw new SeineError('PROTOCOL', `${this.#what}: attribute ${type} has ${length} bytes, ${size} expected`);
     return at;
   }
 
@@ -111,7 +111,7 @@ function typeAt(view: DataView, at: number): number {
 function endOf(view: DataView, at: number, what: string): number {
   const length = view.getUint16(at, littleEndian);
   if (length < NLA_HDRLEN || at + length > view.byteLength)
-    throw new SeineError('PROTOCOL', `${what}: attribute at ${at} says ${length} bytes, ${view.byteLength - at} left`);
+    throw new SeineError('PROTOCOL', `${what}: attribute at ${at} declares ${length} bytes, ${view.byteLength - at} left`);
   return at + aligned(length);
 }
 

@@ -11,12 +11,13 @@ export type IfIndex = number & { readonly brand: 'IfIndex' };
  */
 export function interfaceName(text: string): string {
   if (!/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$/.test(text) || text === 'all' || text === 'default')
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no name for a network interface (1 to 15 of A–Z a–z 0–9 _ . -)`);
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a name for a network interface (1 to 15 of A–Z a–z 0–9 _ . -)`);
   return text;
 }
 
 /** @throws SeineError `INVARIANT` unless `index` is positive */
 export function ifIndex(index: number): IfIndex {
-  if (!Number.isInteger(index) || index <= 0 || index > 0x7fff_ffff) throw new SeineError('INVARIANT', `${index} is no interface index`);
+  if (!Number.isInteger(index) || index <= 0 || index > 0x7fff_ffff)
+    throw new SeineError('INVARIANT', `${index} is not an interface index`);
   return index as IfIndex;
 }

@@ -78,7 +78,7 @@ export function decodeDatapath({ payload }: Pick<NetlinkMessage, 'payload'>): Ke
 
 function viewOf(bytes: Uint8Array | undefined, atLeast: number, what: string): DataView {
   if (bytes === undefined || bytes.length < atLeast)
-    throw new SeineError('PROTOCOL', `data path: ${what} of ${bytes?.length ?? 0} bytes, ${atLeast} wanted`);
+    throw new SeineError('PROTOCOL', `data path: ${what} of ${bytes?.length ?? 0} bytes, ${atLeast} expected`);
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 

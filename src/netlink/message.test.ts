@@ -158,9 +158,11 @@ describe('attributes', () => {
   });
 
   it('report where they are truncated', () => {
-    expect(() => new Attributes(Uint8Array.of(8, 0, 1, 0, 1, 2), 'link')).toThrow('[PROTOCOL] link: attribute at 0 says 8 bytes, 6 left');
-    expect(() => new Attributes(Uint8Array.of(3, 0, 1, 0), 'link')).toThrow('says 3 bytes');
-    expect(() => new Attributes(Uint8Array.of(6, 0, 1, 0, 1, 2), 'link').u32(1)).toThrow('attribute 1 has 2 bytes, 4 wanted');
+    expect(() => new Attributes(Uint8Array.of(8, 0, 1, 0, 1, 2), 'link')).toThrow(
+      '[PROTOCOL] link: attribute at 0 declares 8 bytes, 6 left',
+    );
+    expect(() => new Attributes(Uint8Array.of(3, 0, 1, 0), 'link')).toThrow('declares 3 bytes');
+    expect(() => new Attributes(Uint8Array.of(6, 0, 1, 0, 1, 2), 'link').u32(1)).toThrow('attribute 1 has 2 bytes, 4 expected');
   });
 });
 

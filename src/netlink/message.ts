@@ -42,7 +42,7 @@ export function messagesIn(bytes: Uint8Array): NetlinkMessage[] {
     const left = bytes.length - at;
     const length = left < headerLength ? 0 : view.getUint32(at, littleEndian);
     if (length < headerLength || length > left)
-      throw new SeineError('PROTOCOL', `netlink message at ${at} says ${length} bytes, ${left} left`);
+      throw new SeineError('PROTOCOL', `netlink message at ${at} declares ${length} bytes, ${left} left`);
     messages.push({
       type: view.getUint16(at + 4, littleEndian),
       flags: view.getUint16(at + 6, littleEndian),
@@ -61,7 +61,7 @@ export function splitPayload(
   fixed: number,
   what: string,
 ): { readonly head: DataView; readonly attributes: Attributes } {
-  if (payload.length < fixed) throw new SeineError('PROTOCOL', `${what}: ${fixed} bytes wanted, ${payload.length} there`);
+  if (payload.length < fixed) throw new SeineError('PROTOCOL', `${what}: ${fixed} bytes expected, ${payload.length} received`);
   return { head: new DataView(payload.buffer, payload.byteOffset, fixed), attributes: new Attributes(payload.subarray(fixed), what) };
 }
 

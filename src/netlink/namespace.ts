@@ -111,7 +111,7 @@ export function removeMountPoint(path: string): void {
 /** @throws SeineError `INVALID_INPUT` unless `name` is a single path component of safe characters */
 export function namedPath(name: string): string {
   if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,249}$/.test(name))
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is no name for a network namespace`);
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is not a name for a network namespace`);
   return `${namedNamespaces}/${name}`;
 }
 
@@ -172,7 +172,7 @@ function openPath(path: string): OwnedFd {
 
 function refuseOther(fd: OwnedFd, path: string): void {
   const magic = fileSystemType(fd.number);
-  if (magic !== NSFS_MAGIC || ioctl(fd.number, NS_GET_NSTYPE, 'ask for the type of a namespace') !== CLONE_NEWNET)
+  if (magic !== NSFS_MAGIC || ioctl(fd.number, NS_GET_NSTYPE, 'get the type of a namespace') !== CLONE_NEWNET)
     throw new SeineError('INVALID_INPUT', `${path} is not a network namespace`, { context: { path } });
 }
 

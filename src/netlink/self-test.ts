@@ -50,7 +50,7 @@ function netlink(): void {
     const loopback = attempt('the kernel does not answer on a routing socket', () => getLink(socket, 'lo'));
     if (loopback === undefined || loopback.index !== 1 || !loopback.loopback)
       fail(`the loopback interface reads as ${JSON.stringify(loopback)}`);
-    if (receive(socket.fd, new Uint8Array(16), 'self-test') !== 'empty') fail('the kernel said more than it was asked');
+    if (receive(socket.fd, new Uint8Array(16), 'self-test') !== 'empty') fail('the kernel answered with unexpected messages');
   } finally {
     socket.close();
   }

@@ -293,7 +293,7 @@ class Dump<T> {
   }
 
   read(messages: readonly NetlinkMessage[] | 'empty'): void {
-    if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${this.#what}: the list has no end`);
+    if (messages === 'empty') throw new SeineError('UNAVAILABLE', `${this.#what}: the list has no end marker`);
     for (const message of messages) if (message.sequence === this.#sequence && this.#state === 'reading') this.#readOne(message);
     if (this.found.length > dumpLimit) throw new SeineError('PROTOCOL', `${this.#what}: more than ${dumpLimit} entries`);
   }

@@ -114,7 +114,7 @@ export function setns(fd: number, type: number): void {
 }
 
 export function unshare(flags: number): void {
-  checked('unshare', native.unshare(int32(flags, 'flags')), 'make a namespace');
+  checked('unshare', native.unshare(int32(flags, 'flags')), 'create a namespace');
 }
 
 export function mount(source: string, target: string, type: string, flags: number): void {

@@ -24,7 +24,8 @@ export function readSysctl(name: SysctlName): string {
 export function writeSysctl(name: SysctlName, value: string | number): void {
   const path = sysctlPath(name);
   const text = String(value);
-  if (!/^[\w .,:/-]{1,255}$/.test(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no value for ${name.join('.')}`);
+  if (!/^[\w .,:/-]{1,255}$/.test(text))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a value for ${name.join('.')}`);
   try {
     const fd = openSync(path, 'w');
     try {
@@ -53,7 +54,7 @@ export function isForwarding(family: 'ipv4' | 'ipv6', interfaceName: string): bo
 
 function sysctlPath(name: SysctlName): string {
   if (name.length === 0 || !name.every((part) => /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/.test(part)))
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name.join('.'))} is no name of a kernel parameter`);
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name.join('.'))} is not the name of a kernel parameter`);
   const [part, ...rest] = name;
   return part === 'net' ? `${netFolder()}/${rest.join('/')}` : `/proc/sys/${name.join('/')}`;
 }

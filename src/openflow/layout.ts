@@ -40,7 +40,7 @@ export function text(bytes: number): Layout<string> {
     read: (r) => textOf(r.raw(bytes)),
     write: (w, value) => {
       const encoded = new TextEncoder().encode(value);
-      if (encoded.length >= bytes) throw new SeineError('INVARIANT', `text of ${encoded.length} octets in a field of ${bytes}`);
+      if (encoded.length >= bytes) throw new SeineError('INVARIANT', `text of ${encoded.length} bytes in a field of ${bytes}`);
       w.raw(encoded).zeros(bytes - encoded.length);
     },
   };

@@ -80,5 +80,7 @@ describe('messages without a row', () => {
 });
 
 it('in a version without them are rejected by name', () => {
-  expect(() => encodeMessage({ kind: 'tableDescRequest', version: OPENFLOW_13, xid: 1, body: {} })).toThrow(/no message of OpenFlow 1.3/);
+  expect(() => encodeMessage({ kind: 'tableDescRequest', version: OPENFLOW_13, xid: 1, body: {} })).toThrow(
+    /is not a message of OpenFlow 1.3/,
+  );
 });

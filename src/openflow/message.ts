@@ -62,7 +62,7 @@ function keyOf(wire: WirePlace): string {
 export function decodeMessage(bytes: Uint8Array): Message {
   if (bytes.length < HEADER_BYTES) throw new SeineError('PROTOCOL', `message of ${bytes.length} bytes`);
   const { version, type, length, xid } = readHeader(bytes);
-  if (length !== bytes.length) throw new SeineError('PROTOCOL', `message of ${bytes.length} bytes says that it has ${length}`);
+  if (length !== bytes.length) throw new SeineError('PROTOCOL', `message of ${bytes.length} bytes declares ${length}`);
   const r = new ByteReader(bytes, 'message').skip(HEADER_BYTES);
   if (!isVersion(version)) return { kind: 'unknown', version, xid, bytes };
   const { key, more } = readPlace(r, type);
@@ -99,7 +99,7 @@ export function encodeMessage(message: Message): Uint8Array {
   const row = messageRows[kind] as AnyMessageRow; // its body is of its kind
   const wire = row.wire.find(({ only }) => only === undefined || only === version);
   if (wire === undefined)
-    throw new SeineError('INVARIANT', `${kind} is no message of ${version === OPENFLOW_13 ? 'OpenFlow 1.3' : 'OpenFlow 1.5'}`);
+    throw new SeineError('INVARIANT', `${kind} is not a message of ${version === OPENFLOW_13 ? 'OpenFlow 1.3' : 'OpenFlow 1.5'}`);
   const w = new ByteWriter(128);
   const start = beginMessage(w, typeOf(wire), version);
   if ('vendor' in wire) w.u32(wire.vendor).u32(wire.subtype);

@@ -163,7 +163,7 @@ export class Batcher {
  * @throws SeineError `REFUSED` if there is an error among them; `PROTOCOL` if there are too few.
  */
 export function readResults(result: unknown, operations: readonly Json[]): readonly unknown[] {
-  if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'OVSDB: result of a transaction is no array');
+  if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'OVSDB: result of a transaction is not an array');
   const results: readonly unknown[] = result;
   const failed = results.findIndex((entry) => isObject(entry) && entry['error'] !== undefined && entry['error'] !== null);
   if (failed >= 0) throw refusal(results[failed], failed, operations);

@@ -165,7 +165,7 @@ export class OvsdbClient<D extends Database, const S extends Selection<D>> {
 
   /** Requests a lock, on every connection again, until it is released. */
   lock(name: string, mode: LockMode = 'queue'): Lock {
-    if (this.#locks.has(name)) throw new SeineError('INVARIANT', `OVSDB lock ${name} is asked for twice`);
+    if (this.#locks.has(name)) throw new SeineError('INVARIANT', `OVSDB lock ${name} is requested twice`);
     const lock = new Lock(name, mode, () => this.#locks.delete(name));
     this.#locks.set(name, lock);
     if (this.#synced && this.#live !== undefined) lock.connected(this.#live.session);
@@ -347,12 +347,12 @@ function giveUp({ socket }: LiveConnection, thrown: unknown): void {
 
 function readNames(result: unknown): readonly string[] {
   if (Array.isArray(result) && result.every((name) => typeof name === 'string')) return result;
-  throw new SeineError('PROTOCOL', 'OVSDB: list of databases is no array of names');
+  throw new SeineError('PROTOCOL', 'OVSDB: list of databases is not an array of names');
 }
 
 function readText(result: unknown): string {
   if (typeof result === 'string') return result;
-  throw new SeineError('PROTOCOL', 'OVSDB: identity of the server is no string');
+  throw new SeineError('PROTOCOL', 'OVSDB: identity of the server is not a string');
 }
 
 const neverAborted = new AbortController().signal;

@@ -104,11 +104,11 @@ describe('an invalid message is rejected with the error, and its place', () => {
     ['{"id":"\0"}', 'message at 0 is not JSON'],
     ['\0', 'byte 0 where a message should begin, at 0'],
     [`{"a":${'['.repeat(1_000_000)}`, 'message at 0 is nested deeper than 64'],
-    [`{"id":null,"method":"update2","params":${'7'.repeat(1_000_000)}}`, 'params is no array'],
-    ['{"id":null,"method":"update2","params":["replica",{"Bridge":[]}]}', 'Bridge is no object'],
+    [`{"id":null,"method":"update2","params":${'7'.repeat(1_000_000)}}`, 'params is not an array'],
+    ['{"id":null,"method":"update2","params":["replica",{"Bridge":[]}]}', 'Bridge is not an object'],
     ['{"id":null,"method":"update2","params":["replica",{"Port":{}}]}', 'update of a table that is not monitored'],
-    ['{"id":null,"method":"update2","params":["replica",{"Bridge":{"x":{}}}]}', 'update of Bridge with a row name that is no UUID'],
-    [update('7'), 'row of Interface is no object'],
+    ['{"id":null,"method":"update2","params":["replica",{"Bridge":{"x":{}}}]}', 'update of Bridge with a row name that is not a UUID'],
+    [update('7'), 'row of Interface is not an object'],
     [update('{"name":7}'), `Interface.name of row ${rowName}: OVSDB: string expected, number found`],
     [update('{"name":"a\\u0000b"}'), `Interface.name of row ${rowName}: OVSDB: string expected, one with a zero byte found`],
     [update('{"name":"\\ud800"}'), `Interface.name of row ${rowName}: OVSDB: string expected, one with half a character found`],
@@ -137,7 +137,7 @@ describe('an invalid message is rejected with the error, and its place', () => {
     const rows = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, at) => [`aaaaaaaa-0000-0000-0000-00000000000${at}`, { insert: {} }]));
     small.apply({ Bridge: rows(2) }, 'update2');
-    expect(() => small.apply({ Bridge: rows(3) }, 'update2')).toThrow('3 rows, and we hold at most 2');
+    expect(() => small.apply({ Bridge: rows(3) }, 'update2')).toThrow('3 rows exceed the limit of 2');
     expect(small.tables.get('Bridge')?.size).toBe(2);
   });
 

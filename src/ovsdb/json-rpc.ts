@@ -15,10 +15,10 @@ export type Incoming =
 
 /** @throws SeineError `PROTOCOL` if the value is not a JSON-RPC message. */
 export function readMessage(value: unknown): Incoming {
-  if (!isObject(value)) throw new SeineError('PROTOCOL', 'JSON-RPC: message is no object');
+  if (!isObject(value)) throw new SeineError('PROTOCOL', 'JSON-RPC: message is not an object');
   const { id = null, method, params, result, error = null } = value;
   if (typeof method === 'string') {
-    if (!Array.isArray(params)) throw new SeineError('PROTOCOL', 'JSON-RPC: params is no array', { context: { method } });
+    if (!Array.isArray(params)) throw new SeineError('PROTOCOL', 'JSON-RPC: params is not an array', { context: { method } });
     return id === null ? { kind: 'notification', method, params } : { kind: 'request', id, method, params };
   }
   if (id === null) throw new SeineError('PROTOCOL', 'JSON-RPC: neither a method nor an id', { context: { error } });

@@ -129,7 +129,7 @@ export class Monitor {
   async #since(session: JsonRpcSession, requests: Json, signal: AbortSignal): Promise<void> {
     const params = [this.#database, this.#id, requests, this.#lastTransaction];
     const read = (result: unknown): void => {
-      if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'OVSDB: reply to monitor_cond_since is no array');
+      if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'OVSDB: reply to monitor_cond_since is not an array');
       const [found, transaction, updates] = result;
       this.#trusting(() => (found === true ? this.#replica.apply(updates, 'update2') : this.#replica.replace(updates, 'update2')));
       this.#lastTransaction = transactionId(transaction);

@@ -115,7 +115,7 @@ export class Replica {
         throw new SeineError('PROTOCOL', 'OVSDB: update of a table that is not monitored', { context: { table: name } });
       const stagedRows = new Map<Uuid, AnyRow | undefined>();
       for (const [uuid, update] of Object.entries(members(rows, name))) {
-        if (!isUuid(uuid)) throw new SeineError('PROTOCOL', `OVSDB: update of ${name} with a row name that is no UUID`);
+        if (!isUuid(uuid)) throw new SeineError('PROTOCOL', `OVSDB: update of ${name} with a row name that is not a UUID`);
         stagedRows.set(uuid, readers[format](table, uuid, members(update, name)));
       }
       staged.set(table, stagedRows);
@@ -145,7 +145,7 @@ export class Replica {
     for (const [table, stagedRows] of staged) {
       for (const [uuid, after] of stagedRows) rows += (after === undefined ? 0 : 1) - (table.get(uuid) === undefined ? 0 : 1);
     }
-    if (rows > this.#maxRows) throw new SeineError('PROTOCOL', `OVSDB: ${rows} rows, and we hold at most ${this.#maxRows}`);
+    if (rows > this.#maxRows) throw new SeineError('PROTOCOL', `OVSDB: ${rows} rows exceed the limit of ${this.#maxRows}`);
   }
 }
 
@@ -172,5 +172,5 @@ const readers: Readonly<Record<UpdateFormat, UpdateReader>> = {
 
 function members(value: unknown, what: string): Readonly<Record<string, unknown>> {
   if (isObject(value)) return value;
-  throw new SeineError('PROTOCOL', `OVSDB: ${what} is no object`);
+  throw new SeineError('PROTOCOL', `OVSDB: ${what} is not an object`);
 }

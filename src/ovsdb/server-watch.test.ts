@@ -52,7 +52,7 @@ describe('a server', () => {
     ['that has the database to itself', standalone, 'required', undefined],
     ['that leads', member, 'required', undefined],
     ['that follows, if any member will do', { ...member, leader: false }, 'not required', undefined],
-    ['that follows', { ...member, leader: false }, 'required', 'the server does not lead Open_vSwitch'],
+    ['that follows', { ...member, leader: false }, 'required', 'the server is not the leader of Open_vSwitch'],
     ['that is cut off', { ...member, connected: false }, 'not required', 'the server has no contact with the rest of Open_vSwitch'],
     ['that has another database', { ...standalone, name: 'Other' }, 'required', 'the server has no database Open_vSwitch'],
     ['that has none', undefined, 'required', 'the server has no database Open_vSwitch'],
@@ -65,7 +65,7 @@ describe('a server', () => {
   it('may become unsuitable', async () => {
     const { watch, tell, news } = await watching(member);
     tell({ modify: { leader: false } });
-    expect(watch.objection).toBe('the server does not lead Open_vSwitch');
+    expect(watch.objection).toBe('the server is not the leader of Open_vSwitch');
     expect(news()).toBe(2);
     tell({ delete: null });
     expect(watch.objection).toBe('the server has no database Open_vSwitch');

@@ -72,7 +72,7 @@ export class ServerWatch {
     if (row === undefined) return `the server has no database ${this.#database}`;
     if (row.model === 'standalone') return undefined;
     if (!row.connected) return `the server has no contact with the rest of ${this.#database}`;
-    if (row.model === 'clustered' && !row.leader && this.#leader === 'required') return `the server does not lead ${this.#database}`;
+    if (row.model === 'clustered' && !row.leader && this.#leader === 'required') return `the server is not the leader of ${this.#database}`;
     return this.#isBehind(row) ? `the server's copy of ${this.#database} is older than what we have seen` : undefined;
   }
 

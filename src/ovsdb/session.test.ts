@@ -62,7 +62,7 @@ describe('JsonRpcSession', () => {
     const echo = Buffer.from('{"id":1,"method":"echo","params":[]}');
     session.received(echo);
     outlet.writableLength = 101;
-    expect(() => session.received(echo)).toThrow('[UNAVAILABLE] JSON-RPC: the peer asks and does not read the answers');
+    expect(() => session.received(echo)).toThrow('[UNAVAILABLE] JSON-RPC: the peer sends requests and does not read the answers');
     expect(written).toHaveLength(1);
   });
 

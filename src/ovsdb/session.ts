@@ -126,7 +126,7 @@ export class JsonRpcSession implements Conversation {
     if (signal.aborted) return new SeineError('CANCELLED', `ovsdb ${method}: not sent`, { context, cause: signal.reason });
     if (this.#end !== undefined) return new SeineError('UNAVAILABLE', `ovsdb ${method}: not connected`, { context, cause: this.#end });
     if (this.#calls.size >= maxCalls || this.#outlet.writableLength > this.#limits.maxUnsentBytes) {
-      return new SeineError('UNAVAILABLE', `ovsdb ${method}: the server does not keep up`, {
+      return new SeineError('UNAVAILABLE', `ovsdb ${method}: the server is too slow`, {
         context: { ...context, calls: this.#calls.size },
       });
     }
@@ -154,14 +154,14 @@ export class JsonRpcSession implements Conversation {
 
   #answer({ id, method, params }: Extract<Incoming, { kind: 'request' }>): void {
     if (this.#outlet.writableLength > this.#limits.maxUnsentBytes) {
-      throw new SeineError('UNAVAILABLE', 'JSON-RPC: the peer asks and does not read the answers');
+      throw new SeineError('UNAVAILABLE', 'JSON-RPC: the peer sends requests and does not read the answers');
     }
     this.#outlet.write(method === 'echo' ? writeReply(id, params) : writeError(id, 'unknown method'));
   }
 
   /** Returns the call that waits for this reply; `undefined` if the caller stopped waiting. */
   #callOf(id: unknown): Call | undefined {
-    if (typeof id !== 'number' || !(id < this.#nextId)) throw new SeineError('PROTOCOL', 'JSON-RPC: reply to a request we never made');
+    if (typeof id !== 'number' || !(id < this.#nextId)) throw new SeineError('PROTOCOL', 'JSON-RPC: reply to an unknown request');
     const call = this.#calls.get(id);
     this.#calls.delete(id);
     return call;

@@ -146,5 +146,5 @@ function columnOf(table: Table, name: string, column: string): Column<unknown, u
 
 function rowObject(json: unknown, table: string): Readonly<Record<string, unknown>> {
   if (isObject(json)) return json;
-  throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is no object`);
+  throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is not an object`);
 }

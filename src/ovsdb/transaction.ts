@@ -166,7 +166,7 @@ export class Transaction<D extends Database> {
   }
 
   #decodeRow<T extends TableName<D>, K extends ColumnName<D, T>>(table: T, columns: readonly K[], json: unknown): Row<D, T, K> {
-    if (!isObject(json)) throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is no object`);
+    if (!isObject(json)) throw new SeineError('PROTOCOL', `OVSDB: row of ${table} is not an object`);
     const decode = (name: string): [string, unknown] => {
       const column = columnOf(this.#database, table, name);
       return [name, inColumn(table, name, () => column.decode(json[name]))];
@@ -194,21 +194,21 @@ export class Committed {
   /** Returns how many rows an `update`, `mutate` or `delete` matched, changed or not. */
   count(operation: RowCount): number {
     const count = this.#member(operation, 'count');
-    if (typeof count !== 'number') throw new SeineError('PROTOCOL', 'OVSDB: count is no number');
+    if (typeof count !== 'number') throw new SeineError('PROTOCOL', 'OVSDB: count is not a number');
     return count;
   }
 
   rows<R>(found: FoundRows<R>): R[] {
     const rows = this.#member(found, 'rows');
-    if (!Array.isArray(rows)) throw new SeineError('PROTOCOL', 'OVSDB: rows is no array');
+    if (!Array.isArray(rows)) throw new SeineError('PROTOCOL', 'OVSDB: rows is not an array');
     return rows.map((row) => found.read(row));
   }
 
   #member(standIn: object, name: string): unknown {
     const index = this.#indexes.get(standIn);
-    if (index === undefined) throw new SeineError('INVARIANT', 'asked a transaction for what another one did');
+    if (index === undefined) throw new SeineError('INVARIANT', 'result of another transaction');
     const result = this.#results[index];
-    if (!isObject(result)) throw new SeineError('PROTOCOL', `OVSDB: result of operation ${index} is no object`);
+    if (!isObject(result)) throw new SeineError('PROTOCOL', `OVSDB: result of operation ${index} is not an object`);
     return result[name];
   }
 }

@@ -25,12 +25,12 @@ export function annotateLine(text: string, owners: Owners, paint: Paint): Annota
   const owner = owners.get(cookie);
   const say = (what: string): string => `${line} ${paint('quiet', `# ${what}`)}`;
   if (owner !== undefined) return { line: say(safeText(shortOwner(owner))), cookie: 'known' };
-  if (isLearned(cookie)) return { line: say('learned by the switch'), cookie: 'learned' };
+  if (isLearned(cookie)) return { line: say('learned by OVS'), cookie: 'learned' };
   return { line: say(`unknown: ${guess(cookie)}`), cookie: 'unknown' };
 }
 
 function guess(cookie: bigint): string {
   const feature = cookieFeature(cookie);
   if (cookie === 0n || feature === undefined) return 'no cookie of Seine';
-  return `a ${feature} that is not wanted on this node any more`;
+  return `a ${feature} that is no longer desired on this node`;
 }

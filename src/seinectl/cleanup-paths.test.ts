@@ -47,8 +47,8 @@ describe('the places of an installation', () => {
   });
 
   it('are never the defaults for an agent elsewhere', () => {
-    expect(() => cleanupPathsOf({}, labs, reported)).toThrow(/not the usual one of a machine: name its --cni-bin-dir, --cni-conf-dir$/);
-    expect(() => cleanupPathsOf({ stateDir: '/s' }, labs)).toThrow(/name its --cni-bin-dir, --cni-conf-dir, --ovs-run-dir$/);
+    expect(() => cleanupPathsOf({}, labs, reported)).toThrow(/not the default one of the host: specify its --cni-bin-dir, --cni-conf-dir$/);
+    expect(() => cleanupPathsOf({ stateDir: '/s' }, labs)).toThrow(/specify its --cni-bin-dir, --cni-conf-dir, --ovs-run-dir$/);
     const named = { cniBinDir: '/b', cniConfDir: '/c', stateDir: '/s', ovsRunDir: '/o' };
     expect(cleanupPathsOf(named, labs)).toMatchObject({ folders: { bin: '/b', conf: '/c', state: '/s' }, ovsRunFolder: '/o' });
   });

@@ -27,7 +27,7 @@ export async function askedFor(agent: AgentClient): Promise<ConfigRecord | undef
   try {
     return (await agent.json('/v1/config')) as ConfigRecord;
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'ask the agent');
+    const error = SeineError.from(thrown, 'query the agent');
     if (error.code === 'UNAVAILABLE') return undefined;
     throw error;
   }
@@ -55,7 +55,7 @@ export function cleanupPathsOf(named: CleanupPathOptions, socket: string, report
   };
   const ovsRunFolder = place('--ovs-run-dir', named.ovsRunDir, 'ovsRunDir', defaultPaths.ovsRunDir);
   if (missing.length > 0)
-    throw new SeineError('INVALID_INPUT', `the agent of ${socket} is not the usual one of a machine: name its ${missing.join(', ')}`);
+    throw new SeineError('INVALID_INPUT', `the agent of ${socket} is not the default one of the host: specify its ${missing.join(', ')}`);
   return {
     folders,
     ovsRunFolder,

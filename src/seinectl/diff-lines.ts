@@ -19,7 +19,7 @@ function entryLines({ state, wanted, actual, owners, error }: Entry, paint: Pain
       return [`${paint('good', `+ ${shown(wanted)}`)} ${who}`, ...why];
     case 'extra':
       return [
-        `${paint('bad', `- ${shown(actual)}`)} ${owners.length === 0 ? paint('quiet', '# not wanted') : `${who} (no longer wanted)`}`,
+        `${paint('bad', `- ${shown(actual)}`)} ${owners.length === 0 ? paint('quiet', '# unexpected') : `${who} (no longer desired)`}`,
         ...why,
       ];
     case 'changed':

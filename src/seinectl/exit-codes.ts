@@ -10,6 +10,6 @@ export const exitCodes = {
 
 export const exitCodeHelp = `Exit codes:
   0  fine
-  1  not so: the agent is not ready, something differs from what is wanted, there is no such thing
-  2  the command line, or a file it names, is invalid; explain: there is no such object
+  1  negative: the agent is not ready, entries differ from the desired state, or nothing was found
+  2  the command line, or a file it names, is invalid; explain: no such object
   3  no agent answers`;

@@ -19,7 +19,7 @@ export async function* linesOf(input: Readable, name: string): AsyncGenerator<st
       rest = lines.pop() ?? '';
       for (const line of lines) yield line.replace(/\r$/, '');
       if (rest.length > LINE_LENGTH_MAX)
-        throw new SeineError('INVALID_INPUT', `${name} is no dump: a line is longer than ${LINE_LENGTH_MAX}`);
+        throw new SeineError('INVALID_INPUT', `${name} is not a dump: a line is longer than ${LINE_LENGTH_MAX}`);
     }
   } catch (thrown) {
     if (thrown instanceof SeineError) throw thrown;

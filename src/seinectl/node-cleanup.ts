@@ -24,8 +24,8 @@ interface NodeContext {
 const patienceMs = 120_000;
 
 const help = `
-What is not named is asked of the agent, if one answers on the socket; else the places in brackets are meant. An installation with its
-socket elsewhere shares this machine with another one, as a node of a lab does: what its agent does not say has to be named.`;
+Omitted options are read from the agent, if one answers on the socket; otherwise they have the defaults in brackets. An installation with its
+socket elsewhere shares this host with another one, as a node of a lab does: options that its agent does not report are required.`;
 
 /** `seinectl node …`: changes of the node itself. Needs no agent. */
 export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
@@ -39,8 +39,8 @@ export function addNode(root: Command, { socket, terminal, ends }: NodeContext):
     .option('--force', 'although an agent runs, or pods are attached and lose their network')
     .option('--bridge <name>', `ovsBridge of the agent (${ovsBridge})`)
     .option('--gateway <name>', `hostGateway of the agent (${hostGateway})`)
-    .option('--cni-bin-dir <folder>', `where the runtime looks for plugins (${cniBinDir})`)
-    .option('--cni-conf-dir <folder>', `where it looks for their configuration (${cniConfDir})`)
+    .option('--cni-bin-dir <folder>', `folder of the runtime’s plugins (${cniBinDir})`)
+    .option('--cni-conf-dir <folder>', `folder of their configuration (${cniConfDir})`)
     .option('--state-dir <folder>', `stateDir of the agent (${stateDir})`)
     .option('--run-dir <folder>', `folder of cniSocket and apiSocket (${dirname(apiSocket)})`)
     .addOption(new Option('--ovs-run-dir <folder>', `ovsRunDir of the agent (${ovsRunDir})`).env('OVS_RUNDIR'))
@@ -57,7 +57,7 @@ async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal:
   if (items.length === 0) terminal.remark('seinectl: nothing of Seine is on this node');
   if (flags.yes !== true) {
     for (const { what } of items) terminal.line(`would remove  ${safeText(what)}`);
-    const when = obstacles.length === 0 ? 'Remove all this with' : 'When that is mended, remove all this with';
+    const when = obstacles.length === 0 ? 'Remove all this with' : 'When that is fixed, remove all this with';
     if (items.length > 0) terminal.remark(`Nothing has been changed. ${when}: seinectl node cleanup --yes`);
     return exitCodes.ok;
   }
@@ -81,7 +81,7 @@ async function removeAll(terminal: Terminal, items: Awaited<ReturnType<Find>>['i
     }
   }
   if (items.length > 0)
-    terminal.remark('Kernel settings stay as they are (docs/operations.md lists them); a reboot brings back those of the machine.');
+    terminal.remark('Kernel settings stay as they are (docs/operations.md lists them); a reboot restores those of the host.');
   return failures === 0 ? exitCodes.ok : exitCodes.different;
 }
 

@@ -141,7 +141,7 @@ describe('annotate', () => {
     expect(await agent.seinectl(['annotate', agent.folder])).toMatchObject({ code: 2, err: expect.stringContaining('EISDIR') });
     expect(await agent.seinectl(['annotate'], { stdin: 'x'.repeat(2_000_000) })).toMatchObject({
       code: 2,
-      err: expect.stringContaining('no dump'),
+      err: expect.stringContaining('not a dump'),
     });
   });
 });
@@ -162,8 +162,8 @@ describe('the command line', () => {
   );
 
   it.each([
-    [['pause', '--for', '3d'], '--for', 'a day at most'],
-    [['log-level', 'debug', '--for', '0s'], '--for', 'a day at most'],
+    [['pause', '--for', '3d'], '--for', 'at most a day'],
+    [['log-level', 'debug', '--for', '0s'], '--for', 'at most a day'],
     [['log-level', '--for', '3m'], '--for', 'needs a level'],
   ])('ends with 2 for %s, without calling the agent', async (args, option, why) => {
     const { code, err } = await agent.seinectl(args);
@@ -174,7 +174,7 @@ describe('the command line', () => {
   });
 
   it('names the help with more', async () => {
-    expect((await agent.seinectl(['get', 'pods', '--frobnicate'])).err).toContain('(seinectl get pods --help says what there is)');
+    expect((await agent.seinectl(['get', 'pods', '--frobnicate'])).err).toContain('(seinectl get pods --help for usage)');
   });
 
   it('has help with examples and exit codes', async () => {

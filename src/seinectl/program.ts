@@ -29,14 +29,14 @@ Examples:
   seinectl get pods                               pods with addresses, interfaces and state
   seinectl get pods web-0 -n shop -o yaml         one pod, its namespace checked as well
   seinectl get flows --table route --owner pod/shop/web-0
-  seinectl diff                                   entries that differ from the wanted state (exit 1 if any)
-  seinectl pause --for 10m                        change flows by hand; they are not repaired meanwhile
+  seinectl diff                                   entries that differ from the desired state (exit 1 if any)
+  seinectl pause --for 10m                        change flows manually; they are not repaired meanwhile
   ovs-ofctl --names dump-flows br-int | seinectl annotate
-  seinectl timeline --since 10m                   what the agent did last, a line an event
+  seinectl timeline --since 10m                   recent events of the agent, one line each
   seinectl explain pod shop/web-0                 a pod's network in sentences, and its problems
   seinectl capture shop/web-0                     a pod's packets, as lines or as a pcap file
-  seinectl policy pod shop/web-0                  which policies isolate a pod, and what they let through
-  seinectl cluster status                         the agents of all nodes, from any machine with a kubeconfig
+  seinectl policy pod shop/web-0                  which policies isolate a pod, and what they allow
+  seinectl cluster status                         the agents of all nodes, from any host with a kubeconfig
   seinectl collect                                everything about this node in one archive
 
 ${exitCodeHelp}
@@ -63,7 +63,7 @@ export async function run(args: readonly string[], terminal: Terminal, stdin: Re
 export function programFor(terminal: Terminal, stdin: Readable) {
   let code: number = exitCodes.ok;
   const root = new Command('seinectl')
-    .description("Shows what Seine's agent on this node wants, what the node holds, and the owner of each entry.")
+    .description('Shows the desired and the actual state of this node, and the owner of each entry.')
     .addOption(new Option('--socket <path>', 'socket of the agent').env('SEINE_SOCKET').default(defaultPaths.apiSocket))
     .version(seineVersion, '--version', 'print the version of seinectl')
     .helpCommand('help [command]', 'help about a command')
@@ -110,7 +110,7 @@ interface ProgramContext {
 function addInspection(root: Command, { context, terminal, ends }: ProgramContext): void {
   root
     .command('status')
-    .description('readiness, problems, connections, wanted and held entries of this node (exit 1 if not ready)')
+    .description('readiness, problems, connections, desired and present entries of this node (exit 1 if not ready)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
   addCheck(root, (options) => ends(check(context(), options)));
@@ -122,7 +122,7 @@ function addInspection(root: Command, { context, terminal, ends }: ProgramContex
   );
   root
     .command('diff')
-    .description('what is not as wanted: + has to be added, - has to go, ~ is otherwise (exit 1 if there is anything)')
+    .description('show drift: + missing, - unexpected, ~ different (exit 1 if any)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
 }
@@ -131,48 +131,46 @@ function addInspection(root: Command, { context, terminal, ends }: ProgramContex
 function addPause(root: Command, { context, ends }: ProgramContext): void {
   root
     .command('pause')
-    .description('do not repair foreign changes for a while; pods and Services are served; ends with the agent')
-    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
+    .description('pause the repair of foreign changes; pods and Services are still served; ends with the agent')
+    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
   root
     .command('resume')
-    .description('repair foreign changes again, those made meanwhile included')
+    .description('repair foreign changes again, including those made meanwhile')
     .action(() => ends(resume(context())));
 }
 
 function printHelpHint(command: Command, words: string): void {
-  command.showHelpAfterError(`(${words} --help says what there is)`);
+  command.showHelpAfterError(`(${words} --help for usage)`);
   for (const each of command.commands) printHelpHint(each, `${words} ${each.name()}`);
 }
 
 const explainPodHelp = `
-Where it is, since when, which flows it has, which Services lead to it, what was repaired and when, and what is wrong now.
+Location, age, flows, Services, repairs and problems of the pod.
 
 Examples:
   seinectl explain pod shop/web-0
   seinectl explain pod web-0 --json
 
-Exit codes: 0 nothing is wrong with it; 1 something is, in the lines that begin with !; 2 this node has no such pod.`;
+Exit codes: 0 no problems; 1 problems, in the lines that begin with !; 2 this node has no such pod.`;
 
 function addExplain(
   root: Command,
   service: (name: string, from: string | undefined) => Promise<void>,
   pod: (name: string, json: boolean) => Promise<void>,
 ): void {
-  const explained = root
-    .command('explain')
-    .description('say in sentences what a client of a Service gets on this node, or what a pod’s network is');
+  const explained = root.command('explain').description('explain the answers of a Service on this node, or the network of a pod');
   explained
     .command('service')
-    .description('what a client gets on this node, and why')
+    .description('explain what clients of a Service get on this node')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
     .action((name: string, { from }: { from?: string }) => service(name, from));
   explained
     .command('pod')
-    .description('what the network of a pod of this node is, and what is wrong with it (exit 1 if anything)')
+    .description('explain the network of a pod of this node, and its problems (exit 1 if any)')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--json', 'everything the sentences are made of')
+    .option('--json', 'the data of the sentences')
     .addHelpText('after', explainPodHelp)
     .action((name: string, { json }: { json?: boolean }) => pod(name, json === true));
 }
@@ -180,19 +178,19 @@ function addExplain(
 type GetFlags = Omit<GetOptions, 'name'>;
 
 function addGet(root: Command, action: (what: ResourceName, options: GetOptions) => Promise<void>): void {
-  const parent = root.command('get').description('list what the agent wants and what is there, read from the node now');
+  const parent = root.command('get').description('list desired and present entries, read from the node now');
   for (const [what, { about, namespaced }] of Object.entries(resources)) {
     const command = parent
       .command(what)
       .alias(what.replace(/s$/, ''))
       .description(about)
       .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
-      .option('--bad', 'only what is not as wanted');
+      .option('--bad', 'only entries that are not in sync');
     if (what !== 'flows') command.argument('[name]', namespaced ? 'NAME or NAMESPACE/NAME' : 'only this one');
     if (namespaced) command.option('-n, --namespace <namespace>', 'only of this namespace');
     if (what === 'flows') command.option('--table <table>', 'only of this table, by name or number');
     if (['flows', 'groups', 'meters', 'ports', 'routes'].includes(what))
-      command.option('--owner <owner>', 'only what this owner wants, e.g. node, peer/node-2, pod/default/web-0, service/default');
+      command.option('--owner <owner>', 'only entries of this owner, e.g. node, peer/node-2, pod/default/web-0, service/default');
     command.action((...given: [string | undefined, GetFlags] | [GetFlags]) => {
       const name = typeof given[0] === 'string' ? given[0] : undefined;
       const flags = command.opts<GetFlags>();
@@ -218,7 +216,7 @@ function hints(errno: unknown): readonly string[] {
   if (errno === 'EACCES' || errno === 'ECONNRESET' || errno === 'EPIPE') return ['only root may use the API of the agent: try sudo'];
   return [
     'Does the agent run?          kubectl -n seine-system get pods -l app.kubernetes.io/name=seine-agent -o wide; in a lab: seine-lab status',
-    'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent is told by apiSocket in its configuration',
-    'Is this the right machine?   seinectl looks at the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
+    'Is its socket elsewhere?     --socket PATH or SEINE_SOCKET; the agent uses apiSocket of its configuration',
+    'Is this the right host?      seinectl shows the node it runs on; in a lab: seine-lab node exec NODE -- seinectl status',
   ];
 }

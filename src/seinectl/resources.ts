@@ -44,7 +44,7 @@ const stateColumn = {
 
 const ownersColumn: TableColumn<Pick<Entry, 'owners' | 'state'>> = {
   title: 'OWNER',
-  of: ({ owners, state }) => (owners.length > 0 ? ownersText(owners, 1) : state === 'learned' ? '(the switch)' : '(none)'),
+  of: ({ owners, state }) => (owners.length > 0 ? ownersText(owners, 1) : state === 'learned' ? '(OVS)' : '(none)'),
   flexible: true,
 };
 
@@ -66,7 +66,7 @@ const problemColumn: TableColumn<ObjectView> = {
 const flowsColumn: TableColumn<ObjectView> = { title: 'FLOWS', of: ({ flows }) => `${flows.held}/${flows.wanted}`, align: 'right' };
 
 const pods: ResourceListing<PodView> = {
-  about: "pods of this node: addresses, ports, how many of their flows are there. Named, a pod's namespace is looked into as well",
+  about: 'pods of this node: addresses, ports, present flows. For a single pod its namespace is inspected as well',
   namespaced: true,
   order: ({ name }) => [name],
   columns: [
@@ -89,7 +89,7 @@ const pods: ResourceListing<PodView> = {
 };
 
 const nodes: ResourceListing<NodeView> = {
-  about: 'this node and its peers: pod CIDRs, tunnel ends, how much of what leads to them is there',
+  about: 'this node and its peers: pod CIDRs, tunnel ends, present entries',
   namespaced: false,
   order: ({ role, name }) => [role === 'self' ? 0 : 1, name],
   columns: [
@@ -125,7 +125,7 @@ const services: ResourceListing<ServiceView> = {
 };
 
 const flows: ResourceListing<FlowEntry> = {
-  about: 'flows of the bridge, in the words of ovs-ofctl, with who wants them',
+  about: 'flows of the bridge, in the syntax of ovs-ofctl, with their owners',
   namespaced: false,
   order: ({ table, priority, name }) => [table, -priority, name],
   columns: [
@@ -160,7 +160,7 @@ const groups: ResourceListing<Entry> = {
 };
 
 const meters: ResourceListing<Entry> = {
-  about: 'meters of the bridge: one for each pod whose sending is limited',
+  about: 'meters of the bridge: one for each pod with an egress limit',
   namespaced: false,
   order: ({ owners, name }) => [owners[0] ?? '', Number(name)],
   columns: [
@@ -173,7 +173,7 @@ const meters: ResourceListing<Entry> = {
 };
 
 const ports: ResourceListing<PortEntry> = {
-  about: 'ports of the bridge in the switch database, and the numbers ovs-vswitchd gave them',
+  about: 'ports of the bridge in OVSDB, with their OpenFlow numbers',
   namespaced: false,
   order: ({ kind, name }) => [kind, name],
   columns: [

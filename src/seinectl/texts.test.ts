@@ -111,7 +111,7 @@ describe('annotate', () => {
   it('prints the known parts of cookies without an owner', () => {
     const other = cookieOf(ownerOf('service', 'x'));
     expect(annotated(` cookie=0x${other.toString(16)}, table=26, actions=drop`)).toMatchObject({
-      line: expect.stringContaining('# unknown: a service that is not wanted on this node any more'),
+      line: expect.stringContaining('# unknown: a service that is no longer desired on this node'),
       cookie: 'unknown',
     });
     expect(annotated(' cookie=0x0, table=0, actions=NORMAL').line).toContain('# unknown: no cookie of Seine');
@@ -146,7 +146,7 @@ describe('diff', () => {
     ];
     expect(diffLines(entries, plain)).toEqual([
       '+ table=a # node',
-      '- table=b # not wanted',
+      '- table=b # unexpected',
       '~ table=a # node',
       '  now: table=c',
       '  # no (3s ago)',

@@ -7,6 +7,6 @@ const secondsMax = 86_400;
 export function secondsUpToADay(text: string): number {
   const found = secondsOf(text);
   if (found === undefined || found < 1 || found > secondsMax)
-    throw new InvalidArgumentError('a whole number with s, m or h is wanted, e.g. 10m; a day at most.');
+    throw new InvalidArgumentError('must be a whole number with s, m or h, e.g. 10m; at most a day.');
   return found;
 }

@@ -12,10 +12,10 @@ const line = (time: string, level: string, msg: string, fields: object = {}) =>
   JSON.stringify({ level, time, node: 'node-1', ...fields, msg });
 const lines = [
   line('2026-11-23T11:00:00.000Z', 'info', 'agent starts', { bridge: 'br-int' }),
-  line('2026-11-23T11:55:00.000Z', 'info', 'in step with the API server', { resource: 'Service', objects: 2 }),
+  line('2026-11-23T11:55:00.000Z', 'info', 'synced with the API server', { resource: 'Service', objects: 2 }),
   line('2026-11-23T11:56:00.000Z', 'warn', 'foreign change; repaired', { part: 'bridge', entries: 3, cause: 'not by\u001b[2J this agent' }),
   '{"level":"info","time":"2026-11-23T11:57:00',
-  line('2026-11-23T11:59:00.000Z', 'debug', 'made as wanted', { part: 'host', owner: 'pod/shop/web-0' }),
+  line('2026-11-23T11:59:00.000Z', 'debug', 'reconciled', { part: 'host', owner: 'pod/shop/web-0' }),
 ];
 
 async function shown(options: Partial<Parameters<typeof timeline>[1]>) {
@@ -44,11 +44,11 @@ async function shown(options: Partial<Parameters<typeof timeline>[1]>) {
 it('lists recent events of the agent, one per line, without cursor movement', async () => {
   const { code, out, err } = await shown({});
   expect(out).toEqual([
-    '2026-11-23T11:55:00.000Z info  in step with the API server  resource=Service  objects=2',
+    '2026-11-23T11:55:00.000Z info  synced with the API server  resource=Service  objects=2',
     expect.stringMatching(
       /^2026-11-23T11:56:00.000Z warn {2}foreign change; repaired {2}part=bridge {2}entries=3 {2}cause=not by\S* this agent$/,
     ),
-    '2026-11-23T11:59:00.000Z debug made as wanted  part=host  owner=pod/shop/web-0',
+    '2026-11-23T11:59:00.000Z debug reconciled  part=host  owner=pod/shop/web-0',
   ]);
   expect(out.join()).not.toContain('\u001b');
   expect([code, err]).toEqual([0, []]);
@@ -56,7 +56,7 @@ it('lists recent events of the agent, one per line, without cursor movement', as
 
 it('omits events below a level, and those without a given name', async () => {
   expect((await shown({ level: 'warn' })).out).toHaveLength(1);
-  expect((await shown({ about: 'SHOP/web-0' })).out).toEqual([expect.stringContaining('made as wanted')]);
+  expect((await shown({ about: 'SHOP/web-0' })).out).toEqual([expect.stringContaining('reconciled')]);
 });
 
 it('reports that there were none, and the beginning of the record', async () => {
@@ -68,5 +68,5 @@ it('reports that there were none, and the beginning of the record', async () => 
 
 it('prints lines unchanged for programs', async () => {
   const { out } = await shown({ json: true, level: 'info' });
-  expect(out.map((text) => JSON.parse(text).msg)).toEqual(['in step with the API server', 'foreign change; repaired']);
+  expect(out.map((text) => JSON.parse(text).msg)).toEqual(['synced with the API server', 'foreign change; repaired']);
 });

@@ -31,16 +31,16 @@ interface TimelineContext {
 }
 
 const help = `
-What is in step with the API server, what the switch and the kernel took and refused, which foreign changes were repaired, calls of the container
-runtime, connections: a line each, the oldest first, from the last lines of the agent's log, which it keeps in memory since it began (five thousand
-of them, with those of debug if the level is: seinectl log-level debug --for 10m).
+Sync with the API server, changes accepted and refused by OVS and kernel, repaired foreign changes, calls of the container
+runtime, connections: one line each, the oldest first, from the last lines of the agent's log in memory (five thousand
+of them, including debug lines if enabled: seinectl log-level debug --for 10m).
 
 Examples:
   seinectl timeline                          the last ten minutes
-  seinectl timeline --since 2h --level warn  what went wrong
-  seinectl timeline --about shop/web-0       what has to do with a pod
+  seinectl timeline --since 2h --level warn  warnings and errors
+  seinectl timeline --about shop/web-0       events about a pod
 
-Exit codes: 0 answered, if only by nothing; 3 no agent answers.`;
+Exit codes: 0 answered, also without lines; 3 no agent answers.`;
 
 /** Adds `seinectl timeline`: the last actions of the agent. */
 export function addTimeline(root: Command, { agent, terminal, ends }: TimelineContext): void {
@@ -56,7 +56,7 @@ export function addTimeline(root: Command, { agent, terminal, ends }: TimelineCo
 }
 
 function notEmpty(text: string): string {
-  if (text === '') throw new InvalidArgumentError('some text is wanted.');
+  if (text === '') throw new InvalidArgumentError('must not be empty.');
   return text;
 }
 

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LookStatus } from '../../src/api/problem.ts';
+import { healthChecksOf } from '../../src/api/former-names.ts';
+import type { HealthCheckStatus } from '../../src/api/problem.ts';
 import type { AgentStatus } from '../../src/api/status.ts';
 import type { BenchLab } from './bench-lab.ts';
 import type { Measured } from './row.ts';
@@ -56,14 +57,14 @@ async function bridgeLooks(lab: BenchLab): Promise<readonly SeenLook[]> {
   const endMs = Date.now() + watchMs;
   while (Date.now() < endMs) {
     const status: AgentStatus = await lab.status();
-    const look = status.looks?.find(({ name }) => name === 'bridge');
+    const look = healthChecksOf(status).find(({ name }) => name === 'bridge');
     if (look !== undefined) note(seen, look);
     await sleep(pollMs);
   }
   return seen;
 }
 
-function note(seen: SeenLook[], { ageSeconds, tookMs }: LookStatus): void {
+function note(seen: SeenLook[], { ageSeconds, tookMs }: HealthCheckStatus): void {
   if (ageSeconds === null || tookMs === null) return;
   const beganMs = Date.now() - ageSeconds * 1_000;
   // The age is rounded to a tenth of a second, and the answer took time.

@@ -28,7 +28,7 @@ export async function policedNode({ wanted, say }: SceneOptions): Promise<readon
     const bench = await startCniBench(lab, isWanted, say, (each) => makePolicies(lab, each));
     try {
       const rows = await cniRows(bench, isWanted, say);
-      say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
+      say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
       return rows.map((row) => ({ ...row, name: `${prefix}${row.name}` }));
     } finally {
       await bench.stop();

@@ -72,7 +72,7 @@ async function networkRows(name: string, count: number): Promise<readonly Measur
 }
 
 async function entriesOf(lab: BenchLab): Promise<number> {
-  return await lab.metric('wanted_entries', { part: 'bridge' });
+  return await lab.metric('desired_entries', { part: 'bridge' });
 }
 
 async function returnedMemory(lab: BenchLab, before: number): Promise<readonly number[]> {

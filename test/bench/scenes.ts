@@ -111,7 +111,7 @@ async function besideManyServices(
         if (run >= 10) into.push(...each); // warm-up
       }
     }
-    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);
+    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge, ${lab.residentMemory().toFixed(0)} MiB`);
     await withServices.stop();
     return [{ name: 'cni.add.svc10k', unit: 'ms', ours, peer: { name: 'seine without Services', values } }];
   } finally {
@@ -125,7 +125,7 @@ async function nodeOfManyPeers({ wanted, say }: SceneOptions): Promise<readonly 
   const rows: Measured[] = [];
   try {
     await untilSettled(lab);
-    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
+    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
     if (wanted('agent.rss.nodes5000')) rows.push({ name: 'agent.rss.nodes5000', unit: 'MiB', ours: await restingMemory(lab) });
     if (wanted('node.join5000')) rows.push(await joinRow(lab, manyNodes));
   } finally {

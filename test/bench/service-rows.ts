@@ -95,7 +95,7 @@ async function withServices(
   try {
     await untilServed(lab, many.services);
     await untilSettled(lab);
-    say(`  ${await lab.metric('wanted_entries', { part: 'bridge' })} entries on its bridge`);
+    say(`  ${await lab.metric('desired_entries', { part: 'bridge' })} entries on its bridge`);
     return await measure(lab);
   } finally {
     await lab.remove();
@@ -157,7 +157,7 @@ async function untilServed(lab: BenchLab, services: number): Promise<void> {
 /** Time of the agent's first list request, from its log lines about each synced resource (ms since 1970). */
 function firstListMs(log: string): number {
   const begun = log.split('\n').flatMap((line) => {
-    if (!line.includes('in step with the API server')) return [];
+    if (!line.includes('synced with the API server')) return [];
     const { time, tookMs } = JSON.parse(line) as { time: string; tookMs: number };
     return Date.parse(time) - tookMs;
   });

@@ -6,10 +6,10 @@ const metrics = `# TYPE seine_agent_problems gauge
 seine_agent_problems{kind="agent.ready"} 1
 seine_agent_problems{kind="dns",about="a \\"b\\""} 2
 seine_agent_ready 0
-seine_agent_look_age_seconds{look="cni"} 9
-seine_agent_look_age_seconds{look="journal"} 3
-seine_agent_look_round_seconds{look="cni"} 8
-seine_agent_look_round_seconds{look="journal"} 8
+seine_agent_health_check_age_seconds{check="cni"} 9
+seine_agent_health_check_age_seconds{check="journal"} 3
+seine_agent_health_check_deadline_seconds{check="cni"} 8
+seine_agent_health_check_deadline_seconds{check="journal"} 8
 `;
 
 function told(text: string, ...looks: readonly string[]): readonly string[] {
@@ -23,7 +23,7 @@ it('evaluates in one scrape which alerts are true, with their labels', () => {
   expect(told('seine_agent_ready == 0', metrics)).toEqual(['A']);
   expect(told('seine_agent_problems{kind!~"agent.*|object"} > 0', metrics)).toEqual(['A about=a \\"b\\",kind=dns']);
   expect(told('seine_agent_problems{kind="agent.ready"} > 1.5e9', metrics)).toEqual([]);
-  expect(told('seine_agent_look_age_seconds > seine_agent_look_round_seconds', metrics)).toEqual(['A look=cni']);
+  expect(told('seine_agent_health_check_age_seconds > seine_agent_health_check_deadline_seconds', metrics)).toEqual(['A check=cni']);
   expect(told('seine_agent_not_there == 0', metrics)).toEqual([]);
   expect(told('up{job="seine-agent"} == 0', metrics)).toEqual([]);
   expect(told('up{job="seine-agent"} == 0', metrics, '')).toEqual(['A']);

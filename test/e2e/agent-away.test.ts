@@ -167,7 +167,7 @@ describe('a loss of more than 30 % at once', () => {
       await lab.endpoints('ballast', []);
       await lab.endpoints('most', [{ pod: 'web-2' }]);
     });
-    const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('connections to many endpoints would be forgotten at once'));
+    const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('mass deletion of connections to removed endpoints is delayed'));
     await eventually(async () => expect(held()).toBeDefined(), repairedMs);
     expect(new Set(heard(all)).size).toBeGreaterThan(1);
     await eventually(async () => expect(new Set(heard(all))).toEqual(new Set(['web-2'])), heldMs);
@@ -203,7 +203,7 @@ describe('remembered clients, after a time without agent', () => {
       await lab.delete('services', 'forsaken');
       await lab.change('off', { spec: { sessionAffinity: 'None', sessionAffinityConfig: null } });
     });
-    const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('many remembered clients have endpoints'));
+    const held = () => lab.lab.log(1).findLast(({ msg }) => msg.startsWith('mass removal of affinities with removed endpoints'));
     await eventually(async () => expect(held()).toBeDefined(), repairedMs);
     // Nor does the sweep remove them, which checks everything every four seconds.
     await sleep(6_000);

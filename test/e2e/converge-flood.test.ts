@@ -84,7 +84,7 @@ describe('external trouble', () => {
     const gained = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const punctual = gained(lag.bucket) / gained('event_loop_lag_seconds_count');
     console.log({
-      wanted: after.get('wanted_entries{part="bridge"}'),
+      wanted: after.get('desired_entries{part="bridge"}'),
       adds: took.length,
       addMedianMs: took.toSorted((a, b) => a - b)[took.length >> 1],
       addMostMs: Math.max(...took),

@@ -112,7 +112,7 @@ describe('a restart of the agent', () => {
     await lab.agent(1, 'start');
     const readyMs = await lab.untilReady(1);
     // Past the first sweep, the first sync of every source and the removals that follow it.
-    const released = 'every source is in step; what no owner wants is removed from now on';
+    const released = 'all sources are synced; unowned entries are removed from now on';
     await expect
       .poll(() => lab.log(1).findLast(({ msg }) => msg === released || msg === 'agent starts')?.msg, { timeout: 10_000 * slowness })
       .toBe(released);

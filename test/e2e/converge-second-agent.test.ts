@@ -50,7 +50,9 @@ describe('a second agent on one bridge', () => {
     const before = await lab.flows(1);
     const startedMs = performance.now();
     second = startSecond();
-    await expect.poll(async () => (await secondReadiness()).says, { timeout: 20_000 }).toContain('another agent holds bridge br-int');
+    await expect
+      .poll(async () => (await secondReadiness()).says, { timeout: 20_000 })
+      .toContain('bridge lock is held by another agent: br-int');
     await sleep(1_000);
     // Taken before the dump: its duration makes no flow younger.
     const passedMs = performance.now() - startedMs;
@@ -86,7 +88,9 @@ describe('a second agent on one bridge', () => {
     const { dir } = nodePaths(lab.plan.dir, lab.node(1).name);
     const thief = spawn('ovsdb-client', ['steal', `unix:${dir}/db.sock`, lockName], { stdio: 'ignore' });
     try {
-      await expect.poll(async () => (await secondReadiness()).says, { timeout: 10_000 }).toContain('another agent holds bridge br-int');
+      await expect
+        .poll(async () => (await secondReadiness()).says, { timeout: 10_000 })
+        .toContain('bridge lock is held by another agent: br-int');
       await deleteFlows();
       await sleep(1_000);
       expect(await flows()).toEqual([]);
@@ -108,7 +112,9 @@ describe('a second agent on one bridge', () => {
 
   it('hands over to the next one', async () => {
     await lab.agent(1, 'start');
-    await expect.poll(async () => (await lab.readiness(1)).says, { timeout: 20_000 }).toContain('another agent holds bridge br-int');
+    await expect
+      .poll(async () => (await lab.readiness(1)).says, { timeout: 20_000 })
+      .toContain('bridge lock is held by another agent: br-int');
     const ended = second && once(second, 'exit');
     second?.kill('SIGTERM');
     await ended;

@@ -4,7 +4,7 @@ import { parse, stringify } from 'yaml';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { ConvergeLab, until } from '../support/converge-lab.ts';
 
-const found = /a foreign packet filter drops/;
+const found = /other firewall rules drop/;
 
 /** An accept in Seine's table does not undo a drop in another. */
 describe('other firewall rules', () => {
@@ -54,14 +54,14 @@ describe('other firewall rules', () => {
       'nft insert rule inet site forward iifname antrea-gw0 accept',
       'nft insert rule inet site forward oifname antrea-gw0 accept',
     ]);
-    await said(`${rule}; ${back}`, /no foreign packet filter drops/);
+    await said(`${rule}; ${back}`, /other firewall rules no longer drop/);
     await run('nft delete table inet site');
   });
 
   it('of iptables are found too, for packets to the node', async () => {
     const news = await said('iptables -P INPUT ACCEPT; iptables -A INPUT -i antrea-gw0 -p udp -j DROP', found);
     expect(news.filter((msg) => found.test(msg))).toEqual([expect.stringContaining('iptables -I INPUT -i antrea-gw0 -j ACCEPT')]);
-    await said('iptables -F INPUT', /no foreign packet filter drops/);
+    await said('iptables -F INPUT', /other firewall rules no longer drop/);
   });
 
   it('are changed only if configured, with the same commands, and never cut the node off', async () => {

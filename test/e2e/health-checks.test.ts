@@ -94,7 +94,9 @@ it('reports "No problems." once every check has run, with the age of each', asyn
   expect(looks.map(({ name }) => name)).toEqual(expect.arrayContaining([...parts.map(({ part }) => part), 'cni', 'journal']));
   for (const { ageSeconds, roundSeconds } of looks) expect(ageSeconds).toBeLessThanOrEqual(roundSeconds);
   const metrics = await lab.metrics(1);
-  expect(metrics.get('look_age_seconds{look="bridge"}')).toBeLessThan(metrics.get('look_round_seconds{look="bridge"}') ?? 0);
+  expect(metrics.get('health_check_age_seconds{check="bridge"}')).toBeLessThan(
+    metrics.get('health_check_deadline_seconds{check="bridge"}') ?? 0,
+  );
   expect(metrics.get('problems{kind="cni"}')).toBe(0);
 });
 
@@ -163,7 +165,7 @@ describe.concurrent('checks that run every ten seconds or more', { timeout: 180_
     const [lost = '', living = ''] = [...runtime.live.keys()];
     await runtime.lose(lost);
     await until(
-      async () => (await lab.metrics(1)).get('gone_pods_released_total') === 1,
+      async () => (await lab.metrics(1)).get('orphaned_pods_released_total') === 1,
       60_000,
       () => 'the lease stays',
     );
@@ -173,7 +175,7 @@ describe.concurrent('checks that run every ten seconds or more', { timeout: 180_
       return leases.includes(living) && !leases.includes(lost);
     };
     await until(isGivenUp, 40_000, () => 'the journal has the lease of the one that is lost, or not that of the one that lives');
-    const kept = `pod crash/pod-${living} is gone from the API server and keeps its addresses`;
+    const kept = `pod crash/pod-${living} does not exist in the API server and keeps its addresses`;
     await until(
       async () => (await seinectl('status')).includes(kept),
       60_000,

@@ -224,7 +224,7 @@ describe('a node that changes under running pods', () => {
     const old = (await lab.api.send({ method: 'GET', path: node(2) }, signal())) as Readonly<Record<string, unknown>>;
     await lab.api.send({ method: 'DELETE', path: node(2) }, signal());
     await until(
-      () => lab.log(2).some(({ msg }) => msg === 'the node is not what its Node object says; what it was stays'),
+      () => lab.log(2).some(({ msg }) => msg === 'the node does not match its Node object; the previous environment stays in use'),
       10_000,
       () => 'node 2 does not notice',
     );

@@ -232,7 +232,7 @@ describe('events in the life of a node', () => {
     writeFileSync(agentConfig, stringify({ ...Object(parse(former)), logLevel: 'loud' }));
     await lab.agent(1, 'start');
     await lab.untilReady(1, 60_000);
-    await waitsFor('not every source was in step');
+    await waitsFor('not all sources have been synced');
     await lab.apiServer('start');
     await waitsFor(`"reason":"${agentConfig} is not in force, the last configuration that could be used is: `);
     await lab.agent(1, 'kill');

@@ -172,10 +172,10 @@ describe('a pod', () => {
   it('is explained in sentences', async () => {
     const { code, stdout } = await seinectl('explain', 'pod', 'demo/web-1');
     const [first, ...lines] = stdout.trim().split('\n');
-    expect([code, first]).toEqual([0, `Pod demo/web-1 on node ${lab.node(1).name} is as it should be.`]);
+    expect([code, first]).toEqual([0, `Pod demo/web-1 on node ${lab.node(1).name} is ok.`]);
     const { ips } = lab.pod('web-1');
     expect(lines.join('\n')).toContain(`It has ${ips.join(' and ')} on eth0`);
-    expect(lines.join('\n')).toContain('Services lead to it from this node: demo/');
+    expect(lines.join('\n')).toContain('Services of this node have it as an endpoint: demo/');
     expect((await explain()).services).toContainEqual(expect.objectContaining({ service: 'demo/web', port: '80/TCP' }));
     expect(lines.join('\n')).toMatch(/All \d+ flows that it needs are there/);
     expect(await seinectl('explain', 'pod', 'demo/web-2')).toMatchObject({ code: 2, stderr: expect.stringContaining('has no pod') });
@@ -236,7 +236,7 @@ describe('the log', () => {
       () => 'it was not noticed',
     );
     await until(
-      () => said('the switch database cannot be reached').some(({ times }) => Number(times) > 2),
+      () => said('OVSDB cannot be reached').some(({ times }) => Number(times) > 2),
       15_000,
       () => 'it is not logged again',
     );
@@ -247,9 +247,9 @@ describe('the log', () => {
       10_000,
       () => 'its end is not logged',
     );
-    const again = said('the switch database cannot be reached').at(-1);
+    const again = said('OVSDB cannot be reached').at(-1);
     const over = said('works again').find(({ what }) => what === 'ovsdb');
-    expect(said('the switch database cannot be reached').length).toBeLessThanOrEqual(5);
+    expect(said('OVSDB cannot be reached').length).toBeLessThanOrEqual(5);
     expect(Number(again?.['times'])).toBeGreaterThan(2);
     expect(Number(over?.['failures'])).toBeGreaterThanOrEqual(Number(again?.['times']));
   });
@@ -269,7 +269,7 @@ it('collects the available parts without an agent, and names the missing ones', 
   expect(files.get('files/agent-config.yaml')).toContain(lab.node(1).name);
   expect(await seinectl('compile', join(folder, 'silent.tar.gz'))).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('no whole inputs'),
+    stderr: expect.stringContaining('no complete inputs'),
   });
   await lab.untilReady(1);
 });

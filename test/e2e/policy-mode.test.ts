@@ -167,7 +167,7 @@ it('stays as configured if the annotation is invalid, and is reported', { timeou
     () => 'no event names the annotation',
   );
   expect(await events('PolicyModeInvalid')).toEqual([
-    'the Node\'s annotation seine.dev/policy-mode is "Off", and none of enforce, audit, off: enforce holds',
+    'the Node\'s annotation seine.dev/policy-mode is "Off", which is not one of enforce, audit, off: enforce is in force',
   ]);
   expect((await lab.metrics(node)).get('node_warnings')).toBeGreaterThan(0);
   expect(await answers()).toEqual(['TIMEOUT']);
@@ -222,7 +222,7 @@ it('leaves a pod open that was opened by hand while no agent ran, as documented,
   await lab.untilReady(node);
   await expect
     .poll(async () => (await seinectl('status')).join(), { timeout: 30_000 })
-    .toContain(`flows put by hand open pod demo/${server.name}`);
+    .toContain(`flows that an operator added open pod demo/${server.name}`);
   const endless = async () => (await rowsOf(36)).some((row) => row.includes('priority=251'));
   await expect.poll(endless, { timeout: 30_000 }).toBe(false);
   await untilAnswers('OK');

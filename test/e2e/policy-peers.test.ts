@@ -136,7 +136,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     const nodes = '/api/v1/nodes';
     for (const [name, podCIDR] of Object.entries(claims))
       await createAll(lab.api, [{ collection: nodes, object: nodeManifest(name, podCIDR) }], signal());
-    await expect.poll(async () => (await lab.metrics(1)).get('objected_objects{kind="Node"}'), { timeout: patienceMs }).toBe(2);
+    await expect.poll(async () => (await lab.metrics(1)).get('rejected_objects{kind="Node"}'), { timeout: patienceMs }).toBe(2);
     try {
       await withPolicy(
         'guarded',

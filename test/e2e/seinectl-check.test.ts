@@ -66,7 +66,7 @@ async function troubles(args = ''): Promise<{ readonly code: number; readonly fo
 
 /** Executes a command that a finding prints. */
 async function mend(found: ReadonlyMap<string, readonly Finding[]>, check: string): Promise<void> {
-  for (const { mend: command } of found.get(check) ?? []) {
+  for (const { remedy: command } of found.get(check) ?? []) {
     const { code, stderr } = await onNode(command ?? 'false');
     expect([command, code, stderr]).toEqual([command, 0, '']);
   }
@@ -86,7 +86,7 @@ it('finds no problem on a healthy node', async () => {
   expect([code, stdout.split('\n').filter((line) => line !== '' && !line.startsWith('ok '))]).toEqual([0, []]);
   expect(stdout).toContain('1 of 1 other nodes answer, with packets of 1430 bytes');
   expect(stdout).toMatch(/^ok {7}cni\.status/m);
-  expect(stderr).toMatch(/findings are as they should be$/m);
+  expect(stderr).toMatch(/checks passed$/m);
 });
 
 it('prints the same from one file, in a root that has nothing but the agent’s socket', async () => {
@@ -132,7 +132,7 @@ it('finds changes on the node while repair was paused, and prints their remedies
   );
   expect(found.get('tunnel.reach')?.[0]?.what).toMatch(/no UDP 6081 from .* arrived/);
   expect(found.get('pods.checksum')?.[0]?.what).toContain(`${pod?.namespace}/${pod?.name}: eth0 leaves checksums`);
-  expect(found.get('node.routes')?.[0]).toMatchObject({ mend: 'seinectl resume', what: expect.stringContaining('route ') });
+  expect(found.get('node.routes')?.[0]).toMatchObject({ remedy: 'seinectl resume', what: expect.stringContaining('route ') });
   for (const check of ['kernel.settings', 'pods.checksum', 'agent.repair', 'cni.config']) await mend(found, check);
   expect(await troubles()).toMatchObject({ code: 0, found: new Map() });
 });
@@ -142,7 +142,7 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   const narrow = await troubles('--peer node-2');
   expect(narrow.found.get('tunnel.mtu')?.[0]).toMatchObject({
     what: expect.stringContaining('IPv4 up to 1350, IPv6 up to 1350'),
-    mend: expect.stringContaining('defaultMTU: 1350'),
+    remedy: expect.stringContaining('defaultMTU: 1350'),
   });
   await world('ip link set u2 mtu 1500');
 
@@ -160,7 +160,7 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
     new Set(['tunnel.reach', 'api.server', 'api.sources', 'clock', 'firewall.pods', 'cni.config', 'cni.status']),
   ]);
   expect(found.get('tunnel.reach')?.[0]?.what).toContain(`${lab.node(2).ips[0]} answers outside of the tunnel`);
-  expect(found.get('tunnel.reach')?.[0]?.mend).toContain(
+  expect(found.get('tunnel.reach')?.[0]?.remedy).toContain(
     `iptables -I INPUT -p udp --dport 6081 -s ${lab.node(1).ips[0]} -j ACCEPT    # on node-2`,
   );
   expect(found.get('clock')?.[0]?.state).toBe('unknown');
@@ -175,7 +175,7 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   );
   const deaf = (await troubles()).found;
   expect([...deaf.keys()].filter((check) => !/^(api|clock)/.test(check)).toSorted()).toEqual(['firewall.pods', 'tunnel.reach']);
-  expect(deaf.get('tunnel.reach')?.map(({ state, mend }) => [state, mend])).toEqual([
+  expect(deaf.get('tunnel.reach')?.map(({ state, remedy }) => [state, remedy])).toEqual([
     ['unknown', expect.stringMatching(/^first what firewall\.pods/)],
   ]);
   await breakNode('nft delete table inet deaf');

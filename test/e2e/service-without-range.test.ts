@@ -27,7 +27,7 @@ describe('a Service of a cluster whose agents know no range of Services', () => 
     await lab.api.send({ method: 'PATCH', path, contentType: 'application/merge-patch+json', body }, signal());
   }
 
-  const objected = async (kind: string) => (await lab.metrics(1)).get(`objected_objects{kind="${kind}"}`) ?? 0;
+  const objected = async (kind: string) => (await lab.metrics(1)).get(`rejected_objects{kind="${kind}"}`) ?? 0;
 
   it.each([
     ['that says it has the Service’s addresses', (service: readonly string[]) => ['10.123.0.0/24', service]],

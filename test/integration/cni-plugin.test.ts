@@ -378,7 +378,7 @@ describe('the namespace of pre-plugged ports', () => {
     execFileSync('umount', [path]);
     rmSync(path);
     symlinkSync('/etc/hostname', path);
-    expect((await add('tricked')).stderr).toContain('no namespace for standing ports');
+    expect((await add('tricked')).stderr).toContain('no namespace for pre-plugged ports');
     expect(isNamespace()).toBe(false);
     rmSync(path);
     await add('last');

@@ -105,7 +105,7 @@ it('that another program sets repeatedly are contested: reported, and restored m
     await new Promise((resolve) => setTimeout(resolve, 100));
     return contestedSettings(nodeState).join('\n');
   };
-  const said = /^net\.ipv4\.ip_forward must be 1, and another program sets it otherwise again and again \(\d+ times\)/m;
+  const said = /^net\.ipv4\.ip_forward must be 1, and another program keeps changing it \(\d+ times\)/m;
   await expect.poll(disturb, { timeout: 20_000 }).toMatch(said);
   await expect.poll(read(forward), { timeout: 30_000 }).toBe('1');
 });

@@ -145,7 +145,7 @@ describe('a cluster of three', () => {
 
     const stubborn = connect(`unix:${follower.socketPath}`);
     await until(() => failures.length > 0);
-    expect(failures[0]?.message).toContain('does not lead Open_vSwitch');
+    expect(failures[0]?.message).toContain('is not the leader of Open_vSwitch');
     expect(stubborn.isSynced).toBe(false);
     const reader = connect(`unix:${follower.socketPath}`, 'not required');
     await reader.synced(stop.signal);

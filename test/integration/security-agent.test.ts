@@ -140,7 +140,7 @@ describe('a writer of API objects', () => {
     );
     expect(await routes()).toBe(before);
     expect(await status()).toMatchObject({ pid, readiness: { state: 'ready' } });
-    expect((await lab.metrics(1)).get('objected_objects{kind="Node"}')).toBe(Object.keys(claims).length);
+    expect((await lab.metrics(1)).get('rejected_objects{kind="Node"}')).toBe(Object.keys(claims).length);
     const said = (await status()).objections.first.map(({ name, reasons }) => `${name}: ${reasons.join('; ')}`);
     expect(said.find((line) => line.startsWith('evil-everything'))).toContain('larger than the network of any node');
     expect(said.find((line) => line.startsWith('evil-peer'))).toMatch(/overlaps .* of node .*, which was there before/);

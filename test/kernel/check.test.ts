@@ -49,7 +49,7 @@ it('finds a filter that drops tunnel packets on the other node, and on this one'
       expect.objectContaining({
         state: 'problem',
         what: expect.stringContaining(`${lab.node(2).ips[0]} answers outside of the tunnel`),
-        mend: expect.stringContaining('iptables -I INPUT -p udp --dport 6081 -s'),
+        remedy: expect.stringContaining('iptables -I INPUT -p udp --dport 6081 -s'),
       }),
       [],
     ]);

@@ -292,7 +292,7 @@ it('stops at one node without permissions, and continues with them', async () =>
   await untilUniform(cluster);
   await cluster.kubectl('delete', 'clusterrolebinding', 'seine-agent');
   await cluster.type('kubectl -n seine-system rollout restart daemonset/seine-agent');
-  await stopsBecause(cluster, 'not every source was in step');
+  await stopsBecause(cluster, 'not all sources have been synced');
   await installation.apply();
   await cluster.kubectl('-n', 'seine-system', 'rollout', 'status', 'daemonset/seine-agent', `--timeout=${2 * patience}s`);
 });

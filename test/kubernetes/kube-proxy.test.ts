@@ -98,7 +98,7 @@ describe.each(modes)('mode %s', (mode) => {
   it('takes Services back under load', async () => {
     const cost = await traffic.during(`kube-proxy (${mode}) goes`, async () => {
       await configureAgents(cluster, { proxyAll: true });
-      await untilEachSays('on, beside a kube-proxy');
+      await untilEachSays('on, with a kube-proxy');
       await kubeProxy.stop();
       await kubeProxy.cleanUp();
       await untilEachSays('on$');

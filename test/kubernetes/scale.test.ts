@@ -94,7 +94,7 @@ async function known(): Promise<number> {
 
 async function inStep(): Promise<boolean> {
   const { body } = await agent.get('/metrics');
-  const states = [...body.matchAll(/^seine_agent_source_in_step\{[^}]*\} (\d)/gm)].map(([, state]) => state);
+  const states = [...body.matchAll(/^seine_agent_source_up_to_date\{[^}]*\} (\d)/gm)].map(([, state]) => state);
   return states.length > 5 && states.every((state) => state === '1') && /^seine_agent_ready 1$/m.test(body);
 }
 

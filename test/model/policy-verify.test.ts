@@ -97,7 +97,7 @@ it('reports no difference for flows that enforce the policies', async () => {
   answers = [evidence(good)];
   const { code, out } = await verify();
   expect(out).toMatch(/^Node n1, mode enforce: what policies deny is dropped\n2 pods, 1 policy, \d+ flows, \d+ addresses in \d+ groups: /);
-  expect(out).toContain('equal: the bridge does what the policies say');
+  expect(out).toContain('equal: the bridge implements the policies');
   expect(code).toBe(0);
 });
 
@@ -106,13 +106,13 @@ it("reports a flow that differs, in its text, and the policies' verdict", async 
   const { code, out } = await verify('--pod', 'shop/db');
   expect(code).toBe(1);
   expect(out).toContain('DIFFERENT ingress of shop/db from 10.10.0.6, TCP 0-5431\n  policies: denied by shop/db\n  bridge: allowed, by\n');
-  expect(out).toMatch(/cookie=0xbad, table=ingressNetworkPolicyPorts, priority=200,reg12=0x1 actions=.* # wanted by nobody/);
+  expect(out).toMatch(/cookie=0xbad, table=ingressNetworkPolicyPorts, priority=200,reg12=0x1 actions=.* # no owner/);
 });
 
 it('ignores a change without effect', async () => {
   answers = [evidence(opened), evidence(good)];
   const { code, out, err } = await verify();
-  expect([code, out]).toEqual([0, expect.stringMatching(/\d+ were different at the first look only.*\nequal/)]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/\d+ were different in the first comparison only.*\nequal/)]);
   expect(err).toContain('looking again');
 });
 
@@ -131,8 +131,8 @@ it('names pods without policies, and those left out', async () => {
   answers = [evidence(flowsOf({ ...objects, networkPolicies: [] }), { ...node, mode: 'off', pods })];
   const { code, out } = await verify();
   expect(out).toContain('shop/db: compared with "everything" in place of the policies, for the policy mode of this node is off');
-  expect(out).toContain('shop/new: not compared, the API server has no such pod here that lives');
-  expect(out).toContain('shop/old: not compared, what holds for it is not decided since the agent began');
+  expect(out).toContain('shop/new: not compared, the API server has no such running pod here');
+  expect(out).toContain('shop/old: not compared, its policies are not decided since the agent started');
   expect(code).toBe(0);
 });
 
@@ -153,7 +153,7 @@ describe('networks that are left out because numbers run out', () => {
     expect(out).toContain(
       `NETWORKS LEFT OUT of 2 rules, which count as denied (\`seinectl status\` has the reason): ${leftOutRules.join(', ')}`,
     );
-    expect([code, out]).toEqual([0, expect.stringContaining('equal: the bridge does what the policies say')]);
+    expect([code, out]).toEqual([0, expect.stringContaining('equal: the bridge implements the policies')]);
     const { out: json } = await verify('-o', 'json');
     expect(JSON.parse(json)).toMatchObject({ leftOutRules, differences: [] });
   });

@@ -211,7 +211,7 @@ async function goesTo(version: string, env: Readonly<Record<string, string>>): P
   expect(replaced.direct.broken).toBe(0);
   expect(replaced.service.broken).toBeLessThanOrEqual(service.flatMap(({ addresses }) => addresses).length);
   expect(ovs?.said.filter((line) => /damaged|refuses|new one/.test(line))).toEqual([]);
-  expect(await seinectl('status')).toContain('as wanted');
+  expect(await seinectl('status')).toContain('in sync');
   expect((await seinectl('diff')).trim()).toMatch(/^$|nothing/i);
   return replaced.backMs.allMs <= backWithinMs;
 }

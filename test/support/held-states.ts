@@ -24,7 +24,7 @@ const ANNOUNCED_MS = 3_000;
 const SWEPT_MS = 8_000;
 
 const part = (name: string): string => `part \`${name}\`; log, \`drift_entries_total{part="${name}"}\``;
-const repairable = ['SeineDrift', 'SeineContested', 'SeineWishRefused'] as const;
+const repairable = ['SeineDrift', 'SeineContested', 'SeineEntriesRefused'] as const;
 
 export const heldStates = {
   flows: {
@@ -132,7 +132,7 @@ export const heldStates = {
     withinMs: SWEPT_MS,
     repaired: 'reported only',
     reported: 'problem `node` for `routing/NETWORK`, with the commands that show it',
-    alerts: ['SeineProblem', 'SeineLookOverdue'],
+    alerts: ['SeineProblem', 'SeineHealthCheckOverdue'],
     tests: ['e2e/drift-host'],
     titles: ['is reported while the agent runs, and until it is removed: $what', 'is reported by an agent that starts'],
   },
@@ -180,7 +180,7 @@ export const heldStates = {
     withinMs: 15_000,
     repaired: 'restored from the copies of `install-cni`; plugins appended to the list by others stay',
     reported: 'problem `cni`, check `cni`, `look_repairs_total`',
-    alerts: ['SeineProblem', 'SeineLookOverdue'],
+    alerts: ['SeineProblem', 'SeineHealthCheckOverdue'],
     tests: ['e2e/health-checks'],
     titles: [
       'foreign CNI files are reported, and changed ones restored; additions of a service mesh are kept',
@@ -193,7 +193,7 @@ export const heldStates = {
     withinMs: 45_000,
     repaired: 'written again from the leases in memory',
     reported: 'problem `journal`, check `journal`, `look_repairs_total`',
-    alerts: ['SeineProblem', 'SeineLookOverdue'],
+    alerts: ['SeineProblem', 'SeineHealthCheckOverdue'],
     tests: ['e2e/health-checks', 'integration/ipam-disk'],
     titles: ['a journal that does not contain the present leases is rewritten'],
   },

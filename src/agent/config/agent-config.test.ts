@@ -58,7 +58,7 @@ describe('parseConfig', () => {
     ['defaultMTU: 900', /defaultMTU: is below 1280/],
     ['serviceCIDR: fd00::/64', /serviceCIDR: is not an IPv4 CIDR/],
     ['serviceCIDR: 10.96.0.0', /serviceCIDR: "10.96.0.0" is not a CIDR/],
-    ['ovsBridge: "br int"', /ovsBridge: is no interface name/],
+    ['ovsBridge: "br int"', /ovsBridge: is not an interface name/],
     ['serviceCIDR: 10.0.0.0/08', /serviceCIDR: "10.0.0.0\/08" has leading zeros; 10.0.0.0\/8 has not/],
     ['serviceCIDR: 10.96.0.1/12', /serviceCIDR: "10.96.0.1\/12" has host bits; the network is 10.96.0.0\/12/],
     ['serviceCIDRv6: "::ffff:10.0.0.0/104"', /serviceCIDRv6: .* is a network of IPv4 written as IPv6/],
@@ -67,13 +67,13 @@ describe('parseConfig', () => {
     [`cniSocket: /${'x'.repeat(120)}`, /cniSocket: is longer than 107 bytes/],
     ['proxy: { nodePortAddresses: [all] }', /proxy.nodePortAddresses.0: /],
     ['proxy: { skipServices: [kube-dns] }', /proxy.skipServices.0: "kube-dns" is neither NAMESPACE\/NAME nor an address/],
-    ['proxy: { serviceProxyName: "a b" }', /proxy.serviceProxyName: is no value of a label/],
+    ['proxy: { serviceProxyName: "a b" }', /proxy.serviceProxyName: is not a valid label value/],
     ['proxy: { proxyall: true }', /unknown field "proxy.proxyall"/],
     ['policy: { mode: log }', /policy.mode: /],
     ['policy: { whenUnknown: deny }', /policy.whenUnknown: /],
     ['policy: { Mode: audit }', /unknown field "policy.Mode"/],
     ['policy: { liveConnections: drain }', /policy.liveConnections: /],
-    ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is no https:/],
+    ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is not an https:/],
     ['a: [', /configuration: /],
     ['noSNAT: "yes"\nlogLevel: loud', /noSNAT: .*; logLevel: /],
   ])('rejects %j with its path', (text, message) => expect(() => parseConfig(text, {})).toThrow(message));
@@ -87,7 +87,7 @@ it('does not print unknown content of the file', () => {
 });
 
 it('requires certificate and key of the metrics together', () => {
-  expect(() => parseConfig('metricsTLSCertFile: /c.pem', {})).toThrow('metricsTLSKeyFile: is wanted with metricsTLSCertFile');
+  expect(() => parseConfig('metricsTLSCertFile: /c.pem', {})).toThrow('metricsTLSKeyFile: must be set together with metricsTLSCertFile');
   expect(() => parseConfig('metricsTLSKeyFile: /k.pem', {})).toThrow('metricsTLSKeyFile');
   expect(parseConfig('{metricsTLSCertFile: /c.pem, metricsTLSKeyFile: /k.pem}', {}).metricsTLSAddress).toBe('');
 });

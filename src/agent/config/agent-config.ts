@@ -8,8 +8,8 @@ import { liveConnectionsChoices, policyModes } from '../../dataplane/compile/env
 /** Interface name as the kernel accepts it: it becomes part of nftables rules and of OVSDB. */
 const interfaceName = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/, 'is no interface name (1 to 15 letters, digits, "_", "." or "-")');
-const absolutePath = z.string().regex(/^\/[^\0]*$/, 'is no absolute path');
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/, 'is not an interface name (1 to 15 letters, digits, "_", "." or "-")');
+const absolutePath = z.string().regex(/^\/[^\0]*$/, 'is not an absolute path');
 /** The kernel's limit is 108 bytes, with the NUL at the end (unix(7)). */
 const socketPath = absolutePath.refine((path) => Buffer.byteLength(path) <= 107, 'is longer than 107 bytes, which no socket can be');
 const cidr = z.string().transform((text, context): Cidr => {
@@ -64,7 +64,7 @@ const proxySchema = z.strictObject({
   /** Value of the label `service.kubernetes.io/service-proxy-name` of the Services to serve; empty: those without it. */
   serviceProxyName: z
     .string()
-    .regex(/^[A-Za-z0-9]?([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'is no value of a label')
+    .regex(/^[A-Za-z0-9]?([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'is not a valid label value')
     .default(''),
   /** `spec.externalIPs` outside these are refused. */
   externalIPRanges: z.array(cidr).default([]),
@@ -100,11 +100,11 @@ const schema = z
   .strictObject({
     nodeName: z
       .string()
-      .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is no node name (RFC 1123 subdomain)')
+      .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'is not a node name (RFC 1123 subdomain)')
       .optional(),
     kubeconfig: absolutePath.optional(),
     /** Address of the API server while its Service is not served yet: by this agent itself, without kube-proxy. */
-    kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is no https:// or http:// URL' }).optional(),
+    kubeAPIServerOverride: z.url({ protocol: /^https?$/, error: 'is not an https:// or http:// URL' }).optional(),
     ovsBridge: interfaceName.default('br-int'),
     hostGateway: interfaceName.default('antrea-gw0'),
     tunnelInterface: interfaceName.default('antrea-tun0'),
@@ -161,7 +161,7 @@ const schema = z
   })
   .refine((config) => (config.metricsTLSCertFile === undefined) === (config.metricsTLSKeyFile === undefined), {
     path: ['metricsTLSKeyFile'],
-    error: 'is wanted with metricsTLSCertFile, and that with it',
+    error: 'must be set together with metricsTLSCertFile',
   });
 
 /** Configuration of an agent; keys and their meaning are Antrea's where Antrea has them. */

@@ -25,7 +25,7 @@ describe('configInForce', () => {
     write('tunnelType: vxlan\nfastPath: true\nproxy: { proxyAll: true, later: 1 }\n');
     expect(await start()).toEqual({
       tunnelType: 'vxlan',
-      warnings: [expect.stringContaining('no field "proxy.later"'), expect.stringContaining('no field "fastPath"')],
+      warnings: [expect.stringContaining('unknown field "proxy.later"'), expect.stringContaining('unknown field "fastPath"')],
     });
   });
 

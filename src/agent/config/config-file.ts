@@ -30,7 +30,7 @@ export function configInForce(path: string, environment: Readonly<Record<string,
     return {
       config,
       text,
-      warnings: unknown.map((key) => `${path}: this release knows no field ${JSON.stringify(key)}, and goes on without it`),
+      warnings: unknown.map((key) => `${path}: unknown field ${JSON.stringify(key)} is ignored by this release`),
     };
   } catch (thrown) {
     const why = SeineError.from(thrown, 'configuration');

@@ -21,5 +21,5 @@ it('lists keys with other values than the default, and the default', () => {
 it('has a default for each, and each once', () => {
   expect(switches.filter((key) => !configKeys().includes(key) || switchDefault(key) === '')).toEqual([]);
   expect(new Set(switches).size).toBe(switches.length);
-  expect(() => switchDefault('proxy')).toThrow('proxy is no switch');
+  expect(() => switchDefault('proxy')).toThrow('proxy is not a switch');
 });

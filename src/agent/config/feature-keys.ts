@@ -37,6 +37,6 @@ function plainSetting(config: AgentConfig, key: string): string {
   const value = key
     .split('.')
     .reduce<unknown>((inner, part) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, part) : undefined), config);
-  if (typeof value !== 'string' && typeof value !== 'boolean') throw new Error(`${key} is no switch`);
+  if (typeof value !== 'string' && typeof value !== 'boolean') throw new Error(`${key} is not a switch`);
   return String(value);
 }

@@ -2,7 +2,7 @@
 const GRACE_MS = 2_000;
 
 /** Timing of a periodic check. */
-export interface LookRecord {
+export interface HealthCheckTiming {
   readonly name: string;
   /** Interval from the end of a check to the beginning of the next one (ms). */
   readonly everyMs: number;
@@ -15,12 +15,12 @@ export interface LookRecord {
  * the last one is finished within it. The age counts from the beginning of a check, because a change after that is seen only by the next
  * one.
  */
-export function roundMs({ everyMs, last }: Pick<LookRecord, 'everyMs' | 'last'>): number {
+export function roundMs({ everyMs, last }: Pick<HealthCheckTiming, 'everyMs' | 'last'>): number {
   return everyMs + 2 * (last?.tookMs ?? 0) + GRACE_MS;
 }
 
 /** Reports whether the last check is within its deadline. */
-export function freshnessOf(record: LookRecord): 'fresh' | 'overdue' | 'not yet' {
+export function freshnessOf(record: HealthCheckTiming): 'fresh' | 'overdue' | 'not yet' {
   if (record.last === undefined) return 'not yet';
   return record.last.ageMs <= roundMs(record) ? 'fresh' : 'overdue';
 }

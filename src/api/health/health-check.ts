@@ -1,7 +1,7 @@
 import type { FoundProblem } from '../problem.ts';
 
 /** Result of a check. */
-export interface LookResult {
+export interface HealthCheckResult {
   /** All current problems, including those of the last check. */
   readonly problems: readonly FoundProblem[];
   /** Repairs made by this check, one sentence each. */
@@ -9,7 +9,7 @@ export interface LookResult {
 }
 
 /** Check of everything of one kind, to be run periodically, independent of events. */
-export interface Look {
+export interface HealthCheck {
   /** Unique short name, for status, metrics and log. */
   readonly name: string;
   /** Interval from the end of a check to the beginning of the next one (ms). */
@@ -19,5 +19,5 @@ export interface Look {
    *
    * @throws SeineError if the check is not possible: the result of the last check stands until the next one
    */
-  look(signal: AbortSignal): Promise<LookResult>;
+  run(signal: AbortSignal): Promise<HealthCheckResult>;
 }

@@ -3,21 +3,21 @@ import { SeineError } from '../../base/errors/seine-error.ts';
 import { silentLog } from '../../base/log/log.ts';
 import type { FoundProblem } from '../problem.ts';
 import { freshnessOf } from './check-deadline.ts';
-import type { Look, LookResult } from './health-check.ts';
-import { Looks } from './health-checks.ts';
+import type { HealthCheck, HealthCheckResult } from './health-check.ts';
+import { HealthChecks } from './health-checks.ts';
 
 const problem: FoundProblem = { kind: 'node', about: 'x', message: 'x is gone' };
 let nowMs = 0;
-let results: (LookResult | SeineError)[] = [];
+let results: (HealthCheckResult | SeineError)[] = [];
 let stop = new AbortController();
-let looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+let checks = new HealthChecks({ log: silentLog, nowMs: () => nowMs });
 let running: Promise<void> | undefined;
 
 /** Check that returns the queued results, and waits for more. */
-const look: Look = {
+const check: HealthCheck = {
   name: 'x',
   everyMs: 0,
-  look: async (signal) => {
+  run: async (signal) => {
     const next = results.shift();
     if (next === undefined) return await new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     if (next instanceof SeineError) throw next;
@@ -28,55 +28,55 @@ const look: Look = {
 beforeEach(() => {
   nowMs = 0;
   stop = new AbortController();
-  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+  checks = new HealthChecks({ log: silentLog, nowMs: () => nowMs });
 });
 afterEach(async () => {
   stop.abort();
   await running;
 });
 
-async function afterwards(...all: (LookResult | SeineError)[]): Promise<void> {
+async function afterwards(...all: (HealthCheckResult | SeineError)[]): Promise<void> {
   results = all;
-  running = looks.follow(look, stop.signal);
+  running = checks.follow(check, stop.signal);
   await expect.poll(() => results.length).toBe(0);
 }
 
 it('has no result before the first check has ended', async () => {
   await afterwards();
-  expect(looks.records().map(freshnessOf)).toEqual(['not yet']);
+  expect(checks.records().map(freshnessOf)).toEqual(['not yet']);
 });
 
 it('returns the findings of the last check, and drops those that it did not find again', async () => {
   await afterwards({ problems: [problem] });
-  await expect.poll(() => looks.problems()).toEqual([problem]);
+  await expect.poll(() => checks.problems()).toEqual([problem]);
   stop.abort();
   await running;
   stop = new AbortController();
-  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+  checks = new HealthChecks({ log: silentLog, nowMs: () => nowMs });
   await afterwards({ problems: [problem] }, { problems: [], repaired: ['x put back'] });
-  await expect.poll(() => looks.records()[0]?.repaired).toBe(1);
-  expect(looks.problems()).toEqual([]);
+  await expect.poll(() => checks.records()[0]?.repaired).toBe(1);
+  expect(checks.problems()).toEqual([]);
 });
 
 it('keeps age and findings of the last successful check, and reports persistent failures', async () => {
   const gone = new SeineError('UNAVAILABLE', 'no such folder');
   await afterwards({ problems: [problem] }, gone);
-  await expect.poll(() => looks.records()[0]?.lastError).toBe(gone);
-  expect(looks.problems()).toEqual([problem]);
+  await expect.poll(() => checks.records()[0]?.lastError).toBe(gone);
+  expect(checks.problems()).toEqual([problem]);
   stop.abort();
   await running;
   stop = new AbortController();
-  looks = new Looks({ log: silentLog, nowMs: () => nowMs });
+  checks = new HealthChecks({ log: silentLog, nowMs: () => nowMs });
   await afterwards({ problems: [] }, gone, gone);
   nowMs = 2_001;
   await expect
-    .poll(() => looks.problems())
-    .toEqual([{ kind: 'look.failing', about: 'x', message: 'x cannot be looked at: no such folder' }]);
-  expect(looks.records().map(freshnessOf)).toEqual(['overdue']);
+    .poll(() => checks.problems())
+    .toEqual([{ kind: 'look.failing', about: 'x', message: 'periodic check x fails: no such folder' }]);
+  expect(checks.records().map(freshnessOf)).toEqual(['overdue']);
 });
 
 it('rethrows a bug', async () => {
   results = [new SeineError('INVARIANT', 'cannot be')];
   running = undefined;
-  await expect(looks.follow(look, stop.signal)).rejects.toThrow('cannot be');
+  await expect(checks.follow(check, stop.signal)).rejects.toThrow('cannot be');
 });

@@ -3,22 +3,22 @@ import { within } from '../../base/async/time-limit.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import type { FoundProblem } from '../problem.ts';
-import type { LookRecord } from './check-deadline.ts';
-import type { Look } from './health-check.ts';
+import type { HealthCheckTiming } from './check-deadline.ts';
+import type { HealthCheck } from './health-check.ts';
 
 /** Time limit of a check (ms). */
 const PATIENCE_MS = 30_000;
 /** Number of failures in a row from which they are a problem; a single one may be due to a replacement in progress. */
-const FAILURES_TOLD = 2;
+const FAILURES_REPORTED = 2;
 
-interface LooksOptions {
+interface HealthChecksOptions {
   readonly log: Log;
   /** Returns monotonic milliseconds. */
   readonly nowMs?: () => number;
 }
 
-interface LookCourse {
-  readonly look: Look;
+interface RunningCheck {
+  readonly check: HealthCheck;
   last: { readonly beganMs: number; readonly tookMs: number } | undefined;
   problems: readonly FoundProblem[];
   repaired: number;
@@ -27,35 +27,35 @@ interface LookCourse {
 }
 
 /** Timing of a check, with the number of its repairs since the agent started. */
-export interface LookCourseRecord extends LookRecord {
+export interface HealthCheckRecord extends HealthCheckTiming {
   readonly repaired: number;
   readonly lastError: SeineError | undefined;
 }
 
 /** Runs periodic checks, each with its own interval, and stores their results. */
-export class Looks {
+export class HealthChecks {
   readonly #log: Log;
   readonly #nowMs: () => number;
-  readonly #courses: LookCourse[] = [];
+  readonly #checks: RunningCheck[] = [];
 
-  constructor({ log, nowMs = () => performance.now() }: LooksOptions) {
+  constructor({ log, nowMs = () => performance.now() }: HealthChecksOptions) {
     this.#log = log;
     this.#nowMs = nowMs;
   }
 
   /** Runs this check at once, and then periodically until `signal` aborts. @throws SeineError `INVARIANT` */
-  async follow(look: Look, signal: AbortSignal): Promise<void> {
-    const course: LookCourse = { look, last: undefined, problems: [], repaired: 0, failures: 0, lastError: undefined };
-    this.#courses.push(course);
+  async follow(check: HealthCheck, signal: AbortSignal): Promise<void> {
+    const running: RunningCheck = { check, last: undefined, problems: [], repaired: 0, failures: 0, lastError: undefined };
+    this.#checks.push(running);
     while (!signal.aborted) {
-      await this.#take(course, signal);
-      await idle(look.everyMs, signal);
+      await this.#run(running, signal);
+      await idle(check.everyMs, signal);
     }
   }
 
-  records(): readonly LookCourseRecord[] {
+  records(): readonly HealthCheckRecord[] {
     const nowMs = this.#nowMs();
-    return this.#courses.map(({ look: { name, everyMs }, last, repaired, lastError }) => ({
+    return this.#checks.map(({ check: { name, everyMs }, last, repaired, lastError }) => ({
       name,
       everyMs,
       last: last && { ageMs: nowMs - last.beganMs, tookMs: last.tookMs },
@@ -66,29 +66,29 @@ export class Looks {
 
   /** Problems found by the last checks. */
   problems(): readonly FoundProblem[] {
-    return this.#courses.flatMap((course) => [...course.problems, ...notLooked(course)]);
+    return this.#checks.flatMap((running) => [...running.problems, ...failing(running)]);
   }
 
-  async #take(course: LookCourse, signal: AbortSignal): Promise<void> {
-    const { name } = course.look;
+  async #run(running: RunningCheck, signal: AbortSignal): Promise<void> {
+    const { name } = running.check;
     const beganMs = this.#nowMs();
     try {
-      const { problems, repaired = [] } = await course.look.look(within(signal, PATIENCE_MS));
-      course.last = { beganMs, tookMs: this.#nowMs() - beganMs };
-      course.problems = problems;
-      course.repaired += repaired.length;
-      course.failures = 0;
-      course.lastError = undefined;
-      for (const what of repaired) this.#log.warn('repaired', { look: name, what });
-      if (problems.length === 0) this.#log.working(`look ${name}`);
-      else this.#log.failing(`look ${name}`, 'a look found something wrong', { look: name, cause: problems.map(sentence).join('; ') });
+      const { problems, repaired = [] } = await running.check.run(within(signal, PATIENCE_MS));
+      running.last = { beganMs, tookMs: this.#nowMs() - beganMs };
+      running.problems = problems;
+      running.repaired += repaired.length;
+      running.failures = 0;
+      running.lastError = undefined;
+      for (const what of repaired) this.#log.warn('repaired', { check: name, what });
+      if (problems.length === 0) this.#log.working(`check ${name}`);
+      else this.#log.failing(`check ${name}`, 'periodic check found problems', { check: name, cause: problems.map(sentence).join('; ') });
     } catch (thrown) {
       if (signal.aborted) return;
-      const error = SeineError.from(thrown, `look at ${name}`);
+      const error = SeineError.from(thrown, `check ${name}`);
       if (error.remedy === 'crash') throw error;
-      course.failures++;
-      course.lastError = error;
-      this.#log.failing(`look ${name}`, 'something could not be looked at', { look: name, cause: error.message });
+      running.failures++;
+      running.lastError = error;
+      this.#log.failing(`check ${name}`, 'periodic check failed', { check: name, cause: error.message });
     }
   }
 }
@@ -97,7 +97,7 @@ function sentence({ message }: FoundProblem): string {
   return message;
 }
 
-function notLooked({ look: { name }, failures, lastError }: LookCourse): readonly FoundProblem[] {
-  if (failures < FAILURES_TOLD || lastError === undefined) return [];
-  return [{ kind: 'look.failing', about: name, message: `${name} cannot be looked at: ${lastError.rawMessage}` }];
+function failing({ check: { name }, failures, lastError }: RunningCheck): readonly FoundProblem[] {
+  if (failures < FAILURES_REPORTED || lastError === undefined) return [];
+  return [{ kind: 'look.failing', about: name, message: `periodic check ${name} fails: ${lastError.rawMessage}` }];
 }

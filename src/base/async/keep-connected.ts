@@ -34,7 +34,7 @@ export function keepConnected(options: KeepConnectedOptions, signal: AbortSignal
   return new Promise((resolve) => {
     const keeper = new Keeper(options);
     const stop = () => {
-      keeper.step('stop', new SeineError('CANCELLED', `${options.peer}: connection no longer wanted`));
+      keeper.step('stop', new SeineError('CANCELLED', `${options.peer}: connection no longer needed`));
       resolve();
     };
     if (signal.aborted) return resolve();

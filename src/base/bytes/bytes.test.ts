@@ -82,19 +82,19 @@ describe('ByteReader', () => {
     const r = new ByteReader(Uint8Array.of(1, 2, 3, 4, 5), 'whole').skip(1);
     const part = r.part(3, 'part');
     expect([part.u8(), part.remaining, part.offset, r.remaining]).toEqual([2, 2, 2, 1]);
-    expect(() => part.skip(3)).toThrow('[PROTOCOL] part: 3 bytes wanted at 2, 2 left');
+    expect(() => part.skip(3)).toThrow('[PROTOCOL] part: 3 bytes expected at 2, 2 left');
     expect([...part.raw(2)]).toEqual([3, 4]);
-    expect(() => r.part(2, 'part')).toThrow('[PROTOCOL] whole: 2 bytes wanted at 4, 1 left');
+    expect(() => r.part(2, 'part')).toThrow('[PROTOCOL] whole: 2 bytes expected at 4, 1 left');
   });
 
   it('looks ahead without moving, and not past the end', () => {
     const r = new ByteReader(Uint8Array.of(0, 0, 1, 2), 'peek');
     expect([r.peekU16(2), r.offset]).toEqual([258, 0]);
-    expect(() => r.peekU16(3)).toThrow('[PROTOCOL] peek: 5 bytes wanted at 0, 4 left');
+    expect(() => r.peekU16(3)).toThrow('[PROTOCOL] peek: 5 bytes expected at 0, 4 left');
   });
 
   it('reports what it read and where it ended when bytes are missing', () => {
     const r = new ByteReader(Uint8Array.of(1, 2, 3), 'greeting').skip(1);
-    expect(() => r.u32()).toThrow('[PROTOCOL] greeting: 4 bytes wanted at 1, 2 left');
+    expect(() => r.u32()).toThrow('[PROTOCOL] greeting: 4 bytes expected at 1, 2 left');
   });
 });

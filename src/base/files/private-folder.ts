@@ -36,6 +36,6 @@ function open(path: string): number {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     if (code === 'ENOTDIR' || code === 'ELOOP' || code === 'EEXIST')
       throw new SeineError('INVALID_INPUT', `${path} is a link or no folder`, { cause });
-    throw new SeineError('UNAVAILABLE', `${path} cannot be made a folder`, { cause });
+    throw new SeineError('UNAVAILABLE', `${path} cannot be created as a folder`, { cause });
   }
 }

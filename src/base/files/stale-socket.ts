@@ -18,7 +18,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   if (Buffer.byteLength(path) > pathBytesMax)
     throw new SeineError('INVALID_INPUT', `socket path ${path} is longer than ${pathBytesMax} bytes`);
   const present = lstatSync(path, { throwIfNoEntry: false });
-  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is no socket`);
+  if (present && !present.isSocket()) throw new SeineError('INVALID_INPUT', `${path} exists and is not a socket`);
   const outcome = await new Promise<string>((resolve) => {
     const probe = connect(path);
     probe.once('connect', () => {

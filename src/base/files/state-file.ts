@@ -31,10 +31,11 @@ export class StateFile {
     }
     try {
       const found = fstatSync(fd);
-      if (!found.isFile() || found.uid !== process.geteuid?.()) throw new SeineError('INVALID_INPUT', `${this.#path} is no file of ours`);
+      if (!found.isFile() || found.uid !== process.geteuid?.())
+        throw new SeineError('INVALID_INPUT', `${this.#path} is not a file of Seine`);
       const bytes = Buffer.alloc(this.#bytesMax + 1);
       const length = readSync(fd, bytes, 0, bytes.length, 0);
-      if (length > this.#bytesMax) throw new SeineError('INVALID_INPUT', `${this.#path} is longer than ${this.#bytesMax} octets`);
+      if (length > this.#bytesMax) throw new SeineError('INVALID_INPUT', `${this.#path} is longer than ${this.#bytesMax} bytes`);
       return bytes.toString('utf8', 0, length);
     } finally {
       closeSync(fd);

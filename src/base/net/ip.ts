@@ -64,7 +64,7 @@ export function canonicalIp(text: string): string | undefined {
 }
 
 export function ipFromValue(family: Family, value: bigint): Ip {
-  if (value < 0n || value >> BigInt(addressBits(family)) !== 0n) throw new SeineError('INVARIANT', `${value} is no ${family} address`);
+  if (value < 0n || value >> BigInt(addressBits(family)) !== 0n) throw new SeineError('INVARIANT', `${value} is not an ${family} address`);
   return { family, value, text: family === 'ipv4' ? ipv4Text(Number(value)) : ipv6Text(ipv6GroupsOfValue(value)) };
 }
 
@@ -81,7 +81,7 @@ export function ipToBytes(ip: Ip): Uint8Array {
 
 /** Reads an address. @param bytes 4 or 16 bytes, network byte order */
 export function ipFromBytes(bytes: Uint8Array): Ip {
-  if (bytes.length !== 4 && bytes.length !== 16) throw new SeineError('INVARIANT', `an IP address has 4 or 16 octets, not ${bytes.length}`);
+  if (bytes.length !== 4 && bytes.length !== 16) throw new SeineError('INVARIANT', `an IP address has 4 or 16 bytes, not ${bytes.length}`);
   return ipFromValue(
     bytes.length === 4 ? 'ipv4' : 'ipv6',
     bytes.reduce((value, octet) => (value << 8n) | BigInt(octet), 0n),

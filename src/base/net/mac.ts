@@ -19,7 +19,7 @@ const digits: readonly string[] = Array.from({ length: 256 }, (_, octet) => octe
 
 /** Formats an Ethernet address. @param bytes exactly six bytes */
 export function macFromBytes(bytes: Uint8Array): Mac {
-  if (bytes.length !== 6) throw new SeineError('INVARIANT', `an Ethernet address has 6 octets, not ${bytes.length}`);
+  if (bytes.length !== 6) throw new SeineError('INVARIANT', `an Ethernet address has 6 bytes, not ${bytes.length}`);
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = bytes;
   return `${digits[a]}:${digits[b]}:${digits[c]}:${digits[d]}:${digits[e]}:${digits[f]}` as Mac;
 }

@@ -23,13 +23,13 @@ export const tables = {
   errorTranslation: {
     id: 15,
     miss: 'drop',
-    doc: 'ICMP errors, looked up and not translated yet: translates them, those about connections to Services as the data paths need it.',
+    doc: 'ICMP errors, looked up and not translated yet: translates them, those about connections to Services as the data path requires.',
   },
   state: { id: 16, miss: 'drop', doc: 'Drops invalid packets; packets of known connections skip the choice of an endpoint.' },
   errorEnds: {
     id: 18,
     miss: 'drop',
-    doc: 'ICMP errors, looked up by the original tuple of the connection that they are about: of a local pod only if the pod is an end of it, of another node only if an end is there.',
+    doc: 'ICMP errors, looked up by the original tuple of the connection that they are about: from a local pod only if the pod is an end of it, from another node only if an end is there.',
   },
   serviceEntry: {
     id: 20,
@@ -52,19 +52,19 @@ export const tables = {
   dnat: {
     id: 28,
     miss: 'egressEntry',
-    doc: 'Translates to the chosen endpoint and commits the connection, which counts once it was let in.',
+    doc: 'Translates to the chosen endpoint and commits the connection, which becomes valid once it is admitted.',
   },
   associations: {
     id: 34,
     miss: 'return',
-    doc: 'Learned: SCTP associations that were let in, where the tracker sees no ports of SCTP.',
+    doc: 'Learned: admitted SCTP associations, if conntrack does not support SCTP ports.',
   },
   egressEntry: {
     id: 36,
     miss: 'drop',
-    doc: 'Who may send: each local pod has its flow here, or sends nothing. Loads its class, if policy isolates it.',
+    doc: 'Entry flows of senders: a local pod without a flow here cannot send. Loads its class, if policy isolates it.',
   },
-  egressLookup: { id: 37, miss: 'drop', doc: 'Answers stand; for the rest `destinationIdentity` is asked.' },
+  egressLookup: { id: 37, miss: 'drop', doc: 'Replies are allowed; the rest goes to `destinationIdentity`.' },
   destinationIdentity: { id: 38, miss: 'return', doc: 'Address to identity: numbers of the peers of rules that it is in. Only loads.' },
   egressAdmin: {
     id: 40,
@@ -80,7 +80,7 @@ export const tables = {
   egressNetworkPolicyPorts: { id: 43, miss: 'drop', doc: 'Decisions by protocol and port.' },
   egressBaseline: { id: 44, miss: 'drop', doc: 'ClusterNetworkPolicy, Baseline tier: for pods that no NetworkPolicy isolates.' },
   egressBaselinePorts: { id: 45, miss: 'drop', doc: 'Decisions of the Baseline tier by protocol and port.' },
-  egressVerdict: { id: 46, miss: 'drop', doc: 'Lets through, or bars the connection and drops; logs what is asked for.' },
+  egressVerdict: { id: 46, miss: 'drop', doc: 'Allows, or bars the connection and drops; logs if requested.' },
   route: { id: 56, miss: 'drop', doc: 'Next hop: local pod, peer node, or the gateway. Forged tunnel packets end here.' },
   egressMark: { id: 58, miss: 'ttl', doc: 'Source address chosen for a pod (reserved).' },
   ttl: { id: 60, miss: 'snatMark', doc: 'Routed packets: Ethernet source becomes the gateway, TTL is decremented.' },
@@ -90,10 +90,10 @@ export const tables = {
   ingressEntry: {
     id: 80,
     miss: 'drop',
-    doc: 'Who may receive: each local pod has its flow here, or receives nothing. What its own node makes passes.',
+    doc: 'Entry flows of receivers: a local pod without a flow here receives nothing. Packets of its own node pass.',
   },
   ingressLookup: { id: 81, miss: 'drop', doc: 'As `egressLookup`, by `sourceIdentity`.' },
-  sourceIdentity: { id: 82, miss: 'return', doc: 'As `destinationIdentity`, of the address that a packet comes from.' },
+  sourceIdentity: { id: 82, miss: 'return', doc: 'Like `destinationIdentity`, for the source address of a packet.' },
   ingressAdmin: { id: 84, miss: 'drop', doc: 'Like `egressAdmin`.' },
   ingressAdminPorts: { id: 85, miss: 'drop', doc: 'Like `egressAdminPorts`.' },
   ingressNetworkPolicy: { id: 86, miss: 'drop', doc: 'As `egressNetworkPolicy`.' },
@@ -104,17 +104,17 @@ export const tables = {
   commit: {
     id: 100,
     miss: 'tunnel',
-    doc: 'Commits new connections that no earlier table committed; those that were let in count from here on. The last ct().',
+    doc: 'Commits new connections that no earlier table committed; admitted ones are valid from here on. The last ct().',
   },
   associationShares: {
     id: 101,
     miss: 'return',
-    doc: 'SCTP associations, where the tracker sees no ports of SCTP: learns what is let in, for each sender up to its share.',
+    doc: 'SCTP associations, if conntrack does not support SCTP ports: learns admitted ones, for each sender up to its share.',
   },
   unlearnedAssociations: {
     id: 102,
     miss: 'return',
-    doc: 'Counts packets of SCTP associations that were let in and not learned, because the sender has used up its share.',
+    doc: 'Counts packets of admitted SCTP associations that were not learned, because the share of the sender is full.',
   },
   tunnel: { id: 104, miss: 'output', doc: 'Peer to tunnel source and destination.' },
   output: { id: 110, miss: 'drop', doc: 'Outputs to the port in the register, or to the input port (hairpin).' },

@@ -113,7 +113,7 @@ it('reports to a caller that gives up that the target was never available', asyn
   t.start();
   await new Promise((resolve) => setImmediate(resolve));
   await expect(t.reconciler.realized(0, AbortSignal.abort())).rejects.toThrow(
-    'waiting for fake: [UNAVAILABLE] fake cannot be looked at yet',
+    'waiting for fake: [UNAVAILABLE] fake cannot be observed yet',
   );
   expect(t.reconciler.lastError).toBeUndefined();
 });

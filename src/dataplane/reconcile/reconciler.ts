@@ -321,7 +321,7 @@ export class Reconciler<K extends string, V> {
    * for a hundred thousand entries.
    */
   async #untilReady(signal: AbortSignal): Promise<void> {
-    this.#notReady = new SeineError('UNAVAILABLE', `${this.#options.name} cannot be looked at yet`);
+    this.#notReady = new SeineError('UNAVAILABLE', `${this.#options.name} cannot be observed yet`);
     await this.#target.ready(signal).finally(() => (this.#notReady = undefined));
   }
 

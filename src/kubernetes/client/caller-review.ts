@@ -71,7 +71,7 @@ export class CallerReview {
     try {
       return await this.#ask(key, token, signal);
     } catch (thrown) {
-      const error = SeineError.from(thrown, 'who scrapes');
+      const error = SeineError.from(thrown, 'authenticate a scrape');
       if (error.code !== 'REFUSED' && known?.verdict === 'allowed' && ageMs < yesWithoutServerMs) return 'allowed';
       throw error;
     }
@@ -81,7 +81,7 @@ export class CallerReview {
   #ask(key: string, token: string, signal: AbortSignal): Promise<CallerVerdict> {
     const asked = this.#asking.get(key);
     if (asked !== undefined) return asked;
-    if (this.#asking.size >= ASKING_MAX) throw new SeineError('UNAVAILABLE', 'too many callers are asked about at once');
+    if (this.#asking.size >= ASKING_MAX) throw new SeineError('UNAVAILABLE', 'too many concurrent reviews of callers');
     const asking = this.#review(token, within(signal, PATIENCE_MS))
       .then((verdict) => {
         this.#remember(key, verdict);
@@ -117,6 +117,6 @@ export class CallerReview {
 
 function read<T>(schema: z.ZodType<T>, answer: unknown): T {
   const parsed = schema.safeParse(answer);
-  if (!parsed.success) throw new SeineError('UNAVAILABLE', 'the API server’s answer is no review');
+  if (!parsed.success) throw new SeineError('UNAVAILABLE', 'the API server’s answer is not a review');
   return parsed.data;
 }

@@ -111,7 +111,7 @@ describe('loadKubeAccess', () => {
   it('rejects unsupported credentials immediately', async () => {
     expect(load).toThrow(/\[INVALID_INPUT\] kubeconfig/);
     await write({}, { server: 'not a url' });
-    expect(load).toThrow(/is no URL/);
+    expect(load).toThrow(/is not a URL/);
     await write({}, { server: 'ftp://x' });
     expect(load).toThrow(/cannot speak ftp:/);
     await write({}, { server: 'https://x', 'proxy-url': 'http://proxy' });

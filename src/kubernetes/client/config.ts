@@ -146,7 +146,7 @@ function hasExec(config: KubeConfig): boolean {
 function serverOf(config: KubeConfig, override?: string): URL {
   const server = override ?? config.getCurrentCluster()?.server ?? '';
   if (!URL.canParse(server))
-    throw new SeineError('INVALID_INPUT', 'kubeconfig: clusters[].cluster.server of the current context is no URL');
+    throw new SeineError('INVALID_INPUT', 'kubeconfig: clusters[].cluster.server of the current context is not a URL');
   const url = new URL(server);
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new SeineError('INVALID_INPUT', `kubeconfig: cannot speak ${url.protocol} to the API server`);

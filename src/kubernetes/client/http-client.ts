@@ -29,7 +29,7 @@ interface KubeRequest {
  */
 export function segment(name: string): string {
   if (name === '' || name === '.' || name === '..')
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is no name of an object`);
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(name)} is not the name of an object`);
   return encodeURIComponent(name);
 }
 

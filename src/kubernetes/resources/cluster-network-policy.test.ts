@@ -125,7 +125,7 @@ describe('fields that are not understood', () => {
   });
 
   it('in the spec are named', () => {
-    expect(read({ schedule: 'daily' })?.faults).toEqual(['spec.schedule: a field that this version does not know ("daily")']);
+    expect(read({ schedule: 'daily' })?.faults).toEqual(['spec.schedule: a field unknown to this version ("daily")']);
   });
 });
 

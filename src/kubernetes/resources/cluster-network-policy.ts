@@ -142,8 +142,7 @@ function project(raw: unknown): ClusterNetworkPolicy {
   const { metadata, spec } = parseObject(schema, raw);
   const { tier, priority, subject, ingress, egress, ...unknown } = spec;
   const faults = new FaultList();
-  for (const field of Object.keys(unknown))
-    faults.add(`spec.${field}: a field that this version does not know (${quoted(unknown[field])})`);
+  for (const field of Object.keys(unknown)) faults.add(`spec.${field}: a field unknown to this version (${quoted(unknown[field])})`);
   const [ofTier, rank] = [
     readField(tierSchema, tier, ['spec', 'tier'], faults),
     readField(prioritySchema, priority, ['spec', 'priority'], faults),

@@ -20,7 +20,7 @@ const labelMap = z
     const issue = (message: string, path: readonly string[] = []) =>
       void context.issues.push({ code: 'custom', message, input: raw, path: [...path] });
     if (typeof raw !== 'object' || Array.isArray(raw)) issue('expected an object');
-    else if (Object.hasOwn(raw, '__proto__')) issue('__proto__ is no label');
+    else if (Object.hasOwn(raw, '__proto__')) issue('__proto__ is not a label');
     return Object.entries(raw).map(([key, value]) => {
       if (typeof value !== 'string') issue('expected a string', [key]);
       return { key, operator: 'In', values: [String(value)] };

@@ -76,7 +76,7 @@ describe('unsupported parts of a NetworkPolicy', () => {
     [{ from: [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'Gt', values: ['1'] }] } }] }, /operator: .*\("Gt"\)/],
     [{ from: [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: [] }] } }] }, /In and NotIn need values/],
     [{ from: [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] } }] }, /In and NotIn need values/],
-    [{ from: [JSON.parse('{"podSelector":{"matchLabels":{"__proto__":"a"}}}')] }, /__proto__ is no label/],
+    [{ from: [JSON.parse('{"podSelector":{"matchLabels":{"__proto__":"a"}}}')] }, /__proto__ is not a label/],
   ])('in a peer, %j, match nothing and are reported', (rule, fault) => {
     const policy = ingressOf(rule);
     expect(policy?.ingress).toEqual([{ peers: [], ports: 'any' }]);

@@ -100,9 +100,9 @@ export const networkPolicies: Resource<NetworkPolicy> = {
     const { metadata, spec } = parseObject(schema, raw);
     const { podSelector, policyTypes, ingress, egress, ...unknown } = spec ?? {};
     const faults = new FaultList();
-    for (const field of Object.keys(unknown)) faults.add(`spec.${field}: a field that this version does not know`);
+    for (const field of Object.keys(unknown)) faults.add(`spec.${field}: a field unknown to this version`);
     for (const type of policyTypes ?? [])
-      if (type !== 'Ingress' && type !== 'Egress') faults.add(`spec.policyTypes: a type that this version does not know (${quoted(type)})`);
+      if (type !== 'Ingress' && type !== 'Egress') faults.add(`spec.policyTypes: a type unknown to this version (${quoted(type)})`);
     const isolates = typesOf(policyTypes ?? [], egress ?? []);
     return {
       namespace: metadata.namespace,

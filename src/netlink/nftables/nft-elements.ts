@@ -67,7 +67,7 @@ const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const;
 
 function partText(part: NftPart): string {
   if (typeof part === 'number') {
-    if (!Number.isSafeInteger(part) || part < 0) throw new SeineError('INVARIANT', `${part} is no number for nftables`);
+    if (!Number.isSafeInteger(part) || part < 0) throw new SeineError('INVARIANT', `${part} is not a number for nftables`);
     return String(part);
   }
   if (typeof part === 'string') return String(protocolNumbers[part]);
@@ -82,7 +82,8 @@ function elementText({ key, value }: NftElement): string {
 
 /** Refuses text that could end the list: it may come from a file. */
 function checked(text: string): string {
-  if (!/^[A-Za-z0-9_.:/ -]{1,255}$/.test(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no element for nftables`);
+  if (!/^[A-Za-z0-9_.:/ -]{1,255}$/.test(text))
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not an element for nftables`);
   return text;
 }
 

@@ -45,7 +45,7 @@ export class Nftables {
     // The library opens its socket either here or in each run, depending on its version.
     const make = () => library.create(0);
     const context = namespace ? namespace.run(make) : make();
-    if (context === null) throw new SeineError('REFUSED', 'libnftables gave no context (CAP_NET_ADMIN is needed)');
+    if (context === null) throw new SeineError('REFUSED', 'libnftables returned no context (CAP_NET_ADMIN is needed)');
     library.bufferOutput(context);
     library.bufferError(context);
     library.setFlags(context, OUTPUT_JSON | OUTPUT_NUMERIC_PROTO | OUTPUT_NUMERIC_PRIO | OUTPUT_NUMERIC_TIME);
@@ -54,7 +54,7 @@ export class Nftables {
 
   close(): void {
     if (this.#state === 'closed') return;
-    if (this.#state === 'busy') throw new SeineError('INVARIANT', 'nftables is closed while it works');
+    if (this.#state === 'busy') throw new SeineError('INVARIANT', 'nftables was closed during a call');
     this.#state = 'closed';
     this.#library.free(this.#context);
   }
@@ -150,7 +150,7 @@ export function objectsIn(json: string): unknown[] {
 /** Name that nft(8) accepts unquoted. @throws SeineError `INVALID_INPUT` */
 export function nftName(text: string): string {
   if (!/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(text))
-    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no name for nftables`);
+    throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a name for nftables`);
   return text;
 }
 

@@ -213,7 +213,7 @@ export function setUpPodEnd(hostEnd: () => Link, namespace: NetworkNamespace, sp
 
 function existing(socket: NetlinkSocket, name: string): Link {
   const link = getLink(socket, name);
-  if (link === undefined) throw new SeineError('UNAVAILABLE', `interface ${name} is gone`);
+  if (link === undefined) throw new SeineError('UNAVAILABLE', `interface ${name} does not exist any more`);
   return link;
 }
 

@@ -272,7 +272,7 @@ function nextHopsIn(bytes: Uint8Array | undefined, family: Family): NextHop[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = 0; at + 8 <= bytes.length; ) {
     const length = view.getUint16(at, littleEndian);
-    if (length < 8 || at + length > bytes.length) throw new SeineError('PROTOCOL', `route: next hop at ${at} says ${length} bytes`);
+    if (length < 8 || at + length > bytes.length) throw new SeineError('PROTOCOL', `route: next hop at ${at} declares ${length} bytes`);
     const attributes = new Attributes(bytes.subarray(at + 8, at + length), 'next hop');
     hops.push({
       link: optionalLinkIn(view.getInt32(at + 4, littleEndian), 'next hop'),

@@ -30,7 +30,7 @@ export const ETH_P_ALL = littleEndian ? 0x0300 : 0x0003;
  * @throws SeineError `INVALID_INPUT` if the port is none
  */
 export function internetAddress(address: Ip, port = 0): Uint8Array {
-  if (!Number.isInteger(port) || port < 0 || port > 65535) throw new SeineError('INVALID_INPUT', `${port} is no port`);
+  if (!Number.isInteger(port) || port < 0 || port > 65535) throw new SeineError('INVALID_INPUT', `${port} is not a port`);
   const bytes = new Uint8Array(address.family === 'ipv4' ? 16 : 28);
   const view = new DataView(bytes.buffer);
   view.setUint16(0, familyNumber[address.family], littleEndian);

@@ -26,10 +26,10 @@ export async function awaitEnvironment(options: AwaitEnvironmentOptions, signal:
       readiness.clear(OBSTACLE);
       return live;
     } catch (thrown) {
-      const error = SeineError.from(thrown, 'look at the node');
+      const error = SeineError.from(thrown, 'read the environment of the node');
       if (error.code !== 'UNAVAILABLE') throw error;
       readiness.obstruct(OBSTACLE, 'starting', error.message);
-      if (error.message !== lastReason) log.info('waiting to know the node', { reason: error.message });
+      if (error.message !== lastReason) log.info('waiting for the node’s environment', { reason: error.message });
       lastReason = error.message;
     }
     await changeOrTimeout(nodes, signal);

@@ -25,7 +25,7 @@ export class BridgeLock {
   readonly name: string;
   readonly #options: BridgeLockOptions;
   readonly #lock: DatabaseLock;
-  #state: 'never held' | 'held' | 'another’s' = 'never held';
+  #state: 'never acquired' | 'held' | 'another’s' = 'never acquired';
 
   constructor(options: BridgeLockOptions) {
     this.name = `seine_${options.bridge.replace(/[^A-Za-z0-9]/g, '_')}`;
@@ -35,7 +35,7 @@ export class BridgeLock {
 
   /** Returns the reason why nothing may be written now; undefined if it may. */
   blockedBy(): string | undefined {
-    return this.#state === 'held' ? undefined : `another agent holds bridge ${this.#options.bridge}`;
+    return this.#state === 'held' ? undefined : `bridge lock is held by another agent: ${this.#options.bridge}`;
   }
 
   /** Waits until this agent has the bridge for the first time. @throws SeineError `CANCELLED` */
@@ -78,8 +78,8 @@ export class BridgeLock {
   #isHeldByOther(): void {
     const { bridge, readiness, log } = this.#options;
     this.#state = 'another’s';
-    readiness.obstruct('lock', 'starting', `another agent holds bridge ${bridge}`);
-    log.warn('another agent holds the bridge; nothing is written until it lets go', { lock: this.name });
+    readiness.obstruct('lock', 'starting', `bridge lock is held by another agent: ${bridge}`);
+    log.warn('bridge lock is held by another agent; writes are suspended', { lock: this.name });
   }
 
   #isOurs(): void {

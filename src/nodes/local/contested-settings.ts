@@ -31,6 +31,6 @@ export function contestedSettings({ settings, reconcilers }: ContestedSettingsOp
     const wanted = settings.wanted(key) ?? '';
     const files = filesThatSet(key, wanted);
     const where = files.length === 0 ? '' : `; ${files.join(', ')} ${files.length === 1 ? 'sets' : 'set'} it`;
-    return `${settingText(key)} must be ${wanted}, and another program sets it otherwise again and again (${repairs} times): it is put back more and more slowly${where}`;
+    return `${settingText(key)} must be ${wanted}, and another program keeps changing it (${repairs} times): it is restored with growing delays${where}`;
   });
 }

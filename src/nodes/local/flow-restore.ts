@@ -36,12 +36,12 @@ export async function keepFlowRestore(options: FlowRestoreOptions, signal: Abort
   while (!signal.aborted) {
     await bell.wait(signal);
     while (!signal.aborted && isWaiting(database)) {
-      readiness.obstruct(KEY, 'starting', 'the switch waits for its flows (flow-restore-wait)');
+      readiness.obstruct(KEY, 'starting', 'OVS waits for its flows (flow-restore-wait)');
       try {
         await release(options, within(signal, PATIENCE_MS));
       } catch (thrown) {
         const { message: cause } = SeineError.from(thrown, 'restore flows');
-        if (!signal.aborted) log.failing(KEY, 'the switch still waits for its flows', { cause }, 'error');
+        if (!signal.aborted) log.failing(KEY, 'OVS still waits for its flows', { cause }, 'error');
         await pause(RETRY_MS, signal);
       }
     }
@@ -56,13 +56,12 @@ async function release({ database, nodeState, lock, log }: FlowRestoreOptions, s
   await bridge.realized(nodeState.bridge.revision, signal);
   await bridge.confirmed(signal);
   const refused = bridge.failures();
-  if (refused.length > 0)
-    log.warn('flows of some owners were refused by the switch', { owners: refused.map(({ owner }) => owner).slice(0, 20) });
+  if (refused.length > 0) log.warn('OVS refused flows of some owners', { owners: refused.map(({ owner }) => owner).slice(0, 20) });
   await database.transact((tx) => {
     tx.assertLock(lock);
     tx.mutate('Open_vSwitch', [], ['other_config', 'delete keys', [KEY]]);
   }, signal);
-  log.info('the switch forwards with restored flows', { flows: nodeState.bridge.size, tookMs: Math.round(performance.now() - startedMs) });
+  log.info('OVS forwards with restored flows', { flows: nodeState.bridge.size, tookMs: Math.round(performance.now() - startedMs) });
 }
 
 function isWaiting(database: SwitchDatabase): boolean {

@@ -47,7 +47,7 @@ async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): P
   const { name, ports, log } = node;
   // If ovs-vswitchd has stopped, its gateway is gone with it, and it restores it.
   if (node.exists() || !node.isSwitchUp() || ports.ofPort(name) !== ofPorts.gateway) return 'done';
-  log.warn('the gateway was deleted; it is made anew', { interface: name });
+  log.warn('the gateway was deleted; recreating it', { interface: name });
   try {
     try {
       const enough = patience(signal);
@@ -61,8 +61,8 @@ async function recreateGateway(node: GatewayRepairPorts, signal: AbortSignal): P
     return 'done';
   } catch (thrown) {
     if (signal.aborted) return 'done';
-    const { message: cause } = SeineError.from(thrown, 'make the gateway anew');
-    log.failing('gateway', 'the gateway was deleted and is not made anew yet', { interface: name, cause }, 'error');
+    const { message: cause } = SeineError.from(thrown, 'recreate the gateway');
+    log.failing('gateway', 'the gateway was deleted and is not recreated yet', { interface: name, cause }, 'error');
     return 'failed';
   }
 }

@@ -19,28 +19,28 @@ export interface HostSetting {
  */
 export function hostSettings(families: readonly Family[], gateway: string, hostPortsAtLoopback?: boolean): readonly HostSetting[] {
   const ipv4: readonly HostSetting[] = [
-    { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world through the node' },
-    { name: ['net', 'ipv4', 'conf', gateway, 'forwarding'], value: '1', why: 'what comes from pods is forwarded' },
+    { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach external addresses through the node' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'forwarding'], value: '1', why: 'packets from pods are forwarded' },
     // Replies of a Service come from an address that no route of the interface names.
-    { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another way than requests' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'rp_filter'], value: '2', why: 'replies of Services take another path than requests' },
     ...(hostPortsAtLoopback === undefined ? [] : [routeLocalnet(gateway, hostPortsAtLoopback)]),
     { name: ['net', 'ipv4', 'conf', gateway, 'send_redirects'], value: '0', why: 'the gateway is the right next hop' },
-    { name: ['net', 'ipv4', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
-    { name: ['net', 'ipv4', 'conf', gateway, 'accept_source_route'], value: '0', why: 'no pod says which way its packets take' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_redirects'], value: '0', why: 'pods must not redirect the node’s packets' },
+    { name: ['net', 'ipv4', 'conf', gateway, 'accept_source_route'], value: '0', why: 'pods must not source-route their packets' },
   ];
   const ipv6: readonly HostSetting[] = [
-    { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach the world through the node' },
+    { name: ['net', 'ipv6', 'conf', 'all', 'forwarding'], value: '1', why: 'pods reach external addresses through the node' },
     { name: ['net', 'ipv6', 'conf', gateway, 'disable_ipv6'], value: '0', why: 'without IPv6 it loses its addresses and routes' },
     { name: ['net', 'ipv6', 'conf', gateway, 'accept_ra'], value: '0', why: 'the bridge has no router for the node' },
-    { name: ['net', 'ipv6', 'conf', gateway, 'accept_redirects'], value: '0', why: 'no pod says where the node sends packets' },
-    { name: ['net', 'ipv6', 'conf', gateway, 'accept_source_route'], value: '-1', why: 'no pod says which way its packets take' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_redirects'], value: '0', why: 'pods must not redirect the node’s packets' },
+    { name: ['net', 'ipv6', 'conf', gateway, 'accept_source_route'], value: '-1', why: 'pods must not source-route their packets' },
   ];
   return [...(families.includes('ipv4') ? ipv4 : []), ...(families.includes('ipv6') ? ipv6 : [])];
 }
 
 function routeLocalnet(gateway: string, hostPortsAtLoopback: boolean): HostSetting {
   const why =
-    'at 127.0.0.1 host ports answer the node’s own programs: 1 while a pod has one there. What comes for it by the gateway is dropped';
+    'host ports at 127.0.0.1 are served for the node’s own programs: 1 while a pod has one. Packets for them from the gateway are dropped';
   return { name: ['net', 'ipv4', 'conf', gateway, 'route_localnet'], value: hostPortsAtLoopback ? '1' : '0', why };
 }
 

@@ -65,12 +65,13 @@ export class LiveEnvironment {
     const before = this.#current;
     try {
       this.#current = this.#resolve();
-      if (this.#problem !== undefined) log.info('the node is what its Node object says again');
+      if (this.#problem !== undefined) log.info('the node matches its Node object again');
       this.#problem = undefined;
     } catch (thrown) {
-      const { message, remedy } = SeineError.from(thrown, 'look at the node');
+      const { message, remedy } = SeineError.from(thrown, 'read the environment of the node');
       if (remedy === 'crash') throw thrown;
-      if (message !== this.#problem) log.error('the node is not what its Node object says; what it was stays', { reason: message });
+      if (message !== this.#problem)
+        log.error('the node does not match its Node object; the previous environment stays in use', { reason: message });
       this.#problem = message;
       return;
     }

@@ -66,7 +66,7 @@ export async function keepNetworkCondition(options: NetworkConditionOptions, sig
 async function write({ http, nodeName, log }: NetworkConditionOptions, signal: AbortSignal): Promise<void> {
   try {
     await setNodeCondition(http, nodeName, available, signal);
-    log.info('the node is said to have its network', { condition: available.type, status: available.status });
+    log.info('set NetworkUnavailable to False', { condition: available.type, status: available.status });
   } catch (thrown) {
     const error = SeineError.from(thrown, 'condition of the node');
     if (error.code === 'CANCELLED') throw error;

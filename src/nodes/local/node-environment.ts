@@ -63,7 +63,7 @@ export function resolveEnvironment(
   if (podCidrs.length === 0)
     throw new SeineError(
       'UNAVAILABLE',
-      `node ${node.name} has no spec.podCIDRs ${node.refusedPodCidrs ? `that can be used: ${node.refusedPodCidrs.join('; ')}` : 'yet'}`,
+      `node ${node.name} has no spec.podCIDRs ${node.refusedPodCidrs ? `that are usable: ${node.refusedPodCidrs.join('; ')}` : 'yet'}`,
     );
   for (const cidr of podCidrs) refuseImpossible(cidr, interfaces, config);
   const candidates = interfaces.filter(({ name }) => name !== config.hostGateway);

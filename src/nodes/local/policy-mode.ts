@@ -21,7 +21,7 @@ export function policyModeFaults(said: SaidModes): readonly string[] {
   const fault = (where: string, text: string | undefined): readonly string[] =>
     text === undefined || modeOf(text) !== undefined
       ? []
-      : [`${where} is ${JSON.stringify(text)}, and none of ${policyModes.join(', ')}: ${holds} holds`];
+      : [`${where} is ${JSON.stringify(text)}, which is not one of ${policyModes.join(', ')}: ${holds} is in force`];
   return [
     ...fault("the Node's annotation seine.dev/policy-mode", said.annotation),
     ...fault('policy.mode in ConfigMap seine-system/seine-live', said.live),

@@ -24,9 +24,9 @@ export async function retryWhileHeld<T>(take: () => Promise<T>, readiness: Readi
       if (error.code !== 'REFUSED') throw error;
       const reason = error.rawMessage;
       readiness.obstruct(obstacle, 'starting', reason);
-      if (!reported) log.warn('waiting for another agent to let go', { reason });
+      if (!reported) log.warn('waiting for another agent to release the bridge', { reason });
     }
-    if (signal.aborted) throw new SeineError('CANCELLED', 'take over from another agent', { cause: signal.reason });
+    if (signal.aborted) throw new SeineError('CANCELLED', 'take over the bridge from another agent', { cause: signal.reason });
     await pause(RETRY_MS, signal);
   }
 }

@@ -327,7 +327,7 @@ describe('Peers', () => {
     ['the underlay', '192.168.77.128/25', 'the network that carries the tunnels'],
     ['another address of ours', '172.30.0.0/24', 'an address of this node'],
     ['the API server', '203.0.113.0/28', 'the API server'],
-    ['loopback', '127.1.0.0/16', 'addresses of a machine itself or of a link'],
+    ['loopback', '127.1.0.0/16', 'addresses of a host itself or of a link'],
     ['a single address', '10.20.0.1/32', 'no room for a gateway'],
     ['a single IPv6 address', 'fd00:20::1/128', 'no room for a gateway'],
   ])('omits a node’s claim to %s, keeps its other claims, and reports it', (_, cidr, why) => {

@@ -25,7 +25,7 @@ export function reservedRanges(
   const underlay = addresses.filter(({ address }) => transport.some(({ text }) => text === address.text));
   const host = apiServer.replace(/^\[|\]$/g, '');
   return [
-    ...specialRanges.map((range): ReservedRange => ({ range, what: 'addresses of a machine itself or of a link', against: 'both' })),
+    ...specialRanges.map((range): ReservedRange => ({ range, what: 'addresses of a host itself or of a link', against: 'both' })),
     ...virtualRanges.map((range): ReservedRange => ({ range, what: 'virtual addresses of Seine', against: 'both' })),
     ...ownCidrs(environment).map((range): ReservedRange => ({ range, what: 'pods of this node', against: 'both' })),
     ...serviceCidrs.map((range): ReservedRange => ({ range, what: 'addresses of Services', against: 'both' })),

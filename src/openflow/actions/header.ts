@@ -56,7 +56,7 @@ export const headerRows: ActionRows<
   },
   decap: {
     wire: [{ nicira: 47 }],
-    source: 'NXAST_DECAP: u16 zero, u32 packet type of what comes out; 0xfffe for whatever it is',
+    source: 'NXAST_DECAP: u16 zero, u32 packet type of the inner packet; 0xfffe for any',
     encode: (w, a) => w.u16(0).u32(a.packetType ?? ANY_PACKET_TYPE),
     decode: (r) => {
       const packetType = r.skip(2).u32();
@@ -65,7 +65,7 @@ export const headerRows: ActionRows<
   },
   deleteField: {
     wire: [{ nicira: 50 }],
-    source: 'NXAST_DELETE_FIELD: field header, zeros; 24 octets in all',
+    source: 'NXAST_DELETE_FIELD: field header, zeros; 24 bytes in all',
     encode: (w, a) => w.u32(requireField(a.field).exactHeader).zeros(10),
     decode: (r) => {
       const field = fieldWithHeader(r.u32());

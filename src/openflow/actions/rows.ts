@@ -194,7 +194,7 @@ const smallNiciraRows: ActionRows<
   },
   decTtlControllers: {
     wire: [{ nicira: 21 }],
-    source: 'NXAST_DEC_TTL_CNT_IDS: u16 count, 4 octets zero, u16 controllers',
+    source: 'NXAST_DEC_TTL_CNT_IDS: u16 count, 4 bytes zero, u16 controllers',
     encode: (w, a) => {
       w.u16(a.controllers.length).zeros(4);
       for (const controller of a.controllers) w.u16(controller);
@@ -207,13 +207,13 @@ const smallNiciraRows: ActionRows<
   },
   note: {
     wire: [{ nicira: 8 }],
-    source: 'NXAST_NOTE: octets',
+    source: 'NXAST_NOTE: bytes',
     encode: (w, a) => w.raw(a.bytes),
     decode: (r) => ({ kind: 'note', bytes: r.raw(r.remaining).slice() }),
   },
   clone: {
     wire: [{ nicira: 42 }],
-    source: 'NXAST_CLONE: 6 octets zero, actions',
+    source: 'NXAST_CLONE: 6 bytes zero, actions',
     encode: (w, a, nested) => nested.encode(w.zeros(6), a.actions),
     decode: (r, nested) => ({ kind: 'clone', actions: nested.decode(r.skip(6)) }),
   },
@@ -240,7 +240,7 @@ const smallNiciraRows: ActionRows<
   },
   checkPacketLarger: {
     wire: [{ nicira: 49 }],
-    source: 'NXAST_CHECK_PKT_LARGER: u16 octets, u16 bit, u32 field header',
+    source: 'NXAST_CHECK_PKT_LARGER: u16 bytes, u16 bit, u32 field header',
     encode: (w, a) => w.u16(a.bytes).u16(a.to.offset).u32(shortHeader(a.to.field)),
     decode: (r) => {
       const bytes = r.u16();

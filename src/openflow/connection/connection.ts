@@ -339,7 +339,7 @@ export class OpenFlowConnection {
   #check(messages: readonly Uint8Array[], { version }: OpenFlowSession): void {
     for (const message of messages) {
       if (message.length < HEADER_BYTES || (message[2] ?? 0) * 256 + (message[3] ?? 0) !== message.length)
-        throw new SeineError('INVARIANT', `${message.length} bytes are no OpenFlow message`, { context: { sent: false } });
+        throw new SeineError('INVARIANT', `${message.length} bytes are not an OpenFlow message`, { context: { sent: false } });
       if (message[0] === version) continue;
       const text = `message of OpenFlow version ${message[0]} on a connection of ${versionNames[version]}`;
       throw new SeineError('INVARIANT', text, { context: { sent: false } });

@@ -191,7 +191,7 @@ export class OpenFlowSession implements Conversation {
     if (agreed === undefined) {
       this.#socket.write(helloFailed(versions));
       const ours = versions.map((each) => versionNames[each]).join(' nor ');
-      throw new SeineError('UNAVAILABLE', `the switch does not speak ${ours}`, { context: { offered: [...offered] } });
+      throw new SeineError('UNAVAILABLE', `the switch does not support ${ours}`, { context: { offered: [...offered] } });
     }
     clearTimeout(this.#helloTimer);
     this.#version = agreed;
@@ -250,7 +250,7 @@ function barrierRequest(xid: number, version: Version): Uint8Array {
 
 /** Returns a copy of a message with another transaction id. */
 export function withXid(message: Uint8Array, xid: number): Uint8Array {
-  if (message.length < HEADER_BYTES) throw new SeineError('INVARIANT', `${message.length} bytes are no OpenFlow message`);
+  if (message.length < HEADER_BYTES) throw new SeineError('INVARIANT', `${message.length} bytes are not an OpenFlow message`);
   const copy = new Uint8Array(message);
   setXid(copy, xid);
   return copy;

@@ -54,13 +54,13 @@ describe('a match', () => {
 
   const wrong: readonly (readonly [string, Match, RegExp])[] = [
     ['a port without its protocol', { eth_type: 0x800, tcp_dst: 80 }, /tcp_dst is matched without its prerequisite tcp/],
-    ['a number that is too high', { in_port: 2 ** 32 }, /in_port: 4294967296 is no value/],
-    ['a fraction', { in_port: 1.5 }, /in_port: 1.5 is no value/],
-    ['a fraction under a mask', { ct_mark: { value: 1.5, mask: 3 } }, /ct_mark: 1.5 is no value/],
+    ['a number that is too high', { in_port: 2 ** 32 }, /in_port: 4294967296 is not a value/],
+    ['a fraction', { in_port: 1.5 }, /in_port: 1.5 is not a value/],
+    ['a fraction under a mask', { ct_mark: { value: 1.5, mask: 3 } }, /ct_mark: 1.5 is not a value/],
     ['a fraction in a register', { reg3: { value: 0.5, mask: 1 } }, /reg3: 0.5\/1 does not fit/],
     ['a wide register that is too wide', { xreg1: 2n ** 64n }, /xreg1: .* does not fit in 64 bits/],
     ['bits of a register twice', { reg0: { value: 1, mask: 1 }, xreg0: { value: 2n ** 32n, mask: 2n ** 32n } }, /another register field/],
-    ['a mask where none can be', { eth_type: { value: 0x800, mask: 0xff00 } }, /eth_type: 65280 is no value or mask/],
+    ['a mask where none can be', { eth_type: { value: 0x800, mask: 0xff00 } }, /eth_type: 65280 is not a value or mask/],
     ['a name that is none', { no_such: 1 } as Match, /no field is called "no_such"/],
   ];
   for (const [what, match, message] of wrong)

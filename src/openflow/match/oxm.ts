@@ -278,5 +278,5 @@ export function wholeField(name: FieldName): Subfield {
 }
 
 function misfit(field: Field, value: unknown): SeineError {
-  return new SeineError('INVARIANT', `${field.name}: ${String(value)} is no value or mask of a field of ${field.bits} bits`);
+  return new SeineError('INVARIANT', `${field.name}: ${String(value)} is not a value or mask of a field of ${field.bits} bits`);
 }

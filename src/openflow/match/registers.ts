@@ -97,5 +97,5 @@ function wordsOf(into: DataView, value: bigint, words: number): void {
 }
 
 function notARegister(field: Field, value: AnyValue): SeineError {
-  return new SeineError('INVARIANT', `${field.name}: ${String(value)} is no value or mask of a register of ${field.bits} bits`);
+  return new SeineError('INVARIANT', `${field.name}: ${String(value)} is not a value or mask of a register of ${field.bits} bits`);
 }

@@ -183,13 +183,13 @@ export const statisticsRows = {
   meterFeaturesReply: row({
     name: 'OFPST_METER_FEATURES',
     wire: [part(type.meterFeatures, 'reply')],
-    source: 'ofp_meter_features; OpenFlow 1.5.1 has features behind it, which Open vSwitch leaves out',
+    source: 'ofp_meter_features; followed by features in OpenFlow 1.5.1, which Open vSwitch omits',
     layout: record({ maxMeters: u32, bandTypes: u32, capabilities: u32, maxBands: u8, maxColors: u8, _zero: zeros(2), more: rest }),
   }),
   tableFeaturesRequest: row({
     name: 'OFPST_TABLE_FEATURES',
     wire: [part(type.tableFeatures, 'request')],
-    source: 'ofp_table_features; empty to ask, else to set',
+    source: 'ofp_table_features; empty to query, otherwise to set',
     layout: record({ tables: list(tableFeatures) }),
   }),
   tableFeaturesReply: row({

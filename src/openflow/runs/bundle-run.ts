@@ -205,7 +205,7 @@ class BundleRun {
 /** The switch has refused one message and applied the others. */
 function madeInPart({ index, error }: RefusedMessage): SeineError {
   const cause = refusal(error, 'bundle', { index });
-  return new SeineError('UNAVAILABLE', 'a bundle was made in part', { context: { sent: true, inPart: true, index }, cause });
+  return new SeineError('UNAVAILABLE', 'a bundle was applied in part', { context: { sent: true, inPart: true, index }, cause });
 }
 
 /** Size of the messages with their bundle headers. */

@@ -118,7 +118,7 @@ function parseFamily(text: string, family: 'ipv4' | 'ipv6'): bigint {
 
 function parseHexOctets(text: string): Uint8Array {
   const digits = /^\d{1,9}$/.test(text) ? Number(text).toString(16) : /^0x([0-9a-f]{1,248})$/i.exec(text)?.[1];
-  if (digits === undefined) throw badText('no hexadecimal octets', text);
+  if (digits === undefined) throw badText('no hexadecimal bytes', text);
   return Uint8Array.from(Buffer.from(digits.padStart(digits.length + (digits.length % 2), '0'), 'hex'));
 }
 

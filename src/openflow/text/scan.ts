@@ -48,12 +48,12 @@ export function callOf(text: string): { readonly name: string; readonly inside: 
 /** Parses a non-negative number, decimal or hexadecimal, up to `max`. */
 export function parseNumber(text: string, max: number, what: string): number {
   const value = /^(0x[0-9a-f]{1,14}|\d{1,16})$/i.test(text) ? Number(text) : Number.NaN;
-  if (!(value <= max)) throw badText(`${what} is no number up to ${max}`, text);
+  if (!(value <= max)) throw badText(`${what} is not a number up to ${max}`, text);
   return value;
 }
 
 export function parseBigint(text: string, bits: number, what: string): bigint {
-  if (!/^(0x[0-9a-f]{1,64}|\d{1,40})$/i.test(text)) throw badText(`${what} is no number`, text);
+  if (!/^(0x[0-9a-f]{1,64}|\d{1,40})$/i.test(text)) throw badText(`${what} is not a number`, text);
   const value = BigInt(text);
   if (value >> BigInt(bits) !== 0n) throw badText(`${what} has more than ${bits} bits`, text);
   return value;
@@ -61,7 +61,7 @@ export function parseBigint(text: string, bits: number, what: string): bigint {
 
 /** Parses bytes like `01.02.ff`, the form of userdata and notes. */
 export function parseOctets(text: string, what: string): Uint8Array {
-  if (!/^([0-9a-f]{1,2}(\.[0-9a-f]{1,2})*\.?)?$/i.test(text)) throw badText(`${what} is no list of octets`, text);
+  if (!/^([0-9a-f]{1,2}(\.[0-9a-f]{1,2})*\.?)?$/i.test(text)) throw badText(`${what} is not a list of bytes`, text);
   return Uint8Array.from(
     text.split('.').filter((octet) => octet !== ''),
     (octet) => Number.parseInt(octet, 16),

@@ -135,7 +135,7 @@ function since(before: VerdictCounts, after: VerdictCounts): NonNullable<WouldDe
 function nameIn(query: URLSearchParams, key: string): string | undefined {
   const name = query.get(key);
   if (name === null) return undefined;
-  if (!kubernetesName.test(name)) throw new SeineError('INVALID_INPUT', `${key}: ${JSON.stringify(name)} is no name`);
+  if (!kubernetesName.test(name)) throw new SeineError('INVALID_INPUT', `${key}: ${JSON.stringify(name)} is not a valid name`);
   return name;
 }
 

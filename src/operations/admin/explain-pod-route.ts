@@ -67,7 +67,7 @@ export async function podExplanation(port: PodExplanationPort, query: URLSearchP
   const leases = node.ipam.leases().filter((lease) => lease.state === 'allocated' && podName(lease) === name);
   const known = sources.pods.replica.get(name);
   if (leases.length === 0 && !known)
-    throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it`);
+    throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; run this on its node`);
   const owners = leases.map((lease) => podOwner(lease, lease.pod));
   const ips = new Set(leases.flatMap(({ addresses }) => addresses.map(({ ip }) => ip.text)));
   const state = readiness.state();

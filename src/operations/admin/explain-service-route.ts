@@ -35,13 +35,16 @@ interface ClientPlaces extends Pick<ServiceClient, 'addresses'> {
 
 function clientsOf({ nodeName, addresses, ipam }: ClientPlaces, from: string | undefined): readonly ServiceClient[] {
   const itself: ServiceClient = { client: 'node', name: `Node ${nodeName} itself`, addresses };
-  const world: ServiceClient = { client: 'world', name: 'The world outside', addresses: [] };
+  const world: ServiceClient = { client: 'world', name: 'An external client', addresses: [] };
   if (from === 'node') return [itself];
   if (from === 'world') return [world];
   if (from === undefined) return [{ client: 'pod', name: 'A pod of this node', addresses: [] }, itself, world];
   const name = from.includes('/') ? from : `default/${from}`;
   const lease = ipam.leases().find((each) => each.state === 'allocated' && podName(each) === name);
   if (!lease)
-    throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it, or from node or world`);
+    throw new SeineError(
+      'INVALID_INPUT',
+      `this node has no pod ${JSON.stringify(name)}; run this on its node, or use --from node or --from world`,
+    );
   return [{ client: 'pod', name: `Pod ${name}`, addresses: lease.addresses.map(({ ip }) => ip) }];
 }

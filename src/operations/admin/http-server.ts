@@ -94,7 +94,7 @@ export class ApiServer {
       this.#connections.closeWaiting(); // their clients retry with the new server
       return this.#makePlain();
     };
-    const without = 'the agent has no API: its socket cannot be made';
+    const without = 'the API socket cannot be created; the agent runs without an API';
     return await WatchedUnixSocket.listen({ path, name: 'API socket', without, make, log, ...(lookMs === undefined ? {} : { lookMs }) });
   }
 
@@ -124,7 +124,7 @@ export class ApiServer {
   /** Never rejects. */
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
-    response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has gone')));
+    response.on('close', () => gone.abort(new SeineError('CANCELLED', 'the client has closed the connection')));
     this.#answering++;
     try {
       const { status, contentType, headers, body } = await this.#answer(request, gone.signal);
@@ -148,7 +148,7 @@ export class ApiServer {
     if (this.#answering > ANSWERS_MAX && !this.#connections.closeSlowReader())
       return { ...text('too many requests at once', 503), headers: { 'retry-after': '1' } };
     const url = URL.parse(request.url ?? '/', 'http://agent');
-    if (!url) return text('that is no path', 400);
+    if (!url) return text('not a valid path', 400);
     const routes = acts ? (this.#options.actions ?? {}) : this.#options.routes;
     const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined;
     const refusal = await this.#options.refuses?.(request, signal);

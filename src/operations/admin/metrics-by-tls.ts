@@ -97,12 +97,12 @@ export class MetricsByTls {
       const verdict = await this.#review.verdict(token, signal);
       this.#parts.log.working('metrics callers');
       if (verdict === 'allowed') return undefined;
-      if (verdict === 'forbidden') return text(`${metricsPath}: RBAC does not let this user get it`, 403);
-      return { ...text('a bearer token is wanted that the API server knows', 401), headers: { 'www-authenticate': 'Bearer' } };
+      if (verdict === 'forbidden') return text(`${metricsPath}: RBAC does not allow this user to get it`, 403);
+      return { ...text('a valid bearer token is required', 401), headers: { 'www-authenticate': 'Bearer' } };
     } catch (thrown) {
-      const error = SeineError.from(thrown, 'who scrapes');
-      this.#parts.log.failing('metrics callers', 'who asks for metrics cannot be found out', { cause: error.message });
-      return { ...text(`who asks cannot be found out: ${error.message}`, 503), headers: { 'retry-after': '5' } };
+      const error = SeineError.from(thrown, 'authenticate a scrape');
+      this.#parts.log.failing('metrics callers', 'callers of the metrics cannot be authenticated', { cause: error.message });
+      return { ...text(`the caller cannot be authenticated: ${error.message}`, 503), headers: { 'retry-after': '5' } };
     }
   }
 }

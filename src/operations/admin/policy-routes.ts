@@ -36,7 +36,7 @@ export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
   const node = port.running();
   const name = query.get('name') ?? '';
   const leases = node.ipam.leases().filter((lease) => lease.state === 'allocated' && podName(lease) === name);
-  if (leases.length === 0) throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; ask the node that has it`);
+  if (leases.length === 0) throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(name)}; run this on its node`);
   const addresses = leases.flatMap((lease) => lease.addresses.map(({ ip }) => ip.text));
   return json(podPolicyView(inForce(node), name, addresses, standingOf(node, name)));
 }
@@ -58,7 +58,7 @@ export async function onePolicy({ running, sources, turns }: PolicyPort, query: 
 export async function policyExplanation(port: PolicyPort, query: URLSearchParams, signal: AbortSignal): Promise<ApiAnswer> {
   const node = port.running();
   const [from, to] = [partyOf(port, node, query.get('from') ?? ''), partyOf(port, node, query.get('to') ?? '')];
-  if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; ask the node of one of them');
+  if (!from.local && !to.local) throw new SeineError('INVALID_INPUT', 'neither is a pod of this node; run this on the node of one of them');
   const asked = query.get('port');
   const wanted = asked === null ? undefined : portOf(asked);
   const view = explainConnection(node.policy, { from, to, ...(wanted && { port: wanted }) });

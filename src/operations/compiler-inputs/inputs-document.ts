@@ -261,7 +261,7 @@ function readLine(text: string, at: number): InputLine {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new SeineError('INVALID_INPUT', `line ${at + 1} of the inputs is no JSON`, { cause });
+    throw new SeineError('INVALID_INPUT', `line ${at + 1} of the inputs is not JSON`, { cause });
   }
   const result = line.safeParse(value);
   if (result.success) return result.data;

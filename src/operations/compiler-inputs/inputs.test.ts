@@ -161,7 +161,7 @@ describe('an invalid text', () => {
     ['is of another format', good.replace('"format":1', '"format":2'), 'line 1 of the inputs: format'],
     ['has an address that is none', good.replace('"10.10.0.5"', '"10.10.0.555"'), 'is not an IP address'],
     ['has an unknown field', good.replace('"podCidrs"', '"podcidrs":[],"podCidrs"'), 'line 1'],
-    ['is no JSON', `${good}{`, 'is no JSON'],
+    ['is not JSON', `${good}{`, 'is not JSON'],
     ['is empty', '', 'no beginning'],
   ])('that %s is rejected with the reason', (_, text, reason) => {
     expect(() => readInputs(text)).toThrow(reason);

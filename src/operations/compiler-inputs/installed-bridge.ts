@@ -54,7 +54,7 @@ export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): He
   for (const [at, each] of text.split('\n').entries()) {
     if (each === '') continue;
     const result = line.safeParse(parsed(each));
-    if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of what the bridge held cannot be parsed`);
+    if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of the entries of the bridge cannot be parsed`);
     const key = octetsOf(result.data.key).toString('latin1') as BridgeKey;
     const value = valueOfPlain(key, octetsOf(result.data.value));
     if (isDeniedMeterKey(key) || (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy')) policyRows++;

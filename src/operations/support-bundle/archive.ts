@@ -91,7 +91,7 @@ export async function readArchive(
       (why: unknown) => why,
     );
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new SeineError('INVALID_INPUT', `${path} is no bundle that can be read: ${reason}`, { cause: thrown });
+    throw new SeineError('INVALID_INPUT', `${path} is not a readable bundle: ${reason}`, { cause: thrown });
   }
 }
 

@@ -113,7 +113,7 @@ describe('collecting', () => {
     for (const part of ['files/log-2-zero', 'files/log-4-pipe'])
       expect(manifest.parts.find(({ name }) => name === part)).toMatchObject({
         state: 'failed',
-        reason: expect.stringContaining('is no file'),
+        reason: expect.stringContaining('is not a file'),
       });
     expect(manifest.parts.map(({ name }) => name)).toContain('files/log-3-odd_name_.log');
     expect(files.get('files/state-dir.json')).toContain('kubelet.log');
@@ -216,5 +216,5 @@ it('refuses manifests of another format', () => {
   expect(() => parseManifest('{"format":2,"parts":[]}')).toThrow('this program reads 1');
   expect(() => parseManifest('{"format":1}')).toThrow('the manifest: seine');
   expect(() => parseManifest('[]')).toThrow('has format none');
-  expect(() => parseManifest('x')).toThrow('no JSON');
+  expect(() => parseManifest('x')).toThrow('is not JSON');
 });

@@ -48,6 +48,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new SeineError('INVALID_INPUT', 'the manifest is no JSON', { cause });
+    throw new SeineError('INVALID_INPUT', 'the manifest is not JSON', { cause });
   }
 }

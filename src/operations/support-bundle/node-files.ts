@@ -80,7 +80,7 @@ async function tail(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe without a writer would block this process
   try {
     const found = await file.stat();
-    if (!found.isFile()) throw new SeineError('REFUSED', `${path} is no file`);
+    if (!found.isFile()) throw new SeineError('REFUSED', `${path} is not a file`);
     const from = Math.max(0, found.size - TAIL_BYTES);
     const { bytesRead, buffer } = await file.read(Buffer.alloc(Math.min(TAIL_BYTES, found.size)), 0, undefined, from);
     return buffer.toString('utf8', 0, bytesRead);

@@ -31,7 +31,7 @@ async function everyRow(session: JsonRpcSession, signal: AbortSignal): Promise<s
 }
 
 function listOf(result: unknown): readonly unknown[] {
-  if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'the answer to a transaction is no list');
+  if (!Array.isArray(result)) throw new SeineError('PROTOCOL', 'the answer to a transaction is not a list');
   return result;
 }
 

@@ -42,7 +42,7 @@ export function isUuid(text: string): text is Uuid {
 
 /** @throws SeineError `INVALID_INPUT` if the text does not have the form that the server writes. */
 export function parseUuid(text: string): Uuid {
-  if (!isUuid(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is no UUID`);
+  if (!isUuid(text)) throw new SeineError('INVALID_INPUT', `${JSON.stringify(text)} is not a UUID`);
   return text;
 }
 
@@ -74,7 +74,7 @@ export const smallInteger: AtomType<number> = {
     throw mismatch('small integer', json);
   },
   encode(value) {
-    if (!Number.isSafeInteger(value)) throw new SeineError('INVALID_INPUT', `${value} is no exact integer`);
+    if (!Number.isSafeInteger(value)) throw new SeineError('INVALID_INPUT', `${value} is not an exact integer`);
     return value;
   },
 };
@@ -115,7 +115,7 @@ export const string: AtomType<string> = {
   encode(value) {
     // The server closes the connection because of a zero byte, so one bad value would affect every caller.
     const fault = faultOf(value);
-    if (fault !== undefined) throw new SeineError('INVALID_INPUT', `a string for OVSDB holds ${fault}`);
+    if (fault !== undefined) throw new SeineError('INVALID_INPUT', `a string for OVSDB contains ${fault}`);
     return value;
   },
 };

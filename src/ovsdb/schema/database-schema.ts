@@ -115,7 +115,7 @@ const limitNames = {
 
 function atomKind(json: unknown, path: string): AtomKind {
   if (typeof json === 'string' && Object.hasOwn(limitNames, json)) return json as AtomKind;
-  throw bad(`${path}: ${JSON.stringify(json) ?? 'nothing'} is no type`);
+  throw bad(`${path}: ${JSON.stringify(json) ?? 'nothing'} is not a type`);
 }
 
 /** One value, or `["set", […]]`. */
@@ -123,7 +123,7 @@ function enumValues(json: unknown, path: string): readonly AtomLiteral[] {
   const values = Array.isArray(json) && json[0] === 'set' ? list(json[1], `${path} enum`) : [json];
   return values.map((value) => {
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return value;
-    throw bad(`${path} enum holds something else than values`);
+    throw bad(`${path} enum contains something else than values`);
   });
 }
 
@@ -134,24 +134,24 @@ function entries<T>(json: unknown, path: string, read: (json: unknown, path: str
 
 function known(json: unknown, columns: ReadonlyMap<string, unknown>, path: string): string {
   const column = text(json, `${path} index`);
-  if (!columns.has(column)) throw bad(`${path} has an index over ${JSON.stringify(column)}, which is no column`);
+  if (!columns.has(column)) throw bad(`${path} has an index over ${JSON.stringify(column)}, which is not a column`);
   return column;
 }
 
 /** Reads an `<id>`. `__proto__` is refused, because it has a meaning of its own in JavaScript. */
 function identifier(json: unknown, path: string): string {
   if (typeof json === 'string' && /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(json) && json !== '__proto__') return json;
-  throw bad(`${path}: ${JSON.stringify(json) ?? 'nothing'} is no name`);
+  throw bad(`${path}: ${JSON.stringify(json) ?? 'nothing'} is not a name`);
 }
 
 function numeric(json: unknown, path: string): number | bigint | undefined {
   if (json === undefined || typeof json === 'number' || typeof json === 'bigint') return json;
-  throw bad(`${path} is no number`);
+  throw bad(`${path} is not a number`);
 }
 
 function amount(json: unknown, path: string): number {
   if (typeof json === 'number' && json >= 1) return json;
-  throw bad(`${path} is no number above 0`);
+  throw bad(`${path} is not a number above 0`);
 }
 
 function flag(json: unknown, path: string): boolean {
@@ -161,17 +161,17 @@ function flag(json: unknown, path: string): boolean {
 
 function object(json: unknown, path: string): Readonly<Record<string, unknown>> {
   if (isObject(json)) return json;
-  throw bad(`${path} is no object`);
+  throw bad(`${path} is not an object`);
 }
 
 function list(json: unknown, path: string): readonly unknown[] {
   if (Array.isArray(json)) return json;
-  throw bad(`${path} is no array`);
+  throw bad(`${path} is not an array`);
 }
 
 function text(json: unknown, path: string): string {
   if (typeof json === 'string') return json;
-  throw bad(`${path} is no string`);
+  throw bad(`${path} is not a string`);
 }
 
 function bad(what: string): SeineError {

@@ -70,17 +70,17 @@ describe('a schema', () => {
   });
 
   it.each([
-    [7, 'schema is no object'],
-    [{ name: 'D', tables: [] }, 'tables is no object'],
-    [schema({}), 'T.c is no object'],
-    [schema({ type: 'float' }), 'T.c: "float" is no type'],
+    [7, 'schema is not an object'],
+    [{ name: 'D', tables: [] }, 'tables is not an object'],
+    [schema({}), 'T.c is not an object'],
+    [schema({ type: 'float' }), 'T.c: "float" is not a type'],
     [schema({ type: { key: 'string', min: 2 } }), 'T.c min is neither 0 nor 1'],
-    [schema({ type: { key: 'string', max: 0 } }), 'T.c max is no number above 0'],
-    [schema({ type: { key: { type: 'integer', minInteger: '1' } } }), 'T.c minInteger is no number'],
-    [schema({ type: { key: { type: 'string', enum: ['set', [{}]] } } }), 'T.c enum holds something else than values'],
-    [schema({ type: 'string' }, { indexes: [['d']] }), 'T has an index over "d", which is no column'],
+    [schema({ type: { key: 'string', max: 0 } }), 'T.c max is not a number above 0'],
+    [schema({ type: { key: { type: 'integer', minInteger: '1' } } }), 'T.c minInteger is not a number'],
+    [schema({ type: { key: { type: 'string', enum: ['set', [{}]] } } }), 'T.c enum contains something else than values'],
+    [schema({ type: 'string' }, { indexes: [['d']] }), 'T has an index over "d", which is not a column'],
     [schema({ type: 'string', mutable: 1 }), 'T.c mutable is neither true nor false'],
-    [JSON.parse('{"name":"D","tables":{"__proto__":{"columns":{}}}}'), 'tables: "__proto__" is no name'],
+    [JSON.parse('{"name":"D","tables":{"__proto__":{"columns":{}}}}'), 'tables: "__proto__" is not a name'],
   ])('that is invalid is rejected with the place, %#', (json, complaint) => {
     expect(() => parseSchema(json)).toThrow(`[INVALID_INPUT] schema: ${complaint}`);
   });

@@ -135,7 +135,7 @@ function parsed<T>({ text, field }: RequestedIp, parse: (text: string) => T): T 
     return parse(text);
   } catch {
     const code = field.startsWith('CNI_ARGS') ? cniCodes.invalidEnvironment : cniCodes.invalidConfig;
-    throw new CniError(code, `${field}: ${show(text)} is no ${parse === parseMac ? 'MAC' : 'IP'} address`);
+    throw new CniError(code, `${field}: ${show(text)} is not ${parse === parseMac ? 'a MAC' : 'an IP'} address`);
   }
 }
 

@@ -210,7 +210,10 @@ export class Attachments {
     try {
       await this.#ports.addresses.giveBack(lease, caller, AbortSignal.timeout(cleanupMs));
     } catch (thrown) {
-      this.#ports.log.warn('addresses not given back', { container: lease.containerId, reason: toCniError(thrown, 'addresses').message });
+      this.#ports.log.warn('addresses could not be released', {
+        container: lease.containerId,
+        reason: toCniError(thrown, 'addresses').message,
+      });
     }
   }
 

@@ -199,10 +199,11 @@ export class CniCalls {
     const ready = await this.#readyOrNot(signal);
     if (ready.state !== 'ready')
       throw new CniError(ready.state === 'impaired' ? cniCodes.notAvailableLimited : cniCodes.notAvailable, ready.reason);
-    if (ipam.failure) throw new CniError(cniCodes.notAvailable, 'no address can be lent: the IPAM journal cannot be written');
+    if (ipam.failure) throw new CniError(cniCodes.notAvailable, 'no address can be allocated: the IPAM journal cannot be written');
     if (request.ipamType !== undefined) return await this.#addresses.status(request, wire, signal);
     const full = reportPoolExhausted ? await ipam.exhausted(signal) : undefined;
-    if (full) throw new CniError(cniCodes.notAvailable, `no address is left in ${full.cidr}`, `${full.allocated} of ${full.size} are lent`);
+    if (full)
+      throw new CniError(cniCodes.notAvailable, `no address is left in ${full.cidr}`, `${full.allocated} of ${full.size} are allocated`);
   }
 
   /**

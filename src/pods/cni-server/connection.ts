@@ -28,7 +28,7 @@ export async function serveConnection(socket: Socket, calls: Answering, limit: P
   const gone = new AbortController();
   let isServed = false;
   const onGone = () => {
-    if (!isServed) gone.abort(new SeineError('CANCELLED', 'the plugin has gone'));
+    if (!isServed) gone.abort(new SeineError('CANCELLED', 'the plugin has closed the connection'));
   };
   socket.on('end', onGone).on('close', onGone).on('error', onGone);
   try {

@@ -82,9 +82,9 @@ export class RecordedDeletions {
       const wire = decodeRequest(text);
       const request = parseCniRequest(wire.env, wire.conf);
       if (request.command === 'DEL' && fileNameOf(request.attachment) === name) return { request, wire };
-      throw new Error('not the DEL its name says');
+      throw new Error('its name is not that of its DEL');
     } catch (thrown) {
-      this.#log.error('a recorded DEL makes no sense and is dropped', { file: name, cause: String(thrown) });
+      this.#log.error('discarded an invalid recorded DEL', { file: name, cause: String(thrown) });
       await rm(path, { force: true });
       return undefined;
     }

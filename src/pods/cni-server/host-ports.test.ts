@@ -63,7 +63,7 @@ describe('a host port', () => {
       'runtimeConfig.portMappings[1].hostPort: 8080/tcp belongs to this pod already',
     );
     expect(refusal(() => claims().claim(ask(mapping({ hostIp: 'here' }))))).toBe(
-      'runtimeConfig.portMappings[0].hostIP: "here" is no IP address',
+      'runtimeConfig.portMappings[0].hostIP: "here" is not an IP address',
     );
     expect(refusal(() => claims().claim(ask(mapping({ containerPort: 0 }))))).toBe(
       'runtimeConfig.portMappings[0].containerPort: 0 is not a port of a pod',
@@ -94,7 +94,7 @@ describe('a host port', () => {
     const addresses = [{ ip: parseIp('10.1.0.5'), prefixLength: 22, gateway: parseIp('10.1.0.1') }];
     const { hostPorts } = claims().claim(asking('a', mapping({ hostIp: '2001:db8::1' })));
     expect(refusal(() => assertReached(hostPorts, addresses))).toBe(
-      'runtimeConfig.portMappings: [2001:db8::1]:8080/tcp is IPv6, of which the pod has no address',
+      'runtimeConfig.portMappings: [2001:db8::1]:8080/tcp is IPv6, and the pod has no address of this family',
     );
     expect(refusal(() => assertReached(claims().claim(asking('b', mapping({ hostIp: '::' }))).hostPorts, addresses))).toBe('taken');
   });

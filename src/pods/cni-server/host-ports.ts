@@ -82,7 +82,7 @@ export function assertReached(hostPorts: readonly HostPort[], addresses: readonl
     const family = hostIp.family === 'ipv4' ? 'IPv4' : 'IPv6';
     throw new CniError(
       cniCodes.invalidConfig,
-      `runtimeConfig.portMappings: ${hostPortText(each)} is ${family}, of which the pod has no address`,
+      `runtimeConfig.portMappings: ${hostPortText(each)} is ${family}, and the pod has no address of this family`,
     );
   }
 }
@@ -94,7 +94,7 @@ function parsed({ hostPort, containerPort, protocol, hostIp }: PortMapping, at: 
   try {
     return { ...where, hostIp: parseIp(hostIp) };
   } catch {
-    throw new CniError(cniCodes.invalidConfig, `${fieldOf(at)}.hostIP: ${show(hostIp)} is no IP address`);
+    throw new CniError(cniCodes.invalidConfig, `${fieldOf(at)}.hostIP: ${show(hostIp)} is not an IP address`);
   }
 }
 

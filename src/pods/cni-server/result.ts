@@ -61,10 +61,10 @@ export function differencesFromResult(lease: Lease, { prevResult }: CheckRequest
   // Results before version 0.3.0 have no interfaces at all.
   if (prevResult.interfaces.length > 0 && !own) differences.push(`prevResult has no interface ${lease.ifName} in a sandbox`);
   if (own?.mac !== undefined && own.mac.toLowerCase() !== lease.mac)
-    differences.push(`prevResult says MAC ${JSON.stringify(own.mac)} for ${lease.ifName}, it was attached with ${lease.mac}`);
+    differences.push(`prevResult has MAC ${JSON.stringify(own.mac)} for ${lease.ifName}, which was attached with ${lease.mac}`);
   const remembered = new Set(prevResult.ips.map(({ address }) => canonical(address)));
   for (const { ip } of lease.addresses)
-    if (!remembered.has(ip.text)) differences.push(`prevResult does not have ${ip.text}, which was lent to it`);
+    if (!remembered.has(ip.text)) differences.push(`prevResult does not have ${ip.text}, which was allocated to it`);
   return differences;
 }
 

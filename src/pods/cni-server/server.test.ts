@@ -123,22 +123,22 @@ describe('an ADD with unavailable requests', () => {
   };
 
   it.each<[string, () => Promise<PluginRun>]>([
-    ['7 runtimeConfig.ips[0]: "ten" is no IP address', () => inConf({ runtimeConfig: { ips: ['ten'] } })],
-    ['7 args.cni.ips[1]: "x" is no IP address', () => inConf({ args: { cni: { ips: ['10.1.0.5', 'x'] } } })],
-    ['4 CNI_ARGS: IP: "10.1.0" is no IP address', () => inArgs('IP=10.1.0')],
-    ['7 runtimeConfig.mac: "x" is no MAC address', () => inConf({ runtimeConfig: { mac: 'x' } })],
-    ['4 CNI_ARGS: MAC: "x" is no MAC address', () => inArgs('MAC=x')],
+    ['7 runtimeConfig.ips[0]: "ten" is not an IP address', () => inConf({ runtimeConfig: { ips: ['ten'] } })],
+    ['7 args.cni.ips[1]: "x" is not an IP address', () => inConf({ args: { cni: { ips: ['10.1.0.5', 'x'] } } })],
+    ['4 CNI_ARGS: IP: "10.1.0" is not an IP address', () => inArgs('IP=10.1.0')],
+    ['7 runtimeConfig.mac: "x" is not a MAC address', () => inConf({ runtimeConfig: { mac: 'x' } })],
+    ['4 CNI_ARGS: MAC: "x" is not a MAC address', () => inArgs('MAC=x')],
     [
-      '7 runtimeConfig.mac: 01:00:5e:00:00:01 is no MAC an interface can have',
+      '7 runtimeConfig.mac: 01:00:5e:00:00:01 is not a valid MAC for an interface',
       () => inConf({ runtimeConfig: { mac: '01:00:5e:00:00:01' } }),
     ],
     [
-      '7 runtimeConfig.ips[0]: 10.9.0.1 cannot be asked for: it is not in pod CIDR 10.1.0.0/22',
+      '7 runtimeConfig.ips[0]: 10.9.0.1 cannot be requested: it is not in pod CIDR 10.1.0.0/22',
       () => inConf({ runtimeConfig: { ips: ['10.9.0.1'] } }),
     ],
-    ['4 CNI_ARGS: IP: 10.1.0.1 cannot be asked for: it is reserved in pod CIDR 10.1.0.0/22', () => inArgs('IP=10.1.0.1')],
+    ['4 CNI_ARGS: IP: 10.1.0.1 cannot be requested: it is reserved in pod CIDR 10.1.0.0/22', () => inArgs('IP=10.1.0.1')],
     [
-      '7 runtimeConfig.ips[0]: more than one ipv4 address asked for: 10.1.0.4, 10.1.0.5',
+      '7 runtimeConfig.ips[0]: more than one ipv4 address requested: 10.1.0.4, 10.1.0.5',
       () => inConf({ runtimeConfig: { ips: ['10.1.0.4', '10.1.0.5'] } }),
     ],
   ])('is rejected: %s', async (said, call) => {

@@ -101,7 +101,7 @@ export class CniServer {
   async #listen(): Promise<WatchedUnixSocket> {
     const { socketPath: path, log } = this.#options;
     const make = (): Server => createServer((socket) => this.#accept(socket));
-    const without = 'no plugin reaches the agent: its socket cannot be made';
+    const without = 'the CNI socket cannot be created; plugins cannot reach the agent';
     return await WatchedUnixSocket.listen({ path, name: 'CNI socket', without, backlog, make, log });
   }
 

@@ -37,7 +37,7 @@ describe('CHECK', () => {
     expect(codeOf(await check({ interfaces: [...interfaces, { name: 'ifb0' }], ips: [...ips, { address: '192.0.2.1/32' }] }))).toBe(0);
     expect((await check({ ips: ips.slice(1) })).stdout).toContain('prevResult does not have 10.1.0.2');
     expect((await check({ interfaces: interfaces.slice(0, 1) })).stdout).toContain('prevResult has no interface eth0');
-    expect((await check({ interfaces: [{ ...interfaces[1], mac: '02:00:00:00:00:99' }] })).stdout).toContain('it was attached with');
+    expect((await check({ interfaces: [{ ...interfaces[1], mac: '02:00:00:00:00:99' }] })).stdout).toContain('which was attached with');
   });
 
   it('of an unknown attachment is code 3', async () => {
@@ -73,7 +73,7 @@ describe('STATUS', () => {
 
     it('is 50 when they are allocated, and names the exhausted pool', async () => {
       const run = await bench.call('STATUS', '');
-      expect(JSON.parse(run.stdout)).toMatchObject({ code: 50, msg: 'no address is left in 10.1.0.0/30', details: '1 of 1 are lent' });
+      expect(JSON.parse(run.stdout)).toMatchObject({ code: 50, msg: 'no address is left in 10.1.0.0/30', details: '1 of 1 are allocated' });
     });
 
     it('lets quarantine shrink to nothing first, even if peers may still send there', async () => {
@@ -198,7 +198,7 @@ describe('an IPAM plugin that the network names', () => {
     const { add } = bench.delegatedIpam;
     bench.delegatedIpam.add = async (...call) => {
       await add.apply(bench.delegatedIpam, call);
-      throw new CniError(cniCodes.ipamPluginFailed, 'IPAM plugin host-local: it gave no address');
+      throw new CniError(cniCodes.ipamPluginFailed, 'IPAM plugin host-local: it returned no address');
     };
     expect(codeOf(await bench.call('ADD', 'a', ipam))).toBe(105);
     expect(bench.delegatedIpam.lent.size).toBe(0);

@@ -148,10 +148,7 @@ export class HostPorts {
     return firewall
       .keysOf(owner)
       .filter((key) => !isTable(key) && held.get(key) !== firewall.wanted(key))
-      .map(
-        (key) =>
-          `host port: element ${elementOf(key)} is ${held.has(key) ? 'changed' : 'missing'} in table ${hostPortsTable} of the packet filter`,
-      );
+      .map((key) => `host port: element ${elementOf(key)} is ${held.has(key) ? 'changed' : 'missing'} in nftables table ${hostPortsTable}`);
   }
 
   /** Updates the desired elements of a pod. @returns the revision; undefined if the pod has no host ports */
@@ -179,11 +176,11 @@ export class HostPorts {
     try {
       const removed = leftovers.remove({ network, containerId });
       if (removed.length > 0)
-        log.info('what other plugins had made for a pod is removed with it', { container: containerId, removed: removed.join(', ') });
+        log.info('removed rules of other plugins with their pod', { container: containerId, removed: removed.join(', ') });
       log.working('plugin leftovers');
     } catch (thrown) {
       const { message: cause } = SeineError.from(thrown, 'remove leftovers');
-      log.failing('plugin leftovers', 'what portmap or bandwidth may have made for a pod could not be removed', {
+      log.failing('plugin leftovers', 'rules of portmap or bandwidth for a pod could not be removed', {
         container: containerId,
         cause,
       });

@@ -68,7 +68,7 @@ export async function takeInventory(sources: InventorySources): Promise<Inventor
   const gone = leases.filter((lease) => !isPod(lease, seen));
   for (const lease of gone) {
     ipam.release(lease);
-    log.info('the addresses of a pod that is gone are given up', {
+    log.info('released the addresses of a pod that no longer exists', {
       container: lease.containerId,
       pod: lease.pod?.name,
       attached: lease.attached !== undefined,
@@ -142,10 +142,10 @@ async function recoverFromKernel({ ipam, pools, host, farEnds, log }: InventoryS
     try {
       await ipam.adopt(found);
       count++;
-      log.warn('a pod of which nothing else knows is recovered from its interface', { interface: link.name, container: found.containerId });
+      log.warn('recovered an unknown pod from its interface', { interface: link.name, container: found.containerId });
     } catch (thrown) {
       const cause = SeineError.from(thrown, 'adopt').message;
-      log.error('a pod of which nothing else knows cannot be recovered from its interface', { interface: link.name, cause });
+      log.error('an unknown pod cannot be recovered from its interface', { interface: link.name, cause });
     }
   }
   return count;

@@ -130,7 +130,7 @@ function messageOf(stdout: string): string {
     const parts = [asString(member(error, 'msg'), 'msg'), asString(member(error, 'details'), 'details')];
     return parts.filter((part) => part !== undefined && part !== '').join('; ') || 'failed';
   } catch {
-    return `failed and said ${JSON.stringify(stdout.slice(0, 200))}`;
+    return `failed with output ${JSON.stringify(stdout.slice(0, 200))}`;
   }
 }
 
@@ -154,8 +154,9 @@ function parsePluginResult(stdout: string, { ipamType, cniVersion }: DelegatedCa
 function answerOf(result: CniResult, ipamType: string): DelegatedAnswer {
   const refuse = (why: string) => new CniError(cniCodes.ipamPluginFailed, `IPAM plugin ${ipamType}: ${why}`);
   const addresses = result.ips.map((entry) => addressOf(entry, result, refuse));
-  if (addresses.length === 0) throw refuse('it gave no address');
-  if (new Set(addresses.map(({ ip }) => ip.family)).size !== addresses.length) throw refuse('it gave more than one address of a family');
+  if (addresses.length === 0) throw refuse('it returned no address');
+  if (new Set(addresses.map(({ ip }) => ip.family)).size !== addresses.length)
+    throw refuse('it returned more than one address of a family');
   const routes = result.routes.filter(({ dst }) => !defaultRoutes.includes(dst)).map((route) => routeOf(route, refuse));
   return { addresses: addresses.toSorted((a, b) => a.ip.family.localeCompare(b.ip.family)), routes, dns: result.dns };
 }

@@ -318,13 +318,14 @@ export class Ipam {
     const context = { asked: 'ip', ip: wanted.text };
     if (claim === 'taken') throw new SeineError('REFUSED', `${wanted.text} is in use`, { context });
     const where = claim === 'reserved' ? 'it is reserved in' : 'it is not in';
-    throw new SeineError('INVALID_INPUT', `${wanted.text} cannot be asked for: ${where} pod CIDR ${pool.pool.cidr.text}`, { context });
+    throw new SeineError('INVALID_INPUT', `${wanted.text} cannot be requested: ${where} pod CIDR ${pool.pool.cidr.text}`, { context });
   }
 
   #macFor(request: LeaseRequest): Mac {
     if (request.mac === undefined) return podMac(request, (mac) => this.#table.hasMac(mac));
     const context = { asked: 'mac' };
-    if (!isUnicastMac(request.mac)) throw new SeineError('INVALID_INPUT', `${request.mac} is no MAC an interface can have`, { context });
+    if (!isUnicastMac(request.mac))
+      throw new SeineError('INVALID_INPUT', `${request.mac} is not a valid MAC for an interface`, { context });
     if (this.#table.hasMac(request.mac)) throw new SeineError('REFUSED', `MAC ${request.mac} is in use`, { context });
     return request.mac;
   }

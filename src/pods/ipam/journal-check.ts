@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Look } from '../../api/health/health-check.ts';
+import type { HealthCheck } from '../../api/health/health-check.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Ipam } from './ipam.ts';
 
@@ -10,16 +10,15 @@ const EVERY_MS = 15_000;
 const ROOM_BYTES = 1024 * 1024;
 
 /** Check whether the next agent would find all leases: the journal is ours, matches the state in memory, and can be written. */
-export function journalLook(ipam: Pick<Ipam, 'checkJournal'>, path: string): Look {
+export function journalCheck(ipam: Pick<Ipam, 'checkJournal'>, path: string): HealthCheck {
   return {
     name: 'journal',
     everyMs: EVERY_MS,
-    look: async () => {
+    run: async () => {
       const fault = await ipam.checkJournal();
       const obstacle = await obstacleTo(path);
       return {
-        problems:
-          obstacle === undefined ? [] : [{ kind: 'journal', about: path, message: `addresses cannot be lent for long: ${obstacle}` }],
+        problems: obstacle === undefined ? [] : [{ kind: 'journal', about: path, message: `address allocation will fail: ${obstacle}` }],
         repaired: fault === undefined ? [] : [`${path} was written again: ${fault}`],
       };
     },

@@ -11,7 +11,7 @@ export function journalFault(bytes: Uint8Array, snapshot: readonly JournalRecord
   try {
     const { records, damaged } = decodeJournal(Buffer.from(bytes).toString('utf8'));
     if (records[0]?.op !== 'open' || damaged > 0) return 'it was damaged';
-    return leasesOf(records) === leasesOf(snapshot) ? undefined : 'it did not lead to the leases that there are';
+    return leasesOf(records) === leasesOf(snapshot) ? undefined : 'it does not match the current leases';
   } catch (thrown) {
     return `it could not be read: ${SeineError.from(thrown, 'read the journal').rawMessage}`;
   }

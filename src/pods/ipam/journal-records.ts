@@ -126,7 +126,7 @@ function recordOf(raw: RawRecord): JournalRecord {
   switch (raw.op) {
     case 'open':
       if (raw.v !== formatVersion)
-        throw new SeineError('INVALID_INPUT', `the IPAM journal has format ${raw.v}; this agent knows ${formatVersion}`, {
+        throw new SeineError('INVALID_INPUT', `the IPAM journal has format ${raw.v}; this agent supports ${formatVersion}`, {
           context: { newerFormat: true },
         });
       return { op: 'open', boot: present(raw.boot), serial: present(raw.serial), cursors: present(raw.cursors) };

@@ -75,7 +75,7 @@ export class FileJournalStore implements JournalStore {
   /** Appends synchronously: such a write takes microseconds and is not worth the thread pool. */
   append(bytes: Uint8Array): void {
     if (writeSync(this.#begun.handle.fd, bytes) < bytes.length)
-      throw new SeineError('UNAVAILABLE', `${this.#path} took a part of a record`);
+      throw new SeineError('UNAVAILABLE', `${this.#path} accepted only part of a record`);
   }
 
   async sync(): Promise<void> {
@@ -93,7 +93,7 @@ export class FileJournalStore implements JournalStore {
       await file.sync();
       await rename(temporary, this.#path);
       await syncFolder(dirname(this.#path));
-      if (!this.#holdsLock()) throw new SeineError('UNAVAILABLE', `the lock of ${this.#path} was taken away while it was written`);
+      if (!this.#holdsLock()) throw new SeineError('UNAVAILABLE', `the lock of ${this.#path} was lost during a write`);
     } catch (thrown) {
       await file.close();
       throw thrown;
@@ -145,7 +145,7 @@ export class FileJournalStore implements JournalStore {
       if (this.#holdsLock()) return;
       await this.#releaseLock(); // it was removed meanwhile, and another agent may have made and locked the next one
     }
-    throw new SeineError('UNAVAILABLE', `${this.#lockPath} is removed whenever it is made`);
+    throw new SeineError('UNAVAILABLE', `${this.#lockPath} is removed whenever it is created`);
   }
 
   #holdsLock(): boolean {
@@ -173,7 +173,7 @@ function identityAt(path: string): string | undefined {
 async function readJournal(path: string): Promise<Uint8Array> {
   try {
     const { size } = await stat(path);
-    if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${path} has ${size} bytes and is no IPAM journal`);
+    if (size > bytesMax) throw new SeineError('INVALID_INPUT', `${path} has ${size} bytes and is not an IPAM journal`);
     return await readFile(path);
   } catch (thrown) {
     if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return new Uint8Array();

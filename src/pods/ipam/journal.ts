@@ -109,7 +109,7 @@ export class Journal {
    * @throws SeineError `UNAVAILABLE` if it cannot be compared now
    */
   async check(): Promise<string | undefined> {
-    const fault = this.isInPlace ? await this.#faultOfFile() : 'it was gone, or another file';
+    const fault = this.isInPlace ? await this.#faultOfFile() : 'it was missing, or another file';
     if (fault === undefined) return undefined;
     await this.rewrite().catch(() => undefined); // `failure` has it
     return this.#failure === undefined ? fault : undefined;

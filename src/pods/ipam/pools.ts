@@ -22,11 +22,11 @@ export function poolsFor({ addresses }: LeaseRequest, pools: readonly AddressPoo
     if (!first) continue;
     const context = { asked: 'ip', ip: first.text };
     if (wanted.length > 1)
-      throw new SeineError('INVALID_INPUT', `more than one ${family} address asked for: ${wanted.map(({ text }) => text).join(', ')}`, {
+      throw new SeineError('INVALID_INPUT', `more than one ${family} address requested: ${wanted.map(({ text }) => text).join(', ')}`, {
         context,
       });
     if (!pools.some(({ pool }) => pool.cidr.family === family))
-      throw new SeineError('INVALID_INPUT', `${first.text} asked for, but the node has no ${family} pod CIDR`, { context });
+      throw new SeineError('INVALID_INPUT', `${first.text} requested, but the node has no ${family} pod CIDR`, { context });
   }
   return pools;
 }

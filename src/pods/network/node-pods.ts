@@ -141,8 +141,8 @@ export class NodePods {
     try {
       return await fetch(namespace, name, within(signal, fetchPatienceMs));
     } catch (thrown) {
-      if (signal.aborted) throw new SeineError('CANCELLED', 'look for a pod', { cause: thrown });
-      const error = SeineError.from(thrown, 'look for a pod');
+      if (signal.aborted) throw new SeineError('CANCELLED', 'find a pod', { cause: thrown });
+      const error = SeineError.from(thrown, 'find a pod');
       if (error.code === 'INVARIANT') throw error;
       return 'no answer';
     }

@@ -6,7 +6,7 @@ import { type Lease, podName } from '../ipam/lease.ts';
 import type { NodePods } from './node-pods.ts';
 
 /** Period of the comparison of leases with the Pods of the node (ms). */
-export const goneLookEveryMs = 5_000;
+export const leaseCheckEveryMs = 5_000;
 /**
  * Time for which a pod must be gone from the API server, and its namespace and interface from the node, before its addresses are released
  * without a DEL (ms). Runtimes send the DEL within seconds; a later one finds nothing to do.
@@ -84,7 +84,9 @@ export class GonePods {
       await this.#release(lease, signal).catch((thrown: unknown) => {
         const { message: cause } = SeineError.from(thrown, 'release');
         if (!signal.aborted)
-          this.#options.log.failing(`gone pod ${podName(lease)}`, 'the addresses of a pod that is gone are not given up yet', { cause });
+          this.#options.log.failing(`orphaned pod ${podName(lease)}`, 'the addresses of an orphaned pod could not be released yet', {
+            cause,
+          });
       });
     }
   }
@@ -111,12 +113,12 @@ export class GonePods {
     await abandon(lease, signal);
     this.#released++;
     this.#suspects.delete(lease.serial);
-    log.warn('a pod is gone and its DEL has not come; its addresses are given up', { pod: podName(lease), container: lease.containerId });
+    log.warn('released the addresses of an orphaned pod without a DEL', { pod: podName(lease), container: lease.containerId });
   }
 }
 
 function reasonToKeep({ ipamType, netns, attached }: AttachedLease, emptySinceMs: number | undefined): string {
   if (emptySinceMs === undefined) return `its namespace ${netns} or its interface ${attached.hostIfName} is still there`;
-  if (ipamType !== undefined) return `its addresses are lent by ${ipamType}, which only a DEL or GC of the runtime can call`;
+  if (ipamType !== undefined) return `its addresses are allocated by ${ipamType}, which only a DEL or GC of the runtime can call`;
   return `nothing of it is left on the node; its DEL is waited for, ${SAFE_MS / 1_000} s in all`;
 }

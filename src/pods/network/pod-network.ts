@@ -163,7 +163,8 @@ export class NodePodNetwork implements PodNetwork {
         },
         (thrown: unknown) => {
           const { code, message: cause } = SeineError.from(thrown, 'resize');
-          if (code !== 'CANCELLED') log.failing(`MTU ${want.containerId}`, 'a pod keeps an MTU that is not the node’s', { ...pod, cause });
+          if (code !== 'CANCELLED')
+            log.failing(`MTU ${want.containerId}`, 'a pod keeps an MTU that differs from the node’s', { ...pod, cause });
         },
       );
     }
@@ -244,7 +245,7 @@ export class NodePodNetwork implements PodNetwork {
     const { log, nodeState, ports, shutdown } = this.#options;
     const { want, ofPort } = attached;
     this.#tell(attached);
-    log.warn('the interface of a running pod was gone; it is made anew', {
+    log.warn('the interface of a running pod was deleted; recreated it', {
       pod: want.pod?.name,
       container: want.containerId,
       interface: hostIfName,
@@ -334,7 +335,7 @@ export class NodePodNetwork implements PodNetwork {
     try {
       await reconcilers.switch.realized(port, signal);
     } catch (thrown) {
-      log.warn('the switch has not confirmed yet that a pod is gone', { owner, cause: SeineError.from(thrown, 'forget').message });
+      log.warn('OVS has not confirmed the removal of a pod yet', { owner, cause: SeineError.from(thrown, 'forget').message });
     }
     return gone;
   }

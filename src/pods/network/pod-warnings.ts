@@ -9,7 +9,7 @@ export function podWarnings(inside: ReadonlyMap<string, InsidePod>, repairPods: 
   const why = repairPods ? '' : '; repairPods is false, so that it stays';
   const named = [...inside.values()].slice(0, NAMED_MAX).map((pod) => `in pod ${nameOf(pod)}: ${pod.differs.join(', ')}${why}`);
   const more = inside.size - named.length;
-  return more > 0 ? [...named, `in ${more} more pods something is otherwise than it was made${why}`] : named;
+  return more > 0 ? [...named, `${more} more pods differ from their original configuration${why}`] : named;
 }
 
 /** Returns `namespace/name`, or the container if a runtime without Kubernetes made it. */

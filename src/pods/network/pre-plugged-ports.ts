@@ -168,7 +168,7 @@ export class StandingPorts {
   giveBack(name: string, pod: Owner, gone: readonly Promise<void>[], use: 'again' | 'never'): Promise<void> {
     const port = this.#used.get(name);
     const { nodeState, links, shutdown } = this.#options;
-    if (port === undefined) throw new SeineError('INVARIANT', `${name} is no pod's port`);
+    if (port === undefined) throw new SeineError('INVARIANT', `${name} is not the port of a pod`);
     const forgotten = nodeState.forgetLinks(pod);
     const revision = use === 'again' ? nodeState.wantPair(ownerOfPort(name), this.#pairOf(name)) : forgotten;
     const done = nodeState.reconcilers.links.realized(revision, shutdown).then(() => links.removed(name));
@@ -290,7 +290,7 @@ export class StandingPorts {
 
   async #make(): Promise<boolean> {
     try {
-      const ofPort = this.#options.ofPorts.lend('a standing port');
+      const ofPort = this.#options.ofPorts.lend('a pre-plugged port');
       return await this.#want({ name: `sp-${ofPort}`, ofPort }, 'later');
     } catch (thrown) {
       this.#failing(thrown);
@@ -309,7 +309,7 @@ export class StandingPorts {
       const plugged: PortWatch['whenPlugged'] = (name, ofPort, until) => ports.whenPlugged(name, ofPort, until);
       await nodeState.linkedPorts.plugged(port.name, (row, until) => plugged(row.name, row.ofPort, until), shutdown);
       this.#free.set(port.name, port);
-      log.working('standing ports');
+      log.working('pre-plugged ports');
       return true;
     } catch (thrown) {
       if (!shutdown.aborted) this.#drop(port);
@@ -321,8 +321,8 @@ export class StandingPorts {
   }
 
   #failing(thrown: unknown): void {
-    const { message: cause } = SeineError.from(thrown, 'make a standing port');
-    if (!this.#options.shutdown.aborted) this.#options.log.failing('standing ports', 'a standing port cannot be made', { cause });
+    const { message: cause } = SeineError.from(thrown, 'create a pre-plugged port');
+    if (!this.#options.shutdown.aborted) this.#options.log.failing('pre-plugged ports', 'a pre-plugged port cannot be created', { cause });
   }
 
   #freed(port: StandingPort, use: 'again' | 'never'): void {

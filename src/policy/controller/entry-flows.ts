@@ -145,7 +145,7 @@ export class EntryFlows {
     const before = this.#applied.get(subject.owner);
     this.#applied.set(subject.owner, standing);
     if (standing.is === 'closed' && before?.is !== 'closed')
-      log.warn('a pod is closed until its policies are known', { pod: podKeyOf(subject), why: standing.why });
+      log.warn('pod is blocked until its policies are known', { pod: podKeyOf(subject), why: standing.why });
     return nodeState.wantPod(subject.owner, this.#patterns.of(intentOf(subject, standing)));
   }
 }

@@ -58,7 +58,7 @@ describe('a suspension', () => {
     expect(await suspensions.resume({ what: 'namespace', name: 'shop' })).toMatchObject({ was: false });
     expect(await suspensions.resume(pod)).toEqual({ was: true, isRemembered: true });
     expect([suspensions.of('shop/db'), agent().of('shop/db')]).toEqual([undefined, undefined]);
-    expect(told.at(-1)).toBe('Normal PolicyResumed NetworkPolicy holds again for pod shop/db: an operator asked for it');
+    expect(told.at(-1)).toBe('Normal PolicyResumed NetworkPolicy is in force again for pod shop/db: requested by an operator');
   });
 
   it('outlives the agent, with its end, and ends while no agent runs', async () => {

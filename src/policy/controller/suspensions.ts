@@ -112,7 +112,7 @@ export class Suspensions {
 
   /** Ends a suspension. @returns whether there was one of exactly this target, and whether its end outlives this agent */
   async resume(target: SuspendedTarget): Promise<{ readonly was: boolean; readonly isRemembered: boolean }> {
-    if (!this.#end(keyOf(target), 'an operator asked for it')) return { was: false, isRemembered: true };
+    if (!this.#end(keyOf(target), 'requested by an operator')) return { was: false, isRemembered: true };
     this.#changed();
     return { was: true, isRemembered: await this.#write() };
   }
@@ -130,8 +130,8 @@ export class Suspensions {
     const ended = this.#held.get(key);
     if (!ended) return false;
     this.#held.delete(key);
-    log.info('policy is no longer suspended', { target: targetText(ended), why });
-    tell('PolicyResumed', `NetworkPolicy holds again for ${targetText(ended)}: ${why}`, 'Normal');
+    log.info('policy suspension ended', { target: targetText(ended), why });
+    tell('PolicyResumed', `NetworkPolicy is in force again for ${targetText(ended)}: ${why}`, 'Normal');
     return true;
   }
 
@@ -168,7 +168,7 @@ export class Suspensions {
       log.working('suspensions');
       return true;
     } catch (thrown) {
-      log.failing('suspensions', 'suspensions of policies are not on disk: an agent that starts does not know them', {
+      log.failing('suspensions', 'suspensions of policies could not be stored: they are lost at a restart of the agent', {
         cause: SeineError.from(thrown, 'suspensions').message,
       });
       return false;
@@ -207,7 +207,7 @@ function check({ what, name }: SuspendedTarget, { seconds, reason }: { readonly 
   const refuse = (message: string): never => {
     throw new SeineError('INVALID_INPUT', message);
   };
-  if (!names[what].test(name)) refuse(`${JSON.stringify(name)} is no ${what}`);
+  if (!names[what].test(name)) refuse(`${JSON.stringify(name)} is not a ${what}`);
   if (!Number.isInteger(seconds) || seconds < 1 || seconds > SECONDS_MAX) refuse(`seconds: a whole number from 1 to ${SECONDS_MAX}`);
   if (reason.trim() === '' || reason.length > REASON_MAX || /\p{Cc}/u.test(reason))
     refuse(`reason: one line of 1 to ${REASON_MAX} characters`);

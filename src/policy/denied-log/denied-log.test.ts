@@ -91,7 +91,7 @@ describe('a line', () => {
   it('reports that it passed, and the reason of a blocked pod', () => {
     mode = 'audit';
     denied({ ofPort: 8, from: '192.0.2.1' });
-    expect(lines).toMatchObject([{ verdict: 'would deny', why: 'closed: nothing is?known', policies: [], peer: '192.0.2.1' }]);
+    expect(lines).toMatchObject([{ verdict: 'would deny', why: 'blocked: nothing is?known', policies: [], peer: '192.0.2.1' }]);
   });
 
   it('has no terminal control sequences', () => {

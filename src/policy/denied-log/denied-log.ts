@@ -187,8 +187,8 @@ export class DeniedLog {
 }
 
 function whyOf({ direction, inPieces }: DeniedAttempt, closed: string | undefined): string {
-  if (closed !== undefined) return `closed: ${closed}`;
-  return inPieces ? 'a datagram in pieces shows no port' : `no rule of spec.${direction} allows it`;
+  if (closed !== undefined) return `blocked: ${closed}`;
+  return inPieces ? 'a fragmented datagram has no port' : `no rule of spec.${direction} allows it`;
 }
 
 function nameOf({ namespace, name }: PodIdentity): string {

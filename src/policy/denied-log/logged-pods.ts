@@ -122,7 +122,7 @@ export class LoggedPods {
   logFor(seconds: number, request: LogRequest): void {
     this.#requests = this.#requests.filter((each) => each.namespace !== request.namespace || each.pod !== request.pod);
     if (this.#requests.length >= requestsMax)
-      throw new SeineError('INVALID_INPUT', `there are ${requestsMax} such requests already; end them, or log whole namespaces`);
+      throw new SeineError('INVALID_INPUT', `there are already ${requestsMax} such requests; end them, or log whole namespaces`);
     this.#requests.push({ ...request, untilMs: this.#options.now() + seconds * 1_000 });
     this.#expire();
   }

@@ -370,7 +370,7 @@ export class DirectionFlows {
     const peers = peerIds.flatMap((each) => this.#peers.get(each)?.peers ?? reservedPeers.get(each) ?? []);
     if (subject && peers.length === peerIds.length) return { subject, peers };
     if (isPassing) return undefined;
-    throw new SeineError('INVARIANT', `nobody is in a class of relation ${key}`);
+    throw new SeineError('INVARIANT', `no pod is in a class of relation ${key}`);
   }
 
   #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {

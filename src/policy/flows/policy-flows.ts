@@ -385,7 +385,7 @@ export class PolicyFlows {
       const { starved } = this.#directions[direction];
       return starved === 0 ? [] : [`${direction}: ${starved} rows have no number: what they would allow is denied`];
     });
-    return this.#starved.size === 0 ? rows : [`${this.#starved.size} pods are closed: there is no number for their class`, ...rows];
+    return this.#starved.size === 0 ? rows : [`${this.#starved.size} pods are blocked: there is no number for their class`, ...rows];
   }
 
   #pools() {

@@ -104,7 +104,7 @@ async function findNode(agent: AgentClient, { config }: CollectOptions, terminal
     const reported = (await agent.json('/v1/config')) as Readonly<Record<string, unknown>>;
     return nodeOf(reported, 'answers');
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'ask the agent');
+    const error = SeineError.from(thrown, 'query the agent');
     if (error.code === 'INVARIANT') throw error;
     terminal.remark(safeLine(`seinectl: no agent answers (${error.rawMessage}); collecting what is there without it`));
     return nodeOf(configurationIn(config), 'silent');
@@ -153,8 +153,8 @@ function progressLine({ name, state, bytes, reason }: PartRecord): string {
 function report({ parts }: Manifest, terminal: Terminal): number {
   const lacking = parts.filter(({ state }) => state === 'failed' || state === 'cut');
   terminal.remark(
-    `seinectl: ${count(parts.length, 'part')}${lacking.length === 0 ? '' : `, ${lacking.length} of them failed or cut; the manifest says why`}. ` +
-      'Known kinds of secrets are taken out; addresses and names are not.',
+    `seinectl: ${count(parts.length, 'part')}${lacking.length === 0 ? '' : `, ${lacking.length} of them failed or cut; the manifest has the reasons`}. ` +
+      'Known kinds of secrets are removed; addresses and names are not.',
   );
   return lacking.length === 0 ? exitCodes.ok : exitCodes.different;
 }

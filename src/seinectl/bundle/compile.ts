@@ -25,7 +25,7 @@ export async function compileBundle(path: string, options: CompileCommandOptions
   const files = await readArchive(path, (name) => [manifestName, inputsName, heldName].includes(name));
   const manifest = parseManifest(textOf(files, manifestName, path));
   const lacking = manifest.parts.find(({ name, state }) => name === inputsName && state !== 'whole');
-  if (lacking) throw new SeineError('INVALID_INPUT', `${path} has no whole inputs: ${lacking.reason ?? lacking.state}`);
+  if (lacking) throw new SeineError('INVALID_INPUT', `${path} has no complete inputs: ${lacking.reason ?? lacking.state}`);
   const read = readInputs(textOf(files, inputsName, path));
   const compiled = compileInputs(read.inputs);
   remarks(read, compiled, terminal);
@@ -33,7 +33,7 @@ export async function compileBundle(path: string, options: CompileCommandOptions
   const lines = bridgeLines(compiled.entries, options.output);
   for (const line of lines) terminal.line(safeLine(line));
   const left = compiled.entries.size - lines.length;
-  if (left > 0) terminal.remark(`seinectl: ${left} left out: ovs-ofctl takes no meters in a bundle; -o text has them`);
+  if (left > 0) terminal.remark(`seinectl: ${left} left out: ovs-ofctl accepts no meters in a bundle; use -o text for them`);
   return compiled.failures.length === 0 ? exitCodes.ok : exitCodes.different;
 }
 
@@ -70,6 +70,6 @@ function check({ entries, learned }: CompiledBridge, text: string, terminal: Ter
     }
   }
   for (const [key, value] of held) if (!entries.has(key)) say(`- ${entryText(key, value)}`);
-  terminal.remark(differences === 0 ? 'seinectl: the bridge held exactly these' : `seinectl: ${count(differences, 'difference')}`);
+  terminal.remark(differences === 0 ? 'seinectl: the bridge had exactly these' : `seinectl: ${count(differences, 'difference')}`);
   return differences === 0 ? exitCodes.ok : exitCodes.different;
 }

@@ -91,20 +91,20 @@ describe('compile', () => {
   it('compares with the recorded bridge', async () => {
     const inputs = { 'agent/inputs.ndjson': inputsText() };
     const same = await seinectl('compile', await bundle({ ...inputs, 'openflow/held.ndjson': heldText() }), '--check');
-    expect(same).toMatchObject({ code: 0, out: '', err: expect.stringContaining('the bridge held exactly these') });
+    expect(same).toMatchObject({ code: 0, out: '', err: expect.stringContaining('the bridge had exactly these') });
     const less = await seinectl('compile', await bundle({ ...inputs, 'openflow/held.ndjson': heldText(2) }), '--check');
     expect([less.code, less.out.split('\n').length, less.out.startsWith('+ cookie=')]).toEqual([1, 2, true]);
   });
 
   it.each<[string, () => Promise<string> | string, string]>([
     ['no file', () => '/nowhere/x.tar.gz', 'ENOENT'],
-    ['no archive', () => join(folder, 'text'), 'is no bundle'],
+    ['no archive', () => join(folder, 'text'), 'is not a readable bundle'],
     ['of another format', () => bundle({}, [], 9), 'has format 9'],
     ['without inputs', () => bundle({}), 'has no agent/inputs.ndjson'],
     [
       'with inputs that failed',
       () => bundle({}, [{ name: 'agent/inputs.ndjson', state: 'failed', bytes: 0, tookMs: 1, reason: 'no agent answers' }]),
-      'no whole inputs: no agent answers',
+      'no complete inputs: no agent answers',
     ],
     ['with inputs that break off', () => bundle({ 'agent/inputs.ndjson': inputsText().slice(0, -40) }), 'inputs'],
   ])('rejects input that is %s, with 2', async (_, path, words) => {

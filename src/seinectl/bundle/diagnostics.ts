@@ -16,22 +16,22 @@ interface DiagnosticsContext {
 }
 
 const collectHelp = `
-One archive (tar.gz, mode 0600): the agent's state, the inputs of its compilers, the switch's database, flows and groups with
-their counters, the node's links, routes, neighbours and packet filter, counts of connections, logs and versions. Private keys, tokens and
-passwords are taken out by what they look like; addresses, names of pods and annotations of this node's network are not.
+One archive (tar.gz, mode 0600): the agent's state, the inputs of its compilers, OVSDB, flows and groups with
+their counters, the node's links, routes, neighbours and nftables, counts of connections, logs and versions. Private keys, tokens and
+passwords are removed by their form; addresses, names of pods and annotations of this node's network are not.
 
 A part that cannot be read is recorded in manifest.json with the reason. Without an agent the rest is collected all the same.
 
 Examples:
   seinectl collect                                         seine-NODE-TIME.tar.gz in this folder
   seinectl collect -o /tmp/n1.tar.gz --log /var/log/kubelet.log
-  seinectl compile /tmp/n1.tar.gz --check                  on any machine: did the bridge hold the flows of these inputs?
+  seinectl compile /tmp/n1.tar.gz --check                  on any host: did the bridge have the flows of these inputs?
 
-Exit codes: 0 all parts are whole; 1 some failed or are cut, standard error says which; 2 the archive cannot be written.`;
+Exit codes: 0 all parts are complete; 1 some failed or are cut, see standard error; 2 the archive cannot be written.`;
 
 const compileHelp = `
-Compiles the flows, groups and meters of a node again from the inputs in an archive, byte for byte, on any machine: neither agent nor
-switch is needed.
+Compiles the flows, groups and meters of a node again from the inputs in an archive, byte for byte, on any host, without agent and
+Open vSwitch.
 
   text    as ovs-ofctl --no-names --no-stats dump-flows prints them
   names   the same with names of tables
@@ -40,7 +40,7 @@ switch is needed.
 
 Examples:
   seinectl compile n1.tar.gz > n1.flows
-  seinectl compile n1.tar.gz --check                       only what the bridge held otherwise; exit 1 if anything
+  seinectl compile n1.tar.gz --check                       only differences to the bridge; exit 1 if any
   seinectl compile n1.tar.gz -o bundle | ovs-ofctl -O OpenFlow15 bundle br-test -
 
 Exit codes: 0 no differences; 1 differences, or an input does not compile; 2 not an archive of collect.`;
@@ -48,7 +48,7 @@ Exit codes: 0 no differences; 1 differences, or an input does not compile; 2 not
 const logLevelHelp = `
 Examples:
   seinectl log-level                                       show the level
-  seinectl log-level debug --for 10m                       for a while; then the configured level holds again
+  seinectl log-level debug --for 10m                       temporarily; then the configured level applies again
   seinectl log-level info                                  until the agent ends`;
 
 /** Adds `seinectl collect`, `compile` and `log-level`. Modules that only they need are loaded on use. */
@@ -58,26 +58,26 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
     .description("collect this node's state into one archive, without secrets")
     .option('-o, --output <file>', 'the archive, which must not exist; - for standard output')
     .option('--config <file>', "the agent's configuration, where no agent answers", defaultPaths.configFile)
-    .option('--log <file>', 'take the end of this log as well; may be repeated', (file: string, others: string[]) => [...others, file], [])
+    .option('--log <file>', 'include the end of this log; may be repeated', (file: string, others: string[]) => [...others, file], [])
     .addHelpText('after', collectHelp)
     .action((options: CollectOptions) =>
       ends(import('./collect.ts').then(({ collectBundle }) => collectBundle(agent(), options, terminal))),
     );
   root
     .command('compile')
-    .description("compile a node's flows from an archive of `seinectl collect`, without agent or switch")
+    .description("compile a node's flows from an archive of `seinectl collect`, without agent or Open vSwitch")
     .argument('<bundle>', 'the archive')
     .addOption(new Option('-o, --output <form>', 'how to print them').choices(['text', 'names', 'bundle', 'hex']).default('text'))
-    .option('--check', 'print only where the bridge held something else')
+    .option('--check', 'print only differences to the bridge')
     .addHelpText('after', compileHelp)
     .action((bundle: string, options: CompileCommandOptions) =>
       ends(import('./compile.ts').then(({ compileBundle }) => compileBundle(bundle, options, terminal))),
     );
   root
     .command('log-level')
-    .description("show what the agent's log tells, or change it without a restart")
+    .description("show the level of the agent's log, or change it without a restart")
     .argument('[level]', 'error, warn, info or debug')
-    .option('--for <time>', 'how long, e.g. 10m; then the configured level holds again; a day at most', secondsUpToADay)
+    .option('--for <time>', 'how long, e.g. 10m; then the configured level applies again; at most a day', secondsUpToADay)
     .addHelpText('after', logLevelHelp)
     .action((level: string | undefined, { for: time }: { for?: number }) => ends(logLevel(agent(), level, time, terminal)));
 }

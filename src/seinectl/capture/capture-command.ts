@@ -16,16 +16,16 @@ const MEGABYTE = 1_000_000;
 const MEGABYTES_MAX = 1_000;
 
 const help = `
-At the node's end of the pod's interface: what the pod sends before the switch has judged it, and what the switch lets it receive. A veth pair and a
-standing port (sp-N) alike. Each frame is cut to its first 2,048 octets. Without a limit of your own it ends after 30 seconds, 1,000 frames or
-10 MB, whichever is first. Payloads are in it: a file is made with mode 0600, and must not exist.
+At the node's end of the pod's interface: packets that the pod sends, before OVS processes them, and packets that OVS forwards to it. For a veth pair and a
+pre-plugged port (sp-N) alike. Each frame is cut to its first 2,048 bytes. By default it ends after 30 seconds, 1,000 frames or
+10 MB, whichever is first. It contains payloads: a file is created with mode 0600, and must not exist.
 
 Examples:
   seinectl capture shop/web-0                              a line for each frame
   seinectl capture shop/web-0 --for 5m --count 100000 -w /tmp/web-0.pcap
   seinectl capture shop/web-0 -w - | tcpdump -nr -         filters and details are tcpdump's
 
-Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be made, or it is not clear which interface; 3 no agent answers.`;
+Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be created, or the interface is ambiguous; 3 no agent answers.`;
 
 /** Adds `seinectl capture`. Modules that only it needs are loaded on use. */
 export function addCapture(root: Command, { agent, terminal, ends }: CaptureContext): void {
@@ -47,7 +47,7 @@ export function addCapture(root: Command, { agent, terminal, ends }: CaptureCont
 function upTo(most: number, least: number): (text: string) => number {
   return (text) => {
     const found = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-    if (!(found >= least && found <= most)) throw new InvalidArgumentError(`a whole number from ${least} to ${most} is wanted.`);
+    if (!(found >= least && found <= most)) throw new InvalidArgumentError(`must be a whole number from ${least} to ${most}.`);
     return found;
   };
 }

@@ -36,9 +36,13 @@ describe('a frame in a line', () => {
     ['what comes to the pod', frame(0x0800, ipv4(17, [0, 53, 4, 0]), { from: other, to: pod }), 'in  10.1.0.2:53 > 10.1.0.3:1024 udp 38'],
     ['IPv6', frame(0x86dd, ipv6(6, tcp(2))), 'out [fd00::2]:40112 > [fd00::3]:80 tcp [S] 74'],
     ['ICMPv6', frame(0x86dd, ipv6(58, [135, 0, 0, 0])), 'out fd00::2 > fd00::3 icmpv6 type 135 code 0 58'],
-    ['the first piece', frame(0x0800, ipv4(17, [0, 53, 4, 0], [0x20, 0])), 'out 10.1.0.2:53 > 10.1.0.3:1024 udp (first piece) 38'],
-    ['a later piece', frame(0x0800, ipv4(17, [0, 53, 4, 0], [0, 5])), 'out 10.1.0.2 > 10.1.0.3 udp (later piece) 38'],
-    ['a later piece of IPv6', frame(0x86dd, ipv6(44, [17, 0, 0, 9, 0, 0, 0, 0, 1, 2, 3, 4])), 'out fd00::2 > fd00::3 udp (later piece) 66'],
+    ['the first piece', frame(0x0800, ipv4(17, [0, 53, 4, 0], [0x20, 0])), 'out 10.1.0.2:53 > 10.1.0.3:1024 udp (first fragment) 38'],
+    ['a later piece', frame(0x0800, ipv4(17, [0, 53, 4, 0], [0, 5])), 'out 10.1.0.2 > 10.1.0.3 udp (later fragment) 38'],
+    [
+      'a later piece of IPv6',
+      frame(0x86dd, ipv6(44, [17, 0, 0, 9, 0, 0, 0, 0, 1, 2, 3, 4])),
+      'out fd00::2 > fd00::3 udp (later fragment) 66',
+    ],
     ['another protocol', frame(0x0800, ipv4(47, [0, 0, 0, 0])), 'out 10.1.0.2 > 10.1.0.3 protocol 47 38'],
     [
       'ARP',
@@ -57,7 +61,7 @@ describe('a frame in a line', () => {
       frame(0x0806, [0, 1, 8, 0, 6, 4, 0, 1]),
     ];
     for (const octets of whole)
-      for (let end = 0; end <= octets.length; end++) expect(frameLine(octets.subarray(0, end), 60, pod)).toMatch(/60( octets)?$/);
+      for (let end = 0; end <= octets.length; end++) expect(frameLine(octets.subarray(0, end), 60, pod)).toMatch(/60( bytes)?$/);
     const odd = frame(0x0800, ipv4(6, tcp(2)));
     for (let head = 0; head < 16; head++) {
       odd.writeUInt8(0x40 | head, 14);

@@ -25,7 +25,7 @@ interface InnerPacket {
  */
 export function frameLine(frame: Uint8Array, bytes: number, podMac: string): string {
   const octets = Buffer.from(frame.buffer, frame.byteOffset, frame.length);
-  if (octets.length < 14) return `??? a frame of ${bytes} octets`;
+  if (octets.length < 14) return `??? a frame of ${bytes} bytes`;
   const source = macFromBytes(octets.subarray(6, 12));
   const way = source === podMac ? 'out' : 'in ';
   const type = octets.readUInt16BE(12);
@@ -68,7 +68,7 @@ function ipv6Text(packet: Buffer): string {
 
 function transportText([source, destination]: readonly [string, string], { protocol, payload, piece }: InnerPacket): string {
   const name = PROTOCOLS[protocol] ?? `protocol ${protocol}`;
-  const inPieces = piece === 'whole' ? '' : ` (${piece} piece)`;
+  const inPieces = piece === 'whole' ? '' : ` (${piece} fragment)`;
   if (piece === 'later' || payload.length < 4) return `${source} > ${destination} ${name}${inPieces}`;
   if (!WITH_PORTS.has(protocol)) return `${source} > ${destination} ${name}${icmpText(protocol, payload)}${inPieces}`;
   const [from, to] = [withPort(source, payload.readUInt16BE(0)), withPort(destination, payload.readUInt16BE(2))];

@@ -18,7 +18,7 @@ const plan: CheckEvent = {
 const good: CheckEvent = { kind: 'finding', finding: { check: 'agent.ready', state: 'ok', what: 'pods are served' } };
 const bad: CheckEvent = {
   kind: 'finding',
-  finding: { check: 'tunnel.reach', state: 'problem', what: 'node-2\u001b[2J is silent', effect: 'no packets', mend: 'iptables …' },
+  finding: { check: 'tunnel.reach', state: 'problem', what: 'node-2\u001b[2J is silent', effect: 'no packets', remedy: 'iptables …' },
 };
 const chain = {
   cniVersion: '1.0.0',
@@ -94,7 +94,7 @@ describe('findings of the agent', () => {
   it('are shown as they arrive, with 0 if all is well', async () => {
     const { code, out, err } = await seinectl([]);
     expect([code, out.split('\n')[0]]).toEqual([0, 'ok       agent.ready          pods are served']);
-    expect(err).toBe('5 of 5 findings are as they should be');
+    expect(err).toBe('5 of 5 checks passed');
     expect(asked).toEqual(['POST /v1/check?seconds=28']);
   });
 
@@ -103,9 +103,9 @@ describe('findings of the agent', () => {
     const { code, out, err } = await seinectl(['--peer', 'node-2', '--timeout', '10s']);
     expect(code).toBe(1);
     expect(out).toContain(
-      'PROBLEM  tunnel.reach         node-2\\u001b[2J is silent\n         means: no packets\n         mend:  iptables …\n',
+      'PROBLEM  tunnel.reach         node-2\\u001b[2J is silent\n         effect: no packets\n         remedy: iptables …\n',
     );
-    expect(err).toBe('… asking\n5 of 6 findings are as they should be; 1 problem');
+    expect(err).toBe('… asking\n5 of 6 checks passed; 1 problem');
     expect(asked).toEqual(['POST /v1/check?seconds=8&peer=node-2']);
   });
 
@@ -126,9 +126,7 @@ describe('findings of the agent', () => {
   it('are missing without an agent, with 3; other findings are shown', async () => {
     const { code, out } = await seinectl([], join(folder, 'nobody.sock'));
     expect(code).toBe(3);
-    expect(out).toMatch(
-      /PROBLEM {2}agent {16}no agent answers on .*PROBLEM {2}ovs {18}no answer from the switch database.*ok {7}cni\.config/s,
-    );
+    expect(out).toMatch(/PROBLEM {2}agent {16}no agent answers on .*PROBLEM {2}ovs {18}no answer from OVSDB.*ok {7}cni\.config/s);
     expect(out).not.toContain('cni.version');
   });
 
@@ -147,11 +145,9 @@ describe('the CNI files', () => {
     configure('05-other.conflist', { cniVersion: '1.0.0', name: 'other', plugins: [{ type: 'bridge' }] });
     const [first] = (await findings()).filter(({ check }) => check === 'cni.config');
     expect(first).toMatchObject({ state: 'problem', what: expect.stringContaining('has the network "other" of bridge') });
-    expect(first?.mend).toBe(`mv ${folder}/net.d/05-other.conflist ${folder}/net.d/05-other.conflist.disabled`);
+    expect(first?.remedy).toBe(`mv ${folder}/net.d/05-other.conflist ${folder}/net.d/05-other.conflist.disabled`);
     configure('05-other.conflist', '{');
-    expect(await cniFindings()).toContainEqual(
-      expect.stringMatching(/cni.config problem: .*05-other.conflist comes before .* is not JSON/),
-    );
+    expect(await cniFindings()).toContainEqual(expect.stringMatching(/cni.config problem: .*05-other.conflist precedes .* is not JSON/));
   });
 
   it.each(['15-other.conflist', '05-other.conflist.disabled', '05-readme.md'])('are not affected by %s', async (name) => {
@@ -187,7 +183,7 @@ describe('the CNI files', () => {
     [
       'reaches no agent',
       () => install('seine', plugin('0.1.0', 50)),
-      'cni.status problem: the plugin, started as a runtime starts it, says: no agent (code 50)',
+      'cni.status problem: the plugin, started like by a runtime, reports: no agent (code 50)',
     ],
     [
       'waits for an agent as long as it is told to',
@@ -196,12 +192,12 @@ describe('the CNI files', () => {
           'seine',
           plugin('0.1.0', 50).replace('cat > /dev/null', `grep -q '"deadline":2' || [ "$CNI_COMMAND" != STATUS ] || sleep 20`),
         ),
-      'cni.status problem: the plugin, started as a runtime starts it, says: no agent (code 50)',
+      'cni.status problem: the plugin, started like by a runtime, reports: no agent (code 50)',
     ],
     ['is missing', () => rmSync(join(folder, 'bin', 'seine')), `/bin/seine is not there`],
     ['may not be executed', () => install('seine', plugin(), 0o644), 'bin/seine cannot be executed'],
     ['has a missing successor', () => rmSync(join(folder, 'bin', 'portmap')), '/bin/portmap is not there'],
-    ['has an old successor', () => install('portmap', plugin().replace(',"1.0.0","1.1.0"', '')), 'portmap does not speak CNI 1.0.0'],
+    ['has an old successor', () => install('portmap', plugin().replace(',"1.0.0","1.1.0"', '')), 'portmap does not support CNI 1.0.0'],
   ])('name a plugin that %s', async (_, break_, expected) => {
     break_();
     expect(await cniFindings()).toContainEqual(expect.stringContaining(expected));

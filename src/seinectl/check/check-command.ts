@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { AgentFacts, CheckEvent, CheckName, Finding } from '../../api/check.ts';
+import { presentFinding, withFormerNames } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine, safeText } from '../escape.ts';
@@ -35,12 +36,12 @@ export function addCheck(root: Command, run: (options: CheckOptions) => Promise<
   root
     .command('check')
     .description(
-      'test this node: kernel, switch, tunnels to other nodes with real packets, packet filters, clock, CNI files (exit 1 if anything is wrong)',
+      'test this node: kernel, Open vSwitch, tunnels to other nodes with real packets, firewall rules, clock, CNI files (exit 1 for any problem)',
     )
-    .option('--json', 'print {"node", "findings": […]} when all is known')
+    .option('--json', 'print {"node", "findings": […]} at the end')
     .option('--timeout <time>', 'time limit; unfinished checks are reported as unknown, e.g. 90s or 2m', wholeSeconds, 30)
     .option('--peer <node>', 'try the tunnel to this node only')
-    .option('--peers <number>', 'try this many other nodes, drawn at random; all: every one (default: 16)', peerCount)
+    .option('--peers <number>', 'try this many other nodes, chosen at random; all: every one (default: 16)', peerCount)
     .addOption(new Option('--conf-dir <path>', 'CNI configurations').env('SEINE_CNI_CONF_DIR').default('/etc/cni/net.d'))
     .addOption(new Option('--bin-dir <path>', 'CNI plugins').env('SEINE_CNI_BIN_DIR').default('/opt/cni/bin'))
     .addOption(new Option('--ovs-run-dir <path>', 'sockets of Open vSwitch').env('OVS_RUNDIR').default('/run/openvswitch'))
@@ -49,13 +50,13 @@ export function addCheck(root: Command, run: (options: CheckOptions) => Promise<
 
 function wholeSeconds(text: string): number {
   const found = secondsOf(text);
-  if (found === undefined || found < 2 || found > 600) throw new InvalidArgumentError('a time from 2s to 10m is wanted, e.g. 30s.');
+  if (found === undefined || found < 2 || found > 600) throw new InvalidArgumentError('must be a time from 2s to 10m, e.g. 30s.');
   return found;
 }
 
 function peerCount(text: string): string {
   if (text === 'all') return '100000';
-  if (!/^\d{1,5}$/.test(text)) throw new InvalidArgumentError('a whole number or "all" is wanted.');
+  if (!/^\d{1,5}$/.test(text)) throw new InvalidArgumentError('must be a whole number or "all".');
   return text;
 }
 
@@ -71,7 +72,7 @@ export async function check({ agent, terminal }: CheckCommandContext, options: C
   if (asked.kind === 'silent') for (const finding of await checkWithoutAgent(agent.socketPath, asked.why, options.ovsRunDir)) tell(finding);
   for (const finding of await lookAtCni(options, asked.kind === 'answered' ? asked.facts : undefined)) tell(finding);
   const node = asked.kind === 'answered' ? asked.node : null;
-  if (options.json) terminal.line(safeText(JSON.stringify({ node, findings }, undefined, 2)));
+  if (options.json) terminal.line(safeText(JSON.stringify({ node, findings: findings.map(withFormerNames) }, undefined, 2)));
   else terminal.remark(summary(findings));
   if (asked.kind === 'silent') return exitCodes.unreachable;
   return findings.some(({ state }) => state === 'problem' || state === 'unknown') ? exitCodes.different : exitCodes.ok;
@@ -100,12 +101,13 @@ async function askAgent(
       if (event.kind === 'plan') plan = event;
       if (event.kind === 'progress') progress(event.says);
       if (event.kind === 'finding') {
-        reported.add(event.finding.check);
-        tell(event.finding);
+        const finding = presentFinding(event.finding);
+        reported.add(finding.check).add(event.finding.check);
+        tell(finding);
       }
     }
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'ask the agent');
+    const error = SeineError.from(thrown, 'query the agent');
     if (!plan && (error.code === 'UNAVAILABLE' || error.code === 'CANCELLED')) return { kind: 'silent', why: messageOf(error) };
     if (!plan || (error.code !== 'UNAVAILABLE' && error.code !== 'CANCELLED')) throw error;
     for (const finding of untold(plan.checks, reported, messageOf(error))) tell(finding);
@@ -133,7 +135,7 @@ function untold(planned: readonly CheckName[], reported: ReadonlySet<string>, wh
       state: 'unknown',
       what: `not known: ${why}`,
       effect: 'whether this is in order is not known',
-      mend: 'seinectl check --timeout 2m',
+      remedy: 'seinectl check --timeout 2m',
     }));
 }
 
@@ -148,7 +150,7 @@ async function lookAtCni(options: CheckOptions, agent: AgentFacts | undefined): 
         state: 'unknown',
         what: `not known: ${messageOf(thrown)}`,
         effect: 'whether a runtime finds the plugin is not known',
-        mend: 'seinectl check --conf-dir /etc/cni/net.d --bin-dir /opt/cni/bin    # as root, on the node itself',
+        remedy: 'seinectl check --conf-dir /etc/cni/net.d --bin-dir /opt/cni/bin    # as root, on the node itself',
       },
     ];
   }

@@ -13,14 +13,14 @@ const LABEL_WIDTH = 9;
 const NAME_WIDTH = 20;
 
 /** Finding: one line if all is well, otherwise with its meaning and remedy below. */
-export function findingLines({ check, state, what, effect, mend }: Finding, { paint }: Pick<Room, 'paint'>): readonly string[] {
+export function findingLines({ check, state, what, effect, remedy }: Finding, { paint }: Pick<Room, 'paint'>): readonly string[] {
   const { text, tone } = labels[state];
   const label = paint(tone, text) + ' '.repeat(LABEL_WIDTH - text.length);
   const indent = ' '.repeat(LABEL_WIDTH);
   return [
     `${label}${safeLine(check).padEnd(NAME_WIDTH)} ${safeLine(what)}`,
-    ...(effect === undefined ? [] : [`${indent}means: ${safeLine(effect)}`]),
-    ...(mend === undefined ? [] : [`${indent}mend:  ${safeLine(mend)}`]),
+    ...(effect === undefined ? [] : [`${indent}effect: ${safeLine(effect)}`]),
+    ...(remedy === undefined ? [] : [`${indent}remedy: ${safeLine(remedy)}`]),
   ];
 }
 
@@ -31,5 +31,5 @@ export function summary(findings: readonly Finding[]): string {
     ...(of('warning') > 0 ? [count(of('warning'), 'warning')] : []),
     ...(of('unknown') > 0 ? [`${of('unknown')} not known`] : []),
   ];
-  return `${of('ok')} of ${findings.length} findings are as they should be${bad.length > 0 ? `; ${bad.join(', ')}` : ''}`;
+  return `${of('ok')} of ${findings.length} checks passed${bad.length > 0 ? `; ${bad.join(', ')}` : ''}`;
 }

@@ -73,9 +73,9 @@ export function parseConfiguration(text: string): ConfigurationFile['content'] {
   } catch (thrown) {
     return { problem: `is not JSON: ${messageOf(thrown)}` };
   }
-  if (!isObject(value)) return { problem: 'is no JSON object' };
+  if (!isObject(value)) return { problem: 'is not a JSON object' };
   const list = 'plugins' in value ? value['plugins'] : [value];
-  if (!Array.isArray(list) || list.length === 0) return { problem: '"plugins" is no list of plugins' };
+  if (!Array.isArray(list) || list.length === 0) return { problem: '"plugins" is not a list of plugins' };
   const plugins = list.map(pluginOf);
   const bad = plugins.indexOf(undefined);
   if (bad >= 0) return { problem: `plugins[${bad}] has no usable "type"` };

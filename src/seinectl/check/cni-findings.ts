@@ -3,8 +3,8 @@ import type { CheckName, Finding } from '../../api/check.ts';
 import { type CniFacts, ownChain, ownPlugin, type PluginFacts } from './cni-facts.ts';
 import { missingFileReason } from './cni-files.ts';
 
-const noPods = 'no pod starts on this node; pods that run keep their network';
-const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # puts both in place again';
+const noPods = 'no pod can start on this node; running pods keep their network';
+const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent    # reinstalls both';
 /** CNI code for a plugin and an agent without a common protocol version. */
 const MISUNDERSTOOD = 106;
 
@@ -21,7 +21,7 @@ function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Findi
       ? `there is no ${confDir}`
       : `no file in ${confDir} names the plugin ${ownPlugin}${others === '' ? '' : `; there is ${others}`}`;
     return [
-      problem('cni.config', { what, effect: others === '' ? noPods : 'pods get another network than Seine’s, or none', mend: reinstall }),
+      problem('cni.config', { what, effect: others === '' ? noPods : 'pods get another network than Seine’s, or none', remedy: reinstall }),
     ];
   }
   const path = join(confDir, chain.file);
@@ -44,12 +44,12 @@ function judgeEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ou
     )
     .map(({ name, content }) =>
       problem('cni.config', {
-        what: `${join(confDir, name)} comes before ${ours} by its name, and ${'problem' in content ? content.problem : `has the network "${content.network}" of ${content.plugins.map(({ type }) => type).join(' → ')}`}`,
+        what: `${join(confDir, name)} precedes ${ours} by name, and ${'problem' in content ? content.problem : `has the network "${content.network}" of ${content.plugins.map(({ type }) => type).join(' → ')}`}`,
         effect:
           'problem' in content
             ? `runtimes stop at it, or skip it: ${noPods}`
             : 'new pods get that network and not Seine’s: they do not reach pods that have it',
-        mend: `mv ${quoted(join(confDir, name))} ${quoted(`${join(confDir, name)}.disabled`)}`,
+        remedy: `mv ${quoted(join(confDir, name))} ${quoted(`${join(confDir, name)}.disabled`)}`,
       }),
     );
 }
@@ -60,7 +60,7 @@ function judgeSocket(configured: string, path: string, served: string | undefine
     problem('cni.config', {
       what: `${path} sends the plugin to ${configured}; the agent serves ${served}`,
       effect: noPods,
-      mend: `sed -i 's#"agentSocket": *"[^"]*"#"agentSocket": "${served}"#' ${quoted(path)}`,
+      remedy: `sed -i 's#"agentSocket": *"[^"]*"#"agentSocket": "${served}"#' ${quoted(path)}`,
     }),
   ];
 }
@@ -72,8 +72,8 @@ function judgeMode(mode: number, path: string): readonly Finding[] {
       check: 'cni.config',
       state: 'warning',
       what: `${path} has mode 0${mode.toString(8)}`,
-      effect: 'nothing for traffic; the CIS benchmark (1.1.9) wants it to be root’s alone',
-      mend: `chmod 600 ${quoted(path)}`,
+      effect: 'none for traffic; the CIS benchmark (1.1.9) requires that only root can read it',
+      remedy: `chmod 600 ${quoted(path)}`,
     },
   ];
 }
@@ -102,8 +102,8 @@ function isUnusable({ problem: why }: PluginFacts): boolean {
 function unusable({ type, path, problem: why }: PluginFacts): Finding {
   return problem('cni.plugins', {
     what: `${path} ${why === missingFileReason ? why : `cannot be executed: ${why}`}`,
-    effect: `every call of the chain fails: ${noPods}, and pods that end leave things behind until it is back`,
-    mend:
+    effect: `every call of the chain fails: ${noPods}, and deleted pods are not cleaned up until it is back`,
+    remedy:
       type === ownPlugin
         ? reinstall
         : `apt-get install --reinstall containernetworking-plugins && ln -s /usr/lib/cni/${type} ${quoted(path)}`,
@@ -116,9 +116,9 @@ function speaks({ versions, problem: why }: PluginFacts, version: string): boole
 
 function tooOld({ type, versions }: PluginFacts, version: string): Finding {
   return problem('cni.plugins', {
-    what: `${type} does not speak CNI ${version}, which the configuration asks for; it speaks ${versions.join(', ')}`,
+    what: `${type} does not support CNI ${version}, which the configuration requires; it supports ${versions.join(', ')}`,
     effect: noPods,
-    mend: reinstall,
+    remedy: reinstall,
   });
 }
 
@@ -129,9 +129,9 @@ function judgeBuild({ build, agent, plugins }: CniFacts): readonly Finding[] {
     {
       check: 'cni.version',
       state: 'warning',
-      what: `the plugin is of version ${build ?? 'unknown: it does not say'}, the agent of ${agent.version}`,
+      what: `the plugin is of version ${build ?? 'unknown: it does not report it'}, the agent of ${agent.version}`,
       effect: 'one release apart they understand each other; further apart pods may not start (code 106)',
-      mend: reinstall,
+      remedy: reinstall,
     },
   ];
 }
@@ -144,14 +144,14 @@ function judgeStatus({ status, files, plugins }: CniFacts): readonly Finding[] {
     ];
   return [
     problem('cni.status', {
-      what: `the plugin, started as a runtime starts it, says: ${status.message} (code ${status.code})`,
+      what: `the plugin, started like by a runtime, reports: ${status.message} (code ${status.code})`,
       effect: noPods,
-      mend: status.code === MISUNDERSTOOD ? reinstall : 'seinectl status',
+      remedy: status.code === MISUNDERSTOOD ? reinstall : 'seinectl status',
     }),
   ];
 }
 
-function problem(check: CheckName, words: { readonly what: string; readonly effect: string; readonly mend: string }): Finding {
+function problem(check: CheckName, words: { readonly what: string; readonly effect: string; readonly remedy: string }): Finding {
   return { check, state: 'problem', ...words };
 }
 

@@ -14,9 +14,10 @@ export async function checkWithoutAgent(socketPath: string, why: string, ovsRunD
   const agent: Finding = {
     check: 'agent',
     state: 'problem',
-    what: `no agent answers on ${socketPath}: ${why}; kernel, tunnels, packet filters, clock and API server are not looked at`,
+    what: `no agent answers on ${socketPath}: ${why}; kernel, tunnels, firewall rules, clock and API server are not checked`,
     effect: 'what is connected stays connected; no pod starts, and nothing that changes in the cluster is seen',
-    mend: 'kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
+    remedy:
+      'kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
   };
   return [agent, await lookAtSwitch(ovsRunDir)];
 }
@@ -39,16 +40,16 @@ async function lookAtSwitch(ovsRunDir: string): Promise<Finding> {
         state: 'problem',
         what: `${version} waits to be filled (flow-restore-wait), which the agent does`,
         effect: 'new connections are not forwarded',
-        mend: 'kubectl -n seine-system rollout restart daemonset/seine-agent',
+        remedy: 'kubectl -n seine-system rollout restart daemonset/seine-agent',
       };
     return { check: 'ovs', state: 'ok', what: `${version}; bridges: ${bridges.join(', ') || 'none'}` };
   } catch (thrown) {
     return {
       check: 'ovs',
       state: 'problem',
-      what: `no answer from the switch database, ${endpoint}: ${messageOf(thrown)}`,
+      what: `no answer from OVSDB, ${endpoint}: ${messageOf(thrown)}`,
       effect: 'on the userspace data path pods have no network; on the kernel’s only what is in its cache is forwarded',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
+      remedy: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     };
   } finally {
     stop.abort();

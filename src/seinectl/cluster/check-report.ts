@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { remedyOf } from '../../api/former-names.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { safeLine } from '../escape.ts';
 import type { Room, TableColumn } from '../table.ts';
@@ -20,6 +21,8 @@ const findingSchema = z.object({
   check: z.string(),
   state: z.enum(['ok', 'warning', 'problem', 'unknown']),
   what: z.string(),
+  remedy: z.string().optional(),
+  /** Name up to 0.23. */
   mend: z.string().optional(),
 });
 const answerSchema = z.object({ findings: z.array(findingSchema) });
@@ -30,7 +33,7 @@ export function findingsOf(text: string): NodeFindings {
   try {
     ({ findings } = answerSchema.parse(JSON.parse(text)));
   } catch (cause) {
-    throw new SeineError('PROTOCOL', 'its answer is no check', { cause });
+    throw new SeineError('PROTOCOL', 'its answer is not a check', { cause });
   }
   const of = (state: BadFinding['state']): number => findings.filter((each) => each.state === state).length;
   return {
@@ -82,10 +85,10 @@ export function badFindings({ rows }: Answers<NodeFindings>, { paint }: Room): s
 function wordsOf(findings: readonly BadFinding[]): string[] {
   const sentences = grouped(findings, ({ what }) => what);
   const more = sentences.length - MESSAGES_SHOWN;
-  const mend = findings.find((finding) => finding.mend !== undefined)?.mend;
+  const remedy = findings.map(remedyOf).find((each) => each !== undefined);
   return [
     ...sentences.slice(0, MESSAGES_SHOWN).map(([what, of]) => `    ${safeLine(what)}${of.length > 1 ? ` (${of.length} times)` : ''}`),
     ...(more > 0 ? [`    and ${more} others`] : []),
-    ...(mend === undefined ? [] : [`    mend: ${safeLine(mend)}`]),
+    ...(remedy === undefined ? [] : [`    remedy: ${safeLine(remedy)}`]),
   ];
 }

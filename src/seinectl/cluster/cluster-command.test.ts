@@ -57,9 +57,9 @@ it('reports a healthy fleet', async () => {
   expect(out.split('\n')).toEqual([
     '3 agents: 3 answered',
     '',
-    'POOL     NODES  READY  WITH PROBLEMS  OLDEST LOOK  VERSION  OPEN VSWITCH  DATA PATH  POLICIES',
-    'default      2      2              0           8s  0.5.0    3.1.0         system     enforce',
-    'canary       1      1              0           8s  0.5.0    3.1.0         system     enforce',
+    'POOL     NODES  READY  WITH PROBLEMS  OLDEST CHECK  VERSION  OPEN VSWITCH  DATA PATH  POLICIES',
+    'default      2      2              0            8s  0.5.0    3.1.0         system     enforce',
+    'canary       1      1              0            8s  0.5.0    3.1.0         system     enforce',
     '',
     'No problems.',
   ]);
@@ -70,13 +70,13 @@ it('groups problems, names nodes, and ends with 1', async () => {
   const problem = (about: string) => ({ kind: 'part.refused' as const, about, message: `entries of ${about} are refused`, ageSeconds: 4 });
   const sick = (node: string, about: string) =>
     well(node, { reply: { answer: fakeStatus(node, { verdict: 'problems', problems: [problem(about)] }), code: 1 } });
-  const starting = fakeStatus('node-9', { readiness: { state: 'starting', reason: 'another agent holds bridge br-int' } });
+  const starting = fakeStatus('node-9', { readiness: { state: 'starting', reason: 'bridge lock is held by another agent: br-int' } });
   const { kubeconfig } = await fleetOf([
     ...Array.from({ length: 7 }, (_, at) => sick(`node-${at + 1}`, at < 5 ? 'peer/a' : 'peer/b')),
     well('node-9', { reply: { answer: starting, code: 1 } }),
   ]);
   const { code, out } = await asked(kubeconfig);
-  expect(out).toContain('! not ready: starting: another agent holds bridge br-int (1 node: node-9)');
+  expect(out).toContain('! not ready: starting: bridge lock is held by another agent: br-int (1 node: node-9)');
   expect(out).toContain(
     [
       '! part.refused (7 nodes: node-1, node-2, node-3, node-4, node-5 and 2 more)',
@@ -104,7 +104,7 @@ it('names agents that did not answer with reasons, and nodes without agent, and 
   expect(out.split('\n')[0]).toBe('8 agents: 1 answered, 7 did not');
   expect(out.split('\n').filter((line) => line.startsWith('?'))).toEqual([
     '? no answer: the API server answered 403 Forbidden: pods "POD" is forbidden (2 nodes: node-3, node-4)',
-    expect.stringMatching(/^\? no answer: its answer is no status \(1 node: node-7\)$/),
+    expect.stringMatching(/^\? no answer: its answer is not a status \(1 node: node-7\)$/),
     '? no answer: its container agent waits: CrashLoopBackOff (1 node: node-8)',
     expect.stringMatching(
       /^\? no answer: seinectl ended with 3: seinectl: no agent answers on \/run\/seine\/agent.sock \(1 node: node-6\)$/,
@@ -135,7 +135,7 @@ it('limits concurrent requests, reports progress on standard error, and lists a 
   expect(fleet.atATime).toBeLessThanOrEqual(7);
   expect(fleet.commands).toHaveLength(120);
   expect(err.split('\n')).toHaveLength(11);
-  expect(err).toContain('… 60 of 120 asked');
+  expect(err).toContain('… 60 of 120 queried');
   const rows = out.split('\n').filter((line) => line.startsWith('node-'));
   expect(rows).toHaveLength(120);
   expect(rows[9]).toMatch(/^node-10 +default +yes +0 +8s +0\.5\.0 +3\.1\.0 +system +enforce +seine-agent-of-node-10$/);
@@ -197,13 +197,13 @@ it('names nodes without enforced policies', async () => {
   ]);
   const { code, out } = await asked(kubeconfig, 'policy');
   expect(out).toContain('! policies are not enforced (1 node: node-2)');
-  expect(out).toContain('! pods are closed (1 node: node-3)');
+  expect(out).toContain('! pods are blocked (1 node: node-3)');
   expect(out).toMatch(/^default +enforce +2 +40 +15 +1 +0 +0$/m);
   expect(code).toBe(1);
 });
 
 it('makes each node test itself, within the time of one', async () => {
-  const finding = (state: string, check: string) => ({ check, state, what: `${check} is ${state}`, mend: 'do something' });
+  const finding = (state: string, check: string) => ({ check, state, what: `${check} is ${state}`, remedy: 'do something' });
   const sick = JSON.stringify({ node: 'node-2', findings: [finding('ok', 'api.server'), finding('problem', 'tunnel.reach')] });
   const fine = JSON.stringify({ node: 'node-1', findings: [finding('ok', 'api.server'), finding('warning', 'disk')] });
   const { fleet, kubeconfig } = await fleetOf([
@@ -213,7 +213,7 @@ it('makes each node test itself, within the time of one', async () => {
   const { code, out } = await asked(kubeconfig, 'check', { timeout: 60 });
   expect(fleet.commands[0]).toEqual(['seinectl', 'check', '--json', '--timeout', '57s']);
   expect(out).toMatch(/^default +2 +2 +1 +1 +0$/m);
-  expect(out).toContain(['! tunnel.reach (1 node: node-2)', '    tunnel.reach is problem', '    mend: do something'].join('\n'));
+  expect(out).toContain(['! tunnel.reach (1 node: node-2)', '    tunnel.reach is problem', '    remedy: do something'].join('\n'));
   expect(out).toContain('* disk (1 node: node-1)');
   expect(code).toBe(1);
 });

@@ -12,11 +12,11 @@ interface ClusterCommandContext {
 }
 
 const help = `
-Runs on any machine with a kubeconfig. Finds the agents' pods by their label, and runs seinectl in each of them through the API server, with the
-rights of the kubeconfig's user: list pods, create and get pods/exec in the namespace, and list nodes, to know which have no agent.
+Runs on any host with a kubeconfig. Finds the agents' pods by their label, and runs seinectl in each of them through the API server, with the
+rights of the kubeconfig's user: list pods, create and get pods/exec in the namespace, and list nodes, to find those without an agent.
 
 Examples:
-  seinectl cluster status                          the whole fleet: readiness, problems, age of the oldest look, versions, modes
+  seinectl cluster status                          the whole fleet: readiness, problems, age of the oldest check, versions, modes
   seinectl cluster status --pool canary -o wide    a line a node
   seinectl cluster versions --context production   which versions run on how many nodes
   seinectl cluster policy -o json | jq '.nodes[] | select(.policy.mode != "enforce") | .node'
@@ -24,22 +24,22 @@ Examples:
 
 Exit codes:
   0  fine
-  1  something is wrong: not ready, problems, not enforced
+  1  not ready, problems, or not enforced
   2  the command line or the kubeconfig is invalid
-  3  not everything is known: an agent did not answer, a node has none, or the API server does not answer`;
+  3  incomplete: an agent did not answer, a node has none, or the API server does not answer`;
 
 const looks: Readonly<Record<ClusterLook, { readonly about: string; readonly seconds: number }>> = {
-  status: { about: 'readiness, problems, looks, versions and modes of all nodes (exit 1 if anything is wrong)', seconds: 10 },
-  check: { about: 'each node tests itself, with packets; takes a while (exit 1 if anything is wrong)', seconds: 60 },
+  status: { about: 'readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
+  check: { about: 'each node tests itself, with packets; takes a while (exit 1 for any problem)', seconds: 60 },
   versions: { about: 'which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
-  policy: { about: 'modes, isolated and closed pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
+  policy: { about: 'modes, isolated and blocked pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
 };
 
 /** Adds `seinectl cluster …`: all agents, from anywhere. */
 export function addCluster(root: Command, context: ClusterCommandContext): void {
   const parent = root
     .command('cluster')
-    .description('look at the agents of all nodes, from any machine with a kubeconfig')
+    .description('show the agents of all nodes, from any host with a kubeconfig')
     .addHelpText('after', help);
   for (const what of ['status', 'check', 'versions', 'policy'] as const) addLook(parent, what, context);
 }
@@ -57,14 +57,14 @@ function addLook(parent: Command, what: ClusterLook, { terminal, env, ends }: Cl
     .option('-n, --namespace <namespace>', 'where the agents are', 'seine-system')
     .option('--pool <name>', 'only agents of this pool; default: those of no pool')
     .option('--timeout <time>', 'for each agent, e.g. 10s or 2m', wholeSeconds, seconds)
-    .addOption(new Option('--parallel <number>', 'agents that are asked at a time').argParser(parallelCount).default(100))
+    .addOption(new Option('--parallel <number>', 'number of agents queried in parallel').argParser(parallelCount).default(100))
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
     .action((options: ClusterOptions) => ends(run(options)));
 }
 
 function wholeSeconds(text: string): number {
   const found = secondsOf(text);
-  if (found === undefined || found < 1 || found > 600) throw new InvalidArgumentError('a time from 1s to 10m is wanted, e.g. 30s.');
+  if (found === undefined || found < 1 || found > 600) throw new InvalidArgumentError('must be a time from 1s to 10m, e.g. 30s.');
   return found;
 }
 
@@ -72,6 +72,6 @@ const PARALLEL_MOST = 1_000;
 
 function parallelCount(text: string): number {
   const found = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (found < 1 || found > PARALLEL_MOST) throw new InvalidArgumentError(`a number from 1 to ${PARALLEL_MOST} is wanted.`);
+  if (found < 1 || found > PARALLEL_MOST) throw new InvalidArgumentError(`must be a number from 1 to ${PARALLEL_MOST}.`);
   return found;
 }

@@ -55,7 +55,7 @@ async function ask<T>(question: FleetQuestion<T>, options: ClusterOptions, termi
   try {
     const fleet = await findAgents(http, options.namespace, options.pool, signal);
     if (fleet.pods.length === 0) throw noAgents(options);
-    terminal.remark(`… ${fleet.pods.length} agents to ask, ${options.parallel} at a time`);
+    terminal.remark(`… ${fleet.pods.length} agents to query, ${options.parallel} at a time`);
     const asking = {
       command: question.command(options.timeout),
       understand: question.understand,
@@ -84,7 +84,7 @@ function progressOf(all: number, terminal: Terminal): (asked: number, silent: nu
     const tenths = Math.floor((asked * 10) / all);
     if (all < FEW || tenths === told) return;
     told = tenths;
-    terminal.remark(`… ${asked} of ${all} asked${silent > 0 ? `, ${silent} did not answer` : ''}`);
+    terminal.remark(`… ${asked} of ${all} queried${silent > 0 ? `, ${silent} did not answer` : ''}`);
   };
 }
 

@@ -22,10 +22,7 @@ export function usersAccess({ kubeconfig, context }: KubeconfigChoice, env: Proc
   const [path, ...further] = kubeconfig === undefined ? pathsOf(env) : [kubeconfig];
   if (path !== undefined) return loadKubeAccess({ from: 'file', path, further, ...chosen });
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return loadKubeAccess({ from: 'cluster' });
-  throw new SeineError(
-    'INVALID_INPUT',
-    'there is no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and ~/.kube/config is not there',
-  );
+  throw new SeineError('INVALID_INPUT', 'no kubeconfig: neither --kubeconfig nor KUBECONFIG names one, and ~/.kube/config does not exist');
 }
 
 /** Missing files of `KUBECONFIG` are ignored, as in kubectl. */

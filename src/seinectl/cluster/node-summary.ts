@@ -11,8 +11,12 @@ export interface NodeSummary {
   readonly problems: readonly SummaryProblem[];
   readonly problemCount: number;
   /** Age of the oldest periodic check; null if there is none. */
-  readonly oldestLookSeconds: number | null;
+  readonly oldestCheckSeconds: number | null;
   /** Names of periodic checks that are missing or overdue. */
+  readonly staleChecks: readonly string[];
+  /** @deprecated Names of the two members above up to 0.23; removed in 0.26. */
+  readonly oldestLookSeconds: number | null;
+  /** @deprecated */
   readonly staleLooks: readonly string[];
   readonly versions: { readonly seine: string; readonly node: string; readonly ovs: string };
   readonly dataPath: string;
@@ -46,13 +50,17 @@ const counted = z.array(z.unknown()).catch([]);
 const number = z.number().catch(0);
 const word = z.string().catch('unknown');
 
+const checksSchema = many(z.object({ name: z.string(), state: z.string(), ageSeconds: z.number().nullable() }));
+
 /** Required members of an answer; all others may differ in another release, and are then unknown. */
 const answerSchema = z.object({
   versions: z.object({ seine: z.string(), node: word, ovs: word }),
   readiness: z.object({ state: z.string(), reason: z.string().optional().catch(undefined) }),
   verdict: z.enum(['no problems', 'problems', 'not all looked at']).or(z.literal('not said')).catch('not said'),
   problems: many(z.object({ kind: z.string(), about: word, message: word })),
-  looks: many(z.object({ name: z.string(), state: z.string(), ageSeconds: z.number().nullable() })),
+  healthChecks: checksSchema.optional(),
+  /** Name of `healthChecks` up to 0.23. */
+  looks: checksSchema.optional(),
   bridge: z.object({ dataPath: word }).catch({ dataPath: 'unknown' }),
   networkPolicy: z
     .object({
@@ -77,8 +85,10 @@ const answerSchema = z.object({
 
 /** @param text output of `seinectl status -o json`. @throws SeineError `PROTOCOL` if it is not a status */
 export function summaryOf(text: string): NodeSummary {
-  const { readiness, verdict, problems, looks, versions, bridge, networkPolicy } = answerIn(text);
-  const ages = looks.flatMap(({ ageSeconds }) => (ageSeconds === null ? [] : [ageSeconds]));
+  const { readiness, verdict, problems, looks = [], healthChecks = looks, versions, bridge, networkPolicy } = answerIn(text);
+  const ages = healthChecks.flatMap(({ ageSeconds }) => (ageSeconds === null ? [] : [ageSeconds]));
+  const oldestCheckSeconds = ages.length === 0 ? null : Math.max(...ages);
+  const staleChecks = healthChecks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
   return {
     ready: readiness.state === 'ready',
     ...(readiness.state === 'ready'
@@ -87,8 +97,10 @@ export function summaryOf(text: string): NodeSummary {
     verdict,
     problems: problems.slice(0, PROBLEMS_KEPT),
     problemCount: problems.length,
-    oldestLookSeconds: ages.length === 0 ? null : Math.max(...ages),
-    staleLooks: looks.filter(({ state }) => state !== 'fresh').map(({ name }) => name),
+    oldestCheckSeconds,
+    staleChecks,
+    oldestLookSeconds: oldestCheckSeconds,
+    staleLooks: staleChecks,
     versions,
     dataPath: bridge.dataPath,
     policy: networkPolicy,
@@ -99,6 +111,6 @@ function answerIn(text: string): z.output<typeof answerSchema> {
   try {
     return answerSchema.parse(JSON.parse(text));
   } catch (cause) {
-    throw new SeineError('PROTOCOL', 'its answer is no status', { cause });
+    throw new SeineError('PROTOCOL', 'its answer is not a status', { cause });
   }
 }

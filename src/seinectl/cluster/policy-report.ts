@@ -21,9 +21,9 @@ const columns: readonly TableColumn<readonly SummarisedNode[]>[] = [
   { title: 'NODES', of: (rows) => String(rows.length), align: 'right' },
   { title: 'POLICIES', of: (rows) => range(rows, ({ objects }) => objects), align: 'right' },
   { title: 'ISOLATED PODS', of: (rows) => sum(rows, ({ isolatedPods }) => isolatedPods), align: 'right' },
-  { title: 'CLOSED PODS', of: (rows) => sum(rows, ({ closedPods }) => closedPods), align: 'right' },
+  { title: 'BLOCKED PODS', of: (rows) => sum(rows, ({ closedPods }) => closedPods), align: 'right' },
   { title: 'SUSPENSIONS', of: (rows) => sum(rows, ({ suspensions }) => suspensions), align: 'right' },
-  { title: 'OPENED BY HAND', of: (rows) => sum(rows, ({ openedByHand }) => openedByHand), align: 'right' },
+  { title: 'OPENED MANUALLY', of: (rows) => sum(rows, ({ openedByHand }) => openedByHand), align: 'right' },
 ];
 
 /** Table by pool and mode; a line for each node if there is room. */
@@ -33,10 +33,10 @@ export function policyTable({ rows }: Answers<NodeSummary>, room: Room, wide: bo
 
 const deviations: readonly (readonly [what: string, is: (policy: PolicySummary) => boolean])[] = [
   ['policies are not enforced', ({ enforcement, mode }) => enforcement !== 'enforced' || mode !== 'enforce'],
-  ['pods are closed', ({ closedPods }) => closedPods > 0],
+  ['pods are blocked', ({ closedPods }) => closedPods > 0],
   ['policies are suspended', ({ suspensions }) => suspensions > 0],
-  ['pods are opened by hand', ({ openedByHand }) => openedByHand > 0],
-  ['less is allowed than policies say: numbers have run out', ({ shortages }) => shortages > 0],
+  ['pods are opened manually', ({ openedByHand }) => openedByHand > 0],
+  ['less is allowed than policies specify: numbers have run out', ({ shortages }) => shortages > 0],
 ];
 
 /** Policies that are enforced less, or more, than written. */

@@ -64,12 +64,12 @@ async function askOne<T>(
     if (stdout.trim() === '') return { silent: `seinectl ended with ${exitCode}: ${firstLine(stderr)}` };
     return { said: understand(stdout) };
   } catch (thrown) {
-    const error = SeineError.from(thrown, 'ask an agent');
+    const error = SeineError.from(thrown, 'query an agent');
     if (error.code === 'CANCELLED' || error.code === 'INVARIANT') throw error;
     return { silent: error.rawMessage };
   }
 }
 
 function firstLine(text: string): string {
-  return (text.trim().split('\n')[0] ?? '').slice(0, REMARK_CHARACTERS_MAX) || 'it said nothing';
+  return (text.trim().split('\n')[0] ?? '').slice(0, REMARK_CHARACTERS_MAX) || 'no output';
 }

@@ -13,7 +13,7 @@ interface StatusGroup {
 }
 
 const oldestOf = (rows: readonly SummarisedNode[]): string => {
-  const ages = rows.flatMap(({ said: { oldestLookSeconds: age } }) => (age === null ? [] : [age]));
+  const ages = rows.flatMap(({ said: { oldestCheckSeconds: age } }) => (age === null ? [] : [age]));
   return ages.length === 0 ? '' : duration(Math.max(...ages));
 };
 const groupColumns: readonly TableColumn<StatusGroup>[] = [
@@ -21,7 +21,7 @@ const groupColumns: readonly TableColumn<StatusGroup>[] = [
   { title: 'NODES', of: ({ rows }) => String(rows.length), align: 'right' },
   { title: 'READY', of: ({ rows }) => String(rows.filter(({ said }) => said.ready).length), align: 'right' },
   { title: 'WITH PROBLEMS', of: ({ rows }) => String(rows.filter(({ said }) => said.problemCount > 0).length), align: 'right' },
-  { title: 'OLDEST LOOK', of: ({ rows }) => oldestOf(rows), align: 'right' },
+  { title: 'OLDEST CHECK', of: ({ rows }) => oldestOf(rows), align: 'right' },
   { title: 'VERSION', of: ({ first }) => first.said.versions.seine },
   { title: 'OPEN VSWITCH', of: ({ first }) => first.said.versions.ovs },
   { title: 'DATA PATH', of: ({ first }) => first.said.dataPath },
@@ -38,7 +38,7 @@ const nodeColumns: readonly TableColumn<SummarisedNode>[] = [
     align: 'right',
     tone: ({ said }) => (said.problemCount > 0 ? 'bad' : undefined),
   },
-  { title: 'OLDEST LOOK', of: (row) => oldestOf([row]), align: 'right' },
+  { title: 'OLDEST CHECK', of: (row) => oldestOf([row]), align: 'right' },
   { title: 'VERSION', of: ({ said }) => said.versions.seine },
   { title: 'OPEN VSWITCH', of: ({ said }) => said.versions.ovs },
   { title: 'DATA PATH', of: ({ said }) => said.dataPath },
@@ -61,17 +61,17 @@ export function problemsOfFleet({ rows }: Answers<NodeSummary>, { paint }: Room)
   const sign = paint('bad', '!');
   const notReady = rows.filter(({ said }) => !said.ready);
   const found = rows.flatMap((row) => row.said.problems.map((problem) => ({ row, problem })));
-  const unsure = rows.filter(({ said }) => said.staleLooks.length > 0);
+  const unsure = rows.filter(({ said }) => said.staleChecks.length > 0);
   return [
-    ...grouped(notReady, ({ said }) => said.reason ?? 'no reason is given').map(
+    ...grouped(notReady, ({ said }) => said.reason ?? 'no reason').map(
       ([reason, of]) => `${sign} not ready: ${safeLine(reason)} (${nodesText(namesOf(of))})`,
     ),
     ...grouped(found, ({ problem }) => problem.kind).flatMap(([kind, of]) => [
       `${sign} ${safeLine(kind)} (${nodesText([...new Set(namesOf(of.map(({ row }) => row)))])})`,
       ...messageLines(of),
     ]),
-    ...grouped(unsure, ({ said }) => said.staleLooks.join(', ')).map(
-      ([looks, of]) => `${paint('warning', '*')} not looked at within a round: ${safeLine(looks)} (${nodesText(namesOf(of))})`,
+    ...grouped(unsure, ({ said }) => said.staleChecks.join(', ')).map(
+      ([checks, of]) => `${paint('warning', '*')} checks overdue: ${safeLine(checks)} (${nodesText(namesOf(of))})`,
     ),
   ];
 }

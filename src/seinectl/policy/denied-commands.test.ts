@@ -96,12 +96,12 @@ describe('policy would-deny', () => {
     expect(await seinectl('would-deny', '--for', '10s')).toEqual({
       code: 1,
       out: [
-        'DIRECTION  POD      PEER                  ASKS FOR  PACKETS  POLICIES',
+        'DIRECTION  POD      PEER                  REQUESTS  PACKETS  POLICIES',
         'ingress    shop/db  shop/far (10.10.1.7)  TCP 5432       12  shop/deny-all',
       ],
       err: [
-        '1 pair in 10s would have been denied; the switch counted 90 packets to pods and 0 from them',
-        'Connections that carried nothing are not among them: what the tracker holds cannot be listed (of the userspace data path never)',
+        '1 pair in 10s would have been denied; OVS counted 90 packets to pods and 0 from them',
+        'Idle connections are not included: tracked connections cannot be listed (never on the userspace data path)',
       ],
     });
     expect(asked).toEqual(['POST /v1/policy/would-deny?seconds=10']);
@@ -115,11 +115,11 @@ describe('policy would-deny', () => {
     expect(await seinectl('would-deny')).toEqual({
       code: 1,
       out: [
-        'DIRECTION  POD      PEER                  ASKS FOR  CONNECTIONS  POLICIES',
+        'DIRECTION  POD      PEER                  REQUESTS  CONNECTIONS  POLICIES',
         'ingress    shop/db  shop/far (10.10.1.7)  TCP 5432            3  shop/deny-all',
       ],
       err: [
-        '0 pairs in 10s would have been denied; the switch counted 0 packets to pods and 0 from them',
+        '0 pairs in 10s would have been denied; OVS counted 0 packets to pods and 0 from them',
         '7 living connections would be denied, also of those that carried nothing',
       ],
     });

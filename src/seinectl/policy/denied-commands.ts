@@ -32,17 +32,17 @@ interface WouldDenyFlags {
 const watchSecondsMax = 600;
 
 const logHelp = `
-A line for the first packet of its kind, then one a second that says how many were like it. Lines are the agent's:
+A line for the first packet of its kind, then one per second with the number of similar ones. Lines are in the agent's log:
   kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent | grep 'NetworkPolicy denied'
 
 Examples:
   seinectl policy log --for 10m --pod shop/db
   seinectl policy log --for 1h --namespace shop
-  seinectl policy log                                  what is logged now
-  seinectl policy log --off                            ends what was asked for here`;
+  seinectl policy log                                  current requests
+  seinectl policy log --off                            ends all requests`;
 
 const wouldDenyHelp = `
-With policies audited it says what enforcing them would deny; with policies enforced, what they deny.
+In audit mode it shows what enforcing policies would deny; in enforce mode, what they deny.
 
 Exit codes: 0 nothing is denied; 1 something is.`;
 
@@ -51,10 +51,10 @@ export function addDenied(policy: Command, { agent, terminal, ends }: DeniedComm
   policy
     .command('log')
     .description('log what policies deny to pods of this node, for a while; ends with the agent')
-    .option('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
+    .option('--for <time>', 'how long, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .option('--pod <name>', 'NAMESPACE/NAME of the pod alone')
     .option('--namespace <name>', 'the pods of this namespace alone')
-    .option('--off', 'ends all that was asked for')
+    .option('--off', 'end all requests')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', logHelp)
     .action((flags: LogFlags) => ends(log({ agent: agent(), terminal }, flags)));
@@ -92,8 +92,9 @@ async function log({ agent, terminal }: DeniedRun, flags: LogFlags): Promise<num
 
 function faultOf({ for: seconds, pod, namespace, off }: LogFlags): string | undefined {
   if (pod !== undefined && namespace !== undefined) return '--pod names its namespace: leave out --namespace';
-  if (pod !== undefined && !/^[^/]+\/[^/]+$/.test(pod)) return '--pod: NAMESPACE/NAME is wanted';
-  if (off && (seconds !== undefined || pod !== undefined || namespace !== undefined)) return '--off ends everything: leave out the rest';
+  if (pod !== undefined && !/^[^/]+\/[^/]+$/.test(pod)) return '--pod: must be NAMESPACE/NAME';
+  if (off && (seconds !== undefined || pod !== undefined || namespace !== undefined))
+    return '--off ends all requests: use no other options';
   return seconds === undefined && (pod ?? namespace) !== undefined ? 'for how long? e.g. --for 10m' : undefined;
 }
 
@@ -123,7 +124,7 @@ function columns<T extends DenialView>(amount: TableColumn<T>): readonly TableCo
     { title: 'POD', of: ({ pod }) => pod },
     { title: 'PEER', of: ({ peer, peerAddress }) => (peer === peerAddress ? peer : `${peer} (${peerAddress})`) },
     {
-      title: 'ASKS FOR',
+      title: 'REQUESTS',
       of: ({ protocol, port, icmpType }) => [protocol, port ?? icmpType].filter((part) => part !== undefined).join(' '),
     },
     { ...amount, align: 'right' },
@@ -151,8 +152,8 @@ async function wouldDeny({ agent, terminal }: DeniedRun, { for: seconds, output 
 }
 
 function summary({ mode, seconds, pairs, morePackets, counted, living, moreLiving = 0 }: WouldDenyView): string[] {
-  const does = { enforce: 'were denied', audit: 'would have been denied', off: 'were looked at: no pod is policed' }[mode];
-  const all = counted === undefined ? '' : `; the switch counted ${counted.ingress} packets to pods and ${counted.egress} from them`;
+  const does = { enforce: 'were denied', audit: 'would have been denied', off: 'were inspected: no pod is policed' }[mode];
+  const all = counted === undefined ? '' : `; OVS counted ${counted.ingress} packets to pods and ${counted.egress} from them`;
   return [
     `${count(pairs.length, 'pair')} in ${duration(seconds)} ${does}${all}`,
     ...(morePackets > 0 ? [`${count(morePackets, 'packet')} of pairs that are not listed`] : []),
@@ -162,7 +163,7 @@ function summary({ mode, seconds, pairs, morePackets, counted, living, moreLivin
 
 function livingText(mode: WouldDenyView['mode'], living: WouldDenyView['living'], more: number): string {
   if (living === undefined)
-    return 'Connections that carried nothing are not among them: what the tracker holds cannot be listed (of the userspace data path never)';
+    return 'Idle connections are not included: tracked connections cannot be listed (never on the userspace data path)';
   const all = living.reduce((sum, { connections }) => sum + connections, more);
   return `${count(all, 'living connection')} ${mode === 'enforce' ? 'denied' : 'would be denied'}, also of those that carried nothing`;
 }

@@ -20,7 +20,7 @@ function selectsText(selects: string | undefined): string {
 
 function directionLines(direction: 'ingress' | 'egress', view: OneDirectionView | undefined): string[] {
   if (!view) return [`${direction}: not isolated by it`];
-  if (view.rules.length === 0) return [`${direction}: isolated, no rule lets anything through`];
+  if (view.rules.length === 0) return [`${direction}: isolated, no rule allows anything`];
   return [
     `${direction}: isolated, but for`,
     ...view.rules.flatMap((rule) => ruleLines(direction, rule)),
@@ -30,8 +30,8 @@ function directionLines(direction: 'ingress' | 'egress', view: OneDirectionView 
 
 function ruleLines(direction: 'ingress' | 'egress', { path, peers, morePeers, ports }: OneRuleView): string[] {
   const word = direction === 'ingress' ? 'from' : 'to';
-  if (peers === 'any') return [`  ${path}: ${word} anybody, ${portsOf(ports)}`];
-  if (peers.length === 0) return [`  ${path}: ${word} nobody, ${portsOf(ports)}`];
+  if (peers === 'any') return [`  ${path}: ${word} any peer, ${portsOf(ports)}`];
+  if (peers.length === 0) return [`  ${path}: ${word} no peer, ${portsOf(ports)}`];
   return [
     `  ${path}: ${portsOf(ports)}, ${word}`,
     ...peers.map((peer) => `    ${peerText(peer)}`),
@@ -46,5 +46,5 @@ function portsOf(ports: OneRuleView['ports']): string {
 
 function peerText({ text, pods, addresses }: PeerTermView): string {
   if (addresses !== undefined) return `${text} (${addresses === '1' ? '1 address' : `${addresses} addresses`})`;
-  return pods === undefined ? `${text} (not looked for: no rule of a pod here asks for it)` : `${text} (${count(pods, 'pod')})`;
+  return pods === undefined ? `${text} (not resolved: no rule of a pod here uses it)` : `${text} (${count(pods, 'pod')})`;
 }

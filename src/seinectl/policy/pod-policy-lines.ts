@@ -15,15 +15,15 @@ function directionLines(direction: 'ingress' | 'egress', view: DirectionPolicyVi
     case 'free':
       return [`${direction}: free, no policy isolates it`];
     case 'closed':
-      return [`${direction}: closed but for its own node: ${view.why ?? 'nothing is known of it'}`];
+      return [`${direction}: blocked except for its own node: ${view.why ?? 'unknown pod'}`];
     case 'suspended':
       return [`${direction}: suspended, nothing is denied ${view.why ?? 'for a while'}`];
     case 'as before':
-      return [`${direction}: as before, what the bridge has of it holds until its policies and labels are known`];
+      return [`${direction}: unchanged, the flows of the bridge stay in force until its policies and labels are known`];
     case 'isolated':
       return [
         `${direction}: isolated by ${view.isolatedBy.join(', ')}`,
-        ...(view.rules.length === 0 ? ['  no rule lets anything through'] : view.rules.map((rule) => `  ${ruleText(direction, rule)}`)),
+        ...(view.rules.length === 0 ? ['  no rule allows anything'] : view.rules.map((rule) => `  ${ruleText(direction, rule)}`)),
         ...more,
       ];
   }
@@ -32,6 +32,6 @@ function directionLines(direction: 'ingress' | 'egress', view: DirectionPolicyVi
 function ruleText(direction: 'ingress' | 'egress', { name, peers, morePeers, ports }: PolicyRuleView): string {
   const rest = peers.length - PEERS_MAX + morePeers;
   const others = rest > 0 ? ` and ${rest} more` : '';
-  const who = peers.length === 0 ? 'anybody' : `${peers.slice(0, PEERS_MAX).join(', ')}${others}`;
+  const who = peers.length === 0 ? 'any peer' : `${peers.slice(0, PEERS_MAX).join(', ')}${others}`;
   return `${name}: ${direction === 'ingress' ? 'from' : 'to'} ${who}, ${ports.length === 0 ? 'any port' : ports.join(', ')}`;
 }

@@ -37,7 +37,7 @@ const denied: ConnectionPolicyView = {
       change: 'A rule',
     },
   ],
-  remarks: ['The egress policies of shop/far are decided on node-2: ask there as well'],
+  remarks: ['The egress policies of shop/far are decided on node-2: run this there as well'],
 };
 
 let folder = '';
@@ -82,7 +82,7 @@ describe('policy pod', () => {
       'Pod shop/db (10.10.0.5)',
       'ingress: isolated by shop/db',
       '  shop/db spec.ingress[0]: from a, b, c, d and 3 more, TCP 5432',
-      '  shop/db spec.ingress[1]: from anybody, any port',
+      '  shop/db spec.ingress[1]: from any peer, any port',
       '  and 1 more rule',
       'egress: free, no policy isolates it',
     ]);
@@ -94,7 +94,7 @@ describe('policy pod', () => {
     answers['/v1/policy/pod'] = { ...pod, ingress: { ...free, state: 'closed', why: 'policies are not known yet' } };
     const { code, out } = await seinectl('pod', 'shop/db');
     expect(code).toBe(1);
-    expect(out).toContain('ingress: closed but for its own node: policies are not known yet');
+    expect(out).toContain('ingress: blocked except for its own node: policies are not known yet');
     answers['/v1/policy/pod'] = { ...pod, egress: { ...free, state: 'as before' } };
     expect((await seinectl('pod', 'shop/db')).code).toBe(1);
   });
@@ -150,10 +150,10 @@ describe('policy show', () => {
         '  spec.ingress[0]: TCP 5432, from',
         '    pods of "shop": app in api (2 pods)',
         '    block 192.0.2.0/24 (256 addresses)',
-        '    pods of "x" (not looked for: no rule of a pod here asks for it)',
+        '    pods of "x" (not resolved: no rule of a pod here uses it)',
         '    and 1 more peer',
-        '  spec.ingress[1]: from anybody, any port',
-        '  spec.ingress[2]: from nobody, no port',
+        '  spec.ingress[1]: from any peer, any port',
+        '  spec.ingress[2]: from no peer, no port',
         '  and 2 more rules',
         'egress: not isolated by it',
       ],
@@ -165,7 +165,7 @@ describe('policy show', () => {
       'Policy shop/\\u001b[2J, generation 3, selects no pod: its selector contradicts itself',
       'of this node: no pod',
       'ingress: not isolated by it',
-      'egress: isolated, no rule lets anything through',
+      'egress: isolated, no rule allows anything',
     ]);
   });
   it('prints the answer for programs, ends with 1 if something is not supported, and with 2 without such a policy', async () => {
@@ -188,7 +188,7 @@ describe('policy explain', () => {
       'shop/far to shop/db port 80/TCP: denied, as far as this node decides',
       '  ingress of shop/db (10.10.1.7 to 10.10.0.5), TCP 80: denied, no rule allows it; isolated by shop/db',
       '    to change that: A rule.',
-      'The egress policies of shop/far are decided on node-2: ask there as well.',
+      'The egress policies of shop/far are decided on node-2: run this there as well.',
     ]);
     expect(asked).toEqual(['/v1/policy/explain?from=shop%2Ffar&to=shop%2Fdb&port=80%2FTCP']);
   });
@@ -224,7 +224,7 @@ describe('policy suspend', () => {
 
   it('reports that it does not outlive the agent, and whether there was anything to end', async () => {
     answers['/v1/policy/resume'] = { was: true, isRemembered: false };
-    expect(await seinectl('resume', '--node')).toMatchObject({ code: 1, err: expect.stringContaining('the disk does not hold it') });
+    expect(await seinectl('resume', '--node')).toMatchObject({ code: 1, err: expect.stringContaining('not stored on disk') });
     answers['/v1/policy/resume'] = { was: false, isRemembered: true };
     expect(await seinectl('resume', '--pod', 'db')).toMatchObject({ code: 0, out: ['nothing of exactly this was suspended'] });
     expect(asked.at(-1)).toBe('/v1/policy/resume?what=pod&name=default%2Fdb');

@@ -34,17 +34,17 @@ Examples:
   seinectl policy pod shop/db
   seinectl policy pod db -o json
 
-Exit codes: 0 it is known what holds for the pod; 1 it is not (closed, or as before); 2 this node has no such pod.`;
+Exit codes: 0 the state of the pod is known; 1 it is not (blocked, or unchanged); 2 this node has no such pod.`;
 
 const showHelp = `
 Examples:
   seinectl policy show shop/default-deny
   seinectl policy show default-deny -o json
 
-Exit codes: 0 all of it is understood; 1 something is not, and allows nothing; 2 no such policy is known here.`;
+Exit codes: 0 the policy is valid; 1 a part is not understood, and allows nothing; 2 no such policy is known here.`;
 
 const explainHelp = `
-Each end is decided on the node of its pod. A Service's connection has the endpoint as its other end: name that, not the Service.
+Each end is decided on the node of its pod. For a connection to a Service, specify the endpoint, not the Service.
 
 Examples:
   seinectl policy explain shop/api shop/db 5432
@@ -54,10 +54,10 @@ Examples:
 Exit codes: 0 allowed as far as this node decides; 1 denied, or for some ports or addresses; 2 no such pod.`;
 
 const verifyHelp = `
-Reads policies, pods, namespaces and nodes from the API server anew, and the flows from the switch; compares, in this process, what flows do
-with what the API's text says of the policies: each pod of this node, direction, group of addresses that nothing tells apart, range of ports.
+Reads policies, pods, namespaces and nodes from the API server, and the flows from OVS; compares, in this process, the effect of the flows
+with the API's definition of the policies: each pod of this node, direction, group of equivalent addresses, range of ports.
 
-Exit codes: 0 equal; 1 something is different, at two looks; 2 it could not be found out; 3 no agent answers.`;
+Exit codes: 0 equal; 1 different, in two comparisons; 2 could not be determined; 3 no agent answers.`;
 
 /** Adds `seinectl policy`. @returns the command, for subcommands of other rooms */
 export function addPolicy(root: Command, context: PolicyCommandContext): Command {
@@ -66,7 +66,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   addDenied(policy, { agent, terminal, ends });
   policy
     .command('pod')
-    .description('whether policies isolate a pod of this node, which, and what their rules let through')
+    .description('whether policies isolate a pod of this node, which, and what their rules allow')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', podHelp)
@@ -80,16 +80,16 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   policy
     .command('top')
     .description(
-      'what each rule has counted, and counts: packets that open connections or go on in their direction; no rule allows: isolating policies',
+      'packets of each rule, with rate: those that open connections or continue in their direction; without an allowing rule: isolating policies',
     )
-    .option('--for <time>', 'how long to look for the rate, e.g. 30s', secondsUpToADay, 10)
+    .option('--for <time>', 'how long to measure the rate, e.g. 30s', secondsUpToADay, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ for: seconds, output }: FormOption & { readonly for: number }) =>
       ends(top({ agent: agent(), terminal }, { seconds, output })),
     );
   policy
     .command('verify')
-    .description('prove that the flows on the bridge do what the policies say')
+    .description('prove that the flows on the bridge implement the policies')
     .option('--pod <name>', 'one pod of this node, NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', verifyHelp)
@@ -98,7 +98,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     );
   policy
     .command('explain')
-    .description('whether policies let a connection be opened, which say so, and what would change that')
+    .description('whether policies allow a connection, which ones decide, and what would change the decision')
     .argument('<from>', 'NAMESPACE/POD, NAME or an address')
     .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod of this node')
     .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); all if left out', portAndProtocol)
@@ -116,7 +116,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
 function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContext): void {
   policy
     .command('show')
-    .description('one policy as this node understands it: its pods here, rules, who is in them, and what is not understood')
+    .description('one policy as this node understands it: its pods here, rules, their members, and invalid parts')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', showHelp)
@@ -125,7 +125,7 @@ function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContex
 
 function portAndProtocol(text: string): string {
   const [, port = '', protocol = 'TCP'] = /^(\d{1,5})(?:\/(TCP|UDP|SCTP))?$/i.exec(text) ?? [];
-  if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('a port from 1 to 65535 is wanted, e.g. 80 or 53/UDP.');
+  if (Number(port) < 1 || Number(port) > 65_535) throw new InvalidArgumentError('must be a port from 1 to 65535, e.g. 80 or 53/UDP.');
   return `${Number(port)}/${protocol.toUpperCase()}`;
 }
 

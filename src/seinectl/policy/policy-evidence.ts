@@ -81,9 +81,9 @@ export function comparedPods(
 }
 
 function lackOf({ ofPort, addresses }: EvidencePod, said: readonly string[] | undefined): string | undefined {
-  if (ofPort === undefined) return 'what holds for it is not decided since the agent began';
-  if (said === undefined) return 'the API server has no such pod here that lives';
-  if (said.length === 0) return 'the API server has no address of it yet';
+  if (ofPort === undefined) return 'its policies are not decided since the agent started';
+  if (said === undefined) return 'the API server has no such running pod here';
+  if (said.length === 0) return 'the API server does not have its address yet';
   const [other] = addresses.filter((address) => !said.includes(address));
   return other === undefined ? undefined : `${other} is not the pod's by the API server`;
 }

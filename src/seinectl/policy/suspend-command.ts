@@ -22,15 +22,15 @@ interface TargetOptions {
 }
 
 const suspendHelp = `
-Break-glass, without the API server: nothing is denied to and by these pods of this node, until the time is over or \`resume\`; an agent that starts meanwhile
-knows of it. The policies of the other end of a connection go on. The reason goes to the log, an event of the Node and \`status\`.
+Break-glass, without the API server: policies deny nothing to and from these pods of this node, until the time is over or \`resume\`; a restarted agent
+continues it. Policies of the other end of a connection still apply. The reason is in the log, an event of the Node and \`status\`.
 
 Examples:
   seinectl policy suspend --pod shop/db --for 30m --reason "INC-4711: orders fail"
   seinectl policy suspend --namespace shop --for 1h --reason "policies of release 7 are wrong"
   seinectl policy suspend --node --for 10m --reason "finding out"
 
-Exit codes: 0 suspended; 1 suspended, but the disk does not hold it; 2 not suspended.`;
+Exit codes: 0 suspended; 1 suspended, but not stored on disk; 2 not suspended.`;
 
 /** Adds `seinectl policy suspend` and `resume`. */
 export function addSuspend(policy: Command, { agent, terminal, ends }: SuspendContext): void {
@@ -41,14 +41,14 @@ export function addSuspend(policy: Command, { agent, terminal, ends }: SuspendCo
       .addOption(new Option('--pod <name>', 'NAMESPACE/NAME').conflicts(['namespace', 'node']))
       .addOption(new Option('--namespace <name>', 'all its pods on this node').conflicts(['node']))
       .addOption(new Option('--node', 'all pods of this node'));
-  of('suspend', 'let policies do nothing to some pods of this node for a while')
-    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay)
+  of('suspend', 'suspend policies for some pods of this node for a limited time')
+    .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
     .requiredOption('--reason <text>', 'why, in one line of 200 characters at most')
     .addHelpText('after', suspendHelp)
     .action((options: TargetOptions & { readonly for: number; readonly reason: string }, command: Command) =>
       ends(suspend(agent(), terminal, { ...targetOf(options, command), seconds: String(options.for), reason: options.reason })),
     );
-  of('resume', 'let policies hold again for what was suspended').action((options: TargetOptions, command: Command) =>
+  of('resume', 'end suspensions of policies').action((options: TargetOptions, command: Command) =>
     ends(resume(agent(), terminal, targetOf(options, command))),
   );
 }
@@ -58,7 +58,7 @@ type AskedTarget = { readonly what: string; readonly name: string };
 function targetOf({ pod, namespace, node }: TargetOptions, command: Command): AskedTarget {
   if (pod !== undefined) return { what: 'pod', name: pod.includes('/') ? pod : `default/${pod}` };
   if (namespace !== undefined) return { what: 'namespace', name: namespace };
-  return node ? { what: 'node', name: '' } : command.error('error: one of --pod, --namespace and --node is wanted');
+  return node ? { what: 'node', name: '' } : command.error('error: one of --pod, --namespace and --node is required');
 }
 
 type AskedSuspension = AskedTarget & { readonly seconds: string; readonly reason: string };
@@ -74,12 +74,12 @@ async function suspend(agent: AgentClient, terminal: Terminal, asked: AskedSuspe
 
 async function resume(agent: AgentClient, terminal: Terminal, asked: AskedTarget): Promise<number> {
   const { was, isRemembered } = (await agent.json(`/v1/policy/resume?${new URLSearchParams({ ...asked })}`, 'POST')) as SuspensionAnswer;
-  terminal.line(was ? 'policies hold again' : 'nothing of exactly this was suspended');
+  terminal.line(was ? 'policies are in force again' : 'nothing of exactly this was suspended');
   return remembered(terminal, isRemembered);
 }
 
 function remembered(terminal: Terminal, isRemembered: boolean): number {
-  if (!isRemembered) terminal.remark('the disk does not hold it: an agent that starts does not know of it');
+  if (!isRemembered) terminal.remark('not stored on disk: a restarted agent does not continue it');
   return isRemembered ? exitCodes.ok : exitCodes.different;
 }
 

@@ -26,7 +26,7 @@ const equal: Verification = {
 };
 
 it('calls a bridge equal to its policies only while no sender has used up its share of SCTP associations', () => {
-  expect(verificationLines(equal).at(-1)).toBe('equal: the bridge does what the policies say');
+  expect(verificationLines(equal).at(-1)).toBe('equal: the bridge implements the policies');
   const full = Array.from({ length: 12 }, (_, index) => `10.10.0.${index}`);
   const lines = verificationLines({ ...equal, fullAssociationShares: full });
   expect(lines.at(-1)).toBe('12 different');

@@ -10,7 +10,7 @@ const modes = {
   audit: 'what policies deny passes, and what they decide is compared',
   off: 'no pod is policed, and everything has to pass',
 } as const;
-const verdicts = { allow: 'allowed', deny: 'denied', closed: 'denied (closed)', unreadable: 'not readable' } as const;
+const verdicts = { allow: 'allowed', deny: 'denied', closed: 'denied (blocked)', unreadable: 'not readable' } as const;
 
 /** Lines about the result of a verification, not escaped yet. */
 export function verificationLines(found: Verification): string[] {
@@ -18,16 +18,16 @@ export function verificationLines(found: Verification): string[] {
   return [
     `Node ${node}, mode ${mode}: ${modes[mode]}`,
     `${count(pods, 'pod')}, ${count(policies, 'policy', 'policies')}, ${count(flows, 'flow')}, ${addresses} addresses in ${count(groups, 'group')}: ` +
-      `${count(cells, 'cell')} compared in ${proofSeconds.toFixed(2)} s, ${allowed} allowed, ${denied} denied${closed > 0 ? `, ${closed} of these closed` : ''}`,
+      `${count(cells, 'cell')} compared in ${proofSeconds.toFixed(2)} s, ${allowed} allowed, ${denied} denied${closed > 0 ? `, ${closed} of these blocked` : ''}`,
     ...otherwiseLines(found),
     ...leftOutLines(found),
     ...leftOutRulesLines(found),
-    ...(found.passing > 0 ? [`${found.passing} were different at the first look only: something was changing`] : []),
+    ...(found.passing > 0 ? [`${found.passing} were different in the first comparison only: the node was changing`] : []),
     ...found.problems.map((problem) => `NOT READABLE ${problem}`),
     ...shareLines(found),
     ...differenceLines(found),
     found.differencesTotal + found.problems.length + found.fullAssociationShares.length === 0
-      ? 'equal: the bridge does what the policies say'
+      ? 'equal: the bridge implements the policies'
       : `${found.differencesTotal + found.problems.length + found.fullAssociationShares.length} different`,
   ];
 }
@@ -92,6 +92,6 @@ function linesOf({
     `DIFFERENT ${direction} of ${pod} ${direction === 'ingress' ? 'from' : 'to'} ${peer}${others}, ${ports}`,
     `  policies: ${verdicts[policies]}${who}`,
     `  bridge: ${verdicts[bridge]}${flows.length === 0 ? ', no flow matches' : ', by'}`,
-    ...flows.map(({ owner, text }) => `    ${text}${owner === undefined ? ' # wanted by nobody' : ` # ${shortOwner(owner)}`}`),
+    ...flows.map(({ owner, text }) => `    ${text}${owner === undefined ? ' # no owner' : ` # ${shortOwner(owner)}`}`),
   ];
 }

@@ -42,7 +42,7 @@ export async function verify({ agent, terminal }: VerifyRun, { pod, output }: Ve
     const first = await look();
     const found = isEqual(first) ? first : await again(first, look, { terminal, signal });
     if (pod !== undefined && found.pods + found.leftOut.length === 0)
-      throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(pod)}; ask the node that has it`);
+      throw new SeineError('INVALID_INPUT', `this node has no pod ${JSON.stringify(pod)}; run this on its node`);
     if (output === 'json' || output === 'yaml') print(terminal, found, output);
     else for (const line of verificationLines(found)) terminal.line(safeLine(line));
     if (pod !== undefined && found.pods === 0) return exitCodes.usage;

@@ -5,7 +5,7 @@ import type { WireContext } from './wire-context.ts';
 
 /** Adds `seinectl wire …`: the protocols of Open vSwitch, for humans. */
 export function addWire(root: Command, context: WireContext): void {
-  const wire = root.command('wire').description('look at what Open vSwitch and its clients say to each other; needs no agent');
+  const wire = root.command('wire').description('decode the protocols of Open vSwitch; needs no agent');
   addOpenFlow(wire, context);
   addWatch(wire, context);
 }

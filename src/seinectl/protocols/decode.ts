@@ -59,19 +59,19 @@ function errorText(error: SeineError, json: boolean): string {
 function bytesOf(text: string): Uint8Array {
   const digits = text.replace(/0x/gi, '').replace(/[\s:,]+/g, '');
   const wrong = /[^0-9a-f]/i.exec(digits);
-  if (wrong !== null) throw new SeineError('INVALID_INPUT', `${JSON.stringify(wrong[0])} is no hexadecimal digit`);
-  if (digits.length % 2 === 1) throw new SeineError('INVALID_INPUT', `${digits.length} hexadecimal digits are not whole octets`);
+  if (wrong !== null) throw new SeineError('INVALID_INPUT', `${JSON.stringify(wrong[0])} is not a hexadecimal digit`);
+  if (digits.length % 2 === 1) throw new SeineError('INVALID_INPUT', `${digits.length} hexadecimal digits are not whole bytes`);
   return Uint8Array.from(Buffer.from(digits, 'hex'));
 }
 
 /** Splits consecutive messages. @throws SeineError `PROTOCOL` for an invalid one */
 function* messagesIn(bytes: Uint8Array): Generator<Uint8Array> {
-  if (bytes.length === 0) throw new SeineError('INVALID_INPUT', 'no octets');
+  if (bytes.length === 0) throw new SeineError('INVALID_INPUT', 'no bytes');
   for (let at = 0; at < bytes.length; ) {
     const length = (bytes[at + 2] ?? 0) * 256 + (bytes[at + 3] ?? 0);
     const left = bytes.length - at;
     if (left < HEADER_BYTES || length < HEADER_BYTES || length > left)
-      throw new SeineError('PROTOCOL', `message at octet ${at} says that it has ${length} bytes, ${left} are there`);
+      throw new SeineError('PROTOCOL', `message at byte ${at} declares ${length} bytes, ${left} are left`);
     yield bytes.subarray(at, at + length);
     at += length;
   }

@@ -51,11 +51,11 @@ describe('seinectl wire decode', () => {
     expect(code).toBe(1);
     expect(out).toEqual([
       'OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):',
-      'error: INVALID_INPUT: "z" is no hexadecimal digit',
-      'error: PROTOCOL: message at octet 0 says that it has 9 bytes, 4 are there',
-      'error: INVALID_INPUT: no octets',
-      'error: INVALID_INPUT: 7 hexadecimal digits are not whole octets',
-      expect.stringMatching(/^error: PROTOCOL: message: 2 bytes wanted at/),
+      'error: INVALID_INPUT: "z" is not a hexadecimal digit',
+      'error: PROTOCOL: message at byte 0 declares 9 bytes, 4 are left',
+      'error: INVALID_INPUT: no bytes',
+      'error: INVALID_INPUT: 7 hexadecimal digits are not whole bytes',
+      expect.stringMatching(/^error: PROTOCOL: message: 2 bytes expected at/),
       'OFPT_BARRIER_REPLY (OF1.5) (xid=0x1):',
     ]);
   });

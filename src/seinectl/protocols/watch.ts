@@ -38,28 +38,28 @@ const answerWithinMs = 10_000;
 const examples = `
 SOCKET is a path, unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT. Without tables, all of them are followed.
 
-Each change is one line: insert, modify or delete, the table, the row, and its columns (of a change, old -> new). SIGUSR1 prints all that is
-held; so does the end of standard input, which also ends the command. A lost connection is made again, and what was missed is told then.
+Each change is one line: insert, modify or delete, the table, the row, and its columns (of a change, old -> new). SIGUSR1 prints all
+rows; so does the end of standard input, which also ends the command. After a lost connection it reconnects and prints the missed changes.
 
 Examples:
   seinectl wire watch /run/openvswitch/db.sock Port Interface
   seinectl wire watch unix:/run/openvswitch/db.sock --json < /dev/null     the whole database, once
   seinectl wire watch ssl:192.0.2.1:6640 --private-key key.pem --certificate cert.pem --ca-cert ca.pem
 
-Exit codes: 0 it was ended; 2 there is no such table or database; 3 no server answers.`;
+Exit codes: 0 it was ended; 2 no such table or database; 3 no server answers.`;
 
 /** Adds `watch` to `seinectl wire`. */
 export function addWatch(wire: Command, { terminal, stdin, ends }: WireContext): void {
   wire
     .command('watch')
-    .description('follow the tables of an OVSDB server: each change, and at the end all that is held; needs no agent')
+    .description('follow the tables of an OVSDB server: each change, and all rows at the end; needs no agent')
     .argument('<socket>', 'where the server listens')
     .argument('[table...]', 'only these tables')
     .option('--json', 'one JSON object a line')
     .addOption(new Option('--database <name>', `the database, ${usual} if the server has it`))
     .option('--private-key <file>', 'for ssl: our key (PEM)')
     .option('--certificate <file>', 'for ssl: our certificate (PEM)')
-    .option('--ca-cert <file>', "for ssl: who has to have signed the server's certificate (PEM)")
+    .option('--ca-cert <file>', "for ssl: CA of the server's certificate (PEM)")
     .addHelpText('after', examples)
     .action((socket: string, tables: readonly string[], options: WatchOptions) =>
       ends(watch({ socket, tables, options }, terminal, stdin)),
@@ -115,7 +115,7 @@ async function follow({ socket, tables, options }: MonitorTarget, terminal: Term
       else changes.forEach(printer.change);
     }, stop.signal);
     await ended(stdin, stalled.signal);
-    if (stalled.signal.aborted) throw new SeineError('UNAVAILABLE', 'the reader of this output does not keep up');
+    if (stalled.signal.aborted) throw new SeineError('UNAVAILABLE', 'the reader of this output is too slow');
     dump();
   } finally {
     process.off('SIGUSR1', dump);

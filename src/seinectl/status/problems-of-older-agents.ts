@@ -33,9 +33,9 @@ function sourceProblems(source: SourceStatus): string[] {
     'in step': undefined,
     'not confirmed': `not confirmed by the API server; ${known} from before`,
     held: held && `a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`,
-    refused: `the API server does not let us read it; ${known} from before`,
-    gone: `the API server says that there is no such resource; ${known} from before, of which nothing is removed`,
-    behind: `the API server is behind what it said before; ${known} from before`,
+    refused: `the API server denies access; ${known} from before`,
+    gone: `the API server does not have this resource; ${known} from before, none of which is removed`,
+    behind: `the API server has an older state than before; ${known} from before`,
     failing: `the API server cannot be followed, ${count(failures, 'failure')} in a row`,
   };
   const said = words[state];

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AnsweringAgent, wellStatus } from '../../../test/support/answering-agent.ts';
-import type { LookStatus } from '../../api/problem.ts';
+import type { HealthCheckStatus } from '../../api/problem.ts';
 
 let agent: AnsweringAgent;
 
@@ -85,8 +85,8 @@ describe('status', () => {
       '! OpenFlow, flows is not connected: connect ENOENT (2s ago)',
       '! Service: not confirmed by the API server; 5 objects from before: refused (4s ago)',
       '! Node: a list lacks 8 of 9 objects; nothing is removed until a second list agrees',
-      '! Pod: the API server does not let us read it; 1 object from before: the API server answered 403 Forbidden (9s ago)',
-      '! EndpointSlice: the API server is behind what it said before; 2 objects from before',
+      '! Pod: the API server denies access; 1 object from before: the API server answered 403 Forbidden (9s ago)',
+      '! EndpointSlice: the API server has an older state than before; 2 objects from before',
       '! bridge (flows, groups): entries of service/x:y are refused: OFPBAC_BAD_OUT_GROUP (1s ago)',
       '! bridge (flows, groups): another program keeps changing 1 entry',
       '! 1 of 1 addresses of 10.10.0.0/30 are in use',
@@ -107,30 +107,44 @@ describe('status', () => {
     };
     const { code, out } = await agent.seinectl(['status']);
     expect(code).toBe(0);
-    expect(out).toMatch(/API server, Node +in step/);
+    expect(out).toMatch(/API server, Node +synced/);
     expect(out).toMatch(/API server, Service +not confirmed/);
     expect(out).toMatch(/API server, Pod +failing/);
   });
 
   it("reports the agent's problems, with remedies, and the age of the answer", async () => {
-    const looks = [look('bridge', 1.2), look('cni', null), look('host', 75)];
-    const problem = { kind: 'agent.repair', about: 'pause', message: 'repair is paused\u001b[2J', ageSeconds: 61, mend: 'seinectl resume' };
-    agent.answers['/v1/status'] = { ...wellStatus, problems: [problem], looks, verdict: 'problems' };
+    const healthChecks = [check('bridge', 1.2), check('cni', null), check('host', 75)];
+    const problem = {
+      kind: 'agent.repair',
+      about: 'pause',
+      message: 'repair is paused\u001b[2J',
+      ageSeconds: 61,
+      remedy: 'seinectl resume',
+    };
+    agent.answers['/v1/status'] = { ...wellStatus, problems: [problem], healthChecks, verdict: 'problems' };
     const { out } = await agent.seinectl(['status']);
-    expect(out).toContain('! repair is paused\\u001b[2J (for 1m 1s)\n  mend: seinectl resume');
+    expect(out).toContain('! repair is paused\\u001b[2J (for 1m 1s)\n  remedy: seinectl resume');
     expect(out).not.toContain('No problem');
-    expect(out).toContain('Looked at: 2 looks of 3 missing: cni (not yet), host (1m 15s ago, due every 4s)');
+    expect(out).toContain('Checks:    2 of 3 overdue: cni (not yet), host (1m 15s ago, due every 4s)');
+  });
+
+  it('understands the names of members up to 0.23', async () => {
+    const problem = { kind: 'agent.repair', about: 'pause', message: 'repair is paused', ageSeconds: 61, mend: 'seinectl resume' };
+    agent.answers['/v1/status'] = { ...wellStatus, problems: [problem], looks: [check('cni', null)], verdict: 'problems' };
+    const { out } = await agent.seinectl(['status']);
+    expect(out).toContain('! repair is paused (for 1m 1s)\n  remedy: seinectl resume');
+    expect(out).toContain('Checks:    1 of 1 overdue: cni (not yet)');
   });
 
   it('does not report health before all checks are complete', async () => {
-    const answer = { ...wellStatus, problems: [], looks: [look('bridge', 1.2), look('cni', null)] };
+    const answer = { ...wellStatus, problems: [], healthChecks: [check('bridge', 1.2), check('cni', null)] };
     agent.answers['/v1/status'] = { ...answer, verdict: 'not all looked at' };
-    expect((await agent.seinectl(['status'])).out).toContain('No problem is known, but not all was looked at: cni (not yet)');
-    agent.answers['/v1/status'] = { ...answer, looks: [{ ...look('bridge', 1.2), repaired: 2 }], verdict: 'no problems' };
+    expect((await agent.seinectl(['status'])).out).toContain('No known problems, but some checks are overdue: cni (not yet)');
+    agent.answers['/v1/status'] = { ...answer, healthChecks: [{ ...check('bridge', 1.2), repaired: 2 }], verdict: 'no problems' };
     const { out } = await agent.seinectl(['status']);
     expect(out).toContain('* bridge: 2 faults repaired; the log has each');
     expect(out).toContain('\nNo problems.\n');
-    expect(out).toContain('Looked at: all 1 within their round, the oldest 1s ago');
+    expect(out).toContain('Checks:    all 1 on time, the oldest 1s ago');
   });
 
   it('is JSON for scripts', async () => {
@@ -138,7 +152,7 @@ describe('status', () => {
   });
 });
 
-function look(name: string, ageSeconds: number | null): LookStatus {
+function check(name: string, ageSeconds: number | null): HealthCheckStatus {
   const state = ageSeconds === null ? 'not yet' : ageSeconds > 6 ? 'overdue' : 'fresh';
   return { name, state, ageSeconds, everySeconds: 4, roundSeconds: 6, tookMs: 1 };
 }

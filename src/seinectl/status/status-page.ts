@@ -1,10 +1,11 @@
+import { healthChecksOf } from '../../api/former-names.ts';
 import type { SuspensionView } from '../../api/policy.ts';
 import type { AgentStatus, ConnectionStatus, NetworkPolicyStatus, PartStatus, PoolStatus, SourceStatus } from '../../api/status.ts';
 import { safeLine } from '../escape.ts';
 import { type Room, type TableColumn, tableLines } from '../table.ts';
 import { count, duration } from '../words.ts';
-import { looksText, problemLines, verdictLines } from './health-lines.ts';
-import { connectionWords, partWords, sourceReliance } from './status-words.ts';
+import { healthChecksText, problemLines, verdictLines } from './health-lines.ts';
+import { connectionWords, partWords, sourceReliance, sourceWords } from './status-words.ts';
 
 /** Lag above which pods' ADDs and everything else are affected (ms). */
 const LAG_WORTH_SAYING_MS = 200;
@@ -32,7 +33,7 @@ export function statusLines(status: AgentStatus, room: Room): string[] {
 }
 
 /** Remarks that are not problems. */
-function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems }: AgentStatus): string[] {
+function remarks({ networkPolicy, parts, eventLoop, repair, problems, ...status }: AgentStatus): string[] {
   const drifted = parts.filter(({ drift }) => drift > 0);
   return [
     // For an agent up to 0.3.0.
@@ -47,7 +48,9 @@ function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems
       ({ part, drift }) =>
         `${partWords[part] ?? part}: ${count(drift, 'entry', 'entries')} repaired after foreign changes${part === 'bridge' ? ' or a restart of Open vSwitch' : ''}`,
     ),
-    ...looks.flatMap(({ name, repaired = 0 }) => (repaired > 0 ? [`${name}: ${count(repaired, 'fault')} repaired; the log has each`] : [])),
+    ...healthChecksOf(status).flatMap(({ name, repaired = 0 }) =>
+      repaired > 0 ? [`${name}: ${count(repaired, 'fault')} repaired; the log has each`] : [],
+    ),
     ...(eventLoop.lagMsMax > LAG_WORTH_SAYING_MS
       ? [`the agent was up to ${Math.round(eventLoop.lagMsMax)} ms late in the last minutes`]
       : []),
@@ -56,7 +59,7 @@ function remarks({ networkPolicy, parts, looks = [], eventLoop, repair, problems
 
 function facts(status: AgentStatus): [string, string][] {
   const { bridge, dataPath, network, pods, peers, services, proxy, networkPolicy, switches = [] } = status;
-  const looks = looksText(status);
+  const checks = healthChecksText(status);
   return [
     ...(network
       ? [
@@ -76,7 +79,7 @@ function facts(status: AgentStatus): [string, string][] {
     ['Policies', policiesText(networkPolicy)],
     ...(status.cni ? [['CNI', chainText(status.cni)] as [string, string]] : []),
     ...switches.map((each, at): [string, string] => [at === 0 ? 'Switches' : '', each]),
-    ...(looks === undefined ? [] : [['Looked at', looks] as [string, string]]),
+    ...(checks === undefined ? [] : [['Checks', checks] as [string, string]]),
   ];
 }
 
@@ -87,7 +90,7 @@ function policiesText({ enforcement, mode, objects, selecting = 0, isolatedPods 
   const selected = `${mode === undefined || mode === 'enforce' ? 'enforced' : mode}, ${selecting} of ${objects} NetworkPolicies select ${count(isolatedPods, 'pod')} here${suspended}`;
   if (closedPods.length === 0) return selected;
   const reasons = [...new Set(closedPods.map(({ why }) => why))];
-  return `${selected}; ${count(closedPods.length, 'pod')} closed: ${reasons.join('; ')}`;
+  return `${selected}; ${count(closedPods.length, 'pod')} blocked: ${reasons.join('; ')}`;
 }
 
 function suspendedText({ what, name }: SuspensionView): string {
@@ -95,7 +98,7 @@ function suspendedText({ what, name }: SuspensionView): string {
 }
 
 function chainText({ chain, added }: NonNullable<AgentStatus['cni']>): string {
-  return `${chain.join(' → ')}${added.length > 0 ? `; added by others, and kept: ${added.join(', ')}` : ''}`;
+  return `${chain.join(' → ')}${added.length > 0 ? `; added by others: ${added.join(', ')}` : ''}`;
 }
 
 const dataPathWords = { system: 'the kernel’s', netdev: 'in userspace' } as const;
@@ -119,13 +122,13 @@ function poolText({ cidr, size, allocated, quarantined }: PoolStatus): string {
 }
 
 const partColumns: readonly TableColumn<PartStatus>[] = [
-  { title: 'PART', of: ({ part }) => partWords[part] ?? part },
-  { title: 'WANTED', of: ({ wanted }) => String(wanted), align: 'right' },
-  { title: 'THERE', of: ({ held }) => (held === null ? '?' : String(held)), align: 'right' },
+  { title: 'TARGET', of: ({ part }) => partWords[part] ?? part },
+  { title: 'DESIRED', of: ({ wanted }) => String(wanted), align: 'right' },
+  { title: 'PRESENT', of: ({ held }) => (held === null ? '?' : String(held)), align: 'right' },
   {
     title: 'STATE',
     of: ({ revision, realizedRevision, held, lastError }) =>
-      lastError ? 'failing' : held === null ? 'looking' : revision > realizedRevision ? 'changing' : 'as wanted',
+      lastError ? 'failing' : held === null ? 'observing' : revision > realizedRevision ? 'changing' : 'in sync',
     tone: ({ revision, realizedRevision, lastError }) => (lastError ? 'bad' : revision > realizedRevision ? 'warning' : 'good'),
   },
   { title: 'REPAIRED', of: ({ drift }) => String(drift), align: 'right' },
@@ -160,5 +163,5 @@ function connectionRow({ name, up, connects, counters }: ConnectionStatus): Stat
 function sourceRow(source: SourceStatus): StatusRow {
   const { kind, objects } = source;
   const state = sourceReliance(source);
-  return { name: `API server, ${kind}`, state, good: state === 'in step', more: count(objects, 'object') };
+  return { name: `API server, ${kind}`, state: sourceWords[state] ?? state, good: state === 'in step', more: count(objects, 'object') };
 }

@@ -159,7 +159,7 @@ describe('serviceIntents', () => {
   it('gives SCTP no address if the data path cannot distinguish its ports', () => {
     const sctp = { ports: [{ name: 'http', protocol: 'SCTP' as const, port: 80, targetPort: 80 }] };
     const intent = only(sctp);
-    expect([intent.addresses, intent.objections]).toEqual([[], ['port 80/SCTP: the userspace data path cannot tell SCTP ports apart']]);
+    expect([intent.addresses, intent.objections]).toEqual([[], ['port 80/SCTP: the userspace data path cannot distinguish SCTP ports']]);
     expect(only(sctp, [], { ...here, node: { ...here.node, sctp: true } }).addresses).toHaveLength(1);
   });
 });
@@ -188,7 +188,7 @@ describe('the addresses of a Service', () => {
     ]);
     expect(intent.sourceRanges.map(({ text }) => text)).toEqual(['192.0.2.0/24']);
     expect(intent.objections).toEqual([
-      '169.254.0.253 is nobody’s address',
+      '169.254.0.253 belongs to no host',
       'externalIP 203.0.113.9 is not in a range that the configuration allows (proxy.externalIPRanges)',
     ]);
   });

@@ -21,7 +21,7 @@ export const transports = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const sati
 /** Returns the reason why this proxy does not serve a Service, as text for operators; `undefined` if it does. */
 export function skipReason(service: Service, { skipServices, serviceProxyName }: ProxyConfig): string | undefined {
   if (service.type === 'ExternalName') return 'ExternalName is for DNS';
-  if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS gives the endpoints';
+  if (service.clusterIps.length === 0 || service.headlessLabel) return 'headless: DNS returns the endpoints';
   const { proxyName } = service;
   if (!isForProxy(service, serviceProxyName))
     return proxyName === undefined ? 'it names no proxy' : `served by ${JSON.stringify(proxyName)}`;
@@ -142,7 +142,7 @@ function portIntent(shared: FamilyOfService, port: ServicePort, objections: read
     local: usesLocal ? local : [],
     anyEndpoint,
     objections: [
-      ...(unknowable ? [`port ${port.port}/SCTP: the userspace data path cannot tell SCTP ports apart`] : []),
+      ...(unknowable ? [`port ${port.port}/SCTP: the userspace data path cannot distinguish SCTP ports`] : []),
       ...objections,
       ...tooManyEndpoints(tooMany, service.ports.length),
       ...(addresses.length < asked.length
@@ -248,7 +248,7 @@ function externalAddresses(
   }
   const ports = service.ports.length === 1 ? 'one port' : `${service.ports.length} ports`;
   const refused = [
-    ...unroutable.sentences((ip) => `${ip} is nobody’s address`),
+    ...unroutable.sentences((ip) => `${ip} belongs to no host`),
     ...notAllowed.sentences((ip) => `externalIP ${ip} is not in a range that the configuration allows (proxy.externalIPRanges)`),
     ...(tooMany > 0
       ? [`${tooMany} of ${tooMany + external.length} addresses are not served: a Service with ${ports} has at most ${most}`]

@@ -34,7 +34,7 @@ it('follows its configuration, and reports what a kube-proxy takes', () => {
   const [on, off] = [mode('proxy: { proxyAll: true }'), mode('proxy: { proxyAll: false }')];
   on.find(rules);
   expect(on.mode.look()).toBe(false);
-  expect([on.mode.proxyAll, on.mode.sentence]).toEqual([true, expect.stringContaining('taken by kube-proxy')]);
+  expect([on.mode.proxyAll, on.mode.sentence]).toEqual([true, expect.stringContaining('handled by kube-proxy')]);
   expect([off.mode.proxyAll, off.mode.sentence]).toEqual([false, 'off: proxy.proxyAll is false, and no kube-proxy was found']);
 });
 

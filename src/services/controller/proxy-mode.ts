@@ -53,7 +53,7 @@ export class ProxyMode {
     const found = this.#signs.found.join(', ');
     if (!this.kubeProxyFound) return config.proxyAll === false ? 'off: proxy.proxyAll is false, and no kube-proxy was found' : 'on';
     if (!this.proxyAll) return `off: kube-proxy serves node ports, external addresses and what the node itself sends (${found})`;
-    return `on, beside a kube-proxy: what the node itself sends to cluster addresses is still taken by kube-proxy (${found})`;
+    return `on, with a kube-proxy: packets of the node itself to cluster addresses are still handled by kube-proxy (${found})`;
   }
 
   /** Checks once; the first check belongs before the first Service. @returns whether the result has changed */
@@ -62,7 +62,7 @@ export class ProxyMode {
     this.#signs = this.#options.look();
     this.#options.looked?.();
     if (isDeepStrictEqual(before, { ...this.#signs, proxyAll: this.proxyAll })) return false;
-    this.#options.log.info('kube-proxy was looked for', { ...this.#signs, proxyAll: this.sentence });
+    this.#options.log.info('checked for kube-proxy', { ...this.#signs, proxyAll: this.sentence });
     return before.proxyAll !== this.proxyAll;
   }
 
@@ -81,8 +81,8 @@ export class ProxyMode {
       return changed;
     } catch (thrown) {
       if (!signal.aborted)
-        this.#options.log.failing('kube-proxy', 'a kube-proxy could not be looked for', {
-          cause: SeineError.from(thrown, 'look for kube-proxy').message,
+        this.#options.log.failing('kube-proxy', 'the check for kube-proxy failed', {
+          cause: SeineError.from(thrown, 'check for kube-proxy').message,
         });
       return false;
     }

@@ -119,7 +119,7 @@ export class HalfOpenConnections {
     if (again) messages.push(again);
     if (again && !frame.isReset) this.#keepOpening(original, again);
     this.#forgotten++;
-    this.#log.debug('a connection whose end was lost is forgotten', {
+    this.#log.debug('deleted a half-open connection', {
       client: `${original.src.text} ${original.srcPort}`,
       server: `${original.dst.text} ${original.dstPort}`,
     });

@@ -103,7 +103,7 @@ export const alertsOfAgent: readonly StepKind[] = [
         frozen(lab, 'agentPid', () => sleep(1_000)),
   }),
   raising('look overdue', {
-    alerts: ['SeineLookOverdue'],
+    alerts: ['SeineHealthCheckOverdue'],
     withinMs,
     harmless: true,
     begin: async ({ scene: { lab } }) => {

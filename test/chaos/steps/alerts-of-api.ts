@@ -16,7 +16,7 @@ const modeAnnotation = 'seine.dev/policy-mode';
 const measuredMost = 1_000;
 /** Above the threshold of lateness, and two buckets of the histogram. */
 const lateMs = 12_000;
-/** SeineApiSilent requires a quarter of an hour, SeineNotSeenAsWanted ten minutes. */
+/** SeineApiSilent requires a quarter of an hour, SeineSyncUnverified ten minutes. */
 const silentMs = 930_000;
 
 /** A policy in the namespace `shop`, until the end of the step. */
@@ -61,7 +61,7 @@ export const alertsOfApi: readonly StepKind[] = [
     },
   }),
   raising('silence', {
-    alerts: ['SeineApiSilent', 'SeineNotSeenAsWanted'],
+    alerts: ['SeineApiSilent', 'SeineSyncUnverified'],
     withinMs: 1,
     // Retries are half a minute apart by then.
     settlesMs: 90_000,
@@ -82,7 +82,7 @@ export const alertsOfApi: readonly StepKind[] = [
     },
   }),
   raising('services late', {
-    alerts: ['SeineServicesLate', 'SeineNotAsWanted'],
+    alerts: ['SeineServicesLate', 'SeineOutOfSync'],
     begin: async ({ scene: { lab }, undo }) => {
       const name = 'alert-late';
       undo(() => lab.api.delete(`${services}/${name}`));

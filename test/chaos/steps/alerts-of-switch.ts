@@ -70,7 +70,7 @@ export const alertsOfSwitch: readonly StepKind[] = [
     },
   }),
   raising('refused', {
-    alerts: ['SeineWishRefused'],
+    alerts: ['SeineEntriesRefused'],
     begin: async ({ scene: { lab }, undo }) => {
       const first = await lab.api.get(`${services}/first`);
       const address = String(first.spec?.['clusterIP']);

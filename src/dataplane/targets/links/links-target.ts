@@ -142,7 +142,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     for (const [key, { link, idle }] of put) {
       if (link) await this.#put(link, signal);
       else if (idle) await this.#putIdle(idle, signal);
-      else throw new SeineError('INVARIANT', `${key} is wanted without a pod`);
+      else throw new SeineError('INVARIANT', `${key} is desired without a pod`);
     }
     for (const key of remove) void this.#remove(key.slice('link/'.length));
   }
@@ -164,7 +164,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
     // Nothing on the far end is up: the interface or its namespace was deleted. Otherwise it is elsewhere, which may be the pod's own
     // doing.
     if ((end === undefined || end === 'unseen') && far?.link.promiscuity === 0)
-      return { link: want, differs: [...onNode, `${link.podName} is gone from its namespace`] };
+      return { link: want, differs: [...onNode, `${link.podName} no longer exists in its namespace`] };
     if (end === 'unseen') return { link: want, differs: onNode };
     const found = podEndDifferences(link, end);
     if (found.inside.length > 0) inside.set(want.hostName, { link: want, differs: found.inside });
@@ -189,7 +189,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
       if (this.#options.standing.putIdle(pair, () => void this.#remove(hostName))) this.#made.delete(hostName);
       else await this.#createPair(pair, signal);
     } catch (thrown) {
-      throw asRefusal(SeineError.from(thrown, `standing port ${hostName}`));
+      throw asRefusal(SeineError.from(thrown, `pre-plugged port ${hostName}`));
     }
   }
 
@@ -228,7 +228,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
       await this.#createPair({ ...link, hostName }, signal);
       ends = this.#endsOf(link);
     }
-    if (ends === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} has gone again`);
+    if (ends === undefined) throw new SeineError('UNAVAILABLE', `the pair of ${hostName} was deleted again`);
     const { hostLink, far: found } = ends;
     standing.repair(link, hostLink, found);
     const end = made && readPodEnd({ ...placeOf(link, hostLink), far: found });

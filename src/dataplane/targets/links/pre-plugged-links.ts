@@ -111,7 +111,7 @@ export class StandingLinks {
 
   idleDifferences(pair: StandingPair, host: Link, far: Link | undefined): readonly string[] {
     if (this.isReleasing(pair.hostName)) return [];
-    if (!far || !arePair(host, far)) return [`${pair.hostName} does not lead to ${pair.farName}`];
+    if (!far || !arePair(host, far)) return [`${pair.hostName} is not paired with ${pair.farName}`];
     return [...hostDifferences(pair, host, hasNoIpv6(pair)), ...farDifferences(pair, far, undefined)];
   }
 
@@ -140,7 +140,7 @@ export class StandingLinks {
   /** @throws SeineError `REFUSED` while the namespace of far ends is not accessible: its content may be intact */
   portsOrThrow(): PortsNamespace {
     const ports = this.#ports();
-    if (ports === undefined) throw new SeineError('REFUSED', 'the namespace of standing ports is not to be seen');
+    if (ports === undefined) throw new SeineError('REFUSED', 'the namespace of pre-plugged ports is not visible');
     return ports;
   }
 
@@ -160,7 +160,7 @@ export class StandingLinks {
 
   /** Returns differences of a pod's port, except those of the pod's end. */
   differences(link: PodLinkOverPort, host: Link, far: Link | undefined): readonly string[] {
-    if (!far || !arePair(host, far)) return [`${link.hostName} does not lead to ${link.farName}`];
+    if (!far || !arePair(host, far)) return [`${link.hostName} is not paired with ${link.farName}`];
     return [...hostDifferences(link, host, hasNoIpv6(link)), ...farDifferences(link, far, link.alias)];
   }
 
@@ -206,7 +206,7 @@ export class StandingLinks {
   async #removeOver(link: PodLinkOverPort): Promise<boolean> {
     const host = getLink(this.#host.socket, link.hostName);
     const far = host && this.farOf(link.farName, host);
-    if (!far) throw new SeineError('REFUSED', `the pair of ${link.hostName} is gone`);
+    if (!far) throw new SeineError('REFUSED', `the pair of ${link.hostName} does not exist`);
     const seen = readPodEnd({ netnsPath: link.netnsPath, netnsCookie: link.made?.netnsCookie, hostLink: host, far });
     // A namespace that ends takes its interface down first. If the interface is only down, the kernel refuses the next pod, and the pair is
     // removed.

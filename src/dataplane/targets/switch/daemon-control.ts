@@ -26,6 +26,6 @@ async function daemonPid(runDir: string): Promise<string> {
     throw new SeineError('UNAVAILABLE', `${file} cannot be read: ovs-vswitchd does not run`, { cause });
   });
   const pid = /^(\d{1,10})\n?$/.exec(text)?.[1];
-  if (pid === undefined) throw new SeineError('UNAVAILABLE', `${file} holds no process number`);
+  if (pid === undefined) throw new SeineError('UNAVAILABLE', `${file} does not contain a process number`);
   return pid;
 }

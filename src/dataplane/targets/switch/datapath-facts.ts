@@ -62,6 +62,6 @@ function kernelTracksSctp(): boolean {
     return true;
   } catch (thrown) {
     if (errnoOf(thrown) === 'ENOENT') return false;
-    throw SeineError.from(thrown, 'look for SCTP in the connection tracker');
+    throw SeineError.from(thrown, 'probe conntrack for SCTP');
   }
 }

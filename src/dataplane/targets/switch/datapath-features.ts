@@ -101,7 +101,7 @@ export const datapathFeatures = {
   gre: { use: '`tunnelType: gre`', of: link('gre') },
   ip6gre: { use: '`tunnelType: gre` where nodes have no IPv4 address, on the kernel’s data path', of: link('ip6gre') },
   tnl_push_pop: { use: 'OVS itself adds tunnel headers; otherwise the kernel’s tunnels do', of: flag('tnl_push_pop') },
-  masked_set_action: { use: 'parts of a field are set without matching the rest: fewer megaflows', of: flag('masked_set_action') },
+  masked_set_action: { use: 'bits of a field are set without matching the rest: fewer megaflows', of: flag('masked_set_action') },
   nd_ext: { use: 'not used: neighbour advertisements are rewritten without it', of: flag('nd_ext') },
   ufid: { use: 'megaflows have identifiers, which saves CPU', of: flag('ufid') },
   clone: { use: 'not used', of: flag('clone') },

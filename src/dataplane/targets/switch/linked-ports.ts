@@ -50,7 +50,7 @@ export class LinkedPorts {
   /** Changes the owner information of the port of this name. @returns the revision of OVSDB that has it */
   describe(name: string, externalIds: WantedPort['externalIds']): number {
     const linked = this.#ports.get(name);
-    if (linked === undefined) throw new SeineError('INVARIANT', `no owner wants port ${name}`);
+    if (linked === undefined) throw new SeineError('INVARIANT', `no owner desires port ${name}`);
     const port = { ...linked.port, externalIds };
     if (linked.wanting === undefined) {
       this.#ports.set(name, { ...linked, port });

@@ -65,6 +65,6 @@ function isPlugged({ name, ofport, ofport_request: requested, error }: Interface
   if (requested !== wanted) return false;
   if (error !== undefined && error !== '') throw new SeineError('REFUSED', `ovs-vswitchd cannot add port ${name}: ${error}`);
   if (ofport === undefined) return false;
-  if (ofport !== wanted) throw new SeineError('REFUSED', `ovs-vswitchd gave port ${name} number ${ofport} and not ${wanted}`);
+  if (ofport !== wanted) throw new SeineError('REFUSED', `ovs-vswitchd assigned number ${ofport} to port ${name} instead of ${wanted}`);
   return true;
 }

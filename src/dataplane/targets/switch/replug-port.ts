@@ -20,7 +20,7 @@ export async function unplugPort({ database, bridge, lock }: Replug, name: strin
   const { Port, Open_vSwitch: root } = database.tables;
   const port = Port.find('name', name);
   const [before] = root.rows();
-  if (!before) throw new SeineError('UNAVAILABLE', 'the switch database is empty');
+  if (!before) throw new SeineError('UNAVAILABLE', 'OVSDB is empty');
   await database.transact((tx) => {
     tx.assertLock(lock);
     if (port) tx.mutate('Bridge', [['name', '==', bridge]], ['ports', 'delete', [port._uuid]]);

@@ -90,7 +90,7 @@ export class SwitchRetry {
       await root.when(told._uuid, (now) => (!now || now.cur_cfg >= wanted ? true : undefined), signal);
     } catch (thrown) {
       // Another agent has the lock, or OVSDB is not reachable: check again later.
-      const error = SeineError.from(thrown, 'have the switch try again');
+      const error = SeineError.from(thrown, 'request a retry by OVS');
       if (error.remedy === 'crash') throw error;
     }
   }

@@ -75,7 +75,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
     try {
       return await this.#database.transact(describe, signal);
     } catch (thrown) {
-      const error = SeineError.from(thrown, 'write to the switch database');
+      const error = SeineError.from(thrown, 'write to OVSDB');
       // A change that violates the schema is not sent; to the owner that is a refusal like any other.
       if (error.code === 'INVALID_INPUT') throw new SeineError('REFUSED', error.message, { cause: error });
       if (error.context['error'] !== 'not owner') throw error;
@@ -95,7 +95,7 @@ export class SwitchTarget implements Target<SwitchKey, SwitchEntry> {
         ...removed.map((uuid) => Port.when(uuid, (port) => (port === undefined ? true : undefined), patience)),
       ]);
     } catch (cause) {
-      throw new SeineError('UNAVAILABLE', 'the copy of the switch database does not show what was written', { cause });
+      throw new SeineError('UNAVAILABLE', 'the copy of OVSDB does not have the written values', { cause });
     }
   }
 

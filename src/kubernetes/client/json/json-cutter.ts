@@ -207,7 +207,7 @@ class EnvelopeScanner {
 
   #keep(byte: number): void {
     if (this.#kept.length === this.#maxBytes)
-      throw new SeineError('PROTOCOL', `more than ${this.#maxBytes} bytes beside the items of a list`);
+      throw new SeineError('PROTOCOL', `more than ${this.#maxBytes} bytes besides the items of a list`);
     this.#kept.push(byte);
   }
 

@@ -76,7 +76,7 @@ describe('a list', () => {
   it('is rejected if it is another value', async () => {
     for (const text of ['[]', '<html>', '{"items":[1]}', '{"items":["a"]}', '{}{}x', '{"items":[{}]]}}'])
       await expect(read('list', text), text).rejects.toThrow(/PROTOCOL/);
-    await expect(read('list', `{"x":"${'y'.repeat(300)}","items":[]}`)).rejects.toThrow(/beside the items/);
+    await expect(read('list', `{"x":"${'y'.repeat(300)}","items":[]}`)).rejects.toThrow(/besides the items/);
   });
 });
 

@@ -231,7 +231,7 @@ it('ends a watch that falls silent, once it has brought a bookmark', async () =>
   t.start({ ...hasty, watchSilenceMs: 50 });
   await eventually(() => expect(t.names()).toEqual(['a']));
   expect(t.reported('failed').map((report) => report.what === 'failed' && report.error.message)).toEqual([
-    expect.stringContaining('the API server has said nothing for 0.05 s, not even a bookmark'),
+    expect.stringContaining('the API server has sent nothing for 0.05 s, not even a bookmark'),
   ]);
 });
 

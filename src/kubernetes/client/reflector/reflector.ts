@@ -150,7 +150,7 @@ export class Reflector<T> {
       case 'watch':
         return this.#watch(action, signal);
       case 'stay':
-        throw new SeineError('INVARIANT', 'there is no request to stay with');
+        throw new SeineError('INVARIANT', 'there is no request to continue');
     }
   }
 
@@ -242,7 +242,7 @@ export class Reflector<T> {
     watch.isRenewedWhenExpired = !bringsBookmarks && renewMs < leftMs;
     if (watch.isRenewedWhenExpired) watchdog.arm(renewMs, 'the watch is silent and has brought no bookmark');
     else if (watchSilenceMs < leftMs)
-      watchdog.arm(watchSilenceMs, `the API server has said nothing for ${watchSilenceMs / 1_000} s, not even a bookmark`);
+      watchdog.arm(watchSilenceMs, `the API server has sent nothing for ${watchSilenceMs / 1_000} s, not even a bookmark`);
     else watchdog.arm(leftMs, 'the watch outlived its time');
   }
 

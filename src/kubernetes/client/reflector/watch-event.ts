@@ -65,7 +65,7 @@ const envelopeSchema = z.object({
 /** @throws SeineError `PROTOCOL` if it is not a list. `whole` is false if the server left out a rest without being requested to. */
 export function parseListEnvelope(raw: unknown): { readonly version: string; readonly whole: boolean } {
   const parsed = envelopeSchema.safeParse(raw);
-  if (!parsed.success) throw new SeineError('PROTOCOL', 'the API server answered with something that is no list', { cause: parsed.error });
+  if (!parsed.success) throw new SeineError('PROTOCOL', 'the answer of the API server is not a list', { cause: parsed.error });
   return { version: parsed.data.metadata.resourceVersion, whole: !parsed.data.metadata.continue };
 }
 

@@ -186,6 +186,6 @@ function storedChange<T>(line: unknown): { readonly key: string; readonly held?:
   const { key, version, value, gone } = (typeof line === 'object' ? (line ?? {}) : {}) as Record<string, unknown>;
   if (typeof gone === 'string' && gone !== '') return { key: gone };
   if (typeof key !== 'string' || key === '' || typeof version !== 'string' || typeof value !== 'object' || value === null)
-    throw new SeineError('INVALID_INPUT', 'a line that is no object of a replica');
+    throw new SeineError('INVALID_INPUT', 'a line that is not an object of a replica');
   return { key, held: { version, value: value as T } };
 }

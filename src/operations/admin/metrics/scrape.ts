@@ -141,12 +141,12 @@ function ofNode(agent: NodeMetricsPort) {
     standing_ports: Object.entries(node?.standing.counts ?? {}).map(([state, count]): Sample => [{ state }, count]),
     standing_port_fallbacks_total: [...(node?.standing.fallbacks ?? [])].map(([reason, count]): Sample => [{ reason }, count]),
     local_pod_count: one(node?.network.count ?? 0),
-    gone_pods: one(node?.gonePods.kept.length ?? 0),
-    gone_pods_released_total: one(node?.gonePods.released ?? 0),
+    orphaned_pods: one(node?.gonePods.kept.length ?? 0),
+    orphaned_pods_released_total: one(node?.gonePods.released ?? 0),
     peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
     service_count: one(node?.services.count ?? 0),
     ...ofPolicies(agent),
-    objected_objects: [
+    rejected_objects: [
       [{ kind: 'Node' }, node?.peers.objections.size ?? 0],
       [{ kind: 'Service' }, node?.services.objections.size ?? 0],
     ] satisfies Sample[],
@@ -239,7 +239,7 @@ function ofParts({ nodeState: datapath }: PartMetricsPort, record: AgentRecord) 
     reconcile_entries_total: record.samples('reconcile_entries_total'),
     reconcile_failures_total: counted('reconcile_failures_total'),
     drift_entries_total: counted('drift_entries_total'),
-    wanted_entries: each((part) => datapath[part].size),
+    desired_entries: each((part) => datapath[part].size),
     reconcile_age_seconds: parts.flatMap((part): Sample[] => {
       const { ageMs } = datapath.reconcilers[part];
       return ageMs === undefined ? [] : [[{ part }, ageMs / 1_000]];
@@ -250,14 +250,19 @@ function ofParts({ nodeState: datapath }: PartMetricsPort, record: AgentRecord) 
   };
 }
 
-function ofHealth({ problems, looks }: ReturnType<NodeHealth['report']>) {
-  const each = (value: (look: (typeof looks)[number]) => number): Sample[] => looks.map((look) => [{ look: look.name }, value(look)]);
+function ofHealth({ problems, healthChecks }: ReturnType<NodeHealth['report']>) {
+  const each = (value: (check: (typeof healthChecks)[number]) => number): Sample[] =>
+    healthChecks.map((check) => [{ check: check.name }, value(check)]);
   return {
     problems: Object.keys(problemKinds).map((kind): Sample => [{ kind }, problems.filter((problem) => problem.kind === kind).length]),
-    look_age_seconds: each(({ ageSeconds }) => ageSeconds ?? performance.now() / 1_000),
-    look_round_seconds: each(({ roundSeconds }) => roundSeconds),
-    look_duration_seconds: looks.flatMap(({ name, tookMs }): Sample[] => (tookMs === null ? [] : [[{ look: name }, tookMs / 1_000]])),
-    look_repairs_total: looks.flatMap(({ name, repaired }): Sample[] => (repaired === undefined ? [] : [[{ look: name }, repaired]])),
+    health_check_age_seconds: each(({ ageSeconds }) => ageSeconds ?? performance.now() / 1_000),
+    health_check_deadline_seconds: each(({ roundSeconds }) => roundSeconds),
+    health_check_duration_seconds: healthChecks.flatMap(({ name, tookMs }): Sample[] =>
+      tookMs === null ? [] : [[{ check: name }, tookMs / 1_000]],
+    ),
+    health_check_repairs_total: healthChecks.flatMap(({ name, repaired }): Sample[] =>
+      repaired === undefined ? [] : [[{ check: name }, repaired]],
+    ),
   };
 }
 
@@ -270,7 +275,7 @@ function ofSources({ sourceStatuses }: SourceMetricsPort, record: AgentRecord) {
   const each = (value: (status: (typeof all)[number]) => number): Sample[] => all.map((status) => [{ kind: status.kind }, value(status)]);
   return {
     source_synced: each(({ synced }) => yes(synced)),
-    source_in_step: each(({ state }) => yes(state === 'in step')),
+    source_up_to_date: each(({ state }) => yes(state === 'in step')),
     source_objects: each(({ objects }) => objects),
     source_held: each(({ held }) => yes(held !== undefined)),
     source_watch_age_seconds: each(({ watchAgeMs = 0 }) => watchAgeMs / 1_000),

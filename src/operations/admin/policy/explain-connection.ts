@@ -138,8 +138,8 @@ function changeOf(
 ): string {
   const [namespace] = pod.split('/', 1);
   const type = direction === 'ingress' ? 'Ingress' : 'Egress';
-  if (why === 'itself' || why === 'own node') return 'Nothing would: no policy is asked about this';
-  if (why === 'suspended') return 'The end of the suspension: `seinectl policy explain` says after it what policies say';
+  if (why === 'itself' || why === 'own node') return 'Nothing: no policy applies to this';
+  if (why === 'suspended') return 'The end of the suspension: run `seinectl policy explain` again after it';
   if (why === 'closed') return `Its policies have to become known (${standing?.is === 'closed' ? standing.why : 'nothing is known of it'})`;
   if (why === 'not isolated')
     return `A policy of namespace ${namespace} that selects ${pod} and has the type ${type} would deny what it does not name`;
@@ -165,7 +165,8 @@ function joined(verdicts: readonly ConnectionPolicyView['verdict'][]): Connectio
 }
 
 function remarksOn(direction: PolicyDirection, { name, local, elsewhere }: ConnectionParty): readonly string[] {
-  if (elsewhere) return [`The ${direction} policies of ${name} are decided on ${elsewhere.node}: ask there as well`];
-  if (local && !local.standing) return [`The bridge still has of ${local.pod} what an earlier agent wanted; this is what will hold`];
+  if (elsewhere) return [`The ${direction} policies of ${name} are decided on ${elsewhere.node}: run this there as well`];
+  if (local && !local.standing)
+    return [`The bridge still has the flows of an earlier agent for ${local.pod}; this is the decision that will apply`];
   return [];
 }

@@ -254,7 +254,7 @@ describe('a connection', () => {
           'A rule in spec.ingress of shop/db, or of another policy that selects shop/db, with from that matches shop/far and ports with TCP 80',
       },
     ]);
-    expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: ask there as well']);
+    expect(remarks).toEqual(['The egress policies of shop/far are decided on node-2: run this there as well']);
   });
 
   it('is listed port by port without a given port', () => {

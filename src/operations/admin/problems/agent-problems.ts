@@ -38,11 +38,11 @@ function notReady({ state, reason = 'no reason given' }: AgentStatus['readiness'
 
 function paused(seconds: number): FoundProblem {
   const message = `repair is paused: foreign changes stay for another ${seconds} s`;
-  return { kind: 'agent.repair', about: 'pause', message, mend: 'seinectl resume' };
+  return { kind: 'agent.repair', about: 'pause', message, remedy: 'seinectl resume' };
 }
 
 const connectionWords: Readonly<Record<ConnectionStatus['name'], string>> = {
-  ovsdb: 'the switch database',
+  ovsdb: 'OVSDB',
   openflow: 'the bridge (OpenFlow, flows)',
   packetIn: 'the bridge (OpenFlow, packets)',
 };
@@ -58,9 +58,9 @@ function ofSource({ kind, state = 'in step', held, failures, invalid, objects, l
     'in step': undefined,
     'not confirmed': `not confirmed by the API server; ${known}`,
     held: held && `a list lacks ${held.missing} of ${held.known} objects; nothing is removed until a second list agrees`,
-    refused: `the API server does not let us read it; ${known}`,
-    gone: `the API server says that there is no such resource; ${known}, of which nothing is removed`,
-    behind: `the API server is behind what it said before; ${known}`,
+    refused: `the API server denies access; ${known}`,
+    gone: `the API server does not have this resource; ${known}, none of which is removed`,
+    behind: `the API server has an older state than before; ${known}`,
     failing: `the API server cannot be followed, ${failures} failures in a row`,
   };
   const said = words[state];
@@ -80,7 +80,7 @@ function ofPart({ part, refused, refusedCount = refused.length, contested, repai
     lastError && { kind: 'part.failing', about: part, part, message: `${part}: ${withoutCode(lastError.message)}` },
     ...refused.map(({ owner, error }): FoundProblem => {
       const message = `${part}: entries of ${owner} are refused: ${withoutCode(error.message)}`;
-      return { kind: 'part.refused', about: owner, part, message, mend: 'seinectl diff' };
+      return { kind: 'part.refused', about: owner, part, message, remedy: 'seinectl diff' };
     }),
     more > 0 ? { kind: 'part.refused', about: 'more', part, message: `${part}: entries of ${more} more owners are refused` } : undefined,
     contested > 0
@@ -89,7 +89,7 @@ function ofPart({ part, refused, refusedCount = refused.length, contested, repai
           about: part,
           part,
           message: `${part}: another program keeps changing ${entries(contested)}`,
-          mend: 'seinectl diff',
+          remedy: 'seinectl diff',
         }
       : undefined,
     repairing > 0
@@ -100,8 +100,8 @@ function ofPart({ part, refused, refusedCount = refused.length, contested, repai
           kind: 'part.behind',
           about: part,
           part,
-          message: `${part}: what is wanted is not there yet, for ${behindSeconds} s`,
-          mend: 'seinectl diff',
+          message: `${part}: desired entries have been missing for ${behindSeconds} s`,
+          remedy: 'seinectl diff',
         }
       : undefined,
   ];

@@ -1,6 +1,6 @@
-import { freshnessOf, type LookRecord, roundMs } from '../../../api/health/check-deadline.ts';
-import type { LookCourseRecord, Looks } from '../../../api/health/health-checks.ts';
-import type { FoundProblem, HealthReport, LookStatus, Problem } from '../../../api/problem.ts';
+import { freshnessOf, type HealthCheckTiming, roundMs } from '../../../api/health/check-deadline.ts';
+import type { HealthCheckRecord, HealthChecks } from '../../../api/health/health-checks.ts';
+import type { FoundProblem, HealthCheckStatus, HealthReport, Problem } from '../../../api/problem.ts';
 import { restMs } from '../../../dataplane/reconcile/periodic-check.ts';
 import type { NodeState } from '../../../dataplane/targets/node-state.ts';
 import { parts } from '../../../dataplane/targets/target-options.ts';
@@ -27,7 +27,7 @@ export interface HealthPort extends FactsPort {
   readonly node: () => (FactsNode & NonNullable<ReturnType<WarningsPort['node']>>) | undefined;
   readonly warnings: WarningsPort['warnings'];
   /** Periodic checks of everything that is not a target. */
-  readonly looks: Pick<Looks, 'records' | 'problems'>;
+  readonly healthChecks: Pick<HealthChecks, 'records' | 'problems'>;
   readonly held: () => readonly HeldRemovals[];
   /** Posts an event of this node's Node object. */
   readonly postNodeEvent: (reason: string, message: string, type: 'Normal' | 'Warning') => void;
@@ -54,43 +54,43 @@ export class NodeHealth {
 
   report(): HealthReport {
     const problems = this.problems();
-    const looks = this.looks();
-    return { problems, looks, verdict: verdictOf(problems, looks) };
+    const healthChecks = this.healthChecks();
+    return { problems, healthChecks, verdict: verdictOf(problems, healthChecks) };
   }
 
   problems(): readonly Problem[] {
     const agent = this.#agent;
     return this.#ledger.note([
       ...agentProblems(statusFacts(agent, this.#record)),
-      ...agent.looks.problems(),
+      ...agent.healthChecks.problems(),
       ...agent.held().map(heldRemovals),
       ...namedWarnings(agent).map(([about, message]): FoundProblem => ({ kind: 'node', about, message })),
     ]);
   }
 
-  looks(): readonly LookStatus[] {
+  healthChecks(): readonly HealthCheckStatus[] {
     const { nodeState } = this.#agent;
     const ofParts = parts.map((name) => {
       const { lastLook } = nodeState.reconcilers[name];
       return { name, everyMs: restMs(lastLook?.tookMs ?? 0), last: lastLook };
     });
-    return [...ofParts, ...this.#agent.looks.records()].map(lookStatus);
+    return [...ofParts, ...this.#agent.healthChecks.records()].map(healthCheckStatus);
   }
 }
 
-function verdictOf(problems: readonly Problem[], looks: readonly LookStatus[]): HealthReport['verdict'] {
+function verdictOf(problems: readonly Problem[], checks: readonly HealthCheckStatus[]): HealthReport['verdict'] {
   if (problems.length > 0) return 'problems';
-  return looks.every(({ state }) => state === 'fresh') ? 'no problems' : 'not all looked at';
+  return checks.every(({ state }) => state === 'fresh') ? 'no problems' : 'not all looked at';
 }
 
-function lookStatus(look: LookRecord & Partial<LookCourseRecord>): LookStatus {
-  const { name, everyMs, last, repaired, lastError } = look;
+function healthCheckStatus(check: HealthCheckTiming & Partial<HealthCheckRecord>): HealthCheckStatus {
+  const { name, everyMs, last, repaired, lastError } = check;
   return {
     name,
-    state: freshnessOf(look),
+    state: freshnessOf(check),
     ageSeconds: last === undefined ? null : seconds(last.ageMs),
     everySeconds: seconds(everyMs),
-    roundSeconds: seconds(roundMs(look)),
+    roundSeconds: seconds(roundMs(check)),
     tookMs: last === undefined ? null : Math.round(last.tookMs * 10) / 10,
     ...(repaired === undefined ? {} : { repaired }),
     ...(lastError ? { lastError: failure(lastError, undefined, 0) } : {}),
@@ -103,5 +103,5 @@ function seconds(ms: number): number {
 }
 
 function heldRemovals({ what, count }: HeldRemovals): FoundProblem {
-  return { kind: 'held', about: what, message: `${count} ${what} would go at once; they are kept until a second look comes to the same` };
+  return { kind: 'held', about: what, message: `mass removal of ${count} ${what} is delayed until a second check confirms it` };
 }

@@ -61,10 +61,10 @@ export function policyProblems({
   const more = closedPods.length - CLOSED_NAMED_MAX;
   return [
     ...closedPods.slice(0, CLOSED_NAMED_MAX).map(({ pod, why }): FoundProblem => {
-      const message = `pod ${pod} is closed, nothing but its node may talk to it: ${why}`;
-      return { kind: 'policy.closed', about: pod, message, mend: `seinectl explain pod ${pod}` };
+      const message = `pod ${pod} is blocked; only its node can reach it: ${why}`;
+      return { kind: 'policy.closed', about: pod, message, remedy: `seinectl explain pod ${pod}` };
     }),
-    ...(more > 0 ? [{ kind: 'policy.closed', about: 'more', message: `${more} more pods are closed` } as const] : []),
+    ...(more > 0 ? [{ kind: 'policy.closed', about: 'more', message: `${more} more pods are blocked` } as const] : []),
     ...suspensions.map(suspended),
     ...openedByHand.map(opened),
     ...shortages.map((message): FoundProblem => ({ kind: 'policy.numbers', about: aboutShortage(message), message })),
@@ -79,12 +79,12 @@ function aboutShortage(message: string): string {
 function suspended({ what, name, reason, until, pods }: SuspensionView): FoundProblem {
   const about = what === 'node' ? 'this node' : `${what} ${name}`;
   const message = `policies do nothing to ${about} until ${until} (${pods} pods here): ${reason}`;
-  return { kind: 'policy.suspended', about, message, mend: `seinectl policy resume --${what}${what === 'node' ? '' : ` ${name}`}` };
+  return { kind: 'policy.suspended', about, message, remedy: `seinectl policy resume --${what}${what === 'node' ? '' : ` ${name}`}` };
 }
 
 function opened({ pod, secondsLeft }: NonNullable<NetworkPolicyStatus['openedByHand']>[number]): FoundProblem {
-  const message = `flows put by hand open pod ${pod}, whatever policies say, for another ${secondsLeft} s`;
-  return { kind: 'policy.opened', about: pod, message, mend: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
+  const message = `flows that an operator added open pod ${pod} regardless of policies for another ${secondsLeft} s`;
+  return { kind: 'policy.opened', about: pod, message, remedy: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
 }
 
 /** `openedByHandCookie`, in the syntax of `ovs-ofctl`. */

@@ -81,8 +81,8 @@ describe('problems', () => {
     ],
     [
       'numbers that have run out',
-      { networkPolicy: { ...well.networkPolicy, shortages: ['2 pods are closed: there is no number for their class'] } },
-      ['policy.numbers pods are closed: there is no number for their class'],
+      { networkPolicy: { ...well.networkPolicy, shortages: ['2 pods are blocked: there is no number for their class'] } },
+      ['policy.numbers pods are blocked: there is no number for their class'],
     ],
     [
       'a pool that is nearly used up',

@@ -36,7 +36,7 @@ function sentences(what: string, { wanted, held, changed }: Share): string[] {
   const missing = wanted - held - changed;
   return [
     ...(missing > 0 ? [`${missing} of ${wanted} ${what} are missing`] : []),
-    ...(changed > 0 ? [`${changed} of ${wanted} ${what} are otherwise than wanted`] : []),
+    ...(changed > 0 ? [`${changed} of ${wanted} ${what} differ from the desired ones`] : []),
   ];
 }
 

@@ -55,12 +55,12 @@ const linesOf = (more: Partial<PodFacts> = {}) => explainPod({ ...facts, ...more
 describe('a pod, explained', () => {
   it('has sentences', () => {
     expect(linesOf()).toEqual([
-      'Pod shop/web-0 on node n1 is as it should be.',
+      'Pod shop/web-0 on node n1 is ok.',
       'It has 10.10.0.5 and fd00:10::5 on eth0 (0e:00:00:00:00:05, MTU 1450); it reaches everything else by 10.10.0.1 and fd00:10::1.',
       'On the node that is web0-1234567, port 32784 of br-int.',
-      'It has been on the bridge since 3 h ago, as far as its oldest flow says.',
+      'It has been on the bridge for 3 h, according to its oldest flow.',
       'All 4 flows that it needs are there: 1 in classify, 3 in spoofGuard.',
-      'Services lead to it from this node: shop/web port 80/TCP (10.96.0.10:80, node port 30080).',
+      'Services of this node have it as an endpoint: shop/web port 80/TCP (10.96.0.10:80, node port 30080).',
       'It is named by, and not used for: shop/api port 81/TCP (10.96.0.11:81), because it is not ready.',
       'No NetworkPolicy is in its namespace: it is free.',
       'No foreign change since the agent started.',
@@ -82,9 +82,9 @@ describe('a pod, explained', () => {
     });
     expect(explained.state).toBe('wrong');
     expect(explained.lines.slice(0, 5)).toEqual([
-      'Pod shop/web-0 on node n1 is not as it should be: there are 4 problems.',
+      'Pod shop/web-0 on node n1 is not ok: 4 problems.',
       '! port web0-1234567 is missing on the bridge.',
-      '! pod/x/y/eth0@f wants one of its addresses as well.',
+      '! pod/x/y/eth0@f also claims one of its addresses.',
       '! the agent is not ready: ovs-vswitchd is not connected.',
       '! a firewall drops.',
     ]);
@@ -99,16 +99,16 @@ describe('a pod, explained', () => {
   });
 
   it.each([
-    ['nothing has asked for its network', { attachments: [] }, 'no runtime has asked for its network yet'],
+    ['nothing has asked for its network', { attachments: [] }, 'the runtime has not requested its network yet'],
     [
       'the API server says other addresses',
       { known: { podIps: ['10.9.9.9'], hostNetwork: false, phase: 'Running' } },
-      'says that it has 10.9.9.9',
+      'in the API server it has 10.9.9.9',
     ],
     [
       'it is refused',
       { attachments: [{ ...attachment, view: { ...view, error: { message: '[REFUSED] OFPFMFC_TABLE_FULL' } } }] },
-      'does not take what it needs: OFPFMFC',
+      'the node refuses its entries: OFPFMFC',
     ],
   ] as const)('reports that %s', (_, more, words) => {
     expect(explainPod({ ...facts, ...more }).problems.join()).toContain(words);
@@ -150,12 +150,12 @@ describe('a pod, explained', () => {
     [
       'was adopted, with policies not known',
       { standing: { is: 'undecided', ingress: [], egress: [] } },
-      'What policies say of it is not known yet: until then holds what the bridge has.',
+      'Its policies are not known yet: until then the flows of the bridge stay in force.',
     ],
     [
       'is closed',
       { standing: { is: 'closed', why: 'policies are not known yet', ingress: [], egress: [] } },
-      '! it is closed, nothing but its node may talk to it: policies are not known yet.',
+      '! it is blocked; only its node can reach it: policies are not known yet.',
     ],
   ])('reports the effect of policies on one that %s', (_, more, line) => {
     const lines = linesOf(more);

@@ -48,10 +48,7 @@ const POLICIES_SHOWN = 10;
 export function explainPod(facts: PodFacts): PodExplanation {
   const { name, node, attachments, known, services, repairs } = facts;
   const problems = problemsOf(facts);
-  const verdict =
-    problems.length === 0
-      ? 'as it should be'
-      : `not as it should be: ${problems.length === 1 ? 'there is a problem' : `there are ${problems.length} problems`}`;
+  const verdict = problems.length === 0 ? 'ok' : `not ok: ${problems.length === 1 ? '1 problem' : `${problems.length} problems`}`;
   const lines = known?.hostNetwork
     ? [`Pod ${name} uses the own network of node ${node}: there is nothing of Seine's to explain.`]
     : [
@@ -82,14 +79,14 @@ function problemsOf({ attachments, known, standing, notReady, warnings }: PodFac
   if (known?.hostNetwork) return [];
   const several = attachments.length > 1;
   return [
-    ...(attachments.length === 0 ? ['the API server says that it is on this node, and no runtime has asked for its network yet'] : []),
+    ...(attachments.length === 0 ? ['the API server has it on this node, and the runtime has not requested its network yet'] : []),
     ...attachments.flatMap(({ view, rivals }) => [
       ...view.differences.map((difference) => `${several ? `${view.interface}: ` : ''}${difference}`),
-      ...(view.error ? [`the node does not take what it needs: ${withoutCode(view.error.message)}`] : []),
-      ...rivals.map((rival) => `${rival} wants one of its addresses as well`),
+      ...(view.error ? [`the node refuses its entries: ${withoutCode(view.error.message)}`] : []),
+      ...rivals.map((rival) => `${rival} also claims one of its addresses`),
     ]),
     ...disagreement(attachments, known),
-    ...(standing?.is === 'closed' ? [`it is closed, nothing but its node may talk to it: ${standing.why}`] : []),
+    ...(standing?.is === 'closed' ? [`it is blocked; only its node can reach it: ${standing.why}`] : []),
     ...(notReady === undefined ? [] : [`the agent is not ready: ${notReady}`]),
     ...warnings,
   ];
@@ -100,7 +97,7 @@ function disagreement(attachments: readonly ExplainedAttachment[], known: KnownP
   if (!known || known.podIps.length === 0 || attachments.length === 0 || known.phase !== 'Running') return [];
   const own = new Set(attachments.flatMap(({ view }) => view.addresses));
   const others = known.podIps.filter((ip) => !own.has(ip));
-  return others.length === 0 ? [] : [`the API server says that it has ${others.join(' and ')}, which is none of its addresses`];
+  return others.length === 0 ? [] : [`in the API server it has ${others.join(' and ')}, which is not one of its addresses`];
 }
 
 function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachment, { bridge }: PodFacts): readonly string[] {
@@ -111,13 +108,15 @@ function attachmentLines({ view, gateways, flows, ageSeconds }: ExplainedAttachm
   return [
     `It has ${addresses.join(' and ')} on ${name} (${mac}${mtu === null ? '' : `, MTU ${mtu}`})${hops}.`,
     `On the node that is ${hostInterface}, port ${ofPort ?? 'none'} of ${bridge}${ofPort === wantedOfPort ? '' : ` instead of ${wantedOfPort ?? 'none'}`}.`,
-    ...(standingPortPattern.test(hostInterface) ? [`That is a standing port: ${name} is a macvlan over its other end, and no veth.`] : []),
+    ...(standingPortPattern.test(hostInterface)
+      ? [`It uses a pre-plugged port: ${name} is a macvlan over its other end, not a veth.`]
+      : []),
     ...(egress ? [`What it sends is limited to ${egress.rate} bit/s, in bursts of ${egress.burst} bits.`] : []),
     ...(ingress ? [`What it receives is limited to ${ingress.rate} bit/s, in bursts of ${ingress.burst} bits.`] : []),
-    ...(hostPorts.length > 0 ? [`Ports of the node lead to it: ${reported(hostPorts)}.`] : []),
+    ...(hostPorts.length > 0 ? [`Host ports of the node are forwarded to it: ${reported(hostPorts)}.`] : []),
     ageSeconds === null
       ? 'None of its flows is on the bridge.'
-      : `It has been on the bridge since ${span(ageSeconds)} ago, as far as its oldest flow says.`,
+      : `It has been on the bridge for ${span(ageSeconds)}, according to its oldest flow.`,
     `${held === wanted ? `All ${wanted}` : `${held} of ${wanted}`} flows that it needs are there: ${flows.map(({ table, held: there }) => `${there} in ${table}`).join(', ')}.`,
   ];
 }
@@ -127,7 +126,9 @@ function servicesLines(services: readonly PodService[]): readonly string[] {
   const used = services.filter((each) => each.why === undefined);
   const unused = services.filter((each) => each.why !== undefined);
   return [
-    used.length === 0 ? 'No Service leads to it from this node.' : `Services lead to it from this node: ${reported(used.map(text))}.`,
+    used.length === 0
+      ? 'No Service of this node has it as an endpoint.'
+      : `Services of this node have it as an endpoint: ${reported(used.map(text))}.`,
     ...(unused.length === 0
       ? []
       : [`It is named by, and not used for: ${reported(unused.map((each) => `${text(each)}, because it is ${each.why}`))}.`]),
@@ -143,7 +144,7 @@ function policyLines({ policies, standing }: PodFacts): readonly string[] {
   if (!standing) return [];
   const { is, ingress, egress } = standing;
   if (is === 'closed') return []; // a problem
-  if (is === 'undecided') return ['What policies say of it is not known yet: until then holds what the bridge has.'];
+  if (is === 'undecided') return ['Its policies are not known yet: until then the flows of the bridge stay in force.'];
   const isolated = [direction('ingress', ingress), direction('egress', egress)].flat();
   if (isolated.length > 0) return isolated;
   if (policies === 0) return ['No NetworkPolicy is in its namespace: it is free.'];

@@ -79,10 +79,10 @@ function wantedPort({ switch: { desired } }: Parts, key: SwitchKey): number | nu
 function linkDifferences(name: string, link: Link | undefined): string[] {
   if (!link) return [`host interface ${name} is missing`];
   if (link.state === 'down') return [`host interface ${name} is down`];
-  return link.carrier ? [] : [`host interface ${name} has no carrier: the pod's end is down or gone`];
+  return link.carrier ? [] : [`host interface ${name} has no carrier: the pod's end is down or does not exist`];
 }
 
 function portDifferences(name: string, wanted: number | null, actual: number | null): string[] {
-  if (wanted === null) return [`port ${name} is not wanted`];
+  if (wanted === null) return [`port ${name} is not desired`];
   return actual === wanted ? [] : [`port ${name} has OpenFlow number ${actual ?? 'none'} and not ${wanted}`];
 }

@@ -33,7 +33,7 @@ export function explainService({ service, services, node, clients, proxyAll }: E
   const idle = skipReason(service, services.proxying.config);
   if (idle !== undefined) return { name, lines: [`${name} is not served by ${node}: ${idle}.`] };
   const intents = [...services.portsOf(name).values()].map(({ intent }) => intent);
-  const objections = services.objections.of(name).map((reason) => `Not as the Service says: ${reason}.`);
+  const objections = services.objections.of(name).map((reason) => `Differs from the specification of the Service: ${reason}.`);
   if (intents.length === 0) return { name, lines: [`Nothing of ${name} is served by ${node}.`, ...objections] };
   return {
     name,
@@ -69,8 +69,8 @@ function explainAnswer(intent: ServiceIntent, address: ServiceAddress, serviceCl
   const who = `${serviceClient.name} at ${addressText(address)}`;
   if (isShutOut(intent, address, serviceClient)) return `${who} is dropped: it is in none of loadBalancerSourceRanges.`;
   const answer = answerFor(intent, address.kind, serviceClient.client);
-  if (answer.do === 'refuse') return `${who} is refused at once: there is no endpoint${intent.anyEndpoint ? ' for it' : ''}.`;
-  if (answer.do === 'drop') return `${who} is dropped: only endpoints of this node will do (policy Local), and there are none.`;
+  if (answer.do === 'refuse') return `${who} is refused immediately: there is no endpoint${intent.anyEndpoint ? ' for it' : ''}.`;
+  if (answer.do === 'drop') return `${who} is dropped: only endpoints of this node are allowed (policy Local), and there are none.`;
   const limited = rangesText(intent, address, serviceClient);
   return `${who} gets ${endpointsText(answer.endpoints)}${whyThese(intent, address, answer.scope, serviceClient)}${limited}${sourceText(intent, address, serviceClient)}.`;
 }
@@ -90,7 +90,7 @@ function rangesText({ sourceRanges }: ServiceIntent, { kind }: ServiceAddress, {
 function whyThese(intent: ServiceIntent, { kind }: ServiceAddress, scope: 'cluster' | 'local', { client }: ServiceClient): string {
   if (scope === 'local') return `, those of this node (${kind === 'cluster' ? 'internal' : 'external'}TrafficPolicy Local)`;
   if (kind !== 'cluster' && intent.externalPolicy === 'Local' && client !== 'world')
-    return ', any of the cluster: externalTrafficPolicy Local is for the world';
+    return ', any of the cluster: externalTrafficPolicy Local is for external clients';
   return '';
 }
 

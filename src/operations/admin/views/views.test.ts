@@ -333,7 +333,7 @@ describe('a Service', () => {
     const balancer = { kind: 'loadBalancer', ip: parseIp('192.0.2.1'), port: 80 } as const;
     expect(explain([world], { addresses: [nodePort], externalPolicy: 'Local' })[1]).toContain('is dropped: only endpoints of this node');
     expect(explain([world], { addresses: [nodePort], cluster: [], anyEndpoint: false })[1]).toContain(
-      'is refused at once: there is no endpoint.',
+      'is refused immediately: there is no endpoint.',
     );
     const ranges = { addresses: [balancer], sourceRanges: [parseCidr('198.51.100.0/24')] };
     expect(explain([somePod, world], ranges).slice(1, 3)).toEqual([
@@ -344,7 +344,7 @@ describe('a Service', () => {
   });
 
   it('is idle if nothing is to be served', () => {
-    expect(view({ clusterIps: [] })).toMatchObject({ state: 'idle', notServed: ['headless: DNS gives the endpoints'] });
+    expect(view({ clusterIps: [] })).toMatchObject({ state: 'idle', notServed: ['headless: DNS returns the endpoints'] });
     expect(view({ type: 'ExternalName' })).toMatchObject({ state: 'idle' });
     expect(view({ proxyName: 'other' })).toMatchObject({ state: 'idle', notServed: ['served by "other"'] });
   });

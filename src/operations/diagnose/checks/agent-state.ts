@@ -42,23 +42,23 @@ export function agentState({ readiness, repair, health }: AgentStatePort): Check
   };
 }
 
-export function judgeHealth({ problems, looks }: Pick<HealthReport, 'problems' | 'looks'>): Finding {
+export function judgeHealth({ problems, healthChecks }: Pick<HealthReport, 'problems' | 'healthChecks'>): Finding {
   const own = problems.filter(({ kind, about }) => !foundElsewhere.has(kind) && !(kind === 'node' && about === 'firewall'));
-  const stale = looks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
+  const stale = healthChecks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
   if (own.length > 0) {
     const named = own.slice(0, PROBLEMS_NAMED_MAX).map(({ message }) => message);
     const more = own.length > named.length ? [`and ${own.length - named.length} more`] : [];
     return trouble('agent.problems', own.every(({ kind }) => warned.has(kind)) ? 'warning' : 'problem', {
       what: [...named, ...more].join('; '),
-      effect: 'what it says: the agent works on it, or cannot',
-      mend: own.find(({ mend }) => mend !== undefined)?.mend ?? 'seinectl status',
+      effect: 'see the message: the agent is repairing it, or cannot',
+      remedy: own.find(({ remedy }) => remedy !== undefined)?.remedy ?? 'seinectl status',
     });
   }
-  if (stale.length === 0) return fine('agent.problems', `none; ${looks.length} looks at the node, each within its last round`);
+  if (stale.length === 0) return fine('agent.problems', `none; all ${healthChecks.length} periodic checks are within their deadline`);
   return trouble('agent.problems', 'warning', {
-    what: `not looked at within its last round: ${stale.join(', ')}`,
+    what: `periodic checks overdue: ${stale.join(', ')}`,
     effect: 'a foreign change that no event announced is not seen there',
-    mend: 'seinectl status',
+    remedy: 'seinectl status',
   });
 }
 
@@ -71,14 +71,14 @@ export function judgeAgent(
       ? fine('agent.ready', 'pods are served')
       : trouble('agent.ready', 'problem', {
           what: `the agent is not ready: ${state.reason}`,
-          effect: 'no pod starts or ends here; what is forwarded goes on being forwarded as it was',
-          mend: 'seinectl status',
+          effect: 'no pod can start or stop here; forwarding continues unchanged',
+          remedy: 'seinectl status',
         });
   if (pausedSeconds === 0) return [readiness];
   const paused = trouble('agent.repair', 'warning', {
     what: `repair is paused for another ${pausedSeconds} s`,
-    effect: 'changes that others make to flows, routes and rules stay until it resumes',
-    mend: 'seinectl resume',
+    effect: 'foreign changes to flows, routes and rules are not repaired until it resumes',
+    remedy: 'seinectl resume',
   });
   return [readiness, paused];
 }
@@ -86,19 +86,19 @@ export function judgeAgent(
 /** Checks for unknown senders of tunnel packets: these are dropped. */
 export function unknownTunnelPeers({ openflow }: FlowDumpPort): Check {
   return {
-    name: 'tunnel.strangers',
+    name: 'tunnel.unknownPeers',
     run: async (_, tell, signal) => tell.finding(judgeUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
   };
 }
 
 export function judgeUnknownTunnelPeers(addresses: readonly string[]): Finding {
-  if (addresses.length === 0) return fine('tunnel.strangers', 'tunnel packets come from nodes only');
+  if (addresses.length === 0) return fine('tunnel.unknownPeers', 'all tunnel packets come from nodes');
   const named = addresses.toSorted().slice(0, NAMED_MAX).join(', ');
-  return trouble('tunnel.strangers', 'warning', {
-    what: `tunnel packets from ${named}${addresses.length > NAMED_MAX ? ` and ${addresses.length - NAMED_MAX} more addresses` : ''}, which ${addresses.length === 1 ? 'is no node' : 'are no nodes'}`,
+  return trouble('tunnel.unknownPeers', 'warning', {
+    what: `tunnel packets from ${named}${addresses.length > NAMED_MAX ? ` and ${addresses.length - NAMED_MAX} more addresses` : ''}, which ${addresses.length === 1 ? 'is not a node' : 'are not nodes'}`,
     effect:
-      'they are dropped. If it is a node behind address translation or with another address than its Node object says, its pods are not reached',
-    mend: 'kubectl get nodes -o wide',
+      'they are dropped. If it is a node behind address translation, or with another address than in its Node object, its pods are not reachable',
+    remedy: 'kubectl get nodes -o wide',
   });
 }
 
@@ -119,8 +119,8 @@ export function judgeAssociations(full: readonly string[], unlearned: bigint): F
   return trouble('ovs.associations', 'warning', {
     what: `${named}${full.length > NAMED_MAX ? ` and ${full.length - NAMED_MAX} more addresses` : ''} opened more than ${associationsOfOneSender} SCTP associations in 100 s; ${unlearned} packets belong to associations that the bridge did not learn`,
     effect:
-      'where policies isolate an end of such an association, its answers are denied until older ones end; other senders are not affected',
-    mend: 'seinectl get flows --table associations    # then open fewer associations',
+      'if policies isolate an end of such an association, its replies are denied until older ones end; other senders are not affected',
+    remedy: 'seinectl get flows --table associations    # then open fewer associations',
   });
 }
 
@@ -147,8 +147,8 @@ export function judgeForged(packets: bigint): Finding {
   return trouble('tunnel.forged', 'warning', {
     what: `${packets} packets came from other nodes with sources that are in none of their pod networks`,
     effect:
-      'they are dropped. A process of a node that binds to another address than the gateway’s does not reach pods of other nodes; pods that kept addresses of a network that their node no longer has are not heard',
-    mend: "ovs-ofctl -O OpenFlow15 --names dump-flows br-int 'table=spoofGuard,in_port=antrea-tun0'    # then find the node that does it",
+      'they are dropped. A process of a node that binds to another address than the gateway’s does not reach pods of other nodes; packets of pods with addresses of a network that their node no longer has are dropped',
+    remedy: "ovs-ofctl -O OpenFlow15 --names dump-flows br-int 'table=spoofGuard,in_port=antrea-tun0'    # then find the node that does it",
   });
 }
 
@@ -186,18 +186,19 @@ export function judgeFragments(lost: number | undefined): Finding {
     what: `${lost} IP fragments were dropped since ovs-vswitchd started, because their datagrams were not complete in time`,
     effect:
       'datagrams of more than 32 fragments do not arrive on the userspace data path, nor those of which the network lost a fragment; while 1,000 fragments wait, all others are dropped',
-    mend: 'ovs-appctl dpctl/ipf-get-status    # then make applications send datagrams of at most 32 fragments, or set ovsDatapathType: system',
+    remedy:
+      'ovs-appctl dpctl/ipf-get-status    # then make applications send datagrams of at most 32 fragments, or set ovsDatapathType: system',
   });
 }
 
 export function judgeConnections(all: readonly ConnectionTable[]): Finding {
   const full = all.filter(({ entries, limit }) => limit > 0 && entries >= limit * NEARLY_FULL);
   const words = all.map(({ table, entries, limit }) => `${table}: ${entries} of ${limit} connections`).join(', ');
-  if (full.length === 0) return fine('connections', words === '' ? 'this data path does not say how many it tracks' : words);
+  if (full.length === 0) return fine('connections', words === '' ? 'this data path does not report the number of connections' : words);
   return trouble('connections', full.some(({ entries, limit }) => entries >= limit) ? 'problem' : 'warning', {
     what: words,
-    effect: 'new connections are dropped once it is full; those that are known go on',
-    mend: full.some(({ table }) => table === 'kernel')
+    effect: 'new connections are dropped once it is full; known ones continue',
+    remedy: full.some(({ table }) => table === 'kernel')
       ? 'sysctl -w net.netfilter.nf_conntrack_max=1048576'
       : 'ovs-appctl dpctl/ct-set-maxconns 3000000',
   });

@@ -8,7 +8,7 @@ import { judgeClock, offsetOf } from './clock.ts';
 /** Maximum time for a cheap answer of the API server (ms). */
 const PATIENCE_MS = 5_000;
 const effect =
-  'pods, nodes and Services that are known go on being served, from disk after a restart of the agent; what changes in the cluster is not seen';
+  'known pods, nodes and Services are still served, from disk after a restart of the agent; changes in the cluster have no effect';
 
 export interface ApiServerPort {
   readonly http: Pick<KubeHttp, 'date' | 'host'>;
@@ -40,7 +40,7 @@ async function askForTime(http: ApiServerPort['http'], clocks: Clocks, signal: A
     return { tookMs, offset: offsetOf(date, sentMs, sentMs + tookMs) };
   } catch (thrown) {
     signal.throwIfAborted();
-    return { error: SeineError.from(thrown, 'ask the API server') };
+    return { error: SeineError.from(thrown, 'query the API server') };
   }
 }
 
@@ -60,9 +60,9 @@ export function judgeSilence(error: SeineError, host: string): Finding {
     return trouble('api.server', 'problem', {
       what,
       effect,
-      mend: 'kubectl auth can-i list nodes --as=system:serviceaccount:seine-system:seine-agent',
+      remedy: 'kubectl auth can-i list nodes --as=system:serviceaccount:seine-system:seine-agent',
     });
-  return trouble('api.server', 'problem', { what, effect, mend: 'kubectl get --raw /readyz' });
+  return trouble('api.server', 'problem', { what, effect, remedy: 'kubectl get --raw /readyz' });
 }
 
 export function judgeSources(
@@ -85,10 +85,10 @@ function judgeSource({
   if (state === 'held')
     return trouble('api.sources', 'warning', {
       what: `${kind}: a list lacks ${held?.missing} of ${held?.known} objects; nothing is removed until a second list agrees`,
-      effect: 'nothing yet; if the API server lost data, what it lost goes on being served',
-      mend: 'kubectl get nodes,services -A',
+      effect: 'none yet; if the API server lost data, the lost objects are still served',
+      remedy: 'kubectl get nodes,services -A',
     });
-  return trouble('api.sources', 'problem', { what: `${kind}: ${lostWords(state, failures, objects)}`, effect, mend: 'seinectl status' });
+  return trouble('api.sources', 'problem', { what: `${kind}: ${lostWords(state, failures, objects)}`, effect, remedy: 'seinectl status' });
 }
 
 function lostWords(state: Exclude<SourceState, 'in step' | 'held'>, failures: number, objects: number): string {
@@ -96,11 +96,11 @@ function lostWords(state: Exclude<SourceState, 'in step' | 'held'>, failures: nu
     case 'not confirmed':
       return `not confirmed by the API server, ${objects} objects from before`;
     case 'refused':
-      return `the API server does not let us read it, ${objects} objects from before`;
+      return `the API server denies access, ${objects} objects from before`;
     case 'gone':
-      return `the API server says that there is no such resource, ${objects} objects from before`;
+      return `the API server does not have this resource, ${objects} objects from before`;
     case 'behind':
-      return `the API server is behind what it said before, ${objects} objects from before`;
+      return `the API server has an older state than before, ${objects} objects from before`;
     case 'failing':
       return `cannot be followed, ${failures} failures in a row`;
   }

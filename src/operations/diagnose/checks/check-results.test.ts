@@ -31,25 +31,25 @@ describe('the agent’s own problems', () => {
     about,
     message: `${kind} is wrong`,
     ageSeconds: 1,
-    mend: 'do this',
+    remedy: 'do this',
   });
 
   it('are a finding, except those with a finding of their own', () => {
-    expect(states([judgeHealth({ problems: [], looks: [look] })])).toEqual(['agent.problems ok']);
+    expect(states([judgeHealth({ problems: [], healthChecks: [look] })])).toEqual(['agent.problems ok']);
     const elsewhere = [problem('connection'), problem('node', 'firewall')];
-    expect(states([judgeHealth({ problems: elsewhere, looks: [look] })])).toEqual(['agent.problems ok']);
-    expect(judgeHealth({ problems: [...elsewhere, problem('node', 'settings')], looks: [look] })).toMatchObject({
+    expect(states([judgeHealth({ problems: elsewhere, healthChecks: [look] })])).toEqual(['agent.problems ok']);
+    expect(judgeHealth({ problems: [...elsewhere, problem('node', 'settings')], healthChecks: [look] })).toMatchObject({
       state: 'problem',
       what: 'node is wrong',
-      mend: 'do this',
+      remedy: 'do this',
     });
-    expect(states([judgeHealth({ problems: [problem('object')], looks: [look] })])).toEqual(['agent.problems warning']);
+    expect(states([judgeHealth({ problems: [problem('object')], healthChecks: [look] })])).toEqual(['agent.problems warning']);
   });
 
   it('are not denied while a check is missing', () => {
-    expect(judgeHealth({ problems: [], looks: [look, { ...look, name: 'cni', state: 'overdue' }] })).toMatchObject({
+    expect(judgeHealth({ problems: [], healthChecks: [look, { ...look, name: 'cni', state: 'overdue' }] })).toMatchObject({
       state: 'warning',
-      what: 'not looked at within its last round: cni',
+      what: 'periodic checks overdue: cni',
     });
   });
 });
@@ -87,8 +87,8 @@ describe('the clock', () => {
 describe('the API server', () => {
   it('is checked for permission after a rejection, for health otherwise', () => {
     const refused = new SeineError('REFUSED', 'the API server answered 403 Forbidden', { context: { status: 403 } });
-    expect(judgeSilence(refused, 'api').mend).toContain('kubectl auth can-i');
-    expect(judgeSilence(new SeineError('UNAVAILABLE', 'ECONNREFUSED'), 'api').mend).toContain('/readyz');
+    expect(judgeSilence(refused, 'api').remedy).toContain('kubectl auth can-i');
+    expect(judgeSilence(new SeineError('UNAVAILABLE', 'ECONNREFUSED'), 'api').remedy).toContain('/readyz');
   });
 
   it('is synced for each resource, or the unsynced ones are named', () => {
@@ -154,7 +154,7 @@ describe('the kernel', () => {
   it('names a setting with the command that corrects it', () => {
     const setting = { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world' } as const;
     expect(states(judgeSettings([setting], () => '1'))).toEqual(['kernel.settings ok']);
-    expect(judgeSettings([setting], () => '0')[0]).toMatchObject({ state: 'problem', mend: 'sysctl -w net.ipv4.ip_forward=1' });
+    expect(judgeSettings([setting], () => '0')[0]).toMatchObject({ state: 'problem', remedy: 'sysctl -w net.ipv4.ip_forward=1' });
     const [found] = judgeSettings(
       [setting],
       () => '0',
@@ -226,11 +226,11 @@ describe('the desired state', () => {
 
   it('is restored by ending a pause, if there is one', () => {
     expect(judgeEntries([entry], 60)[2]).toMatchObject({
-      mend: 'seinectl resume',
+      remedy: 'seinectl resume',
       what: expect.stringContaining('paused for another 60 s'),
     });
     expect(judgeEntries([{ ...entry, error: { message: '[REFUSED] no' } }], 0)[2]).toMatchObject({
-      mend: 'seinectl diff',
+      remedy: 'seinectl diff',
       what: 'route 10.10.4.0/22 missing; no',
     });
   });
@@ -248,7 +248,7 @@ describe('pods', () => {
     const offloading = { ...pod, link: { mtu: 1_450, transmitChecksum: 'on' as const } };
     expect(judgePods([offloading], { mtu: 1_450, fillIn: true })[0]).toMatchObject({
       check: 'pods.checksum',
-      mend: 'nsenter --net=/run/netns/a1 ethtool -K eth0 tx off',
+      remedy: 'nsenter --net=/run/netns/a1 ethtool -K eth0 tx off',
     });
     expect(states(judgePods([offloading], { mtu: 1_450, fillIn: false }))).toEqual(['pods ok']);
     expect(states(judgePods([pod], { mtu: 1_400, fillIn: true }))).toEqual(['pods.mtu problem']);
@@ -261,7 +261,7 @@ describe('pods', () => {
     expect(findings).toHaveLength(5);
     expect(findings[4]?.what).toContain('4 more pods alike');
     const [long] = judgePods([{ ...pod, netns: "/x'; rm -rf /; '" }], { mtu: 1, fillIn: false });
-    expect(long?.mend).toBe("nsenter --net='/x'\\''; rm -rf /; '\\''' ip link set eth0 mtu 1");
+    expect(long?.remedy).toBe("nsenter --net='/x'\\''; rm -rf /; '\\''' ip link set eth0 mtu 1");
   });
 });
 
@@ -276,7 +276,7 @@ describe('pre-plugged ports', () => {
 
   it('are not reported missing before the first pod, nor while more are being created', () => {
     const [first] = judgeStandingPorts({ counts: { free: 0, used: 0, coming: 0 }, obstacle: 'noNamespace', fallbacks: none });
-    expect(first).toMatchObject({ state: 'ok', what: expect.stringContaining('when the first pod comes') });
+    expect(first).toMatchObject({ state: 'ok', what: expect.stringContaining('with the first pod') });
     const [lost] = judgeStandingPorts({ counts, obstacle: 'noNamespace', fallbacks: none });
     expect(lost).toMatchObject({ state: 'warning' }); // pods have ports in it
     const coming = { free: 0, used: 3, coming: 8 };
@@ -295,14 +295,14 @@ it('names a foreign chain that drops, with the rule that opens it', () => {
   expect(judgeBlocked([{ family: 'ipv4', hook: 'forward' }], chains, 'antrea-gw0', [])[0]).toMatchObject({
     state: 'problem',
     what: expect.stringContaining('inet hardening fwd'),
-    mend: expect.stringContaining('nft insert rule inet hardening fwd iifname antrea-gw0 accept'),
+    remedy: expect.stringContaining('nft insert rule inet hardening fwd iifname antrea-gw0 accept'),
   });
-  expect(judgeBlocked([{ family: 'ipv6', hook: 'input' }], [], 'antrea-gw0', [])[0]?.mend).toContain('iptables-legacy');
+  expect(judgeBlocked([{ family: 'ipv6', hook: 'input' }], [], 'antrea-gw0', [])[0]?.remedy).toContain('iptables-legacy');
 });
 
 it('does not blame firewall rules for packets that the kernel does not forward', () => {
   const [only, ...others] = judgeBlocked([], [], 'antrea-gw0', ['ipv4']);
-  expect(only).toMatchObject({ check: 'firewall.pods', state: 'unknown', mend: 'sysctl -w net.ipv4.ip_forward=1' });
+  expect(only).toMatchObject({ check: 'firewall.pods', state: 'unknown', remedy: 'sysctl -w net.ipv4.ip_forward=1' });
   expect(others).toEqual([]);
   expect(states(judgeBlocked([{ family: 'ipv6', hook: 'forward' }], [], 'antrea-gw0', ['ipv4']))).toEqual([
     'firewall.pods unknown',
@@ -316,7 +316,7 @@ it('reports whether the agent serves, repairs, and knows all tunnel peers', () =
   expect([judgeForged(0n), judgeForged(3n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect([judgeAssociations([], 7n), judgeAssociations(['10.0.0.7'], 7n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect(judgeUnknownTunnelPeers([]).state).toBe('ok');
-  expect(judgeUnknownTunnelPeers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are no nodes');
+  expect(judgeUnknownTunnelPeers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are not nodes');
 });
 
 it('dropped fragments are a warning that names the limit of the userspace data path', () => {

@@ -44,7 +44,7 @@ export function fine(check: CheckName, what: string): Finding {
 export function trouble(
   check: CheckName,
   state: 'warning' | 'problem' | 'unknown',
-  words: { readonly what: string; readonly effect: string; readonly mend?: string },
+  words: { readonly what: string; readonly effect: string; readonly remedy?: string },
 ): Finding {
   return { check, state, ...words };
 }

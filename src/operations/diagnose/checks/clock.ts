@@ -15,7 +15,7 @@ interface ClockFacts {
 const NOTED_MS = 5_000;
 /** Difference that verifiers of tokens and certificates usually tolerate. */
 const TOLERATED_MS = 60_000;
-const mend = 'chronyc makestep    # or: timedatectl set-ntp true';
+const remedy = 'chronyc makestep    # or: timedatectl set-ntp true';
 
 /**
  * Compares a Date header (RFC 9110 §6.6.1) with our clock. The server wrote it between our request and its answer, and it has whole
@@ -36,8 +36,8 @@ export function judgeClock({ aheadMs, uncertainMs, jumpedMs }: ClockFacts): read
   if (aheadMs === undefined)
     return [
       trouble('clock', 'unknown', {
-        what: 'not set since the agent began; the API server does not say what time it is',
-        effect: 'a clock that is wrong makes certificates and tokens look invalid',
+        what: 'not changed since the agent started; the API server sends no date',
+        effect: 'with a wrong clock, certificates and tokens seem invalid',
       }),
     ];
   return [fine('clock', `within ${seconds(Math.abs(aheadMs) + uncertainMs)} of the API server's, not set since the agent began`)];
@@ -50,7 +50,7 @@ function judgeOffset(aheadMs: number, uncertainMs: number): readonly Finding[] {
     trouble('clock', surelyMs < TOLERATED_MS ? 'warning' : 'problem', {
       what: `this node's clock is ${seconds(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} the API server's`,
       effect: 'packets are forwarded all the same; certificates and tokens may be refused, so that the agent loses the API server',
-      mend,
+      remedy,
     }),
   ];
 }
@@ -59,9 +59,9 @@ function judgeJump(jumpedMs: number): readonly Finding[] {
   if (Math.abs(jumpedMs) < NOTED_MS) return [];
   return [
     trouble('clock', 'warning', {
-      what: `the clock was set ${jumpedMs > 0 ? 'forward' : 'back'} by ${seconds(Math.abs(jumpedMs))} since the agent began${jumpedMs > 0 ? ', or the machine slept' : ''}`,
+      what: `the clock was set ${jumpedMs > 0 ? 'forward' : 'back'} by ${seconds(Math.abs(jumpedMs))} since the agent began${jumpedMs > 0 ? ', or the host was suspended' : ''}`,
       effect: 'nothing for traffic: the agent counts time by another clock; times in logs before and after do not fit together',
-      mend,
+      remedy,
     }),
   ];
 }

@@ -14,11 +14,11 @@ const KEPT_MAX = 100_000;
 
 /** Targets that are kept in sync, with the kinds of their entries. */
 const parts = [
-  { check: 'node.ports', kinds: ['bridge', 'port'], effect: 'pods or other nodes behind them have no network' },
+  { check: 'node.ports', kinds: ['bridge', 'port'], effect: 'the affected pods or nodes have no network' },
   {
     check: 'node.flows',
     kinds: ['flow', 'group', 'meter'],
-    effect: 'packets that needed what is missing are dropped; what is too much may let pass what must not',
+    effect: 'packets that need missing entries are dropped; unexpected entries may allow packets that must be denied',
   },
   {
     check: 'node.routes',
@@ -64,7 +64,7 @@ async function collect(entries: Promise<AsyncIterable<Entry>>): Promise<readonly
 export function judgeEntries(entries: readonly Entry[], pausedSeconds: number): readonly Finding[] {
   return parts.map(({ check, kinds, effect }) => {
     const found = entries.filter(({ kind }) => (kinds as readonly EntryKind[]).includes(kind));
-    if (found.length === 0) return fine(check, 'as wanted');
+    if (found.length === 0) return fine(check, 'in sync');
     const named = found.slice(0, NAMED_MAX).map(({ kind, name, state }) => `${kind} ${name} ${state}`);
     const more = found.length > NAMED_MAX ? ` and ${found.length - NAMED_MAX} more` : '';
     const error = found.find((entry) => entry.error)?.error;
@@ -73,7 +73,7 @@ export function judgeEntries(entries: readonly Entry[], pausedSeconds: number): 
     return trouble(check, 'problem', {
       what: `${named.join(', ')}${more}${reason}`,
       effect,
-      mend: pausedSeconds > 0 ? 'seinectl resume' : 'seinectl diff',
+      remedy: pausedSeconds > 0 ? 'seinectl resume' : 'seinectl diff',
     });
   });
 }

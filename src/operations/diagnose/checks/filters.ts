@@ -44,13 +44,13 @@ function notForwarded(family: Family): Finding {
   const [name, setting] = family === 'ipv4' ? ['IPv4', 'net.ipv4.ip_forward'] : ['IPv6', 'net.ipv6.conf.all.forwarding'];
   return trouble('firewall.pods', 'unknown', {
     what: `not known for ${name}: this node forwards nothing (kernel.settings)`,
-    effect: 'whether a packet filter would let it through shows only once the node forwards',
-    mend: `sysctl -w ${setting}=1`,
+    effect: 'firewall rules can be tested only once the node forwards',
+    remedy: `sysctl -w ${setting}=1`,
   });
 }
 
 function judgeTried(blocked: readonly Blocked[], chains: readonly ForeignChain[], gateway: string): readonly Finding[] {
-  if (blocked.length === 0) return [fine('firewall.pods', 'packets as if from a pod come through this node, and to it')];
+  if (blocked.length === 0) return [fine('firewall.pods', 'test packets from a pod address pass through this node, and reach it')];
   return blocked.map((each) => {
     const family = each.family === 'ipv4' ? 'IPv4' : 'IPv6';
     const culprits = suspects(chains, [each]);
@@ -60,9 +60,9 @@ function judgeTried(blocked: readonly Blocked[], chains: readonly ForeignChain[]
       what: `${family} packets that pods send ${each.hook === 'forward' ? 'through' : 'to'} this node are dropped${named === '' ? ', not by nftables' : `, by one of: ${named}`}`,
       effect:
         each.hook === 'forward'
-          ? 'pods do not reach the world, nor nodes outside of the tunnel'
+          ? 'pods cannot reach external addresses, or nodes outside of the tunnel'
           : 'pods do not reach this node’s own services, and its probes may fail',
-      mend: commands.length > 0 ? commands.join('; ') : 'iptables-legacy -S; nft list ruleset',
+      remedy: commands.length > 0 ? commands.join('; ') : 'iptables-legacy -S; nft list ruleset',
     });
   });
 }

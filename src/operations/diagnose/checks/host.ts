@@ -40,13 +40,13 @@ export function disk({ config, node }: DiskPort): Check {
 }
 
 export function judgeDisk({ path, freeBytes, freeFiles, journalError }: DiskFacts): Finding {
-  const effect = 'no pod can be started: its address must be written down first. Running pods keep what they have';
-  const mend = `df -h ${path}; df -i ${path}`;
+  const effect = 'no pod can start, because its address must be recorded first. Running pods are not affected';
+  const remedy = `df -h ${path}; df -i ${path}`;
   const room = `${Math.floor(freeBytes / MIB)} MiB free for ${path}`;
   if (journalError !== undefined)
-    return trouble('disk', 'problem', { what: `the journal of addresses cannot be written: ${journalError}`, effect, mend });
-  if (freeBytes < ROOM_LEAST || (freeFiles ?? FILES_LEAST) < FILES_LEAST) return trouble('disk', 'problem', { what: room, effect, mend });
-  if (freeBytes < ROOM_WARNED) return trouble('disk', 'warning', { what: room, effect: `soon ${effect}`, mend });
+    return trouble('disk', 'problem', { what: `the journal of addresses cannot be written: ${journalError}`, effect, remedy });
+  if (freeBytes < ROOM_LEAST || (freeFiles ?? FILES_LEAST) < FILES_LEAST) return trouble('disk', 'problem', { what: room, effect, remedy });
+  if (freeBytes < ROOM_WARNED) return trouble('disk', 'warning', { what: room, effect: `soon ${effect}`, remedy });
   return fine('disk', room);
 }
 
@@ -84,14 +84,14 @@ function judgeDescriptors({ open, most }: LimitFacts['descriptors']): Finding {
   return trouble('limits.descriptors', open < most * FULL ? 'warning' : 'problem', {
     what,
     effect: 'without descriptors the agent opens no pod’s namespace and no connection: pods do not start',
-    mend: `prlimit --pid ${process.pid} --nofile=65536:65536`,
+    remedy: `prlimit --pid ${process.pid} --nofile=65536:65536`,
   });
 }
 
 function judgeInotify({ open, most }: LimitFacts['inotify']): Finding {
   const words = {
     effect: 'kubelet, runtime and containers fail with "too many open files" when they want one more: kubectl logs -f, then pods',
-    mend: 'sysctl -w fs.inotify.max_user_instances=8192',
+    remedy: 'sysctl -w fs.inotify.max_user_instances=8192',
   };
   if (open === undefined) return fine('limits.inotify', `${most} inotify instances are allowed; how many are used is not known`);
   const what = `${open} of ${most} inotify instances of root are used`;

@@ -112,7 +112,7 @@ export function judgeModules(facts: readonly ModuleFacts[]): Finding {
   return trouble('kernel.modules', certain ? 'problem' : 'warning', {
     what: names.join(', '),
     effect: lacking.map(({ name, without }) => `without ${name} ${without}`).join('; '),
-    mend: `modprobe -a ${lacking.map(({ name }) => name).join(' ')}`,
+    remedy: `modprobe -a ${lacking.map(({ name }) => name).join(' ')}`,
   });
 }
 
@@ -145,7 +145,7 @@ export function judgeSettings(
       trouble('kernel.settings', 'problem', {
         what: `${name} is ${found ?? 'not there'} and not ${setting.value}${where}`,
         effect: `it is needed because ${setting.why}`,
-        mend: `sysctl -w ${name}=${setting.value}`,
+        remedy: `sysctl -w ${name}=${setting.value}`,
       }),
     ];
   });

@@ -76,21 +76,21 @@ export function judgePods(
       trouble('pods.interface', 'problem', {
         what: `${pod} has no ${ifName} in ${netns}`,
         effect: 'the pod has no network',
-        mend: `kubectl delete pod -n ${pod.replace('/', ' ')}`,
+        remedy: `kubectl delete pod -n ${pod.replace('/', ' ')}`,
       }),
     ),
     ...named(broken, ({ pod, netns, ifName }) =>
       trouble('pods.checksum', 'problem', {
         what: `${pod}: ${ifName} leaves checksums to the device, and the userspace data path fills in none`,
         effect: 'TCP and UDP that the pod sends arrive broken and are dropped; ping works',
-        mend: `${inside(netns)} ethtool -K ${ifName} tx off`,
+        remedy: `${inside(netns)} ethtool -K ${ifName} tx off`,
       }),
     ),
     ...named(long, ({ pod, netns, ifName, link }) =>
       trouble('pods.mtu', 'problem', {
         what: `${pod}: the MTU of ${ifName} is ${link?.mtu} and not ${mtu}`,
         effect: 'its longer packets do not fit into the tunnel and are dropped: connections hang once they carry much',
-        mend: `${inside(netns)} ip link set ${ifName} mtu ${mtu}`,
+        remedy: `${inside(netns)} ip link set ${ifName} mtu ${mtu}`,
       }),
     ),
   ];

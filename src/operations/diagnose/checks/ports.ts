@@ -15,18 +15,19 @@ export interface StandingPortsPort {
   readonly running: () => { readonly standing: StandingPortFacts };
 }
 
-const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree', { readonly what: string; readonly mend?: string }>> = {
-  noNamespace: {
-    what: 'the namespace of standing ports is not there: the plugin makes it when the next pod comes, where the agent’s container sees mounts of the node below /run/seine',
-    mend: 'findmnt -o TARGET,PROPAGATION /run',
-  },
-  notPinned: {
-    what: 'the namespace of standing ports has no mount any more: who unmounted it took from pods what keeps their network over an agent’s end',
-    mend: 'findmnt -R /run/seine/netns',
-  },
-  noMacvlan: { what: 'the kernel makes no macvlan', mend: 'modprobe macvlan' },
-  noneFree: { what: 'no standing port is free' },
-};
+const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFree', { readonly what: string; readonly remedy?: string }>> =
+  {
+    noNamespace: {
+      what: 'the namespace of pre-plugged ports does not exist: the plugin creates it with the next pod, if mounts of the node below /run/seine are visible in the agent’s container',
+      remedy: 'findmnt -o TARGET,PROPAGATION /run',
+    },
+    notPinned: {
+      what: 'the namespace of pre-plugged ports was unmounted: pods that use it lose their network when the agent ends',
+      remedy: 'findmnt -R /run/seine/netns',
+    },
+    noMacvlan: { what: 'the kernel does not support macvlan', remedy: 'modprobe macvlan' },
+    noneFree: { what: 'no pre-plugged port is free' },
+  };
 
 /** Checks that the next pod gets a pre-plugged port, if these are configured. */
 export function standingPorts({ running }: StandingPortsPort): Check {
@@ -41,9 +42,9 @@ export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPort
   // Usual after each start of the node. Pods that are created together before it exists all have pairs.
   if (obstacle === 'noNamespace' && counts.used === 0 && !fallbacks.has(obstacle))
     return [
-      fine('ports.standing', 'none yet: the plugin makes the namespace of standing ports when the first pod comes, which gets a veth pair'),
+      fine('ports.standing', 'none yet: the plugin creates the namespace of pre-plugged ports with the first pod, which gets a veth pair'),
     ];
-  const { what, ...mend } = words[obstacle];
-  const effect = 'pods that come get a veth pair, which costs ovs-vswitchd some passes over all ports';
-  return [trouble('ports.standing', 'warning', { what: `${what} (${said})`, effect, ...mend })];
+  const { what, ...remedy } = words[obstacle];
+  const effect = 'new pods get a veth pair, for which ovs-vswitchd processes all ports several times';
+  return [trouble('ports.standing', 'warning', { what: `${what} (${said})`, effect, ...remedy })];
 }

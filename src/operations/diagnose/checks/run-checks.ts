@@ -65,6 +65,6 @@ function notKnown(name: CheckName, why: string, late: boolean): Finding {
   return trouble(name, 'unknown', {
     what: `not known: ${why}`,
     effect: 'whether this is in order is not known',
-    ...(late ? { mend: 'seinectl check --timeout 2m' } : { mend: 'seinectl status' }),
+    ...(late ? { remedy: 'seinectl check --timeout 2m' } : { remedy: 'seinectl status' }),
   });
 }

@@ -71,21 +71,21 @@ function judgeConnections({ connections, runDir, held }: SwitchFacts): Finding {
   const { database, flows, packets } = connections;
   if (!database)
     return trouble('ovs.connection', 'problem', {
-      what: `no answer from the switch database, ${runDir}/db.sock`,
-      effect: 'what is connected stays connected; no pod starts, nothing that changes reaches the switch',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
+      what: `no answer from OVSDB, ${runDir}/db.sock`,
+      effect: 'existing connections continue; no pod can start, and no change reaches OVS',
+      remedy: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     });
   if (!flows || !packets)
     return trouble('ovs.connection', 'problem', {
       what: `ovs-vswitchd does not answer on the bridge's socket in ${runDir}`,
       effect: 'on the userspace data path pods have no network; on the kernel’s only what is in its cache is forwarded',
-      mend: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
+      remedy: 'systemctl restart openvswitch-switch    # in a cluster: kubectl -n seine-system logs ds/seine-ovs',
     });
   if (held)
     return trouble('ovs.connection', 'problem', {
       what: 'flow-restore-wait is set: ovs-vswitchd waits to be filled, and the agent has filled it',
       effect: 'new connections are not forwarded',
-      mend: 'ovs-vsctl remove Open_vSwitch . other_config flow-restore-wait',
+      remedy: 'ovs-vsctl remove Open_vSwitch . other_config flow-restore-wait',
     });
   return fine('ovs.connection', `connected in ${runDir}`);
 }
@@ -94,21 +94,21 @@ export function judgeVersion(version: string | undefined): Finding {
   const found = /^(\d+)\.(\d+)/.exec(version ?? '');
   if (!found)
     return trouble('ovs.version', 'unknown', {
-      what: 'Open vSwitch does not say its version',
-      effect: 'whether it can what is asked of it is not known',
+      what: 'Open vSwitch does not report its version',
+      effect: 'its features are unknown',
     });
   const number = [Number(found[1]), Number(found[2])] as const;
   if (isBefore(number, least))
     return trouble('ovs.version', 'problem', {
       what: `Open vSwitch ${version} is older than ${least.join('.')}`,
       effect: 'flows may be refused; this version was never tested',
-      mend: 'apt-get install --only-upgrade openvswitch-switch',
+      remedy: 'apt-get install --only-upgrade openvswitch-switch',
     });
   if (isBefore(number, whole))
     return trouble('ovs.version', 'warning', {
       what: `Open vSwitch ${version} is older than ${whole.join('.')}`,
-      effect: 'it cannot forget single connections: UDP clients of a Service go on to an endpoint that is gone until they pause',
-      mend: 'apt-get install --only-upgrade openvswitch-switch',
+      effect: 'it cannot delete single tracked connections: UDP clients of a Service keep sending to a removed endpoint until they pause',
+      remedy: 'apt-get install --only-upgrade openvswitch-switch',
     });
   return fine('ovs.version', `Open vSwitch ${version}`);
 }
@@ -122,19 +122,19 @@ function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes, lacks 
     return trouble('ovs.features', 'problem', {
       what: `ovs-vswitchd has no data path ${dataPath}; it has ${dataPathTypes.join(', ') || 'none'}`,
       effect: 'the bridge forwards nothing',
-      mend: dataPath === 'system' ? 'modprobe openvswitch' : 'ovsDatapathType: system    # in the configuration of the agent',
+      remedy: dataPath === 'system' ? 'modprobe openvswitch' : 'ovsDatapathType: system    # in the configuration of the agent',
     });
   if (!interfaceTypes.includes(tunnel))
     return trouble('ovs.features', 'problem', {
       what: `ovs-vswitchd has no interfaces of type ${tunnel}; it has ${interfaceTypes.join(', ') || 'none'}`,
       effect: 'pods of other nodes are not reached',
-      mend: 'tunnelType: geneve    # in the configuration of every agent',
+      remedy: 'tunnelType: geneve    # in the configuration of every agent',
     });
   if (lacks.length > 0)
     return trouble('ovs.features', 'problem', {
       what: `the data path ${dataPath} lacks ${lacks.map(({ feature }) => feature).join(', ')}`,
       effect: [...new Set(lacks.map(({ consequence }) => consequence))].join('; '),
-      mend:
+      remedy:
         dataPath === 'system' ? 'uname -r; modinfo openvswitch    # a newer kernel' : 'apt-get install --only-upgrade openvswitch-switch',
     });
   return fine('ovs.features', `has the data path ${dataPath} and ${tunnel} tunnels`);

@@ -69,7 +69,7 @@ async function lookClosely(
   peers: readonly PeerFacts[],
   signal: AbortSignal,
 ): Promise<void> {
-  tell.progress(`${peers.length} did not answer: looking whether anything comes from them`);
+  tell.progress(`${peers.length} did not answer: checking for packets from them`);
   const owners = peers.map(({ name }) => ownerOf('peer', name));
   const before = await reader.tunnelPackets(owners, signal);
   const [outside] = await Promise.all([

@@ -44,9 +44,9 @@ export function judgePeer(facts: PeerFacts): readonly Finding[] {
 
 function unserved({ name }: PeerFacts): Finding {
   return trouble('tunnel.reach', 'warning', {
-    what: `${name} has no pod network, no address, or none that this node accepts`,
+    what: `${name} has no pod network or address that this node accepts`,
     effect: `its pods are not reached from here`,
-    mend: `seinectl get nodes ${name}; kubectl get node ${name} -o yaml`,
+    remedy: `seinectl get nodes ${name}; kubectl get node ${name} -o yaml`,
   });
 }
 
@@ -57,14 +57,15 @@ function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
     return trouble('tunnel.reach', 'problem', {
       what: `${name}: this node has no route to ${where}`,
       effect: 'the node itself does not reach the pods there; pods may',
-      mend: 'seinectl diff; seinectl resume',
+      remedy: 'seinectl diff; seinectl resume',
     });
   if (isUnheard(facts, lost)) return untold(facts, where);
   const some = lost.length < ways.length ? `, ${words(lost[0]?.family === 'ipv4' ? 'ipv6' : 'ipv4')} answers` : '';
   return trouble('tunnel.reach', 'problem', {
     what: `${name}: no answer through the tunnel from ${where}${some}${transport ? clues(facts, transport) : ''}`,
     effect: `pods here and on ${name} do not reach each other${some === '' ? '' : ` by ${words(lost[0]?.family ?? 'ipv4')}`}`,
-    mend: some === '' ? letIn(facts) : `seinectl check --peer <this node>    # on ${name}; and there: sysctl net.ipv4.icmp_echo_ignore_all`,
+    remedy:
+      some === '' ? letIn(facts) : `seinectl check --peer <this node>    # on ${name}; and there: sysctl net.ipv4.icmp_echo_ignore_all`,
   });
 }
 
@@ -80,9 +81,9 @@ function untold({ name, transport, carrier, received, dataPath }: PeerFacts, whe
   const arrives = received === true && transport ? `; ${carrier} from ${transport.theirs} does arrive here` : '';
   const tunnels = received !== true && dataPath === 'system' ? `, and may drop ${carrier} as well` : '';
   return trouble('tunnel.reach', 'unknown', {
-    what: `${name}: no answer from ${where} is heard: the packet filter that firewall.pods has found drops what comes to this node${tunnels}${arrives}`,
+    what: `${name}: no answer from ${where}: the firewall rules that firewall.pods has found drop packets to this node${tunnels}${arrives}`,
     effect: `whether pods here and on ${name} reach each other is not known`,
-    mend: `first what firewall.pods says; then seinectl check --peer ${name}`,
+    remedy: `fix firewall.pods first; then seinectl check --peer ${name}`,
   });
 }
 
@@ -102,7 +103,7 @@ function clues({ name, received, outside, carrier, allPeers }: PeerFacts, { own,
       : received
         ? [`${carrier} from ${theirs} does arrive here: packets from ${own} to ${name} are lost, or it answers no ping`]
         : [`no ${carrier} from ${theirs} arrived meanwhile: lost on the way there or back, the direction is not known`];
-  const others = allPeers === true ? ['no other node answers either: look at this node first'] : [];
+  const others = allPeers === true ? ['no other node answers either: check this node first'] : [];
   return [...underlay, ...direction, ...others].map((clue) => `; ${clue}`).join('');
 }
 
@@ -121,7 +122,7 @@ function tooNarrow({ name, mtu }: PeerFacts, narrow: readonly WayFacts[]): Findi
   return trouble('tunnel.mtu', 'problem', {
     what: `${name}: packets of ${mtu} bytes, as pods send them, are lost; answered: ${which}`,
     effect: 'connections open and then hang once they carry much; small requests work',
-    mend:
+    remedy:
       least >= 1_280
         ? `defaultMTU: ${least}    # in the configuration of every agent; or raise the MTU of the network between the nodes by ${mtu - least} or more`
         : `raise the MTU of the network between the nodes by ${mtu - least} or more`,

@@ -72,32 +72,34 @@ describe('the finding about a peer', () => {
     expect(said({ ways, received: false, outside: true })[0]?.what).toContain('the direction is not known');
     expect(said({ ways, received: true, outside: true })[0]?.what).toContain('does arrive here: packets from 192.0.2.1 to node-2 are lost');
     expect(said({ ways, received: false, outside: false })[0]?.what).toContain('does not answer outside of the tunnel either');
-    expect(said({ ways, received: false, allPeers: true })[0]?.what).toContain('look at this node first');
+    expect(said({ ways, received: false, allPeers: true })[0]?.what).toContain('check this node first');
   });
 
   it('names the port to open, here as well unless packets do arrive here', () => {
     const there = 'iptables -I INPUT -p udp --dport 6081 -s 192.0.2.1 -j ACCEPT';
-    expect(said({ ways: [lost], received: true })[0]?.mend).toMatch(new RegExp(`^${there} +# on node-2`));
-    expect(said({ ways: [lost], received: true })[0]?.mend).not.toContain('on this node');
-    expect(said({ ways: [lost], received: false })[0]?.mend).toContain('on this node: iptables -I INPUT -p udp --dport 6081 -s 192.0.2.2');
-    expect(said({ ways: [lost], carrier: 'IP protocol 47' })[0]?.mend).toContain('-p gre');
-    expect(said({ ways: [lost], transport: { own: 'fd00::1', theirs: 'fd00::2' } })[0]?.mend).toContain('ip6tables');
+    expect(said({ ways: [lost], received: true })[0]?.remedy).toMatch(new RegExp(`^${there} +# on node-2`));
+    expect(said({ ways: [lost], received: true })[0]?.remedy).not.toContain('on this node');
+    expect(said({ ways: [lost], received: false })[0]?.remedy).toContain(
+      'on this node: iptables -I INPUT -p udp --dport 6081 -s 192.0.2.2',
+    );
+    expect(said({ ways: [lost], carrier: 'IP protocol 47' })[0]?.remedy).toContain('-p gre');
+    expect(said({ ways: [lost], transport: { own: 'fd00::1', theirs: 'fd00::2' } })[0]?.remedy).toContain('ip6tables');
   });
 
   it('names the firewall rule that drops every answer, if that explains it', () => {
     const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], unheard: ['ipv4'], ...change })[0];
-    const [guess, refers] = ['-I INPUT', 'first what firewall.pods says'];
+    const [guess, refers] = ['-I INPUT', 'fix firewall.pods first'];
     expect(silent({ received: true })).toMatchObject({
       state: 'unknown',
-      what: expect.stringMatching(/firewall\.pods .* drops what comes to this node; UDP 6081 from 192\.0\.2\.2 does arrive here$/),
-      mend: expect.stringContaining(refers),
+      what: expect.stringMatching(/firewall\.pods .* drop packets to this node; UDP 6081 from 192\.0\.2\.2 does arrive here$/),
+      remedy: expect.stringContaining(refers),
     });
-    expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drops what comes to this node, and may drop UDP 6081 as well$/);
-    expect(silent({})?.mend).toContain(refers); // one of many, which was not inspected in detail
-    expect(silent({ received: false, dataPath: 'netdev' })?.mend).toContain(guess); // tunnel packets pass no firewall there
-    expect(silent({ unheard: ['ipv6'] })?.mend).toContain(guess);
-    expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.mend).toContain(guess);
-    expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.mend).toBe('seinectl diff; seinectl resume');
+    expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drop packets to this node, and may drop UDP 6081 as well$/);
+    expect(silent({})?.remedy).toContain(refers); // one of many, which was not inspected in detail
+    expect(silent({ received: false, dataPath: 'netdev' })?.remedy).toContain(guess); // tunnel packets pass no firewall there
+    expect(silent({ unheard: ['ipv6'] })?.remedy).toContain(guess);
+    expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.remedy).toContain(guess);
+    expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.remedy).toBe('seinectl diff; seinectl resume');
   });
 
   it('distinguishes one family from both', () => {
@@ -115,8 +117,8 @@ describe('the finding about a peer', () => {
       ],
     });
     expect(finding).toMatchObject({ check: 'tunnel.mtu', state: 'problem' });
-    expect(finding?.mend).toContain('defaultMTU: 1340');
-    expect(said({ ways: [{ ...way, largest: 900 }] })[0]?.mend).toMatch(/^raise the MTU/);
+    expect(finding?.remedy).toContain('defaultMTU: 1340');
+    expect(said({ ways: [{ ...way, largest: 900 }] })[0]?.remedy).toMatch(/^raise the MTU/);
   });
 
   it('is a missing route, and a peer without desired entries', () => {

@@ -42,7 +42,7 @@ export function tunnel(port: TunnelPort): Check {
       const silent = new SilentPeers({ reader: port.reader, environment, tell, blocked }, signal);
       const answered = await askAll(port, environment, asked, { tell, silent }, signal);
       await silent.end(asked.length);
-      const sample = asked.length < all.length && !('name' in want) ? `, drawn at random from ${all.length}; --peers all asks all` : '';
+      const sample = asked.length < all.length && !('name' in want) ? `, chosen at random from ${all.length}; use --peers all for all` : '';
       const what = `${answered} of ${asked.length} other nodes answer, with packets of ${environment.gateway.mtu} bytes${sample}`;
       if (answered > 0) tell.finding(fine('tunnel.reach', what));
     },
@@ -53,8 +53,8 @@ function noPeers(want: CheckContext['peers']): Finding {
   if (!('name' in want)) return fine('tunnel.reach', 'there is no other node');
   return trouble('tunnel.reach', 'unknown', {
     what: `there is no other node ${want.name}`,
-    effect: 'nothing was asked',
-    mend: 'seinectl get nodes',
+    effect: 'nothing was tested',
+    remedy: 'seinectl get nodes',
   });
 }
 
@@ -91,7 +91,7 @@ async function askAll(
         reportAll(tell, findings);
         if (findings.length === 0) good++;
       }
-      if (++done % 250 === 0) tell.progress(`${done} of ${peers.length} other nodes asked`);
+      if (++done % 250 === 0) tell.progress(`${done} of ${peers.length} other nodes tested`);
     }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, peers.length) }, worker));

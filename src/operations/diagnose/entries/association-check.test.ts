@@ -20,7 +20,7 @@ it('reports a sender whose share of SCTP associations is full, for as long as it
       }
     },
   });
-  const found = async () => (await check.look(signal)).problems.map(({ kind, about }) => `${kind} ${about}`);
+  const found = async () => (await check.run(signal)).problems.map(({ kind, about }) => `${kind} ${about}`);
   expect([await found(), dumps]).toEqual([[], 0]); // nothing was without room
   unlearned = 3n;
   expect(await found()).toEqual(['policy.associations 10.10.1.7']);

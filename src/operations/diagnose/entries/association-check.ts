@@ -13,7 +13,7 @@ export function associationCheck(openflow: Pick<OpenFlowConnection, 'dumpFlows'>
   return {
     name: 'associations',
     everyMs: CHECK_EVERY_MS,
-    look: async (signal: AbortSignal) => {
+    run: async (signal: AbortSignal) => {
       const now = await readUnlearnedAssociations(openflow, signal);
       const full = now !== unlearned || isFull ? await readFullShares(openflow, signal) : [];
       [unlearned, isFull] = [now, full.length > 0];
@@ -27,6 +27,6 @@ function problemOf(address: string): FoundProblem {
     kind: 'policy.associations',
     about: address,
     message: `${address} has used up its share of ${associationsOfOneSender} SCTP associations: answers to further ones are denied where policies isolate an end`,
-    mend: 'seinectl get flows --table associations    # then open fewer associations',
+    remedy: 'seinectl get flows --table associations    # then open fewer associations',
   };
 }

@@ -173,7 +173,7 @@ function openFlowSettingEntry({ key, state, owners, actual }: Compared<BridgeKey
 function flowEntry(each: Compared<BridgeKey, BridgeValue>, { counted }: BridgeSnapshot, { names, ownerOf }: BridgeNames): FlowEntry {
   const { key, state, owners, wanted, actual, error } = each;
   const value = wanted ?? actual;
-  if (value === undefined) throw new SeineError('INVARIANT', 'a flow that is neither wanted nor there');
+  if (value === undefined) throw new SeineError('INVARIANT', 'a flow that is neither desired nor present');
   const { table, priority, cookie } = describeFlowEntry(key, value);
   const counts = counted.get(key);
   const byCookie = owners.length === 0 ? ownerOf(cookie) : undefined;

@@ -58,8 +58,8 @@ export async function watchForeignFirewall(port: ForeignFirewallPort, { live, lo
       before = found.join();
     } catch (thrown) {
       if (signal.aborted) return;
-      log.failing('firewall test', 'foreign packet filter: not tested', {
-        cause: SeineError.from(thrown, 'test the packet filter').message,
+      log.failing('firewall test', 'other firewall rules could not be tested', {
+        cause: SeineError.from(thrown, 'test other firewall rules').message,
       });
     }
     const patience = within(signal, before === '' ? LOOK_EVERY_MS : LOOK_AGAIN_MS);
@@ -81,7 +81,7 @@ async function look(
   if (blocked.length === 0) return [];
   const chains = suspects(foreignChains(nftables), blocked);
   if (config.hostFirewall === 'manage' && openChains(nftables, chains, config.hostGateway) > 0) {
-    log.warn('foreign packet filter opened for pods; it dropped their packets', { chains: chains.map(nameOf) });
+    log.warn('added rules to chains of another firewall that dropped pods’ packets', { chains: chains.map(nameOf) });
     blocked = await find();
     if (blocked.length === 0) return [];
   }
@@ -93,8 +93,8 @@ function describe(blocked: readonly Blocked[], chains: readonly ForeignChain[], 
     const way = each.hook === 'forward' ? 'pods send through this node' : 'pods send to this node';
     const named = suspects(chains, [each]).slice(0, CHAINS_NAMED_MAX);
     const help = named.flatMap((chain) => commandsFor(chain, gateway));
-    const cure = help.length === 0 ? 'no chain of nftables is known to do it' : `to let them through: ${help.join('; ')}`;
-    return `a foreign packet filter drops ${each.family === 'ipv4' ? 'IPv4' : 'IPv6'} packets that ${way}; ${cure}`;
+    const cure = help.length === 0 ? 'no chain of nftables is known to do it' : `to accept them: ${help.join('; ')}`;
+    return `other firewall rules drop ${each.family === 'ipv4' ? 'IPv4' : 'IPv6'} packets that ${way}; ${cure}`;
   });
 }
 
@@ -105,7 +105,7 @@ function nameOf({ family, table, name }: ForeignChain): string {
 function report({ warnings, postNodeEvent }: ForeignFirewallPort, found: readonly string[], log: Log): void {
   if (found.length === 0) {
     warnings.delete(WARNING);
-    log.info('no foreign packet filter drops packets of pods any more');
+    log.info('other firewall rules no longer drop packets of pods');
     return;
   }
   warnings.set(WARNING, found);

@@ -78,7 +78,7 @@ export class MemoryJournalStore implements JournalStore {
   async close(): Promise<void> {}
 
   #nextFate(step: WriteStep): WriteOutcome {
-    if (this.#dead) throw new SimulatedCrash('there is no machine any more');
+    if (this.#dead) throw new SimulatedCrash('the host no longer exists');
     return this.#fate(step);
   }
 
@@ -87,6 +87,6 @@ export class MemoryJournalStore implements JournalStore {
     if (fate !== 'crash') return;
     this.#dead = true;
     for (const [from, to] of this.#unsynced) if (this.#pick(2) === 1) this.content.fill(0, from, to);
-    throw new SimulatedCrash('the machine died in a write');
+    throw new SimulatedCrash('the host failed during a write');
   }
 }

@@ -117,7 +117,7 @@ describe('the flows of policy on a bridge', () => {
 
   it.each([
     ['an action that is not known', 'table=86,priority=230 actions=output:1,goto_table:90', /cannot be read/],
-    ['a way out of policy', 'table=86,priority=230 actions=goto_table:110', /leads to table 110/],
+    ['a way out of policy', 'table=86,priority=230 actions=goto_table:110', /continues at table 110/],
     ['two flows of one priority', `table=86,priority=210,reg13=${cls(5)},ct_state=+new actions=drop`, /another flow of this priority/],
   ])('name %s', (_, text, problem) => {
     const harmed = new PolicyBytes([...common, ...database, text].map(held));

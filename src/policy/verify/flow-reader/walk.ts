@@ -108,7 +108,7 @@ export class Walk {
     if (gotoTable === undefined) return { way, outcomes: this.#ended('deny', before, lanes) };
     if (gotoTable === this.#limits.end) return { way, outcomes: this.#ended('allow', before, lanes) };
     if (!this.#tables.has(gotoTable) && (gotoTable < this.#limits.from || gotoTable > this.#limits.verdict)) {
-      this.#tell(flow, `it leads to table ${gotoTable}`);
+      this.#tell(flow, `it continues at table ${gotoTable}`);
       return { way, outcomes: this.#ended('unreadable', before, lanes) };
     }
     const behind = this.#goOn(gotoTable, words, lanes);

@@ -93,7 +93,7 @@ export class PeerSight {
   #possible({ ip, party }: ProbedEnd): readonly number[] {
     const others = party.is === 'node' ? party.node.status.addresses.flatMap(({ address }) => (isIp(address) ? parseIp(address) : [])) : [];
     const blocks = new Set([ip, ...others].flatMap((each) => [...this.#blocks.holding(each)]));
-    const selectors = party.is === 'pod' || party.is === 'pod of nobody' ? this.#selectors : [];
+    const selectors = party.is === 'pod' || party.is === 'address of no pod' ? this.#selectors : [];
     return [...blocks, ...selectors].sort((a, b) => a - b);
   }
 }

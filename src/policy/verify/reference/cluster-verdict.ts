@@ -105,7 +105,7 @@ export function isClusterPeer(
   }
   if (nodes) return end.peer.is === 'node' && matches(nodes, end.peer.node.metadata.labels ?? {}) ? 'yes' : 'no';
   if (end.peer.is === 'pod') return selectsPod(namespaces, peer, end.peer.pod, action);
-  if (end.peer.is !== 'pod of nobody') return 'no';
+  if (end.peer.is !== 'address of no pod') return 'no';
   const { namespaceSelector, podSelector } = selectorsOf(peer);
   return isEmpty(namespaceSelector) && isEmpty(podSelector) ? 'yes' : 'unknown';
 }
@@ -166,6 +166,6 @@ function mayBeNamed(
   action: TierJudgement['action'],
 ): boolean {
   if (direction !== 'egress' || destinationNamedPort === undefined || networks || nodes || action === 'Accept') return false;
-  if (destination.is !== 'pod') return destination.is === 'pod of nobody';
+  if (destination.is !== 'pod') return destination.is === 'address of no pod';
   return !namespaces.some(({ metadata }) => metadata.name === destination.pod.metadata.namespace);
 }

@@ -14,11 +14,11 @@ export interface JudgedConnection {
   readonly masqueraded?: boolean;
 }
 
-/** Owner of an address. `pod of nobody`: the address is in a pod network, and no known pod or node has it. */
+/** Owner of an address. `address of no pod`: the address is in a pod network, and no known pod or node has it. */
 export type Party =
   | { readonly is: 'pod'; readonly pod: api.PodObject }
   | { readonly is: 'node'; readonly node: api.NodeObject }
-  | { readonly is: 'pod of nobody' }
+  | { readonly is: 'address of no pod' }
   | { readonly is: 'world' };
 
 export interface End {
@@ -85,7 +85,7 @@ export function whoHas(objects: api.PolicyObjects, address: string): Party {
     (each) => gatewaysOf(each).includes(text) || each.status.addresses.some((one) => isAddress(one) && parseIp(one.address).text === text),
   );
   if (node) return { is: 'node', node };
-  return { is: objects.nodes.some((each) => isInNetworkOf(each, text)) ? 'pod of nobody' : 'world' };
+  return { is: objects.nodes.some((each) => isInNetworkOf(each, text)) ? 'address of no pod' : 'world' };
 }
 
 /** Returns the pods with an address. If there are several, the one whose node has the network comes first, then the younger one. */

@@ -135,7 +135,7 @@ export function isPeer(
   if (ipBlock) return addressesOf(end).some((address) => holds(ipBlock, address));
   if (!podSelector && !namespaceSelector) return false;
   const anyPod = namespaceSelector && isEmpty(namespaceSelector) && isEmpty(podSelector ?? {});
-  if (end.peer.is === 'pod of nobody') return anyPod === true;
+  if (end.peer.is === 'address of no pod') return anyPod === true;
   if (end.peer.is !== 'pod') return false;
   const { namespace, labels = {} } = end.peer.pod.metadata;
   if (podSelector && !matches(podSelector, labels)) return false;

@@ -169,7 +169,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     await this.#renew(outdated);
     if (this.#held === 0 && gone.length >= HOLD.atLeast && gone.length > HOLD.share * all) {
       this.#held = gone.length;
-      const told = 'many remembered clients have endpoints that they may not have now; they go if a second look comes to the same';
+      const told = 'mass removal of affinities with removed endpoints is delayed until a second check confirms it';
       log.failing('affinity', told, { remembered: all, notAllowed: gone.length, cause: 'more than 30 % at once' });
       return 'held';
     }
@@ -258,7 +258,7 @@ export class AffinityKeeper implements ServiceSubscriber {
   #failed(thrown: unknown): void {
     if (this.#options.signal.aborted) return;
     this.#isBehind = true;
-    this.#options.log.failing('affinity', 'choices that are not allowed any more were not all taken away; trying again', {
+    this.#options.log.failing('affinity', 'not all affinities with removed endpoints could be deleted; retrying', {
       cause: SeineError.from(thrown, 'session affinity').message,
     });
   }

@@ -75,7 +75,7 @@ export class CheckServer {
         }
         const cause = SeineError.from(thrown, 'listen').message;
         if (!signal.aborted) onListen?.(cause);
-        if (!reported) log.error(`${what} is taken; trying again`, { port, cause });
+        if (!reported) log.error(`${what} is in use; retrying`, { port, cause });
       }
       await idle(this.#options.retryMs ?? LISTEN_RETRY_MS, signal);
     }

@@ -153,7 +153,7 @@ export class ConnectionCleaner implements ServiceSubscriber {
   }
 
   #tooMany(coarser: StaleConnections): StaleConnections {
-    const told = 'too many stale connections wait to be forgotten; where endpoints are gone, connections to others are forgotten with them';
+    const told = 'too many stale connections wait for deletion; connections to other endpoints of the same Services are deleted, too';
     this.#options.log.failing('connection queue', told, { waiting: this.#bridge.waiting, cause: 'too many' });
     return coarser;
   }

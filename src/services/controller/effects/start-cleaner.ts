@@ -116,14 +116,14 @@ export class StartCleaner {
     const { astray, ...ofKernel } = judged(await tracked.list(cleaner.transports), cleaner.served);
     if (this.#held === 0 && (isTooMuch(ofBridge) || isTooMuch(ofKernel))) {
       this.#held = Math.max(ofBridge.lost, ofKernel.lost);
-      const told = 'connections to many endpoints would be forgotten at once; they are if a second look comes to the same';
+      const told = 'mass deletion of connections to removed endpoints is delayed until a second check confirms it';
       const numbers = { endpoints: ofBridge.all, gone: ofBridge.lost, connections: ofKernel.all, astray: ofKernel.lost };
       log.failing('start connections', told, { ...numbers, cause: 'more than 30 % at once' });
       return 'held';
     }
     this.#held = 0;
     if (ofBridge.lost + ofKernel.lost === 0) return 'done';
-    log.info('Services changed while no agent ran; connections that lead to what is gone are forgotten', {
+    log.info('Services changed while no agent ran; deleting stale connections', {
       endpoints: ofBridge.lost,
       connections: ofKernel.lost,
     });

@@ -27,7 +27,7 @@ export class UnservedEvents implements ServiceSubscriber {
     events.post({
       type: 'Warning',
       reason: 'NotServedAsSpecified',
-      message: `not everything that the Service says is served: ${objections.join('; ')}`.slice(0, EVENT_TEXT_MAX),
+      message: `the Service is served only in part: ${objections.join('; ')}`.slice(0, EVENT_TEXT_MAX),
       about: { apiVersion: 'v1', kind: 'Service', namespace, name, uid },
     });
   }

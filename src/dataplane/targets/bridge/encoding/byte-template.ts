@@ -36,7 +36,7 @@ export class ByteTemplate {
         b - a !== probeBases[1] - probeBases[0] ||
         c - a !== probeBases[2] - probeBases[0]
       )
-        throw misfit(`octet ${at} is not one of those that may differ`);
+        throw misfit(`byte ${at} is not one of those that may differ`);
     }
     return new ByteTemplate(Buffer.from(first, 'latin1'), which);
   }
