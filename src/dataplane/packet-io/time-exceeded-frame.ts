@@ -23,7 +23,7 @@ const extension = { hopByHop: 0, routing: 43, fragment: 44, authentication: 51, 
 const extensionsMax = 8;
 
 /** Hop that answers. */
-export interface Hop {
+interface Hop {
   readonly mac: Mac;
   /** At most one address of each family. */
   readonly addresses: readonly Ip[];

@@ -26,7 +26,7 @@ export interface ClusterNetworkPolicy {
   readonly faults?: readonly string[];
 }
 
-export type ClusterPolicyTier = 'admin' | 'baseline';
+type ClusterPolicyTier = 'admin' | 'baseline';
 
 /** Pods without host network, by labels of their namespace and their own. */
 export interface ClusterPods {

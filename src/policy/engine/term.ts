@@ -27,7 +27,7 @@ interface UnknownPodTerm {
 }
 
 /** Addresses of the nodes with these labels, and their gateway addresses. */
-export interface NodesTerm {
+interface NodesTerm {
   readonly is: 'nodes';
   readonly text: string;
   readonly nodes: Selector;

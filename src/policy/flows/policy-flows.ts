@@ -61,7 +61,7 @@ interface PolicyFlowsRound {
 export type PodClasses = 'free' | 'closed' | PodClassNumbers;
 
 /** Numbers of a pod's classes of NetworkPolicies, and of cluster policies. */
-export interface PodClassNumbers {
+interface PodClassNumbers {
   readonly ingress?: number;
   readonly egress?: number;
   readonly cluster?: Readonly<Partial<Record<PolicyDirection, Readonly<Partial<Record<ClusterTier, number>>>>>>;

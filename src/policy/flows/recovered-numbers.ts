@@ -16,7 +16,7 @@ export type NumberKind = (typeof numberKinds)[number];
 export const classKinds = { admin: 'adminClass', networkPolicy: 'class', baseline: 'baselineClass' } as const satisfies Readonly<
   Record<PolicyTier, NumberKind>
 >;
-export type ClassKind = (typeof classKinds)[PolicyTier];
+type ClassKind = (typeof classKinds)[PolicyTier];
 
 /** Returns the kind of a class. */
 export function classKindOf({ tier }: Pick<SubjectClass, 'tier'>): ClassKind {

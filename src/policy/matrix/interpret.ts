@@ -34,7 +34,7 @@ export type MatrixAnswer =
   | { readonly verdict: 'allow' | 'deny'; readonly by: readonly string[]; readonly why: 'decision' };
 
 /** Decisions of several tiers, in their order. */
-export interface TieredDecision {
+interface TieredDecision {
   readonly tiers: readonly PolicyDecision[];
 }
 

@@ -96,7 +96,7 @@ export class CaseRunner {
     this.#confirmation = new Confirmation(reach.objects);
   }
 
-  /** Rules that allowed a connection in a case so far, `namespace/name spec.ingress[2]`. */
+  /** Rules, and isolating policies, that decided about a connection in a case so far: `namespace/name spec.ingress[2]`, `namespace/name`. */
   get decided(): ReadonlySet<string> {
     return this.#decided;
   }
@@ -127,7 +127,7 @@ export class CaseRunner {
   #judge(verdicts: readonly CaseVerdict[], expect: ReachCase['expect'], by: string | undefined): Omit<CaseResult, 'disagreements'> {
     const allowed = verdicts.filter(({ range }) => range.verdict === 'allow');
     const found = allowed.length === 0 ? 'deny' : allowed.length === verdicts.length ? 'allow' : 'some';
-    for (const { range } of allowed) for (const rule of [...range.egress.by, ...range.ingress.by]) this.#decided.add(rule);
+    for (const { range } of verdicts) for (const rule of decidersOf(range)) this.#decided.add(rule);
     const decidedBy = [...new Set(verdicts.flatMap(({ range }) => decidersOf(range)))].sort();
     const wrong = expect === 'some' ? [] : verdicts.filter(({ range }) => range.verdict !== expect);
     if (found !== expect)

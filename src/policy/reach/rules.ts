@@ -1,7 +1,7 @@
 import type { PolicyObjects } from '../verify/reference/objects.ts';
 import { keyOf } from './objects.ts';
 
-/** Returns the names of all rules that can allow a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not isolated have no effect. */
+/** Returns the names of all rules that can decide about a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not isolated have no effect. */
 export function rulesOfPolicies({
   networkPolicies,
   clusterNetworkPolicies = [],

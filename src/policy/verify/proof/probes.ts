@@ -62,7 +62,7 @@ function edgesOf({ family, network, prefixLength }: Cidr): readonly string[] {
 }
 
 /** Boundaries of port ranges by protocol: first ports of ranges, and ports after their ends; always includes 0. */
-export type PortBoundaries = Readonly<Record<string, readonly number[]>>;
+type PortBoundaries = Readonly<Record<string, readonly number[]>>;
 
 /**
  * Returns the boundaries of the rules' ports. If rules name ports, those of `destination` are included, because names are resolved there.

@@ -15,7 +15,7 @@ export interface JudgedConnection {
 }
 
 /** Owner of an address. `address of no pod`: the address is in a pod network, and no known pod or node has it. */
-export type Party =
+type Party =
   | { readonly is: 'pod'; readonly pod: api.PodObject }
   | { readonly is: 'node'; readonly node: api.NodeObject }
   | { readonly is: 'address of no pod' }
