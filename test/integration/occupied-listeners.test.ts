@@ -10,7 +10,7 @@ import { silentLog } from '../../src/base/log/log.ts';
 import { text } from '../../src/operations/admin/answer.ts';
 import { ApiServer } from '../../src/operations/admin/http-server.ts';
 import { selfSigned } from '../../src/operations/admin/metrics/certificate.ts';
-import { HealthChecks } from '../../src/services/controller/effects/health-checks.ts';
+import { ServiceHealthChecks } from '../../src/services/controller/effects/health-checks.ts';
 import { ProxyHealthz } from '../../src/services/controller/effects/proxy-healthz.ts';
 
 /*
@@ -49,7 +49,7 @@ beforeAll(async () => {
     log: silentLog,
   });
   healthz.look();
-  const checks = new HealthChecks({ log: silentLog });
+  const checks = new ServiceHealthChecks({ log: silentLog });
   checks.set('default/web', { namespace: 'default', name: 'web', port: ports.healthCheckNodePort, localEndpoints: 1 });
   const here = { host: '127.0.0.1', port: 0 };
   const plain = await ApiServer.start({ routes: metrics }, here);

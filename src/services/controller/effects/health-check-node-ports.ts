@@ -3,7 +3,7 @@ import type { UnservedReasons } from '../../../base/log/unserved-reasons.ts';
 import type { EventPoster } from '../../../kubernetes/client/events.ts';
 import type { Service } from '../../../kubernetes/resources/service.ts';
 import type { ServiceResult, ServiceSubscriber } from '../service-changes.ts';
-import { HealthChecks } from './health-checks.ts';
+import { ServiceHealthChecks } from './health-checks.ts';
 import { localEndpoints } from './local-endpoints.ts';
 
 /** Maximum length of an event's note in Kubernetes. */
@@ -24,14 +24,14 @@ interface HealthCheckNodePortsOptions {
 /** Opens the `healthCheckNodePort` of each Service that has one and is served here, and counts the endpoints for its answers. */
 export class HealthCheckNodePorts implements ServiceSubscriber {
   readonly #options: HealthCheckNodePortsOptions;
-  readonly #checks: HealthChecks;
+  readonly #checks: ServiceHealthChecks;
   readonly #services = new Map<string, Service>();
 
   constructor(options: HealthCheckNodePortsOptions) {
     this.#options = options;
     const { log, retryMs } = options;
     const onListen = (key: string, port: number, cause: string | undefined): void => this.#noteListening(key, port, cause);
-    this.#checks = new HealthChecks({ log, onListen, ...(retryMs === undefined ? {} : { retryMs }) });
+    this.#checks = new ServiceHealthChecks({ log, onListen, ...(retryMs === undefined ? {} : { retryMs }) });
   }
 
   compared({ key, service, slices, ports }: ServiceResult): void {

@@ -2,9 +2,9 @@ import { get } from 'node:http';
 import { createServer } from 'node:net';
 import { afterEach, expect, it, vi } from 'vitest';
 import { silentLog } from '../../../base/log/log.ts';
-import { HealthChecks } from './health-checks.ts';
+import { ServiceHealthChecks } from './health-checks.ts';
 
-const checks = new HealthChecks({ log: silentLog });
+const checks = new ServiceHealthChecks({ log: silentLog });
 afterEach(() => checks.close());
 
 async function freePort(): Promise<number> {

@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log/log.ts';
 import { CheckServer } from './check-server.ts';
 
 /** Information that a load balancer gets from a node about a Service. */
-interface HealthCheck {
+interface ServiceHealthCheck {
   readonly namespace: string;
   readonly name: string;
   readonly port: number;
@@ -11,7 +11,7 @@ interface HealthCheck {
   readonly localEndpoints: number;
 }
 
-interface HealthChecksOptions {
+interface ServiceHealthChecksOptions {
   readonly log: Log;
   /** Called with the cause while the port of a Service cannot be opened, and with undefined once it is open or no longer requested. */
   readonly onListen?: (key: string, port: number, cause: string | undefined) => void;
@@ -23,16 +23,16 @@ interface HealthChecksOptions {
  * HTTP servers, one for each Service with a `healthCheckNodePort` (externalTrafficPolicy Local): 200 while this node has an endpoint that
  * is ready, 503 otherwise. Answers have the form of kube-proxy's (pkg/proxy/healthcheck/service_health.go).
  */
-export class HealthChecks {
-  readonly #options: HealthChecksOptions;
-  readonly #checks = new Map<string, HealthCheck & { readonly server: CheckServer }>();
+export class ServiceHealthChecks {
+  readonly #options: ServiceHealthChecksOptions;
+  readonly #checks = new Map<string, ServiceHealthCheck & { readonly server: CheckServer }>();
 
-  constructor(options: HealthChecksOptions) {
+  constructor(options: ServiceHealthChecksOptions) {
     this.#options = options;
   }
 
   /** Replaces the answer for a Service. @param check undefined: the Service has no such port */
-  set(key: string, check: HealthCheck | undefined): void {
+  set(key: string, check: ServiceHealthCheck | undefined): void {
     const known = this.#checks.get(key);
     if (known && known.port !== check?.port) {
       this.#checks.delete(key);
