@@ -176,7 +176,7 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   const deaf = (await troubles()).found;
   expect([...deaf.keys()].filter((check) => !/^(api|clock)/.test(check)).toSorted()).toEqual(['firewall.pods', 'tunnel.reach']);
   expect(deaf.get('tunnel.reach')?.map(({ state, remedy }) => [state, remedy])).toEqual([
-    ['unknown', expect.stringMatching(/^first what firewall\.pods/)],
+    ['unknown', expect.stringMatching(/^fix firewall\.pods first/)],
   ]);
   await breakNode('nft delete table inet deaf');
   expect(readFileSync(cniConf, 'utf8')).toBe(conflist);

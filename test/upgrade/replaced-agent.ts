@@ -3,8 +3,8 @@ import { startAgent } from '../../lab/node/agent.ts';
 import { type ConvergeLab, until } from '../support/converge-lab.ts';
 
 const patienceMs = 30_000;
-/** Beginning of the log line, in any release. */
-const released = 'every source is in step; ';
+/** Beginnings of the log line: of this release, and of releases before 0.24.0. */
+const released = ['all sources are synced; ', 'every source is in step; '];
 
 /**
  * Replaces the agent of a node, and waits until the new one has compared everything.
@@ -27,9 +27,9 @@ export async function startAgentOf(lab: ConvergeLab, number: number, program: st
       lab
         .log(number)
         .slice(lines)
-        .some(({ msg }) => msg.startsWith(released)),
+        .some(({ msg }) => released.some((text) => msg.startsWith(text))),
     patienceMs,
-    () => 'the sources of the agent are not in step',
+    () => 'the sources of the agent are not synced',
   );
   await sleep(1_000);
   return readyMs;
