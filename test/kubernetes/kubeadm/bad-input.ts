@@ -71,7 +71,7 @@ export async function otherConfiguration(scene: KubeadmScene): Promise<void> {
       .filter((line) => line.includes('05-other'))
       .join('\n'),
   );
-  expect(reported).toContain(`${otherNetwork} comes before 10-seine.conflist`);
+  expect(reported).toContain(`${otherNetwork} precedes 10-seine.conflist`);
   expect(reported).toContain(`mv ${otherNetwork} ${otherNetwork}.disabled`);
   await cluster.onNode(node, 'mv', otherNetwork, `${otherNetwork}.disabled`);
   await cluster.wait(patienceMs / 1_000, '--for=condition=Ready', 'pod/late');
