@@ -20,6 +20,7 @@ import { labPaths, netnsPath, nodePaths } from '../../lab/plan/names.ts';
 import { listenTcpIn } from '../../lab/probe/sockets.ts';
 import { install } from '../../src/install/install.ts';
 import { agentToken } from '../support/agent-token.ts';
+import { clusterPolicyCrd, crdPath } from '../support/cluster-policy-crd.ts';
 import { ConvergeLab } from '../support/converge-lab.ts';
 
 const execute = promisify(execFile);
@@ -39,6 +40,7 @@ const netns = { elsewhere: `seine-im-${randomBytes(3).toString('hex')}`, leaving
 
 beforeAll(async () => {
   lab = await ConvergeLab.start(1);
+  await lab.api.send({ method: 'POST', path: crdPath, body: clusterPolicyCrd }, deadline());
 });
 afterAll(async () => {
   for (const end of after) await end();
@@ -129,7 +131,7 @@ it('is removed from the node again: shown first, not under a running agent, not 
   expect(await cleanup(['--run-dir', paths.run])).toMatchObject({
     code: 2,
     out: '',
-    err: expect.stringContaining('name its --cni-bin-dir, --cni-conf-dir'),
+    err: expect.stringContaining('specify its --cni-bin-dir, --cni-conf-dir'),
   });
   expect(await runAnyway(process.execPath, [seinectl, 'node', 'cleanup', ...elsewhere], {}, deadline())).toMatchObject({
     code: 1,
