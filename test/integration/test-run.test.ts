@@ -48,7 +48,7 @@ describe.concurrent('a run of tests', () => {
   it('fails by an uncaught error, and names its file', async () => {
     const { code, said } = await run('uncaught');
     expect(code).toBe(1);
-    expect(said).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: nobody waits for it/);
+    expect(said).toMatch(/What failed:\n {2}\S*uncaught\.fixture\.ts, an error that no test caught: it is not awaited/);
   });
 
   it('ends an orphan without a mark', async () => {
