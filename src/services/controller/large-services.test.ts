@@ -265,7 +265,7 @@ describe('a Service of many ports', () => {
     if (when === 'later') {
       await t.served.settled();
       gate.open();
-      await vi.waitUntil(() => gate.batches > before + 1);
+      await vi.waitUntil(() => gate.batches > before + 1, { timeout: 30_000 });
       changeOther();
     }
     await t.served.settled();
