@@ -116,7 +116,7 @@ describe('findings of the agent', () => {
     };
     expect(await seinectl([])).toMatchObject({ code: 1, out: expect.stringContaining('unknown  tunnel') });
     answer = (response) => void response.write(lines(plan, bad));
-    const { code, out } = await seinectl(['--timeout', '2s']);
+    const { code, out } = await seinectl(['--timeout', '4s']);
     expect([code, out]).toEqual([
       1,
       expect.stringMatching(/PROBLEM {2}tunnel\.reach.*unknown {2}agent {16}not known: the time is over.*ok {7}cni\.config/s),
