@@ -47,6 +47,11 @@ export class AlertWatch {
     await this.#look();
   }
 
+  /** Reads the metrics now: the state may be too short to be seen by the next regular scrape. */
+  async scrape(): Promise<void> {
+    await this.#look();
+  }
+
   /** Alerts that were true since the step began. */
   get became(): readonly string[] {
     return [...this.#became].toSorted();

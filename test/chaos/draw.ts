@@ -100,7 +100,7 @@ export interface Done {
 }
 
 /** Executes the step. */
-export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<readonly Done[]> {
+export async function act({ lab, alerts }: Scene, { agent, drawn }: DrawnStep): Promise<readonly Done[]> {
   const done: Done[] = [];
   const both = async (): Promise<void> => {
     const outcomes = await Promise.allSettled(drawn.map(({ deed }) => deed.act()));
@@ -115,6 +115,7 @@ export async function act({ lab }: Scene, { agent, drawn }: DrawnStep): Promise<
   else if (agent === 'frozen') await frozen(lab, 'agentPid', both);
   else {
     await killed(lab, 'agentPid');
+    await alerts?.scrape();
     if (agent === 'dead') await both();
     await startAgent(lab);
     if (agent === 'starting') await both();
