@@ -19,7 +19,10 @@ const execute = promisify(execFile);
 const previousRelease = releaseOf(process.env['SEINE_TEST_RELEASE']);
 /** Before it, the plugin `portmap` served host ports. */
 const firstWithHostPorts = '0.8.0';
-const hasHostPorts = previousRelease.version.localeCompare(firstWithHostPorts, 'en', { numeric: true }) >= 0;
+/** First release that rejects such pods: none of them runs on its nodes. */
+const firstThatRejects = '0.23.0';
+const isFrom = (version: string): boolean => previousRelease.version.localeCompare(version, 'en', { numeric: true }) >= 0;
+const admitsThem = isFrom(firstWithHostPorts) && !isFrom(firstThatRejects);
 
 /** Number of a pod's first host port; those of the others follow it. */
 const containerPort = 8_000;
@@ -29,7 +32,7 @@ const ports = { own: 8_090, used: 8_091, beside: 8_092, reserved: 10_256 } as co
 const resolver = '127.0.0.53';
 const patience = () => AbortSignal.timeout(30_000);
 
-describe.runIf(hasHostPorts)('a pod with a host port that this release rejects, over an upgrade and back', () => {
+describe.runIf(admitsThem)('a pod with a host port that this release rejects, over an upgrade and back', () => {
   let lab: ServiceLab;
   let previous: BuiltRelease;
   /** Clients of the outside addresses that keep sending from one port each. */
@@ -87,7 +90,7 @@ describe.runIf(hasHostPorts)('a pod with a host port that this release rejects, 
 
   async function reports(): Promise<string> {
     const { apiSocket } = nodePaths(lab.lab.plan.dir, 'node-1');
-    const words = [join(packageRoot, 'src', 'cli', 'main.ts'), '--socket', apiSocket, 'status'];
+    const words = [join(packageRoot, 'src', 'seinectl', 'main.ts'), '--socket', apiSocket, 'status'];
     return (await execute(process.execPath, words, { maxBuffer: 1 << 24 })).stdout;
   }
 
