@@ -1,9 +1,10 @@
 import { keyOf } from '../reach/objects.ts';
 import type { NetworkPolicyObject, PodObject, PolicyPortObject } from '../verify/reference/objects.ts';
 import { matches } from '../verify/reference/parties.ts';
+import { typesOf } from '../verify/reference/reference-verdict.ts';
 import type { LintFinding } from './findings.ts';
 import { type CheckedPolicy, podsOfPeer, subjectsOf } from './matching.ts';
-import { rulesOf, typesOf } from './rules-of.ts';
+import { rulesOf } from './rules-of.ts';
 
 const DNS_PORT = 53;
 
@@ -14,7 +15,7 @@ const DNS_PORT = 53;
 export function dnsFindings(checked: CheckedPolicy): readonly LintFinding[] {
   const { policy, objects } = checked;
   const others = objects.networkPolicies.filter(
-    ({ metadata, spec }) => metadata.namespace === policy.metadata.namespace && typesOf(spec).includes('egress'),
+    (each) => each.metadata.namespace === policy.metadata.namespace && typesOf(each).includes('egress'),
   );
   if (!others.includes(policy)) return [];
   const isLacking = (pod: PodObject): boolean => {

@@ -1,4 +1,5 @@
 import type { NetworkPolicyObject, PolicyPeerObject, PolicyRuleObject } from '../verify/reference/objects.ts';
+import { typesOf } from '../verify/reference/reference-verdict.ts';
 
 /** Rule of a policy with its field. */
 export interface PlacedRule {
@@ -16,8 +17,9 @@ interface PlacedPeer {
 }
 
 /** Returns the rules of the directions that a policy isolates. */
-export function rulesOf({ spec }: NetworkPolicyObject): readonly PlacedRule[] {
-  const types = typesOf(spec);
+export function rulesOf(policy: NetworkPolicyObject): readonly PlacedRule[] {
+  const { spec } = policy;
+  const types = typesOf(policy);
   return (['ingress', 'egress'] as const)
     .filter((direction) => types.includes(direction))
     .flatMap((direction) =>
@@ -28,10 +30,4 @@ export function rulesOf({ spec }: NetworkPolicyObject): readonly PlacedRule[] {
         return { direction, field, rule, peers };
       }),
     );
-}
-
-/** Returns the directions that a policy isolates, by the API's default where `policyTypes` is absent. */
-export function typesOf({ policyTypes, egress }: NetworkPolicyObject['spec']): readonly string[] {
-  if (policyTypes && policyTypes.length > 0) return policyTypes.map((type) => type.toLowerCase());
-  return egress && egress.length > 0 ? ['ingress', 'egress'] : ['ingress'];
 }

@@ -1,7 +1,11 @@
 import type { PolicyObjects } from '../verify/reference/objects.ts';
+import { typesOf } from '../verify/reference/reference-verdict.ts';
 import { keyOf } from './objects.ts';
 
-/** Returns the names of all rules that can decide about a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not isolated have no effect. */
+/**
+ * Returns the names of all rules that can decide about a connection: `namespace/name spec.ingress[2]`. Rules of a direction that is not
+ * isolated have no effect.
+ */
 export function rulesOfPolicies({
   networkPolicies,
   clusterNetworkPolicies = [],
@@ -12,13 +16,13 @@ export function rulesOfPolicies({
     ),
   );
   const ofPolicies = networkPolicies.flatMap((policy) => {
-    const { policyTypes, ingress, egress } = policy.spec;
-    const types = policyTypes && policyTypes.length > 0 ? policyTypes : ['Ingress', ...(egress && egress.length > 0 ? ['Egress'] : [])];
+    const { ingress, egress } = policy.spec;
+    const types = typesOf(policy);
     const named = (direction: 'ingress' | 'egress', rules: readonly unknown[]) =>
       rules.map((_, at) => `${keyOf(policy)} spec.${direction}[${at}]`);
     return [
-      ...(types.includes('Ingress') ? named('ingress', ingress ?? []) : []),
-      ...(types.includes('Egress') ? named('egress', egress ?? []) : []),
+      ...(types.includes('ingress') ? named('ingress', ingress ?? []) : []),
+      ...(types.includes('egress') ? named('egress', egress ?? []) : []),
     ];
   });
   return [...ofTiers, ...ofPolicies];

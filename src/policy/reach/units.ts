@@ -1,4 +1,4 @@
-import { type Family, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { cidrContains, type Family, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { NarrowedObjects } from '../verify/proof/narrowed-objects.ts';
 import { probedAddresses } from '../verify/proof/probes.ts';
 import { whoHas } from '../verify/reference/parties.ts';
@@ -51,14 +51,9 @@ function outsideName(address: string, objects: ReachObjects): string {
   const ip = parseIp(address);
   const containing = networksOf(objects)
     .map(parseCidr)
-    .filter((cidr) => cidr.family === ip.family && contains(cidr, ip.value))
+    .filter((cidr) => cidrContains(cidr, ip))
     .sort((a, b) => b.prefixLength - a.prefixLength);
   return containing[0] ? `outside ${containing[0].text}` : `outside (${ip.family === 'ipv4' ? 'IPv4' : 'IPv6'})`;
-}
-
-function contains({ network, prefixLength, family }: ReturnType<typeof parseCidr>, value: bigint): boolean {
-  const hostBits = BigInt((family === 'ipv4' ? 32 : 128) - prefixLength);
-  return value >> hostBits === network.value >> hostBits;
 }
 
 function networksOf({ networkPolicies, clusterNetworkPolicies = [] }: ReachObjects): readonly string[] {

@@ -100,7 +100,7 @@ export function isolates(policy: api.NetworkPolicyObject, pod: api.PodObject, di
 }
 
 /** "policyTypes … If this field is not specified, it will default based on the existence of ingress or egress rules". */
-function typesOf({ spec: { policyTypes, egress } }: api.NetworkPolicyObject): readonly string[] {
+export function typesOf({ spec: { policyTypes, egress } }: api.NetworkPolicyObject): readonly string[] {
   if (policyTypes && policyTypes.length > 0) return policyTypes.map((type) => type.toLowerCase());
   return egress && egress.length > 0 ? ['ingress', 'egress'] : ['ingress'];
 }
