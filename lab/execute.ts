@@ -53,8 +53,8 @@ function executeOnBareNode(plan: LabPlan, { name, netns }: NodePlan, command: re
 }
 
 /** Runs a command outside the cluster, in the outside network. Resolves to its exit code. */
-export async function executeInWorld(plan: LabPlan, command: readonly string[]): Promise<number> {
-  return execute(plan, plan.world.netns, command, { KUBECONFIG: labPaths(plan.dir).kubeconfig });
+export async function executeOutside(plan: LabPlan, command: readonly string[]): Promise<number> {
+  return execute(plan, plan.external.netns, command, { KUBECONFIG: labPaths(plan.dir).kubeconfig });
 }
 
 function execute(plan: LabPlan, netns: string, command: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {

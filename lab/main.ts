@@ -4,7 +4,7 @@ import type { Family } from '../src/base/net/ip.ts';
 import { askControl } from './daemon/control.ts';
 import { formatStatus } from './daemon/status.ts';
 import { removeLab } from './down.ts';
-import { executeInPod, executeInWorld, executeOnNode } from './execute.ts';
+import { executeInPod, executeOnNode, executeOutside } from './execute.ts';
 import { packageVersion } from './machine/installation.ts';
 import { commaSeparated, defaultLabDir, familiesOption, needRoot, oneOf, seconds, wholeNumber } from './options.ts';
 import { labPaths, realLabDir } from './plan/names.ts';
@@ -38,7 +38,7 @@ Examples:
   kubectl run a1 --image=responder                 a pod that answers who it is, whatever the image
   seine-lab exec default/a1 -- ip -br addr         in a pod
   seine-lab node exec node-1 -- seinectl status    on a node
-  seine-lab world exec -- curl -s 192.168.77.1:30080   from outside the cluster
+  seine-lab external exec -- curl -s 192.168.77.1:30080   from outside the cluster
   seine-lab ovs node-1 kill && seine-lab ovs node-1 start
   seine-lab down
 
@@ -117,16 +117,16 @@ withDir(node.command('exec').description('run a command on a node'))
     process.exitCode = await executeOnNode(planOf(realLabDir(dir)), name, withoutDashes(command));
   });
 
-const world = program.command('world').description('run commands outside the cluster').enablePositionalOptions();
+const external = program.command('external').alias('world').description('run commands outside the cluster').enablePositionalOptions();
 withDir(
-  world
+  external
     .command('exec')
     .description('run a command in a network namespace outside the cluster, as a client of node ports and load balancers'),
 )
   .argument('<command...>', 'with its arguments')
   .passThroughOptions()
   .action(async (command: string[], { dir }: DirOption) => {
-    process.exitCode = await executeInWorld(planOf(realLabDir(dir)), withoutDashes(command));
+    process.exitCode = await executeOutside(planOf(realLabDir(dir)), withoutDashes(command));
   });
 
 withDir(program.command('apiserver').description('stop or start the API server of the lab'))

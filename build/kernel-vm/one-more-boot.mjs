@@ -33,6 +33,6 @@ function whyAgain(code, { name, guest }) {
   // "traps: node[812] trap invalid opcode …", "node[812]: segfault at …"; on arm64 "node[812]: unhandled exception: …"
   const pattern = /^.*\bnode\[\d+\]:? (?:trap|segfault|general protection|unhandled exception).*$/m;
   const log = join(logsOf(name, guest), 'dmesg');
-  const told = existsSync(log) ? pattern.exec(readFileSync(log, 'utf8')) : null; // a stopped guest has none
-  return told === null ? undefined : `a process crashed in the guest (${told[0].trim()})`;
+  const printed = existsSync(log) ? pattern.exec(readFileSync(log, 'utf8')) : null; // a stopped guest has none
+  return printed === null ? undefined : `a process crashed in the guest (${printed[0].trim()})`;
 }

@@ -86,7 +86,7 @@ const parts = [
     name: 'hardening',
     what: 'host ports, addresses of Services on nodes, ICMP errors, two datagrams at once: what others must not take or break',
     files: [
-      ...['pipeline-errors', 'pipeline-forgery', 'service-world'].map((name) => `test/integration/${name}.test.ts`),
+      ...['pipeline-errors', 'pipeline-forgery', 'service-external'].map((name) => `test/integration/${name}.test.ts`),
       ...e2e('service-outside'),
     ],
     tag: 'hardening',

@@ -96,8 +96,8 @@ interface Ended {
 }
 
 function commandError({ command, args, ended, errors, isQuiet }: Ended): Error {
-  const told = isQuiet ? `: ${Buffer.concat(errors).toString('utf8').trim().slice(-2_000)}` : '; its messages are above';
-  return new Error(`\`${[command, ...args].map(shellWord).join(' ')}\` failed with ${ended}${told}`);
+  const output = isQuiet ? `: ${Buffer.concat(errors).toString('utf8').trim().slice(-2_000)}` : '; its messages are above';
+  return new Error(`\`${[command, ...args].map(shellWord).join(' ')}\` failed with ${ended}${output}`);
 }
 
 /** A word as a POSIX shell reads it. */

@@ -44,7 +44,7 @@ export class Lab {
   readonly #runners: PodRunners;
   #access: ApiAccess | undefined;
   #api: KubeApi | undefined;
-  #world: Responder | undefined;
+  #external: Responder | undefined;
 
   constructor(settings: LabSettings) {
     this.#settings = settings;
@@ -77,7 +77,7 @@ export class Lab {
       for (const node of plan.nodes) startAgent(plan, node, agentProgram);
     }
     await this.#runners.start(this.#api, pluginFolders, signal);
-    this.#world = await this.#startWorld(signal);
+    this.#external = await this.#startOutside(signal);
     await this.#allReady(signal);
     if (plan.datapath === 'netdev' && !plan.bare) await introduceNodes(plan, signal);
     log.info('the lab is ready', { nodes: plan.nodes.length });
@@ -85,7 +85,7 @@ export class Lab {
 
   /** Ends everything in this process. */
   async close(): Promise<void> {
-    this.#world?.close();
+    this.#external?.close();
     this.#api?.close();
     await this.#access?.close();
     await this.#runners.ended();
@@ -176,28 +176,28 @@ export class Lab {
   }
 
   /** Answers on port 80 outside the cluster, so that pods have an external destination. */
-  async #startWorld(signal: AbortSignal): Promise<Responder> {
-    const { netns, ips, outside } = this.#settings.plan.world;
+  async #startOutside(signal: AbortSignal): Promise<Responder> {
+    const { netns, ips, outside } = this.#settings.plan.external;
     const ports = [
       { protocol: 'tcp', port: 80 },
       { protocol: 'udp', port: 80 },
     ] as const;
     const addresses = [...ips, ...outside];
-    return Responder.start({ pod: 'world', node: 'world' }, netns, { tcp: addresses, udp: addresses }, ports, signal);
+    return Responder.start({ pod: 'external', node: 'external' }, netns, { tcp: addresses, udp: addresses }, ports, signal);
   }
 
   async #allReady(signal: AbortSignal): Promise<void> {
     const { plan } = this.#settings;
     const deadline = performance.now() + readyDeadlineMs;
-    const told = new Set<string>();
-    while (told.size < plan.nodes.length) {
+    const reported = new Set<string>();
+    while (reported.size < plan.nodes.length) {
       signal.throwIfAborted();
       for (const node of plan.nodes) {
-        if (told.has(node.name) || !this.#runners.isReady(node.name)) continue;
-        told.add(node.name);
+        if (reported.has(node.name) || !this.#runners.isReady(node.name)) continue;
+        reported.add(node.name);
         this.progress.step(`${node.name} ${plan.bare ? 'waits for a network' : 'is ready'}`);
       }
-      const missing = plan.nodes.filter(({ name }) => !told.has(name));
+      const missing = plan.nodes.filter(({ name }) => !reported.has(name));
       const dead = missing.find((node) => agentProcess(plan, node) === undefined);
       if (dead && !plan.bare)
         throw new SeineError('REFUSED', `the agent of ${dead.name} ended; see ${nodePaths(plan.dir, dead.name).agentLog}`);

@@ -27,7 +27,7 @@ async function nodePortFromOutside({ plan, nodePorts }: Scene, family: Family): 
   const trials = plan.nodes.flatMap(({ name, ips }): Trial[] =>
     Array.from({ length: probesOfNode }, () => ({
       label: `outside → ${name}`,
-      probe: { from: plan.world.netns, address: ofFamily(ips, family), port: nodePorts },
+      probe: { from: plan.external.netns, address: ofFamily(ips, family), port: nodePorts },
       wrong: ({ pod, protocol }) => {
         answered.set(`${name} ${protocol}`, (answered.get(`${name} ${protocol}`) ?? new Set()).add(pod));
         return undefined;

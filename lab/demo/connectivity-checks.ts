@@ -80,7 +80,7 @@ function hostsAndRemotePods(scene: Scene, family: Family): Trial[] {
 function podsAndOutside(scene: Scene, family: Family): Trial[] {
   return meshPods(scene).map((pod) => ({
     label: `${pod.name} → outside`,
-    probe: { from: pod.netns, address: ofFamily(scene.plan.world.outside, family), port: 80 },
+    probe: { from: pod.netns, address: ofFamily(scene.plan.external.outside, family), port: 80 },
     wrong: ({ client }) => notAs(ofFamily(nodeOfPod(scene, pod).ips, family), client),
   }));
 }

@@ -9,7 +9,7 @@ import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
 /**
  * The links of a lab, all of them inside its own namespaces:
  *
- *     world:  ul0 (bridge: transport addresses .254, and the addresses of "outside")
+ *     external:  ul0 (bridge: transport addresses .254, and the addresses of "outside")
  *              ├── u1 ═══ eth0 of node-1 ── br-phy (OVS; has the node's address)      with --datapath netdev
  *              └── u2 ═══ eth0 of node-2 (has the node's address itself)               with --datapath system
  *     mgmt:   mg0 (bridge: the API server)
@@ -20,7 +20,7 @@ import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
  */
 export async function createSwitches(plan: LabPlan, signal: AbortSignal): Promise<void> {
   await Promise.all([
-    createOnce(plan, plan.world.netns, signal, () => createWorld(plan, signal)),
+    createOnce(plan, plan.external.netns, signal, () => createOutside(plan, signal)),
     createOnce(plan, plan.management.netns, signal, () => createManagement(plan, signal)),
   ]);
 }
@@ -35,8 +35,8 @@ async function createOnce(plan: LabPlan, netns: string, signal: AbortSignal, wir
   writeFileWhole(wired, '');
 }
 
-async function createWorld(plan: LabPlan, signal: AbortSignal): Promise<void> {
-  const { netns, ips, outside } = plan.world;
+async function createOutside(plan: LabPlan, signal: AbortSignal): Promise<void> {
+  const { netns, ips, outside } = plan.external;
   await ipBatch(
     netns,
     [
@@ -71,7 +71,7 @@ export async function createNode(plan: LabPlan, node: NodePlan, signal: AbortSig
 async function wireNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Promise<void> {
   const number = plan.nodes.indexOf(node) + 1;
   await ipBatch(
-    plan.world.netns,
+    plan.external.netns,
     [`link add u${number} type veth peer name eth0 netns ${node.netns}`, `link set u${number} master ul0 up`],
     signal,
   );
@@ -98,13 +98,13 @@ export function transportInterface(plan: LabPlan): string {
  *   frame before the ingress hook, so the drop does not affect Open vSwitch.
  * - a checksum left to the hardware is never filled in, so both ends of the link compute it themselves.
  */
-async function prepareForPacketSocket(plan: LabPlan, node: NodePlan, worldEnd: string, signal: AbortSignal): Promise<void> {
+async function prepareForPacketSocket(plan: LabPlan, node: NodePlan, outsideEnd: string, signal: AbortSignal): Promise<void> {
   const drop =
     'add table netdev seine-lab; add chain netdev seine-lab eth0 { type filter hook ingress device "eth0" priority 0; policy drop; }';
   await runIn(node.netns, 'sysctl', ['-qw', 'net.ipv6.conf.eth0.disable_ipv6=1'], {}, signal);
   await ipBatch(node.netns, ['link set eth0 up'], signal);
   await noTransmitChecksum(node.netns, 'eth0', signal);
-  await noTransmitChecksum(plan.world.netns, worldEnd, signal);
+  await noTransmitChecksum(plan.external.netns, outsideEnd, signal);
   await runIn(node.netns, 'nft', [drop], {}, signal);
 }
 
@@ -115,7 +115,7 @@ export async function addressNode(plan: LabPlan, node: NodePlan, link: string, s
     [
       `link set ${link} up`,
       ...node.ips.map((ip) => `addr replace ${transportAddress(ip)} dev ${link}${parseIp(ip).family === 'ipv6' ? ' nodad' : ''}`),
-      ...plan.world.ips.map((ip) => `route replace default via ${ip} dev ${link}`),
+      ...plan.external.ips.map((ip) => `route replace default via ${ip} dev ${link}`),
     ],
     signal,
   );

@@ -37,8 +37,8 @@ export function nodeNetns(labId: string, node: string): string {
 }
 
 /** Namespace of the switch between the nodes, which is also the outside network. */
-export function worldNetns(labId: string): string {
-  return `${netnsPrefix(labId)}world`;
+export function outsideNetns(labId: string): string {
+  return `${netnsPrefix(labId)}external`;
 }
 
 /** The network over which nodes reach the API server. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SeineError } from '../../src/base/errors/seine-error.ts';
 import { type Cidr, cidrAddress, type Family, overlaps, parseCidr } from '../../src/base/net/ip.ts';
-import { labIdOf, managementNetns, nodeNetns, worldNetns } from './names.ts';
+import { labIdOf, managementNetns, nodeNetns, outsideNetns } from './names.ts';
 
 /** Maximum length of a socket's path: `sun_path` has 108 bytes, one of them the closing zero. */
 const socketPathMax = 107;
@@ -117,7 +117,7 @@ const labPlan = z.object({
   bare: z.literal(true).optional(),
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
-  world: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
+  external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
   nodes: z.array(nodePlan),
 });
@@ -166,8 +166,8 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.bare === true && { bare: true as const }),
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
-    world: {
-      netns: worldNetns(id),
+    external: {
+      netns: outsideNetns(id),
       ips: families.map((of) => cidrAddress(addressing.transport[of], 254n).text),
       outside: families.map((of) => addressing.outside[of]),
     },

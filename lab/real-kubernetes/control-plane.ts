@@ -152,7 +152,7 @@ async function wireControlPlane(plan: LabPlan, signal: AbortSignal): Promise<voi
   const { netns } = plan.management;
   const there = await runAnyway('ip', ['-n', netns, 'link', 'show', 'eth0'], {}, signal);
   if (there.code === 0) return;
-  await ipBatch(plan.world.netns, [`link add ucp type veth peer name eth0 netns ${netns}`, 'link set ucp master ul0 up'], signal);
+  await ipBatch(plan.external.netns, [`link add ucp type veth peer name eth0 netns ${netns}`, 'link set ucp master ul0 up'], signal);
   const addresses = plan.families.map((family) => {
     const { prefixLength } = addressing.transport[family];
     return `addr add ${addressing.controlPlane[family]}/${prefixLength} dev eth0${family === 'ipv6' ? ' nodad' : ''}`;
@@ -160,7 +160,7 @@ async function wireControlPlane(plan: LabPlan, signal: AbortSignal): Promise<voi
   await ipBatch(netns, ['link set eth0 up', ...addresses], signal);
   for (const [place, link] of [
     [netns, 'eth0'],
-    [plan.world.netns, 'ucp'],
+    [plan.external.netns, 'ucp'],
   ] as const) {
     const inside = inNetns(place, 'ethtool', ['-K', link, 'tx', 'off']);
     await runAnyway(inside.command, inside.args, {}, signal);

@@ -141,7 +141,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
   const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
-  return ({ live, ipam, gonePods, standing, hostPorts }) => {
+  return ({ live, ipam, orphanedLeases, standing, hostPorts }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -152,7 +152,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       watchForeignFirewall(firewall, { live, log, signal }),
       standing.run(signal),
       watchContestedSettings({ nodeState, warnings, log }, signal),
-      healthChecks.follow(leaseCheck(gonePods), signal),
+      healthChecks.follow(leaseCheck(orphanedLeases), signal),
       healthChecks.follow(routingCheck(ways, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),

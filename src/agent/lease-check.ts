@@ -3,7 +3,7 @@ import type { Log } from '../base/log/log.ts';
 import type { CniServer } from '../pods/cni-server/server.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
 import type { NodePods } from '../pods/network/node-pods.ts';
-import { GonePods, leaseCheckEveryMs } from '../pods/network/orphaned-leases.ts';
+import { leaseCheckEveryMs, OrphanedLeases } from '../pods/network/orphaned-leases.ts';
 import { hasSandbox } from '../pods/network/sandbox.ts';
 import type { KubeSources } from './kube-sources.ts';
 import type { NodeStack } from './node-state.ts';
@@ -17,11 +17,11 @@ interface LeaseCheckParts {
 }
 
 /** @param server called only once it serves, which is before the first check */
-export function openGonePods({ sources, stack, pods, ipam, log }: LeaseCheckParts, server: () => CniServer): GonePods {
-  return new GonePods({
+export function openOrphanedLeases({ sources, stack, pods, ipam, log }: LeaseCheckParts, server: () => CniServer): OrphanedLeases {
+  return new OrphanedLeases({
     leases: () => ipam.leases(),
     pods,
-    isInStep: () => sources.pods.status.state === 'in step',
+    isSynced: () => sources.pods.status.state === 'in step',
     hasSandbox: (lease) => hasSandbox(stack.links.socket, lease),
     abandon: (lease, signal) => server().abandon(lease, signal),
     log,
@@ -29,13 +29,13 @@ export function openGonePods({ sources, stack, pods, ipam, log }: LeaseCheckPart
 }
 
 /** Finds leases whose pod no longer exists; while the copy of Pods is not synced, nothing is suspected, and status reports the source. */
-export function leaseCheck(gonePods: GonePods): HealthCheck {
+export function leaseCheck(orphanedLeases: OrphanedLeases): HealthCheck {
   return {
     name: 'leases',
     everyMs: leaseCheckEveryMs,
     run: async (signal) => {
-      await gonePods.look(signal);
-      const problems = gonePods.kept.map(({ pod, why }) => {
+      await orphanedLeases.look(signal);
+      const problems = orphanedLeases.kept.map(({ pod, why }) => {
         const message = `pod ${pod} does not exist in the API server and keeps its addresses: ${why}`;
         return { kind: 'pod.gone', about: pod, message } as const;
       });

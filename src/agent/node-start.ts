@@ -24,13 +24,13 @@ import type { HostPorts } from '../pods/host-ports/host-ports.ts';
 import type { Ipam } from '../pods/ipam/ipam.ts';
 import { assertReadableJournal, journalIn } from '../pods/ipam/journal-store.ts';
 import { leasedNetworks } from '../pods/ipam/lease-networks.ts';
-import type { GonePods } from '../pods/network/orphaned-leases.ts';
+import type { OrphanedLeases } from '../pods/network/orphaned-leases.ts';
 import type { PolicyController } from '../policy/controller/policy-controller.ts';
 import type { Suspensions } from '../policy/controller/suspensions.ts';
 import { type OpenedDeniedLog, openDeniedLog } from '../policy/denied-log/open-denied-log.ts';
 import { type NodeServices, openServices, type ServePorts } from '../services/controller/open-services.ts';
 import { type KubeSources, liveModeOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
-import { openGonePods } from './lease-check.ts';
+import { openOrphanedLeases } from './lease-check.ts';
 import { tuneMemory } from './memory-tuner.ts';
 import type { NodeChanges } from './node-changes.ts';
 import { type AttachedPods, keepGateway, openPods, type PodHooks, type PodParts, serveCni } from './pods.ts';
@@ -57,7 +57,7 @@ interface StartParts extends Omit<PodParts, 'live' | 'policy'> {
 
 /** Parts that exist once the node is known. */
 export interface StartedNode extends AttachedPods {
-  readonly gonePods: GonePods;
+  readonly orphanedLeases: OrphanedLeases;
   readonly live: LiveEnvironment;
   readonly policy: PolicyController;
   readonly denied: OpenedDeniedLog;
@@ -91,8 +91,15 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   wantSettings(parts, live.current, pods.hostPorts);
   // After the pods: flows of an earlier release pass all pods, and the node's own of this one only those with flows in the entry tables.
   wantNode(config, nodeState, live.current);
-  const gonePods = openGonePods({ ...parts, ...pods }, () => server);
-  const node = { ...pods, gonePods, live, policy, denied, ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal) };
+  const orphanedLeases = openOrphanedLeases({ ...parts, ...pods }, () => server);
+  const node = {
+    ...pods,
+    orphanedLeases,
+    live,
+    policy,
+    denied,
+    ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal),
+  };
   hooks.started(node);
   const onCall = hooks.onCall ? { onCall: hooks.onCall } : {};
   const hostPortCheck = node.proxy.hostPorts.check;

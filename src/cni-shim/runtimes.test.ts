@@ -57,7 +57,7 @@ describe.each(['podman', 'containerd-ctr', 'containerd-cri'])('calls recorded fr
     const deleted = new Set(recorded(runtime).flatMap(({ env }) => (env['CNI_COMMAND'] === 'DEL' ? [env['CNI_CONTAINERID'] ?? ''] : [])));
     expect(deleted.size).toBeGreaterThan(0);
     for (const id of deleted) expect([...bench.network.wired.keys()].filter((key) => key.includes(id))).toEqual([]);
-    for (const id of deleted) expect([...bench.delegatedIpam.lent.keys()].filter((key) => key.includes(id))).toEqual([]);
+    for (const id of deleted) expect([...bench.delegatedIpam.allocated.keys()].filter((key) => key.includes(id))).toEqual([]);
   });
 });
 

@@ -34,8 +34,8 @@ function compress(state: number[], message: readonly number[], at: number): void
   const words: number[] = [];
   const word = (index: number) => words[index] ?? 0;
   for (let index = 0; index < 16; index++) {
-    const octet = (offset: number) => message[at + 4 * index + offset] ?? 0;
-    words.push((octet(0) << 24) | (octet(1) << 16) | (octet(2) << 8) | octet(3));
+    const byte = (offset: number) => message[at + 4 * index + offset] ?? 0;
+    words.push((byte(0) << 24) | (byte(1) << 16) | (byte(2) << 8) | byte(3));
   }
   for (let index = 16; index < 64; index++) {
     const [w2, w15] = [word(index - 2), word(index - 15)];

@@ -6,7 +6,7 @@ import { SeineError } from '../base/errors/seine-error.ts';
 import { placeFile } from './atomic-file.ts';
 import { type ConfList, isForeign, parseConfList } from './conflist.ts';
 import { confMode, confName, type Folders, type InstallPaths, installPathsIn, pluginMode } from './install-paths.ts';
-import { chainState, mendedChain } from './own-chain.ts';
+import { chainState, repairedChain } from './own-chain.ts';
 
 const EVERY_MS = 10_000;
 /** Maximum number of consecutive repairs: a program that changes the files after each repair wins after that, for a while. */
@@ -100,7 +100,7 @@ export class CniFiles {
     this.#chain = state && { chain: state.chain, added: state.added };
     const faults = state ? state.faults : [text === undefined ? 'it is missing' : 'it cannot be read'];
     if (faults.length === 0) return;
-    const whole = present ? `${JSON.stringify(mendedChain(installed, present), null, 2)}\n` : readFileSync(currentConf, 'utf8');
+    const whole = present ? `${JSON.stringify(repairedChain(installed, present), null, 2)}\n` : readFileSync(currentConf, 'utf8');
     const place = () => placeFile(conf, { bytes: Buffer.from(whole), mode: confMode });
     this.#repair(`${conf}: ${faults.join('; ')}`, conf, found, place);
   }

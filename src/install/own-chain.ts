@@ -34,7 +34,7 @@ export function chainState(installed: ConfList, present: ConfList): ChainState {
 }
 
 /** Returns our part as installed, with the plugins that others have added, each after the plugin that it followed. */
-export function mendedChain(installed: ConfList, present: ConfList): ConfList {
+export function repairedChain(installed: ConfList, present: ConfList): ConfList {
   const ours = new Set(typesOf(installed));
   const followers = new Map<string, ChainPlugin[]>();
   let before = '';

@@ -92,8 +92,8 @@ describe('Replica', () => {
     replica.replace(initial, 'update2');
     const kept = table('Bridge').get(b);
     heard = [];
-    const anew = { initial: { name: 'br-a', external_ids: ['map', [['k', '2']]] } };
-    replica.replace({ Bridge: { [a]: anew, [b]: initial.Bridge[b] }, Interface: { [a]: { initial: { name: 'p' } } } }, 'update2');
+    const recreated = { initial: { name: 'br-a', external_ids: ['map', [['k', '2']]] } };
+    replica.replace({ Bridge: { [a]: recreated, [b]: initial.Bridge[b] }, Interface: { [a]: { initial: { name: 'p' } } } }, 'update2');
     expect(heard).toEqual(['Bridge a changed', 'Interface a came as p']);
     expect(table('Bridge').get(b)).toBe(kept);
     heard = [];

@@ -92,7 +92,7 @@ export class AlertWatch {
       this.#alerts.filter(({ name }) => !ofObjects.has(name) || ofStep.includes(name)),
       this.#scrapes.slice(since),
     );
-    return found.map(({ told }) => told);
+    return found.map(({ description }) => description);
   }
 
   close(): void {

@@ -12,53 +12,55 @@ seine_agent_health_check_deadline_seconds{check="cni"} 8
 seine_agent_health_check_deadline_seconds{check="journal"} 8
 `;
 
-function told(text: string, ...looks: readonly string[]): readonly string[] {
+function firingAlerts(text: string, ...looks: readonly string[]): readonly string[] {
   const expression = new Expression(text);
   const wanted = new Set(expression.metrics);
   const scrapes = looks.map((look, index) => scrapeOf(index * 1_000, look, wanted));
-  return firing([{ name: 'A', expression }], scrapes).map((alert) => alert.told);
+  return firing([{ name: 'A', expression }], scrapes).map((alert) => alert.description);
 }
 
 it('evaluates in one scrape which alerts are true, with their labels', () => {
-  expect(told('seine_agent_ready == 0', metrics)).toEqual(['A']);
-  expect(told('seine_agent_problems{kind!~"agent.*|object"} > 0', metrics)).toEqual(['A about=a \\"b\\",kind=dns']);
-  expect(told('seine_agent_problems{kind="agent.ready"} > 1.5e9', metrics)).toEqual([]);
-  expect(told('seine_agent_health_check_age_seconds > seine_agent_health_check_deadline_seconds', metrics)).toEqual(['A check=cni']);
-  expect(told('seine_agent_not_there == 0', metrics)).toEqual([]);
-  expect(told('up{job="seine-agent"} == 0', metrics)).toEqual([]);
-  expect(told('up{job="seine-agent"} == 0', metrics, '')).toEqual(['A']);
+  expect(firingAlerts('seine_agent_ready == 0', metrics)).toEqual(['A']);
+  expect(firingAlerts('seine_agent_problems{kind!~"agent.*|object"} > 0', metrics)).toEqual(['A about=a \\"b\\",kind=dns']);
+  expect(firingAlerts('seine_agent_problems{kind="agent.ready"} > 1.5e9', metrics)).toEqual([]);
+  expect(firingAlerts('seine_agent_health_check_age_seconds > seine_agent_health_check_deadline_seconds', metrics)).toEqual([
+    'A check=cni',
+  ]);
+  expect(firingAlerts('seine_agent_not_there == 0', metrics)).toEqual([]);
+  expect(firingAlerts('up{job="seine-agent"} == 0', metrics)).toEqual([]);
+  expect(firingAlerts('up{job="seine-agent"} == 0', metrics, '')).toEqual(['A']);
 });
 
 it('joins vectors: and, or, unless, by all labels or by some', () => {
   const text = 'a{kind="x"} 0\na{kind="y"} 0\nb{kind="x"} 1\nb{kind="y"} 0\nc 1\n';
-  expect(told('a == 0 and b == 1', text)).toEqual(['A kind=x']);
-  expect(told('a == 0 unless b == 1', text)).toEqual(['A kind=y']);
-  expect(told('(a == 0 and b == 1) or b{kind="y"} < 1', text)).toEqual(['A kind=x', 'A kind=y']);
-  expect(told('a == 0 unless on (instance) c == 1', text)).toEqual([]);
-  expect(told('a{kind="x"} / on (instance) group_left () sum by (instance) (b) < 0.1', text)).toEqual(['A kind=x']);
-  expect(told('sum by (instance) (b{kind="x"}) / sum by (instance) (b) > 0.9', text)).toEqual(['A']);
-  expect(told('count(count by (kind) (a)) > 1', text)).toEqual(['A']);
+  expect(firingAlerts('a == 0 and b == 1', text)).toEqual(['A kind=x']);
+  expect(firingAlerts('a == 0 unless b == 1', text)).toEqual(['A kind=y']);
+  expect(firingAlerts('(a == 0 and b == 1) or b{kind="y"} < 1', text)).toEqual(['A kind=x', 'A kind=y']);
+  expect(firingAlerts('a == 0 unless on (instance) c == 1', text)).toEqual([]);
+  expect(firingAlerts('a{kind="x"} / on (instance) group_left () sum by (instance) (b) < 0.1', text)).toEqual(['A kind=x']);
+  expect(firingAlerts('sum by (instance) (b{kind="x"}) / sum by (instance) (b) > 0.9', text)).toEqual(['A']);
+  expect(firingAlerts('count(count by (kind) (a)) > 1', text)).toEqual(['A']);
 });
 
 it('computes increases over scrapes, also if a process restarted, and the number of resets', () => {
   const drift = 'increase(d[1h]) > 0 unless on (instance) increase(n[1h]) > 0';
-  expect(told(drift, 'd{part="a"} 4\nd{part="b"} 0\nn 1', 'd{part="a"} 5\nd{part="b"} 0\nn 1')).toEqual(['A part=a']);
-  expect(told(drift, 'd 4\nn 1', 'd 5\nn 2')).toEqual([]);
-  expect(told('increase(d[1h]) > 2', 'd 9', 'd 3')).toEqual(['A']);
-  expect(told('rate(d[5m]) > 0.9', 'd 0', 'd 1', 'd 2')).toEqual(['A']);
-  expect(told('rate(d[5m]) > 1.1', 'd 0', 'd 1', 'd 2')).toEqual([]);
-  expect(told('changes(d[1h]) > 1', 'd 1', 'd 2', 'd 2', 'd 1')).toEqual(['A']);
-  expect(told('increase(d[1h]) > 0', 'd 1')).toEqual([]);
+  expect(firingAlerts(drift, 'd{part="a"} 4\nd{part="b"} 0\nn 1', 'd{part="a"} 5\nd{part="b"} 0\nn 1')).toEqual(['A part=a']);
+  expect(firingAlerts(drift, 'd 4\nn 1', 'd 5\nn 2')).toEqual([]);
+  expect(firingAlerts('increase(d[1h]) > 2', 'd 9', 'd 3')).toEqual(['A']);
+  expect(firingAlerts('rate(d[5m]) > 0.9', 'd 0', 'd 1', 'd 2')).toEqual(['A']);
+  expect(firingAlerts('rate(d[5m]) > 1.1', 'd 0', 'd 1', 'd 2')).toEqual([]);
+  expect(firingAlerts('changes(d[1h]) > 1', 'd 1', 'd 2', 'd 2', 'd 1')).toEqual(['A']);
+  expect(firingAlerts('increase(d[1h]) > 0', 'd 1')).toEqual([]);
 });
 
 it('computes quantiles of histograms', () => {
   const buckets = (...counts: readonly number[]): string =>
     counts.map((count, index) => `l_bucket{le="${['1', '2', '+Inf'][index]}"} ${count}`).join('\n');
   const expression = (least: string): string => `histogram_quantile(0.5, sum by (instance, le) (rate(l_bucket[5m]))) > ${least}`;
-  expect(told(expression('1.4'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual(['A']);
-  expect(told(expression('1.6'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual([]);
-  expect(told(expression('1.9'), buckets(0, 0, 0), buckets(0, 0, 10))).toEqual(['A']);
-  expect(told(expression('0'), buckets(5, 5, 5), buckets(5, 5, 5))).toEqual([]);
+  expect(firingAlerts(expression('1.4'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual(['A']);
+  expect(firingAlerts(expression('1.6'), buckets(0, 0, 0), buckets(0, 10, 10))).toEqual([]);
+  expect(firingAlerts(expression('1.9'), buckets(0, 0, 0), buckets(0, 0, 10))).toEqual(['A']);
+  expect(firingAlerts(expression('0'), buckets(5, 5, 5), buckets(5, 5, 5))).toEqual([]);
 });
 
 it('evaluates metrics of two agents', () => {
@@ -72,8 +74,8 @@ it('evaluates metrics of two agents', () => {
 });
 
 it('rejects unsupported expressions', () => {
-  expect(() => told('topk(1, a)', 'a 1')).toThrow();
-  expect(() => told('a >', 'a 1')).toThrow();
+  expect(() => firingAlerts('topk(1, a)', 'a 1')).toThrow();
+  expect(() => firingAlerts('a >', 'a 1')).toThrow();
 });
 
 it('supports every shipped alert', () => {

@@ -61,13 +61,16 @@ function read(into: Map<string, Sample[]>, text: string, wanted: ReadonlySet<str
 }
 
 /** Alerts that are true, with their labels. @param scrapes in their order; windows are their whole span */
-export function firing(alerts: readonly Alert[], scrapes: readonly Scrape[]): readonly { readonly name: string; readonly told: string }[] {
+export function firing(
+  alerts: readonly Alert[],
+  scrapes: readonly Scrape[],
+): readonly { readonly name: string; readonly description: string }[] {
   return alerts.flatMap(({ name, expression }) =>
-    expression.evaluate(scrapes).map(({ labels }) => ({ name, told: `${name} ${toldOf(labels)}`.trim() })),
+    expression.evaluate(scrapes).map(({ labels }) => ({ name, description: `${name} ${labelText(labels)}`.trim() })),
   );
 }
 
-function toldOf(labels: ReadonlyMap<string, string>): string {
+function labelText(labels: ReadonlyMap<string, string>): string {
   return [...labels]
     .filter(([name]) => !scraped.has(name))
     .map(([name, held]) => `${name}=${held}`)

@@ -15,7 +15,7 @@ export type Otherwise =
 export function answered(otherwise: Otherwise, { url = '/', method }: IncomingMessage, answer: ServerResponse): boolean {
   if (method !== 'GET') return false;
   if (otherwise.is === 'forbidden') return refuse(answer, 403, 'Forbidden');
-  if (!isEmptied(otherwise, url) || beginsAnew(url)) return false;
+  if (!isEmptied(otherwise, url) || beginsAgain(url)) return false;
   return isWatch(url) ? refuse(answer, 410, 'Expired') : true;
 }
 
@@ -37,7 +37,7 @@ export async function passNothing(from: IncomingMessage, to: ServerResponse): Pr
 const pathOf = (url: string): string => url.split('?', 1)[0] ?? '';
 const isWatch = (url: string): boolean => /[?&]watch=(?:1|true)/.test(url);
 /** A watch that first sends all objects. */
-const beginsAnew = (url: string): boolean => isWatch(url) && url.includes('sendInitialEvents=true');
+const beginsAgain = (url: string): boolean => isWatch(url) && url.includes('sendInitialEvents=true');
 
 function refuse(answer: ServerResponse, code: number, reason: string): true {
   answer.writeHead(code, { 'Content-Type': 'application/json' });

@@ -94,7 +94,7 @@ function family({ lab }: Scene, random: Random): readonly StepKind[] {
 export interface Done {
   readonly kind: StepKind;
   /** Description for the output. */
-  readonly told: string;
+  readonly description: string;
   /** True if there was anything to change. */
   readonly changed: boolean;
 }
@@ -108,7 +108,7 @@ export async function act({ lab, alerts }: Scene, { agent, drawn }: DrawnStep): 
       const outcome = outcomes[index];
       if (outcome === undefined) continue;
       const changed = outcome.status === 'fulfilled' && outcome.value !== nothingThere;
-      done.push({ kind: one.kind, told: outcomeOf(one, outcome, drawn.length > 1), changed });
+      done.push({ kind: one.kind, description: outcomeOf(one, outcome, drawn.length > 1), changed });
     }
   };
   if (agent === 'alive') await both();

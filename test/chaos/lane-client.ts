@@ -108,9 +108,9 @@ function talk(way: LaneWay): void {
     const made = connect(way.port, way.address, () => {
       socket = made.setNoDelay();
     });
-    let octets = 0;
+    let bytes = 0;
     made.on('data', (chunk: Buffer) => {
-      for (octets += chunk.length; octets >= 8; octets -= 8) waiting.shift()?.();
+      for (bytes += chunk.length; bytes >= 8; bytes -= 8) waiting.shift()?.();
     });
     made.on('error', () => {});
     made.once('close', () => {

@@ -12,9 +12,9 @@ it('delivers all events, in order, some of them twice, and bookmarks once', asyn
   for (const piece of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(piece);
   from.end();
   const passed = passLate(from as unknown as IncomingMessage, to as unknown as ServerResponse, new Random(7, 0));
-  const told = (await text(to)).trimEnd().split('\n');
+  const lines = (await text(to)).trimEnd().split('\n');
   await passed;
-  expect(told.filter((line, at) => line !== told[at - 1])).toEqual(events);
-  expect(told.length).toBeGreaterThan(events.length);
-  expect(told.filter((line) => line.includes('BOOKMARK'))).toHaveLength(20);
+  expect(lines.filter((line, at) => line !== lines[at - 1])).toEqual(events);
+  expect(lines.length).toBeGreaterThan(events.length);
+  expect(lines.filter((line) => line.includes('BOOKMARK'))).toHaveLength(20);
 });

@@ -140,7 +140,7 @@ function strings(value: unknown): readonly string[] {
 
 /** An address as an integer. */
 export function numberOf(address: string): bigint {
-  if (!address.includes(':')) return address.split('.').reduce((sum, octet) => sum * 256n + BigInt(octet), 0n);
+  if (!address.includes(':')) return address.split('.').reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   const [head = '', tail = ''] = address.split('::');
   const groups = (text: string): string[] => text.split(':').filter(Boolean);
   const zeros = Array.from({ length: 8 - groups(head).length - groups(tail).length }, () => '0');

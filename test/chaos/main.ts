@@ -133,7 +133,7 @@ async function chaosAndShrink(setting: RunOptions, tries: number, tally?: string
 }
 
 /** Executes the steps in a fresh lab, until one leaves a difference. @param tally file for the counts */
-async function chaos(run: RunOptions, told: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
+async function chaos(run: RunOptions, onReport: (report: StepReport) => void, tally?: string): Promise<readonly StepReport[]> {
   const lab = await Chaos.begin(run);
   const done: StepReport[] = [];
   let isWhole = false;
@@ -141,7 +141,7 @@ async function chaos(run: RunOptions, told: (report: StepReport) => void, tally?
     const beginning = tally === undefined ? undefined : await begin(await lab.ground());
     try {
       for await (const report of lab.steps()) {
-        told(report);
+        onReport(report);
         done.push(report);
       }
       isWhole = true;

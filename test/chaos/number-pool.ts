@@ -1,5 +1,5 @@
 /** A number that an agent allocates, and that another agent may allocate differently. */
-export interface Lent {
+export interface NumberCut {
   readonly kind: 'port' | 'group' | 'meter' | 'class' | 'fine' | 'coarse' | 'decision' | 'cookie';
   /** Classes and peers have numbers of each direction. */
   readonly of: 'egress' | 'ingress' | '';
@@ -7,7 +7,7 @@ export interface Lent {
 }
 
 /** A line split at allocated numbers: text and numbers. */
-export type Cut = readonly (string | Lent)[];
+export type Cut = readonly (string | NumberCut)[];
 
 /** Lower ports exist on every node: tunnel and gateway (docs/design/pipeline.md). */
 const firstPodPort = 32_784;
@@ -17,8 +17,8 @@ const firstClass = 2;
 interface Field {
   readonly from: number;
   readonly bits: number;
-  readonly kind: Lent['kind'];
-  readonly of?: Lent['of'];
+  readonly kind: NumberCut['kind'];
+  readonly of?: NumberCut['of'];
   readonly first: number;
   /** True if only in the tables of policy; elsewhere this register has an address. */
   readonly policyOnly?: true;
@@ -53,14 +53,14 @@ const written =
 
 /** Splits a line of `ovs-ofctl`, or of a snapshot, at the allocated numbers. */
 export function cut(line: string): Cut {
-  const parts: (string | Lent)[] = [];
-  const cookie = lentCookie(line);
+  const parts: (string | NumberCut)[] = [];
+  const cookie = cookieNumber(line);
   const matches = directionOf(Number(/table=(\d+)/.exec(line)?.[1] ?? 0));
   const loads = directionLedTo(line) ?? matches;
   let at = 0;
   if (cookie !== undefined) {
     at = cookie.end;
-    parts.push(line.slice(0, cookie.start), cookie.lent);
+    parts.push(line.slice(0, cookie.start), cookie.allocated);
   }
   for (const found of line.matchAll(written)) {
     parts.push(line.slice(at, found.index), ...partsOf(found.groups ?? {}, found.groups?.['target'] === undefined ? matches : loads));
@@ -74,15 +74,15 @@ export function cut(line: string): Cut {
  * Owners of policy rows that match numbers of peers, classes and decisions are named by these numbers, and a cookie is a hash of the owner
  * of a row.
  */
-function lentCookie(line: string): { readonly start: number; readonly end: number; readonly lent: Lent } | undefined {
+function cookieNumber(line: string): { readonly start: number; readonly end: number; readonly allocated: NumberCut } | undefined {
   const found = /cookie=(0x[0-9a-f]+), table=(?:4[23]|8[67]),.*\b(?:reg8|reg9|reg12|reg13)=.* actions=/.exec(line);
   const [, value = ''] = found ?? [];
   if (found === null) return undefined;
   const start = found.index + 'cookie='.length;
-  return { start, end: start + value.length, lent: { kind: 'cookie', of: '', value } };
+  return { start, end: start + value.length, allocated: { kind: 'cookie', of: '', value } };
 }
 
-function partsOf(groups: Readonly<Record<string, string | undefined>>, direction: Lent['of']): (string | Lent)[] {
+function partsOf(groups: Readonly<Record<string, string | undefined>>, direction: NumberCut['of']): (string | NumberCut)[] {
   const { word, number, matched, value, mask, set, setMask, target } = groups;
   if (word !== undefined) return [word, namedNumber(word, Number(number))];
   const register = matched ?? target ?? '';
@@ -90,15 +90,15 @@ function partsOf(groups: Readonly<Record<string, string | undefined>>, direction
   return matched === undefined ? ['set_field:', ...fields, `->${register}`] : [`${register}=`, ...fields];
 }
 
-function namedNumber(word: string, value: number): string | Lent {
+function namedNumber(word: string, value: number): string | NumberCut {
   if (word.startsWith('group')) return { kind: 'group', of: '', value };
   if (word.startsWith('meter')) return { kind: 'meter', of: '', value };
   return value < firstPodPort || value > 65_279 ? String(value) : { kind: 'port', of: '', value };
 }
 
 /** The rest of the value without its fields, its mask, and the fields. */
-function fieldsOf(register: string, value: number, mask: number, direction: Lent['of']): (string | Lent)[] {
-  const lent: Lent[] = [];
+function fieldsOf(register: string, value: number, mask: number, direction: NumberCut['of']): (string | NumberCut)[] {
+  const allocated: NumberCut[] = [];
   let rest = value;
   for (const { from, bits, kind, of, first, policyOnly } of registers[register] ?? []) {
     if (policyOnly && direction === '') continue;
@@ -107,19 +107,19 @@ function fieldsOf(register: string, value: number, mask: number, direction: Lent
     if (Math.floor(mask / 2 ** from) % size !== size - 1 || held < first) continue;
     if (kind === 'port' && held > 65_279) continue;
     const direct = policyOnly ? direction : (of ?? '');
-    lent.push({ kind, of: direct, value: held });
+    allocated.push({ kind, of: direct, value: held });
     rest -= held * 2 ** from;
   }
-  return [`0x${rest.toString(16)}/0x${mask.toString(16)}`, ...lent.flatMap((each): (string | Lent)[] => [`+${each.kind}`, each])];
+  return [`0x${rest.toString(16)}/0x${mask.toString(16)}`, ...allocated.flatMap((each): (string | NumberCut)[] => [`+${each.kind}`, each])];
 }
 
 /** Direction of allocated numbers: for answers the entry of one direction uses the tables of the other. */
-function directionLedTo(line: string): Lent['of'] | undefined {
+function directionLedTo(line: string): NumberCut['of'] | undefined {
   const tables = [...line.matchAll(/goto_table:(\d+)|resubmit\(,(\d+)/g)].map(([, to, again]) => directionOf(Number(to ?? again)));
   return tables.findLast((direction) => direction !== '');
 }
 
-function directionOf(table: number): Lent['of'] {
+function directionOf(table: number): NumberCut['of'] {
   for (const [direction, [first, last]] of Object.entries(policyTables))
     if (table >= first && table <= last) return direction as keyof typeof policyTables;
   return '';

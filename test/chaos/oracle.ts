@@ -26,10 +26,10 @@ export interface TriedNode {
 /** Differences of two snapshots, a line each. */
 export function differences(tried: Snapshot, wanted: Snapshot): readonly string[] {
   const plain = { more: surplus(tried.plain, tried.plain, wanted.plain), missing: surplus(wanted.plain, wanted.plain, tried.plain) };
-  return [...told(compareRenamed(tried.numbered, wanted.numbered)), ...told(plain)];
+  return [...printed(compareRenamed(tried.numbered, wanted.numbered)), ...printed(plain)];
 }
 
-function told({ more, missing }: Difference): readonly string[] {
+function printed({ more, missing }: Difference): readonly string[] {
   return [...more.map((line) => `+ ${line}`), ...missing.map((line) => `- ${line}`)];
 }
 

@@ -109,8 +109,8 @@ export class Expression {
     const found = new Map<string, { labels: Sample['labels']; values: number[] }>();
     for (const scrape of scrapes)
       for (const { labels, value } of this.#selected(selector, scrape)) {
-        const known = found.get(told(labels));
-        if (known === undefined) found.set(told(labels), { labels, values: [value] });
+        const known = found.get(labelKey(labels));
+        if (known === undefined) found.set(labelKey(labels), { labels, values: [value] });
         else known.values.push(value);
       }
     return [...found.values()];
@@ -122,8 +122,8 @@ export class Expression {
     const groups = new Map<string, Sample>();
     for (const { labels, value } of this.#vector(only(child(node, 'FunctionCallBody')), scrapes)) {
       const kept = new Map([...labels].filter(([label]) => by.includes(label)));
-      const before = groups.get(told(kept))?.value ?? 0;
-      groups.set(told(kept), { labels: kept, value: before + (counts ? 1 : value) });
+      const before = groups.get(labelKey(kept))?.value ?? 0;
+      groups.set(labelKey(kept), { labels: kept, value: before + (counts ? 1 : value) });
     }
     return [...groups.values()];
   }
@@ -138,7 +138,7 @@ export class Expression {
     if (left === undefined || right === undefined) throw new Error(`${this.#text}: an operand is missing`);
     const on = node.getChild('MatchingModifierClause')?.getChild('GroupingLabels');
     const key = ({ labels }: Sample): string =>
-      told(on ? new Map([...labels].filter(([label]) => this.#labels(on).includes(label))) : labels);
+      labelKey(on ? new Map([...labels].filter(([label]) => this.#labels(on).includes(label))) : labels);
     const [one, other] = [this.#vector(left, scrapes), this.#value(right, scrapes)];
     const others = typeof other === 'number' ? undefined : new Map(other.map((sample) => [key(sample), sample]));
     if (operator === 'And') return one.filter((sample) => others?.has(key(sample)));
@@ -175,9 +175,9 @@ function quantile(of: number, buckets: Vector): Vector {
   const groups = new Map<string, { labels: Sample['labels']; buckets: (readonly [number, number])[] }>();
   for (const { labels, value } of buckets) {
     const rest = new Map([...labels].filter(([label]) => label !== 'le'));
-    const group = groups.get(told(rest)) ?? { labels: rest, buckets: [] };
+    const group = groups.get(labelKey(rest)) ?? { labels: rest, buckets: [] };
     group.buckets.push([Number((labels.get('le') ?? '').replace('+Inf', 'Infinity')), value]);
-    groups.set(told(rest), group);
+    groups.set(labelKey(rest), group);
   }
   return [...groups.values()].map(({ labels, buckets: all }) => ({
     labels,
@@ -197,7 +197,7 @@ function interpolated(of: number, buckets: readonly (readonly [number, number])[
   return begin + ((end - begin) * (rank - before)) / (count - before);
 }
 
-function told(labels: ReadonlyMap<string, string>): string {
+function labelKey(labels: ReadonlyMap<string, string>): string {
   return [...labels]
     .map(([name, held]) => `${name}=${held}`)
     .toSorted()

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Cut, cut, type Lent } from './number-pool.ts';
+import { type Cut, cut, type NumberCut } from './number-pool.ts';
 
 /** Differences between two nodes after their allocated numbers are renamed. */
 export interface Difference {
@@ -78,7 +78,7 @@ function sideOf(lines: readonly string[]): Side {
   return { lines, cuts, uses };
 }
 
-function keyOf({ kind, of, value }: Lent): string {
+function keyOf({ kind, of, value }: NumberCut): string {
   return `${kind} ${of} ${value}`;
 }
 
@@ -93,10 +93,10 @@ function refine(side: Side, start: Colours): Colours {
   let count = new Set(start.values()).size;
   for (let round = 0; round < roundsMost; round++) {
     const next = new Map([...side.uses].map(([key, lines]) => [key, digest(`${colours.get(key)}\n${around(side, colours, key, lines)}`)]));
-    const told = new Set(next.values()).size;
+    const distinct = new Set(next.values()).size;
     colours = next;
-    if (told === count && round > 1) break;
-    count = told;
+    if (distinct === count && round > 1) break;
+    count = distinct;
   }
   return colours;
 }
@@ -124,8 +124,8 @@ function painted({ cuts }: Side, colours: Colours): readonly string[] {
  */
 function byText(a: Side, b: Side, left: readonly string[], right: readonly string[]): Difference {
   const bare = [bareOf(a), bareOf(b)] as const;
-  const told = { more: surplus(a.lines, bare[0], bare[1]), missing: surplus(b.lines, bare[1], bare[0]) };
-  if (told.more.length > 0 || told.missing.length > 0) return told;
+  const distinct = { more: surplus(a.lines, bare[0], bare[1]), missing: surplus(b.lines, bare[1], bare[0]) };
+  if (distinct.more.length > 0 || distinct.missing.length > 0) return distinct;
   return { more: surplus(a.lines, left, right), missing: surplus(b.lines, right, left) };
 }
 

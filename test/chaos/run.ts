@@ -183,7 +183,7 @@ export class Chaos {
       number,
       agent: step.agent,
       changed: done.flatMap(({ kind, changed }) => (changed ? [kind.name] : [])),
-      deeds: done.map(({ told }) => told),
+      deeds: done.map(({ description }) => description),
       alerts: this.#watch.alerts,
     };
   }

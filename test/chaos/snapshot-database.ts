@@ -57,7 +57,7 @@ export async function databaseLines({ rundir }: Place): Promise<string[]> {
   const rows = (JSON.parse(answered) as { rows: Row[] }[]).map((each) => each.rows);
   const names = new Map(rows.flat().flatMap((row) => (typeof row['name'] === 'string' ? [[uuidOf(row), row['name']] as const] : [])));
   return tables.flatMap(([table, wanted], index) =>
-    (rows[index] ?? []).map((row) => `${table} ${wanted.map((column) => `${column}=${told(row[column] ?? '', names)}`).join(' ')}`),
+    (rows[index] ?? []).map((row) => `${table} ${wanted.map((column) => `${column}=${printed(row[column] ?? '', names)}`).join(' ')}`),
   );
 }
 
@@ -66,7 +66,7 @@ function uuidOf(row: Row): string {
   return Array.isArray(uuid) ? String(uuid[1]) : '';
 }
 
-function told(datum: Datum, names: ReadonlyMap<string, string>): string {
+function printed(datum: Datum, names: ReadonlyMap<string, string>): string {
   const atom = (value: Atom): string => (Array.isArray(value) ? (names.get(String(value[1])) ?? 'a row') : String(value));
   if (!Array.isArray(datum) || datum[0] === 'uuid') return atom(datum as Atom);
   if (datum[0] === 'set') return `[${(datum[1] as readonly Atom[]).map(atom).toSorted().join(',')}]`;

@@ -94,9 +94,9 @@ async function linkLines(execute: Execute, wanted: (name: string) => boolean): P
 
 /** The link-local address that the kernel derives from a MAC, in its notation (RFC 4291 appendix A). */
 export function linkLocalOf(mac: string): string {
-  const [first = 0, ...rest] = mac.split(':').map((octet) => Number.parseInt(octet, 16));
-  const octets = [first ^ 0x02, ...rest.slice(0, 2), 0xff, 0xfe, ...rest.slice(2)];
-  const groups = [0, 2, 4, 6].map((at) => (((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0)).toString(16));
+  const [first = 0, ...rest] = mac.split(':').map((byte) => Number.parseInt(byte, 16));
+  const bytes = [first ^ 0x02, ...rest.slice(0, 2), 0xff, 0xfe, ...rest.slice(2)];
+  const groups = [0, 2, 4, 6].map((at) => (((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)).toString(16));
   return `fe80::${groups.join(':').replace(/^(?:0:)+/, '')}`;
 }
 

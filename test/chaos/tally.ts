@@ -92,7 +92,7 @@ export function readPieces(name: string, text: string): readonly Piece[] {
  */
 export function sum(pieces: readonly Piece[], kinds: readonly string[]): readonly string[] {
   const twice = overlap(pieces);
-  if (twice !== undefined) throw new UsageError(`the same steps are in two pieces, ${twice.map(told).join(', and ')}: leave one out`);
+  if (twice !== undefined) throw new UsageError(`the same steps are in two pieces, ${twice.map(printed).join(', and ')}: leave one out`);
   const ofKind = new Map(kinds.map((kind) => [kind, 0]));
   for (const [kind, times] of Object.entries(add(pieces.flatMap((piece) => Object.entries(piece.kinds))))) ofKind.set(kind, times);
   const rare = [...ofKind].filter(([kind, times]) => times < leastOfKind && kinds.includes(kind));
@@ -160,7 +160,7 @@ function groundOf({ ground }: Piece): string {
   return `Open vSwitch ${ground.ovs} ${ground.dataPath}, API of ${ground.api}, pods ${ground.podInterface}, kernel ${ground.kernel}`;
 }
 
-function told(piece: Piece): string {
+function printed(piece: Piece): string {
   return `seed ${piece.seed} ${piece.from} to ${piece.to}${aside(piece)} (${piece.began}, commit ${piece.commit}, ${piece.ended})`;
 }
 

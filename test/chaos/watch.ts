@@ -61,7 +61,7 @@ export class Watch {
     const since = this.alertWatch.looks;
     const looks = [
       () => this.#uncounted(course),
-      () => this.#untold(course),
+      () => this.#unreported(course),
       () => this.#wrongLearned(),
       () => this.#firing(since, course),
     ];
@@ -103,7 +103,7 @@ export class Watch {
   }
 
   /** Missing alerts: of a start of the agent, and of steps that ran alone. */
-  async #untold({ agent, done }: Course): Promise<string[]> {
+  async #unreported({ agent, done }: Course): Promise<string[]> {
     const [one, another] = done;
     const starts = agent === 'dead' || agent === 'starting';
     const alone = one !== undefined && another === undefined && one.changed ? one.kind : undefined;

@@ -163,9 +163,9 @@ describe('a pod on a real node', () => {
     const number = ofPort();
     for (let time = 0; time < 4; time++) {
       const index = getLink(host.socket, attached.hostIfName)?.index;
-      const told = node.changed.length;
+      const reported = node.changed.length;
       execFileSync('ip', ['link', 'del', attached.hostIfName]);
-      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(told);
+      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(reported);
       attached = node.changed.at(-1)?.attached ?? attached;
       await expect.poll(check, { timeout: 10_000 }).toEqual([]);
       expect(getLink(host.socket, attached.hostIfName)?.index).not.toBe(index);
@@ -226,20 +226,20 @@ describe('a pod on a real node', () => {
   it('is reported as changed in its namespace, and not repaired', async () => {
     const { reconcilers } = node.plane.nodeState;
     const [ipv4] = pod.addresses;
-    const told = async (): Promise<string> => {
+    const reported = async (): Promise<string> => {
       await reconcilers.links.confirmed(patience());
       return node.inside.sentences.join();
     };
     inPod('ip', '-6', 'route', 'del', 'default');
     inPod('ip', 'address', 'add', '10.99.0.1/32', 'dev', 'eth0'); // as a service mesh may
-    expect(await told()).toBe(
+    expect(await reported()).toBe(
       `in pod default/${pod.pod?.name}: default route by fd00:10::ffff is missing on eth0; repairPods is false, so that it stays`,
     );
     inPod('ip', 'address', 'del', `${ipv4?.ip.text}/22`, 'dev', 'eth0');
-    expect(await told()).toContain(`address ${ipv4?.ip.text}/22 is missing on eth0`);
+    expect(await reported()).toContain(`address ${ipv4?.ip.text}/22 is missing on eth0`);
     inPod('ip', 'link', 'set', 'eth0', 'down');
     inPod('ip', 'link', 'set', 'eth0', 'name', 'eth0-nic');
-    expect(await told()).toContain('eth0 is named eth0-nic');
+    expect(await reported()).toContain('eth0 is named eth0-nic');
     expect(inPod('ip', 'link', 'show', 'eth0-nic')).toContain('state DOWN'); // the process that renamed it manages it
     expect(reconcilers.links.failures()).toEqual([]);
   });
@@ -248,10 +248,10 @@ describe('a pod on a real node', () => {
     const before = node.environment.mtu();
     const mtuInPod = () => Number(/mtu (\d+)/.exec(inPod('ip', 'link', 'show', 'eth0'))?.[1]);
     const become = async (mtu: number): Promise<void> => {
-      const told = node.changed.length;
+      const reported = node.changed.length;
       node.environment.mtu = () => mtu;
       node.network.resize();
-      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(told);
+      await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(reported);
     };
     try {
       await become(1_300);

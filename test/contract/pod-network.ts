@@ -24,7 +24,7 @@ let last = 0;
 /** A pod that no other test uses. */
 export function newPod(netns: string, changes: Partial<PodAttachment> = {}): PodAttachment {
   const number = ++last;
-  const octets = `${(number >> 8).toString(16).padStart(2, '0')}:${(number & 255).toString(16).padStart(2, '0')}`;
+  const bytes = `${(number >> 8).toString(16).padStart(2, '0')}:${(number & 255).toString(16).padStart(2, '0')}`;
   return {
     network: 'seine',
     containerId: `c${String(number).padStart(12, '0')}`,
@@ -35,7 +35,7 @@ export function newPod(netns: string, changes: Partial<PodAttachment> = {}): Pod
       { ip: parseIp(`10.10.${number >> 8}.${number & 255}`), prefixLength: 22, gateway: parseIp('10.10.3.254') },
       { ip: parseIp(`fd00:10::${number.toString(16)}`), prefixLength: 64, gateway: parseIp('fd00:10::ffff') },
     ],
-    mac: parseMac(`0e:aa:00:00:${octets}`),
+    mac: parseMac(`0e:aa:00:00:${bytes}`),
     ...changes,
   };
 }

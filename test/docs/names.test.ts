@@ -127,7 +127,7 @@ it('uses verbs and options of seine-lab', () => {
   expect(uses.size).toBeGreaterThan(5);
   for (const use of uses) {
     const words = use.split(/\s+/);
-    const verb = verbsOf(words.slice(0, ['node', 'world'].includes(words[0] ?? '') ? 2 : 1)).join(' ');
+    const verb = verbsOf(words.slice(0, ['node', 'external'].includes(words[0] ?? '') ? 2 : 1)).join(' ');
     expect([use, optionsOf(words).filter((option) => !helpOf(verb).includes(option))]).toEqual([use, []]);
   }
 });

@@ -54,8 +54,8 @@ function insideWays(service: KubeService, each = 1): Way[] {
   return to.flatMap((target) => ['client-1', 'node-1'].flatMap((from) => Array.from({ length: each }, () => ({ from, ...target }))));
 }
 
-function worldWays(service: KubeService, each = 1): Way[] {
-  const to = families.map((family) => ({ from: 'world', address: lab.ip('node-1', family), port: lab.nodePort(service, 'udp') }));
+function externalWays(service: KubeService, each = 1): Way[] {
+  const to = families.map((family) => ({ from: 'external', address: lab.ip('node-1', family), port: lab.nodePort(service, 'udp') }));
   return to.flatMap((way) => Array.from({ length: each }, () => way));
 }
 
@@ -101,10 +101,10 @@ describe('UDP clients that never stop sending, after a time without agent', () =
       await endpointsOf('outside', { type: 'NodePort' }),
     ];
     of['moved'] = await clients(insideWays(moved, crowd));
-    of['gone'] = await clients([...insideWays(gone), ...worldWays(gone)]);
+    of['gone'] = await clients([...insideWays(gone), ...externalWays(gone)]);
     of['port'] = await clients(insideWays(port));
     of['inside'] = await clients(insideWays(inside, crowd));
-    of['outside'] = await clients(worldWays(outside, crowd));
+    of['outside'] = await clients(externalWays(outside, crowd));
     of['newest'] = await clients(families.map((family) => ({ from: 'client-1', address: newest[family], port: 80 })));
     const { newest: _, ...served } = of;
     await allServed(Object.values(served).flat());

@@ -45,9 +45,9 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   const address = (pod: string): string => ofFamily(pod === 'db' ? db.ips : lab.pod(pod).ips, family);
   const whole = family === 'ipv4' ? 32 : 128;
 
-  /** A place: a pod, `node-1`, or `world`. */
+  /** A place: a pod, `node-1`, or `external`. */
   function place(from: string): string {
-    if (from === 'world') return lab.plan.world.netns;
+    if (from === 'external') return lab.plan.external.netns;
     if (from.startsWith('node-')) return lab.node(Number(from.slice(5))).netns;
     return from === 'db' ? db.netns : lab.pod(from).netns;
   }
@@ -56,7 +56,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     if (to === 'service') return { address: service, port: 80 };
     if (to.startsWith('node port of ')) return { address: ofFamily(lab.node(Number(to.at(-1))).ips, family), port: nodePort };
     if (to.startsWith('process of ')) return { address: ofFamily(lab.node(Number(to.at(-1))).ips, family), port: hostPort };
-    if (to === 'outside') return { address: ofFamily(lab.plan.world.outside, family), port: 80 };
+    if (to === 'outside') return { address: ofFamily(lab.plan.external.outside, family), port: 80 };
     return { address: address(to), port: 80 };
   }
 
@@ -115,7 +115,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
     await withPolicy(
       'guarded',
       { ...ofDb, ingress: [{ from: [{ ipBlock: { cidr: all, except: [cidr] } }] }] },
-      { passes: ['client-1 > db', 'web-2 > db', 'world > node port of 1'], ends: ['client-2 > db', 'client-2 > service'] },
+      { passes: ['client-1 > db', 'web-2 > db', 'external > node port of 1'], ends: ['client-2 > db', 'client-2 > service'] },
     );
   });
 
@@ -125,7 +125,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
       { ...ofDb, ingress: [{ from: [{ namespaceSelector: {} }] }] },
       {
         passes: ['client-1 > db', 'client-2 > db', 'client-2 > service', 'client-2 > db > udp', 'node-1 > db'],
-        ends: ['node-2 > db', 'world > node port of 1', 'world > node port of 2'],
+        ends: ['node-2 > db', 'external > node port of 1', 'external > node port of 2'],
       },
     );
   });
@@ -141,7 +141,7 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
       await withPolicy(
         'guarded',
         { ...ofDb, ingress: [{ from: [{ namespaceSelector: {} }] }] },
-        { passes: ['client-1 > db', 'client-2 > db'], ends: ['node-2 > db', 'world > node port of 1'] },
+        { passes: ['client-1 > db', 'client-2 > db'], ends: ['node-2 > db', 'external > node port of 1'] },
       );
     } finally {
       for (const name of Object.keys(claims)) await lab.api.send({ method: 'DELETE', path: `${nodes}/${name}` }, signal());
@@ -161,13 +161,13 @@ describe.each(families)('NetworkPolicy over %s', (family: Family) => {
   });
 
   it('admits external clients by the node that has the pod, with their own address', async () => {
-    await withPolicy('guarded', fromAll, { passes: ['world > node port of 1', 'world > node port of 2', 'node-2 > db'], ends: [] });
+    await withPolicy('guarded', fromAll, { passes: ['external > node port of 1', 'external > node port of 2', 'node-2 > db'], ends: [] });
   });
 
   it('isolates senders as well, through Services and to the outside', async () => {
     const clients = { podSelector: { matchLabels: { app: 'client' } }, policyTypes: ['Egress'] };
     const toWeb = { to: [{ podSelector: { matchLabels: { app: 'web' } } }] };
-    const outside = { to: [{ ipBlock: { cidr: `${ofFamily(lab.plan.world.outside, family)}/${whole}` } }] };
+    const outside = { to: [{ ipBlock: { cidr: `${ofFamily(lab.plan.external.outside, family)}/${whole}` } }] };
     await withPolicy(
       'demo',
       { ...clients, egress: [toWeb] },

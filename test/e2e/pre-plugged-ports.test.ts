@@ -156,10 +156,10 @@ describe('a node with pre-plugged ports', () => {
     const folders = ['--run-dir', runDir, '--ovs-run-dir', dir, '--state-dir', stateDir];
     const cni = ['--cni-bin-dir', cniBinFolder, '--cni-conf-dir', cniConfFolder];
     const inside = inNetns(netns, process.execPath, ['src/seinectl/main.ts', 'node', 'cleanup', ...folders, ...cni]);
-    const told = async () => (await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(20_000))).stderr;
-    await expect.poll(told, patience).toContain('attached pods lose their network (2): ');
-    expect(await told()).toContain(`crash/pod-${living.containerId}`);
-    expect(await told()).not.toContain(gone.containerId);
+    const messages = async () => (await runAnyway(inside.command, inside.args, {}, AbortSignal.timeout(20_000))).stderr;
+    await expect.poll(messages, patience).toContain('attached pods lose their network (2): ');
+    expect(await messages()).toContain(`crash/pod-${living.containerId}`);
+    expect(await messages()).not.toContain(gone.containerId);
     await lab.agent(1, 'start');
     await lab.untilReady(1);
     await runtime.collectGarbage();

@@ -44,8 +44,8 @@ async function breakNode(command: string): Promise<void> {
   expect([command, code, stderr]).toEqual([command, 0, '']);
 }
 
-async function world(command: string): Promise<void> {
-  const inside = inNetns(lab.plan.world.netns, 'sh', ['-c', command]);
+async function external(command: string): Promise<void> {
+  const inside = inNetns(lab.plan.external.netns, 'sh', ['-c', command]);
   expect((await execute(inside.command, inside.args)).stderr).toBe('');
 }
 
@@ -65,7 +65,7 @@ async function troubles(args = ''): Promise<{ readonly code: number; readonly fo
 }
 
 /** Executes a command that a finding prints. */
-async function mend(found: ReadonlyMap<string, readonly Finding[]>, check: string): Promise<void> {
+async function repair(found: ReadonlyMap<string, readonly Finding[]>, check: string): Promise<void> {
   for (const { remedy: command } of found.get(check) ?? []) {
     const { code, stderr } = await onNode(command ?? 'false');
     expect([command, code, stderr]).toEqual([command, 0, '']);
@@ -133,23 +133,23 @@ it('finds changes on the node while repair was paused, and prints their remedies
   expect(found.get('tunnel.reach')?.[0]?.what).toMatch(/no UDP 6081 from .* arrived/);
   expect(found.get('pods.checksum')?.[0]?.what).toContain(`${pod?.namespace}/${pod?.name}: eth0 leaves checksums`);
   expect(found.get('node.routes')?.[0]).toMatchObject({ remedy: 'seinectl resume', what: expect.stringContaining('route ') });
-  for (const check of ['kernel.settings', 'pods.checksum', 'agent.repair', 'cni.config']) await mend(found, check);
+  for (const check of ['kernel.settings', 'pods.checksum', 'agent.repair', 'cni.config']) await repair(found, check);
   expect(await troubles()).toMatchObject({ code: 0, found: new Map() });
 });
 
 it('finds problems around the node: a small MTU, then a filter, the API server, a foreign chain, another socket', async () => {
-  await world('ip link set u2 mtu 1400');
+  await external('ip link set u2 mtu 1400');
   const narrow = await troubles('--peer node-2');
   expect(narrow.found.get('tunnel.mtu')?.[0]).toMatchObject({
     what: expect.stringContaining('IPv4 up to 1350, IPv6 up to 1350'),
     remedy: expect.stringContaining('defaultMTU: 1350'),
   });
-  await world('ip link set u2 mtu 1500');
+  await external('ip link set u2 mtu 1500');
 
   const { cniConf } = nodePaths(lab.plan.dir, lab.node(1).name);
   const conflist = readFileSync(cniConf, 'utf8');
   writeFileSync(cniConf, conflist.replace('/run/cni.sock', '/run/old.sock'));
-  await world(
+  await external(
     'nft "add table bridge t; add chain bridge t f { type filter hook forward priority 0; }; add rule bridge t f oifname u2 udp dport 6081 drop"',
   );
   await breakNode('nft "add table inet hardening; add chain inet hardening locked { type filter hook forward priority 0; policy drop; }"');
@@ -166,8 +166,8 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   expect(found.get('clock')?.[0]?.state).toBe('unknown');
 
   await lab.apiServer('start');
-  await world('nft delete table bridge t');
-  for (const check of ['cni.config', 'firewall.pods']) await mend(found, check);
+  await external('nft delete table bridge t');
+  for (const check of ['cni.config', 'firewall.pods']) await repair(found, check);
 
   // A filter that drops the replies themselves: only that is to be fixed.
   await breakNode(
@@ -181,8 +181,8 @@ it('finds problems around the node: a small MTU, then a filter, the API server, 
   await breakNode('nft delete table inet deaf');
   expect(readFileSync(cniConf, 'utf8')).toBe(conflist);
   // The agent retries an unreachable API server with a delay.
-  const mended = (await troubles()).found;
-  expect([...mended.keys()].filter((check) => !/^(api|clock)/.test(check))).toEqual([]);
+  const repaired = (await troubles()).found;
+  expect([...repaired.keys()].filter((check) => !/^(api|clock)/.test(check))).toEqual([]);
 });
 
 it('reports available findings without ovs-vswitchd, and without an agent', async () => {

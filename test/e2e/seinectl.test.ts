@@ -256,14 +256,14 @@ describe('problems', () => {
 describe('access', () => {
   const ask = (path: string, uid: number) =>
     runProgram('socat', ['-t', '5', '-', `UNIX-CONNECT:${path}`], { stdin: 'GET /livez HTTP/1.0\r\n\r\n', uid });
-  const nobody = 65_534;
+  const unusedUid = 65_534;
 
   it("is limited to root, even if the socket's mode admits others", async () => {
     expect((await ask(socketOf(2), 0)).stdout).toContain('200 OK');
-    expect((await ask(socketOf(2), nobody)).stdout).toBe('');
+    expect((await ask(socketOf(2), unusedUid)).stdout).toBe('');
     for (let path = socketOf(2); path.startsWith(lab.plan.dir); path = dirname(path)) chmodSync(path, 0o777);
-    expect((await ask(socketOf(2), nobody)).stdout).toBe('');
-    expect(lab.log(2).some(({ msg, uid }) => msg.includes('not root') && uid === nobody)).toBe(true);
+    expect((await ask(socketOf(2), unusedUid)).stdout).toBe('');
+    expect(lab.log(2).some(({ msg, uid }) => msg.includes('not root') && uid === unusedUid)).toBe(true);
   });
 
   it('is open to the kubelet’s probes, by the plugin’s program', async () => {
@@ -287,16 +287,20 @@ describe('access', () => {
 
 it('counts tunnel packets of unknown peers, by address, under the previous names too', async () => {
   const foreign = '192.168.77.200';
-  const inWorld = async (...words: readonly string[]) => {
-    const ip = inNetns(lab.plan.world.netns, 'ip', words);
+  const inExternal = async (...words: readonly string[]) => {
+    const ip = inNetns(lab.plan.external.netns, 'ip', words);
     return await runProgram(ip.command, ip.args, {});
   };
-  const route = await inWorld('-j', 'route', 'get', lab.node(1).ips[0] ?? '');
+  const route = await inExternal('-j', 'route', 'get', lab.node(1).ips[0] ?? '');
   const [device] = JSON.parse(route.stdout) as [{ dev: string }];
-  await inWorld('addr', 'add', `${foreign}/32`, 'dev', device.dev);
+  await inExternal('addr', 'add', `${foreign}/32`, 'dev', device.dev);
   // A Geneve header without options that carries an Ethernet frame (RFC 8926), and a frame of zeros.
   const packet = Buffer.concat([Buffer.from([0, 0, 0x65, 0x58, 0, 0, 0, 0]), Buffer.alloc(60)]);
-  const { command, args } = inNetns(lab.plan.world.netns, 'socat', ['-u', '-', `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${foreign}`]);
+  const { command, args } = inNetns(lab.plan.external.netns, 'socat', [
+    '-u',
+    '-',
+    `UDP4-SENDTO:${lab.node(1).ips[0]}:6081,bind=${foreign}`,
+  ]);
   await until(
     async () => {
       await runProgram(command, args, { stdin: packet.toString('latin1') });

@@ -36,7 +36,7 @@ function ways(service: KubeService): readonly { readonly from: string; readonly 
     return [
       { from: 'client-1', ...cluster },
       { from: 'node-1', ...cluster },
-      { from: 'world', ...node },
+      { from: 'external', ...node },
       { from: 'client-2', ...node },
     ];
   });
@@ -401,7 +401,7 @@ function sum(counts: readonly ConnectionCount[]): ConnectionCount {
 describe('a deleted object', () => {
   it('flows, groups and nftables rules are restored, and addresses answer', async () => {
     const service = await lab.service(lab.name('repaired'), { ...web, type: 'NodePort' });
-    const aims = [...lab.clusterAims(service, ['client-1', 'node-1']), ...lab.nodeAims(service, 'world', 'node-1')];
+    const aims = [...lab.clusterAims(service, ['client-1', 'node-1']), ...lab.nodeAims(service, 'external', 'node-1')];
     await lab.allSee(aims, { failures: [] });
     for (const command of [
       ['ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int'],

@@ -131,9 +131,9 @@ describe('a cluster address', () => {
   it('forwards to a handwritten address outside the cluster', async () => {
     const name = lab.name('abroad');
     const service = await lab.service(name, {});
-    const [ipv4 = '', ipv6 = ''] = lab.lab.plan.world.outside;
+    const [ipv4 = '', ipv6 = ''] = lab.lab.plan.external.outside;
     await lab.endpoints(name, [{ address: { ipv4, ipv6 } }]);
-    await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['world'], failures: [] });
+    await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['external'], failures: [] });
   });
 
   it('uses each endpoint once that is in two slices, and follows one that moves', async () => {

@@ -23,7 +23,7 @@ const signal = () => AbortSignal.timeout(20_000);
 /** Answer of a node to a load balancer's health check; undefined if there is none. */
 async function healthOf(family: Family): Promise<string | undefined> {
   try {
-    const socket = await connectTcpIn(lab.place('world'), lab.ip('node-1', family), 10_256, signal());
+    const socket = await connectTcpIn(lab.place('external'), lab.ip('node-1', family), 10_256, signal());
     const answer = await say(socket, 'GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n');
     socket.destroy();
     return `${/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]} ${/"nodeEligible":(\w+)/.exec(answer)?.[1]}`;
@@ -63,10 +63,10 @@ function rulesOf(family: Family, endpoints: Readonly<Record<number, string>>): s
 }
 
 /** A client with the gateway's address is the node itself, to which no policy blocks its pods. */
-async function tellsWorldFromNode(family: Family): Promise<void> {
+async function distinguishesExternalFromNode(family: Family): Promise<void> {
   const aim = { address: lab.ip('node-1', family), port: ownPort };
   const shown = await lab.lab.exec(1, 'ip', '-o', 'address', 'show', 'dev', 'antrea-gw0', 'scope', 'global');
-  await lab.sees({ ...aim, from: 'world' }, { pods: ['web-1'], failures: [], clients: [masqueradedWorld[family].text] });
+  await lab.sees({ ...aim, from: 'external' }, { pods: ['web-1'], failures: [], clients: [masqueradedWorld[family].text] });
   const [client] = (await lab.look({ ...aim, from: 'node-1' })).clients;
   expect(shown).toContain(` ${client}/`);
 }
@@ -75,11 +75,13 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   const service = await lab.service(lab.name('shared'), { selector: { app: 'web' }, type: 'NodePort' });
   const port = lab.nodePort(service, 'tcp');
   const node = lab.ip('node-1', 'ipv4');
-  const world = lab.nodeAims(service, 'world', 'node-1');
+  const external = lab.nodeAims(service, 'external', 'node-1');
   const cluster = lab.clusterAims(service, ['client-1']);
-  await lab.allSee([...world, ...cluster], { failures: [] });
+  await lab.allSee([...external, ...cluster], { failures: [] });
 
-  const connected = await Promise.all(families.map((family) => connectTcpIn(lab.place('world'), lab.ip('node-1', family), port, signal())));
+  const connected = await Promise.all(
+    families.map((family) => connectTcpIn(lab.place('external'), lab.ip('node-1', family), port, signal())),
+  );
   const served = await Promise.all(connected.map((each) => say(each, 'who\n')));
 
   const path = nodePaths(lab.lab.plan.dir, 'node-1').agentConfig;
@@ -90,26 +92,26 @@ it('leaves Services to a kube-proxy, and takes over when it is gone, without los
   await lab.lab.agent(1, 'start');
 
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).not.toContain('seine-services'));
-  await lab.sees({ from: 'world', address: node, port }, { pods: ['web-2'], failures: [] });
+  await lab.sees({ from: 'external', address: node, port }, { pods: ['web-2'], failures: [] });
   // Connections that Seine has translated continue until they end.
   expect(await Promise.all(connected.map((each) => say(each, 'who\n')))).toEqual(served);
   for (const each of connected) each.destroy();
   expect(await healthOf('ipv4')).toBe(undefined);
-  for (const family of families) await tellsWorldFromNode(family);
+  for (const family of families) await distinguishesExternalFromNode(family);
   await lab.allSee(cluster, { failures: [] });
   await lab.allSee(
-    world.filter(({ protocol }) => protocol === 'udp'),
+    external.filter(({ protocol }) => protocol === 'udp'),
     { pods: [] },
     silent,
   );
 
-  const held = await connectTcpIn(lab.place('world'), node, port, signal());
+  const held = await connectTcpIn(lab.place('external'), node, port, signal());
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   for (const family of families) await lab.lab.exec(1, 'nft', `delete table ${words[family]} kube-proxy`);
   // It is checked for every ten seconds.
   await eventually(async () => expect(await lab.lab.exec(1, 'nft', 'list', 'tables')).toContain('seine-services'), 15_000);
-  await lab.allSee(world, { failures: [] });
-  await lab.sees({ from: 'world', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });
+  await lab.allSee(external, { failures: [] });
+  await lab.sees({ from: 'external', address: node, port, tries: 30 }, { pods: ['web-1', 'web-2', 'web-3'] });
   expect(await say(held, 'who\n')).toContain('demo/web-2');
   held.destroy();
   // Clouds' load balancers check kube-proxy's health address: without one the agent answers, and not for a node that is being deleted.
@@ -134,7 +136,7 @@ it.each(['', '-legacy'])(
       await change('-A', 'KUBE-NODEPORTS', ...match, '-j', 'DNAT', '--to-destination', endpoint);
       const marked = ['-m', 'mark', '--mark', '0x4000/0x4000', '-j'];
       await change('-A', 'POSTROUTING', ...marked, 'MASQUERADE', '--random-fully');
-      await tellsWorldFromNode(family);
+      await distinguishesExternalFromNode(family);
       await change('-F');
       await change('-X', 'KUBE-NODEPORTS');
     }

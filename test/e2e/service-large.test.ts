@@ -31,7 +31,7 @@ describe('large requests', () => {
 
   it('of 2000 bytes pass node ports', async () => {
     const service = await lab.service(lab.name('large-port'), { selector: { app: 'web' }, type: 'NodePort' });
-    for (const { from, address, port, protocol = 'tcp' } of lab.nodeAims(service, 'world', 'node-1')) {
+    for (const { from, address, port, protocol = 'tcp' } of lab.nodeAims(service, 'external', 'node-1')) {
       const probe = { from: lab.place(from), address, port, protocol, timeoutMs: 2_500 };
       await eventually(async () => expect(await upload(probe, 2_000), `${address} ${protocol}`).toMatchObject({ is: 'OK' }));
     }

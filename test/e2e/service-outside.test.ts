@@ -31,20 +31,20 @@ afterAll(async () => {
   await lab?.remove();
 });
 
-const fromWorld = (service: KubeService, node: string) => lab.nodeAims(service, 'world', node);
+const fromExternal = (service: KubeService, node: string) => lab.nodeAims(service, 'external', node);
 
 describe('a node port', () => {
   it('answers at every address of every node: to external clients, pods, its own node and others', async () => {
     const service = await lab.service(lab.name('port'), { ...web, type: 'NodePort' });
     for (const node of nodes)
-      for (const from of ['world', 'client-1', 'node-1', 'node-2'])
+      for (const from of ['external', 'client-1', 'node-1', 'node-2'])
         await lab.allSee(lab.nodeAims(service, from, node), { pods: webs, failures: [] }, { tries: enough });
     await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: webs, failures: [] }, { tries: enough });
   });
 
   it('does not answer on the loopback', async () => {
     const service = await lab.service(lab.name('loopback'), { ...web, type: 'NodePort' });
-    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
+    await lab.allSee(fromExternal(service, 'node-1'), { failures: [] });
     for (const address of ['127.0.0.1', '::1'])
       expect(await lab.look({ from: 'node-1', address, port: lab.nodePort(service, 'tcp'), tries: 2 })).toMatchObject({ pods: [] });
   });
@@ -66,7 +66,7 @@ describe('a node port', () => {
     };
     const aims = added.flatMap((address): Aim[] =>
       protocols.map((protocol) => ({
-        from: 'world',
+        from: 'external',
         address: address.replace(/\/.*/, ''),
         port: lab.nodePort(service, protocol),
         protocol,
@@ -81,19 +81,19 @@ describe('a node port', () => {
   it('moves with the number, and is silent after the Service or its type is deleted', async () => {
     const name = lab.name('moving');
     const service = await lab.service(name, { ...web, type: 'NodePort' });
-    const before = fromWorld(service, 'node-2');
+    const before = fromExternal(service, 'node-2');
     await lab.allSee(before, { failures: [] });
     const ports = service.spec.ports.map((port, index) => ({ ...port, nodePort: 32_001 + index }));
     const moved = await lab.change(name, { spec: { ports } });
-    await lab.allSee(fromWorld(moved, 'node-2'), { failures: [] });
+    await lab.allSee(fromExternal(moved, 'node-2'), { failures: [] });
     await lab.allSee(before, { pods: [] }, silent);
     const plain = await lab.change(name, { spec: { type: 'ClusterIP' } });
-    await lab.allSee(fromWorld(moved, 'node-2'), { pods: [] }, silent);
+    await lab.allSee(fromExternal(moved, 'node-2'), { pods: [] }, silent);
     await lab.seesEverywhere(plain, ['client-1'], { failures: [] });
     const again = await lab.change(name, { spec: { type: 'NodePort', ports } });
-    await lab.allSee(fromWorld(again, 'node-2'), { failures: [] });
+    await lab.allSee(fromExternal(again, 'node-2'), { failures: [] });
     await lab.delete('services', name);
-    await lab.allSee(fromWorld(moved, 'node-2'), { pods: [] }, { tries: 10 });
+    await lab.allSee(fromExternal(moved, 'node-2'), { pods: [] }, { tries: 10 });
     await lab.seesEverywhere(service, ['client-1'], { pods: [] }, silent);
   });
 
@@ -103,21 +103,21 @@ describe('a node port', () => {
     await lab.endpoints(name, [{ pod: 'web-2' }]);
     // Addresses of the networks that every node of a lab has.
     const network = (aim: Aim) => cidrOf(parseIp(lab.ip('client-1', familyOf(aim))), familyOf(aim) === 'ipv4' ? 22 : 64).network.text;
-    for (const aim of fromWorld(service, 'node-1')) await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [network(aim)] });
+    for (const aim of fromExternal(service, 'node-1')) await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [network(aim)] });
     for (const aim of lab.nodeAims(service, 'client-1', 'node-1'))
       await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('client-1', familyOf(aim))] });
   });
 
   it('refuses immediately while there is no endpoint', async () => {
     const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'nobody' }, type: 'NodePort' });
-    for (const from of ['world', 'client-2', 'node-2'])
+    for (const from of ['external', 'client-2', 'node-2'])
       await lab.allSee(lab.nodeAims(service, from, 'node-2'), { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
   });
 
   it('forwards to pods of the host network, on the same node and on others', async () => {
     const ports = protocols.map((protocol) => ({ name: protocol, port: 80, targetPort: 8081, protocol: protocol.toUpperCase() }));
     const service = await lab.service(lab.name('port-of-hosts'), { selector: { app: 'host' }, type: 'NodePort', ports });
-    for (const from of ['world', 'client-1', 'node-1', 'node-3'])
+    for (const from of ['external', 'client-1', 'node-1', 'node-3'])
       await lab.allSee(lab.nodeAims(service, from, 'node-1'), { pods: ['host-1', 'host-2', 'host-3'], failures: [] }, { tries: enough });
   });
 
@@ -125,13 +125,13 @@ describe('a node port', () => {
     const spec = { ...web, type: 'NodePort', sessionAffinity: 'ClientIP' };
     const name = lab.name('sticky-port');
     const service = await lab.service(name, spec);
-    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
-    const held = () => inParallel(fromWorld(service, 'node-1'), async (aim) => (await lab.look({ ...aim, tries: 15 })).pods);
+    await lab.allSee(fromExternal(service, 'node-1'), { failures: [] });
+    const held = () => inParallel(fromExternal(service, 'node-1'), async (aim) => (await lab.look({ ...aim, tries: 15 })).pods);
     const first = await held();
     for (const pods of first) expect(pods).toHaveLength(1);
     expect(await held()).toEqual(first);
     await lab.change(name, { spec: { sessionAffinity: 'None' } });
-    await lab.allSee(fromWorld(service, 'node-1'), { pods: webs }, { tries: enough });
+    await lab.allSee(fromExternal(service, 'node-1'), { pods: webs }, { tries: enough });
   });
 });
 
@@ -142,9 +142,9 @@ describe('externalTrafficPolicy Local', () => {
     const name = lab.name('local');
     const service = await lab.service(name, local);
     await lab.endpoints(name, [{ pod: 'web-2' }]);
-    for (const aim of fromWorld(service, 'node-2'))
-      await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
-    await lab.allSee(fromWorld(service, 'node-1'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    for (const aim of fromExternal(service, 'node-2'))
+      await lab.sees(aim, { pods: ['web-2'], failures: [], clients: [lab.ip('external', familyOf(aim))] });
+    await lab.allSee(fromExternal(service, 'node-1'), { pods: [], failures: ['TIMEOUT'] }, silent);
     await lab.allSee(lab.nodeAims(service, 'client-3', 'node-3'), { pods: ['web-2'], failures: [] });
     await lab.seesEverywhere(service, ['client-3', 'node-1'], { pods: ['web-2'], failures: [] });
   });
@@ -156,7 +156,7 @@ describe('externalTrafficPolicy Local', () => {
       Promise.all(
         families.map((family) =>
           eventually(async () =>
-            expect(await lab.page('world', lab.ip(node, family), spec.healthCheckNodePort ?? 0)).toMatchObject({
+            expect(await lab.page('external', lab.ip(node, family), spec.healthCheckNodePort ?? 0)).toMatchObject({
               status,
               body: { service: { namespace: 'demo', name }, localEndpoints },
             }),
@@ -170,10 +170,10 @@ describe('externalTrafficPolicy Local', () => {
     await health('node-2', 503, 0);
     await health('node-1', 200, 1);
     const service = await lab.change(name, {});
-    await lab.allSee(fromWorld(service, 'node-2'), { pods: ['web-2'], failures: [] });
+    await lab.allSee(fromExternal(service, 'node-2'), { pods: ['web-2'], failures: [] });
     await lab.delete('services', name);
     await eventually(async () => {
-      await expect(lab.page('world', lab.ip('node-1', 'ipv4'), spec.healthCheckNodePort ?? 0)).rejects.toThrow('ECONNREFUSED');
+      await expect(lab.page('external', lab.ip('node-1', 'ipv4'), spec.healthCheckNodePort ?? 0)).rejects.toThrow('ECONNREFUSED');
     });
   });
 });
@@ -182,9 +182,9 @@ it('falls back to endpoints that terminate, with externalTrafficPolicy Cluster',
   const name = lab.name('leaving');
   const service = await lab.service(name, { type: 'NodePort' });
   await lab.endpoints(name, [{ pod: 'web-1', ...leaving }, { pod: 'web-2' }]);
-  await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-2'], failures: [] }, { tries: 12 });
+  await lab.allSee(fromExternal(service, 'node-3'), { pods: ['web-2'], failures: [] }, { tries: 12 });
   await lab.endpoints(name, [{ pod: 'web-1', ...leaving }]);
-  await lab.allSee(fromWorld(service, 'node-3'), { pods: ['web-1'], failures: [] });
+  await lab.allSee(fromExternal(service, 'node-3'), { pods: ['web-1'], failures: [] });
 });
 
 describe('a host port', () => {
@@ -202,21 +202,21 @@ describe('a host port', () => {
   it('forwards to its pod: from external clients, pods of this node and of others, both nodes, and from the pod itself', async () => {
     const name = lab.name('ported');
     await start(name, { hostPort: 8_080 });
-    for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2', name])
+    for (const from of ['external', 'client-1', 'client-2', 'node-1', 'node-2', name])
       await lab.allSee(atNode(from, 8_080), { pods: [name], failures: [] });
     await lab.allSee(at('node-1', '127.0.0.1', 8_080), { pods: [name], failures: [] });
-    for (const from of ['world', 'client-1'])
+    for (const from of ['external', 'client-1'])
       for (const aim of atNode(from, 8_080)) await lab.sees(aim, { clients: [lab.ip(from, familyOf(aim))] });
     await lab.delete('pods', name);
-    for (const from of ['world', 'node-1']) await lab.allSee(atNode(from, 8_080), { pods: [] }, silent);
+    for (const from of ['external', 'node-1']) await lab.allSee(atNode(from, 8_080), { pods: [] }, silent);
   });
 
   it('is at one address of the node, if it names one', async () => {
     const [here, loopback] = [lab.name('addressed'), lab.name('addressed')];
     await start(here, { hostPort: 8_083, hostIP: lab.ip('node-1', 'ipv4') });
     await start(loopback, { hostPort: 8_083, hostIP: '127.0.0.1' });
-    await lab.allSee(at('world', lab.ip('node-1', 'ipv4'), 8_083), { pods: [here], failures: [] });
-    await lab.allSee(at('world', lab.ip('node-1', 'ipv6'), 8_083), { pods: [] }, silent);
+    await lab.allSee(at('external', lab.ip('node-1', 'ipv4'), 8_083), { pods: [here], failures: [] });
+    await lab.allSee(at('external', lab.ip('node-1', 'ipv6'), 8_083), { pods: [] }, silent);
     await lab.allSee(at('node-1', '127.0.0.1', 8_083), { pods: [loopback], failures: [] });
   });
 
@@ -236,16 +236,16 @@ describe('a host port', () => {
       }
     };
     const waits = added.map((address, index) => `pod demo/${names[index]}: host port ${textOf(address)}/tcp waits for its address`);
-    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
+    for (const from of ['external', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
     await eventually(async () => {
       const problems = await lab.problems('node-1');
       for (const wait of waits) expect(problems).toContain(wait);
     });
     await change('add');
-    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { failures: [] });
+    for (const from of ['external', 'client-1', 'node-1']) await lab.allSee(aims(from), { failures: [] });
     await eventually(async () => expect(await lab.problems('node-1')).not.toContain('waits for its address'));
     await change('del');
-    for (const from of ['world', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
+    for (const from of ['external', 'client-1', 'node-1']) await lab.allSee(aims(from), { pods: [] }, silent);
     for (const name of names) await lab.delete('pods', name);
   });
 
@@ -282,7 +282,7 @@ describe('a host port', () => {
       ] as const
     ).map(([address, port]) => listenTcpIn(lab.place('node-1'), address, port));
     await start(everywhere, { hostPort: 8_086 });
-    await lab.allSee(at('world', lab.ip('node-1', 'ipv4'), 8_086), { pods: [everywhere], failures: [] });
+    await lab.allSee(at('external', lab.ip('node-1', 'ipv4'), 8_086), { pods: [everywhere], failures: [] });
     const tcpAtProcess: Aim = { from: 'node-1', address: '127.0.0.53', port: 8_086, protocol: 'tcp' };
     await lab.sees(tcpAtProcess, { pods: [] });
     for (const more of [{ hostIP: '127.0.0.53', hostPort: 8_087 }, { hostPort: 8_088 }]) {
@@ -302,7 +302,7 @@ describe('a host port', () => {
   }, async () => {
     const name = lab.name('outlived');
     await start(name, { hostPort: 31_777 });
-    await lab.allSee(atNode('world', 31_777), { pods: [name], failures: [] });
+    await lab.allSee(atNode('external', 31_777), { pods: [name], failures: [] });
     const balanced = { ...web, type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 31_777 };
     const service = lab.name('checked');
     await lab.service(service, balanced);
@@ -311,10 +311,10 @@ describe('a host port', () => {
         `pod demo/${name}: host port 31777/tcp is not served: 31777/tcp belongs to Service demo/${service}`,
       ),
     );
-    const tcp = families.map((family): Aim => ({ from: 'world', address: lab.ip('node-1', family), port: 31_777, protocol: 'tcp' }));
+    const tcp = families.map((family): Aim => ({ from: 'external', address: lab.ip('node-1', family), port: 31_777, protocol: 'tcp' }));
     for (const aim of tcp) await lab.sees(aim, { pods: [] });
     await eventually(async () =>
-      expect((await lab.page('world', lab.ip('node-1', 'ipv4'), 31_777)).body).toHaveProperty('service.name', service),
+      expect((await lab.page('external', lab.ip('node-1', 'ipv4'), 31_777)).body).toHaveProperty('service.name', service),
     );
   });
 
@@ -331,7 +331,7 @@ describe('a host port', () => {
     await eventually(async () => expect(await said(second)).toContain(`hostPort: 8082/tcp belongs to pod demo/${first}`));
     await eventually(async () => expect(await said(third)).toContain(`hostPort: ${nodePort}/tcp belongs to Service demo/`));
     for (const name of [second, third]) await lab.delete('pods', name);
-    await lab.allSee(atNode('world', 8_082), { pods: [first], failures: [] });
+    await lab.allSee(atNode('external', 8_082), { pods: [first], failures: [] });
   });
 });
 
@@ -358,10 +358,10 @@ describe('a load balancer', () => {
     await lab.service(name, { ...web, type: 'LoadBalancer' });
     const addresses = await balancerAddresses();
     await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
-    for (const from of ['world', 'client-2', 'node-3'])
+    for (const from of ['external', 'client-2', 'node-3'])
       await lab.allSee(at(addresses, from), { pods: webs, failures: [] }, { tries: enough });
     await lab.change(name, ingress([]), '/status');
-    for (const from of ['world', 'client-2']) await lab.allSee(at(addresses, from), { pods: [] }, silent);
+    for (const from of ['external', 'client-2']) await lab.allSee(at(addresses, from), { pods: [] }, silent);
   });
 
   it('with ipMode Proxy is left to itself', async () => {
@@ -369,22 +369,22 @@ describe('a load balancer', () => {
     const service = await lab.service(name, { ...web, type: 'LoadBalancer' });
     const addresses = await balancerAddresses();
     await lab.change(name, ingress(addresses.map((ip) => ({ ip, ipMode: 'Proxy' }))), '/status');
-    await lab.allSee(fromWorld(service, 'node-1'), { failures: [] });
+    await lab.allSee(fromExternal(service, 'node-1'), { failures: [] });
     for (const from of ['client-1', 'node-2']) await lab.allSee(at(addresses, from), { pods: [] }, silent);
   });
 
   it('is closed to those outside loadBalancerSourceRanges', async () => {
     const name = lab.name('ranges');
-    const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 32 : 128}`);
-    await lab.service(name, { ...web, type: 'LoadBalancer', loadBalancerSourceRanges: world });
+    const external = families.map((family) => `${lab.ip('external', family)}/${family === 'ipv4' ? 32 : 128}`);
+    await lab.service(name, { ...web, type: 'LoadBalancer', loadBalancerSourceRanges: external });
     const addresses = await balancerAddresses();
     await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
-    await lab.allSee(at(addresses, 'world'), { failures: [] });
+    await lab.allSee(at(addresses, 'external'), { failures: [] });
     await lab.allSee(at(addresses, 'client-1'), { pods: [], failures: ['TIMEOUT'] }, silent);
     await lab.change(name, { spec: { loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:2::/48'] } });
-    await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.allSee(at(addresses, 'external'), { pods: [], failures: ['TIMEOUT'] }, silent);
     await lab.change(name, { spec: { loadBalancerSourceRanges: null } });
-    for (const from of ['world', 'client-1']) await lab.allSee(at(addresses, from), { failures: [] });
+    for (const from of ['external', 'client-1']) await lab.allSee(at(addresses, from), { failures: [] });
   });
 
   it('needs no node ports', async () => {
@@ -393,7 +393,7 @@ describe('a load balancer', () => {
     expect(service.spec.ports.map(({ nodePort }) => nodePort)).toEqual([undefined, undefined]);
     const addresses = await balancerAddresses();
     await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
-    await lab.allSee(at(addresses, 'world'), { pods: webs, failures: [] }, { tries: enough });
+    await lab.allSee(at(addresses, 'external'), { pods: webs, failures: [] }, { tries: enough });
   });
 
   it('with externalTrafficPolicy Local shows the client to the endpoint', async () => {
@@ -402,8 +402,8 @@ describe('a load balancer', () => {
     await lab.endpoints(name, [{ pod: 'web-1' }, { pod: 'web-2' }]);
     const addresses = await balancerAddresses();
     await lab.change(name, ingress(addresses.map((ip) => ({ ip }))), '/status');
-    for (const aim of at(addresses, 'world'))
-      await lab.sees(aim, { pods: ['web-1'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
+    for (const aim of at(addresses, 'external'))
+      await lab.sees(aim, { pods: ['web-1'], failures: [], clients: [lab.ip('external', familyOf(aim))] });
     await lab.allSee(at(addresses, 'client-3'), { pods: ['web-1', 'web-2'], failures: [] }, { tries: 14 });
   });
 });
@@ -419,14 +419,14 @@ async function bind(verb: 'add' | 'del', place: string, addresses: readonly stri
 }
 
 /** Makes the outside network forward packets between nodes, like a router. */
-async function forwardInWorld(): Promise<void> {
+async function forwardInExternal(): Promise<void> {
   const settings = ['net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'];
-  await runIn(lab.place('world'), 'sysctl', ['-qw', ...settings], {}, AbortSignal.timeout(5_000 * slowness));
+  await runIn(lab.place('external'), 'sysctl', ['-qw', ...settings], {}, AbortSignal.timeout(5_000 * slowness));
 }
 
 describe('a load balancer’s address that a node has', () => {
   const ingress = (list: readonly string[]) => ({ status: { loadBalancer: { ingress: list.map((ip) => ({ ip })) } } });
-  const nobodyElse = ['192.0.2.0/24', '2001:db8:2::/48'];
+  const unusedNetworks = ['192.0.2.0/24', '2001:db8:2::/48'];
   const balanced = async (prefix: string, spec: object, pods: readonly string[]) => {
     const [name, addresses] = [lab.name(prefix), await balancerAddresses()];
     const service = await lab.service(name, { type: 'LoadBalancer', ...spec });
@@ -441,7 +441,7 @@ describe('a load balancer’s address that a node has', () => {
   it('is served before the node has it, while it has it, and afterwards', { tags: 'hardening' }, async () => {
     const { addresses } = await balanced('moved', {}, ['web-2']);
     const everywhere = async () => {
-      for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-3'])
+      for (const from of ['external', 'client-1', 'client-2', 'node-1', 'node-3'])
         await lab.allSee(at(addresses, from), { pods: ['web-2'], failures: [] });
     };
     // From the agent's last report of the node's addresses.
@@ -462,7 +462,7 @@ describe('a load balancer’s address that a node has', () => {
   it('has the same port as another Service at another address of that node, and both are served', { tags: 'hardening' }, async () => {
     const [first, second] = [await balanced('one', {}, ['web-1']), await balanced('other', {}, ['web-2'])];
     await bind('add', 'node-1', [...first.addresses, ...second.addresses]);
-    for (const from of ['world', 'client-1', 'client-2', 'node-1', 'node-2']) {
+    for (const from of ['external', 'client-1', 'client-2', 'node-1', 'node-2']) {
       await lab.allSee(at(first.addresses, from), { pods: ['web-1'], failures: [] });
       await lab.allSee(at(second.addresses, from), { pods: ['web-2'], failures: [] });
     }
@@ -475,7 +475,7 @@ describe('a load balancer’s address that a node has', () => {
   }, async () => {
     const { addresses, service } = await balanced('other-ports', {}, ['web-1']);
     await bind('add', 'node-2', addresses);
-    await forwardInWorld();
+    await forwardInExternal();
     for (const address of addresses) await lab.route(address, 'node-2');
     const other = 8_090;
     const ports = protocols.map((protocol) => ({ protocol, port: other }));
@@ -484,7 +484,7 @@ describe('a load balancer’s address that a node has', () => {
     const process = await Responder.start(identity, lab.place('node-2'), lists, ports, AbortSignal.timeout(30_000));
     const aimsAt = (from: string, portOf: (protocol: Aim['protocol']) => number): Aim[] =>
       at(addresses, from).map((aim) => ({ ...aim, port: portOf(aim.protocol) }));
-    for (const from of ['node-1', 'client-1', 'node-2', 'client-2', 'world']) {
+    for (const from of ['node-1', 'client-1', 'node-2', 'client-2', 'external']) {
       await lab.allSee(at(addresses, from), { pods: ['web-1'], failures: [] });
       await lab.allSee(
         aimsAt(from, () => other),
@@ -497,9 +497,9 @@ describe('a load balancer’s address that a node has', () => {
     }
     // External packets to a node without the address do not pass the link between that node and the outside to their end.
     for (const address of addresses) await lab.route(address, 'node-3');
-    await lab.allSee(at(addresses, 'world'), { pods: ['web-1'], failures: [] });
+    await lab.allSee(at(addresses, 'external'), { pods: ['web-1'], failures: [] });
     await lab.allSee(
-      aimsAt('world', () => other),
+      aimsAt('external', () => other),
       { pods: [], failures: ['TIMEOUT'] },
       silent,
     );
@@ -511,13 +511,13 @@ describe('a load balancer’s address that a node has', () => {
     tags: 'hardening',
   }, async () => {
     const { addresses } = await balanced('narrow', {}, ['web-1']);
-    await forwardInWorld();
+    await forwardInExternal();
     const [far, signal] = [`far-${randomBytes(3).toString('hex')}`, AbortSignal.timeout(30_000 * slowness)];
     await createNetns(far, signal);
     try {
       // The outside's end of the link has a small MTU, the client's does not: only an error from outside informs the endpoint.
       await ipBatch(
-        lab.place('world'),
+        lab.place('external'),
         [
           `link add narrow0 mtu 1300 type veth peer name eth0 mtu 1500 netns ${far}`,
           'link set narrow0 up',
@@ -536,7 +536,7 @@ describe('a load balancer’s address that a node has', () => {
           expect(await upload(probe, 200_000)).toMatchObject({ is: 'OK' });
         }
     } finally {
-      await ipBatch(lab.place('world'), ['link delete narrow0'], signal);
+      await ipBatch(lab.place('external'), ['link delete narrow0'], signal);
       await deleteNetns(far, signal);
     }
   });
@@ -547,13 +547,13 @@ describe('a load balancer’s address that a node has', () => {
     const spec = { externalTrafficPolicy: 'Local', allocateLoadBalancerNodePorts: false };
     const { name, addresses } = await balanced('own-local', spec, ['web-1', 'web-2']);
     await bind('add', 'node-1', addresses);
-    for (const aim of at(addresses, 'world'))
-      await lab.sees({ ...aim, tries: 14 }, { pods: ['web-1'], failures: [], clients: [lab.ip('world', familyOf(aim))] });
+    for (const aim of at(addresses, 'external'))
+      await lab.sees({ ...aim, tries: 14 }, { pods: ['web-1'], failures: [], clients: [lab.ip('external', familyOf(aim))] });
     await lab.endpoints(name, [{ pod: 'web-2' }]);
-    await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+    await lab.allSee(at(addresses, 'external'), { pods: [], failures: ['TIMEOUT'] }, silent);
     await lab.allSee(at(addresses, 'client-1'), { pods: ['web-2'], failures: [] });
     await lab.endpoints(name, [{ pod: 'web-1' }]);
-    await lab.allSee(at(addresses, 'world'), { pods: ['web-1'], failures: [] });
+    await lab.allSee(at(addresses, 'external'), { pods: ['web-1'], failures: [] });
     await bind('del', 'node-1', addresses);
   });
 
@@ -561,16 +561,16 @@ describe('a load balancer’s address that a node has', () => {
     'admits only loadBalancerSourceRanges, if node ports are allocated: %s',
     { tags: 'hardening' },
     async (allocateLoadBalancerNodePorts) => {
-      const world = families.map((family) => `${lab.ip('world', family)}/${family === 'ipv4' ? 24 : 64}`);
-      const spec = { allocateLoadBalancerNodePorts, loadBalancerSourceRanges: world };
+      const external = families.map((family) => `${lab.ip('external', family)}/${family === 'ipv4' ? 24 : 64}`);
+      const spec = { allocateLoadBalancerNodePorts, loadBalancerSourceRanges: external };
       const { name, addresses } = await balanced('own-ranges', spec, ['web-2']);
       await bind('add', 'node-1', addresses);
-      await lab.allSee(at(addresses, 'world'), { pods: ['web-2'], failures: [] });
+      await lab.allSee(at(addresses, 'external'), { pods: ['web-2'], failures: [] });
       await eventually(async () => expect((await lab.events('Service', name)).join()).toContain('has host bits; the network is'));
-      await lab.change(name, { spec: { loadBalancerSourceRanges: nobodyElse } });
-      await lab.allSee(at(addresses, 'world'), { pods: [], failures: ['TIMEOUT'] }, silent);
+      await lab.change(name, { spec: { loadBalancerSourceRanges: unusedNetworks } });
+      await lab.allSee(at(addresses, 'external'), { pods: [], failures: ['TIMEOUT'] }, silent);
       await lab.change(name, { spec: { loadBalancerSourceRanges: null } });
-      await lab.allSee(at(addresses, 'world'), { pods: ['web-2'], failures: [] });
+      await lab.allSee(at(addresses, 'external'), { pods: ['web-2'], failures: [] });
       await bind('del', 'node-1', addresses);
     },
   );
@@ -581,23 +581,29 @@ describe('addresses of class E and of NAT64', () => {
     const outside = ['240.0.2.1', '64:ff9b::c000:201'];
     const balancers = ['240.0.3.1', '64:ff9b:1:3::1'];
     for (const address of balancers) await lab.route(address, 'node-1');
-    await bind('add', 'world', outside);
+    await bind('add', 'external', outside);
     const ports = protocols.map((protocol) => ({ protocol, port: 80 }));
     const lists = { tcp: outside, udp: outside };
-    const responder = await Responder.start({ pod: 'far', node: 'world' }, lab.place('world'), lists, ports, AbortSignal.timeout(30_000));
+    const responder = await Responder.start(
+      { pod: 'far', node: 'external' },
+      lab.place('external'),
+      lists,
+      ports,
+      AbortSignal.timeout(30_000),
+    );
     const name = lab.name('special');
     const service = await lab.service(name, { type: 'LoadBalancer' });
     await lab.endpoints(name, [{ address: { ipv4: '240.0.2.1', ipv6: '64:ff9b::c000:201' } }]);
     await lab.change(name, { status: { loadBalancer: { ingress: balancers.map((ip) => ({ ip })) } } }, '/status');
     await lab.seesEverywhere(service, ['client-1', 'node-2'], { pods: ['far'], failures: [] });
-    for (const from of ['world', 'client-2', 'node-3']) await lab.allSee(at(balancers, from), { pods: ['far'], failures: [] });
+    for (const from of ['external', 'client-2', 'node-3']) await lab.allSee(at(balancers, from), { pods: ['far'], failures: [] });
     expect(families.map((family) => lab.ip('client-1', family).split(/[.:]/)[0])).toEqual(['240', '64']);
     for (const from of ['client-2', 'node-2'])
       for (const family of families)
         for (const protocol of protocols)
           await lab.sees({ from, address: lab.ip('web-1', family), port: 80, protocol }, { pods: ['web-1'], failures: [] });
     responder.close();
-    await bind('del', 'world', outside);
+    await bind('del', 'external', outside);
   });
 });
 
@@ -606,16 +612,16 @@ describe('external addresses', () => {
     const externalIPs = ['198.18.7.1', '2001:db8:198::1'];
     for (const address of externalIPs) await lab.route(address, 'node-1');
     await lab.service(lab.name('external'), { ...web, externalIPs });
-    for (const from of ['world', 'client-2', 'node-3'])
+    for (const from of ['external', 'client-2', 'node-3'])
       await lab.allSee(at(externalIPs, from), { pods: webs, failures: [] }, { tries: enough });
   });
 
   it('are refused outside them, which is reported', async () => {
-    const externalIPs = [...lab.lab.plan.world.outside];
+    const externalIPs = [...lab.lab.plan.external.outside];
     const name = lab.name('grabbing');
     const service = await lab.service(name, { ...web, externalIPs });
     await lab.seesEverywhere(service, ['client-1'], { failures: [] });
-    for (const aim of at(externalIPs, 'client-1')) expect((await lab.look({ ...aim, tries: 3 })).pods).toEqual(['world']);
+    for (const aim of at(externalIPs, 'client-1')) expect((await lab.look({ ...aim, tries: 3 })).pods).toEqual(['external']);
     await eventually(async () => expect(await lab.events('Service', name)).toContainEqual(expect.stringContaining('externalIP')));
   });
 });

@@ -162,19 +162,19 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       await lab.untilReached(lab.pod('client-2'), lab.pod('web-1'));
 
       const victim = open(lab.pod('web-2').netns, 'eth0');
-      const [node1, pod, world] = [
+      const [node1, pod, external] = [
         open(lab.node(1).netns, transportInterface(lab.plan)),
         open(lab.pod('client-1').netns, 'eth0'),
-        open(lab.plan.world.netns, 'ul0'),
+        open(lab.plan.external.netns, 'ul0'),
       ];
-      const [nodeMac, otherMac, gatewayMac, podMac, worldMac] = await Promise.all([
+      const [nodeMac, otherMac, gatewayMac, podMac, outsideMac] = await Promise.all([
         macIn(1, 'link', 'show', transportInterface(lab.plan)),
         macIn(2, 'link', 'show', transportInterface(lab.plan)),
         macIn(1, 'link', 'show', 'antrea-gw0'),
         macIn(1, '-n', basename(lab.pod('client-1').netns), 'link', 'show', 'eth0'),
-        macIn(1, '-n', lab.plan.world.netns, 'link', 'show', 'ul0'),
+        macIn(1, '-n', lab.plan.external.netns, 'link', 'show', 'ul0'),
       ]);
-      const worldIp = parseIp(lab.plan.world.ips.find((ip) => parseIp(ip).family === family) ?? '');
+      const outsideIp = parseIp(lab.plan.external.ips.find((ip) => parseIp(ip).family === family) ?? '');
       const marks = {
         node: randomBytes(12),
         pod: randomBytes(12),
@@ -196,8 +196,8 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
         await userSends(parseIp(externalIp), tunnel.port, carried(tunnel, byUser.toExternalIp));
         // IPv6 lets any user choose a source address that the node does not have.
         if (family === 'ipv6') await userSends(here, tunnel.port, carried(tunnel, byUser.asPeer, 'client-2', 'web-1'), there);
-        await userSends(worldIp, tunnel.port, elsewhere);
-        await world.hears(elsewhere);
+        await userSends(outsideIp, tunnel.port, elsewhere);
+        await external.hears(elsewhere);
       }
       // Their packets, and those of an ordinary user in a pod, are carried: in the kernel with the sockets of their processes.
       for (const netns of [lab.node(1).netns, lab.pod('client-1').netns]) expect(await userAsks(netns, ipOf('web-2'))).toContain('web-2');
@@ -205,7 +205,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
       pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: ipOf('client-1'), ipDst: there }, marks.pod));
       pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: ipOf('client-1'), ipDst: here }, marks.gateway));
       pod.send(tunnelled(tunnel, { ethSrc: podMac, ethDst: gatewayMac, ipSrc: here, ipDst: there }, marks.liar));
-      world.send(tunnelled(tunnel, { ethSrc: worldMac, ethDst: otherMac, ipSrc: worldIp, ipDst: there }, marks.stranger));
+      external.send(tunnelled(tunnel, { ethSrc: outsideMac, ethDst: otherMac, ipSrc: outsideIp, ipDst: there }, marks.stranger));
       node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.anothersName, 'client-2'));
       // The same packet of a node arrives: a packet that was sent before it and has not arrived never will.
       node1.send(tunnelled(tunnel, { ethSrc: nodeMac, ethDst: otherMac, ipSrc: here, ipDst: there }, marks.node));
@@ -256,14 +256,14 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
     });
 
     it('learns the new MAC of the router to another node', { timeout: 60_000 * slowness }, async () => {
-      const router = lab.plan.world.ips.find((ip) => parseIp(ip).family === family) ?? '';
+      const router = lab.plan.external.ips.find((ip) => parseIp(ip).family === family) ?? '';
       const [hostBits, length, ...more] = family === 'ipv4' ? [32, 24] : [128, 64, 'nodad'];
-      const inWorld = (command: string, ...args: readonly string[]) =>
-        lab.exec(1, 'nsenter', `--net=/run/netns/${lab.plan.world.netns}`, command, ...args);
+      const inExternal = (command: string, ...args: readonly string[]) =>
+        lab.exec(1, 'nsenter', `--net=/run/netns/${lab.plan.external.netns}`, command, ...args);
       // Not the MAC of one of its ports, at which the bridge would still receive.
       const routerBecomes = async (mac: string): Promise<void> => {
-        await inWorld('ip', 'link', 'set', 'ul0', 'address', mac);
-        await inWorld('ip', 'address', 'replace', `${router}/${length}`, 'dev', 'ul0', ...more.map(String));
+        await inExternal('ip', 'link', 'set', 'ul0', 'address', mac);
+        await inExternal('ip', 'address', 'replace', `${router}/${length}`, 'dev', 'ul0', ...more.map(String));
       };
       const forwarding = [
         'net.ipv4.ip_forward=1',
@@ -271,7 +271,7 @@ describe.each(['ipv4', 'ipv6'] as const)('tunnels over %s', (family) => {
         'net.ipv4.conf.ul0.send_redirects=0',
         'net.ipv6.conf.all.forwarding=1',
       ];
-      await inWorld('sysctl', '-qw', ...forwarding);
+      await inExternal('sysctl', '-qw', ...forwarding);
       await routerBecomes('0e:5e:00:00:00:fd');
       await lab.exec(1, 'ip', 'neighbour', 'flush', 'to', router, 'dev', transport(lab.plan)); // it still answers at the MAC of its port
       await lab.exec(1, 'ip', 'route', 'replace', `${transportOf(2).text}/${hostBits}`, 'via', router, 'dev', transport(lab.plan));

@@ -87,7 +87,7 @@ function free(who: 'a' | 'b'): void {
  * node's own packet is the last: an earlier packet that is missing then never comes.
  */
 async function heardByGateway(who: 'a' | 'b', other: 'a' | 'b', family: Family): Promise<readonly string[]> {
-  const sources = { world: parseIp(family === 'ipv4' ? '203.0.113.77' : '2001:db8:77::7'), pod: addressOf(other, family) };
+  const sources = { external: parseIp(family === 'ipv4' ? '203.0.113.77' : '2001:db8:77::7'), pod: addressOf(other, family) };
   const ends = { ethSrc: gatewayMac, ethDst: macOf(who), ipDst: addressOf(who, family) };
   const send = (ipSrc: Ip): Uint8Array => {
     const mark = randomBytes(12);
@@ -145,8 +145,8 @@ function connection(family: Family, transport: Transport, to: 'service' | 'endpo
     tapped.wires[hearer].frames.length = 0;
     tapped.wires[speaker].send(encodeFrame({ ...packet, ...(transport === 'tcp' && { tcpFlags: step }) }, mark));
     await settled(speaker);
-    const octets = transport === 'udp' ? mark : segment(ports, step);
-    return tapped.wires[hearer].hears(octets, upcallsMs).then(
+    const bytes = transport === 'udp' ? mark : segment(ports, step);
+    return tapped.wires[hearer].hears(bytes, upcallsMs).then(
       () => true,
       () => false,
     );
@@ -245,7 +245,7 @@ describe.each(families)('over %s', (family) => {
     const { asks, answers } = connection(family, 'tcp', 'endpoint');
     const fromOther = connection(family, 'udp', 'endpoint', [endpoint, client]);
     expect([await asks('syn'), await answers('syn-ack'), await asks('ack'), await answers('ack-back')]).toEqual([true, true, true, true]);
-    expect(await heardByGateway(client, endpoint, family)).toEqual(['world', 'pod', 'node']);
+    expect(await heardByGateway(client, endpoint, family)).toEqual(['external', 'pod', 'node']);
     close(client);
     try {
       await expect.poll(() => asks('ack')).toBe(false);

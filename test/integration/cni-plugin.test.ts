@@ -305,7 +305,7 @@ describe('with host-local for addresses', () => {
   const ipam = { type: 'host-local', dataDir: data, ranges: [[{ subnet: '10.97.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] };
   const run = (command: string, id: string, extra: Readonly<Record<string, unknown>> = {}) =>
     start(native, variables(command, id), bench.aim(conf({ cniVersion: '1.0.0', ipam, ...extra }))).done;
-  const lent = () => readdirSync(join(data, 'seine')).filter((name) => /^\d/.test(name));
+  const leases = () => readdirSync(join(data, 'seine')).filter((name) => /^\d/.test(name));
 
   beforeAll(async () => {
     bench.real = true;
@@ -319,13 +319,13 @@ describe('with host-local for addresses', () => {
   it('allocates its addresses, checks them and releases them', async () => {
     const added = await run('ADD', 'a');
     expect(JSON.parse(added.stdout)).toMatchObject({ ips: [{ address: '10.97.0.2/24', gateway: '10.97.0.1', interface: 1 }] });
-    expect(lent()).toEqual(['10.97.0.2']);
+    expect(leases()).toEqual(['10.97.0.2']);
     const prevResult = JSON.parse(added.stdout) as unknown;
     expect(await run('CHECK', 'a', { prevResult })).toMatchObject({ exit: 0 });
     rmSync(join(data, 'seine', '10.97.0.2'));
     expect(codeOf(await run('CHECK', 'a', { prevResult }))).toBe(105);
     expect(await run('DEL', 'a')).toMatchObject({ exit: 0 });
-    expect(lent()).toEqual([]);
+    expect(leases()).toEqual([]);
   });
 
   it('forwards its error when it fails', async () => {

@@ -45,17 +45,17 @@ it('rejects leases while the disk is full, and allocates again when it is not', 
   const ipam = await open();
   await add(ipam, 'before');
   writeFileSync(join(folder, 'ballast'), Buffer.alloc(48 * 1024));
-  let lent = 0;
+  let allocated = 0;
   await expect(
     (async () => {
-      for (; lent < 1000; lent++) await add(ipam, `during-${lent}`);
+      for (; allocated < 1000; allocated++) await add(ipam, `during-${allocated}`);
     })(),
   ).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-  expect(lent).toBeGreaterThan(0);
+  expect(allocated).toBeGreaterThan(0);
   ipam.release({ network: 'n', containerId: 'before', ifName: 'eth0' });
   rmSync(join(folder, 'ballast'));
   const address = await add(ipam, 'after');
-  expect(ipam.leases()).toHaveLength(lent + 2);
+  expect(ipam.leases()).toHaveLength(allocated + 2);
   await ipam.close();
   const again = await open();
   expect(summary(again)).toEqual(summary(ipam));

@@ -51,8 +51,8 @@ it('forwards arguments and input, and leaves nothing', async () => {
 });
 
 it('reports what it needs', async () => {
-  const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', root.file, '--version'];
-  expect(await runAnyway('setpriv', nobody, {}, signal)).toMatchObject({
+  const asUnusedUid = ['--reuid=65534', '--regid=65534', '--clear-groups', root.file, '--version'];
+  expect(await runAnyway('setpriv', asUnusedUid, {}, signal)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('seinectl: needs to be root'),
   });

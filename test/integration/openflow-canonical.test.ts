@@ -155,5 +155,5 @@ describe('dumps of Open vSwitch equal our encoding, byte for byte', () => {
 });
 
 function theirText(): string[] {
-  return bridge.told(OPENFLOW_15, '--no-stats', 'dump-flows', 'br-int');
+  return bridge.ofctlLines(OPENFLOW_15, '--no-stats', 'dump-flows', 'br-int');
 }

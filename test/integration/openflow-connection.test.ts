@@ -64,12 +64,12 @@ describe('a bundle', () => {
 
   it('is encoded while it is sent, and makes all its changes', async () => {
     const count = 5_000;
-    const octets = new Uint8Array(1_024);
+    const bytes = new Uint8Array(1_024);
     function* encoded() {
       for (let at = 0; at < count; at++) {
         const mod = flowMod({ table: 1, priority: at });
-        octets.set(mod);
-        yield octets.subarray(0, mod.length);
+        bytes.set(mod);
+        yield bytes.subarray(0, mod.length);
       }
     }
     await connection.bundle({ length: count, [Symbol.iterator]: encoded }, bridge.signal);

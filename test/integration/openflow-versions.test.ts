@@ -32,7 +32,7 @@ const everything = encodeMatch({});
 /** Output of `ovs-ofctl diff-flows`, which exits with 2 if there are differences. */
 function diffFlows(version: Version, file: string): string[] {
   try {
-    return bridge.told(version, 'diff-flows', 'br-int', file);
+    return bridge.ofctlLines(version, 'diff-flows', 'br-int', file);
   } catch (error) {
     if (error instanceof Error && 'status' in error && error.status === 2 && 'stdout' in error) return linesOf(String(error.stdout));
     throw error;
@@ -103,7 +103,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
           expect(decodeInstructions(entry.instructions, version)).not.toHaveProperty('unknown');
         }
         const ours = held.map((entry) => printFlow(entry, {}, version)).toSorted();
-        expect(ours).toEqual(bridge.told(version, '--no-stats', 'dump-flows', 'br-int').toSorted());
+        expect(ours).toEqual(bridge.ofctlLines(version, '--no-stats', 'dump-flows', 'br-int').toSorted());
         const whole = held.filter((entry) => keepsAll(printFlow(entry, {}, version)));
         const again = whole.map((entry) => encodeParsedFlow(parseFlow(printFlow(entry, {}, version)), 'add', version));
         expect(again.map((mod) => hex(mod.match))).toEqual(whole.map((entry) => hex(entry.match)));
@@ -127,7 +127,7 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
         expect(held.toSorted(byId)).toEqual(groups.toSorted(byId));
         const print = (group: Group) =>
           version === OPENFLOW_13 ? printGroup(group).replaceAll(/bucket=bucket_id:\d+,/g, 'bucket=') : printGroup(group);
-        expect(held.map(print).toSorted()).toEqual(bridge.told(version, 'dump-groups', 'br-int').slice(1).toSorted());
+        expect(held.map(print).toSorted()).toEqual(bridge.ofctlLines(version, 'dump-groups', 'br-int').slice(1).toSorted());
       }),
       { numRuns: runs },
     );
@@ -144,8 +144,8 @@ describe.each<Version>([OPENFLOW_13, OPENFLOW_15])('a real switch in version %d'
         const [first] = meters;
         if (first === undefined) return;
         expect(parseMeter(printMeterSpec(first))).toEqual(first);
-        bridge.told(version, 'mod-meter', 'br-int', printMeterSpec(first));
-        expect(bridge.told(version, 'dump-meter', 'br-int', `meter=${first.id}`).join(' ')).toContain(`meter=${first.id}`);
+        bridge.ofctlLines(version, 'mod-meter', 'br-int', printMeterSpec(first));
+        expect(bridge.ofctlLines(version, 'dump-meter', 'br-int', `meter=${first.id}`).join(' ')).toContain(`meter=${first.id}`);
       }),
       { numRuns: Math.ceil(runs / 3) },
     );

@@ -80,7 +80,7 @@ it('has all of the OVSDB client', async () => {
     await run('ovs-vsctl', [`--db=unix:${socket}`, '--no-wait', 'init']);
     const { stdout } = await run(process.execPath, ['ovsdb.js', `unix:${socket}`], { cwd: project, timeout: 20_000 });
     expect(JSON.parse(stdout)).toEqual({
-      told: ['one', 'two'],
+      seen: ['one', 'two'],
       bridges: 2,
       filtered: 2,
       everything: 4,

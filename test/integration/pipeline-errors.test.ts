@@ -70,8 +70,8 @@ function opened(family: Family, kind: Kind, from: string, to: string): { readonl
   }
   const flags = (tcpFlags: 'syn' | 'syn-ack') => (kind === 'tcp' ? { tcpFlags } : {});
   return {
-    there: { ...ends, protocol: kind, portSrc: number, portDst: port.nobody, ...flags('syn') },
-    back: { ...reversed, protocol: kind, portSrc: port.nobody, portDst: number, ...flags('syn-ack') },
+    there: { ...ends, protocol: kind, portSrc: number, portDst: port.closed, ...flags('syn') },
+    back: { ...reversed, protocol: kind, portSrc: port.closed, portDst: number, ...flags('syn-ack') },
   };
 }
 
@@ -100,7 +100,7 @@ async function settled(family: Family): Promise<void> {
     for (const to of ['a', 'b', 'c', 'n1'] as const) {
       if (from === to) continue;
       const mark = randomBytes(12);
-      const ports = { protocol: 'udp', portSrc: 4000, portDst: port.nobody } as const;
+      const ports = { protocol: 'udp', portSrc: 4000, portDst: port.closed } as const;
       const ends = { payload: family, ipSrc: ipOf(from, family), ipDst: ipOf(to, family), ttl: 64 } as const;
       tapped.wires[from].send(encodeFrame({ ...link(from, to), ...ends, ...ports }, mark));
       waiting.push(tapped.wires[to].hears(mark));

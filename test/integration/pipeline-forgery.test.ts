@@ -191,7 +191,7 @@ function inner(family: Family, victim: 'b' | 'c', mark: Uint8Array, name?: Ip): 
   const source = other?.environment.podCidrs.find((cidr) => cidr.family === family);
   const ipSrc = name ?? (victim === 'b' && source ? cidrAddress(source, 99n) : addressOf('a', family));
   const link = { ethSrc: parseMac('0e:00:00:00:02:01'), ethDst: parseMac('aa:bb:cc:dd:ee:ff') };
-  const ports = { protocol: 'udp', portSrc: 4000, portDst: port.nobody } as const;
+  const ports = { protocol: 'udp', portSrc: 4000, portDst: port.closed } as const;
   return encodeFrame({ ...link, payload: family, ipSrc, ipDst: addressOf(victim, family), ttl: 64, ...ports }, mark);
 }
 
@@ -267,13 +267,13 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     const source = `${family === 'ipv4' ? 'tun_src' : 'tun_ipv6_src'}=${outside.router[family].text}`;
     await vi.waitFor(
       async () => {
-        await sendDatagram('world', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
+        await sendDatagram('external', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark)));
         const counted = tapped.cluster.switchOf('n1').exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=120');
         expect(counted).toMatch(new RegExp(`n_packets=([2-9]|[0-9]{2,}),.*${source}`));
       },
       { timeout: 10_000, interval: 200 },
     );
-    tapped.cluster.exec('world', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
+    tapped.cluster.exec('external', 'ping', '-q', '-c', '1', '-W', '2', addressOf('n1', family).text);
     await tapped.settled(family);
     expect(tapped.wires.b.heard(mark)).toBe(false);
   });
@@ -304,14 +304,14 @@ it.each(families)("a forged tunnel packet over %s would arrive without the bridg
 describe('a reset of a connection that the node’s tracker does not know', { tags: 'hardening' }, () => {
   /** Address without a responder, so that OVS has the connection as it was opened. */
   const silent: Readonly<Record<Family, Ip>> = { ipv4: parseIp('203.0.113.66'), ipv6: parseIp('2001:db8::66') };
-  let world: RawSocket;
+  let external: RawSocket;
   let serial = 21_000;
   beforeAll(() => {
-    world = RawSocket.open(tapped.cluster.place('world'), 'wire');
+    external = RawSocket.open(tapped.cluster.place('external'), 'wire');
     for (const family of families)
-      tapped.cluster.exec('world', 'ip', family === 'ipv4' ? '-4' : '-6', 'route', 'add', 'blackhole', silent[family].text);
+      tapped.cluster.exec('external', 'ip', family === 'ipv4' ? '-4' : '-6', 'route', 'add', 'blackhole', silent[family].text);
   });
-  afterAll(() => world.close());
+  afterAll(() => external.close());
 
   /** A connection that OVS has seen, so that it does not drop the reset itself, and that the node's tracker has lost. */
   async function reset(family: Family): Promise<Uint8Array> {
@@ -329,15 +329,15 @@ describe('a reset of a connection that the node’s tracker does not know', { ta
     const later = randomBytes(12);
     tapped.wires.a.send(await reset(family));
     tapped.wires.a.send(encodeFrame(honest(family, { ip: silent[family], mac: gatewayMac }), later));
-    await world.hears(later);
-    expect(world.heard(ends(family))).toBe(false);
+    await external.hears(later);
+    expect(external.heard(ends(family))).toBe(false);
   });
 
   it('would leave with it without the nftables rules', async () => {
     tapped.cluster.switchOf('n1').exec('nft', 'flush', 'chain', 'inet', 'seine', 'forward');
     for (const family of families) {
       tapped.wires.a.send(await reset(family));
-      await world.hears(ends(family));
+      await external.hears(ends(family));
     }
   });
 });

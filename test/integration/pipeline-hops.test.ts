@@ -69,14 +69,14 @@ describe.each(families)('a path over %s', { tags: 'hardening' }, (family) => {
 
   it('shows both nodes between pods, to a datagram, a connection and a ping', async () => {
     const both = [hop('n1', family), hop('n2', family)];
-    expect(await trace('a', 'udp', c, port.nobody)).toEqual([...both, { from: c.text, ...portUnreachable[family] }]);
-    expect(await trace('a', 'tcp', c, port.nobody)).toEqual([...both, { reply: 'ECONNREFUSED' }]);
+    expect(await trace('a', 'udp', c, port.closed)).toEqual([...both, { from: c.text, ...portUnreachable[family] }]);
+    expect(await trace('a', 'tcp', c, port.closed)).toEqual([...both, { reply: 'ECONNREFUSED' }]);
     expect([await pinged('a', c, 1), await pinged('a', c, 2)]).toEqual(['n1', 'n2'].map((node) => gatewayOf(node, family).text));
   });
 
   it('to a neighbour has no hop', async () => {
     const b = addressOf('b', family);
-    expect(await trace('a', 'udp', b, port.nobody)).toEqual([{ from: b.text, ...portUnreachable[family] }]);
+    expect(await trace('a', 'udp', b, port.closed)).toEqual([{ from: b.text, ...portUnreachable[family] }]);
   });
 
   it('to a Service shows the nodes, and errors that quote the address of the Service', async () => {
@@ -95,11 +95,11 @@ describe.each(families)('a path over %s', { tags: 'hardening' }, (family) => {
   });
 
   it('to an address outside shows the node and the routers', async () => {
-    expect(await trace('a', 'tcp', outside.far[family], port.nobody)).toEqual([hop('n1', family), { reply: 'ECONNREFUSED' }]);
+    expect(await trace('a', 'tcp', outside.far[family], port.closed)).toEqual([hop('n1', family), { reply: 'ECONNREFUSED' }]);
   });
 
   it('from a node shows the other node', async () => {
-    expect(await trace('n1', 'tcp', c, port.nobody)).toEqual([hop('n2', family), { reply: 'ECONNREFUSED' }]);
+    expect(await trace('n1', 'tcp', c, port.closed)).toEqual([hop('n2', family), { reply: 'ECONNREFUSED' }]);
   });
 
   it('from a node to a Service shows the other node', async () => {
@@ -114,13 +114,13 @@ describe.each(families)('a path over %s', { tags: 'hardening' }, (family) => {
 
     it('at its beginning shows no hop', async () => {
       await subject('a', { egress: 'closed' });
-      expect(await trace('a', 'udp', c, port.nobody, 2, silence)).toEqual([{ silent: true }, { silent: true }]);
+      expect(await trace('a', 'udp', c, port.closed, 2, silence)).toEqual([{ silent: true }, { silent: true }]);
       expect(await trace('a', 'tcp', clusterIp('closed', family), 80, 1, silence)).toEqual([{ silent: true }]);
     });
 
     it('at its end shows no hop of the node that denies', async () => {
       await subject('c', { ingress: 'closed' });
-      expect(await trace('a', 'udp', c, port.nobody, 2, silence)).toEqual([hop('n1', family), { silent: true }]);
+      expect(await trace('a', 'udp', c, port.closed, 2, silence)).toEqual([hop('n1', family), { silent: true }]);
     });
   });
 

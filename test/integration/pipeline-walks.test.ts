@@ -36,7 +36,7 @@ beforeAll(async () => {
     );
   }
   await listen(
-    'world',
+    'external',
     '',
     both((family) => outside.far[family]),
     port.server,
@@ -98,8 +98,8 @@ describe.each(families)('over %s', (family) => {
   });
 
   it('pods reach the outside as their node', async () => {
-    expect(await asked('a', outside.far[family], port.server)).toEqual({ who: 'world', client: text('n1') });
-    expect(await asked('c', outside.far[family], port.server)).toEqual({ who: 'world', client: text('n2') });
+    expect(await asked('a', outside.far[family], port.server)).toEqual({ who: 'external', client: text('n1') });
+    expect(await asked('c', outside.far[family], port.server)).toEqual({ who: 'external', client: text('n2') });
   });
 
   // An answer over IPv6 from outside may be too big for the pods' network at first: the sender learns it, and sends again.
@@ -183,9 +183,9 @@ describe.each(families)('over %s', (family) => {
 
   it('packets without a receiver are dropped: a ping to a Service, a Service that does not exist, an address that no pod has', async () => {
     const before = sentByGateway();
-    const nobody = family === 'ipv4' ? ['10.96.0.200', '10.10.4.77'] : ['fd00:96::c8', 'fd00:10:0:1::77'];
+    const unusedAddresses = family === 'ipv4' ? ['10.96.0.200', '10.10.4.77'] : ['fd00:96::c8', 'fd00:10:0:1::77'];
     for (const from of ['a', 'n1']) {
-      const pings = [service('web').text, ...nobody].map((to) => `ping -q -c 1 -W 1 ${to} &`);
+      const pings = [service('web').text, ...unusedAddresses].map((to) => `ping -q -c 1 -W 1 ${to} &`);
       const said = cluster.exec(from, 'sh', '-c', `${pings.join(' ')} wait`);
       expect(said.match(/ 0 received/g)).toHaveLength(3);
     }

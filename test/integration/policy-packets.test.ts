@@ -197,7 +197,7 @@ describe.each(families)('over %s', (family) => {
     expect(await heard(family, asks)).toEqual(yes);
     expect(await heard(family, answerTo(asks))).toEqual(yes);
     expect([await heard(family, asks, 2_000), await heard(family, answerTo(asks), 2_000)]).toEqual([yes, yes]);
-    const other = { ...asks, portDst: port.nobody };
+    const other = { ...asks, portDst: port.closed };
     expect([await heard(family, other), await heard(family, other, 2_000)]).toEqual([no, no]);
   });
 

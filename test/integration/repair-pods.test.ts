@@ -56,10 +56,10 @@ it('gets another pair for one whose end was moved away', async () => {
   const other = randomName('rep');
   createNamedNamespace(other).close();
   try {
-    const told = node.changed.length;
+    const reported = node.changed.length;
     inPod('link', 'set', 'eth0', 'netns', other);
     node.plane.nodeState.recheck();
-    await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(told);
+    await expect.poll(() => node.changed.length, { timeout: 10_000 }).toBeGreaterThan(reported);
     attached = node.changed.at(-1)?.attached ?? attached;
     await expect.poll(check, { timeout: 10_000 }).toEqual([]);
     expect(execFileSync('ip', ['-n', other, '-br', 'link'], { encoding: 'utf8' })).not.toContain('eth0');

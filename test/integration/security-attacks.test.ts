@@ -95,14 +95,14 @@ function ipv4({ from = own.ipv4, to, mac, protocol, options = new Uint8Array(), 
     .raw(options)
     .finish();
   new DataView(header.buffer, header.byteOffset).setUint16(10, checksum(header));
-  const macs = [mac, macOf('a')].flatMap((each) => each.split(':').map((octet) => Number.parseInt(octet, 16)));
+  const macs = [mac, macOf('a')].flatMap((each) => each.split(':').map((byte) => Number.parseInt(byte, 16)));
   return Buffer.concat([Uint8Array.from(macs), new Uint8Array([0x08, 0x00]), header, body]);
 }
 
 /** RFC 1071, of an even number of bytes. */
-function checksum(octets: Uint8Array): number {
+function checksum(bytes: Uint8Array): number {
   let sum = 0;
-  for (let at = 0; at < octets.length; at += 2) sum += ((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0);
+  for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
   return ~sum & 0xffff;
 }

@@ -72,9 +72,9 @@ function ipv6Fragment(source: Ip, { ip, mac }: To, part: Uint8Array, { from, mor
 }
 
 /** RFC 1071, of an even number of bytes. */
-function checksum(octets: Uint8Array): number {
+function checksum(bytes: Uint8Array): number {
   let sum = 0;
-  for (let at = 0; at < octets.length; at += 2) sum += ((octets[at] ?? 0) << 8) | (octets[at + 1] ?? 0);
+  for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
   return ~sum & 0xffff;
 }

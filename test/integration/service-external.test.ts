@@ -22,7 +22,7 @@ beforeAll(async () => {
   cluster = await TestCluster.start();
   for (const family of families) {
     const route = ['route', 'replace', clusterIp('onlyC', family).text, 'via', addressOf('n1', family).text];
-    cluster.exec('world', 'ip', ...(family === 'ipv6' ? ['-6'] : []), ...route);
+    cluster.exec('external', 'ip', ...(family === 'ipv6' ? ['-6'] : []), ...route);
   }
 }, patienceMs);
 afterAll(async () => cluster.stop());
@@ -33,37 +33,40 @@ describe.each(families)('over %s', (family) => {
   const seen = family === 'ipv4' ? '10.10.4.0' : 'fd00:10:0:1::';
 
   it('datagrams: both are answered, and neither is given the other’s answer', async () => {
-    const [server, node, world] = await Promise.all([
+    const [server, node, external] = await Promise.all([
       bindUdpIn(cluster.place('c'), pod.text, port.datagrams),
       bindUdpIn(cluster.place('n1'), own.text, portSrc),
-      bindUdpIn(cluster.place('world'), far.text, portSrc),
+      bindUdpIn(cluster.place('external'), far.text, portSrc),
     ]);
-    const [byNode, byWorld, clients] = [heardBy(node), heardBy(world), new Set<string>()];
+    const [byNode, byExternal, clients] = [heardBy(node), heardBy(external), new Set<string>()];
     server.on('message', (data, { address, port: number }) => {
       clients.add(`${data} from ${address} ${number}`);
       server.send(`to ${data}`, number, address);
     });
     try {
       for (let turn = 0; turn < 3; turn++) {
-        world.send('world', services.onlyC.port, service.text);
+        external.send('external', services.onlyC.port, service.text);
         node.send('node', port.datagrams, pod.text);
-        await expect.poll(() => [byWorld.length, byNode.length], { timeout: limitMs }).toEqual([turn + 1, turn + 1]);
+        await expect.poll(() => [byExternal.length, byNode.length], { timeout: limitMs }).toEqual([turn + 1, turn + 1]);
       }
-      expect({ byWorld, byNode }).toEqual({ byWorld: Array<string>(3).fill('to world'), byNode: Array<string>(3).fill('to node') });
-      expect([...clients].toSorted()).toEqual([`node from ${own.text} ${portSrc}`, `world from ${seen} ${portSrc}`]);
+      expect({ byExternal, byNode }).toEqual({
+        byExternal: Array<string>(3).fill('to external'),
+        byNode: Array<string>(3).fill('to node'),
+      });
+      expect([...clients].toSorted()).toEqual([`node from ${own.text} ${portSrc}`, `external from ${seen} ${portSrc}`]);
     } finally {
-      for (const socket of [server, node, world]) socket.close();
+      for (const socket of [server, node, external]) socket.close();
     }
   });
 
   it.each([
-    ['the external client first', ['world', 'n1']],
-    ['the node first', ['n1', 'world']],
+    ['the external client first', ['external', 'n1']],
+    ['the node first', ['n1', 'external']],
   ] as const)('connections: both are answered and stay, %s', async (_, order) => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
-    const number = portSrc + (order[0] === 'world' ? 10 : 20);
+    const number = portSrc + (order[0] === 'external' ? 10 : 20);
     const open = {
-      world: () => connection('world', service.text, services.onlyC.port, far.text, number),
+      external: () => connection('external', service.text, services.onlyC.port, far.text, number),
       n1: () => connection('n1', pod.text, port.datagrams, own.text, number),
     };
     const opened: ReturnType<typeof connection>[] = [];
@@ -90,7 +93,7 @@ describe.each(families)('over %s', (family) => {
     const answered: string[][] = [];
     try {
       for (let pair = 0; pair < pairs; pair++) {
-        const client = await bindUdpIn(cluster.place('world'), far.text, portSrc + 100 + pair);
+        const client = await bindUdpIn(cluster.place('external'), far.text, portSrc + 100 + pair);
         const answers = heardBy(client);
         ovs.exec('ovs-appctl', 'revalidator/purge');
         await sendTo(client, 'to no Service', services.onlyCDatagrams.port + 1, service.text);
@@ -112,7 +115,7 @@ describe.each(families)('over %s', (family) => {
   // As after a restart of OVS on the userspace data path: conntrack starts with a packet from the middle of a connection.
   it('an external connection continues from the same address when the tracker of its node has lost all', async () => {
     const server = await speaker(listenTcpIn(cluster.place('c'), pod.text, port.datagrams));
-    const client = connection('world', service.text, services.onlyC.port, far.text, portSrc + 30);
+    const client = connection('external', service.text, services.onlyC.port, far.text, portSrc + 30);
     try {
       expect(await client.said).toMatch(/^ok/);
       cluster.switchOf('n1').exec('ovs-appctl', 'dpctl/flush-conntrack');

@@ -100,8 +100,8 @@ it('reports a missing switch once, and one that has returned', async () => {
   const retry = startRetry();
   retry.bridgeAway();
   await expect.poll(() => tried.length, patience).toBe(1);
-  const [told] = database.tables.Open_vSwitch.rows();
-  expect(told && told.next_cfg - told.cur_cfg).toBe(1n);
+  const [row] = database.tables.Open_vSwitch.rows();
+  expect(row && row.next_cfg - row.cur_cfg).toBe(1n);
   ovs.startVswitchd();
   await expect.poll(() => tried.length, patience).toBeGreaterThan(1);
 });

@@ -31,7 +31,7 @@ let pods: readonly RunningPod[] = [];
 let far: PodStatusLine;
 
 beforeAll(async () => {
-  await denialsAreTold();
+  await denialsAreLogged();
   runtimes = await RuntimeLab.start(2, signal);
   await startFarPod();
   await takeAwayTheLabsOwn(runtimes, 1, signal);
@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 /** Denials by name in a profile are otherwise not logged. Source: apparmor.d(5), "deny"; apparmor_parser(8), audit. */
-async function denialsAreTold(): Promise<void> {
+async function denialsAreLogged(): Promise<void> {
   await run('sh', ['-c', 'echo -n noquiet > /sys/module/apparmor/parameters/audit; sysctl -qw kernel.printk_ratelimit=0'], {}, signal);
 }
 

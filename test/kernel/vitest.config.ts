@@ -13,7 +13,7 @@ export default defineConfig({
       'test/kernel/**/*.test.ts',
       'test/e2e/**/*.test.ts',
       'test/ovs/**/*.test.ts',
-      'test/integration/{let-in,pipeline-errors,pipeline-forgery,policy-*,service-again,service-world}.test.ts',
+      'test/integration/{admitted-traffic,pipeline-errors,pipeline-forgery,policy-*,service-again,service-external}.test.ts',
     ],
     tags: [...testTags],
     env: { SEINE_TEST_DATAPATH: 'system' },

@@ -83,16 +83,16 @@ describe.each(modes)('mode %s', (mode) => {
   it('treats external clients that kube-proxy masquerades as external, and the node as the node', async () => {
     const [node] = cluster.plan.nodes;
     const { ips } = await cluster.pod('web-near');
-    const fromWorld = async () => await reached(cluster.plan.world.netns, node?.ips ?? [], webNodePort);
+    const fromExternal = async () => await reached(cluster.plan.external.netns, node?.ips ?? [], webNodePort);
     const fromNode = async () => await reached(node?.netns ?? '', ips, webPort);
-    await expect.poll(fromWorld, patience).toBe('all');
+    await expect.poll(fromExternal, patience).toBe('all');
     await cluster.apply([onlyFrom('client', 'web')]);
-    await expect.poll(fromWorld, patience).toBe('none');
+    await expect.poll(fromExternal, patience).toBe('none');
     expect(await fromNode()).toBe('all');
     for (const ip of ips) expect(await cluster.exec('client', 'curl', '-s', '-m', '5', hostnameAt(ip))).toMatch(/^web-/);
-    expect(await fromWorld()).toBe('none');
+    expect(await fromExternal()).toBe('none');
     await cluster.kubectl('delete', 'networkpolicy', 'only-client');
-    await expect.poll(fromWorld, patience).toBe('all');
+    await expect.poll(fromExternal, patience).toBe('all');
   });
 
   it('takes Services back under load', async () => {

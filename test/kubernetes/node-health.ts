@@ -90,11 +90,11 @@ export class NodeHealth {
 
   /** From outside, like a load balancer. */
   async #get(path: string): Promise<{ readonly code: number; readonly body: string }> {
-    const { nodes, world } = this.#cluster.plan;
+    const { nodes, external } = this.#cluster.plan;
     const ip = nodes.find(({ name }) => name === this.#node)?.ips[0] ?? '';
     const url = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}/${path}`;
     const curl = `curl -gs -m 3 -w '\\n%{http_code}' '${url}' || true`;
-    const said = (await runIn(world.netns, 'sh', ['-c', curl], {}, this.#cluster.signal)).split('\n');
+    const said = (await runIn(external.netns, 'sh', ['-c', curl], {}, this.#cluster.signal)).split('\n');
     return { code: Number(said.at(-1)), body: said.slice(0, -1).join('\n') };
   }
 }

@@ -68,7 +68,7 @@ export class PolicedTraffic {
   }
 
   async #findWays(): Promise<void> {
-    const { nodes, world } = this.#cluster.plan;
+    const { nodes, external } = this.#cluster.plan;
     const [node] = nodes;
     if (node === undefined) throw new Error('a cluster without nodes');
     const place = async (name: string) => await this.#cluster.pod(name);
@@ -76,15 +76,15 @@ export class PolicedTraffic {
     const [near, far, other] = [await place('near'), await place('far'), await place('other')];
     const said = await this.#cluster.kubectl('get', 'service', 'echo', '-o', 'jsonpath={.spec.clusterIPs[*]}');
     const clusterIps = said.trim().split(' ');
-    const outside = { netns: world.netns, ips: world.outside };
+    const outside = { netns: external.netns, ips: external.outside };
     this.#servers = [near, far, outside];
     this.#others = [near, far, other];
     this.#routes = [
       { name: 'same node', from: client, addresses: near.ips, service: false },
       { name: 'other node', from: client, addresses: far.ips, service: false },
       { name: 'Service', from: client, addresses: clusterIps, service: true },
-      { name: 'node port', from: world, addresses: node.ips, service: true, port: nodePort },
-      { name: 'world', from: client, addresses: outside.ips, service: false },
+      { name: 'node port', from: external, addresses: node.ips, service: true, port: nodePort },
+      { name: 'external', from: client, addresses: outside.ips, service: false },
     ];
     this.#denied = [
       { name: 'stranger to same node', from: stranger, addresses: near.ips },
@@ -130,7 +130,7 @@ export class PolicedTraffic {
       const [cidr, length] = ip.includes(':') ? ['::/0', 128] : ['0.0.0.0/0', 32];
       return { ipBlock: { cidr, except: [`${ip}/${length}`] } };
     });
-    const world = this.#cluster.plan.world.outside.map((ip) => ({ ipBlock: { cidr: `${ip}/${ip.includes(':') ? 128 : 32}` } }));
+    const external = this.#cluster.plan.external.outside.map((ip) => ({ ipBlock: { cidr: `${ip}/${ip.includes(':') ? 128 : 32}` } }));
     const of = (app: string) => ({ podSelector: { matchLabels: { app } } });
     const policy = (name: string, spec: object) => ({
       apiVersion: 'networking.k8s.io/v1',
@@ -140,7 +140,7 @@ export class PolicedTraffic {
     });
     return [
       policy('echo', { ...of('echo'), policyTypes: ['Ingress'], ingress: [{ from: [of('client'), ...blocks] }] }),
-      policy('client', { ...of('client'), policyTypes: ['Egress'], egress: [{ to: [of('echo'), ...world] }] }),
+      policy('client', { ...of('client'), policyTypes: ['Egress'], egress: [{ to: [of('echo'), ...external] }] }),
     ];
   }
 

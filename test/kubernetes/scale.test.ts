@@ -44,7 +44,7 @@ beforeAll(async () => {
   const { kubeconfig } = labPaths(cluster.plan.dir);
   api = new KubeApi(await readKubeconfig(kubeconfig));
   agent = new AgentClient(nodePaths(cluster.plan.dir, 'node-1').apiSocket);
-  await countOctets();
+  await countBytes();
 }, 600_000);
 afterAll(async () => {
   api?.close();
@@ -52,13 +52,13 @@ afterAll(async () => {
 }, 360_000);
 
 /** Counts bytes in the namespace of the control plane: from its API server to others than its own controllers. */
-async function countOctets(): Promise<void> {
+async function countBytes(): Promise<void> {
   const rules =
     'add table inet scale; add chain inet scale out { type filter hook output priority 0; }; add rule inet scale out oifname != "lo" tcp sport 6443 counter';
   await runIn(cluster.plan.management.netns, 'nft', [rules], {}, limit);
 }
 
-async function octets(): Promise<number> {
+async function bytes(): Promise<number> {
   const text = await runIn(cluster.plan.management.netns, 'nft', ['list', 'chain', 'inet', 'scale', 'out'], {}, limit);
   return Number(/bytes (\d+)/.exec(text)?.[1]);
 }
@@ -121,7 +121,7 @@ it('learns of a thousand nodes and twenty thousand pods', { timeout: 1_200_000 }
 it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
   await cluster.lab('kubelet', 'node-1', 'stop');
   await cluster.lab('agent', 'node-1', 'stop');
-  const [sent, busy] = [await octets(), cpuOf(serverPid())];
+  const [sent, busy] = [await bytes(), cpuOf(serverPid())];
   const startedMs = performance.now();
   await cluster.lab('agent', 'node-1', 'start');
   await expect.poll(async () => await inStep().catch(() => false), patient).toBe(true);
@@ -129,13 +129,13 @@ it('restarts, and becomes idle', { timeout: 600_000 }, async () => {
   const pid = await agentPid();
   const took = performance.now() - startedMs;
   say(
-    `restart: in step after ${(took / 1_000).toFixed(1)} s; ${mib((await octets()) - sent)} MiB from the API server; ` +
+    `restart: in step after ${(took / 1_000).toFixed(1)} s; ${mib((await bytes()) - sent)} MiB from the API server; ` +
       `${cpuOf(pid).toFixed(1)} s of a processor, the API server ${(cpuOf(serverPid()) - busy).toFixed(1)} s; ${memoryOf(pid).toFixed(0)} MiB`,
   );
-  const rest = { sent: await octets(), own: cpuOf(pid), server: cpuOf(serverPid()), fromMs: performance.now() };
+  const rest = { sent: await bytes(), own: cpuOf(pid), server: cpuOf(serverPid()), fromMs: performance.now() };
   await expect.poll(() => performance.now() - rest.fromMs, { timeout: 2 * restMs }).toBeGreaterThan(restMs);
   say(
-    `at rest for a minute: ${((await octets()) - rest.sent).toFixed(0)} bytes; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
+    `at rest for a minute: ${((await bytes()) - rest.sent).toFixed(0)} bytes; ${(cpuOf(pid) - rest.own).toFixed(2)} s of a processor; ` +
       `${memoryOf(pid).toFixed(0)} MiB`,
   );
   expect(await known()).toBeGreaterThanOrEqual(pods);

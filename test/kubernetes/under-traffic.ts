@@ -45,11 +45,11 @@ export class TrafficCourse {
   /** From outside to a node port of the first node, and from a pod and the node itself to the cluster's addresses. */
   async prepareServiceAlone(): Promise<void> {
     const addresses = await this.#serve(nodePort);
-    const { nodes, world } = this.#cluster.plan;
+    const { nodes, external } = this.#cluster.plan;
     const [node] = nodes;
     if (node === undefined) throw new Error('a cluster without nodes');
     this.#routes = [
-      { name: 'node port', from: world, addresses: node.ips, service: true, port: nodePort },
+      { name: 'node port', from: external, addresses: node.ips, service: true, port: nodePort },
       { name: 'pod', from: await this.#cluster.pod('client'), addresses, service: true },
       { name: 'node', from: node, addresses, service: true },
     ];
@@ -78,9 +78,9 @@ export class TrafficCourse {
     let counted: TrafficCount | undefined;
     try {
       await fault();
-      const mendedMs = performance.now();
-      const back = () => traffic.backAfter(mendedMs) !== undefined;
-      await until(back, backWithinMs, () => `after ${name}: no answers on ${traffic.silentSince(mendedMs).join(', ')}`);
+      const repairedMs = performance.now();
+      const back = () => traffic.backAfter(repairedMs) !== undefined;
+      await until(back, backWithinMs, () => `after ${name}: no answers on ${traffic.silentSince(repairedMs).join(', ')}`);
     } finally {
       counted = await traffic.stop();
     }

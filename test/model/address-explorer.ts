@@ -1,11 +1,11 @@
 import type { Bug, InjectedFault } from './address-faults.ts';
-import { AddressWorld } from './address-world.ts';
+import { AddressModel } from './address-model.ts';
 
 export interface Step {
   readonly name: string;
   /** False if it would change nothing. */
-  readonly applies: (world: AddressWorld) => boolean;
-  readonly run: (world: AddressWorld) => Promise<void> | void;
+  readonly applies: (model: AddressModel) => boolean;
+  readonly run: (model: AddressModel) => Promise<void> | void;
 }
 
 export interface Exploration {
@@ -49,25 +49,25 @@ function stepsFor(containers: readonly string[]): readonly Step[] {
   const ofContainers = containers.flatMap((container): Step[] => [
     ...addFaults.map((mishap) => ({
       name: `ADD ${container} ${mishap}`,
-      applies: (world: AddressWorld) => world.isUp && !world.live.has(container),
-      run: (world: AddressWorld) => world.add(container, mishap),
+      applies: (model: AddressModel) => model.isUp && !model.live.has(container),
+      run: (model: AddressModel) => model.add(container, mishap),
     })),
     ...delFaults.map((mishap) => ({
       name: `DEL ${container} ${mishap}`,
-      applies: (world: AddressWorld) => mishap === 'none' || world.isUp,
-      run: (world: AddressWorld) => world.del(container, mishap),
+      applies: (model: AddressModel) => mishap === 'none' || model.isUp,
+      run: (model: AddressModel) => model.del(container, mishap),
     })),
-    { name: `lose ${container}`, applies: (world) => world.live.has(container), run: (world) => world.lose(container) },
+    { name: `lose ${container}`, applies: (model) => model.live.has(container), run: (model) => model.lose(container) },
   ]);
   return [
     ...ofContainers,
-    { name: 'kernel finishes', applies: (world) => world.going.size > 0, run: (world) => world.kernelFinishes() },
-    { name: 'API catches up', applies: () => true, run: (world) => world.apiCatchesUp() },
-    { name: 'GC', applies: (world) => world.isUp, run: (world) => world.collectGarbage() },
-    { name: 'reclaim', applies: (world) => world.isUp, run: (world) => world.reclaim() },
-    { name: 'kill', applies: (world) => world.isUp, run: (world) => world.kill() },
-    { name: 'start', applies: (world) => !world.isUp, run: (world) => world.start() },
-    { name: 'reboot', applies: () => true, run: (world) => world.reboot() },
+    { name: 'kernel finishes', applies: (model) => model.going.size > 0, run: (model) => model.kernelFinishes() },
+    { name: 'API catches up', applies: () => true, run: (model) => model.apiCatchesUp() },
+    { name: 'GC', applies: (model) => model.isUp, run: (model) => model.collectGarbage() },
+    { name: 'reclaim', applies: (model) => model.isUp, run: (model) => model.reclaim() },
+    { name: 'kill', applies: (model) => model.isUp, run: (model) => model.kill() },
+    { name: 'start', applies: (model) => !model.isUp, run: (model) => model.start() },
+    { name: 'reboot', applies: () => true, run: (model) => model.reboot() },
   ];
 }
 
@@ -85,19 +85,19 @@ export async function explore({ pools, containers, bug, statesMax, steps = steps
   let depth = 0;
   for (const path of queue) {
     for (const step of steps) {
-      const world = new AddressWorld(pools, bug);
-      await world.start();
-      for (const before of path) await before.run(world);
-      if (!step.applies(world)) continue;
-      await step.run(world);
-      await world.check();
+      const model = new AddressModel(pools, bug);
+      await model.start();
+      for (const before of path) await before.run(model);
+      if (!step.applies(model)) continue;
+      await step.run(model);
+      await model.check();
       transitions++;
-      const key = await world.key();
+      const key = await model.key();
       const isNew = !seen.has(key);
-      if (isNew) await world.settle();
+      if (isNew) await model.settle();
       const way = [...path, step];
-      if (world.faults.length > 0) {
-        const fault = { steps: way.map(({ name }) => name), what: world.faults };
+      if (model.faults.length > 0) {
+        const fault = { steps: way.map(({ name }) => name), what: model.faults };
         return { states: seen.size, transitions, depth, complete: false, fault };
       }
       if (!isNew || seen.size >= statesMax) continue;

@@ -167,7 +167,7 @@ async function replaceUnderTraffic(env: Readonly<Record<string, string>>): Promi
   const denied = probing();
   const startedMs = performance.now();
   await untilAnswered(lanes, startedMs);
-  const toldMs = performance.now();
+  const reportedMs = performance.now();
   await ovs?.stop();
   await startOvs(env);
   const answersMs = performance.now();
@@ -178,7 +178,7 @@ async function replaceUnderTraffic(env: Readonly<Record<string, string>>): Promi
   const [directCount, serviceCount] = counts;
   if (directCount === undefined || serviceCount === undefined) throw new Error('no counts');
   const backMs = { firstMs: Math.min(...backs.map(({ firstMs }) => firstMs)), allMs: Math.max(...backs.map(({ allMs }) => allMs)) };
-  return { goneMs: Math.round(answersMs - toldMs), backMs, denied: refused, direct: directCount, service: serviceCount };
+  return { goneMs: Math.round(answersMs - reportedMs), backMs, denied: refused, direct: directCount, service: serviceCount };
 }
 
 async function untilAnswered(lanes: readonly Traffic[], afterMs: number): Promise<void> {

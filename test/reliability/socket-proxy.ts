@@ -9,7 +9,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
  */
 export type SocketFault = 'pass' | 'stall' | 'dribble' | 'garbage';
 
-const octetsPerMs = 8;
+const bytesPerMs = 8;
 
 /** A proxy between a unix socket and its clients: takes the socket's name, and reaches the server by another one. */
 export class SocketProxy {
@@ -77,7 +77,7 @@ function dribble(from: Socket, to: Socket): void {
   const waiting: Buffer[] = [];
   from.on('data', (chunk: Buffer) => waiting.push(chunk));
   const timer = setInterval(() => {
-    for (let each = 0; each < octetsPerMs && waiting[0] !== undefined; each++) {
+    for (let each = 0; each < bytesPerMs && waiting[0] !== undefined; each++) {
       to.write(waiting[0].subarray(0, 1));
       if (waiting[0].length === 1) waiting.shift();
       else waiting[0] = waiting[0].subarray(1);

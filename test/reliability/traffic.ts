@@ -196,9 +196,9 @@ export class Traffic {
       const made = await connectTcpIn(netns, address, port, AbortSignal.any([signal, AbortSignal.timeout(connectWithinMs)]));
       if (signal.aborted) return void made.destroy();
       made.setNoDelay();
-      let octets = 0;
+      let bytes = 0;
       made.on('data', (chunk: Buffer) => {
-        for (octets += chunk.length; octets >= 8; octets -= 8) waiting.shift()?.();
+        for (bytes += chunk.length; bytes >= 8; bytes -= 8) waiting.shift()?.();
       });
       made.on('error', () => {});
       made.once('close', () => {

@@ -70,13 +70,13 @@ describe('sandboxes of containerd on three nodes', () => {
 
   it('are reached at a published port: from other nodes, other pods, their own node and outside', async () => {
     const [, second] = pods;
-    const { world, families } = runtimes.lab.plan;
+    const { external, families } = runtimes.lab.plan;
     for (const [index, ip] of runtimes.lab.node(1).ips.entries()) {
       const url = `http://${inUrl(ip)}:${published.hostPort}/`;
       const ask = ['-s', '-m', '5', url];
       expect(await runtimes.place(2).run('curl', ask, signal), `${families[index]} from another node`).toBe('web1\n');
       expect(await runtimes.place(1).run('curl', ask, signal), `${families[index]} from its own node`).toBe('web1\n');
-      expect(await runIn(world.netns, 'curl', ask, {}, signal), `${families[index]} from outside`).toBe('web1\n');
+      expect(await runIn(external.netns, 'curl', ask, {}, signal), `${families[index]} from outside`).toBe('web1\n');
       if (second) expect(nameIn(await runtimes.exec(second, askName(ip, published.hostPort), signal))).toBe('web1');
     }
   });

@@ -63,7 +63,7 @@ const nothing = z.object({});
 const condition = z.object({ type: text, status: z.boolean(), reason: text, message: text });
 /** An absent message is null. */
 const network = z.object({ ip: text, additionalIps: z.array(z.object({ ip: text })) }).nullable();
-const octets = z.instanceof(Uint8Array).transform((bytes) => Buffer.from(bytes).toString('utf8'));
+const bytes = z.instanceof(Uint8Array).transform((bytes) => Buffer.from(bytes).toString('utf8'));
 
 const runtimeAnswers = {
   Version: z.object({ runtimeName: text, runtimeVersion: text }),
@@ -78,7 +78,7 @@ const runtimeAnswers = {
   StopContainer: nothing,
   RemoveContainer: nothing,
   ContainerStatus: z.object({ status: z.object({ state: text, exitCode: z.number() }) }),
-  ExecSync: z.object({ stdout: octets, stderr: octets, exitCode: z.number() }),
+  ExecSync: z.object({ stdout: bytes, stderr: bytes, exitCode: z.number() }),
 } as const;
 type RuntimeAnswers = typeof runtimeAnswers;
 

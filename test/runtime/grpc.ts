@@ -42,8 +42,8 @@ export class GrpcChannel {
     const { resolvedRequestType, resolvedResponseType } = this.#services.lookupService(service).methods[method] ?? {};
     if (!resolvedRequestType || !resolvedResponseType) throw new Error(`${service} has no method ${method}`);
     const encode = (from: object): Buffer => Buffer.from(resolvedRequestType.encode(resolvedRequestType.fromObject(from)).finish());
-    const decode = (octets: Buffer): unknown =>
-      resolvedResponseType.toObject(resolvedResponseType.decode(octets), { defaults: true, longs: Number, enums: String });
+    const decode = (bytes: Buffer): unknown =>
+      resolvedResponseType.toObject(resolvedResponseType.decode(bytes), { defaults: true, longs: Number, enums: String });
     return new Promise((resolve, reject) => {
       const path = `/${service}/${method}`;
       const answered = (error: ServiceError | null, answer?: unknown): void => {

@@ -69,7 +69,7 @@ function node(number: number, names: readonly string[]): PlannedNode {
   return { name: `n${number}`, environment, pods: planned };
 }
 
-export const port = { server: 8080, datagrams: 5353, host: 6443, nobody: 9, tunnel: 6081 } as const;
+export const port = { server: 8080, datagrams: 5353, host: 6443, closed: 9, tunnel: 6081 } as const;
 
 /** A Service with this last part of its address, in each family. */
 interface PlannedService {
@@ -91,8 +91,8 @@ export const services = {
   secondNode: { last: 0x15, transport: 'tcp', port: 443, endpoints: [{ who: 'n2', port: port.host }] },
   tunnelOfFirst: { last: 0x16, transport: 'udp', port: 80, endpoints: [{ who: 'n1', port: port.tunnel }] },
   tunnelOfSecond: { last: 0x17, transport: 'udp', port: 80, endpoints: [{ who: 'n2', port: port.tunnel }] },
-  closed: { last: 0x18, transport: 'tcp', port: 80, endpoints: [{ who: 'c', port: port.nobody }] },
-  closedDatagrams: { last: 0x18, transport: 'udp', port: 80, endpoints: [{ who: 'c', port: port.nobody }] },
+  closed: { last: 0x18, transport: 'tcp', port: 80, endpoints: [{ who: 'c', port: port.closed }] },
+  closedDatagrams: { last: 0x18, transport: 'udp', port: 80, endpoints: [{ who: 'c', port: port.closed }] },
   onlyC: { last: 0x19, transport: 'tcp', port: 80, endpoints: [{ who: 'c', port: port.datagrams }] },
   onlyCDatagrams: { last: 0x19, transport: 'udp', port: 80, endpoints: [{ who: 'c', port: port.datagrams }] },
 } as const satisfies Readonly<Record<string, PlannedService>>;

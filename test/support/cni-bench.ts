@@ -33,7 +33,7 @@ export function poolOf(text: string): Pool {
 
 /** Allocates from 10.98.0.0/24 in turn, like `host-local`; it keeps its own record of allocated addresses. */
 export class FakeDelegatedIpam implements DelegatedIpam {
-  readonly lent = new Map<string, string>();
+  readonly allocated = new Map<string, string>();
   /** Answer of the plugin to STATUS and GC; success if absent. */
   failure: CniError | undefined;
   /** Received GC calls. */
@@ -43,14 +43,14 @@ export class FakeDelegatedIpam implements DelegatedIpam {
   async add({ network, containerId, ifName, ipamType }: DelegatedCall): ReturnType<DelegatedIpam['add']> {
     await this.#find(ipamType);
     const text = `10.98.0.${this.#next++}`;
-    this.lent.set(`${network}/${containerId}/${ifName}`, text);
+    this.allocated.set(`${network}/${containerId}/${ifName}`, text);
     const addresses = [{ ip: parseIp(text), prefixLength: 24, gateway: parseIp('10.98.0.1') }];
     return { addresses, routes: [{ destination: parseCidr('198.51.100.0/24') }], dns: { nameservers: ['10.98.0.1'] } };
   }
 
   async del({ network, containerId, ifName, ipamType }: DelegatedCall): Promise<void> {
     await this.#find(ipamType);
-    this.lent.delete(`${network}/${containerId}/${ifName}`);
+    this.allocated.delete(`${network}/${containerId}/${ifName}`);
   }
 
   async check({ ipamType }: DelegatedCall): Promise<void> {

@@ -44,7 +44,7 @@ export function testHopPaths(labOf: () => ServiceLab): void {
       const at = { protocol: 'tcp', address: lab.ip('node-1', family), port: lab.nodePort(service, 'tcp') } as const;
       const hop = { from: expect.any(String), ...timeExceeded[family] };
       await eventually(async () =>
-        expect(await traceHops(lab.place('world'), { ...at, last: 3, seconds: slowness })).toEqual([hop, hop, { reply: 'connected' }]),
+        expect(await traceHops(lab.place('external'), { ...at, last: 3, seconds: slowness })).toEqual([hop, hop, { reply: 'connected' }]),
       );
       await lab.delete('services', name);
     });

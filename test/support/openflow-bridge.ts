@@ -72,7 +72,7 @@ export class OpenFlowBridge {
   }
 
   /** Output of ovs-ofctl for a bridge, in one version and with numbers for names. */
-  told(version: Version, ...words: readonly string[]): string[] {
+  ofctlLines(version: Version, ...words: readonly string[]): string[] {
     return linesOf(this.ovs.exec('ovs-ofctl', '-O', versionNames[version], '--no-names', ...words));
   }
 

@@ -29,13 +29,13 @@ export function testPathMtu(labOf: () => ServiceLab): void {
 
   beforeAll(async () => {
     const lab = labOf();
-    const [world, ...nested] = await Promise.all([
-      NarrowLink.add(lab.place('world'), 'outside', signal),
+    const [external, ...nested] = await Promise.all([
+      NarrowLink.add(lab.place('external'), 'outside', signal),
       ...['web-1', 'web-2'].map((pod) => NarrowLink.add(lab.place(pod), 'behindPod', signal)),
     ]);
-    if (world === undefined) throw new Error('there is no link to the outside');
-    outside = world;
-    links.push(world, ...nested);
+    if (external === undefined) throw new Error('there is no link to the outside');
+    outside = external;
+    links.push(external, ...nested);
     servers.push(...(await Promise.all(links.map((link) => link.serve('behind', 80)))));
     await Promise.all(nested.map((link) => link.forward(nestedPort, 80)));
   }, 60_000 * slowness);

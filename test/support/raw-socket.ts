@@ -38,16 +38,16 @@ export class RawSocket {
     send(this.#fd.number, frame, 'frame');
   }
 
-  heard(octets: Uint8Array): boolean {
-    const wanted = Buffer.from(octets);
+  heard(bytes: Uint8Array): boolean {
+    const wanted = Buffer.from(bytes);
     return this.frames.some((frame) => frame.includes(wanted));
   }
 
   /** Waits until a frame with these bytes passes. @throws Error after `withinMs` */
-  async hears(octets: Uint8Array, withinMs = 5_000 * slowness): Promise<void> {
+  async hears(bytes: Uint8Array, withinMs = 5_000 * slowness): Promise<void> {
     const deadline = AbortSignal.timeout(withinMs);
-    while (!this.heard(octets)) {
-      if (deadline.aborted) throw new Error(`not heard within ${withinMs} ms: ${Buffer.from(octets).toString('hex')}`);
+    while (!this.heard(bytes)) {
+      if (deadline.aborted) throw new Error(`not heard within ${withinMs} ms: ${Buffer.from(bytes).toString('hex')}`);
       await new Promise<void>((resolve) => {
         this.#waiting.add(resolve);
         deadline.addEventListener('abort', () => resolve(), { once: true });

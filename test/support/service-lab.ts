@@ -96,16 +96,16 @@ export class ServiceLab {
     await askControl(labPaths(this.lab.plan.dir).control, 'POST', `/apiserver/${verb}`);
   }
 
-  /** A pod, a node or `world`. */
+  /** A pod, a node or `external`. */
   place(who: string): NetnsRef {
-    if (who === 'world') return this.lab.plan.world.netns;
+    if (who === 'external') return this.lab.plan.external.netns;
     return this.lab.plan.nodes.find(({ name }) => name === who)?.netns ?? this.lab.pod(who).netns;
   }
 
   /** Address of a pod, a node, or the outside as nodes see it. */
   ip(who: string, family: Family): string {
     const node = this.lab.plan.nodes.find(({ name }) => name === who);
-    return ofFamily(who === 'world' ? this.lab.plan.world.ips : (node ?? this.lab.pod(who)).ips, family);
+    return ofFamily(who === 'external' ? this.lab.plan.external.ips : (node ?? this.lab.pod(who)).ips, family);
   }
 
   /** A unique name of a Service in this lab and the demo. */
@@ -218,7 +218,7 @@ export class ServiceLab {
   async route(address: string, node: string): Promise<void> {
     const { family } = parseIp(address);
     const prefix = `${address}/${family === 'ipv4' ? 32 : 128}`;
-    await runIn(this.place('world'), 'ip', ['route', 'replace', prefix, 'via', this.ip(node, family)], {}, patience());
+    await runIn(this.place('external'), 'ip', ['route', 'replace', prefix, 'via', this.ip(node, family)], {}, patience());
   }
 
   /** Status and body of a page. */

@@ -15,7 +15,7 @@ export const gatewayMac = nodes[0]?.environment.gateway.mac ?? parseMac('00:00:0
 
 /** A datagram that pod `a` may send, except for its content. */
 export function honest(family: Family, to: { readonly ip: Ip; readonly mac: Mac; readonly port?: number }): Packet {
-  const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.nobody } as const;
+  const ports = { protocol: 'udp', portSrc: 4000, portDst: to.port ?? port.closed } as const;
   return { ethSrc: macOf('a'), ethDst: to.mac, payload: family, ipSrc: addressOf('a', family), ipDst: to.ip, ttl: 64, ...ports };
 }
 
@@ -49,14 +49,14 @@ export class TappedCluster {
   }
 
   /** All that received these bytes so far, except the sender. */
-  heardBy(octets: Uint8Array): string[] {
-    return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(octets));
+  heardBy(bytes: Uint8Array): string[] {
+    return (['b', 'c', 'n1', 'n2'] as const).filter((who) => this.wires[who].heard(bytes));
   }
 
   /** Like `heardBy`, after all frames of `a` have arrived or been dropped. */
-  async hearers(octets: Uint8Array): Promise<string[]> {
+  async hearers(bytes: Uint8Array): Promise<string[]> {
     await this.settled('ipv4');
-    return this.heardBy(octets);
+    return this.heardBy(bytes);
   }
 
   /** Sends a valid frame to each of the others, and waits for it: an earlier frame of `a` that is missing then never comes. */

@@ -51,7 +51,7 @@ export class TestCluster {
     }
   }
 
-  /** Network namespace of a pod, a node, or `world`: the link between the nodes and everything behind it. */
+  /** Network namespace of a pod, a node, or `external`: the link between the nodes and everything behind it. */
   place(who: string): string {
     return this.switches.get(who)?.netns ?? `${this.#prefix}${who}`;
   }
@@ -69,29 +69,29 @@ export class TestCluster {
   async stop(): Promise<void> {
     this.#stop.abort();
     for (const ovs of this.switches.values()) await ovs.stop();
-    for (const who of ['world', ...pods.map(({ name }) => name)]) {
+    for (const who of ['external', ...pods.map(({ name }) => name)]) {
       const isThere = execFileSync('ip', ['netns', 'list'], { encoding: 'utf8' }).includes(this.place(who));
       if (isThere) execFileSync('ip', ['netns', 'delete', this.place(who)]);
     }
   }
 
   #wire(): void {
-    for (const who of ['world', ...pods.map(({ name }) => name)]) {
+    for (const who of ['external', ...pods.map(({ name }) => name)]) {
       execFileSync('ip', ['netns', 'add', this.place(who)]);
       this.exec(who, 'ip', 'link', 'set', 'lo', 'up');
     }
-    const world = (line: string) => this.exec('world', 'ip', ...line.split(' '));
-    world('link add wire type bridge forward_delay 0 mcast_snooping 0');
-    world(`addr add ${outside.router.ipv4.text}/24 dev wire`);
-    world(`addr add ${outside.router.ipv6.text}/64 dev wire nodad`);
-    world(`addr add ${outside.far.ipv4.text}/32 dev lo`);
-    world(`addr add ${outside.far.ipv6.text}/128 dev lo`);
-    world('link set wire up');
-    if (datapath === 'netdev') this.exec('world', 'ethtool', '-K', 'wire', 'tx', 'off');
+    const external = (line: string) => this.exec('external', 'ip', ...line.split(' '));
+    external('link add wire type bridge forward_delay 0 mcast_snooping 0');
+    external(`addr add ${outside.router.ipv4.text}/24 dev wire`);
+    external(`addr add ${outside.router.ipv6.text}/64 dev wire nodad`);
+    external(`addr add ${outside.far.ipv4.text}/32 dev lo`);
+    external(`addr add ${outside.far.ipv6.text}/128 dev lo`);
+    external('link set wire up');
+    if (datapath === 'netdev') this.exec('external', 'ethtool', '-K', 'wire', 'tx', 'off');
     for (const { name } of nodes) {
-      world(`link add ${name} type veth peer name eth0 netns ${this.place(name)}`);
-      world(`link set ${name} master wire up`);
-      if (datapath === 'netdev') this.exec('world', 'ethtool', '-K', name, 'tx', 'off');
+      external(`link add ${name} type veth peer name eth0 netns ${this.place(name)}`);
+      external(`link set ${name} master wire up`);
+      if (datapath === 'netdev') this.exec('external', 'ethtool', '-K', name, 'tx', 'off');
     }
   }
 

@@ -65,11 +65,11 @@ beforeAll(async () => {
     ...to.map(({ name, ips }) => ({ name, from, addresses: ips, service: false })),
     { name: 'Service', from, addresses: await clusterIps(lab.api, 'echo', AbortSignal.timeout(patienceMs)), service: true },
     { name: 'external address from the node', from: lab.node(1), addresses: externalIPs, service: true },
-    { name: 'external address from outside', from: lab.plan.world, addresses: externalIPs, service: true },
+    { name: 'external address from outside', from: lab.plan.external, addresses: externalIPs, service: true },
   ];
   for (const [at, address] of externalIPs.entries())
     await runIn(
-      lab.plan.world.netns,
+      lab.plan.external.netns,
       'ip',
       ['route', 'replace', address, 'via', lab.node(1).ips[at] ?? ''],
       {},

@@ -27,7 +27,7 @@ const admitsThem = isFrom(firstWithHostPorts) && !isFrom(firstThatRejects);
 /** Number of a pod's first host port; those of the others follow it. */
 const containerPort = 8_000;
 /** A port that the outside answers at its addresses (the lab), and Services of the demo at their cluster addresses. */
-const worldPort = 80;
+const outsidePort = 80;
 const ports = { own: 8_090, used: 8_091, beside: 8_092, reserved: 10_256 } as const;
 const resolver = '127.0.0.53';
 const patience = () => AbortSignal.timeout(30_000);
@@ -44,10 +44,10 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
   beforeAll(async () => {
     previous = await builtRelease(previousRelease);
     lab = await ServiceLab.start([], { nodes: 2 }, previous.agent);
-    outside = lab.lab.plan.world.outside;
+    outside = lab.lab.plan.external.outside;
     const { spec } = await lab.service('victim', { selector: { app: 'web' } });
     clusterIp = spec.clusterIPs?.find((address) => !address.includes(':')) ?? '';
-    await start('foreign', ...outside.map((hostIP) => ({ hostIP, hostPort: worldPort })), { hostIP: clusterIp, hostPort: worldPort });
+    await start('foreign', ...outside.map((hostIP) => ({ hostIP, hostPort: outsidePort })), { hostIP: clusterIp, hostPort: outsidePort });
     await start('user', { hostPort: ports.used });
     await start('neighbour', { hostPort: ports.beside });
     await start('reserved', { hostPort: ports.reserved });
@@ -55,7 +55,7 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
     await listen(ports.used, '0.0.0.0', '::');
     await listen(ports.beside, resolver);
     clients = await Promise.all(
-      ['client-1', 'node-1'].flatMap((from) => outside.map((address) => SteadyUdp.start(lab.place(from), address, worldPort))),
+      ['client-1', 'node-1'].flatMap((from) => outside.map((address) => SteadyUdp.start(lab.place(from), address, outsidePort))),
     );
   });
   afterAll(async () => {
@@ -94,15 +94,16 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
     return (await execute(process.execPath, words, { maxBuffer: 1 << 24 })).stdout;
   }
 
-  const atNode = (port: number): readonly Aim[] => families.map((family) => ({ from: 'world', address: lab.ip('node-1', family), port }));
+  const atNode = (port: number): readonly Aim[] =>
+    families.map((family) => ({ from: 'external', address: lab.ip('node-1', family), port }));
   const answeredBy = async (who: string, ...aims: readonly Aim[]): Promise<void> => {
     for (const aim of aims) await lab.sees(aim, { pods: [who], failures: [] });
   };
   const toOutside = (from: string): readonly Aim[] =>
-    outside.flatMap((address) => protocols.map((protocol) => ({ from, address, port: worldPort, protocol })));
+    outside.flatMap((address) => protocols.map((protocol) => ({ from, address, port: outsidePort, protocol })));
   const clientsAreAnsweredBy = (who: string): Promise<void> =>
     eventually(async () => expect(clients.map(({ last }) => last)).toEqual(clients.map(() => who)));
-  const toService = (): Aim => ({ from: 'node-1', address: clusterIp, port: worldPort });
+  const toService = (): Aim => ({ from: 'node-1', address: clusterIp, port: outsidePort });
   const toResolver = (): Aim => ({ from: 'node-1', address: resolver, port: ports.beside });
 
   /** Properties that no release may change. */
@@ -127,8 +128,8 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
   it('keeps running under this release: translation at addresses of others ends, a port in use stays, and status names both', async () => {
     const before = await running();
     await replaceAgentOf(lab.lab, 1, agentProgram());
-    for (const from of ['client-1', 'node-1']) await answeredBy('world', ...toOutside(from));
-    await clientsAreAnsweredBy('world');
+    for (const from of ['client-1', 'node-1']) await answeredBy('external', ...toOutside(from));
+    await clientsAreAnsweredBy('external');
     await lab.sees(toService(), { pods: ['web-1', 'web-2'], failures: [] });
     for (const aim of atNode(ports.reserved)) await lab.sees(aim, { pods: [] });
     await answeredBy('process', toResolver());
@@ -150,7 +151,7 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
     await keepsWorking();
     for (const from of ['client-1', 'node-1']) await answeredBy('foreign', ...toOutside(from));
     await replaceAgentOf(lab.lab, 1, agentProgram());
-    for (const from of ['client-1', 'node-1']) await answeredBy('world', ...toOutside(from));
+    for (const from of ['client-1', 'node-1']) await answeredBy('external', ...toOutside(from));
     await keepsWorking();
     expect(await running()).toEqual(before);
   });
@@ -166,4 +167,4 @@ describe.runIf(admitsThem)('a pod with a host port that this release rejects, ov
 });
 
 /** An address of a host port as problems name it. */
-const shown = (address: string): string => `${address.includes(':') ? `[${address}]` : address}:${worldPort}`;
+const shown = (address: string): string => `${address.includes(':') ? `[${address}]` : address}:${outsidePort}`;

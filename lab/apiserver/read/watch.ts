@@ -91,10 +91,10 @@ export async function serveWatch(
     while (!signal.aborted && !clock.over) {
       const events = store.changesSince(resource.storage, revision);
       if (events === 'gone') return await write(errorLine(expired(`too old resource version: ${revision} (${store.revision})`)));
-      const told = revision;
+      const sent = revision;
       revision = Math.max(revision, store.revision);
       const lines = events.flatMap((event) => eventLine(request, event, now()) ?? []);
-      if ((await sendLines(sender, lines, told)) === 'over') return;
+      if ((await sendLines(sender, lines, sent)) === 'over') return;
       if (isInitial && revision >= initialUpTo) {
         isInitial = false;
         await write(bookmarkLine(resource, revision, { 'k8s.io/initial-events-end': 'true' }));
@@ -181,12 +181,12 @@ async function sendStart(sender: Sender): Promise<number | 'over'> {
   return start;
 }
 
-/** Writes many lines at once, unless a fault is due between them. @param told revision up to which everything was sent */
-async function sendLines(sender: Sender, lines: readonly EventLine[], told: number): Promise<'over' | undefined> {
+/** Writes many lines at once, unless a fault is due between them. @param sent revision up to which everything was sent */
+async function sendLines(sender: Sender, lines: readonly EventLine[], sent: number): Promise<'over' | undefined> {
   const batch = sender.ports.behaviour?.watch ? 1 : batchLines;
   for (let from = 0; from < lines.length && !sender.signal.aborted; from += batch) {
     const some = lines.slice(from, from + batch);
-    if ((await haveIncident(sender, lines[from - 1]?.revision ?? told)) === 'over') return 'over';
+    if ((await haveIncident(sender, lines[from - 1]?.revision ?? sent)) === 'over') return 'over';
     await sender.write(some.map(({ text }) => text).join(''));
   }
   return undefined;

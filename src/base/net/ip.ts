@@ -84,7 +84,7 @@ export function ipFromBytes(bytes: Uint8Array): Ip {
   if (bytes.length !== 4 && bytes.length !== 16) throw new SeineError('INVARIANT', `an IP address has 4 or 16 bytes, not ${bytes.length}`);
   return ipFromValue(
     bytes.length === 4 ? 'ipv4' : 'ipv6',
-    bytes.reduce((value, octet) => (value << 8n) | BigInt(octet), 0n),
+    bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n),
   );
 }
 
@@ -194,20 +194,20 @@ export function cidrAddress(cidr: Cidr, index: bigint): Ip {
 
 /** Returns the 32-bit number, or -1. Works in plain numbers, byte by byte, because a hundred thousand endpoints are read at once. */
 function ipv4Number(text: string): number {
-  let [value, octet, digits, dots] = [0, 0, 0, 0];
+  let [value, byte, digits, dots] = [0, 0, 0, 0];
   for (let at = 0; at < text.length; at++) {
     const digit = text.charCodeAt(at) - ZERO;
     if (digit >= 0 && digit <= 9) {
-      octet = octet * 10 + digit;
-      if (octet > 255 || (digits === 1 && octet < 10)) return -1;
+      byte = byte * 10 + digit;
+      if (byte > 255 || (digits === 1 && byte < 10)) return -1;
       digits++;
     } else if (digit === DOT - ZERO && digits > 0 && ++dots <= 3) {
-      value = value * 256 + octet;
-      octet = 0;
+      value = value * 256 + byte;
+      byte = 0;
       digits = 0;
     } else return -1;
   }
-  return dots === 3 && digits > 0 ? value * 256 + octet : -1;
+  return dots === 3 && digits > 0 ? value * 256 + byte : -1;
 }
 
 const ZERO = '0'.charCodeAt(0);

@@ -15,7 +15,7 @@ export function macToBytes(mac: Mac): Uint8Array {
 }
 
 /** Two hexadecimal digits for each byte value. */
-const digits: readonly string[] = Array.from({ length: 256 }, (_, octet) => octet.toString(16).padStart(2, '0'));
+const digits: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
 /** Formats an Ethernet address. @param bytes exactly six bytes */
 export function macFromBytes(bytes: Uint8Array): Mac {

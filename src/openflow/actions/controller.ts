@@ -3,7 +3,7 @@ import { eachProperty } from '../properties.ts';
 import { type ControllerAction, type PacketInReason, packetInReasons } from './action.ts';
 import type { ActionRows } from './codec.ts';
 
-const ALL_OCTETS = 0xffff;
+const ALL_BYTES = 0xffff;
 const DEFAULT_REASON = 'action';
 
 const MAX_LENGTH = 0;
@@ -28,7 +28,7 @@ export const controllerRows: ActionRows<'controller'> = {
     encode: (w, a) => {
       if (a.userdata !== undefined || a.pause !== undefined || a.meter !== undefined) writeProperties(w.zeros(6), a);
       else
-        w.u16(a.maxLength ?? ALL_OCTETS)
+        w.u16(a.maxLength ?? ALL_BYTES)
           .u16(a.controller ?? 0)
           .u8(reasonNumber(a.reason ?? DEFAULT_REASON));
     },
@@ -42,10 +42,10 @@ function readPlain(r: ByteReader): ControllerAction | undefined {
 }
 
 function controllerAction(given: Omit<ControllerAction, 'kind'>): ControllerAction {
-  const { maxLength = ALL_OCTETS, controller = 0, reason = DEFAULT_REASON, ...rest } = given;
+  const { maxLength = ALL_BYTES, controller = 0, reason = DEFAULT_REASON, ...rest } = given;
   return {
     kind: 'controller',
-    ...(maxLength === ALL_OCTETS ? {} : { maxLength }),
+    ...(maxLength === ALL_BYTES ? {} : { maxLength }),
     ...(controller === 0 ? {} : { controller }),
     ...(reason === DEFAULT_REASON ? {} : { reason }),
     ...rest,
@@ -53,8 +53,8 @@ function controllerAction(given: Omit<ControllerAction, 'kind'>): ControllerActi
 }
 
 function writeProperties(w: ByteWriter, a: ControllerAction): void {
-  const { maxLength = ALL_OCTETS, controller = 0, reason = DEFAULT_REASON, userdata, pause, meter } = a;
-  if (maxLength !== ALL_OCTETS) w.u16(MAX_LENGTH).u16(8).u16(maxLength).u16(0);
+  const { maxLength = ALL_BYTES, controller = 0, reason = DEFAULT_REASON, userdata, pause, meter } = a;
+  if (maxLength !== ALL_BYTES) w.u16(MAX_LENGTH).u16(8).u16(maxLength).u16(0);
   if (controller !== 0) w.u16(CONTROLLER_ID).u16(8).u16(controller).u16(0);
   if (reason !== DEFAULT_REASON) w.u16(REASON).u16(5).u8(reasonNumber(reason)).zeros(3);
   if (userdata !== undefined) {

@@ -156,7 +156,7 @@ export function writeBucket(w: ByteWriter, bucket: Bucket): void {
 function writeSelection(w: ByteWriter, selection: GroupSelection): void {
   const start = w.length;
   w.u16(EXPERIMENTER).u16(0).u32(NETRONOME).u32(SELECTION_METHOD).zeros(4);
-  const name = octetsOf(selection.method);
+  const name = bytesOf(selection.method);
   if (name.length >= METHOD_NAME_BYTES)
     throw new SeineError('INVARIANT', `selection method ${JSON.stringify(selection.method)} is too long`);
   w.raw(name)
@@ -167,11 +167,11 @@ function writeSelection(w: ByteWriter, selection: GroupSelection): void {
 }
 
 /** Cached name of the last method; nearly all groups have the same. */
-let known: { readonly method: string; readonly octets: Uint8Array } | undefined;
+let known: { readonly method: string; readonly bytes: Uint8Array } | undefined;
 
-function octetsOf(method: string): Uint8Array {
-  if (known?.method !== method) known = { method, octets: utf8.encode(method) };
-  return known.octets;
+function bytesOf(method: string): Uint8Array {
+  if (known?.method !== method) known = { method, bytes: utf8.encode(method) };
+  return known.bytes;
 }
 
 /** Each field's value is the mask of the bits hashed, in an OXM without a mask; prerequisites do not apply. */

@@ -32,7 +32,7 @@ export function requireField(name: string): Field {
 export function writeOxm(w: ByteWriter, field: Field, value: AnyValue, mask: AnyValue | undefined): void {
   if (typeof value === 'number') writeNumberOxm(w, field, value, mask);
   else if (typeof value === 'bigint') writeBigintOxm(w, field, value, mask);
-  else writeOctetsOxm(w, field, value, mask);
+  else writeBytesOxm(w, field, value, mask);
 }
 
 function writeNumberOxm(w: ByteWriter, field: Field, value: number, mask: AnyValue | undefined): void {
@@ -101,19 +101,19 @@ function writeBigintOxm(w: ByteWriter, field: Field, value: bigint, mask: AnyVal
   w.maskLast(field.bytes);
 }
 
-function writeOctetsOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: AnyValue | undefined): void {
+function writeBytesOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: AnyValue | undefined): void {
   if (field.format !== 'octets' || value.length === 0 || value.length > field.bytes) throw misfit(field, value);
   if (mask === undefined) {
     w.u32(field.oxm + value.length).raw(value);
     return;
   }
   if (!(mask instanceof Uint8Array) || mask.length !== value.length) throw misfit(field, mask);
-  if (mask.every((octet) => octet === 0xff)) {
+  if (mask.every((byte) => byte === 0xff)) {
     w.u32(field.oxm + value.length).raw(value);
     return;
   }
   w.u32(field.oxm + 0x100 + ((2 * value.length) & 0xff));
-  for (const [at, octet] of value.entries()) w.u8(octet & (mask[at] ?? 0));
+  for (const [at, byte] of value.entries()) w.u8(byte & (mask[at] ?? 0));
   w.raw(mask);
 }
 

@@ -10,8 +10,8 @@ import { printSubfield } from './subfield-text.ts';
 import {
   hex,
   hexOrZero,
+  hexText,
   isReservedPort,
-  octets,
   printFieldValue,
   printIpv4,
   printIpv6,
@@ -31,7 +31,7 @@ export function printInstructions(instructions: Instructions, names: TextNames =
     parts.push(`write_metadata:${hexOrZero(value)}${mask === 0xffff_ffff_ffff_ffffn ? '' : `/${hex(mask)}`}`);
   }
   if (gotoTable !== undefined) parts.push(`goto_table:${printTable(gotoTable, names)}`);
-  if (unknown !== undefined) parts.push(`unknown(${octets(unknown, '')})`);
+  if (unknown !== undefined) parts.push(`unknown(${hexText(unknown, '')})`);
   return parts.length === 0 ? 'drop' : parts.join(',');
 }
 
@@ -42,7 +42,7 @@ export function printActions(actions: readonly Action[], names: TextNames = {}):
 
 function printAction(action: Action, names: TextNames): string {
   if (action.kind === 'unknown')
-    return action.means === undefined ? `unknown(${octets(action.bytes, '')})` : printAction(action.means, names);
+    return action.means === undefined ? `unknown(${hexText(action.bytes, '')})` : printAction(action.means, names);
   const print = printers[action.kind] as (action: KnownAction, names: TextNames) => string; // the row's kind is the action's kind
   return print(action, names);
 }
@@ -74,7 +74,7 @@ const printers: { readonly [K in KnownAction['kind']]: (action: ActionOf<K>, nam
   setTtl: ({ ttl }) => `mod_nw_ttl:${ttl}`,
   pushVlan: ({ etherType }) => `push_vlan:${etherTypeText(etherType)}`,
   popVlan: () => 'pop_vlan',
-  note: ({ bytes }) => `note:${octets(bytes, '.')}`,
+  note: ({ bytes }) => `note:${hexText(bytes, '.')}`,
   clone: ({ actions }, names) => `clone(${printActions(actions, names)})`,
   sample: ({ probability, collectorSet, domain, point, samplingPort, direction }, names) => {
     const parts = [`probability=${probability}`, `collector_set_id=${collectorSet}`, `obs_domain_id=${domain}`, `obs_point_id=${point}`];
@@ -194,7 +194,7 @@ function printController(a: ControllerAction): string {
   if (a.reason !== undefined && a.reason !== 'action') parts.push(`reason=${reasonWords[a.reason]}`);
   if (a.maxLength !== undefined && a.maxLength !== 0xffff) parts.push(`max_len=${a.maxLength}`);
   if (a.controller !== undefined && a.controller !== 0) parts.push(`id=${a.controller}`);
-  if (a.userdata !== undefined) parts.push(`userdata=${octets(a.userdata, '.')}`);
+  if (a.userdata !== undefined) parts.push(`userdata=${hexText(a.userdata, '.')}`);
   if (a.pause) parts.push('pause');
   if (a.meter !== undefined) parts.push(`meter_id=${a.meter}`);
   const isPlain = parts.length === 0 || (parts.length === 1 && parts[0]?.startsWith('max_len='));

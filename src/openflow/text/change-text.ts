@@ -13,7 +13,7 @@ import { printMatch } from './match-text.ts';
 import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { printBand, printMeterHead } from './meter-text.ts';
 import { bitsText, flowText, secondsText } from './plain-text.ts';
-import { octets, printMac, printPort, type TextNames } from './value-text.ts';
+import { hexText, printMac, printPort, type TextNames } from './value-text.ts';
 
 const commandWords = { add: 'ADD', modify: 'MOD', modifyStrict: 'MOD_STRICT', delete: 'DEL', deleteStrict: 'DEL_STRICT' } as const;
 const usesPriority: ReadonlySet<string> = new Set(['add', 'modifyStrict', 'deleteStrict']);
@@ -110,13 +110,13 @@ function printPacketIn(packet: AnyPacketIn, { names }: MessageContext): string {
     `data_len=${data.length}`,
     packet.buffer === undefined || packet.buffer === 0xffff_ffff ? '(unbuffered)' : `buffer=0x${packet.buffer.toString(16)}`,
   );
-  if (packet.userdata !== undefined) parts.push(`userdata=${octets(packet.userdata, '.')}`);
-  if (packet.continuation !== undefined) parts.push(`continuation=${octets(packet.continuation, '')}`);
-  return [...parts, `data=${octets(data, '')}`].filter((part) => part !== '').join(' ');
+  if (packet.userdata !== undefined) parts.push(`userdata=${hexText(packet.userdata, '.')}`);
+  if (packet.continuation !== undefined) parts.push(`continuation=${hexText(packet.continuation, '')}`);
+  return [...parts, `data=${hexText(data, '')}`].filter((part) => part !== '').join(' ');
 }
 
 function printPacketOut({ fields, actions, data }: BodyOf<'packetOut'>, { names }: MessageContext): string {
-  return `${printMatch(fields, names).join(',')} actions=${printActions(actions, names)} data_len=${data.length} data=${octets(data, '')}`;
+  return `${printMatch(fields, names).join(',')} actions=${printActions(actions, names)} data_len=${data.length} data=${hexText(data, '')}`;
 }
 
 const removedWords: Readonly<Record<string, string>> = {

@@ -122,8 +122,8 @@ function printTuple(tuple: FlushTuple, ipProtocol: number | undefined): string {
 }
 
 /** 16 bytes, with IPv4 addresses mapped into IPv6; an absent one is `::`. */
-function address(octets: Uint8Array | undefined): string {
-  const value = (octets ?? new Uint8Array(16)).reduce((sum, octet) => (sum << 8n) | BigInt(octet), 0n);
+function address(bytes: Uint8Array | undefined): string {
+  const value = (bytes ?? new Uint8Array(16)).reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   return value >> 32n === 0xffffn ? ipFromValue('ipv4', value & 0xffff_ffffn).text : ipFromValue('ipv6', value & ((1n << 128n) - 1n)).text;
 }
 

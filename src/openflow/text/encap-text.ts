@@ -1,7 +1,7 @@
 import { ByteReader, ByteWriter } from '../../base/bytes/bytes.ts';
 import type { ActionOf } from '../actions/action.ts';
 import { badText, callOf, cutAt, parseNumber, splitTop } from './scan.ts';
-import { hexOrZero, octets } from './value-text.ts';
+import { hexOrZero, hexText } from './value-text.ts';
 
 const ETHERNET = 0;
 const NSH = 0x0001_894f;
@@ -38,19 +38,19 @@ function printProperties(properties: Uint8Array): string {
   const r = new ByteReader(properties, 'encap properties');
   while (r.remaining >= 4) {
     const [kind, type, length] = [r.u16(), r.u8(), r.u8()];
-    if (length < 4 || length - 4 > r.remaining || kind !== NSH_CLASS) return `properties=${octets(properties, '')}`;
+    if (length < 4 || length - 4 > r.remaining || kind !== NSH_CLASS) return `properties=${hexText(properties, '')}`;
     const value = r.raw(length - 4);
     r.skip(Math.min((8 - (length % 8)) % 8, r.remaining));
     if (type === MD_TYPE) parts.push(`md_type=${value[0]}`);
     else if (type === TLV && value.length >= 4) parts.push(printTlv(value));
-    else return `properties=${octets(properties, '')}`;
+    else return `properties=${hexText(properties, '')}`;
   }
   return parts.join(',');
 }
 
 function printTlv(value: Uint8Array): string {
   const [high = 0, low = 0, type = 0, length = 0] = value;
-  return `tlv(0x${(high * 256 + low).toString(16)},${type},0x${octets(value.subarray(4, 4 + length), '')})`;
+  return `tlv(0x${(high * 256 + low).toString(16)},${type},0x${hexText(value.subarray(4, 4 + length), '')})`;
 }
 
 /** Parses the inside of `encap(…)`. */

@@ -5,9 +5,9 @@ import { type AnyValue, isMasked, type Masked, requireField } from '../match/oxm
 import {
   ctStateFlags,
   fragmentWord,
-  hexOfOctets,
+  hexOfBytes,
   hexOrZero,
-  octets,
+  hexText,
   printFlags,
   printFlagsMasked,
   printIpv4Masked,
@@ -137,7 +137,7 @@ class MatchPrinter {
     this.#fields(['ip_ecn', 'nw_ttl', ...mplsFields]);
     this.#fragment();
     this.#fields(['tcp_src', 'tcp_dst', 'udp_src', 'udp_dst', 'sctp_src', 'sctp_dst', ...last, 'tcp_flags', ...foreign]);
-    if (this.#match.unknown !== undefined) this.parts.push(`unknown=0x${octets(this.#match.unknown, '')}`);
+    if (this.#match.unknown !== undefined) this.parts.push(`unknown=0x${hexText(this.#match.unknown, '')}`);
   }
 
   #shorthand(): Shorthand | undefined {
@@ -160,7 +160,7 @@ class MatchPrinter {
 
   #value(name: FieldName, given: AnyValue | Masked<AnyValue>): string {
     const { value, mask } = isMasked(given) ? given : { value: given, mask: undefined };
-    if (typeof value === 'object') return hexOfOctets(value) + (mask instanceof Uint8Array ? `/${hexOfOctets(mask)}` : '');
+    if (typeof value === 'object') return hexOfBytes(value) + (mask instanceof Uint8Array ? `/${hexOfBytes(mask)}` : '');
     if (typeof value === 'bigint') return this.#wide(name, value, typeof mask === 'bigint' ? mask : undefined);
     return this.#number(name, value, typeof mask === 'number' ? mask : undefined);
   }

@@ -7,7 +7,7 @@ import { controlPrinters } from './control-text.ts';
 import type { MessageContext, MessagePrinters } from './message-printers.ts';
 import { plainText } from './plain-text.ts';
 import { statisticsPrinters } from './statistics-text.ts';
-import { octets, type TextNames } from './value-text.ts';
+import { hexText, type TextNames } from './value-text.ts';
 
 const printers: MessagePrinters = { ...controlPrinters, ...changePrinters, ...statisticsPrinters };
 
@@ -27,7 +27,7 @@ export function printMessage(message: Message, names: TextNames = {}): string {
 
 function printAt(message: Message, names: TextNames, depth: number): string {
   if (message.kind === 'unknown')
-    return `unknown message (version ${message.version}) (xid=0x${message.xid.toString(16)}): ${octets(message.bytes, '')}`;
+    return `unknown message (version ${message.version}) (xid=0x${message.xid.toString(16)}): ${hexText(message.bytes, '')}`;
   const { kind, version, xid } = message;
   const context: MessageContext = { names, version, nested: (bytes) => printNested(bytes, names, depth + 1) };
   const print = printers[kind] as ((body: unknown, context: MessageContext) => string) | undefined; // the printer of the body's kind
@@ -38,13 +38,13 @@ function printAt(message: Message, names: TextNames, depth: number): string {
 
 /** Errors carry the start of the refused message, often not all of it. */
 function printNested(bytes: Uint8Array, names: TextNames, depth: number): string {
-  if (depth > maxDepth || bytes.length < HEADER_BYTES) return octets(bytes, '');
+  if (depth > maxDepth || bytes.length < HEADER_BYTES) return hexText(bytes, '');
   try {
     return printAt(decodeMessage(bytes), names, depth);
   } catch (thrown) {
     if (!(thrown instanceof SeineError)) throw thrown;
     const { type, length, version } = readHeader(bytes);
     const cut = bytes.length < length ? `${bytes.length} of ${length} bytes of ` : '';
-    return `(${cut}a message of type ${type} in OpenFlow ${version === OPENFLOW_13 ? '1.3' : version}: ${octets(bytes, '')})`;
+    return `(${cut}a message of type ${type} in OpenFlow ${version === OPENFLOW_13 ? '1.3' : version}: ${hexText(bytes, '')})`;
   }
 }

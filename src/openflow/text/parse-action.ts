@@ -7,7 +7,7 @@ import type { ActionContext } from './action-context.ts';
 import { parseDecap, parseEncap } from './encap-text.ts';
 import { parseController, parseCt, parseLearn, parseSample } from './parse-large-action.ts';
 import { fieldCalled, parseFieldValue, parsePort, parseSubfield, parseTable, portOf, subfieldOf, type TextNumbers } from './parse-value.ts';
-import { badText, callOf, cutAt, parseBigint, parseNumber, parseOctets, splitTop } from './scan.ts';
+import { badText, callOf, cutAt, parseBigint, parseBytes, parseNumber, splitTop } from './scan.ts';
 import { parseMembers, parseMultipath } from './spread-text.ts';
 
 const maxDepth = 32;
@@ -157,7 +157,7 @@ const withArgument: Readonly<Record<string, Parse>> = {
   pop_mpls: (text) => ({ kind: 'popMpls', etherType: parseNumber(text, 0xffff, 'EtherType') }),
   push_pbb: (text) => ({ kind: 'pushPbb', etherType: parseNumber(text, 0xffff, 'EtherType') }),
   delete_field: (text) => ({ kind: 'deleteField', field: fieldCalled(text) ?? noField(text) }),
-  note: (text) => ({ kind: 'note', bytes: padNote(parseOctets(text, 'note')) }),
+  note: (text) => ({ kind: 'note', bytes: padNote(parseBytes(text, 'note')) }),
   push: (text) => ({ kind: 'push', from: parseSubfield(text) }),
   pop: (text) => ({ kind: 'pop', to: parseSubfield(text) }),
   set_queue: (text) => ({ kind: 'setQueue', queue: parseNumber(text, 0xffff_ffff, 'queue') }),

@@ -12,7 +12,7 @@ import {
 import { requireField } from '../match/oxm.ts';
 import type { ActionContext } from './action-context.ts';
 import { fieldCalled, parseFieldValue, parsePort, parseSubfield, parseTable, subfieldOf } from './parse-value.ts';
-import { badText, callOf, cutAt, parseBigint, parseNumber, parseOctets, splitTop } from './scan.ts';
+import { badText, callOf, cutAt, parseBigint, parseBytes, parseNumber, splitTop } from './scan.ts';
 
 const helperPorts: Readonly<Record<string, number>> = { ftp: 21, tftp: 69 };
 
@@ -167,7 +167,7 @@ function parseControllerPart(part: string): Partial<ControllerAction> {
       return reason === 'action' ? {} : { reason };
     }
     case 'userdata':
-      return { userdata: parseOctets(after, before) };
+      return { userdata: parseBytes(after, before) };
     case 'meter_id':
       return { meter: parseNumber(after, 0xffff_ffff, before) };
     default:

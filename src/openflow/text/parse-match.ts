@@ -86,7 +86,7 @@ function putParsed(given: ParsedMatchFields, name: FieldName, { value, mask }: P
 }
 
 function isNothing(mask: AnyValue): boolean {
-  return typeof mask === 'object' ? mask.every((octet) => octet === 0) : Number(mask) === 0;
+  return typeof mask === 'object' ? mask.every((byte) => byte === 0) : Number(mask) === 0;
 }
 
 function put(given: ParsedMatchFields, name: string, value: AnyValue | Masked<AnyValue> | undefined, part: string): void {

@@ -91,7 +91,7 @@ function parseOne(name: FieldName, text: string): AnyValue {
   if (format === 'ethernet') return parseMacNumber(text);
   if (format === 'ipv4') return Number(parseFamily(text, 'ipv4'));
   if (format === 'ipv6') return parseFamily(text, 'ipv6');
-  if (format === 'octets') return parseHexOctets(text);
+  if (format === 'octets') return parseHexBytes(text);
   return bits > 48 ? parseBigint(text, bits, name) : parseNumber(text, 2 ** bits - 1, name);
 }
 
@@ -107,7 +107,7 @@ function parseMask(name: FieldName, text: string): AnyValue {
 
 function parseMacNumber(text: string): number {
   if (!/^([0-9a-f]{1,2}:){5}[0-9a-f]{1,2}$/i.test(text)) throw badText('no Ethernet address', text);
-  return text.split(':').reduce((value, octet) => value * 256 + Number.parseInt(octet, 16), 0);
+  return text.split(':').reduce((value, byte) => value * 256 + Number.parseInt(byte, 16), 0);
 }
 
 function parseFamily(text: string, family: 'ipv4' | 'ipv6'): bigint {
@@ -116,7 +116,7 @@ function parseFamily(text: string, family: 'ipv4' | 'ipv6'): bigint {
   return ip.value;
 }
 
-function parseHexOctets(text: string): Uint8Array {
+function parseHexBytes(text: string): Uint8Array {
   const digits = /^\d{1,9}$/.test(text) ? Number(text).toString(16) : /^0x([0-9a-f]{1,248})$/i.exec(text)?.[1];
   if (digits === undefined) throw badText('no hexadecimal bytes', text);
   return Uint8Array.from(Buffer.from(digits.padStart(digits.length + (digits.length % 2), '0'), 'hex'));

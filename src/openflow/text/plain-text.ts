@@ -3,12 +3,12 @@ import { decodeMatch } from '../match/match.ts';
 import { OPENFLOW_15, type Version } from '../protocol.ts';
 import { printInstructions } from './action-text.ts';
 import { printMatch } from './match-text.ts';
-import { octets, type TextNames } from './value-text.ts';
+import { hexText, type TextNames } from './value-text.ts';
 
 /** Prints `name=value` for each member: the form of messages without a printer of their own. */
 export function plainText(body: unknown, names: TextNames = {}): string {
   if (typeof body !== 'object' || body === null) return String(body);
-  if (body instanceof Uint8Array) return octets(body, '');
+  if (body instanceof Uint8Array) return hexText(body, '');
   if (Array.isArray(body)) return body.map((item) => `{${plainText(item, names)}}`).join(' ');
   return Object.entries(body)
     .filter(([, value]) => !(Array.isArray(value) && value.length === 0))

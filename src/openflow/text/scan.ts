@@ -60,10 +60,10 @@ export function parseBigint(text: string, bits: number, what: string): bigint {
 }
 
 /** Parses bytes like `01.02.ff`, the form of userdata and notes. */
-export function parseOctets(text: string, what: string): Uint8Array {
+export function parseBytes(text: string, what: string): Uint8Array {
   if (!/^([0-9a-f]{1,2}(\.[0-9a-f]{1,2})*\.?)?$/i.test(text)) throw badText(`${what} is not a list of bytes`, text);
   return Uint8Array.from(
-    text.split('.').filter((octet) => octet !== ''),
-    (octet) => Number.parseInt(octet, 16),
+    text.split('.').filter((byte) => byte !== ''),
+    (byte) => Number.parseInt(byte, 16),
   );
 }

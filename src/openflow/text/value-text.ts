@@ -55,8 +55,8 @@ export function printIpv6(value: bigint): string {
   return ipFromValue('ipv6', value).text;
 }
 
-export function octets(bytes: Uint8Array, separator: string): string {
-  return Array.from(bytes, (octet) => octet.toString(16).padStart(2, '0')).join(separator);
+export function hexText(bytes: Uint8Array, separator: string): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);
 }
 
 /** Prefix length of a mask of leading ones; `undefined` for others. */
@@ -97,18 +97,18 @@ export function printFlags(names: readonly string[], value: number): string {
 /** Prints a value (and mask) in the form of `set_field` and constants of `learn`. */
 export function printFieldValue(name: string, value: AnyValue, mask: AnyValue | undefined, names: TextNames): string {
   const { format } = requireField(name);
-  if (typeof value === 'object') return printOctets(value, mask);
+  if (typeof value === 'object') return printBytes(value, mask);
   if (typeof value === 'bigint') return printWide(format, value, typeof mask === 'bigint' ? mask : undefined);
   return printNumber(format, value, typeof mask === 'number' ? mask : undefined, names);
 }
 
-function printOctets(value: Uint8Array, mask: AnyValue | undefined): string {
-  const tail = mask instanceof Uint8Array ? `/${hexOfOctets(mask)}` : '';
-  return hexOfOctets(value) + tail;
+function printBytes(value: Uint8Array, mask: AnyValue | undefined): string {
+  const tail = mask instanceof Uint8Array ? `/${hexOfBytes(mask)}` : '';
+  return hexOfBytes(value) + tail;
 }
 
-export function hexOfOctets(bytes: Uint8Array): string {
-  return `0x${octets(bytes, '').replace(/^0+(?=.)/, '')}`;
+export function hexOfBytes(bytes: Uint8Array): string {
+  return `0x${hexText(bytes, '').replace(/^0+(?=.)/, '')}`;
 }
 
 function printWide(format: FieldFormat, value: bigint, mask: bigint | undefined): string {

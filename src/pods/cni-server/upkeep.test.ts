@@ -164,9 +164,9 @@ describe('an IPAM plugin that the network names', () => {
     expect(JSON.parse((await bench.call('ADD', 'a', ipam)).stdout)).toMatchObject({
       ips: [{ address: '10.98.0.2/24', gateway: '10.98.0.1' }],
     });
-    expect([...bench.delegatedIpam.lent.values()]).toEqual(['10.98.0.2']);
+    expect([...bench.delegatedIpam.allocated.values()]).toEqual(['10.98.0.2']);
     await bench.call('DEL', 'a', ipam);
-    expect(bench.delegatedIpam.lent.size).toBe(0);
+    expect(bench.delegatedIpam.allocated.size).toBe(0);
     expect(bench.ipam.leases()).toEqual([]);
   });
 
@@ -201,13 +201,13 @@ describe('an IPAM plugin that the network names', () => {
       throw new CniError(cniCodes.ipamPluginFailed, 'IPAM plugin host-local: it returned no address');
     };
     expect(codeOf(await bench.call('ADD', 'a', ipam))).toBe(105);
-    expect(bench.delegatedIpam.lent.size).toBe(0);
+    expect(bench.delegatedIpam.allocated.size).toBe(0);
   });
 
   it('gets them back if the pod cannot be connected', async () => {
     bench.network.failAttach = new SeineError('REFUSED', 'no');
     expect(codeOf(await bench.call('ADD', 'a', ipam))).toBe(102);
-    expect(bench.delegatedIpam.lent.size).toBe(0);
+    expect(bench.delegatedIpam.allocated.size).toBe(0);
     expect(bench.ipam.leases()).toEqual([]);
   });
 });

@@ -10,15 +10,15 @@ function pool(text: string, gatewayIndex = 1n): AddressPool {
 describe('a pool of addresses', () => {
   it('allocates each address once, and not the network, the gateway or the broadcast', () => {
     const small = pool('10.1.0.0/29');
-    const lent = Array.from({ length: small.size }, () => small.take()?.text);
-    expect(lent).toEqual(['10.1.0.2', '10.1.0.3', '10.1.0.4', '10.1.0.5', '10.1.0.6']);
+    const allocated = Array.from({ length: small.size }, () => small.take()?.text);
+    expect(allocated).toEqual(['10.1.0.2', '10.1.0.3', '10.1.0.4', '10.1.0.5', '10.1.0.6']);
     expect(small.take()).toBeUndefined();
   });
 
   it('has no broadcast in IPv6, but a subnet-router anycast address', () => {
     const small = pool('fd00::/125');
-    const lent = Array.from({ length: small.size }, () => small.take()?.text);
-    expect(lent).toEqual(['fd00::2', 'fd00::3', 'fd00::4', 'fd00::5', 'fd00::6', 'fd00::7']);
+    const allocated = Array.from({ length: small.size }, () => small.take()?.text);
+    expect(allocated).toEqual(['fd00::2', 'fd00::3', 'fd00::4', 'fd00::5', 'fd00::6', 'fd00::7']);
     expect(small.claim(parseIp('fd00::'))).toBe('reserved');
   });
 

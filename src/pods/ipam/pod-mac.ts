@@ -27,5 +27,5 @@ export function podMac(key: AttachmentKey, isTaken: (mac: Mac) => boolean): Mac 
 /** Reports whether an interface can have this MAC: not a group address (lowest bit of the first byte) and not all zeros. */
 export function isUnicastMac(mac: Mac): boolean {
   const bytes = macToBytes(mac);
-  return ((bytes[0] ?? 1) & 1) === 0 && bytes.some((octet) => octet !== 0);
+  return ((bytes[0] ?? 1) & 1) === 0 && bytes.some((byte) => byte !== 0);
 }

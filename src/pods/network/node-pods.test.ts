@@ -127,14 +127,13 @@ it('reports whether a pod lives or is deleted, and nothing about pods unknown to
   show(podWith({ phase: 'Running' }), podWith({ name: 'job', phase: 'Succeeded' }), mirror);
   const named = (name: string, uid: string) => ({ namespace: 'default', name, uid });
   expect(
-    [named('web', 'u-1'), named('web', ''), named('web', 'u-2'), named('job', 'u-1'), named('none', 'u-3')].map((pod) => pods.wordOf(pod)),
+    [named('web', 'u-1'), named('web', ''), named('web', 'u-2'), named('job', 'u-1'), named('none', 'u-3')].map((pod) =>
+      pods.apiStateOf(pod),
+    ),
   ).toEqual(['living', 'living', 'gone', 'gone', 'gone']);
-  expect([undefined, named('mirror', staticHash), named('mirror', ''), named('gone', staticHash)].map((pod) => pods.wordOf(pod))).toEqual([
-    'unknown',
-    'unknown',
-    'unknown',
-    'unknown',
-  ]);
+  expect(
+    [undefined, named('mirror', staticHash), named('mirror', ''), named('gone', staticHash)].map((pod) => pods.apiStateOf(pod)),
+  ).toEqual(['unknown', 'unknown', 'unknown', 'unknown']);
   expect(await pods.isGoneNow(named('web', 'u-1'), never)).toBe(false); // no reply
   expect(await scene([], async () => undefined).pods.isGoneNow(named('web', 'u-1'), never)).toBe(true);
 });

@@ -87,7 +87,7 @@ export class NodePods {
   }
 
   /** Returns the state of a pod from the local copy, which may be outdated. */
-  wordOf(pod: PodIdentity | undefined): PodWord {
+  apiStateOf(pod: PodIdentity | undefined): PodWord {
     // A static pod belongs to kubelet; its mirror may be deleted and created again while it runs.
     if (pod === undefined || staticUid.test(pod.uid)) return 'unknown';
     return wordFor(this.#options.replica.get(objectKey(pod.namespace, pod.name)), pod);

@@ -7,9 +7,9 @@ import { OfPortPool } from './of-port-pool.ts';
 async function lendInTurn(pool: OfPortPool, pods: number): Promise<readonly number[]> {
   const numbers: number[] = [];
   for (let pod = 0; pod < pods; pod++) {
-    const number = pool.lend(`pod ${pod}`);
+    const number = pool.allocate(`pod ${pod}`);
     numbers.push(number);
-    pool.giveBackAfter(number, []);
+    pool.releaseAfter(number, []);
     await turn();
   }
   return numbers;
@@ -24,41 +24,41 @@ describe('OfPortPool', () => {
   });
   it('has a bounded number in use, however many pods are created and deleted', async () => {
     const pool = new OfPortPool();
-    pool.lend('stays');
+    pool.allocate('stays');
     expect(new Set(await lendInTurn(pool, 10_000)).size).toBe(1_024);
   });
   it('does not allocate a quarantined number to another, once its pod has it again', async () => {
     const pool = new OfPortPool();
-    const first = pool.lend('a');
-    pool.giveBackAfter(first, []);
+    const first = pool.allocate('a');
+    pool.releaseAfter(first, []);
     await turn();
-    expect(pool.lendAgain('a', first)).toBe(first);
+    expect(pool.allocateAgain('a', first)).toBe(first);
     expect(await lendInTurn(pool, 3_000)).not.toContain(first);
   });
   it('allocates a number again only when the removal of port and flows of its last pod is acknowledged', async () => {
     const pool = new OfPortPool();
-    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
+    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.allocate('x');
     const [port, flows, never] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    pool.giveBackAfter(podOfPorts.first + 7, [port.promise, flows.promise]);
-    pool.giveBackAfter(podOfPorts.first + 8, [port.promise, never.promise]);
+    pool.releaseAfter(podOfPorts.first + 7, [port.promise, flows.promise]);
+    pool.releaseAfter(podOfPorts.first + 8, [port.promise, never.promise]);
     port.resolve();
     never.reject(new Error('the agent stops'));
     await turn();
-    expect(() => pool.lend('y')).toThrow(/in use/);
+    expect(() => pool.allocate('y')).toThrow(/in use/);
     flows.resolve();
     await turn();
-    expect(pool.lend('y')).toBe(podOfPorts.first + 7);
-    expect(() => pool.lend('z')).toThrow(/in use/);
+    expect(pool.allocate('y')).toBe(podOfPorts.first + 7);
+    expect(() => pool.allocate('z')).toThrow(/in use/);
   });
   it('gives a pod its number again after a restart, and no other pod', () => {
     const pool = new OfPortPool();
-    expect(pool.lendAgain('a', podOfPorts.first + 5)).toBe(podOfPorts.first + 5);
-    expect(pool.lendAgain('b', podOfPorts.first + 5)).not.toBe(podOfPorts.first + 5);
-    expect(pool.lendAgain('c', 1)).toBeGreaterThanOrEqual(podOfPorts.first);
+    expect(pool.allocateAgain('a', podOfPorts.first + 5)).toBe(podOfPorts.first + 5);
+    expect(pool.allocateAgain('b', podOfPorts.first + 5)).not.toBe(podOfPorts.first + 5);
+    expect(pool.allocateAgain('c', 1)).toBeGreaterThanOrEqual(podOfPorts.first);
   });
   it('reports exhaustion', () => {
     const pool = new OfPortPool();
-    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.lend('x');
-    expect(() => pool.lend('y')).toThrow(/all 32496 OpenFlow ports for pods are in use/);
+    for (let port = podOfPorts.first; port <= podOfPorts.last; port++) pool.allocate('x');
+    expect(() => pool.allocate('y')).toThrow(/all 32496 OpenFlow ports for pods are in use/);
   });
 });

@@ -14,35 +14,36 @@ const size = podOfPorts.last - podOfPorts.first + 1;
  * after that it is preferred to an unused number.
  */
 export class OfPortPool {
-  readonly #lent = new Map<number, string>();
+  readonly #allocated = new Map<number, string>();
   /** Released numbers, the oldest first. */
   readonly #resting = new Set<number>();
   #next: number = podOfPorts.first;
 
   /** Allocates a number. @throws SeineError `REFUSED` if all are in use */
-  lend(borrower: string): number {
+  allocate(user: string): number {
     const [rested] = this.#resting;
     const number = this.#resting.size >= RESTING ? rested : (this.#unused() ?? rested);
     if (number === undefined) throw new SeineError('REFUSED', `all ${size} OpenFlow ports for pods are in use`);
     this.#resting.delete(number);
-    this.#lent.set(number, borrower);
+    this.#allocated.set(number, user);
     return number;
   }
 
   /** Returns the next number that is neither allocated nor quarantined. */
   #unused(): number | undefined {
-    if (this.#lent.size + this.#resting.size >= size) return undefined;
+    if (this.#allocated.size + this.#resting.size >= size) return undefined;
     let candidate = this.#next;
-    while (this.#lent.has(candidate) || this.#resting.has(candidate)) candidate = following(candidate);
+    while (this.#allocated.has(candidate) || this.#resting.has(candidate)) candidate = following(candidate);
     this.#next = following(candidate);
     return candidate;
   }
 
   /** Allocates the number that `borrower` had before a restart if it is free, else another one. */
-  lendAgain(borrower: string, ofPort: number | undefined): number {
-    if (ofPort === undefined || ofPort < podOfPorts.first || ofPort > podOfPorts.last || this.#lent.has(ofPort)) return this.lend(borrower);
+  allocateAgain(user: string, ofPort: number | undefined): number {
+    if (ofPort === undefined || ofPort < podOfPorts.first || ofPort > podOfPorts.last || this.#allocated.has(ofPort))
+      return this.allocate(user);
     this.#resting.delete(ofPort);
-    this.#lent.set(ofPort, borrower);
+    this.#allocated.set(ofPort, user);
     if (ofPort >= this.#next) this.#next = following(ofPort);
     return ofPort;
   }
@@ -51,20 +52,20 @@ export class OfPortPool {
    * Releases the number once all of `gone` are fulfilled: the port is removed, and every flow with the number. The next pod must inherit
    * nothing of the previous one, least of all its permissions. If this is not known, the number stays allocated.
    *
-   * @param gone promises that reject if the wait was cancelled
+   * @param removals promises that reject if the wait was cancelled
    */
-  giveBackAfter(ofPort: number, gone: readonly Promise<void>[]): void {
-    void Promise.all(gone).then(
+  releaseAfter(ofPort: number, removals: readonly Promise<void>[]): void {
+    void Promise.all(removals).then(
       () => {
-        this.#lent.delete(ofPort);
+        this.#allocated.delete(ofPort);
         this.#resting.add(ofPort);
       },
       () => undefined, // the agent stops, and the pool with it
     );
   }
 
-  get lentCount(): number {
-    return this.#lent.size;
+  get allocatedCount(): number {
+    return this.#allocated.size;
   }
 }
 

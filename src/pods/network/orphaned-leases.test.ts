@@ -6,7 +6,7 @@ import { parseMac } from '../../base/net/mac.ts';
 import type { AttachedLease } from '../ipam/attached-lease.ts';
 import type { PodIdentity } from '../ipam/attachment.ts';
 import type { PodWord } from './node-pods.ts';
-import { GonePods } from './orphaned-leases.ts';
+import { OrphanedLeases } from './orphaned-leases.ts';
 
 const SAFE_MS = 30_000;
 const LOOK_MS = 5_000;
@@ -32,10 +32,10 @@ function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1
     fails: 0,
     leases: [lease],
   };
-  const gone = new GonePods({
+  const gone = new OrphanedLeases({
     leases: () => world.leases,
-    pods: { wordOf: (pod) => (pod ? world.word : 'unknown'), isGoneNow: async () => world.goneNow },
-    isInStep: () => world.inStep,
+    pods: { apiStateOf: (pod) => (pod ? world.word : 'unknown'), isGoneNow: async () => world.goneNow },
+    isSynced: () => world.inStep,
     hasSandbox: () => world.sandbox,
     abandon: async ({ serial }) => {
       if (world.fails-- > 0) throw new SeineError('UNAVAILABLE', 'the switch is away');

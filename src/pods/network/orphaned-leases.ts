@@ -13,13 +13,13 @@ export const leaseCheckEveryMs = 5_000;
  */
 const SAFE_MS = 30_000;
 /** Time after which a running pod that the API server does not have is reported (ms): kubelet normally ends such a pod itself. */
-const LIVING_TOLD_MS = 60_000;
+const RUNNING_REPORT_AFTER_MS = 60_000;
 
-interface GonePodsOptions {
+interface OrphanedLeasesOptions {
   readonly leases: () => readonly Lease[];
-  readonly pods: Pick<NodePods, 'wordOf' | 'isGoneNow'>;
+  readonly pods: Pick<NodePods, 'apiStateOf' | 'isGoneNow'>;
   /** Reports whether the local copy of Pods is synced with the API server. */
-  readonly isInStep: () => boolean;
+  readonly isSynced: () => boolean;
   /** Reports whether anything of the pod's sandbox is left on the node: its namespace, or its host interface. */
   readonly hasSandbox: (lease: AttachedLease) => boolean;
   /** Does the work of a DEL. */
@@ -38,7 +38,7 @@ interface Suspect {
 }
 
 /** Pod whose addresses are kept although the API server does not have it, for the status. */
-interface KeptPod {
+interface UnreleasedPod {
   readonly pod: string;
   readonly why: string;
 }
@@ -50,14 +50,14 @@ interface KeptPod {
  * Never released: pods outside a cluster (podman, `ctr`), static pods, and addresses of another plugin, which needs the configuration of a
  * DEL to release them.
  */
-export class GonePods {
-  readonly #options: GonePodsOptions;
+export class OrphanedLeases {
+  readonly #options: OrphanedLeasesOptions;
   readonly #nowMs: () => number;
   /** Suspects by serial of their lease. */
   #suspects = new Map<number, Suspect>();
   #released = 0;
 
-  constructor(options: GonePodsOptions) {
+  constructor(options: OrphanedLeasesOptions) {
     this.#options = options;
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
@@ -68,17 +68,17 @@ export class GonePods {
   }
 
   /** Pods that the API server does not have and that keep their addresses, with the reason. */
-  get kept(): readonly KeptPod[] {
+  get kept(): readonly UnreleasedPod[] {
     const nowMs = this.#nowMs();
     return [...this.#suspects.values()].flatMap(({ lease, sinceMs, emptySinceMs }) => {
-      if (emptySinceMs === undefined && nowMs - sinceMs < LIVING_TOLD_MS) return [];
+      if (emptySinceMs === undefined && nowMs - sinceMs < RUNNING_REPORT_AFTER_MS) return [];
       return [{ pod: podName(lease), why: reasonToKeep(lease, emptySinceMs) }];
     });
   }
 
   /** Compares once, and releases confirmed leases. If a release fails, it is tried again later; the others are not delayed. */
   async look(signal: AbortSignal): Promise<void> {
-    this.#suspects = this.#options.isInStep() ? this.#compare() : new Map();
+    this.#suspects = this.#options.isSynced() ? this.#compare() : new Map();
     for (const { lease, emptySinceMs } of this.#suspects.values()) {
       if (emptySinceMs === undefined || this.#nowMs() - emptySinceMs < SAFE_MS || lease.ipamType !== undefined) continue;
       await this.#release(lease, signal).catch((thrown: unknown) => {
@@ -96,7 +96,7 @@ export class GonePods {
     const nowMs = this.#nowMs();
     const suspects = new Map<number, Suspect>();
     for (const lease of leases().filter(isAttached)) {
-      if (lease.state !== 'allocated' || pods.wordOf(lease.pod) !== 'gone') continue;
+      if (lease.state !== 'allocated' || pods.apiStateOf(lease.pod) !== 'gone') continue;
       const known = this.#suspects.get(lease.serial);
       const emptySinceMs = hasSandbox(lease) ? undefined : (known?.emptySinceMs ?? nowMs);
       suspects.set(lease.serial, { lease, sinceMs: known?.sinceMs ?? nowMs, emptySinceMs });
@@ -106,10 +106,10 @@ export class GonePods {
 
   /** Releases a lease after a request to the API server itself, because the local copy may have missed the creation of the pod. */
   async #release(lease: AttachedLease, signal: AbortSignal): Promise<void> {
-    const { pods, hasSandbox, isInStep, abandon, log } = this.#options;
+    const { pods, hasSandbox, isSynced, abandon, log } = this.#options;
     const pod: PodIdentity | undefined = lease.pod;
     if (pod === undefined || !(await pods.isGoneNow(pod, signal))) return;
-    if (!isInStep() || hasSandbox(lease)) return;
+    if (!isSynced() || hasSandbox(lease)) return;
     await abandon(lease, signal);
     this.#released++;
     this.#suspects.delete(lease.serial);

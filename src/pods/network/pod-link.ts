@@ -29,8 +29,8 @@ export function pairSettings({
   return { mtu, hostEnd: userspace ? 'layer2Only' : 'plain', checksumOffload: userspace || disableTXChecksumOffload ? 'off' : 'keep' };
 }
 
-/** Returns the desired link of a pod. @param told result of the previous attach, if the pod was attached before */
-export function podLink(want: PodAttachment, settings: LinkSettings, told: AttachedPod | undefined): PodLink {
+/** Returns the desired link of a pod. @param reported result of the previous attach, if the pod was attached before */
+export function podLink(want: PodAttachment, settings: LinkSettings, reported: AttachedPod | undefined): PodLink {
   const { hostIfName, mtu, datapathType, disableTxChecksumOffload } = settings;
   return {
     ...pairSettings({ mtu, ovsDatapathType: datapathType, disableTXChecksumOffload: disableTxChecksumOffload }),
@@ -42,19 +42,19 @@ export function podLink(want: PodAttachment, settings: LinkSettings, told: Attac
     addresses: want.addresses.map(({ ip, prefixLength }) => ({ address: ip, prefixLength })),
     gateways: want.addresses.map(({ gateway }) => ({ address: gateway })),
     routes: want.routes ?? [],
-    ...(told ? { made: told } : {}),
+    ...(reported ? { made: reported } : {}),
   };
 }
 
-/** Returns the result for the runtime, which is also stored. @param told previous result, if the pod was attached before */
+/** Returns the result for the runtime, which is also stored. @param reported previous result, if the pod was attached before */
 export function attachedPod(
   hostIfName: string,
   { mac, mtu }: Pick<PodAttachment, 'mac'> & { readonly mtu: number },
   made: ReturnType<LinksTarget['madeOf']>,
-  told: AttachedPod | undefined,
+  reported: AttachedPod | undefined,
 ): AttachedPod {
-  if (made === undefined) return { hostMac: mac, ...told, hostIfName, mtu };
-  const { hostMac = told?.hostMac ?? mac, netnsCookie, routeTables } = made;
+  if (made === undefined) return { hostMac: mac, ...reported, hostIfName, mtu };
+  const { hostMac = reported?.hostMac ?? mac, netnsCookie, routeTables } = made;
   const tables = Object.keys(routeTables).length > 0 ? { routeTables } : {};
   return { hostIfName, hostMac, mtu, ...(netnsCookie === undefined ? {} : { netnsCookie }), ...tables };
 }

@@ -32,7 +32,7 @@ interface Attached {
   readonly port: 'standing' | 'own';
   readonly want: PodAttachment;
   /** Result reported to the runtime; undefined while the pod is being attached. */
-  told: AttachedPod | undefined;
+  reported: AttachedPod | undefined;
 }
 
 /** Maximum wait of a DEL for OVS to confirm the removal of flows and port (ms); after that it is left to the reconciler. */
@@ -80,13 +80,13 @@ export class NodePodNetwork implements PodNetwork {
     if (!this.#removals.areNone) await this.#removals.untilOver(hostInterfaceName(want, want.pod), want, signal);
     if (signal.aborted) throw new SeineError('CANCELLED', `attach ${id}`, { cause: signal.reason });
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
-    const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, told: undefined };
+    const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, reported: undefined };
     this.#attached.set(id, attached);
     this.#options.links.expectNew(attached.hostIfName);
     try {
       await this.#realize(attached, signal);
       setImmediate(() => this.#tellOthers(attached)); // the reply is sent first
-      return (attached.told = this.#toldOf(attached));
+      return (attached.reported = this.#reportOf(attached));
     } catch (thrown) {
       const error = SeineError.from(thrown, `attach ${id}`);
       const isPortsFault = error.context['conflict'] === 'port';
@@ -100,7 +100,7 @@ export class NodePodNetwork implements PodNetwork {
   #lendPort(want: PodAttachment): Pick<Attached, 'hostIfName' | 'ofPort' | 'port'> {
     const standing = this.#options.standing.take(want);
     if (standing) return { hostIfName: standing.name, ofPort: standing.ofPort, port: 'standing' };
-    return { hostIfName: hostInterfaceName(want, want.pod), ofPort: this.#options.ofPorts.lend(attachmentId(want)), port: 'own' };
+    return { hostIfName: hostInterfaceName(want, want.pod), ofPort: this.#options.ofPorts.allocate(attachmentId(want)), port: 'own' };
   }
 
   async detach(key: AttachmentKey, signal: AbortSignal): Promise<void> {
@@ -137,9 +137,9 @@ export class NodePodNetwork implements PodNetwork {
     const isStanding = standingPortPattern.test(hostIfName);
     const number = isStanding
       ? this.#options.standing.adoptUsed(hostIfName, portOfPod(lease, hostIfName, 0).externalIds)
-      : this.#options.ofPorts.lendAgain(id, ofPort);
+      : this.#options.ofPorts.allocateAgain(id, ofPort);
     const port = isStanding ? 'standing' : 'own';
-    const adopted: Attached = { owner, hostIfName, ofPort: number, port, want: lease, told: lease.attached };
+    const adopted: Attached = { owner, hostIfName, ofPort: number, port, want: lease, reported: lease.attached };
     this.#attached.set(id, adopted);
     this.#inUse.set(hostIfName, lease.addresses);
     this.#options.nodeState.wantPod(owner, this.#flowsOf(lease, adopted));
@@ -153,7 +153,7 @@ export class NodePodNetwork implements PodNetwork {
     const mtu = this.#options.mtu();
     this.#options.standing.resize();
     for (const attached of this.#attached.values()) {
-      if (attached.told === undefined || attached.told.mtu === mtu) continue;
+      if (attached.reported === undefined || attached.reported.mtu === mtu) continue;
       const { owner, want } = attached;
       const { log, nodeState, shutdown } = this.#options;
       const pod = { pod: want.pod?.name, container: want.containerId, mtu };
@@ -216,7 +216,7 @@ export class NodePodNetwork implements PodNetwork {
     await Promise.all([policed, ported]);
     this.#inUse.set(hostIfName, want.addresses);
     if (this.#options.mtu() === pod.link.mtu) return;
-    await nodeState.reconcilers.links.realizedFor(owner, this.#wantLink({ ...attached, told: this.#toldOf(attached) }), signal);
+    await nodeState.reconcilers.links.realizedFor(owner, this.#wantLink({ ...attached, reported: this.#reportOf(attached) }), signal);
   }
 
   /** Makes the link desired state. @returns the revision of links that contains it */
@@ -227,21 +227,21 @@ export class NodePodNetwork implements PodNetwork {
     return nodeState.wantLink(owner, this.#linkOf(attached), portOfPod(want, hostIfName, ofPort));
   }
 
-  #linkOf({ want, hostIfName, port, told }: Attached): PodLink {
+  #linkOf({ want, hostIfName, port, reported }: Attached): PodLink {
     const { datapathType, disableTxChecksumOffload = false, mtu } = this.#options;
     const farName = port === 'standing' ? { farName: farNameOf(hostIfName) } : {};
-    return { ...podLink(want, { hostIfName, mtu: mtu(), datapathType, disableTxChecksumOffload }, told), ...farName };
+    return { ...podLink(want, { hostIfName, mtu: mtu(), datapathType, disableTxChecksumOffload }, reported), ...farName };
   }
 
-  #toldOf({ want, hostIfName, told }: Attached): AttachedPod {
+  #reportOf({ want, hostIfName, reported }: Attached): AttachedPod {
     const mtu = this.#options.nodeState.links.wanted(`link/${hostIfName}`)?.link?.mtu ?? this.#options.mtu();
-    return attachedPod(hostIfName, { ...want, mtu }, this.#options.links.madeOf(hostIfName), told);
+    return attachedPod(hostIfName, { ...want, mtu }, this.#options.links.madeOf(hostIfName), reported);
   }
 
   /** Handles the recreation of a pair that existed before. */
   #made(hostIfName: string): void {
     const attached = [...this.#attached.values()].find((each) => each.hostIfName === hostIfName);
-    if (attached?.told === undefined) return;
+    if (attached?.reported === undefined) return;
     const { log, nodeState, ports, shutdown } = this.#options;
     const { want, ofPort } = attached;
     this.#tell(attached);
@@ -260,8 +260,8 @@ export class NodePodNetwork implements PodNetwork {
   /** Reports the properties of a pod. @returns whether it is still attached */
   #tell(attached: Attached): boolean {
     if (!this.#isCurrent(attached)) return false;
-    attached.told = this.#toldOf(attached);
-    this.#options.changed(attached.want, attached.told);
+    attached.reported = this.#reportOf(attached);
+    this.#options.changed(attached.want, attached.reported);
     return true;
   }
 
@@ -331,7 +331,7 @@ export class NodePodNetwork implements PodNetwork {
     const { reconcilers } = datapath;
     const gone = [reconcilers.switch.realized(port, life), reconcilers.bridge.realized(flows.bridge, life)];
     if (kind === 'standing') return gone;
-    this.#options.ofPorts.giveBackAfter(ofPort, gone);
+    this.#options.ofPorts.releaseAfter(ofPort, gone);
     try {
       await reconcilers.switch.realized(port, signal);
     } catch (thrown) {
@@ -349,7 +349,7 @@ export class NodePodNetwork implements PodNetwork {
     const { nodeState, links, standing, shutdown } = this.#options;
     const removal =
       port === 'standing'
-        ? standing.giveBack(hostIfName, owner, gone, use)
+        ? standing.release(hostIfName, owner, gone, use)
         : nodeState.reconcilers.links.realized(nodeState.forgetLinks(owner), shutdown).then(() => links.removed(hostIfName));
     return this.#removals.add(hostIfName, want, removal);
   }

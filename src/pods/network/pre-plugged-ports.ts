@@ -66,9 +66,9 @@ export class StandingPorts {
   readonly #free = new Map<string, StandingPort>();
   /** Ports of pods, or with remains of one. */
   readonly #used = new Map<string, StandingPort>();
-  readonly #coming = new Map<string, StandingPort>();
+  readonly #creating = new Map<string, StandingPort>();
   /** Descriptions to be written to OVSDB once no pod is being attached. */
-  readonly #untold = new Map<string, WantedPort['externalIds']>();
+  readonly #undescribed = new Map<string, WantedPort['externalIds']>();
   readonly #fallbacks = new Map<FallbackReason, number>();
   readonly #bell = new Doorbell();
   #macvlan: boolean | undefined;
@@ -85,7 +85,7 @@ export class StandingPorts {
   }
 
   get counts(): { readonly free: number; readonly used: number; readonly coming: number } {
-    return { free: this.#free.size, used: this.#used.size, coming: this.#coming.size };
+    return { free: this.#free.size, used: this.#used.size, coming: this.#creating.size };
   }
 
   /**
@@ -149,13 +149,13 @@ export class StandingPorts {
 
   /** Writes the owner of a port to OVSDB later, for many ports together, so that no pod being attached waits for it. */
   describe(name: string, externalIds: WantedPort['externalIds']): void {
-    if (this.#untold.size === 0) void this.#tell();
-    this.#untold.set(name, externalIds);
+    if (this.#undescribed.size === 0) void this.#tell();
+    this.#undescribed.set(name, externalIds);
   }
 
   /** Removes the owner of a port from OVSDB. @returns the revision that contains this */
   disown(name: string): number {
-    this.#untold.delete(name);
+    this.#undescribed.delete(name);
     return this.#options.nodeState.linkedPorts.describe(name, {});
   }
 
@@ -165,7 +165,7 @@ export class StandingPorts {
    * @param gone promises that reject if the wait was cancelled
    * @returns resolves once the pod's interface is gone, or cannot be removed
    */
-  giveBack(name: string, pod: Owner, gone: readonly Promise<void>[], use: 'again' | 'never'): Promise<void> {
+  release(name: string, pod: Owner, gone: readonly Promise<void>[], use: 'again' | 'never'): Promise<void> {
     const port = this.#used.get(name);
     const { nodeState, links, shutdown } = this.#options;
     if (port === undefined) throw new SeineError('INVARIANT', `${name} is not the port of a pod`);
@@ -185,7 +185,7 @@ export class StandingPorts {
   /** Adopts the port of a pod that was attached before this process started. @returns the number of the port */
   adoptUsed(name: string, externalIds: WantedPort['externalIds']): number {
     const { nodeState, ofPorts } = this.#options;
-    const port = { name, ofPort: ofPorts.lendAgain(name, numberOf(name)) };
+    const port = { name, ofPort: ofPorts.allocateAgain(name, numberOf(name)) };
     this.#used.set(name, port);
     nodeState.linkedPorts.want({ owner: ownerOfPort(name), port: { ...rowOf(port), externalIds } }, 'now');
     return port.ofPort;
@@ -195,13 +195,13 @@ export class StandingPorts {
   adoptIdle(names: readonly string[]): void {
     if (!this.#isOn) return;
     for (const name of names) {
-      const ofPort = this.#options.ofPorts.lendAgain(name, numberOf(name));
+      const ofPort = this.#options.ofPorts.allocateAgain(name, numberOf(name));
       void this.#want({ name, ofPort }, 'now');
     }
   }
 
   isKnown(name: string): boolean {
-    return this.#used.has(name) || this.#free.has(name) || this.#coming.has(name);
+    return this.#used.has(name) || this.#free.has(name) || this.#creating.has(name);
   }
 
   /** Reports whether a pod has the port, or remains of one are on it. */
@@ -212,7 +212,7 @@ export class StandingPorts {
   /** Applies the MTU of the node to ports without a pod. */
   resize(): void {
     const { nodeState } = this.#options;
-    for (const { name } of [...this.#free.values(), ...this.#coming.values()]) nodeState.wantPair(ownerOfPort(name), this.#pairOf(name));
+    for (const { name } of [...this.#free.values(), ...this.#creating.values()]) nodeState.wantPair(ownerOfPort(name), this.#pairOf(name));
   }
 
   /** Keeps ports free until `signal` aborts. */
@@ -236,7 +236,7 @@ export class StandingPorts {
 
   /** Number of ports to make, not counting those being returned. */
   get #lacking(): number {
-    return this.#kept - this.#free.size - this.#coming.size - this.#returning;
+    return this.#kept - this.#free.size - this.#creating.size - this.#returning;
   }
 
   /** True if many ports are lacking. Making one port for each new pod would disturb the next one as much as a port of its own. */
@@ -278,8 +278,8 @@ export class StandingPorts {
   /** Writes descriptions outside of `run`, which may wait for ovs-vswitchd. */
   async #tell(): Promise<void> {
     await this.#quiet(this.#options.shutdown);
-    for (const [name, externalIds] of this.#untold) this.#options.nodeState.linkedPorts.describe(name, externalIds);
-    this.#untold.clear();
+    for (const [name, externalIds] of this.#undescribed) this.#options.nodeState.linkedPorts.describe(name, externalIds);
+    this.#undescribed.clear();
   }
 
   /** Waits until no pod is being attached, with a limit: changes that make ovs-vswitchd process its ports would delay pods. */
@@ -290,7 +290,7 @@ export class StandingPorts {
 
   async #make(): Promise<boolean> {
     try {
-      const ofPort = this.#options.ofPorts.lend('a pre-plugged port');
+      const ofPort = this.#options.ofPorts.allocate('a pre-plugged port');
       return await this.#want({ name: `sp-${ofPort}`, ofPort }, 'later');
     } catch (thrown) {
       this.#failing(thrown);
@@ -302,7 +302,7 @@ export class StandingPorts {
   async #want(port: StandingPort, when: 'now' | 'later'): Promise<boolean> {
     const { nodeState, ports, shutdown, log } = this.#options;
     const owner = ownerOfPort(port.name);
-    this.#coming.set(port.name, port);
+    this.#creating.set(port.name, port);
     try {
       nodeState.linkedPorts.want({ owner, port: rowOf(port) }, when);
       await nodeState.reconcilers.links.realizedFor(owner, nodeState.wantPair(owner, this.#pairOf(port.name)), shutdown);
@@ -316,7 +316,7 @@ export class StandingPorts {
       this.#failing(thrown);
       return false;
     } finally {
-      this.#coming.delete(port.name);
+      this.#creating.delete(port.name);
     }
   }
 
@@ -342,7 +342,7 @@ export class StandingPorts {
     const owner = ownerOfPort(name);
     const row = nodeState.linkedPorts.forget(owner, name);
     nodeState.forgetLinks(owner);
-    ofPorts.giveBackAfter(ofPort, [nodeState.reconcilers.switch.realized(row, shutdown)]);
+    ofPorts.releaseAfter(ofPort, [nodeState.reconcilers.switch.realized(row, shutdown)]);
   }
 
   #pairOf(name: string): StandingPair {

@@ -6,7 +6,7 @@ import { drawNodeWrite } from './nodes.ts';
 import { changedPod, drawPod } from './pods.ts';
 import { changedPolicy, drawPolicy } from './policies.ts';
 import { changedService, drawService } from './services.ts';
-import { awkwardNames, objectOctetsMost } from './sizes.ts';
+import { awkwardNames, objectBytesMost } from './sizes.ts';
 
 type Plural = 'services' | 'endpointslices' | 'networkpolicies' | 'pods';
 
@@ -53,7 +53,7 @@ function drawCreation(plural: Plural, step: number, drawing: Drawing): readonly 
 function drawFitting(plural: Plural, name: string, drawing: Drawing): ApiObject {
   for (;;) {
     const object = drawnBy[plural](name, drawing);
-    if (JSON.stringify(object).length <= objectOctetsMost) return object;
+    if (JSON.stringify(object).length <= objectBytesMost) return object;
   }
 }
 

@@ -6,7 +6,7 @@ import { awkwardNames, awkwardTexts, listOf, pairOfSizes } from './sizes.ts';
 
 /** Maximum numbers in one slice that an API server accepts. */
 const most = { endpoints: 1_000, addresses: 100, ports: 20_000 } as const;
-const octets = { endpoints: 90, ports: 45 } as const;
+const bytes = { endpoints: 90, ports: 45 } as const;
 
 const oddTexts = [...awkwardTexts.filter((text) => text.length < 100 && text !== ''), 'a', 'b'];
 /** Most have none of these. */
@@ -26,8 +26,8 @@ export function drawEndpointSlice(name: string, { random, foreign, nodes, theirs
   const services = theirs['services'] ?? [];
   const ofNone = random.pick([...awkwardNames, 'guarded', 'open', 'kubernetes', '']);
   const service = services.length > 0 && random.chance(0.85) ? random.pick(services).metadata.name : ofNone;
-  const [endpointCount, portCount] = pairOfSizes(random, [octets.endpoints, octets.ports], [most.endpoints, most.ports]);
-  const nobody = unusedAddresses(endpointCount, family, random.below(1_000));
+  const [endpointCount, portCount] = pairOfSizes(random, [bytes.endpoints, bytes.ports], [most.endpoints, most.ports]);
+  const unusedIps = unusedAddresses(endpointCount, family, random.below(1_000));
   const many = random.chance(0.1) && endpointCount < 20;
   return {
     metadata: { name, namespace: hostileNamespace, labels: { 'kubernetes.io/service-name': service, ...random.pick(labels) } },
@@ -35,7 +35,7 @@ export function drawEndpointSlice(name: string, { random, foreign, nodes, theirs
     endpoints: listOf(endpointCount, (index) => ({
       addresses: many
         ? unusedAddresses(most.addresses, family, index)
-        : [index < 20 && random.chance(0.7) ? random.pick(usable) : (nobody[index] ?? random.pick(usable))],
+        : [index < 20 && random.chance(0.7) ? random.pick(usable) : (unusedIps[index] ?? random.pick(usable))],
       conditions: { ready: random.chance(0.8), serving: random.chance(0.8), terminating: random.chance(0.2) },
       ...(random.chance(0.5) && { nodeName: random.pick([...nodes, ...awkwardNames]) }),
       ...(random.chance(0.2) && { zone: random.pick(oddTexts) }),

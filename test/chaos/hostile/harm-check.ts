@@ -44,11 +44,11 @@ export class HarmCheck {
     this.#log = openSync(join(lab.dir, 'probers.log'), 'a');
     const pods = [...victim.pods, ...victim.attackers].filter(({ name }) => /^(?:client|attacker)-/.test(name));
     const labId = lab.tried.netns.split('-')[1] ?? '';
-    const world = lab.tried.netns.replace(new RegExp(`${lab.tried.name}$`), 'world');
+    const external = lab.tried.netns.replace(new RegExp(`${lab.tried.name}$`), 'external');
     const places: readonly (readonly [string, string])[] = [
       ...pods.map(({ name, netns }) => [name, netns] as const),
       ...[lab.tried, lab.other].map(({ name, netns }) => [name, netns] as const),
-      ['outside', world],
+      ['outside', external],
     ];
     const mark = { SEINE_LAB: labId };
     this.#programs = [lab.tried, lab.other].map(({ netns }) => talkIn(netns, 'hostile/node-program.ts', [], this.#log, mark));
@@ -167,7 +167,7 @@ export class HarmCheck {
   #denied(): Expectation[] {
     const servers: readonly LabPod[] = this.#victim.pods.filter(({ name }) => name.startsWith('server-'));
     const addresses = [...servers.flatMap(({ ips }) => ips), ...addressesOf(this.#service('guarded'))];
-    const nobody = (from: string, what: string, address: string, port: number): Expectation => ({
+    const noAnswer = (from: string, what: string, address: string, port: number): Expectation => ({
       from,
       what,
       target: silent('tcp', address, port),
@@ -176,9 +176,9 @@ export class HarmCheck {
     const inner = nodePortOf(this.#service('inner'));
     return [
       ...['attacker-1', 'attacker-2'].flatMap((from) =>
-        addresses.map((address) => nobody(from, 'a pod that lets clients in alone', address, 80)),
+        addresses.map((address) => noAnswer(from, 'a pod that lets clients in alone', address, 80)),
       ),
-      ...this.#victim.innerNode.map((address) => nobody('outside', 'a pod that lets pods in alone', address, inner)),
+      ...this.#victim.innerNode.map((address) => noAnswer('outside', 'a pod that lets pods in alone', address, inner)),
     ];
   }
 
@@ -209,8 +209,8 @@ export class HarmCheck {
     const { nodes } = await this.#lab.status();
     return nodes.flatMap(({ name, agentPid }) => {
       if (agentPid === null) return [`the agent of ${name} has ended`];
-      const octets = residentOf(agentPid);
-      return octets > residentMost ? [`the agent of ${name} has ${Math.round(octets / 1024 / 1024)} MiB of memory`] : [];
+      const bytes = residentOf(agentPid);
+      return bytes > residentMost ? [`the agent of ${name} has ${Math.round(bytes / 1024 / 1024)} MiB of memory`] : [];
     });
   }
 }

@@ -90,12 +90,12 @@ function kindsIn(text: string): readonly WriteKind[] {
 }
 
 /** Executes the steps in a fresh lab, until one harms another user. */
-async function attack(setting: HostileOptions, told: (report: HostileReport) => void): Promise<readonly HostileReport[]> {
+async function attack(setting: HostileOptions, onReport: (report: HostileReport) => void): Promise<readonly HostileReport[]> {
   const cluster = await HostileCluster.begin(setting);
   const done: HostileReport[] = [];
   try {
     for await (const report of cluster.steps()) {
-      told(report);
+      onReport(report);
       done.push(report);
     }
     return done;

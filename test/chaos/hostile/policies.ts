@@ -7,7 +7,7 @@ import { awkwardNames, awkwardValues, listOf, pairOfSizes, sizeOf } from './size
 
 const fields = ['rules', 'peers', 'ports', 'except', 'values', 'expressions'] as const;
 const most = { rules: 10_000, peers: 25_000, ports: 25_000, except: 25_000, values: 30_000, expressions: 8_000 } as const;
-const octets = { rules: 100, peers: 40, ports: 35, except: 20, values: 12, expressions: 60 } as const;
+const bytes = { rules: 100, peers: 40, ports: 35, except: 20, values: 12, expressions: 60 } as const;
 
 type Counts = Readonly<Record<(typeof fields)[number], number>>;
 
@@ -15,7 +15,7 @@ type Counts = Readonly<Record<(typeof fields)[number], number>>;
 export function drawPolicy(name: string, drawing: Drawing): ApiObject {
   const { random } = drawing;
   const [one, other] = [random.pick(fields), random.pick(fields)];
-  const [ofOne, ofOther] = pairOfSizes(random, [octets[one], octets[other]], [most[one], most[other]]);
+  const [ofOne, ofOther] = pairOfSizes(random, [bytes[one], bytes[other]], [most[one], most[other]]);
   // Repetition in one rule would be repeated in all.
   const others = Object.fromEntries(fields.map((field) => [field, 1 + random.below(2)])) as Record<(typeof fields)[number], number>;
   const counts: Counts = { ...others, [one]: ofOne, ...(one !== other && { [other]: one === 'rules' ? Math.min(ofOther, 30) : ofOther }) };
@@ -51,10 +51,10 @@ function drawRules(side: 'from' | 'to', counts: Counts, drawing: Drawing): objec
 
 function drawPeers(counts: Counts, rule: number, { random, foreign }: Drawing): object[] {
   const family = random.pick(['ipv4', 'ipv6'] as const);
-  const nobody = unusedAddresses(counts.peers, family, rule + random.below(100));
+  const unusedIps = unusedAddresses(counts.peers, family, rule + random.below(100));
   const bits = family === 'ipv4' ? 32 : 128;
   return listOf(counts.peers, (index) => {
-    if (index > 5) return { ipBlock: { cidr: `${nobody[index]}/${bits}` } };
+    if (index > 5) return { ipBlock: { cidr: `${unusedIps[index]}/${bits}` } };
     const { address } = random.pick(foreign);
     return random.pick<object>([
       { ipBlock: { cidr: `${address}/${address.includes(':') ? 128 : 32}` } },

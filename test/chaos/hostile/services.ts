@@ -7,14 +7,14 @@ import { awkwardNames, awkwardValues, listOf, pairOfSizes, sizeOf } from './size
 
 /** Maximum numbers that fit into one object (by the JSON of each member). */
 const most = { ports: 12_000, externalIPs: 30_000, ranges: 30_000, selector: 3_000, annotations: 3_000 } as const;
-const octets = { ports: 75, externalIPs: 18, ranges: 21, selector: 30, annotations: 40 } as const;
+const bytes = { ports: 75, externalIPs: 18, ranges: 21, selector: 30, annotations: 40 } as const;
 
 /** Two repeated fields of a Service grow at once, and everything else is drawn. */
 export function drawService(name: string, { random, foreign, nodePortsTaken }: Drawing): ApiObject {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer', 'LoadBalancer']);
   if (random.chance(0.08)) return unservedService(name, random, foreign);
   const other = random.pick(['externalIPs', 'ranges', 'selector', 'annotations'] as const);
-  const [portCount, otherCount] = pairOfSizes(random, [octets.ports, octets[other]], [portsMost(type), most[other]]);
+  const [portCount, otherCount] = pairOfSizes(random, [bytes.ports, bytes[other]], [portsMost(type), most[other]]);
   const outside = type !== 'ClusterIP';
   const isLoadBalancer = type === 'LoadBalancer';
   const local = outside && random.chance(0.4);

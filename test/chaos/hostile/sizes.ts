@@ -1,9 +1,9 @@
 import type { Random } from '../random.ts';
 
 /** Maximum size of one object in etcd (bytes); an API server stores no larger one. */
-export const objectOctetsMost = 1_500_000;
+export const objectBytesMost = 1_500_000;
 /** Share of that for lists. */
-const listOctetsMost = 1_200_000;
+const listBytesMost = 1_200_000;
 
 /** Number of members of a repeated field: one, a few, hundreds, or the maximum that an API server stores. */
 export function sizeOf(random: Random, most: number): number {
@@ -17,10 +17,10 @@ export function sizeOf(random: Random, most: number): number {
 /**
  * Sizes of two repeated fields of one object: both as `sizeOf` draws them, or both the maximum.
  *
- * @param octets size of a member of each, as JSON
+ * @param bytes size of a member of each, as JSON
  */
-export function pairOfSizes(random: Random, octets: readonly [number, number], most: readonly [number, number]): readonly [number, number] {
-  const fits = (count: number, at: 0 | 1): number => Math.max(1, Math.min(count, most[at], Math.floor(listOctetsMost / 2 / octets[at])));
+export function pairOfSizes(random: Random, bytes: readonly [number, number], most: readonly [number, number]): readonly [number, number] {
+  const fits = (count: number, at: 0 | 1): number => Math.max(1, Math.min(count, most[at], Math.floor(listBytesMost / 2 / bytes[at])));
   if (random.chance(0.85)) return [fits(sizeOf(random, most[0]), 0), fits(sizeOf(random, most[1]), 1)];
   return [fits(most[0], 0), fits(most[1], 1)];
 }

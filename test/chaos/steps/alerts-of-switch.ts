@@ -13,7 +13,7 @@ const services = '/api/v1/namespaces/shop/services';
 /** An unused address of the nodes' network: Geneve with an empty frame (RFC 8926). */
 const stranger = '192.168.77.201';
 const frame = [0x0e, 0, 0, 0, 0, 1, 0x0e, 0, 0, 0, 0, 2, 0x08, 0, ...Array.from({ length: 46 }, () => 0)];
-const geneve = [0, 0, 0x65, 0x58, 0, 0, 0, 0, ...frame].map((octet) => `\\${octet.toString(8).padStart(3, '0')}`).join('');
+const geneve = [0, 0, 0x65, 0x58, 0, 0, 0, 0, ...frame].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
 
 /** Above the 64 of the alert, with those of the node's own traffic. */
 const manyMasks = 96;

@@ -60,8 +60,8 @@ async function bringAbout(of: Omit<Course, 'undo'>, alerts: readonly string[], w
 async function untilFalse({ alerts: watch }: Scene, alerts: readonly string[], withinMs: number): Promise<void> {
   const [overMs, since] = [performance.now() + withinMs, watch?.looks ?? 0];
   while (performance.now() < overMs) {
-    const told = (await watch?.firing(since, alerts)) ?? [];
-    if (!told.some((one) => alerts.includes(one.split(' ', 1)[0] ?? ''))) return;
+    const firing = (await watch?.firing(since, alerts)) ?? [];
+    if (!firing.some((one) => alerts.includes(one.split(' ', 1)[0] ?? ''))) return;
     await sleep(pauseMs);
   }
 }

@@ -25,7 +25,7 @@ export interface JsonSink {
   readonly onValue: (value: unknown) => void;
   readonly onUnreadable: (what: Unreadable) => void;
   /** Reports whether a value is known from its bytes, and need not be parsed. */
-  readonly isKnown?: (octets: Buffer) => boolean;
+  readonly isKnown?: (bytes: Buffer) => boolean;
   /** Called after the values of one chunk, that is after a bounded time; for work that is better done once than for each value. */
   readonly onPause?: () => void;
 }

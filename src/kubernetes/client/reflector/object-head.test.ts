@@ -20,7 +20,7 @@ const object = fc.tuple(fc.subarray(['kind', 'apiVersion', 'spec']), metadata, f
   spec,
 }));
 
-function octetsOf(value: unknown): Buffer {
+function bytesOf(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
@@ -29,7 +29,7 @@ describe('the identity at the beginning of an object', () => {
     fc.assert(
       fc.property(object, (each) => {
         const parsed: unknown = JSON.parse(JSON.stringify(each));
-        for (const found of [identityAhead(octetsOf(each), 'object'), identityAhead(octetsOf({ type: 'ADDED', object: each }), 'added')])
+        for (const found of [identityAhead(bytesOf(each), 'object'), identityAhead(bytesOf({ type: 'ADDED', object: each }), 'added')])
           if (found) expect(found).toEqual(identityIn(parsed));
       }),
     );
@@ -39,17 +39,17 @@ describe('the identity at the beginning of an object', () => {
     const slice = { metadata: { name: 'a-x', namespace: 'default', resourceVersion: '7', labels: { of: 'a}"\\' } }, endpoints: [] };
     const named = { kind: 'EndpointSlice', apiVersion: 'discovery.k8s.io/v1', ...slice };
     const known = { key: 'default/a-x', version: '7' };
-    expect(identityAhead(octetsOf(slice), 'object')).toEqual(known);
-    expect(identityAhead(octetsOf(named), 'object')).toEqual(known);
-    expect(identityAhead(octetsOf({ type: 'ADDED', object: named }), 'added')).toEqual(known);
+    expect(identityAhead(bytesOf(slice), 'object')).toEqual(known);
+    expect(identityAhead(bytesOf(named), 'object')).toEqual(known);
+    expect(identityAhead(bytesOf({ type: 'ADDED', object: named }), 'added')).toEqual(known);
   });
 
   it('is unknown for deleted or modified objects, fragments, and another order', () => {
     const named = { metadata: { name: 'a', resourceVersion: '7' } };
     for (const type of ['DELETED', 'MODIFIED', 'BOOKMARK', 'ERROR'])
-      expect(identityAhead(octetsOf({ type, object: named }), 'added')).toBeUndefined();
-    expect(identityAhead(octetsOf({ spec: 1, ...named }), 'object')).toBeUndefined();
-    const whole = octetsOf(named);
+      expect(identityAhead(bytesOf({ type, object: named }), 'added')).toBeUndefined();
+    expect(identityAhead(bytesOf({ spec: 1, ...named }), 'object')).toBeUndefined();
+    const whole = bytesOf(named);
     for (let length = 0; length < whole.length - 1; length++) expect(identityAhead(whole.subarray(0, length), 'object')).toBeUndefined();
   });
 });

@@ -160,7 +160,7 @@ export class Reflector<T> {
     this.#armForSnapshot(watchdog);
     try {
       const envelope = await this.#read('list', versionQuery(version), AbortSignal.any([signal, watchdog.signal]), {
-        isKnown: (octets) => this.#isKept(draft, () => identityAhead(octets, 'object')),
+        isKnown: (bytes) => this.#isKept(draft, () => identityAhead(bytes, 'object')),
         onValue: (raw) => this.#draftObject(draft, raw),
         onUnreadable: (what) => this.#draftUnreadable(draft, what),
         onPause: () => this.#armForSnapshot(watchdog),
@@ -183,7 +183,7 @@ export class Reflector<T> {
         onAccepted: () => {
           if (!watch.draft) this.#followedSinceMs = performance.now();
         },
-        isKnown: (octets) => this.#isKeptEvent(watch, octets),
+        isKnown: (bytes) => this.#isKeptEvent(watch, bytes),
         onValue: (raw) => this.#onEvent(watch, raw),
         onUnreadable: (what) => this.#draftUnreadable(watch.draft, what),
         onPause: () => {
@@ -203,8 +203,8 @@ export class Reflector<T> {
     }
   }
 
-  #isKeptEvent(watch: RunningWatch<T>, octets: Buffer): boolean {
-    const isKept = watch.next === undefined && this.#isKept(watch.draft, () => identityAhead(octets, 'added'));
+  #isKeptEvent(watch: RunningWatch<T>, bytes: Buffer): boolean {
+    const isKept = watch.next === undefined && this.#isKept(watch.draft, () => identityAhead(bytes, 'added'));
     if (isKept) this.#heardMs = performance.now();
     return isKept;
   }

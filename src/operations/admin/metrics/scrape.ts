@@ -56,7 +56,7 @@ interface ServedNode extends PolicyFactsNode {
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
   readonly standing: Pick<StandingPorts, 'counts' | 'fallbacks'>;
-  readonly gonePods: { readonly released: number; readonly kept: readonly unknown[] };
+  readonly orphanedLeases: { readonly released: number; readonly kept: readonly unknown[] };
   readonly peers: { readonly objections: { readonly size: number } };
   readonly services: { readonly count: number; readonly objections: { readonly size: number } };
   readonly proxy: { readonly cleaner: { readonly counters: Readonly<Record<'bridge' | 'host' | 'failures' | 'merged', number>> } };
@@ -141,8 +141,8 @@ function ofNode(agent: NodeMetricsPort) {
     standing_ports: Object.entries(node?.standing.counts ?? {}).map(([state, count]): Sample => [{ state }, count]),
     standing_port_fallbacks_total: [...(node?.standing.fallbacks ?? [])].map(([reason, count]): Sample => [{ reason }, count]),
     local_pod_count: one(node?.network.count ?? 0),
-    orphaned_pods: one(node?.gonePods.kept.length ?? 0),
-    orphaned_pods_released_total: one(node?.gonePods.released ?? 0),
+    orphaned_pods: one(node?.orphanedLeases.kept.length ?? 0),
+    orphaned_pods_released_total: one(node?.orphanedLeases.released ?? 0),
     peer_count: one(Math.max(0, agent.sources.nodes.replica.size - 1)),
     service_count: one(node?.services.count ?? 0),
     ...ofPolicies(agent),

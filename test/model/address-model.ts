@@ -26,7 +26,7 @@ interface AgentProcess {
  * A node whose agent is real down to IPAM and journal, with a kernel, a runtime, a disk and an API server that are models. Every action is
  * one step of one of them; nothing happens by itself.
  */
-export class AddressWorld {
+export class AddressModel {
   /** Interfaces of the kernel, and their addresses. */
   readonly links = new Map<string, readonly string[]>();
   /** Interfaces whose removal was requested and is not done yet. */
@@ -213,15 +213,15 @@ export class AddressWorld {
         owners.set(ip, container);
       }
     const leases = await this.leases();
-    const lent = new Map<string, Lease>();
+    const allocated = new Map<string, Lease>();
     for (const lease of leases)
       for (const { ip } of lease.addresses) {
-        if (lent.has(ip.text)) say(`${ip.text} has two leases`);
-        lent.set(ip.text, lease);
+        if (allocated.has(ip.text)) say(`${ip.text} has two leases`);
+        allocated.set(ip.text, lease);
       }
     for (const [container, ips] of this.links)
       for (const ip of ips) {
-        const lease = lent.get(ip);
+        const lease = allocated.get(ip);
         if (lease === undefined) say(`${ip} is on the interface of ${container}, and free`);
         else if (lease.state === 'allocated' && lease.containerId !== container)
           say(`${ip} is on the interface of ${container}, and allocated to ${lease.containerId}`);
