@@ -53,7 +53,7 @@ describe.each(families)('over %s', (family) => {
         byExternal: Array<string>(3).fill('to external'),
         byNode: Array<string>(3).fill('to node'),
       });
-      expect([...clients].toSorted()).toEqual([`node from ${own.text} ${portSrc}`, `external from ${seen} ${portSrc}`]);
+      expect([...clients].toSorted()).toEqual([`external from ${seen} ${portSrc}`, `node from ${own.text} ${portSrc}`]);
     } finally {
       for (const socket of [server, node, external]) socket.close();
     }
