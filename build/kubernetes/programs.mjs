@@ -139,7 +139,7 @@ export function kubeadmOf(version) {
   const packages = Object.fromEntries(names.map((name) => [name, `k8s.io/kubernetes/cmd/${name}`]));
   const [major, minor] = version.split('.');
   const folder = join(kubeadmFolder, `${major}.${minor}`);
-  const pause = join(kubeadmFolder, 'pause');
+  const pause = join(modulesFolder, 'pause');
   const flags = versionFlags(version);
   return {
     folder: keptIn(`kubeadm-${version}`, [folder, pause], JSON.stringify([packages, flags])),

@@ -1,3 +1,0 @@
-module seine.dev/pause
-
-go 1.21
