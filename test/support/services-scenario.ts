@@ -10,15 +10,18 @@ import type { Service } from '../../src/kubernetes/resources/service.ts';
 import type { ProxyConfig, ProxyNode } from '../../src/services/compile/proxy-config.ts';
 import { ProgrammingTimes } from '../../src/services/controller/effects/programming-times.ts';
 import type { ServiceChange } from '../../src/services/controller/service-changes.ts';
+import type { ServiceHost } from '../../src/services/controller/service-host.ts';
 import { Services } from '../../src/services/controller/services.ts';
 
 interface ScenarioOptions {
   readonly turns?: LoopTurns;
   readonly config?: Partial<ProxyConfig>;
+  /** Entries of the node's own stack; none if omitted. */
+  readonly host?: Pick<ServiceHost, 'routes' | 'elements'>;
 }
 
 /** Services of a node with replicas that the test fills, and targets in memory. */
-export function servicesScenario({ turns = new LoopTurns(8), config: change = {} }: ScenarioOptions = {}) {
+export function servicesScenario({ turns = new LoopTurns(8), config: change = {}, host }: ScenarioOptions = {}) {
   const services = new ReplicaStore<Service>();
   const slices = new ReplicaStore<EndpointSlice>();
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
@@ -51,8 +54,7 @@ export function servicesScenario({ turns = new LoopTurns(8), config: change = {}
     node: {
       proxying: { node, config: { ...config, ...change } },
       host: {
-        routes: () => [],
-        elements: () => new Map(),
+        ...(host ?? { routes: () => [], elements: () => new Map() }),
         isOwn: () => false,
         staysWhereItIs: ({ text }) => text === '192.0.2.1',
         portHolder: () => undefined,

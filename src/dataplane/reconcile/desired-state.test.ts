@@ -92,3 +92,30 @@ it('tracks dirty keys, and ignores claims that are equal', () => {
   expect(desired.set('a', new Map([['x', 1]]))).toBe(revision);
   expect(desired.takeDirty()).toEqual({ keys: new Set(), owners: new Set(), groups: [] });
 });
+
+it('amends in parts to what is set at once, whatever other owners want', () => {
+  const keys = fc.uniqueArray(fc.constantFrom('1a', '1b', '2a', '2b', '3a'), { maxLength: 5 });
+  const wishes = fc.array(fc.tuple(fc.constantFrom('p', 'q', 'r'), keys, fc.constantFrom('old', 'new')), { maxLength: 30 });
+  fc.assert(
+    fc.property(wishes, (all) => {
+      const create = () => new DesiredState<string, string>({ equal: (a, b) => a === b, kindOf: (key) => Number(key[0]) });
+      const [whole, parts] = [create(), create()];
+      for (const [owner, wanted, value] of all) {
+        whole.set(owner, new Map(wanted.map((key) => [key, value])));
+        for (const key of wanted) parts.amend(owner, new Map([[key, value]]), new Set());
+        for (const key of parts.keysOf(owner)) if (!wanted.some((each) => each === key)) parts.amend(owner, new Map(), new Set([key]));
+        expect(contentOf(parts)).toEqual(contentOf(whole));
+      }
+    }),
+  );
+});
+
+function contentOf(desired: DesiredState<string, string>) {
+  const keys = [...desired.keys()].sort();
+  const owners = [...desired.owners()].sort();
+  return {
+    values: keys.map((key) => [key, desired.wanted(key), [...desired.ownersOf(key)].sort()]),
+    owners: owners.map((owner) => [owner, [...desired.keysOf(owner)].sort()]),
+    counts: new Map(desired.counts),
+  };
+}

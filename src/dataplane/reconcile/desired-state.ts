@@ -100,19 +100,35 @@ export class DesiredState<K extends string, V> {
 
   /** Replaces everything that `owner` wants; an empty map removes the owner. @returns the revision that contains the change */
   set(owner: string, wanted: ReadonlyMap<K, V>): number {
+    return this.amend(owner, wanted, new Set(this.keysOf(owner).filter((key) => !wanted.has(key))));
+  }
+
+  /**
+   * Changes a part of what `owner` wants, for an owner whose entries are too many for one turn of the event loop.
+   *
+   * @param more entries that it wants from now on
+   * @param without keys that it no longer wants, none of them in `more`
+   * @returns the revision that contains the change
+   */
+  amend(owner: string, more: ReadonlyMap<K, V>, without: ReadonlySet<K>): number {
+    if (more.size === 0 && without.size === 0) return this.#revision;
     const had = this.keysOf(owner);
-    if (had.length === 0 && wanted.size === 0) return this.#revision;
-    for (const key of had) this.#unpack(key);
-    for (const key of wanted.keys()) this.#unpack(key);
+    if (had.length === 1) for (const key of had) this.#unpack(key); // only an owner of a single entry is packed
+    for (const key of more.keys()) this.#unpack(key);
     const changed: K[] = [];
-    for (const key of had) if (!wanted.has(key) && this.#release(key, owner)) changed.push(key);
-    for (const [key, value] of wanted) if (this.#claim(key, owner, value)) changed.push(key);
-    const keys = [...wanted.keys()];
+    const added: K[] = [];
+    for (const key of without) if (this.#release(key, owner)) changed.push(key);
+    for (const [key, value] of more) {
+      if (!this.#isClaimed(key, owner)) added.push(key);
+      if (this.#claim(key, owner, value)) changed.push(key);
+    }
+    const rest = without.size === 0 ? had : had.filter((key) => !without.has(key));
+    const keys = added.length === 0 ? rest : [...rest, ...added];
     const [first] = keys;
     if (first === undefined) this.#byOwner.delete(owner);
     else this.#byOwner.set(owner, keys.length === 1 ? first : keys);
-    for (const key of had) this.#pack(key);
-    for (const key of keys) this.#pack(key);
+    for (const key of without) this.#pack(key);
+    for (const key of keys.length === 1 ? keys : more.keys()) this.#pack(key);
     return this.#changed(owner, changed);
   }
 
@@ -278,6 +294,12 @@ export class DesiredState<K extends string, V> {
     this.#urgent = noChanges();
     this.#overtaking = 0;
     return taken;
+  }
+
+  #isClaimed(key: K, owner: string): boolean {
+    const claims = this.#byKey.get(key);
+    if (claims === undefined) return false;
+    return isMany(claims) ? claims.some((claim) => claim.owner === owner) : claims.owner === owner;
   }
 
   /** @returns whether the desired value of the key changed */

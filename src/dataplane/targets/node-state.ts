@@ -28,6 +28,7 @@ import type { FirewallKey } from './host/firewall-target.ts';
 import { type HostEntry, type HostKey, hostEntries } from './host/host-entry.ts';
 import type { SettingKey } from './host/setting-key.ts';
 import { idlePair, type LinkEntry, type LinkKey, linkKey, wantedLink } from './links/link-entry.ts';
+import { Replacement } from './replacement.ts';
 import { LinkedPorts } from './switch/linked-ports.ts';
 import { portKey, type SwitchEntry, type SwitchKey } from './switch/switch-entry.ts';
 import { desiredParts, type NodeStateEvents, type NodeTargets, type PartReconcilers, partReconcilers, parts } from './target-options.ts';
@@ -119,6 +120,11 @@ export class NodeState {
   want(owner: Owner, wanted: Wanted): Revisions {
     this.learned.declare(owner, wanted.flows);
     return this.#set(owner, encodeBridgeEntries(owner, wanted), hostEntries(wanted));
+  }
+
+  /** Begins to replace all bridge, host and nftables entries of `owner` in steps, see `Replacement`. */
+  replace(owner: Owner): Replacement {
+    return new Replacement(this, owner);
   }
 
   /** Replaces all entries of `owner` with the flows of `pattern` for one endpoint; faster than `want`. */

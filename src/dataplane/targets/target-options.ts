@@ -28,7 +28,7 @@ export type TargetName = keyof PartEntries;
 export const parts: readonly TargetName[] = ['switch', 'bridge', 'host', 'firewall', 'settings', 'links'];
 
 export type NodeTargets = { readonly [P in TargetName]: Target<PartEntries[P][0], PartEntries[P][1]> };
-type DesiredParts = { readonly [P in TargetName]: DesiredState<PartEntries[P][0], PartEntries[P][1]> };
+export type DesiredParts = { readonly [P in TargetName]: DesiredState<PartEntries[P][0], PartEntries[P][1]> };
 export type PartReconcilers = { readonly [P in TargetName]: Reconciler<PartEntries[P][0], PartEntries[P][1]> };
 
 export interface NodeStateEvents {

@@ -37,16 +37,37 @@ interface ServiceCompileOptions {
  * so that clients fail at once and do not time out.
  */
 export function compileService(intent: ServiceIntent, options: ServiceCompileOptions): Wanted {
+  const [whole] = compileAddresses(intent, options, intent.addresses.length);
+  return whole?.wanted ?? nothing;
+}
+
+/** Bridge entries for some addresses of one port of a Service. */
+interface CompiledAddresses {
+  readonly wanted: Wanted;
+  readonly addresses: readonly ServiceAddress[];
+}
+
+/**
+ * Compiles the same one by one for every few addresses, for a caller that yields in between: a port may have ten thousand. Groups come with
+ * the first addresses that use them.
+ *
+ * @param atOnce number of addresses in each
+ */
+export function* compileAddresses(intent: ServiceIntent, options: ServiceCompileOptions, atOnce: number): Generator<CompiledAddresses> {
   const shares = new Distribution(intent, options);
   const reachable = new Map(intent.translation === 'bucket' ? [] : reachableEndpoints(intent).map((each) => [endpointKey(each), each]));
-  const flows = intent.addresses.flatMap((address) => [
-    ...fromItself(intent, address),
-    ...sourceRanges(intent, address),
-    ...opened(intent, address),
-    ...balance(intent, address, shares),
-    ...chosenItself(intent, address, reachable.get(endpointKey(address))),
-  ]);
-  return { ...nothing, flows: [...flows, ...learning(intent, options, shares.identity)], groups: shares.groups };
+  for (let at = 0; at < intent.addresses.length; at += atOnce) {
+    const addresses = intent.addresses.slice(at, at + atOnce);
+    const flows = addresses.flatMap((address) => [
+      ...fromItself(intent, address),
+      ...sourceRanges(intent, address),
+      ...opened(intent, address),
+      ...balance(intent, address, shares),
+      ...chosenItself(intent, address, reachable.get(endpointKey(address))),
+    ]);
+    if (at === 0) flows.push(...learning(intent, options, shares.identity));
+    yield { wanted: { ...nothing, flows, groups: shares.takeGroups() }, addresses };
+  }
 }
 
 /** Maximum number of endpoints to which a node forwards fragmented datagrams that open connections; a power of two. */
@@ -72,6 +93,8 @@ class Distribution {
   readonly #options: ServiceCompileOptions;
   /** Groups by name. */
   readonly #byName = new Map<string, readonly ServiceGroup[]>();
+  /** Number of names whose groups were taken. */
+  #taken = 0;
   readonly #keys = new Map<Balance['scope'], ReadonlySet<string>>();
 
   constructor(intent: ServiceIntent, options: ServiceCompileOptions) {
@@ -80,8 +103,11 @@ class Distribution {
     this.identity = options.groupId('cluster/0');
   }
 
-  get groups(): Wanted['groups'] {
-    return [...this.#byName.values()].flatMap((groups) => groups.map((each) => each.group));
+  /** Returns the groups that were used for the first time since the last call. */
+  takeGroups(): Wanted['groups'] {
+    const taken = this.#taken;
+    this.#taken = this.#byName.size;
+    return [...this.#byName.values()].slice(taken).flatMap((groups) => groups.map((each) => each.group));
   }
 
   of(answer: ServiceVerdict, address: ServiceAddress): readonly (BalancedSteps | BalancedGroup)[] {

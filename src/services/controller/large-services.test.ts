@@ -2,11 +2,15 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { filledService } from '../../../test/support/scene-service.ts';
 import { servicesScenario } from '../../../test/support/services-scenario.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
-import { parseCidr } from '../../base/net/ip.ts';
+import { hostCidr, parseCidr, parseIp } from '../../base/net/ip.ts';
+import { encodeBridgeEntries } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import { type EndpointSlice, endpointSlices } from '../../kubernetes/resources/endpoint-slice.ts';
 import { type Service, services } from '../../kubernetes/resources/service.ts';
+import { compileService } from '../compile/compile-service.ts';
 import type { ProxyConfig } from '../compile/proxy-config.ts';
 import { serviceBounds } from '../compile/service-bounds.ts';
+import { externalElements } from './service-firewall.ts';
+import type { ServiceHost } from './service-host.ts';
 
 /** Largest object that an API server stores (etcd's `--max-request-bytes`). */
 const storedBytes = 1_500_000;
@@ -83,20 +87,37 @@ function sliceOf(name: string, ...parts: readonly object[]): EndpointSlice {
   return projected;
 }
 
-/** Records turns that end after each step, the number of desired changes in the longest of them, and the number of reported ports. */
+/** Entries of the node's own stack for external addresses, as `ServiceHost` has them. */
+const external: Pick<ServiceHost, 'routes' | 'elements'> = {
+  routes: ({ addresses }) =>
+    addresses.flatMap(({ kind, ip }) =>
+      kind === 'external' ? { destination: hostCidr(ip), via: parseIp('169.254.0.253'), dev: 'gw' } : [],
+    ),
+  elements: (intent, addresses = intent.addresses) => externalElements({ ...intent, addresses }, () => true),
+};
+
+/**
+ * Records turns that end after each step, and maxima of one turn: owners of desired entries, entries that are added or removed, and
+ * reported ports.
+ */
 function counted(config?: Partial<ProxyConfig>) {
   const turns = new LoopTurns(0);
-  const t = servicesScenario({ turns, ...(config && { config }) });
-  const work = { most: 0, turns: 0, reported: 0 };
+  const t = servicesScenario({ turns, host: external, ...(config && { config }) });
+  const work = { most: 0, turns: 0, reported: 0, entries: 0 };
   const next = turns.next.bind(turns);
   let before = 0;
   let [reported, reportedBefore] = [0, 0];
+  let entriesBefore = 0;
+  const { bridge, host, firewall } = t.datapath;
   t.served.subscribe({ changed: ({ ports }) => void (reported += ports.length) });
   vi.spyOn(turns, 'next').mockImplementation(async () => {
     work.most = Math.max(work.most, t.wishes.length - before);
     work.reported = Math.max(work.reported, reported - reportedBefore);
+    const entries = bridge.size + host.size + firewall.size;
+    work.entries = Math.max(work.entries, Math.abs(entries - entriesBefore));
     work.turns++;
     before = t.wishes.length;
+    entriesBefore = entries;
     reportedBefore = reported;
     await next();
   });
@@ -150,6 +171,7 @@ function expectBounded(t: ReturnType<typeof counted>): void {
   expect(found.ranges).toBeLessThanOrEqual(serviceBounds.sourceRanges);
   expect(t.work.most).toBeLessThanOrEqual(260);
   expect(t.work.reported).toBeLessThanOrEqual(200);
+  expect(t.work.entries).toBeLessThanOrEqual(2_500);
   expect(t.served.objections.of('default/large').length).toBeLessThanOrEqual(5);
   expect(t.served.portsOf('default/other').size).toBe(1);
 }
@@ -172,6 +194,50 @@ describe('the largest Service that an API server stores', () => {
     const slice = sliceOf('large-a', sliceFields[first](counts[0]), sliceFields[second](counts[1]));
     await serve(t, serviceOf(serviceFields.ports(Math.min(5_000, slice.ports.length))), slice);
     expectBounded(t);
+  });
+});
+
+describe('a Service port of many addresses', () => {
+  const most = serviceBounds.portAddresses;
+  /** Minimum number of entries of an address: its route, two elements, and flows, with those for fragments. */
+  const entriesOf = { UDP: 3 + 8, TCP: 3 + 3 } as const;
+  const portOf = (protocol: 'TCP' | 'UDP') => ({ spec: { ports: [{ name: 'p0', protocol, port: 1 }] } });
+  const slice = (protocol: 'TCP' | 'UDP') => sliceOf('large-a', { ports: [{ name: 'p0', protocol, port: 1 }] }, sliceFields.endpoints(2));
+
+  it.each(['TCP', 'UDP'] as const)('is served, changed and withdrawn in short turns: %s', async (protocol) => {
+    const t = counted(anyExternal);
+    await serve(t, serviceOf(portOf(protocol), serviceFields.externalIPs(most)), slice(protocol));
+    expect(sizes(t)).toMatchObject({ ports: 1, addresses: most });
+    const { bridge, host, firewall } = t.datapath;
+    const size = () => bridge.size + host.size + firewall.size;
+    expect(size()).toBeGreaterThan(most * entriesOf[protocol]);
+    t.services.put('default/large', '2', serviceOf(portOf(protocol), serviceFields.externalIPs(1)));
+    await t.flush();
+    expect(sizes(t)).toMatchObject({ addresses: 1 });
+    expect(size()).toBeLessThan(40);
+    t.services.put('default/large', '3', serviceOf(portOf(protocol), serviceFields.externalIPs(most)));
+    await t.flush();
+    t.services.remove('default/large', '4');
+    await t.flush();
+    expect([...bridge.owners()].filter((owner) => owner.startsWith('service/'))).toEqual(['service/default/other:80-tcp/ipv4']);
+    expect([host.size, firewall.size]).toEqual([0, 0]);
+    expect(t.work.entries).toBeLessThanOrEqual(2_500);
+  });
+
+  it('has the entries that the compiler returns for the whole port', async () => {
+    const t = counted(anyExternal);
+    await serve(t, serviceOf(portOf('UDP'), serviceFields.externalIPs(most)), slice('UDP'));
+    const changed = {
+      ...slice('UDP'),
+      ...sliceOf('large-a', { ports: [{ name: 'p0', protocol: 'UDP', port: 2 }] }, sliceFields.endpoints(3)),
+    };
+    t.slices.put('default/large-a', '2', changed);
+    t.services.put('default/large', '2', serviceOf(portOf('UDP'), serviceFields.externalIPs(1_000)));
+    await t.flush();
+    const [[owner, { intent, groups }] = expect.fail('no port')] = t.served.portsOf('default/large');
+    const compiled = encodeBridgeEntries(owner, compileService(intent, { owner, groupId: (name) => groups.get(name) ?? 0 }));
+    const { bridge } = t.datapath;
+    expect(new Map(bridge.keysOf(owner).map((key) => [key, bridge.wanted(key)]))).toEqual(compiled);
   });
 });
 

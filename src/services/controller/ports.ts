@@ -56,7 +56,7 @@ export interface ServeSources {
 /** Part of the desired state that Services write. */
 export type ServedState = Pick<
   NodeState,
-  'want' | 'wantEndpoint' | 'wantElements' | 'forget' | 'overtaking' | 'bringAlong' | 'bridge' | 'learned' | 'reconcilers'
+  'want' | 'replace' | 'wantEndpoint' | 'wantElements' | 'forget' | 'overtaking' | 'bringAlong' | 'bridge' | 'learned' | 'reconcilers'
 >;
 
 /** The node and its bridge. */

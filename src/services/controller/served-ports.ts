@@ -1,8 +1,8 @@
 import type { Cidr } from '../../base/net/ip.ts';
+import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { Transport } from '../../dataplane/pipeline/flow.ts';
-import type { Revisions } from '../../dataplane/targets/node-state.ts';
-import { compileService, translations } from '../compile/compile-service.ts';
+import { compileAddresses, compileService, translations } from '../compile/compile-service.ts';
 import { endpointOwner, endpointOwners } from '../compile/endpoint-owner.ts';
 import type { Proxying } from '../compile/intent.ts';
 import { askedRanges, type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../compile/service-intent.ts';
@@ -13,6 +13,10 @@ import type { ServedState } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
 
 const ENDPOINTS_AT_ONCE = 256;
+/** Number of addresses that are set in one step. Each has up to nine flows. */
+const ADDRESSES_AT_ONCE = 100;
+/** Number of entries above which an owner's are changed in several steps. */
+const MANY_ENTRIES = 1_000;
 
 interface ServedPortsOptions {
   readonly nodeState: ServedState;
@@ -37,12 +41,11 @@ export class ServedPorts {
   }
 
   /**
-   * Serves a port. Yields between endpoints, of which there may be thousands.
+   * Serves a port. Yields between endpoints and between addresses, of which there may be thousands.
    *
    * @throws errors of the compilers; then both the previous and the new state of the port are dropped
    */
   *serve(owner: Owner, intent: ServiceIntent, known: ServedPort | undefined): Generator<void, ServedPort> {
-    const { nodeState, node } = this.#options;
     const groups = new Map<string, number>();
     const before = known?.groups;
     const groupId = (name: string): number => {
@@ -52,42 +55,55 @@ export class ServedPorts {
     };
     // Endpoints first: a group must not forward to an endpoint without translation, in case the two are in different bundles.
     const had = new Set(known && endpointOwners(known.intent));
-    this.#rangeSets.use(intent);
+    yield* this.#rangeSets.use(intent);
     for (const [at, endpoint] of translatedEndpoints(intent).entries()) {
       this.#useEndpoint(intent.transport, endpoint, had);
       if (at % ENDPOINTS_AT_ONCE === ENDPOINTS_AT_ONCE - 1) yield;
     }
     try {
-      const wanted = compileService(intent, { owner, groupId });
-      this.#giveBack(nodeState.want(owner, { ...wanted, routes: node.host.routes(intent) }), unused(before, groups));
-      nodeState.wantElements(owner, node.host.elements(intent));
+      yield* this.#setEntries(owner, intent, { owner, groupId });
+      this.#giveBack(unused(before, groups));
     } catch (thrown) {
-      for (const endpoint of had) this.#leaveEndpoint(endpoint);
-      if (known) this.#rangeSets.leave(known.intent);
-      this.drop(owner, { intent, groups: new Map([...(before ?? []), ...groups]) });
+      yield* this.#leaveEndpoints(had);
+      if (known) yield* this.#rangeSets.leave(known.intent);
+      yield* this.drop(owner, { intent, groups: new Map([...(before ?? []), ...groups]) });
       throw thrown;
     }
-    for (const endpoint of had) this.#leaveEndpoint(endpoint);
-    if (known) this.#rangeSets.leave(known.intent);
+    yield* this.#leaveEndpoints(had);
+    if (known) yield* this.#rangeSets.leave(known.intent);
     return new KeptPort(intent, groups);
   }
 
-  drop(owner: Owner, port: ServedPort): void {
-    const { nodeState } = this.#options;
-    nodeState.wantElements(owner, new Map());
-    const gone = nodeState.forget(owner);
-    for (const endpoint of endpointOwners(port.intent)) this.#leaveEndpoint(endpoint);
-    this.#rangeSets.leave(port.intent);
-    this.#giveBack(gone, [...port.groups.values()]);
+  /** Withdraws a port. Yields between its entries. */
+  *drop(owner: Owner, port: ServedPort): Generator<void> {
+    yield* withdraw(this.#options.nodeState, owner);
+    yield* this.#leaveEndpoints(endpointOwners(port.intent));
+    yield* this.#rangeSets.leave(port.intent);
+    this.#giveBack([...port.groups.values()]);
+  }
+
+  *#setEntries(owner: Owner, intent: ServiceIntent, options: Parameters<typeof compileService>[1]): Generator<void> {
+    const { nodeState, node } = this.#options;
+    if (intent.addresses.length <= ADDRESSES_AT_ONCE && !hasMany(nodeState, owner)) {
+      nodeState.want(owner, { ...compileService(intent, options), routes: node.host.routes(intent) });
+      nodeState.wantElements(owner, node.host.elements(intent));
+      return;
+    }
+    const replacement = nodeState.replace(owner);
+    for (const { wanted, addresses } of compileAddresses(intent, options, ADDRESSES_AT_ONCE)) {
+      replacement.add({ ...wanted, routes: node.host.routes({ addresses }) }, node.host.elements(intent, addresses));
+      yield;
+    }
+    yield* replacement.finish();
   }
 
   /**
-   * Releases numbers once no flow of OVS can use the old group. One wait at a time for all of them: each of thousands of waits would be
+   * Releases numbers that are no longer desired once no flow of OVS can use the old group. One wait at a time for all of them: each of thousands of waits would be
    * woken by every change that OVS acknowledges.
    */
-  #giveBack(gone: Pick<Revisions, 'bridge'>, groups: readonly number[]): void {
+  #giveBack(groups: readonly number[]): void {
     if (groups.length === 0) return;
-    this.#returning.push({ revision: gone.bridge, groups });
+    this.#returning.push({ revision: this.#options.nodeState.bridge.revision, groups });
     if (this.#returning.length === 1) this.#returnGroups().catch(() => undefined); // the agent stops, and the pool with it
   }
 
@@ -112,12 +128,35 @@ export class ServedPorts {
     } else nodeState.wantEndpoint(owner, translations[transport], endpoint);
   }
 
+  *#leaveEndpoints(endpoints: Iterable<Owner>): Generator<void> {
+    let count = 0;
+    for (const endpoint of endpoints) {
+      this.#leaveEndpoint(endpoint);
+      if (++count % ENDPOINTS_AT_ONCE === 0) yield;
+    }
+  }
+
   #leaveEndpoint(endpoint: Owner): void {
     const further = this.#furtherUsers.get(endpoint) ?? 0;
     if (further === 0) this.#options.nodeState.forget(endpoint);
     else if (further === 1) this.#furtherUsers.delete(endpoint);
     else this.#furtherUsers.set(endpoint, further - 1);
   }
+}
+
+/** Reports whether an owner has more entries now than one step should change. */
+function hasMany(nodeState: Pick<ServedState, 'bridge'>, owner: Owner): boolean {
+  return nodeState.bridge.keysOf(owner).length > MANY_ENTRIES;
+}
+
+/** Withdraws the entries of an owner; yields between many. */
+function* withdraw(nodeState: ServedState, owner: Owner): Generator<void> {
+  if (hasMany(nodeState, owner)) {
+    yield* nodeState.replace(owner).finish();
+    return;
+  }
+  nodeState.wantElements(owner, new Map());
+  nodeState.forget(owner);
 }
 
 function unused(before: ReadonlyMap<string, number> = new Map(), after: ReadonlyMap<string, number>): number[] {
@@ -136,7 +175,7 @@ class RangeSets {
     this.#options = options;
   }
 
-  use(intent: ServiceIntent): void {
+  *use(intent: ServiceIntent): Generator<void> {
     const ranges = askedRanges(intent);
     if (ranges === undefined) return;
     const { owner } = rangeSetOf(ranges);
@@ -144,16 +183,27 @@ class RangeSets {
     if (this.#compiled.has(ranges)) return;
     const { nodeState, node } = this.#options;
     const { revision } = nodeState.bridge;
-    if (nodeState.want(owner, compileSourceRanges(ranges, node.proxying.node)).bridge === revision) nodeState.bringAlong(owner);
+    const wanted = compileSourceRanges(ranges, node.proxying.node);
+    if (wanted.flows.length > MANY_ENTRIES || hasMany(nodeState, owner)) yield* this.#replace(owner, wanted.flows);
+    else if (nodeState.want(owner, wanted).bridge === revision) nodeState.bringAlong(owner);
     this.#compiled.add(ranges);
   }
 
-  leave(intent: ServiceIntent): void {
+  *leave(intent: ServiceIntent): Generator<void> {
     const ranges = askedRanges(intent);
     if (ranges === undefined) return;
     const { owner } = rangeSetOf(ranges);
     const others = (this.#users.get(owner) ?? 0) - 1;
     if (others > 0) this.#users.set(owner, others);
-    else if (this.#users.delete(owner)) this.#options.nodeState.forget(owner);
+    else if (this.#users.delete(owner)) yield* withdraw(this.#options.nodeState, owner);
+  }
+
+  *#replace(owner: Owner, flows: Wanted['flows']): Generator<void> {
+    const replacement = this.#options.nodeState.replace(owner);
+    for (let at = 0; at < flows.length; at += MANY_ENTRIES) {
+      replacement.add({ ...nothing, flows: flows.slice(at, at + MANY_ENTRIES) }, new Map());
+      yield;
+    }
+    yield* replacement.finish();
   }
 }

@@ -81,9 +81,14 @@ export function addressElements(addresses: readonly Ip[], families: readonly Fam
  * to the bridge (`translationOf`).
  *
  * @param own reports whether an address is the node's
+ * @param addresses those of the port's addresses whose elements are returned
  */
-export function portElements(intent: ServiceIntent, own: (ip: Ip) => boolean): ReadonlyMap<FirewallKey, string> {
-  const { family, transport, addresses } = intent;
+export function portElements(
+  intent: ServiceIntent,
+  own: (ip: Ip) => boolean,
+  addresses = intent.addresses,
+): ReadonlyMap<FirewallKey, string> {
+  const { family, transport } = intent;
   const nodePort = addresses.find(({ kind }) => kind === 'nodePort');
   const elements = new Map<FirewallKey, string>();
   if (nodePort) elements.set(elementKey(servicesTable, sets[family].ports, nftText(transport, nodePort.port)), '');

@@ -109,10 +109,11 @@ export class ServiceHost {
     });
   }
 
-  elements(intent: ServiceIntent): ReadonlyMap<FirewallKey, string> {
+  /** Returns the nftables elements of some addresses of one port of a Service; of all if omitted. */
+  elements(intent: ServiceIntent, addresses = intent.addresses): ReadonlyMap<FirewallKey, string> {
     if (!this.#options.proxyAll()) return new Map();
-    const external = externalElements(intent, (ip) => this.#needsRoute(ip));
-    return new Map([...portElements(intent, (ip) => this.isOwn(ip)), ...external]);
+    const external = externalElements({ ...intent, addresses }, (ip) => this.#needsRoute(ip));
+    return new Map([...portElements(intent, (ip) => this.isOwn(ip), addresses), ...external]);
   }
 
   #needsRoute(ip: Ip): boolean {

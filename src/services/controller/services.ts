@@ -26,6 +26,8 @@ import { VirtualPorts } from './virtual-ports.ts';
 const COALESCE_MS = 2;
 /** Maximum number of entries that one change of a Service may have written before waiting entries of others. */
 const OVERTAKING_KEYS = 500;
+/** Number of addresses of one port that are checked in one step. */
+const ADDRESSES_AT_ONCE = 1_000;
 
 /** Current properties of the node for Services; call `lookAgain` after they have changed. */
 interface ServingNode {
@@ -367,14 +369,18 @@ export class Services {
       this.#virtualPorts.release(owner);
       changed.add(owner);
       if (failed.has(owner)) continue;
-      this.#ports.drop(owner, port);
+      yield* this.#ports.drop(owner, port);
       yield;
     }
   }
 
   /** Serves a port. One that the compilers reject is left out and reported; it must not end the agent, which serves all others. */
   *#serve(key: string, asked: ServiceIntent, { before, after, intents, changed, failed, objections }: Refresh): Generator<void> {
-    const addresses = asked.addresses.filter((address) => this.#mayServe(key, asked, address, objections));
+    const addresses: ServiceAddress[] = [];
+    for (const [at, address] of asked.addresses.entries()) {
+      if (this.#mayServe(key, asked, address, objections)) addresses.push(address);
+      if (at % ADDRESSES_AT_ONCE === ADDRESSES_AT_ONCE - 1) yield;
+    }
     if (addresses.length === 0) return;
     const owner = ownerOf('service', `${key}:${asked.name}`);
     const intent = this.#virtualPorts.add(owner, addresses.length === asked.addresses.length ? asked : { ...asked, addresses });

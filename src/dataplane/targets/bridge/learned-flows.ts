@@ -54,8 +54,15 @@ export class LearnedFlows {
 
   /** Replaces the learn steps of `owner` with those of these flows. */
   declare(owner: string, flows: readonly Flow[]): void {
-    const steps: LearnStep[] = [];
-    for (const flow of flows) if (!(flow instanceof PatternFlow)) for (const step of flow.steps) if (isLearnStep(step)) steps.push(step);
+    this.declareSteps(owner, learnStepsOf(flows));
+  }
+
+  /** Learn steps that are declared for `owner`. */
+  stepsOf(owner: string): readonly LearnStep[] {
+    return (this.#byOwner.get(owner) ?? []).map(({ step }) => step);
+  }
+
+  declareSteps(owner: string, steps: readonly LearnStep[]): void {
     const before = this.#byOwner.get(owner) ?? [];
     if (steps.length === 0 && before.length === 0) return;
     const untilMs = Infinity;
@@ -132,6 +139,14 @@ export class LearnedFlows {
     this.#templates.set(shape, template);
     return template;
   }
+}
+
+/** Returns the learn steps of flows, each once. */
+export function learnStepsOf(flows: readonly Flow[]): readonly LearnStep[] {
+  const steps = new Map<string, LearnStep>();
+  for (const flow of flows)
+    if (!(flow instanceof PatternFlow)) for (const step of flow.steps) if (isLearnStep(step)) steps.set(cookieAndShape(step), step);
+  return [...steps.values()];
 }
 
 /**
