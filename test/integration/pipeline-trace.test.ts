@@ -43,7 +43,9 @@ function predictions({ inPort, packet }: Arrival, { states, ctMark: mark }: Pret
   const predict = (choice: number): string => {
     const choose = ({ buckets }: Group) => choice % buckets.length;
     const tracker = new ScriptedTracker(states.map((state) => new Set<CtState>(state)));
-    const walk = new SwitchModel({ flows, groups, tracker, choose, tunnelPort: node.tunnel.ofPort }).receive(inPort, packet, mark);
+    const walk = new SwitchModel({ flows, groups, tracker, choose, tunnelPort: node.tunnel.ofPort }).receive(inPort, packet, {
+      ctMark: mark,
+    });
     const ports = walk.outputs.flatMap(({ to }) => (typeof to === 'number' && to !== inPort ? [to] : []));
     return described(walk.tables, ports);
   };

@@ -1,14 +1,14 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Family } from '../../src/base/net/ip.ts';
+import { type Family, hostCidr } from '../../src/base/net/ip.ts';
 import { macFromBytes, macToBytes } from '../../src/base/net/mac.ts';
 import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { compileOpenings, openingsOwner } from '../../src/dataplane/compile/compile-openings.ts';
 import { nothing } from '../../src/dataplane/desired/host-entries.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import type { Flow, MatchProtocol } from '../../src/dataplane/pipeline/flow.ts';
-import { directionTables, otherwiseFlow, rangeFlows, relationFlow } from '../../src/policy/flows/rows.ts';
+import { addressFlow, directionTables, identityOf, otherwiseFlow, rangeFlows, relationFlow } from '../../src/policy/flows/rows.ts';
 import type { DecidedRange, PolicyOutcome } from '../../src/policy/matrix/matrix.ts';
 import type { Packet } from '../model/packet.ts';
 import { addressOf, clusterIp, families, macOf, nodes, port, services } from '../support/cluster-plan.ts';
@@ -81,6 +81,40 @@ async function tracked(): Promise<number> {
   } finally {
     control.close();
   }
+}
+
+/**
+ * State of `a`: a class of the Admin tier, which denies or passes what comes from its own address or goes there, and allows the rest. Its
+ * NetworkPolicies allow nothing.
+ */
+async function holdOfTiers(direction: 'egress' | 'ingress', toItself: 'deny' | 'next' | 'free'): Promise<void> {
+  const { ofPort, addresses } = intents.get('a') ?? { ofPort: 0, addresses: [] };
+  const tables = directionTables[direction];
+  const own = { coarse: 3, fine: 0 };
+  const rows = (verdict: 'deny' | 'next'): readonly Flow[] => [
+    ...addresses.map((ip) => addressFlow(tables, hostCidr(ip), identityOf(tables, own))),
+    relationFlow(tables, subjectClass, { coarse: own.coarse }, verdict, 'admin'),
+    relationFlow(tables, subjectClass, {}, 'allow', 'admin'),
+    relationFlow(tables, subjectClass, {}, 'deny'),
+  ];
+  const classes = toItself === 'free' ? {} : { [direction]: subjectClass, cluster: { [direction]: { admin: subjectClass } } };
+  const owner = ownerOf('policy', direction, 'tiers');
+  if (toItself !== 'free') await tapped.cluster.hold('n1', owner, { ...nothing, flows: rows(toItself) });
+  await tapped.cluster.hold('n1', ownerOf('subject', `${ofPort}`), {
+    ...nothing,
+    flows: compileSubject({ ofPort, addresses, ...classes }),
+  });
+  if (toItself === 'free') await tapped.cluster.hold('n1', owner, nothing);
+}
+
+/** Reports whether a datagram of `a` to a Service arrives, whose endpoint is `a`. */
+async function reachesItself(family: Family, portSrc: number): Promise<boolean> {
+  const mark = randomBytes(12);
+  const ends = { ethSrc: macOf('a'), ethDst: gatewayMac, ipSrc: addressOf('a', family), ipDst: clusterIp('onlyADatagrams', family) };
+  const ports = { portSrc, portDst: services.onlyADatagrams.port };
+  tapped.wires.a.send(encodeFrame({ ...ends, payload: family, protocol: 'udp', ttl: 64, ...ports }, mark));
+  await settled('a');
+  return tapped.wires.a.heard(mark);
 }
 
 /** A SYN to a Service of one endpoint. */
@@ -208,6 +242,20 @@ describe.each(families)('over %s', (family) => {
     await expect.poll(() => heard(family, (asks = { ...asks, portSrc: ++clientPort }), 2_000)).toEqual(yes);
     await hold('deny');
     await expect.poll(() => heard(family, asks, 2_000)).toEqual(no);
+  });
+
+  it('a pod that reaches itself through a Service is denied by cluster policies, at either end, and not by NetworkPolicies', async () => {
+    for (const direction of ['egress', 'ingress'] as const) {
+      const living = ++clientPort;
+      await holdOfTiers(direction, 'next');
+      await expect.poll(() => reachesItself(family, living), { timeout: overtakenMs }).toBe(true);
+      await holdOfTiers(direction, 'deny');
+      await expect.poll(() => reachesItself(family, living)).toBe(false);
+      expect([await reachesItself(family, ++clientPort), await reachesItself(family, ++clientPort)]).toEqual([false, false]);
+      await holdOfTiers(direction, 'next');
+      await expect.poll(() => reachesItself(family, living), { timeout: overtakenMs }).toBe(true);
+      await holdOfTiers(direction, 'free');
+    }
   });
 
   // The kernel's data path reports the number of tracked connections elsewhere.

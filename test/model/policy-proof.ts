@@ -184,11 +184,11 @@ export function prove(
     for (const direction of policyDirections)
       for (const { address, peer } of ends)
         for (const own of ips.filter((ip) => ip.includes(':') === address.includes(':')))
-          for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false]) {
-            const found = lookUp(matrix, { direction, pod, address, masqueraded });
+          for (const way of waysOf(direction, address, own, matrix)) {
+            const found = lookUp(matrix, { direction, pod, address, ...way });
             for (const service of services) {
               if (third && probe++ % third.every !== 0) continue;
-              const packet: PolicyPacket = { direction, pod, address, ...service, masqueraded };
+              const packet: PolicyPacket = { direction, pod, address, ...service, ...way };
               const answer = answerOf(found, packet);
               const other = third?.verdict(packet) ?? answer.verdict;
               if (other !== answer.verdict) result.differences.push(`${JSON.stringify(packet)}: matrix ${answer.verdict}, flows ${other}`);
@@ -196,13 +196,21 @@ export function prove(
               if (answer.verdict === 'allow') result.allowed++;
               else result.denied++;
               const tuple = direction === 'ingress' ? { from: address, to: own } : { from: own, to: address };
-              const difference = differenceOf(packet, answer, { ...tuple, ...service, masqueraded }, (connection) =>
+              const difference = differenceOf(packet, answer, { ...tuple, ...service, ...way }, (connection) =>
                 judge(objects, connection, { source: partyOf(connection.from), destination: partyOf(connection.to) }),
               );
               if (difference !== undefined) result.differences.push(difference);
             }
           }
   return result;
+}
+
+type PacketWay = Pick<PolicyPacket, 'masqueraded' | 'throughService'>;
+
+/** Ways of a packet to its destination, where they differ. */
+function waysOf(direction: PolicyPacket['direction'], address: string, own: string, { ownNode }: PolicyMatrix): readonly PacketWay[] {
+  if (address === own) return [{ throughService: false }, { throughService: true }];
+  return direction === 'ingress' && ownNode.has(address) ? [{ masqueraded: false }, { masqueraded: true }] : [{}];
 }
 
 function differenceOf(
@@ -212,8 +220,8 @@ function differenceOf(
   judged: (connection: JudgedConnection) => ReturnType<typeof judge>,
 ): string | undefined {
   const end = judged(connection)[direction];
-  const { from, to, protocol, port, masqueraded } = connection;
-  const what = `${direction} of ${pod}: ${masqueraded ? 'masqueraded ' : ''}${from} > ${to} ${protocol}/${port ?? '-'}`;
+  const { from, to, protocol, port, masqueraded, throughService } = connection;
+  const what = `${direction} of ${pod}: ${masqueraded ? 'masqueraded ' : ''}${throughService ? 'through a Service ' : ''}${from} > ${to} ${protocol}/${port ?? '-'}`;
   if (!end) return `${what}: the reference knows of no pod there`;
   const said = `${what}: matrix ${JSON.stringify(answer)}, reference ${JSON.stringify(end)}`;
   if (end.verdict !== answer.verdict) return said;

@@ -3,18 +3,18 @@ import { compileSubject, entriesOfOthers } from '../../src/dataplane/compile/com
 import { compileTables } from '../../src/dataplane/compile/compile-tables.ts';
 import { compileVerdicts } from '../../src/dataplane/compile/compile-verdict.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
-import { reg } from '../../src/dataplane/pipeline/fields.ts';
+import { ctMark, reg } from '../../src/dataplane/pipeline/fields.ts';
 import { type Flow, goto, load, type MatchProtocol, priority } from '../../src/dataplane/pipeline/flow.ts';
 import { type PipelineTableName, tables } from '../../src/dataplane/pipeline/tables.ts';
-import { podOfPorts } from '../../src/dataplane/pipeline/well-known.ts';
+import { podOfPorts, serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
 import type { PolicyPacket } from '../../src/policy/matrix/interpret.ts';
 import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import type { Arrival } from './conversation.ts';
-import { echoRequest, type Packet } from './packet.ts';
+import { echoRequest, type Packet, tupleOf } from './packet.ts';
 import type { WrittenPolicy } from './policy-flow-run.ts';
-import { SwitchModel } from './switch-model.ts';
+import { SwitchModel, type TrackedBefore } from './switch-model.ts';
 
 /** The proven node of `random-policies.ts`. */
 const node: NodeEnvironment = {
@@ -29,7 +29,7 @@ const own = new Set([...node.gateway.addresses, ...node.transport].map(({ text }
 const unsent = new Set(node.podCidrs.map(({ network }) => network.text));
 const protocols: Readonly<Record<string, MatchProtocol>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp', GRE: 'gre' };
 /** Input ports of packets in the tables of ingress, by their origin. */
-const arrivals = { gateway: 10_000, world: 20_000 };
+const arrivals = { gateway: 10_000, world: 20_000, itself: 30_000 };
 
 /** The tables of policy, with the local pods: their flows, and the verdicts of the model of a switch. Packets start in the entry tables. */
 export class PolicySwitch {
@@ -64,13 +64,30 @@ export class PolicySwitch {
     const tracker = new ConnectionTracker('userspace');
     const model = new SwitchModel({ flows, groups: [], tracker, choose: () => 0, tunnelPort: node.tunnel.ofPort });
     return (packet) => {
+      if (packet.throughService) {
+        const own = this.#arrivalThroughService(packet);
+        return own && endOf(packet, model.receive(own.inPort, own.packet, own.tracked).tables);
+      }
       const arrival = this.arrivalOf(packet);
       return arrival && endOf(packet, model.receive(arrival.inPort, arrival.packet).tables);
     };
   }
 
-  /** Arrival of the packet in these tables; undefined as for `verdict`. */
-  arrivalOf({ direction, pod, address, protocol, port, masqueraded }: PolicyPacket): Arrival | undefined {
+  /** Arrival of a packet of a pod to itself, which a Service has translated: connection tracking has seen it. */
+  #arrivalThroughService(packet: PolicyPacket): (Arrival & { readonly tracked: TrackedBefore }) | undefined {
+    const sent = this.arrivalOf({ ...packet, direction: 'egress', throughService: false });
+    if (!sent) return undefined;
+    const ctState = new Set(['trk', 'new'] as const);
+    if (packet.direction === 'egress') return { ...sent, tracked: { ctState, ctMark: ctMark.service('yes').value } };
+    const original = tupleOf(sent.packet);
+    const received = { ...sent.packet, ipSrc: serviceNextHop[parseIp(packet.address).family] };
+    const tracked = { ctState, ctMark: ctMark.hairpin('yes').value, ...(original && { original }) };
+    return { inPort: arrivals.itself + sent.inPort, packet: received, tracked };
+  }
+
+  /** Arrival of the packet in these tables; undefined as for `verdict`, and for packets that a Service returned to their sender. */
+  arrivalOf({ direction, pod, address, protocol, port, masqueraded, throughService }: PolicyPacket): Arrival | undefined {
+    if (throughService) return undefined;
     const peer = parseIp(address);
     const isIngress = direction === 'ingress';
     const addresses = this.#matrix.subjects.get(pod)?.addresses ?? [];
@@ -123,6 +140,7 @@ function arrivalsOf(ofPort: number): readonly Flow[] {
   return [
     at(ofPort, load(reg.source('pod')), goto('egressEntry')),
     at(arrivals.gateway + ofPort, load(reg.source('gateway')), ...toPod),
+    at(arrivals.itself + ofPort, load(reg.source('pod')), ...toPod),
     at(arrivals.world + ofPort, load(reg.source('world')), ...toPod),
   ];
 }

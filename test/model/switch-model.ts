@@ -69,6 +69,9 @@ interface Travel {
   hidesTuple?: boolean;
 }
 
+/** State of a packet that begins after connection tracking. */
+export interface TrackedBefore extends Partial<Pick<Travel, 'ctMark' | 'ctState' | 'original'>> {}
+
 /** Maximum number of resubmits and recirculations of one packet; a pipeline that needs more has a loop. */
 const stepsMax = 500;
 
@@ -93,7 +96,8 @@ export class SwitchModel {
     this.#groups = new Map(options.groups.map((group) => [group.id, group]));
   }
 
-  receive(inPort: number, packet: Packet, ctMark = 0): Walk {
+  /** @param tracked what connection tracking has found before; absent: nothing */
+  receive(inPort: number, packet: Packet, { ctMark = 0, ctState = new Set(), original }: TrackedBefore = {}): Walk {
     const walk = {
       tables: [] as PipelineTableName[],
       flows: [] as Flow[],
@@ -101,7 +105,7 @@ export class SwitchModel {
       translations: [] as Tuple[],
       unknownTunnelPeers: [] as Ip[],
     };
-    const travel: Travel = { packet, inPort, regs: Array<number>(16).fill(0), ctState: new Set(), ctMark };
+    const travel: Travel = { packet, inPort, regs: Array<number>(16).fill(0), ctState, ctMark, original };
     this.#visit('classify', travel, walk);
     return walk;
   }

@@ -2,7 +2,7 @@ import type { Ip } from '../../base/net/ip.ts';
 import { macFromBytes } from '../../base/net/mac.ts';
 import { ctMark, reg } from '../pipeline/fields.ts';
 import type { Flow, Step } from '../pipeline/flow.ts';
-import { goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
+import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipeline/flow.ts';
 import type { PodPattern, PodPlace } from '../pipeline/flow-pattern.ts';
 import { type NodeEnvironment, ownAddresses } from './environment.ts';
 
@@ -85,6 +85,8 @@ export function compileSubject({ ofPort, addresses, ingress, egress, cluster = {
           }),
         )
       : []),
+    ...(egress !== 'closed' ? toItself(ofPort, addresses, cluster.egress) : []),
+    ...(ingress !== 'closed' ? fromItself(ofPort, cluster.ingress) : []),
     ...(into && ingress !== 'closed' ? [answersFrom(ofPort, into)] : []),
     ...(out && egress !== 'closed' ? [answersTo(ofPort, out)] : []),
   ];
@@ -100,11 +102,42 @@ interface LoadedClasses {
 function classesOf(own: PolicyClass | undefined, cluster: ClusterClassNumbers | undefined): LoadedClasses | undefined {
   if (!cluster || own === 'closed')
     return own === undefined ? undefined : { loads: [load(reg.networkPolicyClass(own))], first: 'networkPolicy' };
-  const { admin = 0, baseline = 0 } = cluster;
-  const marks = [reg.adminClass(admin), reg.networkPolicyClass(own ?? 0), reg.baselineClass(baseline)];
-  const all = reg.policyClasses(marks.reduce((sum, { value }) => sum + value, 0));
-  const first = admin > 0 ? 'admin' : own === undefined ? 'baseline' : 'networkPolicy';
-  return { loads: [load(all), load(reg.clusterPolicies('yes'))], first };
+  const first = (cluster.admin ?? 0) > 0 ? 'admin' : own === undefined ? 'baseline' : 'networkPolicy';
+  return { loads: [classesLoad(own ?? 0, cluster), beginWithAdmin], first };
+}
+
+const beginWithAdmin = load(reg.clusterPolicies('yes'));
+
+/** Returns the load of the classes of all tiers in one direction. */
+function classesLoad(own: number, { admin = 0, baseline = 0 }: ClusterClassNumbers): Step {
+  const marks = [reg.adminClass(admin), reg.networkPolicyClass(own), reg.baselineClass(baseline)];
+  return load(reg.policyClasses(marks.reduce((sum, { value }) => sum + value, 0)));
+}
+
+/** Flows for packets that a Service forwarded to the pod that sent them: cluster policies decide, NetworkPolicies do not. */
+function toItself(ofPort: number, addresses: readonly Ip[], cluster: ClusterClassNumbers | undefined): readonly Flow[] {
+  if (!cluster) return [];
+  return addresses.map((ipDst) => ({
+    table: 'egressEntry',
+    priority: priority.aboveHigh,
+    match: { inPort: ofPort, payload: ipDst.family, ipDst, ctMarks: [ctMark.service('yes')], regs: [reg.verdict('none')] },
+    steps: [classesLoad(0, cluster), beginWithAdmin, goto('egressLookup')],
+  }));
+}
+
+/**
+ * Flows for the same packets where the pod receives them. Their source is translated by then, so the identity is that of the original
+ * tuple. An invalid packet shows none, and is dropped.
+ */
+function fromItself(ofPort: number, cluster: ClusterClassNumbers | undefined): readonly Flow[] {
+  if (!cluster) return [];
+  const flow = (inv: '+' | '-', steps: readonly Step[]): Flow => ({
+    table: 'ingressEntry',
+    priority: priority.highest,
+    match: { ctState: { inv, trk: '+' }, ctMarks: [ctMark.hairpin('yes')], regs: [reg.outPort(ofPort), reg.verdict('none')] },
+    steps,
+  });
+  return [flow('-', [classesLoad(0, cluster), resubmitAsOpened('sourceIdentity'), goto('ingressAdmin')]), flow('+', drop)];
 }
 
 /** Match of packets that have an original tuple, which OVS guarantees. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { exampleNode } from '../../../test/support/example-node.ts';
+import { parseIp } from '../../base/net/ip.ts';
 import { formatFlow } from '../pipeline/format.ts';
 import { compileSubject } from './compile-entry.ts';
 import { compileVerdicts } from './compile-verdict.ts';
@@ -89,6 +90,7 @@ describe('the tables of policy', () => {
     expect(dump(node, 'ingressVerdict')).toEqual([
       `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
       'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
+      'ingressVerdict,priority=215,reg0=0xc00/0x1c00,ct_mark=0x40/0x40 actions=drop',
       'ingressVerdict,priority=200,reg0=0xc00/0x1c00 actions=drop',
       `ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0x800/0x1c00 actions=${forgotten},set_field:0x0/0x600000->reg0,` +
         'set_field:0x0/0x2000000->reg0,set_field:0x400/0x1c00->reg0,resubmit(,route)',
@@ -126,12 +128,17 @@ describe('a subject', () => {
     expect(lines({ ...ports, egress: 5, cluster: { egress: { admin: 7, baseline: 3 }, ingress: { baseline: 3 } } })).toEqual([
       `table=egressEntry,priority=200,in_port=32784 actions=${loads(classes)},goto_table:egressLookup`,
       `table=ingressEntry,priority=200,reg1=0x8010 actions=${loads(3 * 2 ** 22)},goto_table:ingressLookup`,
+      `table=ingressEntry,priority=230,reg1=0x8010,reg0=0x0/0x1c00,ct_state=-inv+trk,ct_mark=0x40/0x40 actions=set_field:0x${(3 * 2 ** 22).toString(16)}->reg13,resubmit(,sourceIdentity,ct),goto_table:ingressAdmin`,
+      'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x0/0x1c00,ct_state=+inv+trk,ct_mark=0x40/0x40 actions=drop',
       'table=egressEntry,priority=220,in_port=32784,reg0=0x200000/0x600000,ct_state=+rpl+trk ' +
         `actions=set_field:0x400000/0x600000->reg0,${loads(3 * 2 ** 22)},resubmit(,sourceIdentity,ct),goto_table:ingressLookup`,
       'table=ingressEntry,priority=230,reg1=0x8010,reg0=0x800000/0x1800000,ct_state=+rpl+trk,ct_mark=0x3/0xf ' +
         `actions=set_field:0x1000000/0x1800000->reg0,${loads(classes)},resubmit(,destinationIdentity,ct),resubmit(,egressAdmin)`,
     ]);
     expect(lines({ ...ports, cluster: { egress: { baseline: 3 } } }).at(-1)).toMatch(/resubmit\(,egressBaseline\)$/);
+    expect(lines({ ...ports, addresses: [parseIp('10.10.0.5')], egress: 5, cluster: { egress: { admin: 7 } } })).toContain(
+      `table=egressEntry,priority=215,in_port=32784,reg0=0x0/0x1c00,ct_mark=0x10/0x10,ip,nw_dst=10.10.0.5 actions=${loads(7)},goto_table:egressLookup`,
+    );
   });
 
   it('reaches itself, whatever isolates it', () => {

@@ -216,6 +216,16 @@ function stands(answers: Direction['answers']): Step[] {
 }
 
 /**
+ * Flow for packets of a pod to itself, denied where the pod receives them: dropped only. Their source is translated, so barring would
+ * commit another connection than theirs.
+ */
+function deniedToItself(verdicts: PipelineTableName): readonly Flow[] {
+  if (verdicts !== ingress.verdicts) return [];
+  const match: Match = { ctMarks: [ctMark.hairpin('yes')], regs: [reg.verdict('deny')] };
+  return [{ table: verdicts, priority: priority.aboveHigh, match, steps: drop }];
+}
+
+/**
  * Flows for denied packets. They are dropped, and a known connection is barred. A packet that connection tracking considers invalid has no
  * direction: it bars nothing, otherwise a reply could bar the connection that it replies to.
  *
@@ -230,7 +240,12 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
       barred(family),
     ]);
   return policyMode === 'enforce'
-    ? [...familiesOf(environment).map(bar), ...deniedAssociations(verdicts, environment), flow(priority.normal, { regs: [verdict] }, drop)]
+    ? [
+        ...familiesOf(environment).map(bar),
+        ...deniedToItself(verdicts),
+        ...deniedAssociations(verdicts, environment),
+        flow(priority.normal, { regs: [verdict] }, drop),
+      ]
     : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), goto(next)])];
 }
 

@@ -131,6 +131,7 @@ it('does not change the fate of a packet, and sends a metered copy', () => {
     `table=egressVerdict,priority=220,in_port=7,reg0=0xc00/0x1c00 actions=${copy}`,
     `table=ingressVerdict,priority=230,reg0=0xc00/0x1c00,reg1=0x7,${unbarred},ip actions=${bar(65520)}`,
     `table=ingressVerdict,priority=230,reg0=0xc00/0x1c00,reg1=0x7,${unbarred},ipv6 actions=${bar(65510)}`,
+    `table=ingressVerdict,priority=235,reg0=0xc00/0x1c00,reg1=0x7,ct_mark=0x40/0x40 actions=${copy}`,
     `table=ingressVerdict,priority=220,reg0=0xc00/0x1c00,reg1=0x7 actions=${copy}`,
   ]);
 });

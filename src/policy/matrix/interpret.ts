@@ -25,6 +25,8 @@ export interface PolicyPacket {
   readonly port?: number;
   /** True if nftables on this node masqueraded the source address, which is the node's: the sender is an external client. */
   readonly masqueraded?: boolean;
+  /** True if a Service forwarded the packet: only then policies decide about a pod that reaches itself. */
+  readonly throughService?: boolean;
 }
 
 /** Verdict of the matrix and where it was found: before any class was read, or as an outcome of a decision. */
@@ -101,9 +103,10 @@ export function lookUp(
   const subject = matrix.subjects.get(packet.pod);
   if (!subject) return { verdict: 'deny', why: 'closed' };
   const { text } = parseIp(packet.address);
-  if (subject.addresses.includes(text)) return { verdict: 'allow', why: 'itself' };
+  const isItself = subject.addresses.includes(text);
+  if (isItself && !packet.throughService) return { verdict: 'allow', why: 'itself' };
   if (packet.direction === 'ingress' && matrix.ownNode.has(text) && !packet.masqueraded) return { verdict: 'allow', why: 'own node' };
-  const classes = classesIn(subject, packet.direction);
+  const classes = classesIn(subject, packet.direction).filter(({ tier }) => !isItself || tier !== undefined);
   if (classes.length === 0) return { verdict: 'allow', why: 'not isolated' };
   const rows = matrix[packet.direction];
   const identity = identityOf(rows, packet.address);

@@ -20,7 +20,10 @@ export interface BridgePacket {
   readonly peer: Ip;
   /** Origin of an ingress packet: another local pod, another node, this node, or an external client through this node. */
   readonly from?: 'pod' | 'tunnel' | 'gateway' | 'world';
-  /** True if the pod connects to itself through a Service: the source is the virtual address, and the connection is marked. */
+  /**
+   * True if the pod connects to itself through a Service: the connection is marked, and where the pod receives it, the source is the
+   * virtual address.
+   */
   readonly hairpin?: true;
 }
 
@@ -98,7 +101,8 @@ function wordsOf({ direction, ofPort, own, peer, from = 'tunnel', hairpin }: Bri
     inPort: isEgress || hairpin ? ofPort : from === 'tunnel' ? ofPorts.tunnel : from === 'pod' ? 0 : ofPorts.gateway,
     source: isEgress ? own : peer,
     destination: isEgress ? peer : own,
-    ctMark: hairpin ? ctMark.hairpin('yes').value : 0,
+    ctMark: hairpin ? (isEgress ? ctMark.service('yes') : ctMark.hairpin('yes')).value : 0,
+    ...(hairpin && { openedBy: own }),
   });
   writeMark(words, reg.source(isEgress || hairpin ? 'pod' : from));
   writeMark(words, reg.unsettled('yes'));

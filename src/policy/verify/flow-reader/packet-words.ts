@@ -7,9 +7,9 @@ import type { Lane, LaneProtocol } from './protocol-port-ranges.ts';
 /** Fields of a packet, 32 bits each; protocol and port are kept separately (`Lane`). */
 export type Words = Uint32Array;
 
-/** First word of each field. IPv4 addresses use the last of four words. */
-const places = { in_port: 0, eth_type: 1, ip_frag: 2, ct_state: 3, ct_mark: 4, src: 5, dst: 9, reg: 13 } as const;
-export const wordCount = 29;
+/** First word of each field. `openedBy` is the source of the connection's original tuple. IPv4 addresses use the last of four words. */
+const places = { in_port: 0, eth_type: 1, ip_frag: 2, ct_state: 3, ct_mark: 4, src: 5, dst: 9, reg: 13, openedBy: 29 } as const;
+export const wordCount = 33;
 
 const isWordOf = (start: number): ReadonlySet<number> => new Set([start, start + 1, start + 2, start + 3]);
 /** Words of the address of each end. */
@@ -111,6 +111,16 @@ export function write(words: Words, word: number, value: number, mask: number): 
   words[word] = (((words[word] ?? 0) & ~mask) | (value & mask)) >>> 0;
 }
 
+/** Words that a lookup by the original tuple reads in place of the source address. */
+export const openedByWords = isWordOf(places.openedBy);
+
+/** Returns the words of a packet as a lookup by the original tuple of its connection sees them. */
+export function asOpened(words: Words): Words {
+  const opened = words.slice();
+  opened.copyWithin(places.src, places.openedBy, places.openedBy + 4);
+  return opened;
+}
+
 export function maskOf({ offset, bits }: Subfield): number {
   return (bits === 32 ? 0xffff_ffff : ((1 << bits) - 1) << offset) >>> 0;
 }
@@ -131,12 +141,14 @@ interface PacketFields {
   readonly inPort: number;
   readonly source: Ip;
   readonly destination: Ip;
+  /** Source of the original tuple. Default: the source. */
+  readonly openedBy?: Ip;
   /** Value of ct_mark. */
   readonly ctMark: number;
 }
 
 /** Makes the words of a connection's first packet, before any register is loaded. */
-export function packetWords({ inPort, source, destination, ctMark }: PacketFields): Words {
+export function packetWords({ inPort, source, destination, ctMark, openedBy = source }: PacketFields): Words {
   const words = new Uint32Array(wordCount);
   words[places.in_port] = inPort;
   words[places.eth_type] = etherTypes[source.family];
@@ -144,6 +156,7 @@ export function packetWords({ inPort, source, destination, ctMark }: PacketField
   words[places.ct_mark] = ctMark;
   setAddress(words, places.src, source);
   setAddress(words, places.dst, destination);
+  setAddress(words, places.openedBy, openedBy);
   return words;
 }
 

@@ -1,6 +1,6 @@
 import type { Action } from '../../../openflow/actions/action.ts';
 import type { Instructions } from '../../../openflow/flows/instructions.ts';
-import { type FlowCondition, type WordMatch, type Words, wordCount } from './packet-words.ts';
+import { type FlowCondition, openedByWords, type WordMatch, type Words, wordCount } from './packet-words.ts';
 
 /** Flow in OVS, as in a flow dump. */
 export interface HeldFlow {
@@ -43,6 +43,7 @@ export class TableIndex {
     const shape = this.#shapes.get(name) ?? { looks: words, flows: new Map<string, ReadFlow[]>() };
     this.#shapes.set(name, shape);
     for (const { word, mask } of words) this.looksAt[word] = ((this.looksAt[word] ?? 0) | mask) >>> 0;
+    if (flow.apply.some(isByOriginalTuple)) for (const word of openedByWords) this.looksAt[word] = 0xffff_ffff;
     const asked = new Uint32Array(wordCount);
     for (const { word, value } of words) asked[word] = value;
     const key = keyOf(asked, words);
@@ -65,6 +66,11 @@ export class TableIndex {
     if (!found) return none;
     return found.length > 1 ? found.toSorted((a, b) => b.held.priority - a.held.priority) : found;
   }
+}
+
+/** Reports whether an action looks another table up by the original tuple of the connection. */
+export function isByOriginalTuple(action: Action): boolean {
+  return action.kind === 'resubmit' && action.withTracked === true;
 }
 
 const none: readonly ReadFlow[] = [];

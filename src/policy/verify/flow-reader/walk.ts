@@ -1,8 +1,8 @@
 import { reg } from '../../../dataplane/pipeline/fields.ts';
 import type { Action } from '../../../openflow/actions/action.ts';
-import { hasMark, maskOf, registerWord, type Words, wordCount, write } from './packet-words.ts';
+import { asOpened, hasMark, maskOf, registerWord, type Words, wordCount, write } from './packet-words.ts';
 import { allLanes, divide, type Lane } from './protocol-port-ranges.ts';
-import { type HeldFlow, keyOf, looksOf, type ReadFlow, type TableIndex } from './table-index.ts';
+import { type HeldFlow, isByOriginalTuple, keyOf, looksOf, type ReadFlow, type TableIndex } from './table-index.ts';
 
 /** Result for a range of ports of one protocol. */
 interface PortVerdict extends Lane {
@@ -130,16 +130,16 @@ export class Walk {
             set(words, registerWord(action.to.field), (action.value << action.to.offset) >>> 0, maskOf(action.to))
           );
         case 'resubmit':
-          return action.table !== undefined && action.withTracked === undefined && this.#visit(action.table, words, lanes, way);
+          return action.table !== undefined && this.#visit(action.table, words, lanes, way, isByOriginalTuple(action));
         default:
           return false;
       }
     });
   }
 
-  /** Processes another table and returns to the current one. */
-  #visit(table: number, words: Words, lanes: readonly Lane[], way: HeldFlow[]): boolean {
-    const won = this.#matches(table, words, lanes);
+  /** Processes another table and returns to the current one. @param asOpenedOnly true to look it up by the original tuple */
+  #visit(table: number, words: Words, lanes: readonly Lane[], way: HeldFlow[], asOpenedOnly: boolean): boolean {
+    const won = this.#matches(table, asOpenedOnly ? asOpened(words) : words, lanes);
     const [only] = won;
     if (won.length !== 1 || !only) return false;
     if (!only.flow) return true;

@@ -162,9 +162,8 @@ function compare(
   const policiesFor = policiesByClass(subject, direction, sights);
   const walked = new Map<string, Walked>();
   const compared = new Map<Walked['outcomes'], Map<number, Tallied>>();
-  for (const [at, group] of groups.entries()) {
-    const asked = packetOf(input, subject, direction, group);
-    if (!asked) continue;
+  const packets = groups.flatMap((group, at) => packetsOf(input, subject, direction, group).map((asked) => ({ group, at, asked })));
+  for (const { group, at, asked } of packets) {
     const way = `${group.likeness} ${asked.packet.from}`;
     const said = (asked.isItself ? undefined : walked.get(way)) ?? input.bytes.decide(asked.packet);
     if (!asked.isItself) walked.set(way, said);
@@ -254,19 +253,23 @@ interface AskedPacket {
   readonly isItself: boolean;
 }
 
-/** Returns the packet of a group; undefined if the pod has no address of the family. */
-function packetOf(
+/** Returns the packets of a group: none if the pod has no address of the family, and another through a Service for the pod itself. */
+function packetsOf(
   { nodeName }: ProofInput,
   { ofPort, ends }: ProvenSubject,
   direction: ProvenDirection,
   { shown: { ip: peer, party } }: PeerGroup,
-): AskedPacket | undefined {
+): readonly AskedPacket[] {
   const own = ends.find(({ ip }) => ip.family === peer.family);
-  if (!own) return undefined;
+  if (!own) return [];
   const isItself = ends.some(({ ip }) => ip.text === peer.text);
-  const way: Pick<BridgePacket, 'peer' | 'from' | 'hairpin'> =
-    isItself && direction === 'ingress' ? { peer: serviceNextHop[peer.family], hairpin: true } : { peer, from: wayOf(party, nodeName) };
-  return { packet: { direction, ofPort, own: own.ip, ...way }, own, isItself };
+  const base = { direction, ofPort, own: own.ip };
+  const direct = { packet: { ...base, peer, from: wayOf(party, nodeName) }, own, isItself };
+  if (!isItself) return [direct];
+  const received = direction === 'ingress' ? serviceNextHop[peer.family] : peer;
+  const throughService: AskedPacket = { packet: { ...base, peer: received, hairpin: true }, own, isItself };
+  // A pod's own address as the source of a received packet is always translated.
+  return direction === 'ingress' ? [throughService] : [direct, throughService];
 }
 
 function* cellsOf(
@@ -274,6 +277,7 @@ function* cellsOf(
   subject: ProvenSubject,
   direction: ProvenDirection,
   {
+    packet,
     own,
     group,
     said: { way, outcomes },
@@ -284,7 +288,8 @@ function* cellsOf(
   const { ip: peer, party } = shown;
   const isIngress = direction === 'ingress';
   const parties = isIngress ? { source: party, destination: own.party } : { source: own.party, destination: party };
-  const tuple = isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text };
+  const throughService = packet.hairpin === true;
+  const tuple = { throughService, ...(isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text }) };
   const sides = { own: own.party, peer: party, policies: selection.policies };
   const asked = questionOf(subject, direction, sides, isOwnNode(nodeName, ownAddresses, shown));
   const { clusterNetworkPolicies = [] } = subject.known.policiesOf('');

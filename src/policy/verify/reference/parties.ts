@@ -12,6 +12,8 @@ export interface JudgedConnection {
   readonly port?: number;
   /** True if nftables on the node masqueraded the source address, which is the node's: the sender is an external client. */
   readonly masqueraded?: boolean;
+  /** True if the destination is an endpoint of the Service that the client asked. It matters for a pod that reaches itself. */
+  readonly throughService?: boolean;
 }
 
 /** Owner of an address. `address of no pod`: the address is in a pod network, and no known pod or node has it. */

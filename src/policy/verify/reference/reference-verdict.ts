@@ -59,6 +59,7 @@ function judgeEnd(objects: api.PolicyObjects, connection: JudgedConnection, end:
       ),
     )
     .toSorted();
+  const isItself = end.peer.is === 'pod' && end.peer.pod === subject;
   const always = alwaysAllowed(end, connection);
   if (always) return { verdict: 'allow', why: always, isolatedBy, allowedBy };
   const byTier = (tier: 'Admin' | 'Baseline'): EndJudgement | undefined => {
@@ -68,7 +69,9 @@ function judgeEnd(objects: api.PolicyObjects, connection: JudgedConnection, end:
     const why = isAllowed ? 'a cluster rule allows it' : 'a cluster rule denies it';
     return { verdict: isAllowed ? 'allow' : 'deny', why, isolatedBy, allowedBy, decidedBy: decided.rule };
   };
-  return byTier('Admin') ?? byNetworkPolicies(isolatedBy, allowedBy) ?? byTier('Baseline') ?? freely(isolatedBy, allowedBy);
+  // NetworkPolicies never apply to a pod that reaches itself.
+  const own = isItself ? undefined : byNetworkPolicies(isolatedBy, allowedBy);
+  return byTier('Admin') ?? own ?? byTier('Baseline') ?? freely(isolatedBy, allowedBy);
 }
 
 function byNetworkPolicies(isolatedBy: readonly string[], allowedBy: readonly string[]): EndJudgement | undefined {
@@ -82,7 +85,7 @@ function freely(isolatedBy: readonly string[], allowedBy: readonly string[]): En
 }
 
 function alwaysAllowed(end: End, connection: JudgedConnection): 'itself' | 'own node' | undefined {
-  if (end.peer.is === 'pod' && end.peer.pod === end.subject) return 'itself';
+  if (end.peer.is === 'pod' && end.peer.pod === end.subject && !connection.throughService) return 'itself';
   return end.direction === 'ingress' && isOwnNode(end, connection) ? 'own node' : undefined;
 }
 
