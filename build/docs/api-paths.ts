@@ -22,7 +22,7 @@ export const apiPaths: Readonly<Record<string, ApiPath>> = {
   'GET /v1/routes': { parameters: ['name', 'owner'], does: 'routes, rules, addresses and neighbours of the node that belong to Seine' },
   'GET /v1/explain/service': {
     parameters: ['name', 'from'],
-    does: 'endpoints that a client gets, with reasons; `from` is a pod, `node` or `world`',
+    does: 'endpoints that a client gets, with reasons; `from` is a pod, `node` or `external`',
   },
   'GET /v1/explain/pod': { parameters: ['name'], does: 'network, history and problems of a pod' },
   'GET /v1/policy/pod': { parameters: ['name'], does: 'policies that isolate a pod, by direction' },

@@ -3,7 +3,7 @@ import { ctMarkFields, registerFields } from '../../src/dataplane/pipeline/field
 import type { FieldSpec } from '../../src/dataplane/pipeline/registers.ts';
 import { type PipelineTableName, tableNames, tables } from '../../src/dataplane/pipeline/tables.ts';
 import {
-  masqueradedWorld,
+  masqueradedExternal,
   nodeTrafficMark,
   ofPorts,
   packetInReason,
@@ -100,7 +100,7 @@ function wellKnown(): string[][] {
     ['Next hop of Service routes, and source of hairpin connections', `\`${serviceNextHop.ipv4.text}\`, \`${serviceNextHop.ipv6.text}\``],
     [
       'External clients, if a kube-proxy masquerades them to a pod of this node',
-      `\`${masqueradedWorld.ipv4.text}\`, \`${masqueradedWorld.ipv6.text}\``,
+      `\`${masqueradedExternal.ipv4.text}\`, \`${masqueradedExternal.ipv6.text}\``,
     ],
     ['Mark of packets that processes of the node send to the bridge (kernel’s data path)', `\`0x${nodeTrafficMark.toString(16)}\``],
     ...Object.entries(tunnelCarriers).map(([type, carrier]) => [

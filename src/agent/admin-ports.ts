@@ -38,7 +38,7 @@ interface AdminParts {
     readonly repair: RepairPause;
     readonly repairs: RepairHistory;
     readonly suspensions: AgentPorts['suspensions'];
-    readonly openedByHand: AgentPorts['openedByHand'];
+    readonly operatorOverrides: AgentPorts['operatorOverrides'];
     readonly dataPath: DatapathProbe;
     readonly healthChecks: HealthChecks;
     readonly cni: AgentPorts['cni'];

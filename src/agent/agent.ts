@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { HealthChecks } from '../api/health/health-checks.ts';
 import type { Log } from '../base/log/log.ts';
-import type { OpenedByHand } from '../dataplane/targets/bridge/operator-overrides.ts';
+import type { OperatorOverrides } from '../dataplane/targets/bridge/operator-overrides.ts';
 import type { LinksTarget } from '../dataplane/targets/links/links-target.ts';
 import type { NodeState } from '../dataplane/targets/node-state.ts';
 import { PortWatch } from '../dataplane/targets/switch/port-watch.ts';
@@ -14,7 +14,7 @@ import { fetchPod } from '../kubernetes/resources/pod.ts';
 import { selfTest } from '../netlink/self-test.ts';
 import { watchContestedSettings } from '../nodes/local/contested-settings.ts';
 import { Readiness } from '../nodes/local/readiness.ts';
-import { TakenWays } from '../nodes/local/route-conflicts.ts';
+import { RouteConflicts } from '../nodes/local/route-conflicts.ts';
 import { TimeExceededResponder } from '../nodes/packet-in/time-exceeded.ts';
 import type { AgentEvents } from '../operations/admin/observability.ts';
 import { RepairHistory } from '../operations/admin/repair-history.ts';
@@ -70,7 +70,7 @@ export function createAgent(
   const repairs = new RepairHistory();
   const stack = openNodeStack(config.hostGateway, config.cniSocket);
   const warnings = new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []);
-  const { ovs, nodeState, links, openedByHand, megaflows, retry } = openNode(
+  const { ovs, nodeState, links, operatorOverrides, megaflows, retry } = openNode(
     { config, stack, changes, readiness, hooks, repairs, warnings, log },
     signal,
   );
@@ -104,7 +104,7 @@ export function createAgent(
     started: (node) => (started = node),
     companions,
   };
-  const more = { ...packetIn, dataPath, healthChecks, cni, postNodeEvent, warnings, repair, repairs, suspensions, openedByHand };
+  const more = { ...packetIn, dataPath, healthChecks, cni, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides };
   const wired = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
   const parts = { ...wired, confirmed: () => rollOut.clear('sources') };
   return {
@@ -140,7 +140,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log } = parts;
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
-  const ways = new TakenWays({ socket: stack.links.socket, gateway: config.hostGateway, held });
+  const routeConflicts = new RouteConflicts({ socket: stack.links.socket, gateway: config.hostGateway, held });
   return ({ live, ipam, orphanedLeases, standing, hostPorts }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
@@ -153,7 +153,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       standing.run(signal),
       watchContestedSettings({ nodeState, warnings, log }, signal),
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
-      healthChecks.follow(routingCheck(ways, config.hostGateway), signal),
+      healthChecks.follow(routingCheck(routeConflicts, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
       healthChecks.follow(cni.healthCheck, signal),
@@ -189,7 +189,7 @@ interface OpenedNode {
   readonly ovs: SwitchConnections;
   readonly nodeState: NodeState;
   readonly links: LinksTarget;
-  readonly openedByHand: OpenedByHand;
+  readonly operatorOverrides: OperatorOverrides;
   readonly megaflows: StaleMegaflows;
   readonly retry: SwitchRetry;
 }
@@ -240,7 +240,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const noting = notingDrift(hooks.events, repairs, () => nodeState);
   // The kernel data path changes the affected megaflow itself.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
-  const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'openedByHand'> = openNodeState(config, ovs, stack, {
+  const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {
     events,
     podsLooked,
     log,
@@ -269,7 +269,7 @@ function forgettingMegaflows(events: NodeStateEvents, megaflows: StaleMegaflows)
       events.round(part, result);
     },
     repaired: (part, tookMs) => {
-      if (part === 'bridge') megaflows.mended();
+      if (part === 'bridge') megaflows.repaired();
       events.repaired(part, tookMs);
     },
   };

@@ -132,7 +132,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
 async function prepareBridge(parts: StartParts, signal: AbortSignal): Promise<LiveEnvironment> {
   const { config, ovs, stack, nodeState, ports, sources, readiness, log } = parts;
   // A bridge that another program emptied forwards nothing until the whole known state is desired of it (`serve`).
-  nodeState.reconcilers.bridge.holdFront();
+  nodeState.reconcilers.bridge.withholdEntryPoints();
   report(parts, 'connecting to OVSDB');
   await ovs.lock.take(signal);
   // Before the first desired entry: an agent that does not know the journal's format ends, and must leave the node as the newer one left

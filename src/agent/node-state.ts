@@ -4,7 +4,7 @@ import type { Log } from '../base/log/log.ts';
 import { firewallTable } from '../dataplane/compile/compile-firewall.ts';
 import { BridgeTarget } from '../dataplane/targets/bridge/bridge-target.ts';
 import { LearnedFlows } from '../dataplane/targets/bridge/learned-flows.ts';
-import type { OpenedByHand } from '../dataplane/targets/bridge/operator-overrides.ts';
+import type { OperatorOverrides } from '../dataplane/targets/bridge/operator-overrides.ts';
 import { RowPacking } from '../dataplane/targets/bridge/row-packing.ts';
 import { FirewallTarget } from '../dataplane/targets/host/firewall-target.ts';
 import { HostTarget } from '../dataplane/targets/host/host-target.ts';
@@ -85,7 +85,7 @@ export function openNodeState(
   ovs: StateConnections,
   stack: NodeStack,
   { events, podsLooked, log }: NodeStateHooks,
-): { readonly nodeState: NodeState; readonly links: LinksTarget; readonly openedByHand: OpenedByHand } {
+): { readonly nodeState: NodeState; readonly links: LinksTarget; readonly operatorOverrides: OperatorOverrides } {
   const { database, openflow, lock } = ovs;
   const learned = new LearnedFlows();
   const links = new LinksTarget({
@@ -126,7 +126,7 @@ export function openNodeState(
     if (part !== 'links' || !isComing(owner)) events.refused(part, owner, error);
   };
   const nodeState = new NodeState(targets, { ...events, refused }, () => lock.blockedBy(), learned, packings);
-  return { nodeState, links, openedByHand: bridge.openedByHand };
+  return { nodeState, links, operatorOverrides: bridge.operatorOverrides };
 }
 
 /** Maximum time for ovs-vswitchd to release a port whose interface is recreated (ms). New pods wait that long as well. */

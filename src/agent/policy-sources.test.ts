@@ -100,7 +100,7 @@ class Agent {
   readonly pods: Source<ReturnType<typeof policyPods.project> & {}>;
   readonly enforcement: PolicyController;
   /** Owners whose flows were desired or removed. */
-  readonly told: string[] = [];
+  readonly calls: string[] = [];
   readonly #stop = new AbortController();
 
   private constructor([policies, ns, pods]: readonly [Agent['policies'], Agent['namespaces'], Agent['pods']]) {
@@ -108,7 +108,7 @@ class Agent {
     this.namespaces = ns;
     this.pods = pods;
     const tell = (owner: Owner) => {
-      this.told.push(owner);
+      this.calls.push(owner);
       return { owner, bridge: 1, host: 1 };
     };
     const bridge = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
@@ -201,7 +201,7 @@ async function inStep(...ending: readonly ('policies' | 'namespaces' | 'pods')[]
   await agent.attach();
   await agent.enforcement.settled();
   expect(agent.standing()).toEqual(policed);
-  agent.told.length = 0;
+  agent.calls.length = 0;
 }
 
 const sources = ['policies', 'namespaces', 'pods'] as const;
@@ -226,7 +226,7 @@ describe.each([
     await eventually(() => expect(agent[refused].server.requests.length).toBeGreaterThan(2));
     await eventually(() => expect(agent[refused].reflector.status).toMatchObject({ state }));
     await agent.enforcement.settled();
-    expect([agent.standing(), agent.told]).toEqual([policed, []]);
+    expect([agent.standing(), agent.calls]).toEqual([policed, []]);
     await agent.attach(other);
     expect(agent.standing('shop/b')).toEqual(policed);
   });
@@ -252,7 +252,7 @@ it('a list that lacks five of ten policies opens nothing until a second one lack
   );
   await eventually(() => expect(agent.policies.reflector.status.state).toBe('held'));
   await agent.enforcement.settled();
-  expect([agent.standing(), agent.told]).toEqual([policed, []]);
+  expect([agent.standing(), agent.calls]).toEqual([policed, []]);
   await agent.attach(other);
   expect(agent.standing('shop/b')).toEqual(policed);
   agent.policies.server.answer(list('7', ten.slice(5)), watch([]));

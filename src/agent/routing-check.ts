@@ -1,23 +1,23 @@
 import type { HealthCheck } from '../api/health/health-check.ts';
-import type { TakenWay, TakenWays } from '../nodes/local/route-conflicts.ts';
+import type { RouteConflict, RouteConflicts } from '../nodes/local/route-conflicts.ts';
 
 const CHECK_EVERY_MS = 4_000;
 /** Maximum number of networks that are named. */
 const NAMED_MAX = 10;
 
 /** Checks that the kernel routes packets for pods and Services to the gateway. */
-export function routingCheck(ways: Pick<TakenWays, 'find'>, gateway: string): HealthCheck {
+export function routingCheck(conflicts: Pick<RouteConflicts, 'find'>, gateway: string): HealthCheck {
   return {
     name: 'routing',
     everyMs: CHECK_EVERY_MS,
     run: async (signal) => {
-      const taken = await ways.find(signal);
+      const taken = await conflicts.find(signal);
       return { problems: taken.slice(0, NAMED_MAX).map((way) => problemOf(way, gateway)) };
     },
   };
 }
 
-function problemOf({ network, asked, link, mark }: TakenWay, gateway: string) {
+function problemOf({ network, asked, link, mark }: RouteConflict, gateway: string) {
   const where = link === undefined ? 'nowhere' : `to interface ${link}`;
   return {
     kind: 'node',

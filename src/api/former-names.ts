@@ -24,7 +24,7 @@ export function remedyOf({ remedy, mend }: FormerRemedy): string | undefined {
 /** Adds `mend` to a finding, and `formerCheck` if its check had another name. */
 export function withFormerNames(finding: Finding): Finding & { readonly formerCheck?: string } {
   const formerCheck = formerChecks[finding.check];
-  return { ...withMend(finding), ...(formerCheck === undefined ? {} : { formerCheck }) };
+  return { ...withFormerRemedy(finding), ...(formerCheck === undefined ? {} : { formerCheck }) };
 }
 
 /** Converts a finding of any release to the present names. */
@@ -37,7 +37,7 @@ export function presentFinding({ mend, ...finding }: Finding & FormerRemedy): Fi
 
 /** Adds `looks`, and `mend` to each problem. */
 export function healthWithFormerNames(report: HealthReport): HealthReport & Pick<AgentStatus, 'looks'> {
-  return { ...report, problems: report.problems.map((problem): Problem => withMend(problem)), looks: report.healthChecks };
+  return { ...report, problems: report.problems.map((problem): Problem => withFormerRemedy(problem)), looks: report.healthChecks };
 }
 
 /** Returns the periodic checks of a status of any release. */
@@ -45,6 +45,6 @@ export function healthChecksOf({ healthChecks, looks = [] }: Pick<AgentStatus, '
   return healthChecks ?? looks;
 }
 
-function withMend<T extends FormerRemedy>(value: T): T {
+function withFormerRemedy<T extends FormerRemedy>(value: T): T {
   return value.remedy === undefined ? value : { ...value, mend: value.remedy };
 }

@@ -71,8 +71,8 @@ describe('messages without a row', () => {
 
   it.each([
     ['a length that is not that of the message', '0615000900000001'],
-    ['too few octets', '06150008'],
-    ['octets too many', '0615000a000000010000'],
+    ['too few bytes', '06150008'],
+    ['too many bytes', '0615000a000000010000'],
     ['a body that ends early', '060b000c0000000100000000'],
   ])('with %s are refused', (_what, hex) => {
     expect(() => decodeMessage(bytesOf(hex))).toThrow(SeineError);

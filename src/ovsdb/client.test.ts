@@ -272,9 +272,9 @@ describe('OvsdbClient', () => {
   });
 
   it('tries one endpoint after the other', async () => {
-    const connected = client(5_000, { endpoint: [`unix:${dir}/nobody`, `unix:${dir}/nobody2`, `unix:${dir}/s`] });
+    const connected = client(5_000, { endpoint: [`unix:${dir}/missing`, `unix:${dir}/missing2`, `unix:${dir}/s`] });
     await connected.synced(stop.signal);
-    expect(failures.map(({ message }) => /nobody2?$/.exec(message)?.[0])).toEqual(['nobody', 'nobody2']);
+    expect(failures.map(({ message }) => /missing2?$/.exec(message)?.[0])).toEqual(['missing', 'missing2']);
     expect(() => client(5_000, { endpoint: [] })).toThrow('[INVALID_INPUT]');
   });
 

@@ -91,9 +91,9 @@ function printTable<T extends { readonly state: string }>(
 
 /** Explains the answers that clients of a Service get on this node. */
 export async function explainService({ agent, terminal }: CommandContext, name: string, from: string | undefined): Promise<number> {
-  const answer = (await agent.json(
-    `/v1/explain/service${queryOf({ name: name.includes('/') ? name : `default/${name}`, from })}`,
-  )) as ServiceExplanation;
+  // An agent up to 0.24 knows external clients as `world`, which later ones read until 0.26.
+  const query = { name: name.includes('/') ? name : `default/${name}`, from: from === 'external' ? 'world' : from };
+  const answer = (await agent.json(`/v1/explain/service${queryOf(query)}`)) as ServiceExplanation;
   for (const line of answer.lines) terminal.line(safeText(line));
   return exitCodes.ok;
 }

@@ -164,7 +164,7 @@ function addExplain(
     .command('service')
     .description('explain what clients of a Service get on this node')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or world; all kinds if left out')
+    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or external; all kinds if left out')
     .action((name: string, { from }: { from?: string }) => service(name, from));
   explained
     .command('pod')

@@ -3,7 +3,7 @@ type Worded = (key: string, value: string) => object;
 
 const asLabels: Worded = (key, value) => ({ matchLabels: { [key]: value } });
 const byNumber: Readonly<Record<string, Worded>> = {
-  1: (key, value) => ({ matchExpressions: [{ key, operator: 'In', values: [value, 'nobody'] }] }),
+  1: (key, value) => ({ matchExpressions: [{ key, operator: 'In', values: [value, 'unused'] }] }),
   3: (key, value) => ({
     matchExpressions: [
       { key, operator: 'NotIn', values: [value] },

@@ -4,7 +4,7 @@ import { podNetworkContract } from './pod-network.ts';
 podNetworkContract('FakePodNetwork', async () => {
   const network = new FakePodNetwork();
   let made = 0;
-  network.namespaces.add('/run/netns/of-nobody'); // with one, others do not exist
+  network.namespaces.add('/run/netns/of-missing'); // with one, others do not exist
   return {
     network,
     makeNamespace: () => {

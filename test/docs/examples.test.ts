@@ -109,7 +109,7 @@ it('has examples of each kind', () => {
 
 /** Objects of the example cluster, with all policies of the page but those of the other names. */
 const verdicts = [
-  { policies: ['default-deny'], allowed: ['db > world TCP 443'], denied: ['api > db TCP 5432', 'world > db TCP 80'] },
+  { policies: ['default-deny'], allowed: ['db > external TCP 443'], denied: ['api > db TCP 5432', 'external > db TCP 80'] },
   { policies: ['default-deny', 'db-from-api'], allowed: ['api > db TCP 5432'], denied: ['web > db TCP 5432', 'api > db TCP 80'] },
   {
     policies: ['db-from-ops'],
@@ -119,8 +119,8 @@ const verdicts = [
   { policies: ['metrics-from-ops'], allowed: ['scraper > db TCP 9100'], denied: ['agent > db TCP 9100', 'scraper > db TCP 5432'] },
   {
     policies: ['api-egress'],
-    allowed: ['api > world TCP 443', 'world > api TCP 80'],
-    denied: ['api > world TCP 80', 'api > 203.0.113.7 TCP 443', 'api > db TCP 5432'],
+    allowed: ['api > external TCP 443', 'external > api TCP 80'],
+    denied: ['api > external TCP 80', 'api > 203.0.113.7 TCP 443', 'api > db TCP 5432'],
   },
   {
     policies: ['shop-web-from-shop'],

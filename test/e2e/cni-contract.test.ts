@@ -130,9 +130,9 @@ describe('an ADD', () => {
 
   it('is rejected for a pod that the API server does not have, and served for a static one', async () => {
     const netns = pathOf(await namespace());
-    const args = (uid: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nobody;K8S_POD_UID=${uid}`;
-    const refused = await call('ADD', { id: 'nobody', netns, args: args('7a1c6e2a-0000-4000-8000-000000000000') });
-    expect(refused).toMatchObject({ code: 107, msg: expect.stringContaining('"default/nobody"') });
+    const args = (uid: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=missing;K8S_POD_UID=${uid}`;
+    const refused = await call('ADD', { id: 'missing', netns, args: args('7a1c6e2a-0000-4000-8000-000000000000') });
+    expect(refused).toMatchObject({ code: 107, msg: expect.stringContaining('"default/missing"') });
     expect(refused.tookMs).toBeLessThan(3_000);
     expect(await call('ADD', { id: 'static', netns, args: args('0123456789abcdef0123456789abcdef') })).toMatchObject({ code: 0 });
     expect(await call('DEL', { id: 'static', netns })).toMatchObject({ code: 0 });

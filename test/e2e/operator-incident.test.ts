@@ -287,7 +287,7 @@ function randomServices(seed: number, count: number, name = 'random'): readonly 
         { app: 'client' },
         { rolling: 'yes' },
         { app: 'host' },
-        { app: 'nobody' },
+        { app: 'unused' },
       ),
       ports: [{ port: 1 + Math.floor(random() * 65_000), targetPort: 80, protocol: pick('TCP', 'UDP') }],
       ipFamilyPolicy: pick('SingleStack', 'RequireDualStack'),

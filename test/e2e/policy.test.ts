@@ -234,7 +234,7 @@ describe('a NetworkPolicy', () => {
     const all = (is: 'isHeard' | 'isSilent') => eventually(async () => expect(streams.filter((stream) => !stream[is])).toHaveLength(0));
     const labels = (app: string) => ({ podSelector: { matchLabels: { app } } });
     const ends: readonly (readonly [string, object])[] = [
-      ['servers', { ...labels('web'), ingress: [{ from: [labels('nobody')], ports: [{ protocol: 'UDP', port: 5005 }] }] }],
+      ['servers', { ...labels('web'), ingress: [{ from: [labels('unused')], ports: [{ protocol: 'UDP', port: 5005 }] }] }],
       ['clients', { ...labels('client'), policyTypes: ['Egress'], egress: [{ ports: [{ protocol: 'UDP', port: 53 }] }] }],
     ];
     try {

@@ -115,7 +115,7 @@ describe('a pod’s packets', () => {
   });
 
   it('are not captured without such a pod, whatever its name contains', async () => {
-    for (const name of ['nobody', '../../etc', 'default/$(id)', '-w', 'a b'])
+    for (const name of ['missing', '../../etc', 'default/$(id)', '-w', 'a b'])
       expect((await captured('--for', '1s', '--', name)).code, name).not.toBe(0);
   });
 });

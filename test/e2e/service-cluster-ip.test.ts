@@ -153,7 +153,7 @@ describe('a Service without endpoints', () => {
   const places = ['client-1', 'client-3', 'node-2'];
 
   it('refuses immediately, over TCP and UDP', async () => {
-    const service = await lab.service(lab.name('empty'), { selector: { app: 'nobody' } });
+    const service = await lab.service(lab.name('empty'), { selector: { app: 'unused' } });
     await lab.seesEverywhere(service, places, { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
   });
 

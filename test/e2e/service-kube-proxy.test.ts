@@ -5,7 +5,7 @@ import { parse, stringify } from 'yaml';
 import { nodePaths } from '../../lab/plan/names.ts';
 import { connectTcpIn } from '../../lab/probe/sockets.ts';
 import type { Family } from '../../src/base/net/ip.ts';
-import { masqueradedWorld } from '../../src/dataplane/pipeline/well-known.ts';
+import { masqueradedExternal } from '../../src/dataplane/pipeline/well-known.ts';
 import { eventually, families, ServiceLab, silent } from '../support/service-lab.ts';
 
 /** Seine together with a kube-proxy, and after it. The rules are a small copy of kube-proxy's nftables mode. */
@@ -66,7 +66,7 @@ function rulesOf(family: Family, endpoints: Readonly<Record<number, string>>): s
 async function distinguishesExternalFromNode(family: Family): Promise<void> {
   const aim = { address: lab.ip('node-1', family), port: ownPort };
   const shown = await lab.lab.exec(1, 'ip', '-o', 'address', 'show', 'dev', 'antrea-gw0', 'scope', 'global');
-  await lab.sees({ ...aim, from: 'external' }, { pods: ['web-1'], failures: [], clients: [masqueradedWorld[family].text] });
+  await lab.sees({ ...aim, from: 'external' }, { pods: ['web-1'], failures: [], clients: [masqueradedExternal[family].text] });
   const [client] = (await lab.look({ ...aim, from: 'node-1' })).clients;
   expect(shown).toContain(` ${client}/`);
 }

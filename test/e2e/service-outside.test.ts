@@ -109,7 +109,7 @@ describe('a node port', () => {
   });
 
   it('refuses immediately while there is no endpoint', async () => {
-    const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'nobody' }, type: 'NodePort' });
+    const service = await lab.service(lab.name('port-of-none'), { selector: { app: 'unused' }, type: 'NodePort' });
     for (const from of ['external', 'client-2', 'node-2'])
       await lab.allSee(lab.nodeAims(service, from, 'node-2'), { pods: [], failures: ['REFUSED'] }, { tries: 3, timeoutMs: 600 });
   });

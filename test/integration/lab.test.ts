@@ -174,9 +174,9 @@ it('runs commands inside pods and returns their exit code and output', async () 
   );
   expect(code).toBe(7);
   expect(stdout).toContain('10.250.1.');
-  expect(await lab('exec', 'default/nobody', '--', 'true')).toMatchObject({
+  expect(await lab('exec', 'default/missing', '--', 'true')).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('no pod default/nobody'),
+    stderr: expect.stringContaining('no pod default/missing'),
   });
 });
 

@@ -10,7 +10,7 @@ import { type Flow, load, type Step, type Transport } from '../../src/dataplane/
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
 import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
-import type { FlowToJudge } from '../../src/dataplane/targets/bridge/encoding/learned-template.ts';
+import type { CandidateFlow } from '../../src/dataplane/targets/bridge/encoding/learned-template.ts';
 import { LearnedFlows } from '../../src/dataplane/targets/bridge/learned-flows.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
 import { NodeReader } from '../../src/operations/diagnose/entries/node-reader.ts';
@@ -112,8 +112,8 @@ describe('flows learned by a real switch', () => {
 
   const ofctl = (...args: readonly string[]): string => ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', ...args);
 
-  async function learnedNow(): Promise<FlowToJudge[]> {
-    const found: FlowToJudge[] = [];
+  async function learnedNow(): Promise<CandidateFlow[]> {
+    const found: CandidateFlow[] = [];
     await bridge.dumpFlows(
       {},
       (flow) => {
@@ -125,12 +125,12 @@ describe('flows learned by a real switch', () => {
     return found;
   }
 
-  async function teach(each: Lesson): Promise<FlowToJudge[]> {
+  async function teach(each: Lesson): Promise<CandidateFlow[]> {
     ofctl('del-flows', 'br-int');
     const put = encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: [lessonFlow(each)] });
     await new BridgeTarget(bridge).apply({ put, remove: new Set() }, stop.signal);
     ovs.exec('ovs-appctl', 'netdev-dummy/receive', 'p1', packetOf(each));
-    let found: FlowToJudge[] = [];
+    let found: CandidateFlow[] = [];
     await expect.poll(async () => (found = await learnedNow()).length).toBe(nodesOf(each).length + 1);
     return found;
   }
@@ -209,7 +209,7 @@ describe('flows learned by a real switch', () => {
   });
 });
 
-function harmed(flow: FlowToJudge, change: string, by: number): FlowToJudge {
+function harmed(flow: CandidateFlow, change: string, by: number): CandidateFlow {
   switch (change) {
     case 'table':
       return { ...flow, table: (flow.table + by) % 256 };

@@ -152,7 +152,7 @@ const steps: fc.Arbitrary<(tx: Tx) => void> = fc.oneof(
     tx.mutate('Bridge', [], ['mirrors', 'insert', [tx.insert('Mirror', { name: mirror, select_all: all, output_vlan: 7 })]]);
   }),
   fc.constant((tx: Tx) => tx.abort()),
-  fc.constant((tx: Tx) => void tx.insert('Bridge', { name: 'nobody refers to it' })),
+  fc.constant((tx: Tx) => void tx.insert('Bridge', { name: 'unreferenced' })),
 );
 
 function doAll(todo: readonly ((tx: Tx) => void)[], tx: Tx): void {

@@ -59,7 +59,7 @@ describe('operations', () => {
           standIns.bridge = added;
           tx.mutate('Open_vSwitch', [], ['bridges', 'insert', [added]]);
           standIns.counts.push(
-            tx.update('Bridge', [['name', '!=', 'nobody']], { fail_mode: 'secure' }),
+            tx.update('Bridge', [['name', '!=', 'missing']], { fail_mode: 'secure' }),
             tx.mutate(
               'Bridge',
               added,
@@ -73,7 +73,7 @@ describe('operations', () => {
               ],
               ['external_ids', 'delete keys', ['zzz']],
             ),
-            tx.delete('Bridge', [['name', '==', 'nobody']]),
+            tx.delete('Bridge', [['name', '==', 'missing']]),
           );
         }, stop.signal)
         .then((committed) => {
@@ -134,7 +134,7 @@ describe('operations', () => {
       'timed out',
     ],
     ['an abort', (tx) => tx.abort(), 'aborted'],
-    ['a lock that is not held', (tx) => tx.assertLock('nobody'), 'not owner'],
+    ['a lock that is not held', (tx) => tx.assertLock('missing'), 'not owner'],
   ])('is refused for %s', async (_what, describe, error) => {
     expect(await refusal(describe)).toBe(`SeineError "${error}"`);
   });

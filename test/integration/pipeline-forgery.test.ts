@@ -241,7 +241,7 @@ describe.each(families)('a tunnel packet over %s', (family) => {
     ['the outside', outside.router[family]],
     ['a third node’s pod', parseIp(family === 'ipv4' ? '10.10.12.9' : 'fd00:10:0:3::9')],
     ['a client that is its own endpoint', serviceNextHop[family]],
-    ['nobody', parseIp(family === 'ipv4' ? '0.0.0.0' : '::')],
+    ['no sender', parseIp(family === 'ipv4' ? '0.0.0.0' : '::')],
   ])('that another node sends with the addresses of %s does not', async (_, name) => {
     const [mark, honestly] = [randomBytes(12), randomBytes(12)];
     await sendDatagram('n2', addressOf('n1', family).text, port.tunnel, encodeGeneve(inner(family, 'b', mark, name)));

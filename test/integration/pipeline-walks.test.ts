@@ -54,7 +54,7 @@ async function asked(from: string, to: Ip, number: number): Promise<{ who: strin
   const answers = await Promise.all((['tcp', 'udp'] as const).map((protocol) => ask({ ...probe, protocol })));
   const [tcp, udp] = answers.map(summary);
   expect(udp).toEqual(tcp);
-  return tcp ?? { who: 'nobody', client: '' };
+  return tcp ?? { who: 'none', client: '' };
 }
 
 function summary(outcome: Outcome): { who: string; client: string } {

@@ -117,11 +117,11 @@ it.each([
     nodes.put('n2', '1', node);
     nodes.flush();
     await expect.poll(seen).toEqual(['external', 'cluster']);
-    expect(proxy.host.staysWhereItIs(parseIp(ip))).toBe(true);
+    expect(proxy.host.isNodeAddress(parseIp(ip))).toBe(true);
     nodes.remove('n2', '2');
     nodes.flush();
     await expect.poll(seen, { timeout: 3_000 }).toEqual(['external', 'cluster']);
-    expect(proxy.host.staysWhereItIs(parseIp(ip))).toBe(false);
+    expect(proxy.host.isNodeAddress(parseIp(ip))).toBe(false);
     notify(network);
     await expect.poll(seen, { timeout: 3_000 }).toEqual(['external', 'cluster']);
   },

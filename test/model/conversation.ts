@@ -22,7 +22,7 @@ export interface Conversation {
   /** True if the opening side sends two packets at once, before there can be an answer. */
   readonly beginsTwice: boolean;
   /** Sender of an error about the last packet that arrived, if it is TCP or UDP: its receiver, a router or node there, or another. */
-  readonly reportedBy: 'nobody' | 'receiver' | 'router' | number;
+  readonly reportedBy: 'none' | 'receiver' | 'router' | number;
   /** Number of later connections of the same client to the same server. */
   readonly again: number;
 }
@@ -48,7 +48,7 @@ export function conversations(scene: Scene): fc.Arbitrary<Conversation> {
       order: fc.array(fc.boolean(), { minLength: 1, maxLength: 6 }),
       again: fc.integer({ min: 0, max: 2 }),
       beginsTwice: fc.boolean(),
-      reportedBy: fc.oneof(pick<'nobody' | 'receiver' | 'router'>('nobody', 'receiver', 'router'), fc.nat()),
+      reportedBy: fc.oneof(pick<'none' | 'receiver' | 'router'>('none', 'receiver', 'router'), fc.nat()),
     })
     .map(({ family, protocol, from, to, hop, portSrc, portDst, service, ttl, order, again, beginsTwice, reportedBy }) => {
       const sources = openers(scene, family);
@@ -73,7 +73,7 @@ interface Opener {
 }
 
 /** Two clients outside the scene: one that a load balancer admits, one that it does not. */
-const world = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1'].map(parseIp);
+const external = ['203.0.113.77', '192.0.2.77', '2001:db8:77::1', '2001:db8:78::1'].map(parseIp);
 
 function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
   const ofFamily = (ips: readonly Ip[]) => ips.filter((ip) => ip.family === family);
@@ -87,7 +87,7 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
       ...node.gateway.addresses,
       ...node.gateway.addresses,
       ...node.transport,
-      ...world,
+      ...external,
       ...pods.flatMap((pod) => pod.addresses),
       // Forged: virtual addresses, a Service's, and the source of translated external clients.
       ...Object.values(serviceNextHop),
@@ -214,7 +214,7 @@ export const exceeded = {
 /** The error about a packet that arrived, and its input port. @returns undefined if there is none */
 export function errorAbout(scene: Scene, { to, packet }: Output, reportedBy: Conversation['reportedBy']): Arrival | undefined {
   const { payload, protocol, ipSrc, ipDst, portSrc, portDst, tunSrc, tunDst } = packet;
-  if (typeof to !== 'number' || !ipSrc || !ipDst || portSrc === undefined || portDst === undefined || reportedBy === 'nobody')
+  if (typeof to !== 'number' || !ipSrc || !ipDst || portSrc === undefined || portDst === undefined || reportedBy === 'none')
     return undefined;
   const { family } = ipSrc;
   const error = {

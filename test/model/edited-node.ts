@@ -41,7 +41,7 @@ const equal = (a: BridgeValue, b: BridgeValue): boolean => a === b;
 const packings = Object.values(addressRows).map((rows) => new RowPacking(rows));
 
 /** A bridge that reports its content after each bundle. */
-export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
+export class RecordedBridge extends FakeTarget<BridgeKey, BridgeValue> {
   onBundle: (plan: Plan<BridgeKey, BridgeValue>) => void = () => undefined;
 
   override async observe(): Promise<Map<BridgeKey, BridgeValue>> {
@@ -65,7 +65,7 @@ export class ToldBridge extends FakeTarget<BridgeKey, BridgeValue> {
 }
 
 interface EditedNodeOptions {
-  readonly bridge: ToldBridge;
+  readonly bridge: RecordedBridge;
   /** Entries of a bundle: few, so that simultaneous changes would be separated. */
   readonly batchSize: number;
   /** The previous agent, which has ended: pods keep their ports, and its entries are not removed before `allowRemovals`. */
@@ -87,7 +87,7 @@ export class EditedNode {
   readonly #rounds: PolicyRounds;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
-  readonly #bridge: ToldBridge;
+  readonly #bridge: RecordedBridge;
   readonly #ports: Map<string, number>;
   #led = new Set<Owner>();
 
@@ -178,8 +178,8 @@ export class EditedNode {
   }
 
   /** The bridge was observed without unexpected entries: there may be further work. */
-  leftoversGone(): void {
-    this.flows.leftoversGone();
+  obsoleteRemoved(): void {
+    this.flows.obsoleteRemoved();
   }
 
   /** Resolves once the bridge has no unexpected entries. */

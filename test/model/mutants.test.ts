@@ -33,7 +33,7 @@ const steps =
 const marks = (flow: Flow, wanted: Mark): boolean =>
   [...(flow.match.ctMarks ?? []), ...(flow.match.regs ?? [])].some((mark) => JSON.stringify(mark) === JSON.stringify(wanted));
 const step = (flow: Flow, kind: Step['do']): boolean => flow.steps.some((each) => each.do === kind);
-const isWorldly = (flow: Flow): boolean => marks(flow, reg.scope('world'));
+const isExternal = (flow: Flow): boolean => marks(flow, reg.scope('external'));
 const drops = ({ steps: { length } }: Flow): boolean => length === 0;
 const isOfPeer = ({ inPort, ipSrc }: Match): boolean => inPort === exampleScene.node.tunnel.ofPort && ipSrc !== undefined;
 /** Removes flows as if the first addresses of the network were unused. */
@@ -155,7 +155,7 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'refuses all clients of a load balancer that has source ranges': without(
     ({ table, match }) => table === 'sourceRangeSets' && match.ipSrc !== undefined,
   ),
-  'sends external clients to other nodes if the policy is Local': without((flow) => flow.table === 'balance' && isWorldly(flow)),
+  'sends external clients to other nodes if the policy is Local': without((flow) => flow.table === 'balance' && isExternal(flow)),
   'refuses what only other nodes serve': steps(
     (flow) => flow.table === 'balance' && drops(flow),
     () => [{ do: 'toAgent', reason: 'noEndpoint' }],
@@ -163,9 +163,9 @@ const mutants: Readonly<Record<string, Mutation>> = {
   'treats pods that come through the node as external': without(
     ({ table, match }) => table === 'serviceEntry' && match.ipSrc !== undefined && 'network' in match.ipSrc,
   ),
-  'shows external clients to endpoints of other nodes': without((flow) => flow.table === 'snatMark' && isWorldly(flow)),
+  'shows external clients to endpoints of other nodes': without((flow) => flow.table === 'snatMark' && isExternal(flow)),
   'hides all clients from endpoints of other nodes': (flow) =>
-    flow.table === 'snatMark' && isWorldly(flow) ? { ...flow, match: { ...flow.match, regs: [reg.destination('tunnel')] } } : flow,
+    flow.table === 'snatMark' && isExternal(flow) ? { ...flow, match: { ...flow.match, regs: [reg.destination('tunnel')] } } : flow,
   'hides external clients behind the gateway’s address, whose ports are the node’s': steps(
     ({ table }) => table === 'snat',
     (all) =>

@@ -277,8 +277,8 @@ it(`one address of a group represents all (SEINE_TEST_SEED=${seed})`, { timeout:
       const grouped = proofWith(objects, bytes, local);
       const oneByOne = { decide: bytes.decide.bind(bytes), likenessOf: (_: string, { text }: { readonly text: string }) => text };
       const each = proofWith(objects, oneByOne, local);
-      const told = new Set(grouped.differences.flatMap(({ pod, direction }) => `${pod} ${direction}`));
-      expect(told).toEqual(new Set(each.differences.flatMap(({ pod, direction }) => `${pod} ${direction}`)));
+      const found = new Set(grouped.differences.flatMap(({ pod, direction }) => `${pod} ${direction}`));
+      expect(found).toEqual(new Set(each.differences.flatMap(({ pod, direction }) => `${pod} ${direction}`)));
       expect(grouped.cells).toBeLessThanOrEqual(each.cells);
       counts[each.differencesTotal === 0 ? 'same' : 'differ']++;
     }),

@@ -4,7 +4,7 @@ import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { type NumberRanges, numberRange } from '../../src/policy/flows/number-ranges.ts';
 import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
-import { EditedNode, ToldBridge } from './edited-node.ts';
+import { EditedNode, RecordedBridge } from './edited-node.ts';
 import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';
 import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { mixtures, saidBy, type Verdicts, verdictsOf } from './probed-ends.ts';
@@ -50,7 +50,7 @@ let [bundles, between] = [0, 0];
 
 /** A node that executes a history: all parts of a change at once. If numbers may run out, more may be denied than policies deny. */
 class ChangingNode {
-  readonly #bridge = new ToldBridge();
+  readonly #bridge = new RecordedBridge();
   readonly #node: EditedNode;
   readonly #set: Objects = new Map();
   readonly #judge: typeof openings;

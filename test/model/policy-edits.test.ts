@@ -4,7 +4,7 @@ import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import type { PolicyPortObject } from '../../src/policy/verify/reference/objects.ts';
 import { timeoutOf } from '../support/batches.ts';
-import { EditedNode, ToldBridge } from './edited-node.ts';
+import { EditedNode, RecordedBridge } from './edited-node.ts';
 import { nameOf, type PolicyObject, provenNode, put } from './policy-proof.ts';
 import { mixtures, saidBy, type Verdicts, verdictsOf } from './probed-ends.ts';
 import { policyHistories, policyPort, probedAddresses } from './random-policies.ts';
@@ -62,7 +62,7 @@ let [bundles, whole] = [0, 0];
 /** @returns packets of pods that matched neither the policies before a change nor those after it */
 async function between(objects: readonly PolicyObject[], changes: readonly Step[], batchSize: number): Promise<readonly string[]> {
   const signal = AbortSignal.timeout(withinMs);
-  const bridge = new ToldBridge();
+  const bridge = new RecordedBridge();
   const node = new EditedNode({ bridge, batchSize });
   const set: Objects = new Map();
   const take = (each: PolicyObject): void => {

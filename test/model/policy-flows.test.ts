@@ -45,9 +45,9 @@ it.each(kinds)(
           const engine = new PolicyEngine(provenNode);
           const before = new WrittenPolicy(engine);
           const set = live(history, engine, () => void before.update());
-          const anew = new PolicyEngine(provenNode);
-          for (const each of [...set.values()].toReversed()) put(anew, each);
-          const after = new WrittenPolicy(anew, before.entries());
+          const rebuilt = new PolicyEngine(provenNode);
+          for (const each of [...set.values()].toReversed()) put(rebuilt, each);
+          const after = new WrittenPolicy(rebuilt, before.entries());
           after.update();
           expect(lines(after)).toEqual(lines(before));
           expect(sorted(after.entries())).toEqual(sorted(before.entries()));
@@ -114,9 +114,9 @@ it('a flow that differs from the row of an address is not packed', () => {
   for (const each of network.keys()) expect(ingress.placeOfKey(each)).toBeUndefined();
   // Another cookie, a timeout, a flag, a missing step, trailing bytes.
   for (const at of [0, 7, 9, 11, 13, 14]) {
-    const octets = Buffer.from(value, 'latin1');
-    octets[at] = (octets[at] ?? 0) ^ 1;
-    expect(ingress.numberIn(place, octets.toString('latin1') as BridgeValue)).toBeUndefined();
+    const bytes = Buffer.from(value, 'latin1');
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    expect(ingress.numberIn(place, bytes.toString('latin1') as BridgeValue)).toBeUndefined();
   }
   expect(ingress.numberIn(place, `${value}${'\0'.repeat(8)}` as BridgeValue)).toBeUndefined();
   expect(ingress.numberIn(ingress.placeOf(parseIp('10.1.0.6')), value)).toBeUndefined();

@@ -91,11 +91,11 @@ function* placesOf(
 function decided({ matrix, policySwitch }: MutatedNode, bytes: PolicyBytes, { direction, pod, address, masqueraded }: Place) {
   const peer = parseIp(address);
   const own = (matrix.subjects.get(pod)?.addresses ?? []).map(parseIp).find(({ family }) => family === peer.family) ?? peer;
-  const from = matrix.ownNode.has(address) && !masqueraded ? 'gateway' : 'world';
+  const from = matrix.ownNode.has(address) && !masqueraded ? 'gateway' : 'external';
   return bytes.decide({ direction, ofPort: policySwitch.portOf(pod), own, peer, from }).outcomes;
 }
 
-interface OctetsChange {
+interface BytesChange {
   /** A packet for which other flows decide differently by their bytes. */
   readonly packet?: PolicyPacket;
   /** True if it is undefined which of two flows applies. */
@@ -103,7 +103,7 @@ interface OctetsChange {
 }
 
 /** All addresses at which anything begins or ends, with all ports. */
-function changeOf(node: MutatedNode, flows: readonly Flow[]): OctetsChange {
+function changeOf(node: MutatedNode, flows: readonly Flow[]): BytesChange {
   const bytes = bytesOf(flows);
   const addresses = [...new Set([...node.edges, ...edgesOf(flows)])];
   for (const place of placesOf(node, policyDirections, addresses)) {
@@ -215,9 +215,12 @@ it(`both oracles detect wrong flows (SEINE_TEST_SEED=${seed})`, { timeout: timeo
     [...found.values()].reduce((sum, each) => sum + of(each), 0);
   for (const { kind, node, mutation } of mutated()) {
     const judgement = judgementOf(node, mutation);
-    const told = () => [...mutation.gone.map((flow) => `- ${formatFlow(flow)}`), ...mutation.come.map((flow) => `+ ${formatFlow(flow)}`)];
-    expect(judgement, judgement === 'MISSED' ? `${kind}:\n${told().join('\n')}` : kind).not.toBe('MISSED');
-    if (isLong && judgement === 'changes nothing') process.stdout.write(`changes nothing: ${kind}: ${told().join('; ')}\n`);
+    const changes = () => [
+      ...mutation.gone.map((flow) => `- ${formatFlow(flow)}`),
+      ...mutation.come.map((flow) => `+ ${formatFlow(flow)}`),
+    ];
+    expect(judgement, judgement === 'MISSED' ? `${kind}:\n${changes().join('\n')}` : kind).not.toBe('MISSED');
+    if (isLong && judgement === 'changes nothing') process.stdout.write(`changes nothing: ${kind}: ${changes().join('; ')}\n`);
     const ofKind = found.get(kind) ?? new Map<Judgement, number>();
     found.set(kind, ofKind.set(judgement, count(ofKind, judgement) + 1));
     const isEnough = [...found.values()].every((counts) => noticed(counts) >= ofEachKind);

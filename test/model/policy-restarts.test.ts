@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import type { PolicyMatrix } from '../../src/policy/matrix/matrix.ts';
 import { timeoutOf } from '../support/batches.ts';
-import { EditedNode, ToldBridge } from './edited-node.ts';
+import { EditedNode, RecordedBridge } from './edited-node.ts';
 import { type ExchangedPairs, exchangedLabels, exchangeHistories } from './exchanged-labels.ts';
 import { nameOf, type PolicyObject, provenNode, put, remove } from './policy-proof.ts';
 import { mixtures, saidBy, verdictsOf } from './probed-ends.ts';
@@ -38,7 +38,7 @@ interface Ended {
 
 /** A bridge that outlives its agents, and the policies that a packet may still match. */
 class OutlivedBridge {
-  readonly #bridge = new ToldBridge();
+  readonly #bridge = new RecordedBridge();
   readonly #set = new Map<string, PolicyObject>();
   readonly #batchSize: number;
   readonly #ended: Ended;
@@ -80,7 +80,7 @@ class OutlivedBridge {
       await node.settled(until);
       node.allowRemovals();
       await node.swept(until);
-      node.leftoversGone();
+      node.obsoleteRemoved();
       await node.work(until);
       await node.settled(until);
       this.#states = this.#states.slice(-1);
@@ -102,7 +102,7 @@ class OutlivedBridge {
 
   /** Number of flows of an agent with its own bridge. */
   async flowsOfOne(signal: AbortSignal): Promise<number> {
-    const bridge = new ToldBridge();
+    const bridge = new RecordedBridge();
     const node = new EditedNode({ bridge, batchSize: this.#batchSize });
     for (const each of this.#set.values()) put(node.engine, each);
     await node.work(signal);

@@ -92,10 +92,10 @@ class InterruptedEngine {
     if (!this.#isAdmitted) expect(this.#text).toBe(this.#read);
     this.#round = undefined;
     this.engine.publish();
-    const anew = new PolicyEngine(provenNode);
-    for (const each of this.#roundOf.values()) put(anew, each);
-    anew.update();
-    if (!this.#isAdmitted) expect(this.#text).toBe(JSON.stringify(describe(anew.matrix)));
+    const rebuilt = new PolicyEngine(provenNode);
+    for (const each of this.#roundOf.values()) put(rebuilt, each);
+    rebuilt.update();
+    if (!this.#isAdmitted) expect(this.#text).toBe(JSON.stringify(describe(rebuilt.matrix)));
     this.#isAdmitted = this.engine.isBehind && this.#isAdmitted;
     this.#read = this.#text;
   }
@@ -111,10 +111,10 @@ function live({ objects, changes }: PolicyHistory, pieces: readonly number[], st
       else interrupted.remove(step.remove);
   interrupted.finish();
   const { engine, now } = interrupted;
-  const anew = new PolicyEngine(provenNode);
-  for (const each of now.values()) put(anew, each);
-  anew.update();
-  expect(describe(engine.matrix)).toEqual(describe(anew.matrix));
+  const rebuilt = new PolicyEngine(provenNode);
+  for (const each of now.values()) put(rebuilt, each);
+  rebuilt.update();
+  expect(describe(engine.matrix)).toEqual(describe(rebuilt.matrix));
   expect(prove(now, engine.matrix, probedAddresses, probedPorts).differences.slice(0, 3)).toEqual([]);
 }
 

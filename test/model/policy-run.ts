@@ -41,10 +41,10 @@ export function runHistory(newEngine: () => PolicyEngine, history: PolicyHistory
   let at = 0;
   for (set of statesOf(history, engine)) {
     engine.update();
-    const anew = newEngine();
-    for (const each of set.values()) put(anew, each);
-    anew.update();
-    const [one, other] = [describe(engine.matrix), describe(anew.matrix)].map((each) => JSON.stringify(each));
+    const rebuilt = newEngine();
+    for (const each of set.values()) put(rebuilt, each);
+    rebuilt.update();
+    const [one, other] = [describe(engine.matrix), describe(rebuilt.matrix)].map((each) => JSON.stringify(each));
     if (one !== other)
       differences.push(`after change ${at} the matrix is another than from scratch: ${firstDifference(one ?? '', other ?? '')}`);
     for (const [row, value] of rowsOf(engine)) {

@@ -29,7 +29,7 @@ const own = new Set([...node.gateway.addresses, ...node.transport].map(({ text }
 const unsent = new Set(node.podCidrs.map(({ network }) => network.text));
 const protocols: Readonly<Record<string, MatchProtocol>> = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp', GRE: 'gre' };
 /** Input ports of packets in the tables of ingress, by their origin. */
-const arrivals = { gateway: 10_000, world: 20_000, itself: 30_000 };
+const arrivals = { gateway: 10_000, external: 20_000, itself: 30_000 };
 
 /** The tables of policy, with the local pods: their flows, and the verdicts of the model of a switch. Packets start in the entry tables. */
 export class PolicySwitch {
@@ -107,7 +107,7 @@ export class PolicySwitch {
       ...(port === undefined ? {} : { portSrc: 40_000, portDst: port }),
       ...(protocol === 'ICMP' ? { icmpType: echoRequest[icmp], icmpId: 1 } : {}),
     };
-    const from = own.has(peer.text) && !masqueraded ? arrivals.gateway : arrivals.world;
+    const from = own.has(peer.text) && !masqueraded ? arrivals.gateway : arrivals.external;
     const ofPort = this.portOf(pod);
     return { inPort: isIngress ? from + ofPort : ofPort, packet };
   }
@@ -141,6 +141,6 @@ function arrivalsOf(ofPort: number): readonly Flow[] {
     at(ofPort, load(reg.source('pod')), goto('egressEntry')),
     at(arrivals.gateway + ofPort, load(reg.source('gateway')), ...toPod),
     at(arrivals.itself + ofPort, load(reg.source('pod')), ...toPod),
-    at(arrivals.world + ofPort, load(reg.source('world')), ...toPod),
+    at(arrivals.external + ofPort, load(reg.source('external')), ...toPod),
   ];
 }

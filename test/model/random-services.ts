@@ -168,7 +168,7 @@ export function questions({ node, pods, services }: Scene): readonly Question[] 
     const clients = [
       ...(pod?.addresses ?? []).map((ip) => ({ by: { kind: 'pod' as const, ip }, inPort: pod?.ofPort ?? 0 })),
       ...node.gateway.addresses.map((ip) => ({ by: { kind: 'node' as const, ip }, inPort: node.gateway.ofPort })),
-      ...['203.0.113.77', '192.0.2.177', '2001:db8:77::1', '2001:db8:78::1'].map((ip) => byGateway('world', ip)),
+      ...['203.0.113.77', '192.0.2.177', '2001:db8:77::1', '2001:db8:78::1'].map((ip) => byGateway('external', ip)),
       ...['10.10.0.5', 'fd00:10::6'].map((ip) => byGateway('pod', ip)),
     ];
     const protocol = port.protocol === 'TCP' ? ('tcp' as const) : ('udp' as const);
@@ -181,7 +181,7 @@ export function questions({ node, pods, services }: Scene): readonly Question[] 
         // Such a source is forged.
         .concat(
           isOutside(ip, each.clusterIps)
-            ? [{ asked: { protocol, ip, port: number }, ...byGateway('world', ip.text), portSrc: number }]
+            ? [{ asked: { protocol, ip, port: number }, ...byGateway('external', ip.text), portSrc: number }]
             : [],
         ),
     );
@@ -199,7 +199,7 @@ function isOutside(ip: Ip, clusterIps: readonly string[]): boolean {
 export function allowed(scene: Scene, { asked, by, portSrc }: Question): string[] {
   const answer = promised(scene.services, asked, by, vantageOf(scene));
   if (answer && by.ip.text === asked.ip.text && portSrc === asked.port) return ['itself'];
-  if (answer?.what !== 'endpoints') return [answer?.what ?? 'nobody'];
+  if (answer?.what !== 'endpoints') return [answer?.what ?? 'none'];
   const own = `${asked.ip.text} ${asked.port}`;
   return [...new Set(answer.endpoints.map((endpoint) => (endpoint === own ? 'itself' : endpoint)))].toSorted();
 }

@@ -261,11 +261,11 @@ export class Reference {
   }
 
   /** The node's own packets have the gateway's address; its pods keep theirs on the path through the node. */
-  #kindOf(from: From, ip: Ip): 'pod' | 'node' | 'world' {
+  #kindOf(from: From, ip: Ip): 'pod' | 'node' | 'external' {
     const { node } = this.#scene;
     if (from === 'pod') return 'pod';
     if (has(node.gateway.addresses, ip)) return 'node';
-    return node.podCidrs.some((cidr) => cidrContains(cidr, ip)) ? 'pod' : 'world';
+    return node.podCidrs.some((cidr) => cidrContains(cidr, ip)) ? 'pod' : 'external';
   }
 
   #connect({ from }: Arrival, asked: Tuple, endpoint: string): Connection {
@@ -274,7 +274,7 @@ export class Reference {
     const place = this.#place(ip);
     const itself = same(asked.src, ip);
     const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway');
-    const fromAfar = from === 'gateway' && place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'world';
+    const fromAfar = from === 'gateway' && place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'external';
     const network = this.#scene.node.podCidrs.find(({ family }) => family === ip.family)?.network;
     const src = hairpin || itself ? serviceNextHop[ip.family] : fromAfar && network ? network : asked.src;
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };

@@ -14,8 +14,8 @@ import { decodeGroupMod, type Group } from '../../src/openflow/groups/group.ts';
 import { decodeMatch } from '../../src/openflow/match/match.ts';
 import { serviceIntents } from '../../src/services/compile/intent.ts';
 import { answerFor, endpointKey, type ServiceEndpoint, type ServiceIntent } from '../../src/services/compile/service-intent.ts';
-import { leftBehind } from '../../src/services/controller/effects/changed-endpoints.ts';
-import { type LedAddress, type LedReader, readServed } from '../../src/services/controller/effects/previously-served.ts';
+import { staleSince } from '../../src/services/controller/effects/changed-endpoints.ts';
+import { readServed, type ServedDestination, type ServedFlowReader } from '../../src/services/controller/effects/previously-served.ts';
 import { ipProtocols, servedKey } from '../../src/services/controller/effects/stale-connections.ts';
 import { clusters } from './random-services.ts';
 import { exampleScene, type Scene, wantedByOwner } from './scene.ts';
@@ -27,7 +27,7 @@ const { signal } = new AbortController();
 const counted = { idleTimeout: 0, hardTimeout: 0, importance: 0, flags: 0, packets: 0n, bytes: 0n, durationNs: 0n };
 
 /** A bridge with the whole desired state of a node. */
-function bridgeOf(scene: Scene): LedReader {
+function bridgeOf(scene: Scene): ServedFlowReader {
   const flows: FlowStats[] = [];
   const groups = new Map<number, Group>();
   for (const [owner, wanted] of wantedByOwner(scene))
@@ -76,19 +76,19 @@ const texts = (endpoints: readonly ServiceEndpoint[]): string[] => endpoints.map
 function promisedLines(scene: Scene): string[] {
   return intentsOf(scene).flatMap((intent) =>
     intent.addresses.map(({ kind, ip, port }) => {
-      const [inside, world] = (['pod', 'world'] as const).map((client) => {
+      const [inside, external] = (['pod', 'external'] as const).map((client) => {
         const answer = answerFor(intent, kind, client);
         return answer.do === 'balance' ? texts(answer.endpoints).join() : '';
       });
-      return `${intent.transport} ${ip.text} ${port}: ${inside} | ${world}`;
+      return `${intent.transport} ${ip.text} ${port}: ${inside} | ${external}`;
     }),
   );
 }
 
-function readLines(led: readonly LedAddress[]): string[] {
+function readLines(led: readonly ServedDestination[]): string[] {
   return led.map(
-    ({ transport, ip, port, inside, world }) =>
-      `${transport} ${ip.text} ${port}: ${texts(inside).join()} | ${texts(world ?? inside).join()}`,
+    ({ transport, ip, port, inside, external }) =>
+      `${transport} ${ip.text} ${port}: ${texts(inside).join()} | ${texts(external ?? inside).join()}`,
   );
 }
 
@@ -108,7 +108,7 @@ describe('state that the bridge served before', () => {
     await fc.assert(
       fc.asyncProperty(clusters, async (scene) => {
         const read = await readServed(bridgeOf(scene), transports, signal);
-        expect(leftBehind(read, servedIn(scene))).toMatchObject({ stale: { bridge: [], host: [] }, lost: 0 });
+        expect(staleSince(read, servedIn(scene))).toMatchObject({ stale: { bridge: [], host: [] }, lost: 0 });
       }),
     );
   });
@@ -118,7 +118,7 @@ describe('state that the bridge served before', () => {
       fc.asyncProperty(clusters, clusters, async (before, after) => {
         const led = await readServed(bridgeOf(before), transports, signal);
         const now = servedIn(after);
-        const { stale } = leftBehind(led, now);
+        const { stale } = staleSince(led, now);
         const lines = new Set(
           stale.bridge.map((each) => `${servedKey(each.ipProtocol, each.address)} > ${each.endpoint ? endpointKey(each.endpoint) : 'all'}`),
         );
@@ -130,7 +130,7 @@ describe('state that the bridge served before', () => {
             expect(lines).toContain(`${key} > all`);
             continue;
           }
-          const left = [...each.inside, ...(each.world ?? [])].filter((endpoint) => !mayReach(intent, kind, endpoint));
+          const left = [...each.inside, ...(each.external ?? [])].filter((endpoint) => !mayReach(intent, kind, endpoint));
           for (const endpoint of left) expect([...lines].some((line) => line === `${key} > ${endpointKey(endpoint)}`)).toBe(true);
           const living = each.inside.filter((endpoint) => alwaysReached(intent, kind, endpoint));
           for (const endpoint of living) expect(lines).not.toContain(`${key} > ${endpointKey(endpoint)}`);
@@ -144,7 +144,7 @@ describe('state that the bridge served before', () => {
 function reachedBy(
   intent: ServiceIntent,
   kind: Parameters<typeof answerFor>[1],
-  client: 'pod' | 'world',
+  client: 'pod' | 'external',
   endpoint: ServiceEndpoint,
 ): boolean {
   const answer = answerFor(intent, kind, client);
@@ -152,9 +152,9 @@ function reachedBy(
 }
 
 function mayReach(intent: ServiceIntent, kind: Parameters<typeof answerFor>[1], endpoint: ServiceEndpoint): boolean {
-  return reachedBy(intent, kind, 'pod', endpoint) || reachedBy(intent, kind, 'world', endpoint);
+  return reachedBy(intent, kind, 'pod', endpoint) || reachedBy(intent, kind, 'external', endpoint);
 }
 
 function alwaysReached(intent: ServiceIntent, kind: Parameters<typeof answerFor>[1], endpoint: ServiceEndpoint): boolean {
-  return reachedBy(intent, kind, 'pod', endpoint) && reachedBy(intent, kind, 'world', endpoint);
+  return reachedBy(intent, kind, 'pod', endpoint) && reachedBy(intent, kind, 'external', endpoint);
 }

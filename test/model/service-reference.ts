@@ -5,7 +5,7 @@ import type { SceneService } from '../support/scene-service.ts';
 
 /** A client, with the properties by which Kubernetes distinguishes clients. */
 export interface ServiceClient {
-  readonly kind: 'pod' | 'node' | 'world';
+  readonly kind: 'pod' | 'node' | 'external';
   readonly ip: Ip;
 }
 
@@ -91,7 +91,7 @@ function answer(each: SceneService, { port, how }: { port: Port; how: How }, { a
   const { service } = each;
   if (how === 'loadBalancer' && !mayAsk(each, by, here)) return { what: 'dropped' };
   const all = endpointsOf(each, port, asked.ip.family);
-  const policy = how === 'inside' ? service.internalTrafficPolicy : by.kind === 'world' ? service.externalTrafficPolicy : 'Cluster';
+  const policy = how === 'inside' ? service.internalTrafficPolicy : by.kind === 'external' ? service.externalTrafficPolicy : 'Cluster';
   const ours = policy === 'Local' ? all.filter(({ nodeName }) => nodeName === here.nodeName) : all;
   const ready = ours.filter((one) => one.ready);
   // Topology is a preference among ready endpoints; a local endpoint is never too far.

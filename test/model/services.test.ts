@@ -46,7 +46,7 @@ function outcome(
   const [only] = translations;
   if (only) return `${only.dst.text} ${only.dstPort}`;
   // A packet that matches no Service's flow continues unchanged.
-  if (!flows.some(({ table }) => table === 'balance' || table === 'sourceRanges')) return 'nobody';
+  if (!flows.some(({ table }) => table === 'balance' || table === 'sourceRanges')) return 'none';
   return tables.includes('egressEntry') ? 'itself' : 'dropped';
 }
 

@@ -43,11 +43,11 @@ const isolated = policyObject('shop/isolated', { podSelector: { matchLabels: { a
 const open = policyObject('shop/open', { podSelector: { matchLabels: { app: 'db' } }, ingress: [{}] });
 
 const tiers: readonly ClusterPolicyCase[] = [
-  one('without rules a cluster policy isolates no pod', {}, ['api > db TCP/1', 'world > db ICMP', 'db > world UDP/53'], []),
+  one('without rules a cluster policy isolates no pod', {}, ['api > db TCP/1', 'external > db ICMP', 'db > external UDP/53'], []),
   one(
     'the Admin tier denies what a NetworkPolicy allows',
     { ingress: [{ action: 'Deny', from: [env('dev')] }] },
-    ['api > db TCP/1', 'world > db TCP/1'],
+    ['api > db TCP/1', 'external > db TCP/1'],
     ['toy > db TCP/1'],
     [open],
   ),
@@ -73,7 +73,7 @@ const tiers: readonly ClusterPolicyCase[] = [
   one(
     'the Baseline tier denies pods that no NetworkPolicy isolates',
     { tier: 'Baseline', ingress: [{ action: 'Deny', from: [everything] }] },
-    ['world > db TCP/1'],
+    ['external > db TCP/1'],
     ['api > db TCP/1', 'unknown pod > db TCP/1'],
   ),
   one(
@@ -86,7 +86,7 @@ const tiers: readonly ClusterPolicyCase[] = [
   one(
     'a NetworkPolicy isolates one direction: the Baseline tier decides the other one',
     { tier: 'Baseline', egress: [{ action: 'Deny', to: [everything] }] },
-    ['db > world TCP/1', 'api > db TCP/1'],
+    ['db > external TCP/1', 'api > db TCP/1'],
     ['db > web TCP/1', 'db > api TCP/1'],
     [open],
   ),
@@ -120,7 +120,7 @@ const tiers: readonly ClusterPolicyCase[] = [
       }),
     ],
     policies: [],
-    allowed: ['api > db TCP/2', 'toy > db UDP/1', 'world > db TCP/1'],
+    allowed: ['api > db TCP/2', 'toy > db UDP/1', 'external > db TCP/1'],
     denied: ['api > db TCP/1', 'web > db TCP/2', 'agent > db ICMP'],
   },
   {
@@ -142,7 +142,7 @@ const orders: readonly ClusterPolicyCase[] = [
       { action: 'Accept', from: [app('api')] },
       { action: 'Deny', from: [everything] },
     ],
-    ['api > db TCP/1', 'toy > db TCP/1', 'world > db TCP/1'],
+    ['api > db TCP/1', 'toy > db TCP/1', 'external > db TCP/1'],
     ['web > db TCP/1', 'scraper > db TCP/1'],
   ),
   ingress(
@@ -236,7 +236,7 @@ const peers: readonly ClusterPolicyCase[] = [
     'networks match the address of the packet, of pods too',
     [{ action: 'Deny', to: [{ networks: ['10.10.4.0/22', '203.0.113.0/24', 'fd00:10:0:1::/64', '2001:db8::/32'] }] }],
     ['api > db TCP/1'],
-    ['api > web TCP/1', 'api > world ICMP', 'api > unknown pod TCP/1'],
+    ['api > web TCP/1', 'api > external ICMP', 'api > unknown pod TCP/1'],
   ),
   egress(
     'a network with an address of a node includes its gateway address',
@@ -247,31 +247,31 @@ const peers: readonly ClusterPolicyCase[] = [
   egress(
     'nodes match their addresses and gateway addresses',
     [{ action: 'Deny', to: [{ nodes: { matchLabels: { zone: 'b' } } }] }],
-    ['api > n1 TCP/1', 'api > gateway of n1 TCP/1', 'api > web TCP/1', 'api > world TCP/1'],
+    ['api > n1 TCP/1', 'api > gateway of n1 TCP/1', 'api > web TCP/1', 'api > external TCP/1'],
     ['api > n2 TCP/1', 'api > gateway of n2 UDP/53'],
   ),
   egress(
     'the own node is a node too',
     [{ action: 'Deny', to: [{ nodes: {} }] }],
-    ['api > db TCP/1', 'api > world TCP/1'],
+    ['api > db TCP/1', 'api > external TCP/1'],
     ['api > n1 TCP/1', 'api > gateway of n1 TCP/1', 'api > n2 ICMP'],
   ),
   egress(
     'namespaces never match nodes or external addresses',
     [{ action: 'Deny', to: [everything] }],
-    ['api > n2 TCP/1', 'api > world TCP/1', 'api > gateway of n2 TCP/1'],
+    ['api > n2 TCP/1', 'api > external TCP/1', 'api > gateway of n2 TCP/1'],
     ['api > db TCP/1', 'api > unknown pod TCP/1'],
   ),
   ingress(
     'a Deny by labels denies pods that are not known',
     [{ action: 'Deny', from: [app('web')] }],
-    ['api > db TCP/1', 'world > db TCP/1', 'n2 > db TCP/1'],
+    ['api > db TCP/1', 'external > db TCP/1', 'n2 > db TCP/1'],
     ['web > db TCP/1', 'unknown pod > db TCP/1'],
   ),
   ingress(
     'so does a Pass by labels',
     [{ action: 'Pass', from: [env('prod')] }],
-    ['api > db TCP/1', 'toy > db TCP/1', 'world > db TCP/1'],
+    ['api > db TCP/1', 'toy > db TCP/1', 'external > db TCP/1'],
     ['unknown pod > db TCP/1'],
   ),
   ingress(
@@ -342,14 +342,14 @@ const failures: readonly ClusterPolicyCase[] = [
     'a Deny with such a peer denies everything',
     [{ action: 'Deny', from: [app('api'), unknownField], protocols: [tcp(80)] }],
     ['n1 > db TCP/1'],
-    ['api > db TCP/1', 'world > db ICMP', 'n2 > db TCP/1'],
+    ['api > db TCP/1', 'external > db ICMP', 'n2 > db TCP/1'],
   ),
-  ingress('so does a Pass', [{ action: 'Pass', from: [unknownField] }], [], ['web > db TCP/80', 'world > db TCP/80']),
+  ingress('so does a Pass', [{ action: 'Pass', from: [unknownField] }], [], ['web > db TCP/80', 'external > db TCP/80']),
   egress(
     'so do domain names in a Deny',
     [{ action: 'Deny', to: [{ domainNames: ['example.com'] }] }],
     [],
-    ['api > world TCP/1', 'api > db TCP/1', 'api > n1 TCP/1'],
+    ['api > external TCP/1', 'api > db TCP/1', 'api > n1 TCP/1'],
   ),
   egress(
     'domain names in an Accept match nothing',
@@ -358,7 +358,7 @@ const failures: readonly ClusterPolicyCase[] = [
       { action: 'Deny', to: [{ networks: ['203.0.113.0/24', '2001:db8::/32'] }] },
     ],
     ['api > db TCP/1'],
-    ['api > world TCP/1'],
+    ['api > external TCP/1'],
   ),
   ingress(
     'a protocol that is not understood: an Accept has its other protocols',

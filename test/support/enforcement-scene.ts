@@ -27,10 +27,10 @@ export const undisputedNetworks: NodeNetworks = {
 };
 
 /** A desired state whose bridge has exactly the entries that the test acknowledges, when it does. */
-export class ToldBridge {
+export class RecordingBridge {
   readonly wanted = new Map<Owner, Wanted>();
   /** Writes since the last call, in order. */
-  readonly told: string[] = [];
+  readonly calls: string[] = [];
   readonly bridge = { revision: 0 };
   realizedRevision = 0;
   /** True if everything is acknowledged immediately. */
@@ -72,9 +72,9 @@ export class ToldBridge {
   }
 
   together(work: () => void): void {
-    this.told.push('together');
+    this.calls.push('together');
     work();
-    this.told.push('apart');
+    this.calls.push('apart');
   }
 
   failures(): readonly never[] {
@@ -106,7 +106,7 @@ export class ToldBridge {
 
   /** Writes of these kinds since the last call: `class`, `subject` … */
   take(...kinds: readonly string[]): readonly string[] {
-    const words = this.told.splice(0).map((line) => line.replace(/\/[0-9a-f]{16,}.*/, '').replace(/^(\w+) policy\/\w+\/(\w+).*/, '$1 $2'));
+    const words = this.calls.splice(0).map((line) => line.replace(/\/[0-9a-f]{16,}.*/, '').replace(/^(\w+) policy\/\w+\/(\w+).*/, '$1 $2'));
     return words.filter((line) => kinds.some((kind) => line.includes(` ${kind}`)));
   }
 
@@ -117,7 +117,7 @@ export class ToldBridge {
   }
 
   #change(owner: Owner, line: string): Revisions {
-    this.told.push(line);
+    this.calls.push(line);
     this.#has.delete(owner);
     this.bridge.revision++;
     if (this.isQuick) this.acknowledge();
@@ -146,9 +146,9 @@ export function policy(name: string, spec: object): NetworkPolicy {
   return projected;
 }
 
-/** A node whose bridge is a `ToldBridge`, in a cluster with only the objects added here. */
+/** A node whose bridge is a `RecordingBridge`, in a cluster with only the objects added here. */
 export class EnforcementScene {
-  readonly bridge = new ToldBridge();
+  readonly bridge = new RecordingBridge();
   readonly policies = new ReplicaStore<NetworkPolicy>();
   readonly pods = new ReplicaStore<PolicyPod>();
   /** Facts by the name of a pod. */
@@ -187,7 +187,7 @@ export class EnforcementScene {
     });
     this.#stop.signal.addEventListener('abort', enforcement.follow());
     await enforcement.settled();
-    bridge.told.length = 0;
+    bridge.calls.length = 0;
     return enforcement;
   }
 

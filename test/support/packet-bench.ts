@@ -84,7 +84,7 @@ export class PacketBench {
     const tunnel = inPort === this.#scene.node.tunnel.ofPort;
     const link = { ethSrc: underlay.peerMac, ethDst: underlay.mac };
     const bytes = tunnel ? encodeTunnelled(packet, link) : encodeFrame(packet);
-    const name = tunnel ? underlay.port : (portNames(this.#scene).get(inPort) ?? nobody);
+    const name = tunnel ? underlay.port : (portNames(this.#scene).get(inPort) ?? noPod);
     await this.control.run('netdev-dummy/receive', name, Buffer.from(bytes).toString('hex'));
   }
 
@@ -130,7 +130,7 @@ export class PacketBench {
 }
 
 /** A port of the bridge outside of the scene. */
-const nobody = 'nobody';
+const noPod = 'none';
 
 function portNames({ node, pods }: Scene): Map<number, string> {
   return new Map([[node.gateway.ofPort, 'gateway'], ...pods.map(({ ofPort }, index) => [ofPort, `pod${index}`] as const)]);
@@ -155,7 +155,7 @@ function bridges({ node }: Scene, runDir: string, ports: ReadonlyMap<number, str
     ...addBridge('br-int', 'fail_mode=secure'),
     ...['--', 'add-port', 'br-int', 'tunnel', '--', 'set', 'interface', 'tunnel', ...tunnel, `ofport_request=${node.tunnel.ofPort}`],
     ...[...ports].flatMap(([ofPort, name]) => dummy('br-int', name, ofPort)),
-    ...dummy('br-int', nobody, 40_000),
+    ...dummy('br-int', noPod, 40_000),
   ];
 }
 

@@ -34,25 +34,25 @@ const egress = (
 ): PolicyCase => one(name, { ...api, policyTypes: ['Egress'], egress: [rule] }, allowed, denied);
 
 const selectors: readonly PolicyCase[] = [
-  { name: 'no policy', policies: [], allowed: ['world > db TCP/1', 'api > db ICMP', 'db > world UDP/53'], denied: [] },
+  { name: 'no policy', policies: [], allowed: ['external > db TCP/1', 'api > db ICMP', 'db > external UDP/53'], denied: [] },
   one(
     'default deny ingress',
     everyPod,
-    ['api > world TCP/1', 'db > toy TCP/80'],
-    ['api > db TCP/1', 'world > db ICMP', 'db > api TCP/8080'],
+    ['api > external TCP/1', 'db > toy TCP/80'],
+    ['api > db TCP/1', 'external > db ICMP', 'db > api TCP/8080'],
   ),
   one(
     'default deny all',
     { ...everyPod, policyTypes: ['Ingress', 'Egress'] },
     ['toy > scraper TCP/80'],
-    ['api > db TCP/1', 'db > world ICMP', 'db > n1 TCP/1'],
+    ['api > db TCP/1', 'db > external ICMP', 'db > n1 TCP/1'],
   ),
   one('another namespace’s pods are not selected', everyPod, ['api > toy TCP/1', 'api > agent TCP/1'], ['toy > db TCP/1']),
-  one('ended pods are never subjects', everyPod, ['world > done TCP/1'], []),
-  one('only types that are listed isolate', { ...db, policyTypes: ['Egress'], ingress: [] }, ['world > db TCP/1'], ['db > api TCP/1']),
+  one('ended pods are never subjects', everyPod, ['external > done TCP/1'], []),
+  one('only types that are listed isolate', { ...db, policyTypes: ['Egress'], ingress: [] }, ['external > db TCP/1'], ['db > api TCP/1']),
   one('rules of an unlisted type are ignored', { ...db, policyTypes: ['Ingress'], egress: [{}] }, ['db > api TCP/1'], ['api > db TCP/1']),
-  one('egress rules without types isolate both ways', { ...db, egress: [{}] }, ['db > world TCP/1'], ['api > db TCP/1']),
-  one('no egress rule without types does not', { ...db, egress: [] }, ['db > world TCP/1'], ['api > db TCP/1']),
+  one('egress rules without types isolate both ways', { ...db, egress: [{}] }, ['db > external TCP/1'], ['api > db TCP/1']),
+  one('no egress rule without types does not', { ...db, egress: [] }, ['db > external TCP/1'], ['api > db TCP/1']),
   one(
     'expressions select',
     { podSelector: { matchExpressions: [{ key: 'app', operator: 'In', values: ['another', 'db'] }] } },
@@ -85,8 +85,8 @@ const selectors: readonly PolicyCase[] = [
       policyObject('shop/b', { ...db, ingress: [{ from: [api] }] }),
       policyObject('shop/c', { ...db, ingress: [{ ports: [{ port: 5432 }] }] }),
     ],
-    allowed: ['api > db UDP/9', 'world > db TCP/5432', 'toy > db TCP/5432'],
-    denied: ['world > db TCP/5433', 'toy > db UDP/5432', 'db > api TCP/8080'],
+    allowed: ['api > db UDP/9', 'external > db TCP/5432', 'toy > db TCP/5432'],
+    denied: ['external > db TCP/5433', 'toy > db UDP/5432', 'db > api TCP/8080'],
   },
   {
     name: 'both ends must allow',
@@ -94,32 +94,32 @@ const selectors: readonly PolicyCase[] = [
       policyObject('shop/in', { ...db, ingress: [{ ports: [{ port: 80, endPort: 90 }] }] }),
       policyObject('shop/out', { ...api, policyTypes: ['Egress'], egress: [{ ports: [{ port: 85, endPort: 95 }] }] }),
     ],
-    allowed: ['api > db TCP/85', 'api > db TCP/90', 'world > db TCP/80', 'api > world TCP/95'],
+    allowed: ['api > db TCP/85', 'api > db TCP/90', 'external > db TCP/80', 'api > external TCP/95'],
     denied: ['api > db TCP/84', 'api > db TCP/91'],
   },
 ];
 
 const peers: readonly PolicyCase[] = [
-  ingress('no peers are everybody', {}, ['world > db TCP/1', 'n2 > db ICMP', 'unknown pod > db SCTP/7'], []),
-  ingress('an empty list of peers is everybody', { from: [] }, ['world > db TCP/1'], []),
-  ingress('null is an empty list', { from: null, ports: null }, ['world > db TCP/1', 'world > db ICMP'], []),
+  ingress('no peers are everybody', {}, ['external > db TCP/1', 'n2 > db ICMP', 'unknown pod > db SCTP/7'], []),
+  ingress('an empty list of peers is everybody', { from: [] }, ['external > db TCP/1'], []),
+  ingress('null is an empty list', { from: null, ports: null }, ['external > db TCP/1', 'external > db ICMP'], []),
   ingress(
     'a pod selector means the own namespace',
     { from: [api] },
     ['api > db TCP/1'],
-    ['toy > db TCP/1', 'web > db TCP/1', 'world > db TCP/1'],
+    ['toy > db TCP/1', 'web > db TCP/1', 'external > db TCP/1'],
   ),
   ingress(
     'an empty pod selector is the whole own namespace',
     { from: [{ podSelector: {} }] },
     ['api > db TCP/1', 'web > db ICMP'],
-    ['toy > db TCP/1', 'agent > db TCP/1', 'world > db TCP/1', 'unknown pod > db TCP/1'],
+    ['toy > db TCP/1', 'agent > db TCP/1', 'external > db TCP/1', 'unknown pod > db TCP/1'],
   ),
   ingress(
     'a namespace selector is all pods there',
     { from: [{ namespaceSelector: { matchLabels: { env: 'prod' } } }] },
     ['agent > db TCP/1', 'scraper > db TCP/1', 'api > db TCP/1'],
-    ['toy > db TCP/1', 'n2 > db TCP/1', 'world > db TCP/1', 'unknown pod > db TCP/1'],
+    ['toy > db TCP/1', 'n2 > db TCP/1', 'external > db TCP/1', 'unknown pod > db TCP/1'],
   ),
   ingress(
     'both selectors are the intersection',
@@ -137,7 +137,7 @@ const peers: readonly PolicyCase[] = [
     'an empty namespace selector is every pod, and never an external client or a node',
     { from: [{ namespaceSelector: {} }] },
     ['toy > db TCP/1', 'api > db TCP/1', 'unknown pod > db TCP/1', 'done > db TCP/1'],
-    ['world > db TCP/1', 'n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'world by n2 > db TCP/1'],
+    ['external > db TCP/1', 'n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'external by n2 > db TCP/1'],
   ),
   ingress(
     'every namespace with a pod selector needs a known pod',
@@ -155,7 +155,7 @@ const peers: readonly PolicyCase[] = [
     'namespaces without the key',
     { from: [{ namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'DoesNotExist' }] } }] },
     ['toy > db TCP/1', 'api > db TCP/1'],
-    ['agent > db TCP/1', 'world > db TCP/1', 'unknown pod > db TCP/1'],
+    ['agent > db TCP/1', 'external > db TCP/1', 'unknown pod > db TCP/1'],
   ),
   ingress(
     'pods of the host network are nodes',
@@ -163,12 +163,17 @@ const peers: readonly PolicyCase[] = [
     ['agent > db TCP/1'],
     ['n2 > db TCP/1'],
   ),
-  egress('to pods', { to: [db] }, ['api > db TCP/1', 'web > world TCP/1'], ['api > web TCP/1', 'api > world TCP/1', 'api > n1 TCP/1']),
+  egress(
+    'to pods',
+    { to: [db] },
+    ['api > db TCP/1', 'web > external TCP/1'],
+    ['api > web TCP/1', 'api > external TCP/1', 'api > n1 TCP/1'],
+  ),
   egress(
     'to every pod',
     { to: [{ namespaceSelector: {} }] },
     ['api > toy TCP/1', 'api > unknown pod TCP/1'],
-    ['api > world TCP/1', 'api > n2 TCP/1'],
+    ['api > external TCP/1', 'api > n2 TCP/1'],
   ),
 ];
 
@@ -177,7 +182,7 @@ const blocks: readonly PolicyCase[] = [
     'a block is by the packet’s address, pods’ too',
     { from: [{ ipBlock: { cidr: '10.0.0.0/8' } }] },
     ['10.10.4.10 > db TCP/1', '10.10.6.77 > db TCP/1', '10.10.4.1 > db TCP/1', '10.99.1.1 > db TCP/1'],
-    ['world > db TCP/1', 'n2 > db TCP/1'],
+    ['external > db TCP/1', 'n2 > db TCP/1'],
   ),
   ingress(
     'except takes away',
@@ -218,8 +223,8 @@ const blocks: readonly PolicyCase[] = [
   ingress(
     'a block of nodes is their gateways too',
     { from: [{ ipBlock: { cidr: '192.168.77.0/24' } }, { ipBlock: { cidr: 'fd00:77::/64' } }] },
-    ['n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'world by n2 > db TCP/1'],
-    ['toy > db TCP/1', 'unknown pod > db TCP/1', 'world > db TCP/1'],
+    ['n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'external by n2 > db TCP/1'],
+    ['toy > db TCP/1', 'unknown pod > db TCP/1', 'external > db TCP/1'],
   ),
   egress(
     'to external addresses but not to metadata',
@@ -239,64 +244,64 @@ const ports: readonly PolicyCase[] = [
   ingress(
     'a port, of TCP by default',
     { ports: [{ port: 5432 }] },
-    ['world > db TCP/5432'],
-    ['world > db TCP/5431', 'world > db TCP/5433', 'world > db UDP/5432', 'world > db SCTP/5432', 'world > db ICMP'],
+    ['external > db TCP/5432'],
+    ['external > db TCP/5431', 'external > db TCP/5433', 'external > db UDP/5432', 'external > db SCTP/5432', 'external > db ICMP'],
   ),
   ingress(
     'all ports of a protocol',
     { ports: [{ protocol: 'UDP' }] },
-    ['world > db UDP/0', 'world > db UDP/65535'],
-    ['world > db TCP/1', 'world > db ICMP', 'world > db GRE'],
+    ['external > db UDP/0', 'external > db UDP/65535'],
+    ['external > db TCP/1', 'external > db ICMP', 'external > db GRE'],
   ),
   ingress(
     'a range has both ends',
     { ports: [{ protocol: 'SCTP', port: 1000, endPort: 2000 }] },
-    ['world > db SCTP/1000', 'world > db SCTP/1500', 'world > db SCTP/2000'],
-    ['world > db SCTP/999', 'world > db SCTP/2001', 'world > db TCP/1500'],
+    ['external > db SCTP/1000', 'external > db SCTP/1500', 'external > db SCTP/2000'],
+    ['external > db SCTP/999', 'external > db SCTP/2001', 'external > db TCP/1500'],
   ),
   ingress(
     'ranges of two rules overlap',
     { ports: [{ port: 10, endPort: 30 }, { port: 20, endPort: 40 }, { port: 35 }] },
-    ['world > db TCP/10', 'world > db TCP/25', 'world > db TCP/40'],
-    ['world > db TCP/9', 'world > db TCP/41'],
+    ['external > db TCP/10', 'external > db TCP/25', 'external > db TCP/40'],
+    ['external > db TCP/9', 'external > db TCP/41'],
   ),
   ingress(
     'a name is the subject’s',
     { ports: [{ port: 'sql' }] },
-    ['world > db TCP/5432', 'api > db TCP/5432', '10.10.4.10 > db TCP/5432'],
-    ['world > db TCP/8080', 'world > db UDP/5432', 'world > db TCP/9100'],
+    ['external > db TCP/5432', 'api > db TCP/5432', '10.10.4.10 > db TCP/5432'],
+    ['external > db TCP/8080', 'external > db UDP/5432', 'external > db TCP/9100'],
   ),
-  ingress('a sidecar’s name counts', { ports: [{ port: 'metrics' }] }, ['world > db TCP/9100'], ['world > db TCP/5432']),
-  ingress('an init container’s does not', { ports: [{ port: 'once' }] }, [], ['world > db TCP/7000']),
+  ingress('a sidecar’s name counts', { ports: [{ port: 'metrics' }] }, ['external > db TCP/9100'], ['external > db TCP/5432']),
+  ingress('an init container’s does not', { ports: [{ port: 'once' }] }, [], ['external > db TCP/7000']),
   ingress(
     'an unknown name matches nothing',
     { ports: [{ port: 'nowhere' }] },
     [],
-    ['world > db TCP/1', 'world > db TCP/5432', 'world > db ICMP'],
+    ['external > db TCP/1', 'external > db TCP/5432', 'external > db ICMP'],
   ),
   ingress(
     'a name with another protocol matches nothing',
     { ports: [{ port: 'sql', protocol: 'UDP' }] },
     [],
-    ['world > db UDP/5432', 'world > db TCP/5432'],
+    ['external > db UDP/5432', 'external > db TCP/5432'],
   ),
   ingress(
     'a name with a block is the subject’s too',
     { from: [{ ipBlock: { cidr: '203.0.113.0/24' } }, { ipBlock: { cidr: '2001:db8::/32' } }], ports: [{ port: 'sql' }] },
-    ['world > db TCP/5432'],
-    ['world > db TCP/5433', 'api > db TCP/5432'],
+    ['external > db TCP/5432'],
+    ['external > db TCP/5433', 'api > db TCP/5432'],
   ),
   egress(
     'a name is each peer’s',
     { to: [{ podSelector: {} }], ports: [{ port: 'http' }] },
     ['api > db TCP/8080', 'api > web TCP/8081'],
-    ['api > db TCP/8081', 'api > web TCP/8080', 'api > toy TCP/8080', 'api > world TCP/8080'],
+    ['api > db TCP/8081', 'api > web TCP/8080', 'api > toy TCP/8080', 'api > external TCP/8080'],
   ),
   egress(
     'a name to everybody is to pods that have it',
     { ports: [{ port: 'http' }] },
     ['api > db TCP/8080', 'api > web TCP/8081'],
-    ['api > toy TCP/53', 'api > toy UDP/53', 'api > world TCP/8080', 'api > n2 TCP/8080', 'api > unknown pod TCP/8080'],
+    ['api > toy TCP/53', 'api > toy UDP/53', 'api > external TCP/8080', 'api > n2 TCP/8080', 'api > unknown pod TCP/8080'],
   ),
   egress(
     'a name and its protocol',
@@ -308,7 +313,7 @@ const ports: readonly PolicyCase[] = [
     'a name with a block matches nothing',
     { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }, { ipBlock: { cidr: '::/0' } }], ports: [{ port: 'http' }] },
     [],
-    ['api > db TCP/8080', 'api > web TCP/8081', 'api > world TCP/80'],
+    ['api > db TCP/8080', 'api > web TCP/8081', 'api > external TCP/80'],
   ),
   egress(
     'a name beside a number',
@@ -323,7 +328,7 @@ const always: readonly PolicyCase[] = [
     'the own node reaches its pods, another node is policed',
     everyPod,
     ['n1 > db TCP/1', 'gateway of n1 > db TCP/1', 'n1 > api ICMP', 'n2 > web TCP/1', 'gateway of n2 > web TCP/1'],
-    ['n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'n1 > web TCP/1', 'world by n2 > db TCP/1'],
+    ['n2 > db TCP/1', 'gateway of n2 > db TCP/1', 'n1 > web TCP/1', 'external by n2 > db TCP/1'],
   ),
   one('a masqueraded sender is not the node', everyPod, [], ['masqueraded gateway of n1 > db TCP/1', 'masqueraded n1 > db TCP/1']),
   one(
@@ -359,8 +364,8 @@ const documented: readonly PolicyCase[] = [
     allowed: ['203.0.113.9 > db TCP/6379', 'agent > db TCP/6379', 'web > db TCP/6379', 'db > 198.51.100.7 TCP/5978'],
     denied: ['203.1.0.9 > db TCP/6379', 'toy > db TCP/6379', 'web > db TCP/6380', 'db > 198.51.101.7 TCP/5978', 'db > api TCP/5978'],
   },
-  one('allow all ingress', { ...everyPod, ingress: [{}] }, ['world > db TCP/1', 'toy > api ICMP'], []),
-  one('allow all egress', { ...everyPod, policyTypes: ['Egress'], egress: [{}] }, ['db > world TCP/1', 'api > toy ICMP'], []),
+  one('allow all ingress', { ...everyPod, ingress: [{}] }, ['external > db TCP/1', 'toy > api ICMP'], []),
+  one('allow all egress', { ...everyPod, policyTypes: ['Egress'], egress: [{}] }, ['db > external TCP/1', 'api > toy ICMP'], []),
   {
     name: 'deny all, but DNS and the own namespace',
     policies: [
@@ -386,7 +391,7 @@ const documented: readonly PolicyCase[] = [
       }),
     ],
     allowed: ['api > db TCP/1', 'db > api ICMP', 'api > agent UDP/53', 'web > agent TCP/53'],
-    denied: ['api > scraper UDP/53', 'api > agent UDP/54', 'agent > db TCP/1', 'toy > db TCP/1', 'db > world TCP/443'],
+    denied: ['api > scraper UDP/53', 'api > agent UDP/54', 'agent > db TCP/1', 'toy > db TCP/1', 'db > external TCP/443'],
   },
 ];
 

@@ -112,7 +112,7 @@ export const exampleAddresses: Readonly<Record<string, readonly [string, string]
   n2: ['192.168.77.2', 'fd00:77::2'],
   'gateway of n1': ['10.10.0.1', 'fd00:10::1'],
   'gateway of n2': ['10.10.4.1', 'fd00:10:0:1::1'],
-  'world by n2': ['10.10.4.0', 'fd00:10:0:1::'],
+  'external by n2': ['10.10.4.0', 'fd00:10:0:1::'],
   'unknown pod': ['10.10.6.77', 'fd00:10:0:1::77'],
-  world: ['203.0.113.9', '2001:db8::9'],
+  external: ['203.0.113.9', '2001:db8::9'],
 };

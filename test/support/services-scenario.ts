@@ -56,7 +56,7 @@ export function servicesScenario({ turns = new LoopTurns(8), config: change = {}
       host: {
         ...(host ?? { routes: () => [], elements: () => new Map() }),
         isOwn: () => false,
-        staysWhereItIs: ({ text }) => text === '192.0.2.1',
+        isNodeAddress: ({ text }) => text === '192.0.2.1',
         portHolder: () => undefined,
       },
     },

@@ -141,7 +141,7 @@ const errorTypes: Readonly<Record<Family, readonly number[]>> = { ipv4: [3, 11, 
 const timeExceeded: Readonly<Record<Family, number>> = { ipv4: 11, ipv6: 3 };
 
 /**
- * Addresses of a node's pod network that no pod has: the first (`worldSource`), which an error gets that the node sends on for a router or a client
+ * Addresses of a node's pod network that no pod has: the first (`externalSource`), which an error gets that the node sends on for a router or a client
  * outside, and the second, the gateway's.
  */
 function ownAddresses({ family, network }: Cidr): Cidr {

@@ -1,5 +1,5 @@
 import type { Cidr, Family } from '../../base/net/ip.ts';
-import { masqueradedWorld, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
+import { masqueradedExternal, nodeTrafficMark, serviceNextHop, tunnelCarriers } from '../pipeline/well-known.ts';
 import { familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 /** Name of the node's nftables table. */
@@ -73,7 +73,7 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
     {
       name: 'postrouting-world',
       hook: `type nat hook postrouting priority ${BEFORE_KUBE_PROXY}; policy accept;`,
-      rules: ownCidrs(environment).map((cidr) => ofWorld(gateway.name, cidr)),
+      rules: ownCidrs(environment).map((cidr) => externalRule(gateway.name, cidr)),
     },
     {
       name: 'postrouting',
@@ -128,13 +128,13 @@ export function firewallBody(environment: NodeEnvironment, options: FirewallOpti
   return [...sets, ...chains].join('\n');
 }
 
-function ofWorld(gateway: string, { family, text }: Cidr): string {
+function externalRule(gateway: string, { family, text }: Cidr): string {
   const ip = keyword[family];
   const [mark, others] = [KUBE_PROXY_MARK, ~KUBE_PROXY_MARK >>> 0].map((bits) => `0x${bits.toString(16)}`);
   return [
     `oifname "${gateway}" ${ip} daddr ${text} ct original ${ip} daddr != ${text}`,
     `meta mark & ${mark} == ${mark} fib saddr type != local`,
-    `meta mark set meta mark & ${others} snat ${ip} to ${masqueradedWorld[family].text} fully-random`,
+    `meta mark set meta mark & ${others} snat ${ip} to ${masqueradedExternal[family].text} fully-random`,
   ].join(' ');
 }
 

@@ -4,7 +4,7 @@ import type { CtStep, Flow, Match, Step } from '../pipeline/flow.ts';
 import { drop, goto, load, priority, resubmit } from '../pipeline/flow.ts';
 import type { Mark } from '../pipeline/registers.ts';
 import { serviceNextHop, unsentRanges, zones } from '../pipeline/well-known.ts';
-import { familiesOf, type NodeEnvironment, ownCidrs, worldSource } from './environment.ts';
+import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
 import { shownCommit } from './shown-commit.ts';
 
 /** Compiles the flows that Services need on every node, independent of the Services themselves. Pure. */
@@ -35,7 +35,7 @@ function restoring(family: Family, environment: NodeEnvironment): Flow[] {
   });
   return [
     flow({ ipDst: serviceNextHop[family] }, load(reg.routed('yes'))),
-    ...[...ownCidrs(environment).map(worldSource), ...environment.gateway.addresses]
+    ...[...ownCidrs(environment).map(externalSource), ...environment.gateway.addresses]
       .filter((ip) => ip.family === family)
       .map((ipDst) => flow({ ipDst, regs: [reg.source('tunnel')] })),
   ];
@@ -53,7 +53,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
     match: { payload: family, ...match },
     steps,
   });
-  const byGateway = (level: number, ipSrc: Ip | Cidr | undefined, scope: 'pod' | 'node' | 'world'): Flow =>
+  const byGateway = (level: number, ipSrc: Ip | Cidr | undefined, scope: 'pod' | 'node' | 'external'): Flow =>
     flow(level, { regs: [reg.source('gateway')], ...(ipSrc && { ipSrc }) }, load(reg.scope(scope)), goto('sourceRanges'));
   const ofFamily = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
   return [
@@ -65,7 +65,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
     ),
     ...ofFamily(environment.gateway.addresses).map((ip) => byGateway(priority.high, ip, 'node')),
     ...ofFamily(ownCidrs(environment)).map((cidr) => byGateway(priority.normal, cidr, 'pod')),
-    byGateway(priority.low, undefined, 'world'),
+    byGateway(priority.low, undefined, 'external'),
     ...ofFamily(notSources(environment)).map((ipSrc) => flow(priority.higher, { regs: [reg.source('gateway')], ipSrc }, ...drop)),
   ];
 }
@@ -75,7 +75,7 @@ function serviceEntry(family: Family, environment: NodeEnvironment): Flow[] {
  * reverse of another, or be translated to itself, and Open vSwitch 3.1.0 aborts on such.
  */
 function notSources(environment: NodeEnvironment): readonly Cidr[] {
-  const sources = ownCidrs(environment).map((cidr) => cidrOf(worldSource(cidr), addressBits(cidr.family)));
+  const sources = ownCidrs(environment).map((cidr) => cidrOf(externalSource(cidr), addressBits(cidr.family)));
   return [...unsentRanges, ...environment.serviceCidrs, ...sources];
 }
 
@@ -182,7 +182,7 @@ function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironme
 function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[] {
   const { main, snat } = zones[family];
   const ours = ownCidrs(environment)
-    .map(worldSource)
+    .map(externalSource)
     .find((ip) => ip.family === family);
   const written = (...marks: readonly Mark[]): CtStep['exec'] => marks.map((mark) => ({ do: 'mark', mark }));
   const markIt = (regs: readonly Mark[], ...marks: readonly Mark[]): Flow => ({
@@ -237,7 +237,7 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     ...translate(serviceNextHop[family], ctMark.hairpin('yes')),
     ...(ours
       ? [
-          markIt([reg.scope('world'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
+          markIt([reg.scope('external'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
           ...translate(ours, ctMark.hairpin('no')),
         ]
       : []),

@@ -60,7 +60,7 @@ export function ownAddresses({ gateway, transport, localAddresses = [], podCidrs
  * Source address of external clients' connections to pods of other nodes: the network's own address, which no pool allocates. The gateway's
  * ports belong to the node itself, and a reply to one would not show its connection.
  */
-export function worldSource({ network }: Cidr): Ip {
+export function externalSource({ network }: Cidr): Ip {
   return network;
 }
 
@@ -70,8 +70,8 @@ export function familiesOf(environment: NodeEnvironment): readonly Family[] {
 
 /** Returns the IPv6 link-local address that Linux derives from an Ethernet address (RFC 4291 appendix A, modified EUI-64). */
 export function linkLocal(mac: Mac): Ip {
-  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = mac.split(':').map((octet) => Number.parseInt(octet, 16));
-  const identifier = [a ^ 2, b, c, 0xff, 0xfe, d, e, f].reduce((value, octet) => (value << 8n) | BigInt(octet), 0n);
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = mac.split(':').map((byte) => Number.parseInt(byte, 16));
+  const identifier = [a ^ 2, b, c, 0xff, 0xfe, d, e, f].reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
   return ipFromValue('ipv6', (0xfe80n << 112n) | identifier);
 }
 

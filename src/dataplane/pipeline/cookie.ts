@@ -34,7 +34,7 @@ interface CookieWords {
 
 /** Returns the two halves of `cookieOf` as numbers, which are cheaper: there are many owners. */
 export function cookieWords(owner: Owner): CookieWords {
-  return wordsOf(featureNumber(owner), lanesOf(owner));
+  return wordsOf(featureNumber(owner), hashStateOf(owner));
 }
 
 /**
@@ -42,8 +42,8 @@ export function cookieWords(owner: Owner): CookieWords {
  * beginning with its feature and a slash
  */
 export function cookieWordsAfter(beginning: string): (rest: string) => CookieWords {
-  const [feature, lanes] = [featureNumber(beginning), lanesOf(beginning)];
-  return (rest) => wordsOf(feature, lanesOf(rest, lanes));
+  const [feature, state] = [featureNumber(beginning), hashStateOf(beginning)];
+  return (rest) => wordsOf(feature, hashStateOf(rest, state));
 }
 
 function featureNumber(owner: string): number {
@@ -51,8 +51,8 @@ function featureNumber(owner: string): number {
   return features[(slash < 0 ? owner : owner.slice(0, slash)) as Feature] ?? 0;
 }
 
-function wordsOf(feature: number, lanes: Lanes): CookieWords {
-  const { first, last } = folded(lanes);
+function wordsOf(feature: number, state: HashState): CookieWords {
+  const { first, last } = folded(state);
   return { high: (generation << 16) | (feature << 8) | (first >>> 24), low: ((first << 8) | last) >>> 0 };
 }
 
@@ -88,7 +88,7 @@ export function associationShareOf(cookie: bigint): number | undefined {
  * Cookie of flows with which root opens a pod while no agent runs (see docs/troubleshooting.md). It belongs to no owner: no name hashes to
  * it.
  */
-export const openedByHandCookie: bigint = (BigInt(generation) << 48n) | (254n << 40n);
+export const operatorOverrideCookie: bigint = (BigInt(generation) << 48n) | (254n << 40n);
 
 /**
  * Reports whether a flow has the cookie of a learned flow. Other programs can write such a cookie: `LearnedFlows` reports whether a desired
@@ -112,13 +112,13 @@ export function tunnelNumber(address: string): number {
 }
 
 /** FNV-1a and a second 32-bit hash over the same characters. */
-interface Lanes {
+interface HashState {
   readonly first: number;
   readonly second: number;
   readonly length: number;
 }
 
-function lanesOf(text: string, before?: Lanes): Lanes {
+function hashStateOf(text: string, before?: HashState): HashState {
   const begin = before?.length ?? 0;
   let second = before?.second ?? 0x01000193;
   for (let at = 0; at < text.length; at++) second = Math.imul(second ^ (text.charCodeAt(at) + begin + at), 0x85ebca6b) >>> 0;
@@ -126,10 +126,10 @@ function lanesOf(text: string, before?: Lanes): Lanes {
 }
 
 /** Folds to 40 bits: the first 32, and the last 8. */
-function folded({ first, second }: Lanes): { readonly first: number; readonly last: number } {
+function folded({ first, second }: HashState): { readonly first: number; readonly last: number } {
   return { first, last: (second ^ (second >>> 16)) & 0xff };
 }
 
 function hash40(text: string): { readonly first: number; readonly last: number } {
-  return folded(lanesOf(text));
+  return folded(hashStateOf(text));
 }

@@ -2,9 +2,9 @@ const offsetBasis = 0x811c9dc5;
 const prime = 0x01000193;
 
 /** Returns the 32-bit FNV-1a hash of bytes. Source: draft-eastlake-fnv. */
-export function fnv1a(octets: readonly number[]): number {
+export function fnv1a(bytes: readonly number[]): number {
   let hash = offsetBasis;
-  for (const octet of octets) hash = Math.imul(hash ^ octet, prime);
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, prime);
   return hash >>> 0;
 }
 

@@ -29,7 +29,7 @@ export const nodePortAddress: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
  * Source address that nftables gives to external clients' connections that a kube-proxy on the same node masquerades. The gateway's
  * address, which kube-proxy would use, identifies the node itself to policy.
  */
-export const masqueradedWorld: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
+export const masqueradedExternal: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
   ipv4: parseIp('169.254.0.251'),
   ipv6: parseIp('fc01::aabb:ccdd:eefd'),
 };
@@ -38,7 +38,7 @@ export const masqueradedWorld: Readonly<Record<'ipv4' | 'ipv6', Ip>> = {
 export const unsentRanges: readonly Cidr[] = [parseCidr('169.254.0.252/31'), parseCidr('fc01::aabb:ccdd:eefe/127')];
 
 /** All virtual addresses. */
-export const virtualRanges: readonly Cidr[] = [...unsentRanges, ...Object.values(masqueradedWorld).map((ip) => hostCidr(ip))];
+export const virtualRanges: readonly Cidr[] = [...unsentRanges, ...Object.values(masqueradedExternal).map((ip) => hostCidr(ip))];
 
 /** Conntrack zones. Connections outlive an agent: numbers are never reused for another purpose. */
 export const zones = {

@@ -1,6 +1,6 @@
 import type { SeineError } from '../../base/errors/seine-error.ts';
 import type { DesiredState } from './desired-state.ts';
-import type { FrontEntries } from './refill.ts';
+import type { EntryPoints } from './refill.ts';
 import type { Target } from './target.ts';
 
 export interface ReconcilerOptions<K extends string, V> {
@@ -28,7 +28,7 @@ export interface ReconcilerOptions<K extends string, V> {
    */
   readonly depthOf?: (key: K) => number;
   /** Entries of an emptied target that are put last. None if omitted. */
-  readonly front?: FrontEntries<K, V>;
+  readonly entryPoints?: EntryPoints<K, V>;
   readonly events: ReconcilerEvents<K>;
   /**
    * Meaning of a refusal. `ifObserved` (the default): it may only mean that the remembered state is out of date, and counts once the target

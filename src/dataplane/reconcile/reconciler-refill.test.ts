@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reconcilerScene } from './testing/reconciler-setup.ts';
 
 /** Keys that begin with `in` are entry points; values from 100 on belong to another program. */
-const front = { has: (key: string) => key.startsWith('in'), isOurs: (_: string, value: number) => value < 100 };
+const entryPoints = { has: (key: string) => key.startsWith('in'), isOurs: (_: string, value: number) => value < 100 };
 let t = reconcilerScene();
 
 const applied = (): readonly string[] => t.target.log.filter((line) => line.startsWith('apply'));
@@ -24,7 +24,7 @@ async function realized(revision: number): Promise<void> {
 }
 
 beforeEach(() => {
-  t = reconcilerScene({ batchSize: 3, front });
+  t = reconcilerScene({ batchSize: 3, entryPoints });
 });
 afterEach(() => t.end());
 
@@ -63,7 +63,7 @@ it('writes in any order if entry flows are present already', async () => {
 });
 
 it('adds no entry flows before the desired state is complete, and acknowledges meanwhile', async () => {
-  t.reconciler.holdFront();
+  t.reconciler.withholdEntryPoints();
   t.start();
   await realized(wantAll());
   await t.want('urgent d', { 'in-d': 1, 'x-d': 1 });
@@ -81,7 +81,7 @@ it('adds no entry flows in a round that began before', async () => {
     if (calls++ === 0) await mayGoOn;
     await apply(plan);
   };
-  t.reconciler.holdFront();
+  t.reconciler.withholdEntryPoints();
   wantAll();
   t.start();
   await expect.poll(() => calls).toBe(1);
@@ -93,7 +93,7 @@ it('adds no entry flows in a round that began before', async () => {
 });
 
 it('does not observe again for that if the target was not empty', async () => {
-  t.reconciler.holdFront();
+  t.reconciler.withholdEntryPoints();
   t.target.held.set('in-a', 1);
   t.start();
   await realized(wantAll());

@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => t.end());
 
-const startAnew = async (options: Parameters<typeof reconcilerScene>[0]): Promise<void> => {
+const restart = async (options: Parameters<typeof reconcilerScene>[0]): Promise<void> => {
   await t.end();
   t = reconcilerScene(options);
   t.start();
@@ -99,7 +99,7 @@ it('moves an entry from one owner to another, in either order of events', async 
 });
 
 it('never separates the entries of one owner', async () => {
-  await startAnew({ batchSize: 3 });
+  await restart({ batchSize: 3 });
   for (const owner of ['a', 'b', 'c']) t.desired.set(owner, new Map([`${owner}1`, `${owner}2`].map((key) => [key, 1])));
   t.reconciler.poke();
   await t.reconciler.realized(t.desired.revision, t.deadline());
@@ -135,7 +135,7 @@ it('ignores the acknowledgement of a target that was replaced meanwhile, observe
 });
 
 it('writes smaller batches of others while urgent owners arrive', async () => {
-  await startAnew({ batchSize: 1 });
+  await restart({ batchSize: 1 });
   const { target, desired, reconciler } = t;
   const apply = target.apply.bind(target);
   let heldThen = 0;
@@ -158,7 +158,7 @@ it('writes smaller batches of others while urgent owners arrive', async () => {
 });
 
 it('writes urgent changes immediately, and batches those that follow closely', async () => {
-  await startAnew({ batchSize: 4, batchSizeBesideUrgent: 2 });
+  await restart({ batchSize: 4, batchSizeBesideUrgent: 2 });
   const others = async (names: string): Promise<readonly string[]> => {
     const from = t.target.log.length;
     for (const name of names) t.desired.set(name, new Map([[name, 1]]));
@@ -180,7 +180,7 @@ const someTurns = async (): Promise<void> => {
 };
 
 it('batches nothing after a change without effect', async () => {
-  await startAnew({ gatherMs: 200 });
+  await restart({ gatherMs: 200 });
   const { target } = t;
   await t.want('urgent first', { a: 1 });
   const second = t.want('urgent second', { b: 1 });
@@ -195,7 +195,7 @@ it('batches nothing after a change without effect', async () => {
 });
 
 it('refuses only the owner that the target refuses of a batch', async () => {
-  await startAnew({ gatherMs: 60_000 });
+  await restart({ gatherMs: 60_000 });
   await t.want('urgent', { a: 1 });
   t.pass(60_000);
   await t.want('urgent again', { a: 1 });
@@ -204,7 +204,7 @@ it('refuses only the owner that the target refuses of a batch', async () => {
 });
 
 it('writes a waiting batch to a target that was replaced meanwhile, and acknowledges nothing before', async () => {
-  await startAnew({ gatherMs: 1 });
+  await restart({ gatherMs: 1 });
   await t.want('urgent first', { x: 1 });
   t.target.poison.add('bad');
   const names = ['a', 'b', 'bad', 'c', 'd'];
@@ -215,7 +215,7 @@ it('writes a waiting batch to a target that was replaced meanwhile, and acknowle
 });
 
 it('ends while a batch waits', async () => {
-  await startAnew({ gatherMs: 50 });
+  await restart({ gatherMs: 50 });
   await t.want('urgent first', { a: 1 });
   let isDone = false;
   const second = t.want('urgent second', { b: 1 }).then(() => (isDone = true));
@@ -230,7 +230,7 @@ it('ends while a batch waits', async () => {
 });
 
 it('ends while it gathers', async () => {
-  await startAnew({ gatherMs: 60_000 });
+  await restart({ gatherMs: 60_000 });
   await t.want('urgent first', { a: 1 });
   t.desired.set('urgent second', new Map([['b', 1]]));
   t.reconciler.poke();
@@ -239,7 +239,7 @@ it('ends while it gathers', async () => {
 });
 
 it('ignores the acknowledgement of a replaced target in the urgent lane too', async () => {
-  await startAnew({ batchSize: 1 });
+  await restart({ batchSize: 1 });
   const { target, desired, reconciler } = t;
   const apply = target.apply.bind(target);
   let applied = 0;
@@ -303,7 +303,7 @@ it.each([
   };
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-      await startAnew({ batchSize: 2, ...options });
+      await restart({ batchSize: 2, ...options });
       t.reconciler.allowRemovals();
       await history(steps);
       t.target.failNoMore();

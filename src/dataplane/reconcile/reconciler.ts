@@ -11,7 +11,7 @@ import { type ObservedSnapshot, ObservedState } from './observed-state.ts';
 import { type PlanBatch, without } from './plan-batch.ts';
 import { Progress } from './progress.ts';
 import type { ReconcilerOptions } from './reconciler-options.ts';
-import { Filling } from './refill.ts';
+import { BridgeRefill } from './refill.ts';
 import type { OwnerFailure } from './refusals.ts';
 import { RepairLedger } from './repair-ledger.ts';
 import { Retries } from './retries.ts';
@@ -20,7 +20,7 @@ import { UrgentPace } from './urgent-pace.ts';
 import { WatchedTarget } from './watched-target.ts';
 
 /** Maximum number of consecutive refusals that are attributed to changes by others. */
-const doubtsMost = 3;
+const MAX_IGNORED_REFUSALS = 3;
 
 /** State of one round. */
 type Round<K, V> = ObservedSnapshot<K, V> & WriteProgress<K, V>;
@@ -40,7 +40,7 @@ export class Reconciler<K extends string, V> {
   readonly #observed: ObservedState<K, V>;
   readonly #target: WatchedTarget<K, V>;
   readonly #writer: BatchWriter<K, V>;
-  readonly #filling: Filling<K, V>;
+  readonly #refill: BridgeRefill<K, V>;
   readonly #retries: Retries<K, V>;
   readonly #comparison: Comparison<K, V>;
   readonly #urgent: UrgentPace;
@@ -73,7 +73,7 @@ export class Reconciler<K extends string, V> {
     this.#observed = new ObservedState(options.now, () => this.#bell.ring());
     this.#target = new WatchedTarget(options.target, options.equal, options.blockedBy);
     this.#writer = new BatchWriter({ ...options, target: this.#target });
-    this.#filling = new Filling(options.front);
+    this.#refill = new BridgeRefill(options.entryPoints);
     this.#retries = new Retries({ ...options, repairs: this.#repairs, writer: this.#writer, due: (keys) => this.#compareAgain(keys) });
     this.#comparison = new Comparison({ ...options, retries: this.#retries });
     this.#urgent = new UrgentPace(options);
@@ -135,16 +135,16 @@ export class Reconciler<K extends string, V> {
   }
 
   /** Withholds entry points from a target that is found without them, until `lead`. */
-  holdFront(): void {
-    this.#filling.hold();
+  withholdEntryPoints(): void {
+    this.#refill.hold();
   }
 
   /**
    * Declares the desired state complete and releases the entry points. Resolves once the target is filled; at once if it was not emptied.
    */
   async lead(signal: AbortSignal): Promise<void> {
-    this.#filling.release();
-    if (this.#filling.isUnderWay) await this.confirmed(signal);
+    this.#refill.release();
+    if (this.#refill.isUnderWay) await this.confirmed(signal);
   }
 
   /** Newest revision that the target is known to have, refused owners excepted; -1 before the first round. */
@@ -284,14 +284,14 @@ export class Reconciler<K extends string, V> {
     const number = ++this.#begun;
     const startedMs = this.#options.now();
     const { desired } = this.#options;
-    this.#filling.begin();
+    this.#refill.begin();
     const view = await this.#observed.snapshot(() => this.#target.observe(signal));
-    if (view.source === 'observed') this.#filling.looked(view.actual);
+    if (view.source === 'observed') this.#refill.observed(view.actual);
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
     const round: Round<K, V> = { ...view, isOutdated: () => this.#isOutdated(view), put: 0, removed: 0 };
     this.#writing = round;
-    if (!this.#filling.isUnderWay) await this.#applyUrgent(round, [], signal);
+    if (!this.#refill.isUnderWay) await this.#applyUrgent(round, [], signal);
     const { revision } = desired;
     const dirty = desired.takeDirty();
     this.#groups = [...this.#groups, ...dirty.groups];
@@ -366,13 +366,13 @@ export class Reconciler<K extends string, V> {
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
     const { batchSize, batchSizeBesideUrgent = batchSize } = this.#options;
     const size = this.#urgent.isBusy ? batchSizeBesideUrgent : batchSize;
-    const queue = this.#writer.cut(this.#filling.behind(plan), this.#groups, size);
+    const queue = this.#writer.cut(this.#refill.withoutEntryPoints(plan), this.#groups, size);
     while (queue.length > 0) {
-      if (!this.#filling.isUnderWay) await this.#applyUrgent(round, queue, signal);
+      if (!this.#refill.isUnderWay) await this.#applyUrgent(round, queue, signal);
       await this.#write(queue.splice(0, this.#options.sideBySide ?? 1), round, signal);
     }
-    const front = this.#filling.finish();
-    if (front) await this.#apply(await this.#comparison.plan(front, round.actual), round, signal);
+    const entryPoints = this.#refill.finish();
+    if (entryPoints) await this.#apply(await this.#comparison.plan(entryPoints, round.actual), round, signal);
   }
 
   async #write(queue: readonly PlanBatch<K, V>[], round: Round<K, V>, signal: AbortSignal): Promise<void> {
@@ -393,7 +393,7 @@ export class Reconciler<K extends string, V> {
    * process may change the target all the time.
    */
   #isOutdated({ invalidations }: ObservedSnapshot<K, V>): boolean {
-    return this.#observed.invalidations !== invalidations && this.#doubts < doubtsMost;
+    return this.#observed.invalidations !== invalidations && this.#doubts < MAX_IGNORED_REFUSALS;
   }
 
   /** @returns whether there were foreign changes */

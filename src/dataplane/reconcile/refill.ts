@@ -1,7 +1,7 @@
 import type { Plan } from './target.ts';
 
 /** Entry points: the entries that forward packets to all others. */
-export interface FrontEntries<K, V> {
+export interface EntryPoints<K, V> {
   readonly has: (key: K) => boolean;
   /** Reports whether a present entry is Seine's and not another program's. */
   readonly isOurs: (key: K, value: V) => boolean;
@@ -12,18 +12,18 @@ export interface FrontEntries<K, V> {
  * incomplete pipeline may be misclassified, and connection tracking keeps that result while the connection lasts. Example: without its
  * node's flow, an endpoint is reached through the gateway, whose connection then takes the replies.
  */
-export class Filling<K, V> {
-  readonly #front: FrontEntries<K, V> | undefined;
+export class BridgeRefill<K, V> {
+  readonly #entryPoints: EntryPoints<K, V> | undefined;
   /** Entry points that were not put for this reason. */
   readonly #withheld = new Set<K>();
   #isUnderWay = false;
   #isHeld = false;
   /** Set if this round writes the complete desired state. */
-  #mayLead = true;
+  #mayFinish = true;
 
-  /** @param front if omitted, entries of this target may be put in any order */
-  constructor(front: FrontEntries<K, V> | undefined) {
-    this.#front = front;
+  /** @param entryPoints if omitted, entries of this target may be put in any order */
+  constructor(entryPoints: EntryPoints<K, V> | undefined) {
+    this.#entryPoints = entryPoints;
   }
 
   /** True if the target had no entry point when last observed, and none was put since. */
@@ -42,19 +42,19 @@ export class Filling<K, V> {
 
   /** Begins a round. A round that began before `release` may not have the complete desired state. */
   begin(): void {
-    this.#mayLead = !this.#isHeld;
+    this.#mayFinish = !this.#isHeld;
   }
 
-  looked(actual: ReadonlyMap<K, V>): void {
-    this.#isUnderWay = this.#front !== undefined && !this.#leadsIn(actual, this.#front);
+  observed(actual: ReadonlyMap<K, V>): void {
+    this.#isUnderWay = this.#entryPoints !== undefined && !this.#hasEntryPoint(actual, this.#entryPoints);
   }
 
   /** Returns the plan without entry points while the target is being refilled. */
-  behind(plan: Plan<K, V>): Plan<K, V> {
-    if (!this.#isUnderWay || this.#front === undefined) return plan;
+  withoutEntryPoints(plan: Plan<K, V>): Plan<K, V> {
+    if (!this.#isUnderWay || this.#entryPoints === undefined) return plan;
     const put = new Map(plan.put);
     for (const key of plan.put.keys()) {
-      if (!this.#front.has(key)) continue;
+      if (!this.#entryPoints.has(key)) continue;
       put.delete(key);
       this.#withheld.add(key);
     }
@@ -66,14 +66,14 @@ export class Filling<K, V> {
    * a refill
    */
   finish(): ReadonlySet<K> | undefined {
-    if (!this.#isUnderWay || !this.#mayLead) return undefined;
+    if (!this.#isUnderWay || !this.#mayFinish) return undefined;
     this.#isUnderWay = false;
     const keys = new Set(this.#withheld);
     this.#withheld.clear();
     return keys;
   }
 
-  #leadsIn(actual: ReadonlyMap<K, V>, { has, isOurs }: FrontEntries<K, V>): boolean {
+  #hasEntryPoint(actual: ReadonlyMap<K, V>, { has, isOurs }: EntryPoints<K, V>): boolean {
     for (const [key, value] of actual) if (has(key) && isOurs(key, value)) return true;
     return false;
   }

@@ -26,34 +26,34 @@ function setUp() {
   };
   const repairs = new RepairLedger<string>(now);
   const tried: (readonly string[])[] = [];
-  const told = Promise.withResolvers<void>();
+  const reported = Promise.withResolvers<void>();
   const due = (keys: Iterable<string>): void => {
     tried.push([...keys]);
-    told.resolve();
+    reported.resolve();
   };
-  return { clock, refusals, repairs, tried, told: told.promise, retries: new Retries({ desired, now, repairs, writer, due }) };
+  return { clock, refusals, repairs, tried, reported: reported.promise, retries: new Retries({ desired, now, repairs, writer, due }) };
 }
 
 it('skips refused owners and contested entries, and retries all of them when the first back-off ends', async () => {
-  const { clock, refusals, repairs, tried, told, retries } = setUp();
+  const { clock, refusals, repairs, tried, reported, retries } = setUp();
   for (let change = 0; change < 6; change++) repairs.note(['b1'], 100); // the sixth waits for a second
   refusals.note('a', new SeineError('REFUSED', 'no'), 0);
   expect(['a1', 'a2', 'b1', 'b2'].map((key) => retries.isBackedOff(key, clock.nowMs))).toEqual([true, true, true, false]);
   clock.nowMs = 995;
   retries.arm(stop.signal);
   retries.arm(stop.signal);
-  await told;
+  await reported;
   await nextTurn(); // a second timer would have fired with the first
   expect(tried).toEqual([['a1', 'a2', 'b1']]);
 });
 
 it('does not wait for a back-off that ends later than an earlier one', async () => {
-  const { clock, refusals, repairs, tried, told, retries } = setUp();
+  const { clock, refusals, repairs, tried, reported, retries } = setUp();
   refusals.note('a', new SeineError('REFUSED', 'no'), 0);
   retries.arm(stop.signal);
   for (let change = 0; change < 6; change++) repairs.note(['b1'], 100);
   clock.nowMs = 995;
   retries.arm(stop.signal);
-  await told;
+  await reported;
   expect(tried).toEqual([['a1', 'a2', 'b1']]);
 });

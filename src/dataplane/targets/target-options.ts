@@ -4,7 +4,7 @@ import { Reconciler } from '../reconcile/reconciler.ts';
 import type { ReconcilerEvents, ReconcilerOptions } from '../reconcile/reconciler-options.ts';
 import type { Target } from '../reconcile/target.ts';
 import { type BridgeKey, type BridgeValue, depthOfKey, tableOfKey } from './bridge/bridge-entry.ts';
-import { bridgeFront } from './bridge/entry-flows.ts';
+import { bridgeEntryPoints } from './bridge/entry-flows.ts';
 import type { RowPacking } from './bridge/row-packing.ts';
 import type { FirewallKey } from './host/firewall-target.ts';
 import { type HostEntry, type HostKey, sameHostEntry } from './host/host-entry.ts';
@@ -58,7 +58,7 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
 /**
  * Options of the bridge. For each bundle, ovs-vswitchd checks all of its ports and flows: pods that are created together share few bundles.
  */
-const ofBridge = { depthOf: depthOfKey, front: bridgeFront, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
+const ofBridge = { depthOf: depthOfKey, entryPoints: bridgeEntryPoints, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
 
 /**
  * Options of pairs. The target checks before it writes. Ports of pairs that are created together are opened together, which costs
@@ -102,7 +102,7 @@ export function partReconcilers(
     desired: DesiredState<K, V>,
     target: Target<K, V>,
     equal: (a: V, b: V) => boolean,
-    more: Pick<ReconcilerOptions<K, V>, 'batchSizeBesideUrgent' | 'depthOf' | 'front' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
+    more: Pick<ReconcilerOptions<K, V>, 'batchSizeBesideUrgent' | 'depthOf' | 'entryPoints' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
   ): Reconciler<K, V> =>
     new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
   return {

@@ -46,7 +46,7 @@ describe('resolveEnvironment', () => {
     ['both: a peer may have IPv6 alone', ['192.168.77.1', 'fd00:77::1'], ['192.168.77.1', 'fd00:77::1'], 1430],
     ['IPv4 to its peers’ knowledge', ['192.168.77.1', 'fd00:77::abc'], ['192.168.77.1'], 1450],
     ['IPv6 where peers know another interface', ['fd00:77::1'], ['192.168.77.1'], 1430],
-    ['what nobody has said yet', ['192.168.77.1', 'fd00:77::1'], [], 1430],
+    ['no setting yet', ['192.168.77.1', 'fd00:77::1'], [], 1430],
   ])('reserves 20 bytes more if tunnels may go over IPv6: %s', (_, addresses, internalIps, mtu) => {
     const eth0 = { name: 'eth0', mtu: 1500, addresses: addresses.map(parseIp) };
     const config = parseConfig('transportInterface: eth0', { NODE_NAME: 'n1' });

@@ -19,7 +19,7 @@ const CONFIRMED_AFTER_MS = 500;
 const blocked = new Set(['EINVAL', 'EACCES']);
 
 /** Network of pods or Services that another program's rule or route sends elsewhere. */
-export interface TakenWay {
+export interface RouteConflict {
   readonly network: Cidr;
   /** Address of it that was looked up. */
   readonly asked: Ip;
@@ -29,9 +29,9 @@ export interface TakenWay {
   readonly mark?: number;
 }
 
-type FoundWay = TakenWay & Pick<WantedRoute, 'destination' | 'table'>;
+type FoundConflict = RouteConflict & Pick<WantedRoute, 'destination' | 'table'>;
 
-interface TakenWaysOptions {
+interface RouteConflictsOptions {
   readonly socket: NetlinkSocket;
   readonly gateway: string;
   /** Returns the known content of the node's network stack; undefined while unknown. */
@@ -43,39 +43,39 @@ interface TakenWaysOptions {
  * network or one with a better metric may take precedence, although every route of Seine's is as desired. These belong to other programs,
  * so they are only reported.
  */
-export class TakenWays {
-  readonly #options: TakenWaysOptions;
+export class RouteConflicts {
+  readonly #options: RouteConflictsOptions;
   #from = 0;
 
-  constructor(options: TakenWaysOptions) {
+  constructor(options: RouteConflictsOptions) {
     this.#options = options;
   }
 
   /** @throws SeineError `UNAVAILABLE` if the kernel does not answer; `CANCELLED` */
-  async find(signal: AbortSignal): Promise<readonly TakenWay[]> {
+  async find(signal: AbortSignal): Promise<readonly RouteConflict[]> {
     const { socket, gateway, held } = this.#options;
     const routes = [...(held()?.values() ?? [])].flatMap((entry) => (entry.kind === 'route' ? [entry.route] : []));
     const index = getLink(socket, gateway)?.index;
     if (index === undefined || routes.length === 0) return [];
-    const taken: FoundWay[] = [];
+    const taken: FoundConflict[] = [];
     const asked = Math.min(ASKED_MAX, routes.length);
     for (let at = 0; at < asked; at++) {
       if (at % ASKED_AT_ONCE === ASKED_AT_ONCE - 1) await nextTurn(undefined, { signal });
       const route = routes[(this.#from + at) % routes.length];
-      const way = route && wayTo(socket, route);
+      const way = route && routeTo(socket, route);
       if (way && way.link !== index) taken.push(way);
     }
     this.#from = (this.#from + asked) % routes.length;
     if (taken.length === 0) return [];
     await idle(CONFIRMED_AFTER_MS, signal);
     const there = ourRoutes(socket, taken);
-    const confirmed = taken.filter((way) => there.has(placeOf(way))).map((way) => wayTo(socket, way));
+    const confirmed = taken.filter((way) => there.has(placeOf(way))).map((way) => routeTo(socket, way));
     return confirmed.filter(({ link }) => link !== index);
   }
 }
 
 /** Returns the conflicts whose own route is present. A missing route is repaired and reported by the reconciler, even if paused. */
-function ourRoutes(socket: NetlinkSocket, taken: readonly TakenWay[]): ReadonlySet<string> {
+function ourRoutes(socket: NetlinkSocket, taken: readonly RouteConflict[]): ReadonlySet<string> {
   const families = new Set(taken.map(({ network }) => network.family));
   const routes = [...families].flatMap((family) => listRoutes(socket, { family, protocol: ourProtocol }));
   return new Set(routes.map(placeOf));
@@ -87,7 +87,7 @@ function placeOf({ destination, table }: Pick<WantedRoute, 'destination' | 'tabl
 }
 
 /** Looks up a route. Seine's own table is for packets with Seine's mark. */
-function wayTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 'destination' | 'table'>): FoundWay {
+function routeTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 'destination' | 'table'>): FoundConflict {
   const asked = exampleOf(destination);
   const mark = table === externalRouting.table ? externalRouting.mark : undefined;
   const way = { network: destination, destination, asked, ...(table === undefined ? {} : { table }), ...(mark && { mark }) };

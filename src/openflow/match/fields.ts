@@ -44,7 +44,7 @@ export type FieldFormat =
   | 'ctState'
   | 'tunnelFlags'
   | 'packetType'
-  | 'octets';
+  | 'bytes';
 
 export interface FieldRow {
   /** First 23 bits of the OXM header in OpenFlow 1.5 messages: class, field number. */
@@ -129,7 +129,7 @@ function xxreg(number: number) {
 
 /** Up to 124 bytes; the TLV mapping of the switch sets the length. */
 function tunMetadata(number: number) {
-  return { ...nx(40 + number), bytes: 124, bits: 992, ...masked, format: 'octets' } as const;
+  return { ...nx(40 + number), bytes: 124, bits: 992, ...masked, format: 'bytes' } as const;
 }
 
 type Digit = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;

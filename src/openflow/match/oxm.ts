@@ -102,7 +102,7 @@ function writeBigintOxm(w: ByteWriter, field: Field, value: bigint, mask: AnyVal
 }
 
 function writeBytesOxm(w: ByteWriter, field: Field, value: Uint8Array, mask: AnyValue | undefined): void {
-  if (field.format !== 'octets' || value.length === 0 || value.length > field.bytes) throw misfit(field, value);
+  if (field.format !== 'bytes' || value.length === 0 || value.length > field.bytes) throw misfit(field, value);
   if (mask === undefined) {
     w.u32(field.oxm + value.length).raw(value);
     return;
@@ -159,11 +159,11 @@ function vendorFieldAt(r: ByteReader, header: number): Field | undefined {
 }
 
 function lengthFits(field: Field, width: number): boolean {
-  return field.format === 'octets' ? Number.isInteger(width) && width > 0 && width <= field.bytes : width === field.bytes;
+  return field.format === 'bytes' ? Number.isInteger(width) && width > 0 && width <= field.bytes : width === field.bytes;
 }
 
 function readValue(r: ByteReader, field: Field, width: number): AnyValue {
-  if (field.format === 'octets') return r.raw(width).slice();
+  if (field.format === 'bytes') return r.raw(width).slice();
   switch (width) {
     case 1:
       return r.u8();

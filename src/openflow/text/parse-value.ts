@@ -91,7 +91,7 @@ function parseOne(name: FieldName, text: string): AnyValue {
   if (format === 'ethernet') return parseMacNumber(text);
   if (format === 'ipv4') return Number(parseFamily(text, 'ipv4'));
   if (format === 'ipv6') return parseFamily(text, 'ipv6');
-  if (format === 'octets') return parseHexBytes(text);
+  if (format === 'bytes') return parseHexBytes(text);
   return bits > 48 ? parseBigint(text, bits, name) : parseNumber(text, 2 ** bits - 1, name);
 }
 

@@ -17,7 +17,7 @@ export interface ServiceExplanationPort {
   };
 }
 
-/** `?name=NAMESPACE/NAME`, and `&from=` a pod of this node, `node` or `world`. @throws SeineError `INVALID_INPUT` */
+/** `?name=NAMESPACE/NAME`, and `&from=` a pod of this node, `node` or `external`. @throws SeineError `INVALID_INPUT` */
 export function serviceExplanation(port: ServiceExplanationPort, query: URLSearchParams): ApiAnswer {
   const { services, ipam, proxy } = port.running();
   const name = query.get('name') ?? '';
@@ -35,16 +35,17 @@ interface ClientPlaces extends Pick<ServiceClient, 'addresses'> {
 
 function clientsOf({ nodeName, addresses, ipam }: ClientPlaces, from: string | undefined): readonly ServiceClient[] {
   const itself: ServiceClient = { client: 'node', name: `Node ${nodeName} itself`, addresses };
-  const world: ServiceClient = { client: 'world', name: 'An external client', addresses: [] };
+  const external: ServiceClient = { client: 'external', name: 'An external client', addresses: [] };
   if (from === 'node') return [itself];
-  if (from === 'world') return [world];
-  if (from === undefined) return [{ client: 'pod', name: 'A pod of this node', addresses: [] }, itself, world];
+  // `world` is the value up to 0.24.
+  if (from === 'external' || from === 'world') return [external];
+  if (from === undefined) return [{ client: 'pod', name: 'A pod of this node', addresses: [] }, itself, external];
   const name = from.includes('/') ? from : `default/${from}`;
   const lease = ipam.leases().find((each) => each.state === 'allocated' && podName(each) === name);
   if (!lease)
     throw new SeineError(
       'INVALID_INPUT',
-      `this node has no pod ${JSON.stringify(name)}; run this on its node, or use --from node or --from world`,
+      `this node has no pod ${JSON.stringify(name)}; run this on its node, or use --from node or --from external`,
     );
   return [{ client: 'pod', name: `Pod ${name}`, addresses: lease.addresses.map(({ ip }) => ip) }];
 }

@@ -96,7 +96,7 @@ describe('queries about policies', () => {
   });
   it.each([
     [{ from: 'shop/far', to: '192.0.2.7' }, 'neither is a pod of this node'],
-    [{ from: 'shop/nobody', to: 'shop/db' }, 'no pod with an address'],
+    [{ from: 'shop/missing', to: 'shop/db' }, 'no pod with an address'],
     [{ from: 'shop/far', to: 'shop/db', port: '80' }, 'is not of the form 80/TCP'],
     [{ from: 'shop/far', to: 'shop/db', port: '70000/TCP' }, 'is not of the form 80/TCP'],
   ])('refuses %j', async (query, why) => {

@@ -24,7 +24,7 @@ describe('RepairPause', () => {
     expect(pause.secondsLeft).toBe(1);
     vi.advanceTimersByTime(1_000);
     expect(pause.secondsLeft).toBe(0);
-    pause.resume('nobody paused');
+    pause.resume('not paused');
     expect(happened).toEqual(['paused', 'RepairPaused', 'resumed', 'RepairResumed']);
   });
 

@@ -121,7 +121,7 @@ const intent: z.ZodType<ServiceIntent> = z.strictObject({
 /** Lists of source ranges that are written once for all ports of a Service. */
 const ranges = z.strictObject({ name: z.string(), ranges: z.array(cidr) });
 type SourceRangesInput = z.output<typeof ranges>;
-const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((lent) => new Map(Object.entries(lent)));
+const groups = z.record(z.string(), z.int().min(1).max(0xffff_ff00)).transform((groupIds) => new Map(Object.entries(groupIds)));
 const service: z.ZodType<ServiceInput & { readonly sourceRanges?: string }> = z.strictObject({
   owner,
   intent,
@@ -190,15 +190,15 @@ const RANGES_INLINE = 16;
 /** One line for each port of a Service, and one for each long list of source ranges before the first port that has it. */
 export function* writeServices(inputs: Iterable<ServiceInput>): Generator<string> {
   const written = new Set<string>();
-  for (const { owner: of, intent: whole, groups: lent } of inputs) {
+  for (const { owner: of, intent: whole, groups: groupIds } of inputs) {
     if (whole.sourceRanges.length <= RANGES_INLINE) {
-      yield writeInput('service', { owner: of, intent: whole, groups: lent });
+      yield writeInput('service', { owner: of, intent: whole, groups: groupIds });
       continue;
     }
     const { owner: name } = rangeSetOf(whole.sourceRanges);
     if (!written.has(name)) yield writeInput('source-ranges', { name, ranges: [...whole.sourceRanges] });
     written.add(name);
-    const named = { owner: of, intent: { ...whole, sourceRanges: [] }, groups: lent, sourceRanges: name };
+    const named = { owner: of, intent: { ...whole, sourceRanges: [] }, groups: groupIds, sourceRanges: name };
     yield writeInput('service', named);
   }
 }

@@ -41,7 +41,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
     intent: { ofPort, addresses, ...(at === 0 ? { ingress: 7, egress: 'closed' as const } : {}) },
   }));
   for (const { owner, intent } of subjects) want(owner, { ...nothing, flows: compileSubject(intent) });
-  let lent = 0;
+  let lastGroupId = 0;
   const served: ServiceInput[] = [];
   for (const { service, slices } of services)
     for (const intent of serviceIntents(service, slices, proxying)) {
@@ -49,7 +49,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
       const owner = ownerOf('service', `${service.namespace}/${service.name}:${intent.name}`);
       const groups = new Map<string, number>();
       const groupId = (name: string): number => {
-        groups.set(name, groups.get(name) ?? ++lent);
+        groups.set(name, groups.get(name) ?? ++lastGroupId);
         return groups.get(name) ?? 0;
       };
       for (const each of translatedEndpoints(intent)) want(endpointOwner(intent.transport, each), compileEndpoint(intent.transport, each));

@@ -55,8 +55,8 @@ export function readHeld(text: string, taught: Pick<LearnedFlows, 'covers'>): He
     if (each === '') continue;
     const result = line.safeParse(parsed(each));
     if (!result.success) throw new SeineError('INVALID_INPUT', `line ${at + 1} of the entries of the bridge cannot be parsed`);
-    const key = octetsOf(result.data.key).toString('latin1') as BridgeKey;
-    const value = valueOfPlain(key, octetsOf(result.data.value));
+    const key = bytesOfHex(result.data.key).toString('latin1') as BridgeKey;
+    const value = valueOfPlain(key, bytesOfHex(result.data.value));
     if (isDeniedMeterKey(key) || (isFlowKey(key) && cookieFeature(decodeFlowEntry(key, value).cookie) === 'policy')) policyRows++;
     else if (!result.data.learned || !taught.covers(describeFlowEntry(key, value))) held.set(key, value);
   }
@@ -71,10 +71,10 @@ function parsed(text: string): unknown {
   }
 }
 
-function hexOf(octets: Uint8Array): string {
-  return Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength).toString('hex');
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
-function octetsOf(digits: string): Buffer {
+function bytesOfHex(digits: string): Buffer {
   return Buffer.from(digits, 'hex');
 }

@@ -232,7 +232,7 @@ describe('a connection that the kernel tracks is stale', () => {
   const each: HostPort = { transport: 'udp', hostPort: 8_080, containerPort: 80 };
   const isOwn = ({ text }: Ip) => text === '192.0.2.1' || text === '192.0.2.2';
   it.each([
-    ['to the node, translated by nobody, once a pod has come', connection('192.0.2.1', '192.0.2.1', 8_080), 'came', each, true],
+    ['to the node, not translated, after a pod has come', connection('192.0.2.1', '192.0.2.1', 8_080), 'came', each, true],
     ['to another pod, once a pod has come', connection('192.0.2.1', '10.10.0.9'), 'came', each, true],
     ['to the pod, once it has gone', connection('192.0.2.1', '10.10.0.5'), 'went', each, true],
     ['to the pod, but not while it is there', connection('192.0.2.1', '10.10.0.5'), 'came', each, false],

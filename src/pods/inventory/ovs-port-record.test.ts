@@ -45,7 +45,7 @@ it('reads its host ports', () => {
 
 it.each([
   ['is no pod’s', new Map([['seine-owner', 'agent']])],
-  ['has an address of nobody', idsOf({ ip: '192.0.2.1' })],
+  ['has an address without an owner', idsOf({ ip: '192.0.2.1' })],
   ['has only one address that is ours', idsOf({ ip: `${parseIp('10.1.0.5').text},2001:db8::1` })],
 ])('is undefined for a port that %s', (_, ids) => {
   expect(leaseFromPort(ids, link, pools)).toBeUndefined();

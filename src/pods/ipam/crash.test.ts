@@ -94,7 +94,7 @@ class Node {
     if (killedAt === 'handedOver') return await this.#kill();
     const { lease, durable } = written;
     for (const { ip } of lease.addresses) {
-      expect(this.interfaces.get(ip.text), `${ip.text} is lent to c${number} while it is on an interface`).toBeUndefined();
+      expect(this.interfaces.get(ip.text), `${ip.text} is allocated to c${number} while it is on an interface`).toBeUndefined();
       if (!attachFails) this.interfaces.set(ip.text, `c${number}`);
     }
     if (killedAt === 'linked') return await this.#kill();

@@ -22,7 +22,7 @@ function leaseOf(serial: number, pod?: PodIdentity, more: Partial<AttachedLease>
 
 /** Node with one pod in a correct state until a test changes it. */
 function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1' })) {
-  const world = {
+  const conditions = {
     nowMs: 0,
     inStep: true,
     word: 'living' as PodWord,
@@ -33,41 +33,41 @@ function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1
     leases: [lease],
   };
   const gone = new OrphanedLeases({
-    leases: () => world.leases,
-    pods: { apiStateOf: (pod) => (pod ? world.word : 'unknown'), isGoneNow: async () => world.goneNow },
-    isSynced: () => world.inStep,
-    hasSandbox: () => world.sandbox,
+    leases: () => conditions.leases,
+    pods: { apiStateOf: (pod) => (pod ? conditions.word : 'unknown'), isGoneNow: async () => conditions.goneNow },
+    isSynced: () => conditions.inStep,
+    hasSandbox: () => conditions.sandbox,
     abandon: async ({ serial }) => {
-      if (world.fails-- > 0) throw new SeineError('UNAVAILABLE', 'the switch is away');
-      world.leases = world.leases.filter((each) => each.serial !== serial);
+      if (conditions.fails-- > 0) throw new SeineError('UNAVAILABLE', 'the switch is away');
+      conditions.leases = conditions.leases.filter((each) => each.serial !== serial);
     },
     log: silentLog,
-    nowMs: () => world.nowMs,
+    nowMs: () => conditions.nowMs,
   });
   const pass = async (ms: number): Promise<void> => {
-    for (const endMs = world.nowMs + ms; world.nowMs < endMs; ) {
-      world.nowMs += LOOK_MS;
+    for (const endMs = conditions.nowMs + ms; conditions.nowMs < endMs; ) {
+      conditions.nowMs += LOOK_MS;
       await gone.look(signal);
     }
   };
-  return { world, gone, pass };
+  return { conditions, gone, pass };
 }
 
 describe('a pod of which nothing is left and without a DEL', () => {
   const nothingLeft = { word: 'gone', sandbox: false } as const;
 
   it('has its addresses released after a safe time, and is reported until then', async () => {
-    const { world, gone, pass } = scene();
-    Object.assign(world, nothingLeft);
+    const { conditions, gone, pass } = scene();
+    Object.assign(conditions, nothingLeft);
     await pass(SAFE_MS);
     expect(gone.kept).toEqual([{ pod: 'default/web', why: 'nothing of it is left on the node; its DEL is waited for, 30 s in all' }]);
     await pass(LOOK_MS);
-    expect({ left: world.leases, kept: gone.kept, released: gone.released }).toEqual({ left: [], kept: [], released: 1 });
+    expect({ left: conditions.leases, kept: gone.kept, released: gone.released }).toEqual({ left: [], kept: [], released: 1 });
   });
 
   it('is retried if it cannot be removed', async () => {
-    const { world, gone, pass } = scene();
-    Object.assign(world, { ...nothingLeft, fails: 2 });
+    const { conditions, gone, pass } = scene();
+    Object.assign(conditions, { ...nothingLeft, fails: 2 });
     await pass(SAFE_MS + 2 * LOOK_MS);
     expect(gone.released).toBe(0);
     await pass(LOOK_MS);
@@ -75,37 +75,37 @@ describe('a pod of which nothing is left and without a DEL', () => {
   });
 
   it('is kept if the API server has it after all', async () => {
-    const { world, gone, pass } = scene();
-    Object.assign(world, { ...nothingLeft, goneNow: false });
+    const { conditions, gone, pass } = scene();
+    Object.assign(conditions, { ...nothingLeft, goneNow: false });
     await pass(4 * SAFE_MS);
     expect(gone.released).toBe(0);
   });
 
   it('is kept if another plugin has allocated its addresses, and reported', async () => {
-    const { world, gone, pass } = scene(leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1' }, { ipamType: 'host-local' }));
-    Object.assign(world, nothingLeft);
+    const { conditions, gone, pass } = scene(leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1' }, { ipamType: 'host-local' }));
+    Object.assign(conditions, nothingLeft);
     await pass(4 * SAFE_MS);
     expect(gone.kept).toEqual([{ pod: 'default/web', why: expect.stringContaining('host-local') }]);
-    expect(world.leases).toHaveLength(1);
+    expect(conditions.leases).toHaveLength(1);
   });
 });
 
 it('keeps a live pod that the API server does not have, and reports it', async () => {
-  const { world, gone, pass } = scene();
-  world.word = 'gone';
+  const { conditions, gone, pass } = scene();
+  conditions.word = 'gone';
   await pass(55_000);
   expect(gone.kept).toEqual([]);
   await pass(10_000);
   expect(gone.kept).toEqual([{ pod: 'default/web', why: 'its namespace /run/netns/n1 or its interface veth1 is still there' }]);
   await pass(10 * SAFE_MS);
-  expect(world.leases).toHaveLength(1);
+  expect(conditions.leases).toHaveLength(1);
 });
 
 it('never touches a container of no cluster', async () => {
-  const { world, gone, pass } = scene(leaseOf(1));
-  Object.assign(world, { word: 'gone', sandbox: false });
+  const { conditions, gone, pass } = scene(leaseOf(1));
+  Object.assign(conditions, { word: 'gone', sandbox: false });
   await pass(10 * SAFE_MS);
-  expect({ kept: gone.kept, leases: world.leases.length }).toEqual({ kept: [], leases: 1 });
+  expect({ kept: gone.kept, leases: conditions.leases.length }).toEqual({ kept: [], leases: 1 });
 });
 
 it('releases exactly the pods that API server and node report as deleted for the safe time, without interruption', async () => {
@@ -118,14 +118,14 @@ it('releases exactly the pods that API server and node report as deleted for the
   });
   await fc.assert(
     fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 12 }), async (changes) => {
-      const { world, gone, pass } = scene();
+      const { conditions, gone, pass } = scene();
       let sureSinceMs: number | undefined;
       for (const { looks, ...now } of changes) {
-        Object.assign(world, now);
+        Object.assign(conditions, now);
         for (let look = 0; look < looks; look++) {
           const isSure = now.inStep && now.word === 'gone' && !now.sandbox;
-          sureSinceMs = isSure ? (sureSinceMs ?? world.nowMs + LOOK_MS) : undefined;
-          const due = sureSinceMs !== undefined && world.nowMs + LOOK_MS - sureSinceMs >= SAFE_MS && now.goneNow;
+          sureSinceMs = isSure ? (sureSinceMs ?? conditions.nowMs + LOOK_MS) : undefined;
+          const due = sureSinceMs !== undefined && conditions.nowMs + LOOK_MS - sureSinceMs >= SAFE_MS && now.goneNow;
           await pass(LOOK_MS);
           expect(gone.released).toBe(due ? 1 : 0);
           if (due) return;

@@ -80,12 +80,12 @@ export class NodePodNetwork implements PodNetwork {
     if (!this.#removals.areNone) await this.#removals.untilOver(hostInterfaceName(want, want.pod), want, signal);
     if (signal.aborted) throw new SeineError('CANCELLED', `attach ${id}`, { cause: signal.reason });
     if (this.#attached.has(id)) throw nameTaken(`${want.ifName} of container ${want.containerId} is attached to ${want.network} already`);
-    const attached: Attached = { owner: podOwner(want, want.pod), ...this.#lendPort(want), want, reported: undefined };
+    const attached: Attached = { owner: podOwner(want, want.pod), ...this.#allocatePort(want), want, reported: undefined };
     this.#attached.set(id, attached);
     this.#options.links.expectNew(attached.hostIfName);
     try {
       await this.#realize(attached, signal);
-      setImmediate(() => this.#tellOthers(attached)); // the reply is sent first
+      setImmediate(() => this.#notifyPeers(attached)); // the reply is sent first
       return (attached.reported = this.#reportOf(attached));
     } catch (thrown) {
       const error = SeineError.from(thrown, `attach ${id}`);
@@ -97,7 +97,7 @@ export class NodePodNetwork implements PodNetwork {
     }
   }
 
-  #lendPort(want: PodAttachment): Pick<Attached, 'hostIfName' | 'ofPort' | 'port'> {
+  #allocatePort(want: PodAttachment): Pick<Attached, 'hostIfName' | 'ofPort' | 'port'> {
     const standing = this.#options.standing.take(want);
     if (standing) return { hostIfName: standing.name, ofPort: standing.ofPort, port: 'standing' };
     return { hostIfName: hostInterfaceName(want, want.pod), ofPort: this.#options.ofPorts.allocate(attachmentId(want)), port: 'own' };
@@ -269,7 +269,7 @@ export class NodePodNetwork implements PodNetwork {
    * Updates neighbours and OVSDB after the reply: journal and alias of the far end already identify the pod, so the reply does not wait for
    * OVSDB.
    */
-  #tellOthers(attached: Attached): void {
+  #notifyPeers(attached: Attached): void {
     if (!this.#isCurrent(attached)) return;
     if (attached.port === 'standing') this.#describe(attached);
     this.#announce(attached);

@@ -74,9 +74,9 @@ function counted(scene: EnforcementScene) {
   const work = { most: 0, turns: 0 };
   let before = 0;
   const note = (): void => {
-    work.most = Math.max(work.most, scene.bridge.told.length - before);
+    work.most = Math.max(work.most, scene.bridge.calls.length - before);
     work.turns++;
-    before = scene.bridge.told.length;
+    before = scene.bridge.calls.length;
   };
   vi.spyOn(turns, 'next').mockImplementation(async () => {
     note();

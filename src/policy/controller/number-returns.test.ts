@@ -8,7 +8,7 @@ describe('numbers', () => {
     new NumberReturns({
       flows: {
         acknowledged: (revision) => asked.push(`acknowledged ${revision}`) > 99,
-        leftoversGone: () => asked.push('leftovers gone') > 0,
+        obsoleteRemoved: () => asked.push('leftovers gone') > 0,
       },
       nodeState: { hasPolicyLeftovers: () => leftovers, reconcilers: { bridge: { realizedRevision: 5 } } },
       now: () => 0,

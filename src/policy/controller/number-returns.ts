@@ -2,7 +2,7 @@ import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { PolicyFlows } from '../flows/policy-flows.ts';
 
 interface NumberReturnsOptions {
-  readonly flows: Pick<PolicyFlows, 'acknowledged' | 'leftoversGone'>;
+  readonly flows: Pick<PolicyFlows, 'acknowledged' | 'obsoleteRemoved'>;
   readonly nodeState: Pick<NodeState, 'hasPolicyLeftovers'> & {
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'realizedRevision'> };
   };
@@ -40,7 +40,7 @@ export class NumberReturns {
     const { flows, nodeState, now } = this.#options;
     const isFirst = !this.#isSwept;
     if (!this.#areRemovalsAllowed || (isFirst && nodeState.hasPolicyLeftovers())) return false;
-    const isRoundDue = isFirst && flows.leftoversGone();
+    const isRoundDue = isFirst && flows.obsoleteRemoved();
     this.#isSwept = true;
     return flows.acknowledged(nodeState.reconcilers.bridge.realizedRevision, now()) || isRoundDue;
   }

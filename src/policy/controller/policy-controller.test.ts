@@ -1,6 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { denyAll, EnforcementScene, policy, second, standingOf, type ToldBridge, web } from '../../../test/support/enforcement-scene.ts';
+import {
+  denyAll,
+  EnforcementScene,
+  policy,
+  type RecordingBridge,
+  second,
+  standingOf,
+  web,
+} from '../../../test/support/enforcement-scene.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import { nothing } from '../../dataplane/desired/host-entries.ts';
@@ -12,7 +20,7 @@ import type { PolicyController } from './policy-controller.ts';
 
 const never = new AbortController().signal;
 let scene: EnforcementScene;
-let bridge: ToldBridge;
+let bridge: RecordingBridge;
 
 beforeEach(() => {
   scene = new EnforcementScene();
@@ -25,7 +33,7 @@ describe('a pod', () => {
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
     expect(standingOf(enforcement)).toBe('free');
-    bridge.told.length = 0;
+    bridge.calls.length = 0;
 
     bridge.isQuick = false;
     scene.put(denyAll);
@@ -59,19 +67,19 @@ describe('a pod', () => {
       enforcement.removalsAllowed();
       // Numbers are checked again.
       await expect.poll(() => bridge.isLookedAt).toBe(true);
-      bridge.told.length = 0;
+      bridge.calls.length = 0;
     };
     const change = async (enforcement: PolicyController, port: number): Promise<readonly string[]> => {
       scene.put(letting(port));
       await enforcement.settled();
-      return bridge.told.splice(0).map((line) => line.replace(/(class|decision)\/[\w-]{20}/, '$1'));
+      return bridge.calls.splice(0).map((line) => line.replace(/(class|decision)\/[\w-]{20}/, '$1'));
     };
 
     it('keeps its entry flows, and the differing rows are edited in one bundle', async () => {
       const enforcement = await begin();
       await rest(enforcement);
-      const told = await change(enforcement, 91);
-      expect(told.slice(0, told.indexOf('apart') + 1)).toEqual([
+      const calls = await change(enforcement, 91);
+      expect(calls.slice(0, calls.indexOf('apart') + 1)).toEqual([
         'together',
         'want policy/ingress/decision',
         'want policy/ingress/ports/1/TCP/91-91/allow shop/ports spec.ingress[0]',
@@ -81,7 +89,7 @@ describe('a pod', () => {
         'forget policy/ingress/ports/1/TCP/90-90/allow shop/ports spec.ingress[0]',
         'apart',
       ]);
-      expect(told.some((line) => line.startsWith('forget subject'))).toBe(false);
+      expect(calls.some((line) => line.startsWith('forget subject'))).toBe(false);
     });
 
     it('gets entry flows to other rows while the bridge may have unused rows, or lags', async () => {
@@ -100,7 +108,7 @@ describe('a pod', () => {
       scene.facts.set('three', { labels: {}, ports: {} });
       bridge.isQuick = false;
       scene.put(letting(91));
-      await expect.poll(() => bridge.told).toContain('apart');
+      await expect.poll(() => bridge.calls).toContain('apart');
       void enforcement.attach(third, never);
       await expect.poll(() => bridge.isAwaited).toBe(true);
       expect(bridge.wanted.has(third.owner)).toBe(false);
@@ -147,7 +155,7 @@ describe('a pod', () => {
     scene.put(denyAll);
     const settled = enforcement.settled();
     await expect.poll(() => bridge.isAwaited).toBe(true);
-    bridge.told.length = 0;
+    bridge.calls.length = 0;
     scene.remove(denyAll);
     bridge.isQuick = true;
     bridge.acknowledge();
@@ -180,7 +188,7 @@ describe('a pod', () => {
       pods.put(`many/${at}`, '1', { namespace: 'many', name: `${at}`, nodeName: 'n2', podIps, labels: { app: 'a' }, ports: {} });
     }
     pods.flush();
-    bridge.told.length = 0;
+    bridge.calls.length = 0;
     let isSettled = false;
     const settled = enforcement.settled().then(() => {
       isSettled = true;
@@ -199,9 +207,9 @@ describe('a pod', () => {
     scene.put(denyAll);
     const enforcement = await scene.enforce();
     await enforcement.attach(web, never);
-    bridge.told.length = 0;
+    bridge.calls.length = 0;
     enforcement.detach(web.owner);
-    expect(bridge.told).toEqual([`forget ${web.owner}`]);
+    expect(bridge.calls).toEqual([`forget ${web.owner}`]);
     await enforcement.settled();
     expect([...bridge.wanted.keys()]).toEqual([]);
     expect(enforcement.pods().size).toBe(0);
@@ -243,12 +251,12 @@ it('does not rebuild flows of unchanged pods when others start', async () => {
   const enforcement = await scene.enforce();
   await enforcement.attach(web, never);
   await enforcement.settled();
-  bridge.told.length = 0;
+  bridge.calls.length = 0;
   await enforcement.attach(second, never);
   await enforcement.settled();
-  expect(bridge.told).toEqual([`want ${second.owner}`]);
+  expect(bridge.calls).toEqual([`want ${second.owner}`]);
   scene.put(denyAll);
   await enforcement.settled();
   expect(standingOf(enforcement)).toBe('closed');
-  expect(bridge.told).toContain(`want ${web.owner}`);
+  expect(bridge.calls).toContain(`want ${web.owner}`);
 });

@@ -3,11 +3,11 @@ import { PolicyProgramming } from './policy-programming.ts';
 
 it("reports the time from a round's first event to the acknowledgement of all of it, and nothing for events without effect", async () => {
   let [nowMs, revision] = [0, 1];
-  const told: number[] = [];
+  const observed: number[] = [];
   const waiting: (() => void)[] = [];
   const programming = new PolicyProgramming({
     bridge: { revision: () => revision, realized: () => new Promise<void>((go) => waiting.push(go)) },
-    observe: (seconds) => told.push(seconds),
+    observe: (seconds) => observed.push(seconds),
     now: () => nowMs,
   });
   programming.noted();
@@ -29,5 +29,5 @@ it("reports the time from a round's first event to the acknowledgement of all of
   programming.workedOff();
   nowMs = 3_000;
   for (const go of waiting.splice(0)) go();
-  await expect.poll(() => told).toEqual([2]);
+  await expect.poll(() => observed).toEqual([2]);
 });

@@ -9,13 +9,13 @@ const minute = { seconds: 60, reason: 'the payment provider moved' };
 let clock = { wall: 1_000_000, boot: 5_000, id: 'this' };
 let onDisk: string | undefined;
 let isDiskFull = false;
-let told: string[] = [];
+let events: string[] = [];
 
 beforeEach(() => {
   clock = { wall: 1_000_000, boot: 5_000, id: 'this' };
   onDisk = undefined;
   isDiskFull = false;
-  told = [];
+  events = [];
 });
 
 function agent(): Suspensions {
@@ -28,7 +28,7 @@ function agent(): Suspensions {
       },
     },
     clock: { wallMs: () => clock.wall, bootMs: () => clock.boot, bootId: clock.id },
-    tell: (reason, message, type) => told.push(`${type} ${reason} ${message}`),
+    tell: (reason, message, type) => events.push(`${type} ${reason} ${message}`),
     log: silentLog,
   });
 }
@@ -47,7 +47,7 @@ describe('a suspension', () => {
     expect([suspensions.of('shop/db2')?.what, suspensions.of('shopping/db')]).toEqual(['namespace', undefined]);
     await suspensions.suspend({ what: 'node', name: '' }, minute);
     expect(suspensions.of('shopping/db')?.what).toBe('node');
-    expect(told[0]).toBe(
+    expect(events[0]).toBe(
       'Warning PolicySuspended NetworkPolicy does nothing to pod shop/db until 1970-01-01T00:17:40.000Z: the payment provider moved',
     );
   });
@@ -58,7 +58,7 @@ describe('a suspension', () => {
     expect(await suspensions.resume({ what: 'namespace', name: 'shop' })).toMatchObject({ was: false });
     expect(await suspensions.resume(pod)).toEqual({ was: true, isRemembered: true });
     expect([suspensions.of('shop/db'), agent().of('shop/db')]).toEqual([undefined, undefined]);
-    expect(told.at(-1)).toBe('Normal PolicyResumed NetworkPolicy is in force again for pod shop/db: requested by an operator');
+    expect(events.at(-1)).toBe('Normal PolicyResumed NetworkPolicy is in force again for pod shop/db: requested by an operator');
   });
 
   it('outlives the agent, with its end, and ends while no agent runs', async () => {

@@ -23,11 +23,11 @@ const shown = (data: Uint8Array, table: number = tables.egressVerdict.id): Packe
 const tcp4 = packet({ ...v4, protocol: 'tcp', portSrc: 40_000, portDst: 5432 });
 
 /** Makes an IPv6 header followed by these headers, then eight bytes. */
-function chained(...headers: readonly (readonly [protocol: number, octets: readonly number[]])[]): Uint8Array {
+function chained(...headers: readonly (readonly [protocol: number, bytes: readonly number[]])[]): Uint8Array {
   const frame = packet({ ...v6, protocol: 'udp', portSrc: 1, portDst: 2 }).slice(0, 14 + 40);
   const [first = [59, []] as const] = headers;
   frame[14 + 6] = first[0];
-  return Uint8Array.from([...frame, ...headers.flatMap(([, octets]) => octets)]);
+  return Uint8Array.from([...frame, ...headers.flatMap(([, bytes]) => bytes)]);
 }
 
 describe('a denied packet', () => {
@@ -91,8 +91,8 @@ describe('a denied packet', () => {
     const whole = packet({ ...v6, protocol: 'tcp', portSrc: 1, portDst: 2 });
     for (let length = 0; length <= whole.length; length++) readDeniedPacket(shown(whole.slice(0, length)));
     fc.assert(
-      fc.property(fc.constantFrom([0x08, 0x00], [0x86, 0xdd]), fc.uint8Array({ maxLength: 200 }), (type, octets) => {
-        const found = readDeniedPacket(shown(Uint8Array.from([...whole.slice(0, 12), ...type, ...octets])));
+      fc.property(fc.constantFrom([0x08, 0x00], [0x86, 0xdd]), fc.uint8Array({ maxLength: 200 }), (type, bytes) => {
+        const found = readDeniedPacket(shown(Uint8Array.from([...whole.slice(0, 12), ...type, ...bytes])));
         expect(found?.ports?.destination ?? 0).toBeLessThan(65_536);
       }),
     );

@@ -23,7 +23,7 @@ beforeEach(() => {
 afterEach(() => void vi.useRealTimers());
 
 function logged(setting: LogDenied): LoggedPods {
-  const told = (owner: Owner) => {
+  const reportOf = (owner: Owner) => {
     writes++;
     return { owner, bridge: writes, host: -1 };
   };
@@ -34,11 +34,11 @@ function logged(setting: LogDenied): LoggedPods {
     nodeState: {
       want: (owner, what) => {
         wanted.set(owner, what);
-        return told(owner);
+        return reportOf(owner);
       },
       forget: (owner) => {
         wanted.delete(owner);
-        return told(owner);
+        return reportOf(owner);
       },
     },
     now: () => Date.now(),

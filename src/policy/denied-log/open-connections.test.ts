@@ -46,14 +46,14 @@ function connection(from: string, to: string, port: number, { by = to, ...more }
 const deniedAmong = (...of: Parameters<typeof deniedConnections>) => [...deniedConnections(...of)].flatMap((each) => each ?? []);
 
 const { value: barred } = ctMark.barred('yes');
-const { value: world } = ctMark.source('world');
+const { value: external } = ctMark.source('external');
 
 it.each<[what: string, TrackedConnection, found: readonly string[]]>([
   ['what a rule allows', connection(api, db, 5432), []],
   ['another port', connection(api, db, 22), [`ingress shop/db ${api} TCP 22`]],
   ['another namespace', connection(far, db, 5432), [`ingress shop/db ${far} TCP 5432`]],
-  ['the world', connection(stranger, db, 5432), [`ingress shop/db ${stranger} TCP 5432`]],
-  ['the world with the node’s address', connection(node, db, 5432, { mark: world }), [`ingress shop/db ${node} TCP 5432`]],
+  ['external clients', connection(stranger, db, 5432), [`ingress shop/db ${stranger} TCP 5432`]],
+  ['external clients with the node’s address', connection(node, db, 5432, { mark: external }), [`ingress shop/db ${node} TCP 5432`]],
   ['the node', connection(node, db, 22), []],
   [
     'what it asks for by a Service, at the endpoint',

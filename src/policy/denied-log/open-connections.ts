@@ -32,7 +32,7 @@ export function* deniedConnections(
       if (pod === undefined || !policed.has(pod)) continue;
       const attempt = attemptOf(connection, direction);
       const { protocol, ports } = attempt;
-      const masqueraded = isOf(connection, worldMark);
+      const masqueraded = isOf(connection, externalMark);
       const packet = { direction, pod, address: peer.text, protocol, masqueraded, ...(ports ? { port: ports.destination } : {}) };
       if (interpret(matrix, packet).verdict === 'deny') yield { pod, attempt };
     }
@@ -40,7 +40,7 @@ export function* deniedConnections(
 }
 
 const barredMark = ctMark.barred('yes');
-const worldMark = ctMark.source('world');
+const externalMark = ctMark.source('external');
 
 function isLiving(connection: TrackedConnection): boolean {
   const { family, zone, tcpState } = connection;

@@ -141,15 +141,15 @@ export class PodKinds {
   *project(): Steps<readonly MovedPod[]> {
     const labels = this.#labels.missing();
     const ports = this.#ports.missing();
-    const isAnew = this.#labels.isStale || this.#ports.isStale;
-    if (labels.length === 0 && ports.length === 0 && !isAnew) return [];
-    if (isAnew) this.#renewNames();
+    const areNamesStale = this.#labels.isStale || this.#ports.isStale;
+    if (labels.length === 0 && ports.length === 0 && !areNamesStale) return [];
+    if (areNamesStale) this.#renewNames();
     else {
       this.#labels.projected = new Set([...this.#labels.projected, ...labels].sort());
       this.#ports.projected = new Set([...this.#ports.projected, ...ports].sort());
     }
     const concerns = ({ pod }: IndexedPod): boolean =>
-      isAnew || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
+      areNamesStale || labels.some((key) => Object.hasOwn(pod.labels, key)) || ports.some((name) => Object.hasOwn(pod.ports, name));
     const moved: MovedPod[] = [];
     let work = 0;
     for (const known of this.#pods.values()) {

@@ -127,17 +127,17 @@ export class Membership {
       dirty.namespaces.add(name);
       yield* addAll(dirty.kinds, this.#kinds.ofNamespace(name));
     }
-    const areGone = yield* this.#dropGone(dirty);
+    const areDeleted = yield* this.#dropDeleted(dirty);
     const areNew = yield* this.#takeFresh(dirty);
     return {
       kinds: yield* this.#changedKinds(dirty.kinds),
       namespaces: yield* this.#changedNamespaces(dirty.namespaces),
-      blocks: areGone || areNew,
+      blocks: areDeleted || areNew,
     };
   }
 
   /** Removes unused terms. @returns whether there are blocks among them */
-  *#dropGone(dirty: DirtyPeers): Steps<boolean> {
+  *#dropDeleted(dirty: DirtyPeers): Steps<boolean> {
     let blocks = false;
     for (const used of this.#gone) {
       blocks ||= used.term.is !== 'pods';

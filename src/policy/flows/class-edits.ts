@@ -4,7 +4,7 @@ import { type PolicyDecision, type PolicyDirection, policyDirections, type Subje
 import type { ContentNames } from './content.ts';
 import type { DecisionRows } from './decision-rows.ts';
 import type { DirectionRows } from './flows-matrix.ts';
-import type { LentNumbers } from './number-pool.ts';
+import type { NumberPool } from './number-pool.ts';
 import { classKindOf, type NumberKind } from './recovered-numbers.ts';
 
 /** Move of all pods of one class to another class that has no pod yet. */
@@ -39,7 +39,7 @@ export interface WrittenRelation {
 /** Rows of a direction, as an edit needs them. */
 export interface EditedRows {
   readonly names: ContentNames;
-  readonly numbers: Readonly<Record<NumberKind, LentNumbers>>;
+  readonly numbers: Readonly<Record<NumberKind, NumberPool>>;
   readonly podsOf: (subject: SubjectClass) => number;
   readonly relationOf: (key: string) => WrittenRelation | undefined;
   readonly decisions: Pick<DecisionRows, 'sizeOf' | 'differing'>;

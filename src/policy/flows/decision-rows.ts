@@ -4,13 +4,13 @@ import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { Flow } from '../../dataplane/pipeline/flow.ts';
 import type { DecidedRange, PolicyDecision } from '../matrix/matrix.ts';
 import type { ContentNames } from './content.ts';
-import type { LentNumbers } from './number-pool.ts';
+import type { NumberPool } from './number-pool.ts';
 import { portPrefixes } from './port-prefixes.ts';
 import { type DirectionTables, otherwiseFlow, rangeFlows } from './rows.ts';
 
 interface DecisionRowsOptions {
   readonly names: ContentNames;
-  readonly numbers: LentNumbers;
+  readonly numbers: NumberPool;
   readonly tables: DirectionTables;
   readonly families: readonly Family[];
 }

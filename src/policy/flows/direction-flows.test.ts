@@ -7,8 +7,8 @@ it('desires a row as long as one of two classes with the same content has it', (
   const flows = new DirectionFlows('ingress', ['ipv4'], []);
   const denied: PolicyDecision = { ranges: [], otherwise: { verdict: 'deny', by: ['shop/all'] } };
   const [one, other]: readonly [SubjectClass, SubjectClass] = [
-    { id: 1, text: 'nobody', isolatedBy: [] },
-    { id: 2, text: 'nobody', isolatedBy: [] },
+    { id: 1, text: 'unused', isolatedBy: [] },
+    { id: 2, text: 'unused', isolatedBy: [] },
   ];
   const owner = flows.names.class(one);
   const round = (pods: Readonly<Record<string, SubjectClass | undefined>>, relations: readonly string[], changed: readonly string[]) => {

@@ -26,9 +26,9 @@ import { ContentNumbers } from './content-numbers.ts';
 import { DecisionRows } from './decision-rows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix } from './flows-matrix.ts';
 import { IdentifiedAddresses } from './identified-addresses.ts';
-import { LeftRows } from './inherited-rows.ts';
+import { InheritedRows } from './inherited-rows.ts';
 import { type HeldIdentities, noPeer } from './installed-identities.ts';
-import type { LentNumbers } from './number-pool.ts';
+import type { NumberPool } from './number-pool.ts';
 import type { NumberRanges } from './number-ranges.ts';
 import { classKindOf, classKinds, type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
 import { type DirectionTables, dictionaryFlow, directionTables, relationFlow } from './rows.ts';
@@ -55,7 +55,7 @@ interface WantedFlows {
 export class DirectionFlows {
   readonly contents: ContentNumbers;
   readonly names: ContentNames;
-  readonly left: LeftRows;
+  readonly left: InheritedRows;
   readonly #direction: PolicyDirection;
   readonly #isRecovered: boolean;
   readonly #tables: DirectionTables;
@@ -82,7 +82,7 @@ export class DirectionFlows {
     const found = recoveredNumbers(this.#tables, recovered, this.names);
     this.#isRecovered = numberKinds.some((kind) => found[kind].byCookie.size > 0);
     this.contents = new ContentNumbers(this.names, found, rangeOf);
-    this.left = new LeftRows({ direction, tables: this.#tables, contents: this.contents }, recovered);
+    this.left = new InheritedRows({ direction, tables: this.#tables, contents: this.contents }, recovered);
     this.#addresses = new IdentifiedAddresses({
       direction,
       names: this.names,
@@ -96,8 +96,8 @@ export class DirectionFlows {
     return this.#addresses.held;
   }
 
-  get numbers(): Readonly<Record<NumberKind, LentNumbers>> {
-    return this.contents.lent;
+  get numbers(): Readonly<Record<NumberKind, NumberPool>> {
+    return this.contents.pools;
   }
 
   /** Returns the classes that only get another content in the next round. @param pods local pods that were added, removed or changed */
@@ -194,8 +194,8 @@ export class DirectionFlows {
   /** Finishes the edits. @throws SeineError `INVARIANT` if a number stands for two contents */
   #end(edits: readonly ClassEdit[], edited: Set<Owner>): ReadonlyMap<Owner, readonly Flow[]> {
     for (const { from, successors, keys } of edits) {
-      const isClassLeft = this.contents.classPool(from).isKnown(this.names.class(from));
-      const left = isClassLeft ? this.names.class(from) : [...successors.values()].find((name) => this.numbers.decision.isKnown(name));
+      const isClassInherited = this.contents.classPool(from).isKnown(this.names.class(from));
+      const left = isClassInherited ? this.names.class(from) : [...successors.values()].find((name) => this.numbers.decision.isKnown(name));
       if (left !== undefined) throw new SeineError('INVARIANT', `${left} has left its number, and is used`);
       for (const key of keys) this.#addOwner(edited, key);
     }
@@ -383,7 +383,7 @@ export class DirectionFlows {
   }
 
   #decide(decision: PolicyDecision): PolicyOutcome['verdict'] | { readonly decision: number } | undefined {
-    const left = this.contents.leftNumberOf(decision);
+    const left = this.contents.inheritedNumberOf(decision);
     if (left === undefined && decision.ranges.length === 0) return decision.otherwise.verdict;
     const number = left ?? this.#decisions.acquire(decision);
     return number === undefined ? undefined : { decision: number };

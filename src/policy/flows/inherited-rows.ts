@@ -36,10 +36,10 @@ export interface LeftMatrix {
   readonly identities: ReadonlyMap<string, PeerIdentity>;
   readonly relations: ReadonlyMap<string, PolicyDecision>;
   /** Classes by OpenFlow port of the local pod. */
-  readonly classes: ReadonlyMap<number, LeftClasses>;
+  readonly classes: ReadonlyMap<number, InheritedClasses>;
 }
 
-export type LeftClasses = Readonly<Partial<Record<PolicyTier, SubjectClass>>>;
+export type InheritedClasses = Readonly<Partial<Record<PolicyTier, SubjectClass>>>;
 type ClassNumbers = Readonly<Partial<Record<PolicyTier, number>>>;
 
 interface ContentsByKind {
@@ -58,7 +58,7 @@ interface LeftRowsOptions {
 }
 
 /** Rows of one direction that were on the bridge when the agent started: what the previous agent enforced, until the rows are swept. */
-export class LeftRows {
+export class InheritedRows {
   readonly #options: LeftRowsOptions;
   /** Identities by network. */
   readonly #identities = new Map<string, IdentityNumbers>();
@@ -133,16 +133,18 @@ export class LeftRows {
       const [subject = 0, coarse, fine] = numbers;
       const peers = [...(coarse === undefined ? [] : [peersOf('coarse', coarse)]), ...(fine === undefined ? [] : [peersOf('fine', fine)])];
       const key = relationKey(subjectOf(subject, tier), ...peers);
-      const saidNow = next.flatMap((each) => each.get(key) ?? []).find((each) => this.#isSaid(each, { tier, numbers, cookie, says }));
+      const verdictsNow = next
+        .flatMap((each) => each.get(key) ?? [])
+        .find((each) => this.#isDesired(each, { tier, numbers, cookie, says }));
       relations.set(
         key,
         typeof says === 'number'
-          ? of('decision', says, () => ({ ...leftVerdicts.deny, ...tierPart(tier) }))
-          : (saidNow ?? { ...leftVerdicts[says], ...tierPart(tier) }),
+          ? of('decision', says, () => ({ ...inheritedVerdicts.deny, ...tierPart(tier) }))
+          : (verdictsNow ?? { ...inheritedVerdicts[says], ...tierPart(tier) }),
       );
       if (relations.size % tinyWork === 0) yield;
     }
-    const classesOf = (numbers: ClassNumbers): LeftClasses =>
+    const classesOf = (numbers: ClassNumbers): InheritedClasses =>
       Object.fromEntries(
         policyTiers.flatMap((tier) => {
           const number = numbers[tier];
@@ -153,7 +155,7 @@ export class LeftRows {
   }
 
   /** Reports whether a row with a verdict was made for the same rule. */
-  #isSaid(decision: PolicyDecision, { tier, numbers, cookie }: LeftRelation): boolean {
+  #isDesired(decision: PolicyDecision, { tier, numbers, cookie }: LeftRelation): boolean {
     const { names } = this.#options.contents;
     if (decision.ranges.length > 0) return false;
     return numbers.length === 1 || cookieOf(names.relation(numbers, decision.otherwise, tier)) === cookie;
@@ -172,7 +174,7 @@ export class LeftRows {
   /** Returns contents by the numbers that the bridge has for them. If two contents claim the same number, neither is returned. */
   *#known(matrices: readonly PolicyMatrix[]): Steps<{ readonly [K in NumberKind]: ReadonlyMap<number, ContentsByKind[K]> }> {
     const { contents, direction } = this.#options;
-    const { names, lent } = contents;
+    const { names, pools } = contents;
     const found = {
       class: new NumberedContents<SubjectClass>(),
       adminClass: new NumberedContents<SubjectClass>(),
@@ -186,15 +188,15 @@ export class LeftRows {
       for (const pod of subjects.values())
         for (const subject of classesIn(pod, direction)) {
           const kind = classKindOf(subject);
-          found[kind].see(subject, () => lent[kind].heldNumberOf(names.class(subject)));
+          found[kind].see(subject, () => pools[kind].heldNumberOf(names.class(subject)));
         }
       for (const { coarse, fine } of rows.identities.values()) {
-        found.coarse.see(coarse, () => lent.coarse.heldNumberOf(names.coarse(coarse)));
-        found.fine.see(fine, () => lent.fine.heldNumberOf(names.fine(fine)));
+        found.coarse.see(coarse, () => pools.coarse.heldNumberOf(names.coarse(coarse)));
+        found.fine.see(fine, () => pools.fine.heldNumberOf(names.fine(fine)));
         if (++work % tinyWork === 0) yield;
       }
       for (const decision of rows.relations.values()) {
-        if (decision.ranges.length > 0) found.decision.see(decision, () => lent.decision.heldNumberOf(names.decision(decision)));
+        if (decision.ranges.length > 0) found.decision.see(decision, () => pools.decision.heldNumberOf(names.decision(decision)));
         if (++work % tinyWork === 0) yield;
       }
     }
@@ -237,7 +239,7 @@ export class LeftRows {
 }
 
 const left = 'of an earlier agent';
-const leftVerdicts: Readonly<Record<PolicyOutcome['verdict'], PolicyDecision>> = {
+const inheritedVerdicts: Readonly<Record<PolicyOutcome['verdict'], PolicyDecision>> = {
   allow: { ranges: [], otherwise: { verdict: 'allow', by: [left] } },
   deny: { ranges: [], otherwise: { verdict: 'deny', by: [left] } },
   next: { ranges: [], otherwise: { verdict: 'next', by: [] } },

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { cookieOf, ownerOf } from '../../dataplane/pipeline/cookie.ts';
-import { LentNumbers, type RecoveredNumbers } from './number-pool.ts';
+import { NumberPool, type RecoveredNumbers } from './number-pool.ts';
 
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ownerOf('policy', name)) as [
   ReturnType<typeof ownerOf>,
@@ -10,7 +10,7 @@ const [a, b, c] = ['a', 'b', 'c'].map((name) => ownerOf('policy', name)) as [
 const nothing: RecoveredNumbers = { byCookie: new Map(), seen: new Set() };
 
 it('allocates a number again only 5 s after the bridge was without it', () => {
-  const numbers = new LentNumbers({ first: 1, last: 1 }, nothing);
+  const numbers = new NumberPool({ first: 1, last: 1 }, nothing);
   expect(numbers.acquire(a)).toBe(1);
   numbers.release(a);
   expect(numbers.acquire(b)).toBeUndefined();
@@ -24,7 +24,7 @@ it('allocates a number again only 5 s after the bridge was without it', () => {
 });
 
 it('gives a content its previous number, as long as it is not allocated', () => {
-  const numbers = new LentNumbers({ first: 1, last: 9 }, nothing);
+  const numbers = new NumberPool({ first: 1, last: 9 }, nothing);
   expect([numbers.acquire(a), numbers.acquire(b)]).toEqual([1, 2]);
   numbers.release(a);
   numbers.written(1);
@@ -36,7 +36,7 @@ it('gives a content its previous number, as long as it is not allocated', () => 
 });
 
 it('reports numbers that came into use and went out of it, and none that did both', () => {
-  const numbers = new LentNumbers({ first: 1, last: 9 }, nothing);
+  const numbers = new NumberPool({ first: 1, last: 9 }, nothing);
   numbers.acquire(a);
   numbers.acquire(b);
   numbers.release(b);
@@ -52,16 +52,16 @@ it('reports numbers that came into use and went out of it, and none that did bot
 
 it('continues with the numbers of the bridge, and allocates none of them to another content', () => {
   const recovered = { byCookie: new Map([[cookieOf(a), 2]]), seen: new Set([1, 2, 5]) };
-  const numbers = new LentNumbers({ first: 1, last: 5 }, recovered);
+  const numbers = new NumberPool({ first: 1, last: 5 }, recovered);
   numbers.announce([a, b]);
   expect([numbers.acquire(b), numbers.acquire(a), numbers.acquire(c)]).toEqual([3, 2, 4]);
   expect(numbers.acquire(ownerOf('policy', 'd'))).toBeUndefined();
-  numbers.leftoversGone();
+  numbers.obsoleteRemoved();
   expect(numbers.acquire(ownerOf('policy', 'd'))).toBe(5);
 });
 
 it('transfers the number of a content to another one, and does not allocate it to a third', () => {
-  const numbers = new LentNumbers({ first: 1, last: 2 }, nothing);
+  const numbers = new NumberPool({ first: 1, last: 2 }, nothing);
   for (const name of [a, a]) numbers.acquire(name);
   numbers.takeChanges();
   numbers.inherit(b, a);

@@ -8,7 +8,7 @@ import { cookieOf } from '../../dataplane/pipeline/cookie.ts';
  */
 const restMs = 5_000;
 
-interface LentNumber {
+interface AllocatedNumber {
   readonly name: Owner;
   readonly number: number;
   uses: number;
@@ -16,7 +16,7 @@ interface LentNumber {
   isInherited?: true;
   /** Revision of the desired state that no longer contains the unused number, and the time at which the bridge had reached it. */
   revision?: number | undefined;
-  goneMs?: number | undefined;
+  removedMs?: number | undefined;
 }
 
 /** Numbers that are in use on the bridge. */
@@ -31,12 +31,12 @@ export interface RecoveredNumbers {
  * Allocates numbers to contents. A number never changes its meaning while the bridge may have it: it becomes free some time after the
  * bridge has acknowledged its removal. Until then the same content gets the same number. Uses no clock.
  */
-export class LentNumbers {
+export class NumberPool {
   readonly #first: number;
   readonly #last: number;
-  readonly #lent = new Map<Owner, LentNumber>();
+  readonly #allocated = new Map<Owner, AllocatedNumber>();
   readonly #taken = new Set<number>();
-  readonly #retired = new Set<LentNumber>();
+  readonly #retired = new Set<AllocatedNumber>();
   readonly #recovered: Map<bigint, number>;
   /** Numbers on the bridge that no content has claimed. */
   readonly #leftovers: Set<number>;
@@ -71,33 +71,33 @@ export class LentNumbers {
 
   /** Counts one use more. @returns undefined if no number is free */
   acquire(name: Owner): number | undefined {
-    const known = this.#lent.get(name);
+    const known = this.#allocated.get(name);
     if (known) {
       if (known.uses++ === 0) this.#begin(known);
       return known.number;
     }
     const number = this.#recoveredOf(name) ?? this.#free();
     if (number === undefined) return undefined;
-    const lent: LentNumber = { name, number, uses: 1 };
+    const allocated: AllocatedNumber = { name, number, uses: 1 };
     this.#taken.add(number);
-    this.#lent.set(name, lent);
-    this.#begin(lent);
+    this.#allocated.set(name, allocated);
+    this.#begin(allocated);
     return number;
   }
 
   /** Reports whether a number is allocated to this content, or the bridge may have one for it. */
   isKnown(name: Owner): boolean {
-    return this.#lent.has(name) || (this.#recovered.size > 0 && this.#recovered.has(cookieOf(name)));
+    return this.#allocated.has(name) || (this.#recovered.size > 0 && this.#recovered.has(cookieOf(name)));
   }
 
   /** Returns the number that the bridge may have for this content, allocated by this or a previous agent. */
   heldNumberOf(name: Owner): number | undefined {
-    return this.#lent.get(name)?.number ?? (this.#recovered.size > 0 ? this.#recovered.get(cookieOf(name)) : undefined);
+    return this.#allocated.get(name)?.number ?? (this.#recovered.size > 0 ? this.#recovered.get(cookieOf(name)) : undefined);
   }
 
   /** Returns the number of uses of a content. */
   usesOf(name: Owner): number {
-    return this.#lent.get(name)?.uses ?? 0;
+    return this.#allocated.get(name)?.uses ?? 0;
   }
 
   /**
@@ -107,25 +107,25 @@ export class LentNumbers {
    * @throws SeineError `INVARIANT` if one of the contents is not in this state
    */
   inherit(name: Owner, from: Owner): void {
-    const former = this.#lent.get(from);
+    const former = this.#allocated.get(from);
     if (!former || former.uses === 0 || former.isInherited || this.isKnown(name))
       throw new SeineError('INVARIANT', `${name} inherits from ${from}`);
     former.isInherited = true;
-    this.#lent.set(name, { name, number: former.number, uses: 0 });
+    this.#allocated.set(name, { name, number: former.number, uses: 0 });
   }
 
   /** Counts one use less; does nothing for a content that got no number. */
   release(name: Owner): void {
-    const lent = this.#lent.get(name);
-    if (!lent || lent.uses === 0 || --lent.uses > 0) return;
-    if (lent.isInherited) this.#lent.delete(name);
-    else this.#retired.add(lent);
+    const allocated = this.#allocated.get(name);
+    if (!allocated || allocated.uses === 0 || --allocated.uses > 0) return;
+    if (allocated.isInherited) this.#allocated.delete(name);
+    else this.#retired.add(allocated);
     if (!this.#began.delete(name)) this.#ended.add(name);
   }
 
   numberOf(name: Owner): number | undefined {
-    const lent = this.#lent.get(name);
-    return lent && lent.uses > 0 ? lent.number : undefined;
+    const allocated = this.#allocated.get(name);
+    return allocated && allocated.uses > 0 ? allocated.number : undefined;
   }
 
   /** Number of contents that can still get a number. */
@@ -135,7 +135,7 @@ export class LentNumbers {
 
   /** Number of contents in use. */
   get size(): number {
-    return this.#lent.size - this.#retired.size;
+    return this.#allocated.size - this.#retired.size;
   }
 
   /** Returns the contents that came into use and went out of use since the last call. */
@@ -148,37 +148,37 @@ export class LentNumbers {
 
   /** Notes that the desired state of this revision no longer contains the unused contents. */
   written(revision: number): void {
-    for (const lent of this.#retired) lent.revision ??= revision;
+    for (const allocated of this.#retired) allocated.revision ??= revision;
   }
 
   /** Notes that the bridge has reached this revision of the desired state. @returns true if numbers became free */
   acknowledged(revision: number, nowMs: number): boolean {
     let isFreed = false;
-    for (const lent of this.#retired) {
-      if (lent.revision === undefined || lent.revision > revision) continue;
-      lent.goneMs ??= nowMs;
-      if (nowMs - lent.goneMs < restMs) continue;
-      this.#retired.delete(lent);
-      this.#lent.delete(lent.name);
-      this.#taken.delete(lent.number);
+    for (const allocated of this.#retired) {
+      if (allocated.revision === undefined || allocated.revision > revision) continue;
+      allocated.removedMs ??= nowMs;
+      if (nowMs - allocated.removedMs < restMs) continue;
+      this.#retired.delete(allocated);
+      this.#allocated.delete(allocated.name);
+      this.#taken.delete(allocated.number);
       isFreed = true;
     }
     return isFreed;
   }
 
   /** Notes that nothing obsolete is left on the bridge: numbers of a previous agent that no content has claimed are free. */
-  leftoversGone(): void {
+  obsoleteRemoved(): void {
     for (const number of this.#leftovers) this.#taken.delete(number);
     this.#leftovers.clear();
     this.#recovered.clear();
   }
 
-  #begin(lent: LentNumber): void {
-    if (this.#retired.delete(lent)) {
-      lent.revision = undefined;
-      lent.goneMs = undefined;
+  #begin(allocated: AllocatedNumber): void {
+    if (this.#retired.delete(allocated)) {
+      allocated.revision = undefined;
+      allocated.removedMs = undefined;
     }
-    if (!this.#ended.delete(lent.name)) this.#began.add(lent.name);
+    if (!this.#ended.delete(allocated.name)) this.#began.add(allocated.name);
   }
 
   #recoveredOf(name: Owner): number | undefined {

@@ -20,7 +20,7 @@ import { type ClassEdit, type ClassMove, podsByPlace } from './class-edits.ts';
 import { DirectionFlows } from './direction-flows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter } from './flows-matrix.ts';
 import type { NumberRanges } from './number-ranges.ts';
-import { type HeldBefore, Predecessor, type Surroundings } from './previous-agent-state.ts';
+import { type HeldBefore, PreviousAgentState, type Surroundings } from './previous-agent-state.ts';
 import { numberKinds } from './recovered-numbers.ts';
 import { type DirectionTransition, type TransitionBounds, transitionOf } from './transition.ts';
 
@@ -128,22 +128,22 @@ export class PolicyFlows {
   /** Last id of a peer class that no engine has made. */
   #lastTransitional = 0;
   readonly #transitionMost: TransitionBounds;
-  readonly #predecessor: Predecessor;
+  readonly #previousAgent: PreviousAgentState;
 
   constructor({ families, recovered = [], transitionMost: most = transitionMost, rangeOf }: PolicyFlowsOptions) {
     this.#transitionMost = most;
     const flows = [...recovered];
     const flowsOf = (direction: PolicyDirection): DirectionFlows => new DirectionFlows(direction, families, flows, rangeOf);
     this.#directions = { ingress: flowsOf('ingress'), egress: flowsOf('egress') };
-    this.#predecessor = new Predecessor(this.#directions, () => --this.#lastTransitional);
+    this.#previousAgent = new PreviousAgentState(this.#directions, () => --this.#lastTransitional);
   }
 
   /**
    * Returns the pods with entry flows that a round moves to other classes, compared with the last round or with the flows of a previous
    * agent.
    */
-  movedPods(...of: Parameters<Predecessor['movedPods']>): ReadonlySet<string> {
-    return this.#predecessor.movedPods(...of);
+  movedPods(...of: Parameters<PreviousAgentState['movedPods']>): ReadonlySet<string> {
+    return this.#previousAgent.movedPods(...of);
   }
 
   /** Numbers of coarse parts that are free now. */
@@ -154,7 +154,7 @@ export class PolicyFlows {
     return {
       isKnown: (set) => !contents().isFresh('coarse', set),
       get free() {
-        return contents().lent.coarse.free;
+        return contents().pools.coarse.free;
       },
     };
   }
@@ -199,8 +199,8 @@ export class PolicyFlows {
     changes: PolicyChange,
     surroundings: Surroundings = noSurroundings,
   ): Steps<PolicyTransition | undefined> {
-    const seen = yield* this.#predecessor.seen(before, coming, surroundings);
-    const { matrix: after, change } = this.#predecessor.withLingering<MatrixAfter>(coming, changes);
+    const seen = yield* this.#previousAgent.seen(before, coming, surroundings);
+    const { matrix: after, change } = this.#previousAgent.withLingering<MatrixAfter>(coming, changes);
     const [into, out] = [
       yield* this.#transitionOf('ingress', seen, after, change),
       yield* this.#transitionOf('egress', seen, after, change),
@@ -244,14 +244,14 @@ export class PolicyFlows {
    * @param change all changes since the last round: rows that are not named are taken as unchanged
    */
   *round(coming: FlowsMatrix, changes: PolicyChange, { editedMost = 0, kept }: PolicyRoundOptions = {}): Steps<PolicyFlowsRound> {
-    const { matrix, change } = this.#predecessor.withLingering(coming, changes);
+    const { matrix, change } = this.#previousAgent.withLingering(coming, changes);
     const pods = new Set([...change.subjects, ...this.#starved]);
     const { ingress, egress } = this.#directions;
     const edits = editedMost > 0 ? yield* this.#edits(matrix, pods, change, editedMost) : noEdits;
     const into = yield* ingress.round(matrix, pods, change.ingress, { ...kept?.ingress, edits: edits.ingress });
     const out = yield* egress.round(matrix, pods, change.egress, { ...kept?.egress, edits: edits.egress });
     this.#isEditing = false;
-    this.#predecessor.released();
+    this.#previousAgent.released();
     const wanted = [into.rows, out.rows, into.addresses, out.addresses, into.networks, out.networks];
     return { wanted, edited: new Map([...into.edited, ...out.edited]), subjects: pods };
   }
@@ -374,9 +374,9 @@ export class PolicyFlows {
    *
    * @returns true if a round has work to do now
    */
-  leftoversGone(): boolean {
-    for (const numbers of this.#pools()) numbers.leftoversGone();
-    return this.#predecessor.swept() || this.problems.length > 0;
+  obsoleteRemoved(): boolean {
+    for (const numbers of this.#pools()) numbers.obsoleteRemoved();
+    return this.#previousAgent.swept() || this.problems.length > 0;
   }
 
   /** Descriptions of traffic that is denied although policies allow it, because numbers have run out. */

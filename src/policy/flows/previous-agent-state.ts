@@ -14,7 +14,7 @@ import {
 } from '../matrix/matrix.ts';
 import type { DirectionFlows } from './direction-flows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
-import type { LeftClasses, LeftMatrix } from './inherited-rows.ts';
+import type { InheritedClasses, LeftMatrix } from './inherited-rows.ts';
 import { HeldIdentities } from './installed-identities.ts';
 import { identityWithin, lengthsOf } from './round-moves.ts';
 
@@ -45,7 +45,7 @@ interface PartBefore {
  * content is known, but not their purpose. Addresses that the cluster no longer has keep a row until then, with the identity of their
  * network.
  */
-export class Predecessor {
+export class PreviousAgentState {
   readonly #directions: ByDirection<DirectionFlows>;
   readonly #nextId: () => number;
   readonly #lingering: ByDirection<Set<string>> = { ingress: new Set(), egress: new Set() };
@@ -103,14 +103,14 @@ export class Predecessor {
       ingress: yield* this.#partOf('ingress', before, after, left.ingress, areKnown),
       egress: yield* this.#partOf('egress', before, after, left.egress, areKnown),
     };
-    const leftSubject = (pod: string): MatrixSubject | undefined => {
+    const inheritedSubject = (pod: string): MatrixSubject | undefined => {
       const ofPort = adoptedAt(pod);
       if (ofPort === undefined) return undefined;
-      return leftSubjectOf({ ingress: left.ingress.classes.get(ofPort), egress: left.egress.classes.get(ofPort) });
+      return inheritedSubjectOf({ ingress: left.ingress.classes.get(ofPort), egress: left.egress.classes.get(ofPort) });
     };
     return {
       matrix: {
-        subjects: { get: (pod) => before.subjects.get(pod) ?? leftSubject(pod) },
+        subjects: { get: (pod) => before.subjects.get(pod) ?? inheritedSubject(pod) },
         ingress: parts.ingress.rows,
         egress: parts.egress.rows,
       },
@@ -194,7 +194,7 @@ export class Predecessor {
   }
 }
 
-function leftSubjectOf(classes: Readonly<Record<PolicyDirection, LeftClasses | undefined>>): MatrixSubject {
+function inheritedSubjectOf(classes: Readonly<Record<PolicyDirection, InheritedClasses | undefined>>): MatrixSubject {
   const own = policyDirections.flatMap((direction) => {
     const subject = classes[direction]?.networkPolicy;
     return subject ? [[direction, subject] as const] : [];

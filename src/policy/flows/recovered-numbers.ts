@@ -37,21 +37,21 @@ export function recoveredNumbers(
 ): RecoveredNumbersByKind {
   const tiers = policyTiers.flatMap((tier) => [tables.tiers[tier].relations, tables.tiers[tier].decisions]);
   const ofDirection = new Set([tables.entry, tables.identity, ...tiers]);
-  const lent = Object.fromEntries(numberKinds.map((kind) => [kind, new Numbers()])) as Record<NumberKind, Numbers>;
+  const numbersOfKind = Object.fromEntries(numberKinds.map((kind) => [kind, new Numbers()])) as Record<NumberKind, Numbers>;
   for (const flow of flows) {
     if (!ofDirection.has(flow.table)) continue;
     for (const kind of numberKinds) {
       const [matched, loaded] = [numberIn(flow.regs, markOf(tables, kind)), numberIn(flow.loads, markOf(tables, kind))];
-      if (matched !== undefined) lent[kind].see(matched, isNamedBy(tables, flow, kind) ? flow.cookie : undefined);
-      if (loaded !== undefined) lent[kind].see(loaded, undefined);
+      if (matched !== undefined) numbersOfKind[kind].see(matched, isNamedBy(tables, flow, kind) ? flow.cookie : undefined);
+      if (loaded !== undefined) numbersOfKind[kind].see(loaded, undefined);
     }
     const tier = tierOfRelations(tables, flow.table);
     const related = tier ? relatedNumbers(tables, flow, tier) : [];
     const [subject, ...peers] = related;
     if (tier && subject !== undefined && peers.length > 0 && cookieOf(names.passing(related, tier)) === flow.cookie)
-      lent[classKinds[tier]].misname(subject);
+      numbersOfKind[classKinds[tier]].misname(subject);
   }
-  return Object.fromEntries(numberKinds.map((kind) => [kind, lent[kind].result()])) as Record<NumberKind, RecoveredNumbers>;
+  return Object.fromEntries(numberKinds.map((kind) => [kind, numbersOfKind[kind].result()])) as Record<NumberKind, RecoveredNumbers>;
 }
 
 /** Returns the tier whose relations are in a table; undefined for any other table. */
@@ -61,9 +61,9 @@ export function tierOfRelations({ tiers }: DirectionTables, table: PipelineTable
 
 /** Returns the numbers that a row of relations matches: class, coarse and fine part of the peer. */
 export function relatedNumbers(tables: DirectionTables, { regs }: Pick<RecoveredFlow, 'regs'>, tier: PolicyTier): readonly number[] {
-  const told = ([classKinds[tier], 'coarse', 'fine'] as const).map((kind) => numberIn(regs, markOf(tables, kind)));
-  const missing = told.indexOf(undefined);
-  return told.slice(0, missing < 0 ? told.length : missing) as number[];
+  const numbers = ([classKinds[tier], 'coarse', 'fine'] as const).map((kind) => numberIn(regs, markOf(tables, kind)));
+  const missing = numbers.indexOf(undefined);
+  return numbers.slice(0, missing < 0 ? numbers.length : missing) as number[];
 }
 
 export function markOf(tables: DirectionTables, kind: NumberKind): (number: number) => Mark {

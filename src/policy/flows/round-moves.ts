@@ -125,10 +125,10 @@ export function identityWithin(text: string, rows: RowsByKey<PeerIdentity>, long
     const found = length < prefixLength ? rows.get(cidrOf(network, length).text) : undefined;
     if (found) return found;
   }
-  return nobody;
+  return noIdentity;
 }
 
-export const nobody: PeerIdentity = { coarse: noPeer, fine: noPeer };
+export const noIdentity: PeerIdentity = { coarse: noPeer, fine: noPeer };
 /** Identity of addresses that get none of their own. */
 export const undistinguished: PeerIdentity = { coarse: unnumbered, fine: noPeer };
 

@@ -20,7 +20,7 @@ import {
   losesRow,
   type MovedClasses,
   movedClasses,
-  nobody,
+  noIdentity,
   type RoundChange,
   undistinguished,
 } from './round-moves.ts';
@@ -117,7 +117,7 @@ class Middle {
   /** Addresses of these that keep their previous identity. */
   readonly #staying = new Set<string>();
   readonly #relations = new Map<string, PolicyDecision>();
-  readonly #coming: PeerIdentity[] = [];
+  readonly #installing: PeerIdentity[] = [];
   readonly #contests: Contest[] = [];
   /** Identities with two meanings, with the identity that replaces them. */
   readonly #between: { readonly between: PeerIdentity; readonly will: PeerIdentity }[] = [];
@@ -154,7 +154,7 @@ class Middle {
   /** Reports whether the next identity has the decision of the previous one in each class that pods leave. */
   #isSettled({ was, will }: IdentityMove): boolean {
     const { held, isFresh } = this.#options;
-    const isReserved = [nobody, undistinguished].some((each) => identityText(each) === identityText(will));
+    const isReserved = [noIdentity, undistinguished].some((each) => identityText(each) === identityText(will));
     const isKnown = isReserved || held.holdersOf(will) > 0 || isFresh(will);
     return isKnown && [...this.#classes.left].every((each) => this.#goesOnSaying(each, was, will));
   }
@@ -184,7 +184,7 @@ class Middle {
   }
 
   #stay({ was, will, cidrs }: IdentityMove): void {
-    this.#coming.push(will);
+    this.#installing.push(will);
     for (const subject of this.#classes.added) this.#relate(subject, was, decisionAt(this.#after, subject, will));
     for (const cidr of cidrs) {
       this.#identities.set(cidr, was);
@@ -284,7 +284,7 @@ class Middle {
   }
 
   #putAt({ will, cidrs }: IdentityMove, identity: PeerIdentity): void {
-    if (identity !== will) this.#coming.push(will);
+    if (identity !== will) this.#installing.push(will);
     for (const cidr of cidrs) {
       const next = this.#after.identities.get(cidr);
       if (!next) this.#rowless.set(cidr, will);
@@ -311,7 +311,7 @@ class Middle {
       relations: { get: (key) => this.#relations.get(key) ?? relations.get(key) },
       former: new Set([...this.#classes.left].filter((each) => !has(this.#after, each) || this.#copies.has(each))),
       copies: this.#copiesByPod(),
-      coming: this.#coming,
+      coming: this.#installing,
       lingering: this.#copies.size > 0 ? this.#rowless : new Map(),
       passing: new Set(this.#relations.keys()),
       begin: {

@@ -71,5 +71,5 @@ export class Confirmation {
 
 function partyOf(party: ReachParty) {
   if (party.is === 'pod') return { is: 'pod', pod: party.pod } as const satisfies { readonly is: 'pod'; readonly pod: PodObject };
-  return party.is === 'node' ? ({ is: 'node', node: party.node } as const) : ({ is: 'world' } as const);
+  return party.is === 'node' ? ({ is: 'node', node: party.node } as const) : ({ is: 'external' } as const);
 }

@@ -79,7 +79,7 @@ export function partiesOf(objects: ReachObjects, selection: EndSelection): reado
 function outsideAddresses(objects: ReachObjects, network: Cidr | undefined): readonly string[] {
   if (!network) return externalHosts;
   const inside = [network.network.text, ...probedAddresses(objects)].filter((address) => cidrContains(network, parseIp(address)));
-  return [...new Set(inside)].filter((address) => whoHas(objects, address).is === 'world');
+  return [...new Set(inside)].filter((address) => whoHas(objects, address).is === 'external');
 }
 
 export function serviceOf({ services }: ReachObjects, { namespace, name }: { readonly namespace: string; readonly name: string }) {

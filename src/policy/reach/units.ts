@@ -73,7 +73,7 @@ function outsideParties(objects: ReachObjects): readonly ReachParty[] {
   const owners = new NarrowedObjects(objects);
   const named = { ...objects, pods: [], nodes: [] };
   return probedAddresses(named)
-    .filter((address) => whoHas(owners.forAddress(address), address).is === 'world')
+    .filter((address) => whoHas(owners.forAddress(address), address).is === 'external')
     .map((address) => ({ is: 'outside', address }));
 }
 

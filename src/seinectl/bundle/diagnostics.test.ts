@@ -57,7 +57,7 @@ function inputsText(): string {
 
 function heldText(skip = 0): string {
   const { entries } = compileInputs(readInputs(inputsText()).inputs);
-  const hex = (octets: string): string => Buffer.from(octets, 'latin1').toString('hex');
+  const hex = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('hex');
   const lines = [...entries].slice(skip).map(([key, value]) => JSON.stringify({ key: hex(key), value: hex(value) }));
   return lines.join('\n');
 }

@@ -50,8 +50,8 @@ describe('a frame in a line', () => {
       'out 10.1.0.2 > 10.1.0.1 arp who-has 42',
     ],
     ['an EtherType', frame(0x88cc, [1]), 'out 0a:58:0a:01:00:02 > 0a:58:0a:01:00:03 0x88cc 15'],
-  ])('says %s', (_, octets, line) => {
-    expect(frameLine(octets, octets.length, pod)).toBe(line);
+  ])('says %s', (_, bytes, line) => {
+    expect(frameLine(bytes, bytes.length, pod)).toBe(line);
   });
 
   it('never fails, wherever a frame is truncated', () => {
@@ -60,8 +60,8 @@ describe('a frame in a line', () => {
       frame(0x86dd, ipv6(44, [17, 0, 0, 9, 0, 0, 0, 0])),
       frame(0x0806, [0, 1, 8, 0, 6, 4, 0, 1]),
     ];
-    for (const octets of whole)
-      for (let end = 0; end <= octets.length; end++) expect(frameLine(octets.subarray(0, end), 60, pod)).toMatch(/60( bytes)?$/);
+    for (const bytes of whole)
+      for (let end = 0; end <= bytes.length; end++) expect(frameLine(bytes.subarray(0, end), 60, pod)).toMatch(/60( bytes)?$/);
     const odd = frame(0x0800, ipv4(6, tcp(2)));
     for (let head = 0; head < 16; head++) {
       odd.writeUInt8(0x40 | head, 14);

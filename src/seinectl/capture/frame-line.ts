@@ -24,12 +24,12 @@ interface InnerPacket {
  * @param podMac source of frames that come `out` of the pod
  */
 export function frameLine(frame: Uint8Array, bytes: number, podMac: string): string {
-  const octets = Buffer.from(frame.buffer, frame.byteOffset, frame.length);
-  if (octets.length < 14) return `??? a frame of ${bytes} bytes`;
-  const source = macFromBytes(octets.subarray(6, 12));
+  const frameBytes = Buffer.from(frame.buffer, frame.byteOffset, frame.length);
+  if (frameBytes.length < 14) return `??? a frame of ${bytes} bytes`;
+  const source = macFromBytes(frameBytes.subarray(6, 12));
   const way = source === podMac ? 'out' : 'in ';
-  const type = octets.readUInt16BE(12);
-  const what = packetText(type, octets.subarray(14)) ?? `${source} > ${macFromBytes(octets.subarray(0, 6))} ${typeText(type)}`;
+  const type = frameBytes.readUInt16BE(12);
+  const what = packetText(type, frameBytes.subarray(14)) ?? `${source} > ${macFromBytes(frameBytes.subarray(0, 6))} ${typeText(type)}`;
   return `${way} ${what} ${bytes}`;
 }
 

@@ -124,7 +124,7 @@ describe('findings of the agent', () => {
   });
 
   it('are missing without an agent, with 3; other findings are shown', async () => {
-    const { code, out } = await seinectl([], join(folder, 'nobody.sock'));
+    const { code, out } = await seinectl([], join(folder, 'missing.sock'));
     expect(code).toBe(3);
     expect(out).toMatch(/PROBLEM {2}agent {16}no agent answers on .*PROBLEM {2}ovs {18}no answer from OVSDB.*ok {7}cni\.config/s);
     expect(out).not.toContain('cni.version');
@@ -186,7 +186,7 @@ describe('the CNI files', () => {
       'cni.status problem: the plugin, started like by a runtime, reports: no agent (code 50)',
     ],
     [
-      'waits for an agent as long as it is told to',
+      'waits for an agent for the given time',
       () =>
         install(
           'seine',

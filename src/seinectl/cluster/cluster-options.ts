@@ -79,11 +79,11 @@ function noAgents({ namespace, pool }: ClusterOptions): SeineError {
 const FEW = 20;
 
 function progressOf(all: number, terminal: Terminal): (asked: number, silent: number) => void {
-  let told = 0;
+  let reportedTenths = 0;
   return (asked, silent) => {
     const tenths = Math.floor((asked * 10) / all);
-    if (all < FEW || tenths === told) return;
-    told = tenths;
+    if (all < FEW || tenths === reportedTenths) return;
+    reportedTenths = tenths;
     terminal.remark(`… ${asked} of ${all} queried${silent > 0 ? `, ${silent} did not answer` : ''}`);
   };
 }

@@ -199,8 +199,8 @@ type Balance = Extract<ServiceVerdict, { do: 'balance' }>;
 
 /** Distributes connections: the same way for all clients, or differently for external clients than for pods and the node itself. */
 function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distribution): Flow[] {
-  const [inside, world] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'world')];
-  const sameAnswer = inside.do === world.do && (inside.do !== 'balance' || world.do !== 'balance' || inside.scope === world.scope);
+  const [inside, external] = [answerFor(intent, address.kind, 'pod'), answerFor(intent, address.kind, 'external')];
+  const sameAnswer = inside.do === external.do && (inside.do !== 'balance' || external.do !== 'balance' || inside.scope === external.scope);
   const flows = (answer: ServiceVerdict, level: number, marks: NonNullable<Match['regs']>): Flow[] => {
     const flow = (match: Match, steps: readonly Step[]): Flow => {
       return { table: 'balance', priority: level, match: { ...match, regs: [...(match.regs ?? []), ...marks] }, steps };
@@ -219,7 +219,10 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
     ];
   };
   const choose = reg.serviceState('choose');
-  return [...flows(inside, priority.normal, [choose]), ...(sameAnswer ? [] : flows(world, priority.high, [choose, reg.scope('world')]))];
+  return [
+    ...flows(inside, priority.normal, [choose]),
+    ...(sameAnswer ? [] : flows(external, priority.high, [choose, reg.scope('external')])),
+  ];
 }
 
 /** Flow that nearly every Service has, and usually the only one. */

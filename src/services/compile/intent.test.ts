@@ -225,11 +225,11 @@ describe('traffic policies', () => {
 
   it('Local outside: external clients get endpoints of this node, pods and the node get all', () => {
     const intent = only({ ...nodePorts, externalTrafficPolicy: 'Local' }, [mine, theirs]);
-    expect(answerFor(intent, 'nodePort', 'world')).toMatchObject({ scope: 'local', endpoints: [{ ip: { text: '10.10.0.5' } }] });
+    expect(answerFor(intent, 'nodePort', 'external')).toMatchObject({ scope: 'local', endpoints: [{ ip: { text: '10.10.0.5' } }] });
     for (const client of ['pod', 'node'] as const)
       expect(answerFor(intent, 'nodePort', client)).toMatchObject({ scope: 'cluster', endpoints: [{}, {}] });
     const away = only({ ...nodePorts, externalTrafficPolicy: 'Local' }, [theirs]);
-    expect(answerFor(away, 'nodePort', 'world')).toEqual({ do: 'drop' });
+    expect(answerFor(away, 'nodePort', 'external')).toEqual({ do: 'drop' });
     expect(answerFor(away, 'nodePort', 'pod')).toMatchObject({ do: 'balance' });
   });
 

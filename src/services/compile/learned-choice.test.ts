@@ -39,7 +39,11 @@ const inside = { ...pod, address: parseIp('10.96.0.10') };
 describe('a remembered choice', () => {
   it.each([
     ['policy Cluster', intent, [true, true, true, true]],
-    ['external policy Local: the world alone gets local endpoints', { ...intent, externalPolicy: 'Local' }, [false, true, true, true]],
+    [
+      'external policy Local: external clients alone gets local endpoints',
+      { ...intent, externalPolicy: 'Local' },
+      [false, true, true, true],
+    ],
     ['internal policy Local', { ...intent, internalPolicy: 'Local' }, [true, true, true, false]],
     ['the endpoint is gone', { ...intent, cluster: [here] }, [false, false, false, false]],
     ['only the cluster address is left', { ...intent, addresses: intent.addresses.slice(0, 1) }, [false, false, false, true]],

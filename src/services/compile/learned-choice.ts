@@ -22,7 +22,7 @@ export interface LearnedChoice {
   readonly endpoint: string;
 }
 
-const clients: readonly ClientLocation[] = ['pod', 'world'];
+const clients: readonly ClientLocation[] = ['pod', 'external'];
 
 /**
  * Reports whether the Service could still choose this endpoint for this client if it were new.
@@ -33,7 +33,7 @@ export function mayChoose(intent: ServiceIntent | undefined, choice: LearnedChoi
   if (intent?.affinitySeconds === undefined) return false;
   const address = intent.addresses.find(({ ip, port }) => ip.text === choice.address.text && port === choice.port);
   if (address === undefined) return false;
-  const client = choice.byGateway && !isOwn(choice.client) ? 'world' : 'pod';
+  const client = choice.byGateway && !isOwn(choice.client) ? 'external' : 'pod';
   return keysOf(endpointsFor(intent, address.kind, client)).has(choice.endpoint);
 }
 

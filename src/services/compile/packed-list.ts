@@ -24,16 +24,16 @@ export function packList(endpoints: readonly ServiceEndpoint[]): PackedList {
 }
 
 export function unpackList(packed: PackedList, family: Family): readonly ServiceEndpoint[] {
-  const octets = Buffer.from(packed, 'latin1');
+  const bytes = Buffer.from(packed, 'latin1');
   const addressBytes = addressBits(family) / 8;
   const endpoints: ServiceEndpoint[] = [];
-  for (let at = 0; at < octets.length; at += addressBytes + portBytes)
-    endpoints.push({ ip: addressAt(octets, at, family), port: octets.readUInt16BE(at + addressBytes) });
+  for (let at = 0; at < bytes.length; at += addressBytes + portBytes)
+    endpoints.push({ ip: addressAt(bytes, at, family), port: bytes.readUInt16BE(at + addressBytes) });
   return endpoints;
 }
 
-function addressAt(octets: Buffer, at: number, family: Family): Ip {
-  if (family === 'ipv6') return ipFromBytes(octets.subarray(at, at + 16));
-  const bits = octets.readUInt32BE(at);
+function addressAt(bytes: Buffer, at: number, family: Family): Ip {
+  if (family === 'ipv6') return ipFromBytes(bytes.subarray(at, at + 16));
+  const bits = bytes.readUInt32BE(at);
   return { family, value: BigInt(bits), text: ipv4Text(bits) };
 }

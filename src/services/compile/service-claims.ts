@@ -46,7 +46,7 @@ const wholeAddress: Readonly<Record<ServiceClaim['right'], readonly HeldClaim[]>
   yields: [{ right: 'yields' }],
 };
 
-const nobody: ReadonlySet<string> = new Set();
+const noServices: ReadonlySet<string> = new Set();
 
 /** Service of the API server; clients without Services reach it at its endpoints. */
 const apiServerService = 'default/kubernetes';
@@ -120,7 +120,7 @@ export class ServiceClaims {
    */
   note(claimant: Claimant, claims: readonly ServiceClaim[]): ReadonlySet<string> {
     const [only] = claims;
-    if (only && claims.length === 1 && this.#isFirst(claimant, only)) return nobody;
+    if (only && claims.length === 1 && this.#isFirst(claimant, only)) return noServices;
     const byIp = Map.groupBy(claims, ({ ip }) => ip);
     const concerned = new Set<string>();
     const had = this.#ipsOf.get(claimant.name);

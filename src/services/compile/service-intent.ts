@@ -70,7 +70,7 @@ export interface ServiceIntent {
 }
 
 /** Origin of a connection: a pod of this node, the node itself, or an external host that reaches the Service through the node. */
-export type ClientLocation = 'pod' | 'node' | 'world';
+export type ClientLocation = 'pod' | 'node' | 'external';
 
 /** Treatment of a client at one of a Service's addresses. `scope` names the list of the intent. */
 export type ServiceVerdict =
@@ -92,7 +92,7 @@ export function answerFor(intent: ServiceIntent, kind: AddressKind, client: Clie
 
 function scopeFor({ internalPolicy, externalPolicy }: ServiceIntent, kind: AddressKind, client: ClientLocation): 'cluster' | 'local' {
   if (kind === 'cluster') return internalPolicy === 'Local' ? 'local' : 'cluster';
-  return externalPolicy === 'Local' && client === 'world' ? 'local' : 'cluster';
+  return externalPolicy === 'Local' && client === 'external' ? 'local' : 'cluster';
 }
 
 /** Returns every endpoint to which a client may be sent from this node. Sorted, without duplicates. */

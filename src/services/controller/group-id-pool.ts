@@ -8,17 +8,17 @@ const RANGE = 0xffff_ff00;
  * change; the order matters only where two names hash to one number.
  */
 export class GroupIdPool {
-  readonly #lent = new Set<number>();
+  readonly #allocated = new Set<number>();
 
   lend(borrower: string): number {
     let candidate = 1 + (fnv1aOf(borrower) % (RANGE - 1));
-    while (this.#lent.has(candidate)) candidate = candidate === RANGE - 1 ? 1 : candidate + 1;
-    this.#lent.add(candidate);
+    while (this.#allocated.has(candidate)) candidate = candidate === RANGE - 1 ? 1 : candidate + 1;
+    this.#allocated.add(candidate);
     return candidate;
   }
 
   /** Releases a number. Call this once OVS is known to have removed the group. */
   giveBack(id: number): void {
-    this.#lent.delete(id);
+    this.#allocated.delete(id);
   }
 }

@@ -31,7 +31,7 @@ function setUp(sockets: readonly ListeningSocket[] = []) {
             : ip?.text === '192.0.2.1' && port === 6_443
               ? 'the API server'
               : undefined,
-        staysWhereItIs: ({ text }) => text === '192.0.2.9',
+        isNodeAddress: ({ text }) => text === '192.0.2.9',
       },
       apiServer: { ip: parseIp('203.0.113.6'), port: 443 },
       holders: { holderOf: ({ text }) => (text.startsWith('10.10.') || text.startsWith('fd00:10:') ? 'pods of node node-2' : undefined) },

@@ -12,7 +12,7 @@ import type { ServiceHost } from './service-host.ts';
 
 interface HostPortHoldersOptions {
   readonly services: Pick<Replica<Service>, 'entries' | 'subscribe'>;
-  readonly host: Pick<ServiceHost, 'portHolder' | 'staysWhereItIs'>;
+  readonly host: Pick<ServiceHost, 'portHolder' | 'isNodeAddress'>;
   /** Place of the API server as this agent uses it; no address if it is a name. */
   readonly apiServer: { readonly ip: Ip | undefined; readonly port: number };
   readonly holders: Pick<AddressHolders, 'holderOf'>;
@@ -72,7 +72,7 @@ export class HostPortHolders {
     if (hostIp.text === apiServer.ip?.text) return reason('is the address of the API server');
     const holder = holders.holderOf(hostIp);
     if (holder !== undefined) return reason(`belongs to ${holder}`);
-    return host.staysWhereItIs(hostIp) ? reason('belongs to another node') : undefined;
+    return host.isNodeAddress(hostIp) ? reason('belongs to another node') : undefined;
   }
 
   #reservedPort(wanted: HostPort, own: readonly Ip[]): HostPortRejection | undefined {

@@ -24,7 +24,7 @@ interface HostPortSourceParts {
   readonly sources: Pick<ServeSources, 'services' | 'peers' | 'apiServer' | 'apiServerPort'>;
   readonly node: Pick<ServeNode, 'routeSocket' | 'environment'>;
   readonly holders: AddressHolders;
-  readonly host: Pick<ServiceHost, 'portHolder' | 'staysWhereItIs'>;
+  readonly host: Pick<ServiceHost, 'portHolder' | 'isNodeAddress'>;
   /** Socket of protocol `socketDiagnosis`. */
   readonly diagnosisSocket: NetlinkSocket;
   readonly log: Log;

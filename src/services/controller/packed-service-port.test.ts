@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseIp } from '../../base/net/ip.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import type { ServiceIntent } from '../compile/service-intent.ts';
-import { KeptPort, PortsOfServices, type ServedPort } from './packed-service-port.ts';
+import { PackedServicePort, PortsOfServices, type ServedPort } from './packed-service-port.ts';
 
 const intent: ServiceIntent = {
   name: 'http/ipv4',
@@ -27,7 +27,7 @@ describe('a cached Service port', () => {
     const groups = fc.array(fc.tuple(names, fc.integer({ min: 1, max: 0xffff_ff00 })), { maxLength: 4 }).map((all) => new Map(all));
     fc.assert(
       fc.property(groups, (given) => {
-        const kept = new KeptPort(intent, given);
+        const kept = new PackedServicePort(intent, given);
         expect([...kept.groups]).toEqual([...given]);
         expect(kept.intent).toEqual(intent);
       }),
@@ -38,7 +38,7 @@ describe('a cached Service port', () => {
 describe('ports of Services', () => {
   it('are those that were set last', () => {
     const owners = ['a', 'b', 'c'].map((name) => ownerOf('service', `default/x:${name}`));
-    const port: ServedPort = new KeptPort(intent, new Map());
+    const port: ServedPort = new PackedServicePort(intent, new Map());
     const some = fc.subarray(owners).map((which) => new Map(which.map((owner) => [owner, port])));
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.constantFrom('default/x', 'default/y'), some), { maxLength: 12 }), (changes) => {

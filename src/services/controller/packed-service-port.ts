@@ -14,7 +14,7 @@ export interface ServedPort {
 const usualGroup = 'cluster/0';
 
 /** Served port that is stored packed and created on access. */
-export class KeptPort implements ServedPort {
+export class PackedServicePort implements ServedPort {
   /** Number of the usual group if there is no other; otherwise names and numbers, alternating. */
   readonly #groups: number | readonly (string | number)[];
   readonly #packed: PackedIntent;

@@ -8,7 +8,7 @@ import type { Proxying } from '../compile/intent.ts';
 import { askedRanges, type ServiceEndpoint, type ServiceIntent, translatedEndpoints } from '../compile/service-intent.ts';
 import { compileSourceRanges, rangeSetOf } from '../compile/source-ranges.ts';
 import { GroupIdPool } from './group-id-pool.ts';
-import { KeptPort, type ServedPort } from './packed-service-port.ts';
+import { PackedServicePort, type ServedPort } from './packed-service-port.ts';
 import type { ServedState } from './ports.ts';
 import type { ServiceHost } from './service-host.ts';
 
@@ -71,7 +71,7 @@ export class ServedPorts {
     }
     yield* this.#leaveEndpoints(had);
     if (known) yield* this.#rangeSets.leave(known.intent);
-    return new KeptPort(intent, groups);
+    return new PackedServicePort(intent, groups);
   }
 
   /** Withdraws a port. Yields between its entries. */

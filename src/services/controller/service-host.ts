@@ -59,7 +59,7 @@ export class ServiceHost {
    * Reports whether the address is the node's, another node's, or the API server's: its Service is served to pods, but the address stays
    * where it is.
    */
-  staysWhereItIs(ip: Ip): boolean {
+  isNodeAddress(ip: Ip): boolean {
     return this.isOwn(ip) || this.#options.isElsewhere(ip);
   }
 
@@ -118,7 +118,7 @@ export class ServiceHost {
 
   #needsRoute(ip: Ip): boolean {
     const { serviceCidrs } = this.#options.environment();
-    return !isVirtual({ ip }) && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.staysWhereItIs(ip);
+    return !isVirtual({ ip }) && !serviceCidrs.some((range) => cidrContains(range, ip)) && !this.isNodeAddress(ip);
   }
 
   #route(ip: Ip): WantedRoute {

@@ -32,7 +32,7 @@ const ADDRESSES_AT_ONCE = 1_000;
 /** Current properties of the node for Services; call `lookAgain` after they have changed. */
 interface ServingNode {
   readonly proxying: Proxying;
-  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'staysWhereItIs' | 'portHolder'>;
+  readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'isNodeAddress' | 'portHolder'>;
 }
 
 interface ServicesOptions {
@@ -65,9 +65,9 @@ export class Services {
    * Slices that may have changed, and times of the events (`performance.now()`). Their Services are looked up in slices of time, for there
    * may be many.
    */
-  readonly #heard = new Map<string, number>();
+  readonly #dirtySlices = new Map<string, number>();
   /** Services that arrived before their slices. */
-  #early = new Map<string, Arrival>();
+  #awaitingSlices = new Map<string, Arrival>();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
   #isSettled = false;
@@ -101,7 +101,7 @@ export class Services {
     const { services, slices } = this.#options.sources;
     const ofSlices = (names: Iterable<string>): void => {
       const atMs = times.nowMs();
-      for (const name of names) if (!this.#heard.has(name)) this.#heard.set(name, atMs);
+      for (const name of names) if (!this.#dirtySlices.has(name)) this.#dirtySlices.set(name, atMs);
       this.#schedule();
     };
     ofSlices([...slices.entries()].map(([name]) => name));
@@ -179,8 +179,8 @@ export class Services {
   }
 
   get #isBehind(): boolean {
-    const early = this.#options.sources.slices.synced ? this.#early.size : 0;
-    return this.#pending.size + this.#heard.size + early > 0;
+    const early = this.#options.sources.slices.synced ? this.#awaitingSlices.size : 0;
+    return this.#pending.size + this.#dirtySlices.size + early > 0;
   }
 
   /**
@@ -198,7 +198,7 @@ export class Services {
    */
   async #noteClaims(): Promise<void> {
     const { sources, node } = this.#options;
-    const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.staysWhereItIs(ip) };
+    const context = { config: this.proxying.config, isNodes: (ip: Ip): boolean => node.host.isNodeAddress(ip) };
     const concerned = new Set<string>();
     // Services that become pending meanwhile are also recorded: iteration of a set includes them.
     for (const key of this.#unclaimed) {
@@ -217,26 +217,26 @@ export class Services {
 
   async #noteSlices(): Promise<void> {
     const { slices, turns } = this.#options.sources;
-    for (const [name, atMs] of this.#heard) {
-      this.#heard.delete(name);
+    for (const [name, atMs] of this.#dirtySlices) {
+      this.#dirtySlices.delete(name);
       for (const key of this.#slicesOf.note(name)) this.#note(key, slices.get(name)?.triggeredAt, atMs);
       if (turns.due) await turns.next();
     }
-    if (slices.synced) this.#takeEarly();
+    if (slices.synced) this.#takeAwaiting();
   }
 
   /**
    * True for a new Service whose slices may just not be listed yet. Handling it now would refuse its connections, while the bridge may
    * still have flows of the previous agent that serve them, and would double the work.
    */
-  #isEarly(key: string): boolean {
+  #awaitsSlices(key: string): boolean {
     const { services, slices } = this.#options.sources;
     return !slices.synced && !this.#served.has(key) && services.get(key) !== undefined && this.#slicesOf.of(key).length === 0;
   }
 
-  #takeEarly(): void {
-    for (const [key, arrival] of this.#early) if (!this.#pending.has(key)) this.#pending.set(key, arrival);
-    this.#early.clear();
+  #takeAwaiting(): void {
+    for (const [key, arrival] of this.#awaitingSlices) if (!this.#pending.has(key)) this.#pending.set(key, arrival);
+    this.#awaitingSlices.clear();
   }
 
   /** Starts the work. Also without pending Services: then everything is synced. */
@@ -268,8 +268,8 @@ export class Services {
       for (const key of this.#isSettled ? smallestFirst(byName, (each) => this.#sizeOf(each)) : byName) {
         const arrival = concerned.get(key);
         if (arrival === undefined) continue;
-        if (this.#isEarly(key)) {
-          this.#early.set(key, arrival);
+        if (this.#awaitsSlices(key)) {
+          this.#awaitingSlices.set(key, arrival);
           continue;
         }
         await this.#refresh(key, arrival);
@@ -402,7 +402,7 @@ export class Services {
    */
   #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
     const { node, holders, sources } = this.#options;
-    const isNodes = kind !== 'cluster' && node.host.staysWhereItIs(ip);
+    const isNodes = kind !== 'cluster' && node.host.isNodeAddress(ip);
     const holder =
       (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip, kind === 'cluster' ? sources.services.get(key) : undefined)) ??
       (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??

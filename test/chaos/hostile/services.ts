@@ -124,7 +124,7 @@ function ranges(random: Random, count: number): string[] {
 export function changedService(object: ApiObject, { random }: Drawing): object {
   const ports = (object.spec?.['ports'] ?? []) as readonly Readonly<Record<string, unknown>>[];
   return random.pick<object>([
-    { spec: { selector: { app: random.pick(['attacker', 'web', 'nobody']) } } },
+    { spec: { selector: { app: random.pick(['attacker', 'web', 'unused']) } } },
     { spec: { sessionAffinity: random.pick(['None', 'ClientIP']), sessionAffinityConfig: null } },
     { spec: { publishNotReadyAddresses: random.chance(0.5) } },
     { spec: { ports: ports.slice(0, Math.max(1, sizeOf(random, ports.length))) } },

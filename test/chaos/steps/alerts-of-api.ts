@@ -124,7 +124,7 @@ export const alertsOfApi: readonly StepKind[] = [
       // As on an API server of a later version.
       const change = <T extends { readonly spec?: object }>(object: T): T => ({ ...object, spec: { ...object.spec, ofLater: true } });
       way?.tell({ is: 'changed', of: '/apis/networking.k8s.io/v1/networkpolicies', change });
-      await policyCreated(course, { podSelector: { matchLabels: { app: 'nobody' } } });
+      await policyCreated(course, { podSelector: { matchLabels: { app: 'unused' } } });
     },
   }),
   raising('rules unmeasured', {

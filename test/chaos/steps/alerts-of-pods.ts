@@ -52,7 +52,7 @@ export const alertsOfPods: readonly StepKind[] = [
     alerts: ['SeinePodsClosed', 'SeineProblem'],
     begin: async (course) => {
       // With a policy, a pod that the API server does not know has no labels to be matched.
-      await policyCreated(course, { podSelector: { matchLabels: { app: 'nobody' } } });
+      await policyCreated(course, { podSelector: { matchLabels: { app: 'unused' } } });
       const { add } = await byHand(course);
       await add('hand1');
     },

@@ -4,7 +4,7 @@ import type { Random } from '../random.ts';
 import { keyOf, namespaces, pathOf, type Scene } from '../scene.ts';
 import type { Deed, StepKind } from '../step.ts';
 
-const apps = ['web', 'db', 'cli', 'nobody'] as const;
+const apps = ['web', 'db', 'cli', 'unused'] as const;
 const policiesMost = 6;
 const fakeNodesMost = 3;
 

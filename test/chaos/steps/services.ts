@@ -4,7 +4,7 @@ import { keyOf, namespaces, pathOf } from '../scene.ts';
 import type { StepKind } from '../step.ts';
 
 const most = 10;
-const apps = ['web', 'db', 'cli', 'nobody'] as const;
+const apps = ['web', 'db', 'cli', 'unused'] as const;
 
 /** A Service of any kind that the data path serves. */
 function drawService(name: string, namespace: string, random: Random): ApiObject {

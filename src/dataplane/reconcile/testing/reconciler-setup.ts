@@ -2,7 +2,7 @@ import type { SeineError } from '../../../base/errors/seine-error.ts';
 import { DesiredState } from '../desired-state.ts';
 import { PackedMap, type Packing } from '../packed-entries.ts';
 import { Reconciler } from '../reconciler.ts';
-import type { FrontEntries } from '../refill.ts';
+import type { EntryPoints } from '../refill.ts';
 import { FakeTarget } from './fake-target.ts';
 
 const equal = (a: number, b: number): boolean => a === b;
@@ -14,7 +14,7 @@ export function reconcilerScene({
   refusals = 'ifObserved',
   sideBySide = 1,
   packings = [],
-  front,
+  entryPoints,
   gatherMs = 0,
 }: {
   readonly batchSize?: number;
@@ -22,7 +22,7 @@ export function reconcilerScene({
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
   readonly packings?: readonly Packing<string, number>[];
-  readonly front?: FrontEntries<string, number>;
+  readonly entryPoints?: EntryPoints<string, number>;
   readonly gatherMs?: number;
 } = {}) {
   const desired = new DesiredState<string, number>({ equal, isUrgent: (owner) => owner.startsWith('urgent'), packings });
@@ -39,7 +39,7 @@ export function reconcilerScene({
     refusals,
     sideBySide,
     gatherMs,
-    ...(front && { front }),
+    ...(entryPoints && { entryPoints }),
     backoffMs: () => 0,
     now: () => nowMs,
     events,

@@ -199,7 +199,7 @@ function wantedGroupValue({ id, buckets }: Group): BridgeValue {
 function meterValue(meter: OpenFlowMeter): BridgeValue {
   const w = new ByteWriter(64);
   writeMeterMod(w, { command: 'add', ...meter });
-  return octets(w.finish()) as BridgeValue;
+  return latin1Of(w.finish()) as BridgeValue;
 }
 
 function toOpenFlowMeter({ id, unit, rate, burst }: Meter): OpenFlowMeter {
@@ -283,7 +283,7 @@ export function plainValue(key: BridgeKey, value: BridgeValue): Uint8Array {
 
 /** Reverse of `plainValue`. */
 export function valueOfPlain(key: BridgeKey, plain: Uint8Array): BridgeValue {
-  return (isGroupKey(key) ? packGroup(plain) : octets(plain)) as BridgeValue;
+  return (isGroupKey(key) ? packGroup(plain) : latin1Of(plain)) as BridgeValue;
 }
 
 /** Returns the meter-mod message "add" of a value. */
@@ -296,7 +296,7 @@ export function numberOf(key: BridgeKey): number {
   return bytesOf(key).readUInt32BE(1);
 }
 
-function octets(bytes: Uint8Array): string {
+function latin1Of(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 

@@ -27,7 +27,7 @@ import { addFlowMessage } from './flow-message.ts';
 import type { LearnedFlows } from './learned-flows.ts';
 import { deleteMeters, putMeters } from './meter-changes.ts';
 import { restoreSettings, visitSettings } from './openflow-settings.ts';
-import { OpenedByHand } from './operator-overrides.ts';
+import { OperatorOverrides } from './operator-overrides.ts';
 
 /** Offset of the command in a group-mod message, and Open vSwitch's command "add or modify". */
 const GROUP_COMMAND = { offset: 8, addOrModify: 0x8000 } as const;
@@ -44,7 +44,7 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
   readonly #learned: Pick<LearnedFlows, 'covers' | 'wasTaught'> | undefined;
   readonly #packings: readonly Packing<BridgeKey, BridgeValue>[];
   /** Flows with which root has opened pods: ignored until they expire. */
-  readonly openedByHand = new OpenedByHand();
+  readonly operatorOverrides = new OperatorOverrides();
   /**
    * Set once OVS has refused a message but applied the rest of its bundle: from then on the answers to all messages are awaited before the
    * commit.
@@ -83,10 +83,10 @@ export class BridgeTarget implements Target<BridgeKey, BridgeValue> {
     await visitSettings(this.#connection, see, signal);
     await this.#connection.dumpFlows(
       {},
-      (flow) => this.#learned?.covers(flow) || this.openedByHand.note(flow) || see(...observedFlow(flow)),
+      (flow) => this.#learned?.covers(flow) || this.operatorOverrides.note(flow) || see(...observedFlow(flow)),
       signal,
     );
-    this.openedByHand.looked();
+    this.operatorOverrides.looked();
   }
 
   /** Reports whether the entry was learned by a step that is no longer desired. */

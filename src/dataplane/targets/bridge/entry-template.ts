@@ -17,9 +17,9 @@ export interface EntryTemplate {
  */
 export function entryTemplates(
   given: number,
-  encode: (octets: Uint8Array) => Iterable<readonly [string, string]>,
+  encode: (bytes: Uint8Array) => Iterable<readonly [string, string]>,
 ): readonly EntryTemplate[] {
-  const encoded = probes(given, (octets) => [...encode(octets)]);
+  const encoded = probes(given, (bytes) => [...encode(bytes)]);
   return (encoded[0] ?? []).map((_, at) => {
     const texts = (of: 0 | 1): string[] => encoded.map((entries) => entries[at]?.[of] ?? '');
     return { key: ByteTemplate.of(texts(0), given), value: ByteTemplate.of(texts(1), given) };
@@ -31,8 +31,8 @@ export function filledEntries(templates: readonly EntryTemplate[], owner: Owner,
   const { high, low } = cookieWords(owner);
   const entries = new Map<BridgeKey, BridgeValue>();
   for (const { key, value } of templates) {
-    value.octets.writeUInt32BE(high, 0);
-    value.octets.writeUInt32BE(low, 4);
+    value.bytes.writeUInt32BE(high, 0);
+    value.bytes.writeUInt32BE(low, 4);
     entries.set(key.fill(given) as BridgeKey, value.fill(given) as BridgeValue);
   }
   return entries;

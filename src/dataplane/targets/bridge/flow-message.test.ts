@@ -6,14 +6,14 @@ import { addFlow, observedFlow } from './bridge-entry.ts';
 import { addFlowMessage } from './flow-message.ts';
 
 /** Byte strings with lengths of matches and instructions: multiples of eight, and no match is empty. */
-const octets = (min: number, max: number) =>
+const bytes = (min: number, max: number) =>
   fc.integer({ min, max }).chain((eights) => fc.uint8Array({ minLength: eights * 8, maxLength: eights * 8 }));
 const flows = fc.record({
   table: fc.nat(254),
   priority: fc.nat(0xffff),
   cookie: fc.bigInt(0n, 2n ** 64n - 1n),
-  match: octets(1, 20),
-  instructions: octets(0, 20),
+  match: bytes(1, 20),
+  instructions: bytes(0, 20),
 });
 
 it('equals the written flow of an entry', () => {

@@ -48,8 +48,8 @@ export class FlowTemplates {
 
 function templatesOf(pattern: FlowPattern, family: Family): readonly EntryTemplate[] {
   const given = addressBits(family) / 8 + 2;
-  return entryTemplates(given, (octets) => {
-    const [ip, port] = [ipFromBytes(octets.subarray(0, -2)), new DataView(octets.buffer).getUint16(given - 2)];
+  return entryTemplates(given, (bytes) => {
+    const [ip, port] = [ipFromBytes(bytes.subarray(0, -2)), new DataView(bytes.buffer).getUint16(given - 2)];
     return encodeBridgeEntries(prober, { ...nothing, flows: pattern({ ip, port }) });
   });
 }

@@ -2,7 +2,7 @@ import { associationShareOf, isLearned, learnedCookie } from '../../pipeline/coo
 import { type Flow, isLearnStep, type LearnStep } from '../../pipeline/flow.ts';
 import { PatternFlow } from '../../pipeline/flow-pattern.ts';
 import { toLearn } from './encoding/learn-actions.ts';
-import { type FlowToJudge, LearnedTemplate } from './encoding/learned-template.ts';
+import { type CandidateFlow, LearnedTemplate } from './encoding/learned-template.ts';
 
 /**
  * Time for which flows of a withdrawn step are still accepted (ms): packets in transit may still create flows, and the Service controller
@@ -90,7 +90,7 @@ export class LearnedFlows {
    * Returns the owner whose step creates this flow; undefined if no step does. The owner checks what the flow chose, e.g. whether its
    * endpoint still serves.
    */
-  teacherOf(flow: FlowToJudge): string | undefined {
+  teacherOf(flow: CandidateFlow): string | undefined {
     if (!isLearned(flow.cookie)) return undefined;
     const nowMs = this.#nowMs();
     const cookie = associationShareOf(flow.cookie) === undefined ? flow.cookie : learnedCookie;
@@ -100,7 +100,7 @@ export class LearnedFlows {
   }
 
   /** Reports whether OVS may have learned this flow. */
-  covers(flow: FlowToJudge): boolean {
+  covers(flow: CandidateFlow): boolean {
     return this.teacherOf(flow) !== undefined;
   }
 
@@ -108,7 +108,7 @@ export class LearnedFlows {
    * Reports whether a step that was desired until recently created this flow. Use it only to describe a removal: a foreign flow may have
    * the same cookie.
    */
-  wasTaught({ cookie }: Pick<FlowToJudge, 'cookie'>): boolean {
+  wasTaught({ cookie }: Pick<CandidateFlow, 'cookie'>): boolean {
     return isLearned(cookie) && this.#withdrawn.has(cookie);
   }
 
@@ -153,7 +153,7 @@ export function learnStepsOf(flows: readonly Flow[]): readonly LearnStep[] {
  * Reports whether the step creates this flow. Timeouts of affinity flows may differ: the Service's affinity may have been different when
  * the choice was learned.
  */
-function covers({ step, template }: Pick<Declaration, 'step' | 'template'>, flow: FlowToJudge): boolean {
+function covers({ step, template }: Pick<Declaration, 'step' | 'template'>, flow: CandidateFlow): boolean {
   return template.covers(flow, step.do === 'learnChoice' ? 'any' : 'same');
 }
 

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { encodeInstructions } from '../../../openflow/flows/instructions.ts';
 import { encodeMatch } from '../../../openflow/match/match.ts';
-import { openedByHandCookie } from '../../pipeline/cookie.ts';
-import { OpenedByHand } from './operator-overrides.ts';
+import { operatorOverrideCookie } from '../../pipeline/cookie.ts';
+import { OperatorOverrides } from './operator-overrides.ts';
 
 const sends = {
   table: 36,
   priority: 250,
-  cookie: openedByHandCookie,
+  cookie: operatorOverrideCookie,
   hardTimeout: 1_800,
   match: encodeMatch({ in_port: 7 }),
   instructions: encodeInstructions({ gotoTable: 56 }),
@@ -17,7 +17,7 @@ const gets = { ...sends, table: 80, match: encodeMatch({ reg1: 7 }), instruction
 
 it('has the opened ports and their age, until an observation lacks them', () => {
   let nowMs = 5_000;
-  const opened = new OpenedByHand(() => nowMs);
+  const opened = new OperatorOverrides(() => nowMs);
   expect([opened.note(sends), opened.note(gets)]).toEqual([true, true]);
   expect(opened.list()).toEqual([]);
   opened.looked();
@@ -31,7 +31,7 @@ it('has the opened ports and their age, until an observation lacks them', () => 
 
 it.each([
   { hardTimeout: 0 },
-  { cookie: openedByHandCookie + 1n },
+  { cookie: operatorOverrideCookie + 1n },
   { priority: 240 },
   { table: 38 },
   { match: encodeMatch({}) },
@@ -41,6 +41,6 @@ it.each([
   { instructions: encodeInstructions({}) },
   { instructions: encodeInstructions({ apply: [{ kind: 'output', port: 1 }], gotoTable: 56 }) },
 ])('treats a different flow as foreign: %#', (other) => {
-  const opened = new OpenedByHand(() => 0);
+  const opened = new OperatorOverrides(() => 0);
   expect(opened.note({ ...sends, ...other })).toBe(false);
 });

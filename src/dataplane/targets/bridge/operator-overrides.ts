@@ -1,7 +1,7 @@
 import type { FlowStats } from '../../../openflow/flows/flow-stats.ts';
 import { decodeInstructions } from '../../../openflow/flows/instructions.ts';
 import { decodeMatch } from '../../../openflow/match/match.ts';
-import { openedByHandCookie } from '../../pipeline/cookie.ts';
+import { operatorOverrideCookie } from '../../pipeline/cookie.ts';
 import { priority } from '../../pipeline/flow.ts';
 import { tables } from '../../pipeline/tables.ts';
 
@@ -18,13 +18,13 @@ const shapes = [
 ] as const;
 
 /** Maximum number of opened ports that are reported. */
-const TOLD_MAX = 1_000;
+const REPORTED_MAX = 1_000;
 
 /**
  * Flows with which root has opened pods while no agent ran. They are neither desired nor foreign, and stay until they expire. Each must
  * have a hard timeout.
  */
-export class OpenedByHand {
+export class OperatorOverrides {
   readonly #nowMs: () => number;
   #untilMs: ReadonlyMap<number, number> = new Map();
   /** Ports found by the check in progress. */
@@ -39,11 +39,11 @@ export class OpenedByHand {
    * timeout, is foreign
    */
   note(flow: Pick<FlowStats, 'table' | 'priority' | 'cookie' | 'hardTimeout' | 'match' | 'instructions' | 'durationNs'>): boolean {
-    if (flow.cookie !== openedByHandCookie || flow.hardTimeout === 0) return false;
+    if (flow.cookie !== operatorOverrideCookie || flow.hardTimeout === 0) return false;
     const ofPort = openedPort(flow);
     if (ofPort === undefined) return false;
     const untilMs = this.#nowMs() + flow.hardTimeout * 1_000 - Number(flow.durationNs / 1_000_000n);
-    if (this.#found.size < TOLD_MAX) this.#found.set(ofPort, Math.max(untilMs, this.#found.get(ofPort) ?? 0));
+    if (this.#found.size < REPORTED_MAX) this.#found.set(ofPort, Math.max(untilMs, this.#found.get(ofPort) ?? 0));
     return true;
   }
 

@@ -53,7 +53,7 @@ export class PodTemplates {
 }
 
 function templatesOf(pattern: PodPattern, families: Families): readonly EntryTemplate[] {
-  return entryTemplates(at.end, (octets) => encodeBridgeEntries(prober, { ...nothing, flows: pattern(placeOf(octets, families)) }));
+  return entryTemplates(at.end, (bytes) => encodeBridgeEntries(prober, { ...nothing, flows: pattern(placeOf(bytes, families)) }));
 }
 
 function write(given: Uint8Array, { ofPort, mac, addresses }: PodPlace): void {
@@ -69,10 +69,10 @@ function write(given: Uint8Array, { ofPort, mac, addresses }: PodPlace): void {
 /** Returns the place of a probe from its variable bytes; flipping the bit gives the byte two positions further. */
 function placeOf(given: Uint8Array, families: Families): PodPlace {
   const mac = [given[at.macFirst] ?? 0, given[at.macSecond] ?? 0, ...given.subarray(at.macRest, at.ofPort)];
-  const octets = { ipv4: given.subarray(at.ipv4, at.ipv6), ipv6: given.subarray(at.ipv6, at.end) };
+  const bytes = { ipv4: given.subarray(at.ipv4, at.ipv6), ipv6: given.subarray(at.ipv6, at.end) };
   return {
     ofPort: new DataView(given.buffer).getUint32(at.ofPort),
     mac: macFromBytes(Uint8Array.from(mac)),
-    addresses: families.map((family) => ipFromBytes(octets[family])),
+    addresses: families.map((family) => ipFromBytes(bytes[family])),
   };
 }

@@ -7,8 +7,8 @@ import type { Packing, Place } from '../../reconcile/packed-entries.ts';
 import { type BridgeKey, type BridgeValue, encodeBridgeEntries } from './bridge-entry.ts';
 import { ByteTemplate, probes } from './encoding/byte-template.ts';
 
-const NUMBER_OCTETS = 4;
-const COOKIE_OCTETS = 8;
+const NUMBER_BYTES = 4;
+const COOKIE_BYTES = 8;
 
 /** Owner of the probe rows: the cookie is overwritten for each owner. */
 const prober = ownerOf('node');
@@ -18,16 +18,16 @@ class RowShape {
   readonly key: ByteTemplate;
   readonly value: ByteTemplate;
   readonly given: Buffer;
-  readonly addressOctets: number;
+  readonly addressBytes: number;
 
   constructor(family: Family, { flowOf }: NumberedRows) {
-    this.addressOctets = addressBits(family) / 8;
-    this.given = Buffer.alloc(this.addressOctets + NUMBER_OCTETS);
-    const encoded = probes(this.given.length, (octets) => {
-      const number = new DataView(octets.buffer).getInt32(this.addressOctets);
+    this.addressBytes = addressBits(family) / 8;
+    this.given = Buffer.alloc(this.addressBytes + NUMBER_BYTES);
+    const encoded = probes(this.given.length, (bytes) => {
+      const number = new DataView(bytes.buffer).getInt32(this.addressBytes);
       const [entry] = encodeBridgeEntries(prober, {
         ...nothing,
-        flows: [flowOf(ipFromBytes(octets.subarray(0, this.addressOctets)), number >>> 0)],
+        flows: [flowOf(ipFromBytes(bytes.subarray(0, this.addressBytes)), number >>> 0)],
       });
       return entry ?? (['', ''] as const);
     });
@@ -38,7 +38,7 @@ class RowShape {
       ),
     ) as [ByteTemplate, ByteTemplate];
     const all = [...this.given.keys()];
-    if (`${this.key.given}` !== `${all.slice(0, this.addressOctets)}` || `${this.value.given}` !== `${all.slice(this.addressOctets)}`)
+    if (`${this.key.given}` !== `${all.slice(0, this.addressBytes)}` || `${this.value.given}` !== `${all.slice(this.addressBytes)}`)
       throw new SeineError('INVARIANT', 'a numbered row has its address in the key, its number in the value, and both once');
   }
 }
@@ -91,17 +91,17 @@ export class RowPacking implements Packing<BridgeKey, BridgeValue> {
   valueOf(place: Place, number: number): BridgeValue {
     const shape = this.#load(place);
     const { high, low } = this.#cookieOf(cidrAt(place));
-    shape.value.octets.writeUInt32BE(high, 0);
-    shape.value.octets.writeUInt32BE(low, 4);
-    shape.given.writeInt32BE(number, shape.addressOctets);
+    shape.value.bytes.writeUInt32BE(high, 0);
+    shape.value.bytes.writeUInt32BE(low, 4);
+    shape.given.writeInt32BE(number, shape.addressBytes);
     return shape.value.fill(shape.given) as BridgeValue;
   }
 
   numberIn(place: Place, value: BridgeValue): number | undefined {
-    const { value: template, given, addressOctets } = this.#load(place);
-    if (!template.read(value, given, COOKIE_OCTETS)) return undefined;
+    const { value: template, given, addressBytes } = this.#load(place);
+    if (!template.read(value, given, COOKIE_BYTES)) return undefined;
     const { high, low } = this.#cookieOf(cidrAt(place));
-    return wordAt(value, 0) === high >>> 0 && wordAt(value, 4) === low ? given.readInt32BE(addressOctets) : undefined;
+    return wordAt(value, 0) === high >>> 0 && wordAt(value, 4) === low ? given.readInt32BE(addressBytes) : undefined;
   }
 
   #load(place: Place): RowShape {

@@ -108,14 +108,14 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
 
   async observe(): Promise<Map<LinkKey, LinkEntry>> {
     const { wanted, isPodInterface, standing, looked } = this.#options;
-    const going = new Set(this.#removals.keys());
+    const removing = new Set(this.#removals.keys());
     const [links, fars] = await Promise.all([nodeEnds(), standing.farEnds()]);
     const held = new Map<LinkKey, LinkEntry>();
     const inside = new Map<string, InsidePod>();
     for (const name of this.#made.keys()) if (wanted().wanted(linkKey(name)) === undefined) this.#made.delete(name);
     let sinceMs = performance.now();
     for (const link of links) {
-      if (going.has(link.name)) continue;
+      if (removing.has(link.name)) continue;
       const key = linkKey(link.name);
       const entry = wanted().wanted(key);
       const { link: want, idle } = entry ?? {};

@@ -86,7 +86,7 @@ it('purges immediately after a repair, whatever was changed before', async () =>
   await vi.advanceTimersByTimeAsync(150);
   megaflows.changed(); // due after the pause
   await vi.advanceTimersByTimeAsync(50);
-  megaflows.mended();
+  megaflows.repaired();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(forgotten).toEqual([100, 200]);
 });
@@ -94,9 +94,9 @@ it('purges immediately after a repair, whatever was changed before', async () =>
 it('purges again for changes during a purge', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   answer = () => promise;
-  megaflows.mended();
+  megaflows.repaired();
   await vi.advanceTimersByTimeAsync(10);
-  megaflows.mended();
+  megaflows.repaired();
   resolve();
   await vi.advanceTimersByTimeAsync(10);
   expect(forgotten).toHaveLength(2);
@@ -104,9 +104,9 @@ it('purges again for changes during a purge', async () => {
 
 it('retries after OVS did not answer', async () => {
   answer = async () => {
-    throw new SeineError('UNAVAILABLE', 'nobody there');
+    throw new SeineError('UNAVAILABLE', 'no answer');
   };
-  megaflows.mended();
+  megaflows.repaired();
   await vi.advanceTimersByTimeAsync(4_999);
   answer = async () => {};
   expect([failures.length, forgotten]).toEqual([1, []]);
@@ -118,14 +118,14 @@ it('calls OVS without the command once', async () => {
   answer = async () => {
     throw new SeineError('REFUSED', 'no such command');
   };
-  megaflows.mended();
+  megaflows.repaired();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(failures).toHaveLength(1);
 });
 
 it('does not purge an OVS that revalidates actions', async () => {
   version = '3.5.0';
-  megaflows.mended();
+  megaflows.repaired();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(forgotten).toEqual([]);
 });

@@ -56,7 +56,7 @@ export class StaleMegaflows {
   }
 
   /** Notifies that foreign changes were repaired: no caller waits for that. */
-  mended(): void {
+  repaired(): void {
     this.#due(this.#options.now());
   }
 

@@ -75,9 +75,9 @@ export class SwitchRetry {
   async #tryAgain(cause: string, signal: AbortSignal): Promise<void> {
     const { database, lock, tried } = this.#options;
     const { Open_vSwitch: root } = database.tables;
-    const [told] = root.rows();
-    if (!told) return;
-    const hasRead = told.cur_cfg >= told.next_cfg;
+    const [row] = root.rows();
+    if (!row) return;
+    const hasRead = row.cur_cfg >= row.next_cfg;
     try {
       if (hasRead) {
         await database.transact((tx) => {
@@ -86,8 +86,8 @@ export class SwitchRetry {
         }, signal);
         tried?.(cause);
       }
-      const wanted = hasRead ? told.next_cfg + 1n : told.next_cfg;
-      await root.when(told._uuid, (now) => (!now || now.cur_cfg >= wanted ? true : undefined), signal);
+      const wanted = hasRead ? row.next_cfg + 1n : row.next_cfg;
+      await root.when(row._uuid, (now) => (!now || now.cur_cfg >= wanted ? true : undefined), signal);
     } catch (thrown) {
       // Another agent has the lock, or OVSDB is not reachable: check again later.
       const error = SeineError.from(thrown, 'request a retry by OVS');

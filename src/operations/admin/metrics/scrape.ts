@@ -31,7 +31,7 @@ const one = (value: number): readonly Sample[] => [[{}, value]];
 const yes = (value: boolean): number => (value ? 1 : 0);
 
 /** Metrics of pods, Services and the node itself. */
-interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspensions' | 'openedByHand'> {
+interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspensions' | 'operatorOverrides'> {
   readonly config: { readonly stateDir: string };
   readonly readiness: { state(): { readonly state: string } };
   readonly repair: { readonly secondsLeft: number };

@@ -97,8 +97,8 @@ describe('a pod', () => {
 
 describe('policies of the node', () => {
   it('have the number of pods that they isolate, and unsupported fields', () => {
-    const odd = policyOf('odd', { podSelector: { matchLabels: { app: 'nobody' } }, ingress: [{ from: [{ nonsense: {} }] }] });
-    const idle = policyOf('idle', { podSelector: { matchLabels: { app: 'nobody' } } });
+    const odd = policyOf('odd', { podSelector: { matchLabels: { app: 'unused' } }, ingress: [{ from: [{ nonsense: {} }] }] });
+    const idle = policyOf('idle', { podSelector: { matchLabels: { app: 'unused' } } });
     const all = [guarded, nothingOut, odd, idle];
     const { inForce } = setUp(...all);
     const views = [

@@ -1,7 +1,7 @@
 import type { SuspensionView } from '../../../api/policy.ts';
 import type { FoundProblem } from '../../../api/problem.ts';
 import type { NetworkPolicyStatus } from '../../../api/status.ts';
-import type { OpenedByHand } from '../../../dataplane/targets/bridge/operator-overrides.ts';
+import type { OperatorOverrides } from '../../../dataplane/targets/bridge/operator-overrides.ts';
 import type { PodStanding } from '../../../policy/controller/pod-policy-state.ts';
 import type { Suspensions } from '../../../policy/controller/suspensions.ts';
 
@@ -11,7 +11,7 @@ const CLOSED_NAMED_MAX = 20;
 export interface PolicyObjectsPort {
   readonly sources: { readonly networkPolicies: { readonly replica: { readonly size: number } } };
   readonly suspensions: Pick<Suspensions, 'list'>;
-  readonly openedByHand: Pick<OpenedByHand, 'list'>;
+  readonly operatorOverrides: Pick<OperatorOverrides, 'list'>;
 }
 
 /** Node, once it is known. */
@@ -26,7 +26,7 @@ export interface PolicyFactsNode {
 
 /** Effects of NetworkPolicies on this node. */
 export function policyFacts(
-  { sources, suspensions, openedByHand }: PolicyObjectsPort,
+  { sources, suspensions, operatorOverrides }: PolicyObjectsPort,
   node: PolicyFactsNode | undefined,
 ): NetworkPolicyStatus {
   const selecting = new Set<string>();
@@ -42,7 +42,7 @@ export function policyFacts(
   const objects = sources.networkPolicies.replica.size;
   const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
   const suspended = suspensions.list(pods.keys());
-  const opened = openedByHand
+  const opened = operatorOverrides
     .list()
     .map(({ ofPort, secondsLeft }) => ({ pod: node?.policy.podAt(ofPort) ?? `port ${ofPort}`, secondsLeft }));
   const counts = { objects, selecting: selecting.size, isolatedPods };
@@ -84,8 +84,8 @@ function suspended({ what, name, reason, until, pods }: SuspensionView): FoundPr
 
 function opened({ pod, secondsLeft }: NonNullable<NetworkPolicyStatus['openedByHand']>[number]): FoundProblem {
   const message = `flows that an operator added open pod ${pod} regardless of policies for another ${secondsLeft} s`;
-  return { kind: 'policy.opened', about: pod, message, remedy: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${openedByHandMask}` };
+  return { kind: 'policy.opened', about: pod, message, remedy: `ovs-ofctl -O OpenFlow15 del-flows br-int cookie=${overrideCookieMask}` };
 }
 
-/** `openedByHandCookie`, in the syntax of `ovs-ofctl`. */
-const openedByHandMask = '0x1fe0000000000/-1';
+/** `operatorOverrideCookie`, in the syntax of `ovs-ofctl`. */
+const overrideCookieMask = '0x1fe0000000000/-1';

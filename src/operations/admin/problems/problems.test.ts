@@ -127,8 +127,8 @@ describe('the age of a problem', () => {
 });
 
 describe('events', () => {
-  const told: string[] = [];
-  const events = new ProblemEvents((reason, message, type) => told.push(`${type} ${reason} ${message}`));
+  const posted: string[] = [];
+  const events = new ProblemEvents((reason, message, type) => posted.push(`${type} ${reason} ${message}`));
   const problem = (about: string, ageSeconds: number, kind: Problem['kind'] = 'part.failing'): Problem => ({
     kind,
     about,
@@ -138,15 +138,15 @@ describe('events', () => {
 
   it('report problems that last a minute, once, and their end', () => {
     events.note([problem('a', 59)]);
-    expect(told).toEqual([]);
+    expect(posted).toEqual([]);
     for (const ageSeconds of [60, 61]) events.note([problem('a', ageSeconds), problem('b', 1)]);
     events.note([]);
-    expect(told).toEqual(['Warning NodeNetworkProblem a', 'Normal NodeNetworkProblemOver a']);
+    expect(posted).toEqual(['Warning NodeNetworkProblem a', 'Normal NodeNetworkProblemOver a']);
   });
 
   it('exclude problems of every node, and are bounded', () => {
-    told.length = 0;
+    posted.length = 0;
     events.note([problem('Node', 99, 'source'), ...Array.from({ length: 50 }, (_, at) => problem(`x${at}`, 99))]);
-    expect(told).toHaveLength(20);
+    expect(posted).toHaveLength(20);
   });
 });

@@ -77,26 +77,26 @@ function explainAnswer(intent: ServiceIntent, address: ServiceAddress, serviceCl
 
 /** Known only for clients whose addresses are known. */
 function isShutOut({ sourceRanges, family }: ServiceIntent, { kind }: ServiceAddress, { client, addresses }: ServiceClient): boolean {
-  if (kind !== 'loadBalancer' || sourceRanges.length === 0 || client === 'world') return false;
+  if (kind !== 'loadBalancer' || sourceRanges.length === 0 || client === 'external') return false;
   const own = addresses.filter((ip) => ip.family === family);
   return own.length > 0 && !own.some((ip) => sourceRanges.some((range) => cidrContains(range, ip)));
 }
 
 function rangesText({ sourceRanges }: ServiceIntent, { kind }: ServiceAddress, { client }: ServiceClient): string {
-  if (kind !== 'loadBalancer' || sourceRanges.length === 0 || client !== 'world') return '';
+  if (kind !== 'loadBalancer' || sourceRanges.length === 0 || client !== 'external') return '';
   return `, if it is in ${sourceRanges.map(({ text }) => text).join(' or ')}`;
 }
 
 function whyThese(intent: ServiceIntent, { kind }: ServiceAddress, scope: 'cluster' | 'local', { client }: ServiceClient): string {
   if (scope === 'local') return `, those of this node (${kind === 'cluster' ? 'internal' : 'external'}TrafficPolicy Local)`;
-  if (kind !== 'cluster' && intent.externalPolicy === 'Local' && client !== 'world')
+  if (kind !== 'cluster' && intent.externalPolicy === 'Local' && client !== 'external')
     return ', any of the cluster: externalTrafficPolicy Local is for external clients';
   return '';
 }
 
 /** Describes when the endpoint does not see the client's own address. */
 function sourceText({ externalPolicy }: ServiceIntent, { kind }: ServiceAddress, { client }: ServiceClient): string {
-  if (client !== 'world' || kind === 'cluster') return '';
+  if (client !== 'external' || kind === 'cluster') return '';
   return externalPolicy === 'Local'
     ? ', which see the client’s address'
     : '; those of this node see the client’s address, those of others an address of this node’s pod network';

@@ -315,32 +315,32 @@ describe('a Service', () => {
 
   const explain = (clients: readonly ServiceClient[], changes: Partial<ServiceIntent> = {}, of: Partial<Service> = {}) =>
     explainService({ service: { ...plain, ...of }, services: sources(changes), node: 'n1', clients: clients, proxyAll: 'on' }).lines;
-  const world: ServiceClient = { client: 'world', name: 'The world', addresses: [] };
+  const external: ServiceClient = { client: 'external', name: 'An external client', addresses: [] };
   const somePod: ServiceClient = { client: 'pod', name: 'Pod a', addresses: [parseIp('10.10.0.9')] };
 
   it('is explained in sentences', () => {
-    expect(explain([somePod, world])).toEqual([
+    expect(explain([somePod, external])).toEqual([
       'Port http/ipv4, TCP:',
       '  Pod a at cluster address 10.96.0.10:80 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
-      '  The world at cluster address 10.96.0.10:80 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
+      '  An external client at cluster address 10.96.0.10:80 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
       '  Pod a at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080.',
-      '  The world at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080; those of this node see the client’s address, those of others an address of this node’s pod network.',
+      '  An external client at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080; those of this node see the client’s address, those of others an address of this node’s pod network.',
       '  10.10.0.7:8080 is not used: not ready.',
     ]);
   });
 
   it('is explained if it drops, refuses or excludes clients', () => {
     const balancer = { kind: 'loadBalancer', ip: parseIp('192.0.2.1'), port: 80 } as const;
-    expect(explain([world], { addresses: [nodePort], externalPolicy: 'Local' })[1]).toContain('is dropped: only endpoints of this node');
-    expect(explain([world], { addresses: [nodePort], cluster: [], anyEndpoint: false })[1]).toContain(
+    expect(explain([external], { addresses: [nodePort], externalPolicy: 'Local' })[1]).toContain('is dropped: only endpoints of this node');
+    expect(explain([external], { addresses: [nodePort], cluster: [], anyEndpoint: false })[1]).toContain(
       'is refused immediately: there is no endpoint.',
     );
     const ranges = { addresses: [balancer], sourceRanges: [parseCidr('198.51.100.0/24')] };
-    expect(explain([somePod, world], ranges).slice(1, 3)).toEqual([
+    expect(explain([somePod, external], ranges).slice(1, 3)).toEqual([
       '  Pod a at load balancer’s address 192.0.2.1:80 is dropped: it is in none of loadBalancerSourceRanges.',
       expect.stringContaining(', if it is in 198.51.100.0/24'),
     ]);
-    expect(explain([world], {}, { type: 'ExternalName' })).toEqual(['default/web is not served by n1: ExternalName is for DNS.']);
+    expect(explain([external], {}, { type: 'ExternalName' })).toEqual(['default/web is not served by n1: ExternalName is for DNS.']);
   });
 
   it('is idle if nothing is to be served', () => {

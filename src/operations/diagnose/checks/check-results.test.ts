@@ -152,7 +152,7 @@ describe('the kernel', () => {
   });
 
   it('names a setting with the command that corrects it', () => {
-    const setting = { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach the world' } as const;
+    const setting = { name: ['net', 'ipv4', 'ip_forward'], value: '1', why: 'pods reach external clients' } as const;
     expect(states(judgeSettings([setting], () => '1'))).toEqual(['kernel.settings ok']);
     expect(judgeSettings([setting], () => '0')[0]).toMatchObject({ state: 'problem', remedy: 'sysctl -w net.ipv4.ip_forward=1' });
     const [found] = judgeSettings(

@@ -17,7 +17,7 @@ function nft(lists: Readonly<Record<string, readonly object[]>>) {
     if (!commands.startsWith('list ')) reported.push(commands);
     return JSON.stringify({ nftables: lists[commands] ?? [] });
   };
-  return { run, told: reported };
+  return { run, reported };
 }
 
 describe('foreignChains', () => {
@@ -66,7 +66,7 @@ describe('openChains', () => {
     }));
     const fake = nft({ 'list chain ip filter FORWARD': open, 'list chain inet site forward': open.slice(1) });
     expect(openChains(fake, [chain({ family: 'ip', table: 'filter', name: 'FORWARD' }), chain({})], 'antrea-gw0')).toBe(1);
-    expect(fake.told.join('\n').split('\n')).toEqual([
+    expect(fake.reported.join('\n').split('\n')).toEqual([
       'insert rule inet site forward iifname "antrea-gw0" accept comment "seine"',
       'insert rule inet site forward oifname "antrea-gw0" accept comment "seine"',
     ]);

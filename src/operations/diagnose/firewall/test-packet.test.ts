@@ -5,7 +5,7 @@ import { parseMac } from '../../../base/net/mac.ts';
 import { encodeTestPacket, isForwarded } from './test-packet.ts';
 
 const link = { ethSrc: parseMac('aa:bb:cc:dd:ee:ff'), ethDst: parseMac('0e:00:00:00:01:01') };
-const data = Buffer.from('sixteen octets !');
+const data = Buffer.from('sixteen bytes !!');
 
 describe.each([
   ['ipv4', '10.10.3.254', '169.254.0.253'],

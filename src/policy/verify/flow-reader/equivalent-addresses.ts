@@ -60,13 +60,13 @@ export class Likeness {
     return [...shapes.values()];
   }
 
-  #peerFlow({ held, condition: { words, lane } }: ReadFlow): PeerFlow {
+  #peerFlow({ held, condition: { words, ports } }: ReadFlow): PeerFlow {
     const others = words.filter(({ word }) => !addressWords[this.#place].has(word) && !isFamilyWord(word));
     const asked = others.map(({ word, value, mask }) => `${word}=${value}/${mask}`);
-    const text = `${asked.join()} ${lane ? `${lane.protocol} ${lane.first} ${lane.last}` : ''} ${Buffer.from(held.instructions).toString('latin1')}`;
+    const text = `${asked.join()} ${ports ? `${ports.protocol} ${ports.first} ${ports.last}` : ''} ${Buffer.from(held.instructions).toString('latin1')}`;
     const content = this.#contents.get(text) ?? this.#contents.size;
     this.#contents.set(text, content);
-    return { priority: held.priority, content, isWhole: others.length === 0 && lane === undefined };
+    return { priority: held.priority, content, isWhole: others.length === 0 && ports === undefined };
   }
 }
 

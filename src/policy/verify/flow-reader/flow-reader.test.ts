@@ -91,7 +91,7 @@ describe('the flows of policy on a bridge', () => {
   it('admit packets of the node itself, and not external ones with its address', () => {
     const peer = parseIp('192.168.77.1');
     expect(said(bytes, { peer, from: 'gateway' })).toEqual(everything('allow'));
-    expect(said(bytes, { peer, from: 'world' })).toEqual(everything('deny'));
+    expect(said(bytes, { peer, from: 'external' })).toEqual(everything('deny'));
   });
 
   it('block a pod without its flow, and admit everything for a free one', () => {

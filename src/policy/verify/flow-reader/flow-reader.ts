@@ -19,7 +19,7 @@ export interface BridgePacket {
   /** Address of the other end, of the same family. */
   readonly peer: Ip;
   /** Origin of an ingress packet: another local pod, another node, this node, or an external client through this node. */
-  readonly from?: 'pod' | 'tunnel' | 'gateway' | 'world';
+  readonly from?: 'pod' | 'tunnel' | 'gateway' | 'external';
   /**
    * True if the pod connects to itself through a Service: the connection is marked, and where the pod receives it, the source is the
    * virtual address.

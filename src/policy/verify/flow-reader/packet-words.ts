@@ -2,9 +2,9 @@ import { type Family, type Ip, ipToBytes } from '../../../base/net/ip.ts';
 import type { Mark } from '../../../dataplane/pipeline/registers.ts';
 import type { FieldName, Subfield } from '../../../openflow/match/fields.ts';
 import type { Match } from '../../../openflow/match/match.ts';
-import type { Lane, LaneProtocol } from './protocol-port-ranges.ts';
+import type { LaneProtocol, ProtocolPorts } from './protocol-port-ranges.ts';
 
-/** Fields of a packet, 32 bits each; protocol and port are kept separately (`Lane`). */
+/** Fields of a packet, 32 bits each; protocol and port are kept separately (`ProtocolPorts`). */
 export type Words = Uint32Array;
 
 /** First word of each field. `openedBy` is the source of the connection's original tuple. IPv4 addresses use the last of four words. */
@@ -34,19 +34,19 @@ export interface WordMatch {
 /** Condition of a flow. `lane` is absent if the flow matches no protocol. */
 export interface FlowCondition {
   readonly words: readonly WordMatch[];
-  readonly lane?: Lane;
+  readonly ports?: ProtocolPorts;
 }
 
 /** Reads a match. @returns undefined if it has a field, or a port mask, that this reader does not know */
 export function conditionOf(match: Match): FlowCondition | undefined {
   const words: WordMatch[] = [];
-  let lane: Lane | undefined;
+  let ports: ProtocolPorts | undefined;
   for (const [name, given] of Object.entries(match)) {
     if (given === undefined) continue;
     if (name === 'ip_proto' || name in portFields) {
-      const read = laneOf(match);
+      const read = portsOf(match);
       if (!read) return undefined;
-      lane = read;
+      ports = read;
       continue;
     }
     const read = wordsOf(name, given);
@@ -54,10 +54,10 @@ export function conditionOf(match: Match): FlowCondition | undefined {
     words.push(...read);
   }
   words.sort((a, b) => a.word - b.word);
-  return lane ? { words, lane } : { words };
+  return ports ? { words, ports } : { words };
 }
 
-function laneOf(match: Match): Lane | undefined {
+function portsOf(match: Match): ProtocolPorts | undefined {
   const protocol = typeof match.ip_proto === 'number' ? protocols[match.ip_proto] : undefined;
   if (!protocol) return undefined;
   const asked = (Object.keys(portFields) as (keyof typeof portFields)[]).filter((field) => match[field] !== undefined);

@@ -1,11 +1,11 @@
 import { reg } from '../../../dataplane/pipeline/fields.ts';
 import type { Action } from '../../../openflow/actions/action.ts';
 import { asOpened, hasMark, maskOf, registerWord, type Words, wordCount, write } from './packet-words.ts';
-import { allLanes, divide, type Lane } from './protocol-port-ranges.ts';
+import { allPortRanges, divide, type ProtocolPorts } from './protocol-port-ranges.ts';
 import { type HeldFlow, isByOriginalTuple, keyOf, looksOf, type ReadFlow, type TableIndex } from './table-index.ts';
 
 /** Result for a range of ports of one protocol. */
-interface PortVerdict extends Lane {
+interface PortVerdict extends ProtocolPorts {
   /**
    * Verdict of the tables. `closed`: the pod is blocked pending policy. `unreadable`: a flow on the way has an action that the reader does
    * not know.
@@ -44,7 +44,7 @@ export class Walk {
   readonly #known = new Map<number, Map<string, Walked>>();
   /** Words that any flow of a table or of a later table matches. */
   readonly #looks: ReadonlyMap<number, ReturnType<typeof looksOf>>;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(tables: ReadonlyMap<number, TableIndex>, limits: WalkLimits, report: (problem: string) => void) {
     this.#tables = tables;
@@ -55,26 +55,26 @@ export class Walk {
 
   /** Walks a packet. Each packet is walked once, so results of the entry table are not cached. */
   walk(words: Words): Walked {
-    return this.#lookUp(this.#limits.from, words, allLanes);
+    return this.#lookUp(this.#limits.from, words, allPortRanges);
   }
 
-  #goOn(table: number, words: Words, lanes: readonly Lane[]): Walked {
-    if (lanes !== allLanes) return this.#lookUp(table, words, lanes);
+  #continueIn(table: number, words: Words, portRanges: readonly ProtocolPorts[]): Walked {
+    if (portRanges !== allPortRanges) return this.#lookUp(table, words, portRanges);
     const ofTable = this.#known.get(table) ?? new Map<string, Walked>();
     this.#known.set(table, ofTable);
     const key = keyOf(words, this.#looks.get(table) ?? []);
     const known = ofTable.get(key);
     if (known) return known;
-    const walked = this.#lookUp(table, words, lanes);
+    const walked = this.#lookUp(table, words, portRanges);
     ofTable.set(key, walked);
     return walked;
   }
 
-  #lookUp(table: number, words: Words, lanes: readonly Lane[]): Walked {
-    const found = this.#matches(table, words, lanes);
+  #lookUp(table: number, words: Words, portRanges: readonly ProtocolPorts[]): Walked {
+    const found = this.#matches(table, words, portRanges);
     const [only] = found;
-    if (found.length === 1 && only?.flow && only.lanes === lanes) return this.#follow(only.flow, words, lanes);
-    const outcomes = found.flatMap(({ flow, lanes: part }): readonly PortVerdict[] => {
+    if (found.length === 1 && only?.flow && only.portRanges === portRanges) return this.#follow(only.flow, words, portRanges);
+    const outcomes = found.flatMap(({ flow, portRanges: part }): readonly PortVerdict[] => {
       if (!flow) return this.#ended(table === this.#limits.from ? 'closed' : 'deny', words, part);
       const { way, outcomes: behind } = this.#follow(flow, words, part);
       return behind.map((each) => ({ ...each, way: [...way, ...each.way] }));
@@ -83,40 +83,44 @@ export class Walk {
   }
 
   /** Returns the matching flows, each with its ports; an entry without a flow for ports that none matches. */
-  #matches(table: number, words: Words, lanes: readonly Lane[]): readonly { readonly flow?: ReadFlow; readonly lanes: readonly Lane[] }[] {
-    const won: { flow?: ReadFlow; lanes: readonly Lane[] }[] = [];
-    let rest = lanes;
+  #matches(
+    table: number,
+    words: Words,
+    portRanges: readonly ProtocolPorts[],
+  ): readonly { readonly flow?: ReadFlow; readonly portRanges: readonly ProtocolPorts[] }[] {
+    const won: { flow?: ReadFlow; portRanges: readonly ProtocolPorts[] }[] = [];
+    let rest = portRanges;
     for (const flow of this.#tables.get(table)?.candidates(words) ?? []) {
-      for (const { flow: other, lanes: taken } of won)
-        if (other?.held.priority === flow.held.priority && divide(taken, flow.condition.lane).inside.length > 0)
+      for (const { flow: other, portRanges: taken } of won)
+        if (other?.held.priority === flow.held.priority && divide(taken, flow.condition.ports).inside.length > 0)
           this.#tell(flow, 'another flow of this priority matches the same packet');
-      const { inside, outside } = divide(rest, flow.condition.lane);
-      if (inside.length > 0) won.push({ flow, lanes: inside });
+      const { inside, outside } = divide(rest, flow.condition.ports);
+      if (inside.length > 0) won.push({ flow, portRanges: inside });
       rest = outside;
     }
-    return rest.length > 0 ? [...won, { lanes: rest }] : won;
+    return rest.length > 0 ? [...won, { portRanges: rest }] : won;
   }
 
-  #follow(flow: ReadFlow, before: Words, lanes: readonly Lane[]): Walked {
+  #follow(flow: ReadFlow, before: Words, portRanges: readonly ProtocolPorts[]): Walked {
     const { apply, gotoTable, hasMore } = flow;
     const words = apply.length > 0 ? before.slice() : before;
     const way = [flow.held];
-    if (hasMore || !this.#apply(apply, words, lanes, way)) {
+    if (hasMore || !this.#apply(apply, words, portRanges, way)) {
       this.#tell(flow, 'what it does cannot be read');
-      return { way, outcomes: this.#ended('unreadable', before, lanes) };
+      return { way, outcomes: this.#ended('unreadable', before, portRanges) };
     }
-    if (gotoTable === undefined) return { way, outcomes: this.#ended('deny', before, lanes) };
-    if (gotoTable === this.#limits.end) return { way, outcomes: this.#ended('allow', before, lanes) };
+    if (gotoTable === undefined) return { way, outcomes: this.#ended('deny', before, portRanges) };
+    if (gotoTable === this.#limits.end) return { way, outcomes: this.#ended('allow', before, portRanges) };
     if (!this.#tables.has(gotoTable) && (gotoTable < this.#limits.from || gotoTable > this.#limits.verdict)) {
       this.#tell(flow, `it continues at table ${gotoTable}`);
-      return { way, outcomes: this.#ended('unreadable', before, lanes) };
+      return { way, outcomes: this.#ended('unreadable', before, portRanges) };
     }
-    const behind = this.#goOn(gotoTable, words, lanes);
+    const behind = this.#continueIn(gotoTable, words, portRanges);
     return { way: [...way, ...behind.way], outcomes: behind.outcomes };
   }
 
   /** Applies actions to the words. @returns false for an unknown action */
-  #apply(actions: readonly Action[], words: Words, lanes: readonly Lane[], way: HeldFlow[]): boolean {
+  #apply(actions: readonly Action[], words: Words, portRanges: readonly ProtocolPorts[], way: HeldFlow[]): boolean {
     return actions.every((action) => {
       if (harmless.has(action.kind)) return true;
       switch (action.kind) {
@@ -130,7 +134,7 @@ export class Walk {
             set(words, registerWord(action.to.field), (action.value << action.to.offset) >>> 0, maskOf(action.to))
           );
         case 'resubmit':
-          return action.table !== undefined && this.#visit(action.table, words, lanes, way, isByOriginalTuple(action));
+          return action.table !== undefined && this.#visit(action.table, words, portRanges, way, isByOriginalTuple(action));
         default:
           return false;
       }
@@ -138,27 +142,29 @@ export class Walk {
   }
 
   /** Processes another table and returns to the current one. @param asOpenedOnly true to look it up by the original tuple */
-  #visit(table: number, words: Words, lanes: readonly Lane[], way: HeldFlow[], asOpenedOnly: boolean): boolean {
-    const won = this.#matches(table, asOpenedOnly ? asOpened(words) : words, lanes);
+  #visit(table: number, words: Words, portRanges: readonly ProtocolPorts[], way: HeldFlow[], asOpenedOnly: boolean): boolean {
+    const won = this.#matches(table, asOpenedOnly ? asOpened(words) : words, portRanges);
     const [only] = won;
     if (won.length !== 1 || !only) return false;
     if (!only.flow) return true;
     const { apply, gotoTable, hasMore } = only.flow;
     way.push(only.flow.held);
-    return !hasMore && gotoTable === undefined && apply.every(({ kind }) => kind !== 'resubmit') && this.#apply(apply, words, lanes, way);
+    return (
+      !hasMore && gotoTable === undefined && apply.every(({ kind }) => kind !== 'resubmit') && this.#apply(apply, words, portRanges, way)
+    );
   }
 
   /** Ends a walk. @param words words before the last flow, which may clear the verdict */
-  #ended(verdict: PortVerdict['verdict'], words: Words, lanes: readonly Lane[]): readonly PortVerdict[] {
+  #ended(verdict: PortVerdict['verdict'], words: Words, portRanges: readonly ProtocolPorts[]): readonly PortVerdict[] {
     const isClosed = verdict === 'deny' && hasMark(words, closedClass);
     const decided = decidedIn(words);
-    return lanes.map((lane) => ({ ...lane, verdict: isClosed ? 'closed' : verdict, decided, way: noWay }));
+    return portRanges.map((ports) => ({ ...ports, verdict: isClosed ? 'closed' : verdict, decided, way: noWay }));
   }
 
   #tell({ held }: ReadFlow, what: string): void {
     const problem = `table ${held.table}, priority ${held.priority}, cookie 0x${held.cookie.toString(16)}: ${what}`;
-    if (this.#told.has(problem)) return;
-    this.#told.add(problem);
+    if (this.#reported.has(problem)) return;
+    this.#reported.add(problem);
     this.#report(problem);
   }
 }

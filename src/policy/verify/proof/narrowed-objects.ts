@@ -3,7 +3,7 @@ import type { ClusterNetworkPolicyObject, NodeObject, PodObject, PolicyObjects }
 import { NetworkIndex } from './network-index.ts';
 import type { ProvenPolicies } from './probes.ts';
 
-const nobody: PolicyObjects = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
+const noObjects: PolicyObjects = { namespaces: [], pods: [], nodes: [], networkPolicies: [] };
 
 /**
  * Selects the objects that matter to one question. The reference scans all objects that it is given, so it should be given few. By the
@@ -36,7 +36,7 @@ export class NarrowedObjects {
     const ip = parseIp(address);
     const nodes = new Set([...(this.#nodesByAddress.get(ip.text) ?? []), ...this.#nodesByNetwork.holding(ip)]);
     const inOrder = [...nodes].sort((a, b) => (this.#nodePlaces.get(a) ?? 0) - (this.#nodePlaces.get(b) ?? 0));
-    return { ...nobody, pods: this.#podsByAddress.get(ip.text) ?? [], nodes: inOrder };
+    return { ...noObjects, pods: this.#podsByAddress.get(ip.text) ?? [], nodes: inOrder };
   }
 
   /** Returns the objects that matter to the policies of one namespace for a pod of another one, if both ends are known. */
@@ -46,7 +46,7 @@ export class NarrowedObjects {
       ...(this.#clusterPolicies.length > 0 ? [subjectNamespace] : []),
     ]);
     const namespaces = [...names].flatMap((name) => this.#namespaces.get(name) ?? []);
-    return { ...nobody, namespaces, ...this.policiesOf(subjectNamespace) };
+    return { ...noObjects, namespaces, ...this.policiesOf(subjectNamespace) };
   }
 
   /** The same with only some NetworkPolicies. */

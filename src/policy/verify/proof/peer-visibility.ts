@@ -21,7 +21,7 @@ interface RulePeer {
 export type MatchedRules = ReadonlyMap<NetworkPolicyObject, readonly number[]>;
 
 /** Properties of an address that the policies of one namespace can distinguish, for any of its pods. */
-export class PeerSight {
+export class PeerVisibility {
   readonly #known: NarrowedObjects;
   readonly #namespace: string;
   readonly #direction: 'ingress' | 'egress';

@@ -12,7 +12,7 @@ import type {
 const portProtocols = ['TCP', 'UDP', 'SCTP'] as const;
 
 /** Addresses of external hosts: one documentation address of each family (RFC 5737, RFC 3849). */
-const strangers = ['198.51.100.77', '2001:db8:ffff::77'];
+const unknownAddresses = ['198.51.100.77', '2001:db8:ffff::77'];
 
 /**
  * Returns the addresses at which the effect of a policy can change: those of all pods and nodes, and the first and last address of each
@@ -22,7 +22,7 @@ export function probedAddresses(
   { pods, nodes, networkPolicies, clusterNetworkPolicies = [] }: PolicyObjects,
   more: Iterable<string> = [],
 ): readonly string[] {
-  const found = new Set<string>([...strangers, ...more]);
+  const found = new Set<string>([...unknownAddresses, ...more]);
   const add = (text: string): void => {
     if (isIp(text)) found.add(parseIp(text).text);
   };

@@ -9,7 +9,7 @@ import { judge } from '../reference/reference-verdict.ts';
 import { NarrowedObjects } from './narrowed-objects.ts';
 import { NarrowedPolicies, noPolicies, type PolicySelection } from './narrowed-policies.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
-import { PeerSight } from './peer-visibility.ts';
+import { PeerVisibility } from './peer-visibility.ts';
 import { type ProvenPolicies, portBoundaries, probedAddresses } from './probes.ts';
 import { withoutNetworks } from './without-networks.ts';
 
@@ -109,11 +109,17 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
     addresses: ends.length,
     groups: Math.max(groups.ingress.length, groups.egress.length),
   };
-  const sights = sightsOf(input, known, groups);
+  const groupVisibility = sightsOf(input, known, groups);
   for (const { addresses, ...pod } of pods) {
     const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known };
     for (const direction of directions) {
-      compare(input, subject, direction, { groups: groups[direction], sights: sights(pod.pod.split('/', 1)[0] ?? '', direction) }, tally);
+      compare(
+        input,
+        subject,
+        direction,
+        { groups: groups[direction], groupVisibility: groupVisibility(pod.pod.split('/', 1)[0] ?? '', direction) },
+        tally,
+      );
       yield;
     }
   }
@@ -124,8 +130,8 @@ type ProvenDirection = BridgePacket['direction'];
 type Tally = { -readonly [K in keyof ProofResult]: ProofResult[K] } & { differences: ProofDifference[] };
 
 /** Classes of groups for the policies of one namespace, in the order of the groups. */
-interface GroupSights {
-  readonly sight: PeerSight;
+interface GroupVisibility {
+  readonly visibility: PeerVisibility;
   readonly numbers: readonly number[];
 }
 
@@ -134,17 +140,17 @@ function sightsOf(
   { nodeName, ownAddresses }: ProofInput,
   objects: NarrowedObjects,
   groups: Readonly<Record<ProvenDirection, readonly PeerGroup[]>>,
-): (namespace: string, direction: ProvenDirection) => GroupSights {
-  const found = new Map<string, GroupSights>();
+): (namespace: string, direction: ProvenDirection) => GroupVisibility {
+  const found = new Map<string, GroupVisibility>();
   return (namespace, direction) => {
     const key = `${direction} ${namespace}`;
     const known = found.get(key);
     if (known) return known;
-    const sight = new PeerSight(objects, namespace, direction);
-    const numbers = groups[direction].map(({ shown }) => sight.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
-    const sights = { sight, numbers };
-    found.set(key, sights);
-    return sights;
+    const visibility = new PeerVisibility(objects, namespace, direction);
+    const numbers = groups[direction].map(({ shown }) => visibility.of(shown, isOwnNode(nodeName, ownAddresses, shown)));
+    const groupVisibility = { visibility, numbers };
+    found.set(key, groupVisibility);
+    return groupVisibility;
   };
 }
 
@@ -156,10 +162,10 @@ function compare(
   input: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
-  { groups, sights }: { readonly groups: readonly PeerGroup[]; readonly sights: GroupSights },
+  { groups, groupVisibility }: { readonly groups: readonly PeerGroup[]; readonly groupVisibility: GroupVisibility },
   tally: Tally,
 ): void {
-  const policiesFor = policiesByClass(subject, direction, sights);
+  const policiesFor = policiesByClass(subject, direction, groupVisibility);
   const walked = new Map<string, Walked>();
   const compared = new Map<Walked['outcomes'], Map<number, Tallied>>();
   const packets = groups.flatMap((group, at) => packetsOf(input, subject, direction, group).map((asked) => ({ group, at, asked })));
@@ -167,13 +173,13 @@ function compare(
     const way = `${group.likeness} ${asked.packet.from}`;
     const said = (asked.isItself ? undefined : walked.get(way)) ?? input.bytes.decide(asked.packet);
     if (!asked.isItself) walked.set(way, said);
-    const bySight = compared.get(said.outcomes) ?? new Map<number, Tallied>();
-    compared.set(said.outcomes, bySight);
-    const number = sights.numbers[at] ?? -1;
-    const sight = asked.isItself ? -1 : number;
+    const byVisibility = compared.get(said.outcomes) ?? new Map<number, Tallied>();
+    compared.set(said.outcomes, byVisibility);
+    const number = groupVisibility.numbers[at] ?? -1;
+    const visibility = asked.isItself ? -1 : number;
     const cells = () => cellsOf(input, subject, direction, { ...asked, group, said, selection: policiesFor(number) });
-    const known = bySight.get(sight) ?? summaryOf(cells());
-    bySight.set(sight, known);
+    const known = byVisibility.get(visibility) ?? summaryOf(cells());
+    byVisibility.set(visibility, known);
     tally.cells += known.cells;
     tally.allowed += known.allowed;
     tally.denied += known.denied;
@@ -186,11 +192,11 @@ function compare(
 }
 
 /** Returns the policies that matter to a pod, by the class of the other end's address. */
-function policiesByClass({ pod, known, ends }: ProvenSubject, direction: ProvenDirection, { sight }: GroupSights) {
+function policiesByClass({ pod, known, ends }: ProvenSubject, direction: ProvenDirection, { visibility }: GroupVisibility) {
   const own = ends.find(({ party }) => party.is === 'pod')?.party;
   if (own?.is !== 'pod') return () => noPolicies;
   const narrowed = new NarrowedPolicies(known.policiesOf(pod.split('/', 1)[0] ?? '').networkPolicies, own.pod, direction);
-  return (number: number): PolicySelection => narrowed.of(sight.matchedBy(number));
+  return (number: number): PolicySelection => narrowed.of(visibility.matchedBy(number));
 }
 
 type Tallied = Readonly<Record<'cells' | 'allowed' | 'denied' | 'closed' | 'differ', number>>;
@@ -335,7 +341,7 @@ function questionOf(
 function wayOf(party: PeerParty, nodeName: string): NonNullable<BridgePacket['from']> {
   if (party.is === 'pod') return party.pod.spec.nodeName === nodeName ? 'pod' : 'tunnel';
   if (party.is === 'node') return party.node.metadata.name === nodeName ? 'gateway' : 'tunnel';
-  return party.is === 'world' ? 'gateway' : 'tunnel';
+  return party.is === 'external' ? 'gateway' : 'tunnel';
 }
 
 function namesOf(end: ReturnType<Question>, { isolating, ruleName }: PolicySelection): readonly string[] {

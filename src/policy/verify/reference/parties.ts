@@ -21,7 +21,7 @@ type Party =
   | { readonly is: 'pod'; readonly pod: api.PodObject }
   | { readonly is: 'node'; readonly node: api.NodeObject }
   | { readonly is: 'address of no pod' }
-  | { readonly is: 'world' };
+  | { readonly is: 'external' };
 
 export interface End {
   readonly direction: 'ingress' | 'egress';
@@ -87,7 +87,7 @@ export function whoHas(objects: api.PolicyObjects, address: string): Party {
     (each) => gatewaysOf(each).includes(text) || each.status.addresses.some((one) => isAddress(one) && parseIp(one.address).text === text),
   );
   if (node) return { is: 'node', node };
-  return { is: objects.nodes.some((each) => isInNetworkOf(each, text)) ? 'address of no pod' : 'world' };
+  return { is: objects.nodes.some((each) => isInNetworkOf(each, text)) ? 'address of no pod' : 'external' };
 }
 
 /** Returns the pods with an address. If there are several, the one whose node has the network comes first, then the younger one. */

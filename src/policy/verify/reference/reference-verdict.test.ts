@@ -13,7 +13,7 @@ import type { PolicyObjects } from './objects.ts';
 import type { JudgedConnection } from './parties.ts';
 import { judge } from './reference-verdict.ts';
 
-/** Parses `db > world TCP/443` for each family in which both ends have an address. */
+/** Parses `db > external TCP/443` for each family in which both ends have an address. */
 function connectionsOf(probe: string): readonly JudgedConnection[] {
   const [, masqueraded, from = '', to = '', protocol = '', port] = /^(masqueraded )?(.*) > (.*) (\w+?)(?:\/(\d+))?$/.exec(probe) ?? [];
   const addresses = (name: string): readonly string[] => exampleAddresses[name] ?? [name];

@@ -169,8 +169,8 @@ export class AffinityKeeper implements ServiceSubscriber {
     await this.#renew(outdated);
     if (this.#held === 0 && gone.length >= HOLD.atLeast && gone.length > HOLD.share * all) {
       this.#held = gone.length;
-      const told = 'mass removal of affinities with removed endpoints is delayed until a second check confirms it';
-      log.failing('affinity', told, { remembered: all, notAllowed: gone.length, cause: 'more than 30 % at once' });
+      const message = 'mass removal of affinities with removed endpoints is delayed until a second check confirms it';
+      log.failing('affinity', message, { remembered: all, notAllowed: gone.length, cause: 'more than 30 % at once' });
       return 'held';
     }
     this.#held = 0;

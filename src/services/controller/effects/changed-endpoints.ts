@@ -1,10 +1,10 @@
 import { nodePortAddress } from '../../../dataplane/pipeline/well-known.ts';
 import type { ServiceAddress, ServiceIntent } from '../../compile/service-intent.ts';
-import type { LedAddress } from './previously-served.ts';
+import type { ServedDestination } from './previously-served.ts';
 import { endpointsAt, ipProtocols, kindOf, type Stale, servedKey, staleAfter } from './stale-connections.ts';
 
 /** Changes since the bridge was read that make connections stale. */
-interface LeftBehind {
+interface ConnectionsToClean {
   readonly stale: Stale;
   /** Number of endpoints (or addresses without any) whose connections are to be deleted, and number of all previous and current ones. */
   readonly lost: number;
@@ -19,7 +19,7 @@ interface LeftBehind {
  * @param led addresses that the bridge served
  * @param served ports served now, by `servedKey`
  */
-export function leftBehind(led: readonly LedAddress[], served: ReadonlyMap<string, ServiceIntent>): LeftBehind {
+export function staleSince(led: readonly ServedDestination[], served: ReadonlyMap<string, ServiceIntent>): ConnectionsToClean {
   const known = new Set<string>();
   const found: Stale[] = [];
   let all = 0;
@@ -39,19 +39,19 @@ export function leftBehind(led: readonly LedAddress[], served: ReadonlyMap<strin
   return { stale, lost: stale.bridge.length, all };
 }
 
-function sinceThen(led: LedAddress, now: ServiceIntent | undefined): Stale {
+function sinceThen(led: ServedDestination, now: ServiceIntent | undefined): Stale {
   const { transport, ip, port } = led;
   const guess = ip.text === nodePortAddress[ip.family].text ? 'nodePort' : 'cluster';
   const address: ServiceAddress = { kind: now ? kindOf({ kind: guess, ip, port }, now) : guess, ip, port };
   const after = now && { ...now, addresses: [address] };
   // A `Local` Service without an endpoint here has none before and after: no connection passed it by.
-  const hasNone = led.inside.length + (led.world?.length ?? 0) === 0;
+  const hasNone = led.inside.length + (led.external?.length ?? 0) === 0;
   if (after && hasNone && endpointsAt(address.kind, after).length === 0) return { bridge: [], host: [] };
   return staleAfter(asIntent(led, address), after, { transports: [transport], newServices: 'kept' });
 }
 
 /** Returns the intent from which such an address would have been compiled. */
-function asIntent({ transport, ip, port, inside, world }: LedAddress, address: ServiceAddress): ServiceIntent {
+function asIntent({ transport, ip, port, inside, external }: ServedDestination, address: ServiceAddress): ServiceIntent {
   return {
     name: '',
     family: ip.family,
@@ -59,11 +59,11 @@ function asIntent({ transport, ip, port, inside, world }: LedAddress, address: S
     port,
     addresses: [address],
     internalPolicy: 'Cluster',
-    externalPolicy: world === undefined ? 'Cluster' : 'Local',
+    externalPolicy: external === undefined ? 'Cluster' : 'Local',
     translation: 'endpoint',
     sourceRanges: [],
     cluster: inside,
-    local: world ?? [],
+    local: external ?? [],
     anyEndpoint: true,
     objections: [],
   };

@@ -153,8 +153,8 @@ export class ConnectionCleaner implements ServiceSubscriber {
   }
 
   #tooMany(coarser: StaleConnections): StaleConnections {
-    const told = 'too many stale connections wait for deletion; connections to other endpoints of the same Services are deleted, too';
-    this.#options.log.failing('connection queue', told, { waiting: this.#bridge.waiting, cause: 'too many' });
+    const message = 'too many stale connections wait for deletion; connections to other endpoints of the same Services are deleted, too';
+    this.#options.log.failing('connection queue', message, { waiting: this.#bridge.waiting, cause: 'too many' });
     return coarser;
   }
 

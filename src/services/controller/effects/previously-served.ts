@@ -14,31 +14,31 @@ import { choosesItself, chosenEndpoint } from './chosen-endpoint.ts';
 import { ipProtocols } from './stale-connections.ts';
 
 /** Destinations for clients of one address and port, read from the bridge's flows and groups. */
-export interface LedAddress {
+export interface ServedDestination {
   readonly transport: Transport;
   readonly ip: Ip;
   readonly port: number;
   /** Endpoints for pods and the node, without duplicates. Empty where they are refused or dropped. */
   readonly inside: readonly ServiceEndpoint[];
   /** Endpoints for external clients, if they differ. */
-  readonly world?: readonly ServiceEndpoint[];
+  readonly external?: readonly ServiceEndpoint[];
 }
 
-export type LedReader = Pick<OpenFlowConnection, 'dumpFlows' | 'gather' | 'untilUp'>;
+export type ServedFlowReader = Pick<OpenFlowConnection, 'dumpFlows' | 'gather' | 'untilUp'>;
 
 /** Mask of generation and feature. */
 const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
 const serviceCookie = cookieOf(ownerOf('service')) & FEATURE_OF_COOKIE;
 const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
-const world = reg.scope('world');
+const external = reg.scope('external');
 /** Number of groups that are requested at a time. */
 const GROUPS_AT_A_TIME = 64;
 
-interface LedFlow {
+interface ServedFlow {
   readonly transport: Transport;
   readonly ip: Ip;
   readonly port: number;
-  readonly isWorlds: boolean;
+  readonly isForExternal: boolean;
   readonly actions: readonly Action[];
 }
 
@@ -48,9 +48,13 @@ interface LedFlow {
  *
  * @throws SeineError `UNAVAILABLE` if the connection was lost meanwhile
  */
-export async function readServed(bridge: LedReader, transports: readonly Transport[], signal: AbortSignal): Promise<readonly LedAddress[]> {
+export async function readServed(
+  bridge: ServedFlowReader,
+  transports: readonly Transport[],
+  signal: AbortSignal,
+): Promise<readonly ServedDestination[]> {
   await bridge.untilUp(signal);
-  const flows: LedFlow[] = [];
+  const flows: ServedFlow[] = [];
   for (const transport of transports)
     for (const family of ['ipv4', 'ipv6'] as const) {
       const match = encodeMatch({ eth_type: etherTypes[family], ip_proto: ipProtocols[transport] });
@@ -61,21 +65,21 @@ export async function readServed(bridge: LedReader, transports: readonly Transpo
   return joined(flows, groups);
 }
 
-function readFlow({ match: bytes, instructions: encoded }: FlowStats, transport: Transport, family: Family): LedFlow[] {
+function readFlow({ match: bytes, instructions: encoded }: FlowStats, transport: Transport, family: Family): ServedFlow[] {
   const match = decodeMatch(bytes);
   const [value, port] = [family === 'ipv4' ? match.ip_dst : match.ipv6_dst, match[`${transport}_dst`]];
   if ((typeof value !== 'number' && typeof value !== 'bigint') || typeof port !== 'number') return [];
   const { apply = [], gotoTable } = decodeInstructions(encoded);
   const actions: readonly Action[] = gotoTable === undefined ? apply : [...apply, { kind: 'resubmit', table: gotoTable }];
-  return [{ transport, ip: ipFromValue(family, BigInt(value)), port, isWorlds: isWorlds(match), actions }];
+  return [{ transport, ip: ipFromValue(family, BigInt(value)), port, isForExternal: isForExternal(match), actions }];
 }
 
-function isWorlds({ reg4 }: Match): boolean {
+function isForExternal({ reg4 }: Match): boolean {
   const { value, mask } = typeof reg4 === 'object' ? reg4 : { value: reg4 ?? 0, mask: reg4 === undefined ? 0 : 0xffff_ffff };
-  return (mask & world.mask) >>> 0 === world.mask && (value & world.mask) >>> 0 === world.value;
+  return (mask & external.mask) >>> 0 === external.mask && (value & external.mask) >>> 0 === external.value;
 }
 
-async function readGroups(bridge: LedReader, ids: ReadonlySet<number>, signal: AbortSignal): Promise<ReadonlyMap<number, Group>> {
+async function readGroups(bridge: ServedFlowReader, ids: ReadonlySet<number>, signal: AbortSignal): Promise<ReadonlyMap<number, Group>> {
   const found = new Map<number, Group>();
   const waiting = [...ids];
   while (waiting.length > 0) {
@@ -90,20 +94,20 @@ function groupsIn(actions: readonly Action[]): readonly number[] {
   return actions.flatMap((action) => (action.kind === 'group' ? [action.group] : []));
 }
 
-function joined(flows: readonly LedFlow[], groups: ReadonlyMap<number, Group>): readonly LedAddress[] {
+function joined(flows: readonly ServedFlow[], groups: ReadonlyMap<number, Group>): readonly ServedDestination[] {
   const byAddress = Map.groupBy(flows, ({ transport, ip, port }) => `${transport} ${ip.text} ${port}`);
-  return [...byAddress.values()].flatMap((all): LedAddress[] => {
+  return [...byAddress.values()].flatMap((all): ServedDestination[] => {
     const [first] = all;
     if (first === undefined) return [];
     const { transport, ip, port } = first;
-    const of = (which: readonly LedFlow[]) => endpointsOf(which, { ip, port }, groups);
-    const worlds = all.filter(({ isWorlds }) => isWorlds);
-    const inside = of(all.filter(({ isWorlds }) => !isWorlds));
-    return [{ transport, ip, port, inside, ...(worlds.length > 0 && { world: of(worlds) }) }];
+    const of = (which: readonly ServedFlow[]) => endpointsOf(which, { ip, port }, groups);
+    const forExternal = all.filter(({ isForExternal }) => isForExternal);
+    const inside = of(all.filter(({ isForExternal }) => !isForExternal));
+    return [{ transport, ip, port, inside, ...(forExternal.length > 0 && { external: of(forExternal) }) }];
   });
 }
 
-function endpointsOf(flows: readonly LedFlow[], address: ServiceEndpoint, groups: ReadonlyMap<number, Group>): ServiceEndpoint[] {
+function endpointsOf(flows: readonly ServedFlow[], address: ServiceEndpoint, groups: ReadonlyMap<number, Group>): ServiceEndpoint[] {
   const found = new Map<string, ServiceEndpoint>();
   for (const { actions } of flows) {
     const buckets = groupsIn(actions).flatMap((id) => groups.get(id)?.buckets.map((bucket) => bucket.actions) ?? []);

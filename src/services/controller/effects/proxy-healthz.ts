@@ -65,12 +65,12 @@ export class ProxyHealthz {
     if (mode.kubeProxyFound) return 'off: kube-proxy answers load balancers';
     if (!mode.proxyAll) return 'off: proxy.proxyAll is false';
     if (this.#server?.listens !== true) return `not yet: another process has ${address}`;
-    const why = this.#options.obstacle() ?? this.#leaving();
+    const why = this.#options.obstacle() ?? this.#beingRemoved();
     return `${why === undefined ? '200' : '503'} on ${address}${why === undefined ? '' : `: ${why}`}`;
   }
 
   /** Returns the reason why load balancers should send no new connections here although the node works. */
-  #leaving(): string | undefined {
+  #beingRemoved(): string | undefined {
     const { nodes, nodeName } = this.#options;
     const node = nodes.get(nodeName);
     if (node === undefined) return nodes.synced ? 'the API server has no Node of this name' : undefined;
@@ -87,7 +87,7 @@ export class ProxyHealthz {
     const well = this.#options.obstacle() === undefined;
     const now = new Date();
     if (well) this.#lastWell = now;
-    const nodeEligible = this.#leaving() === undefined;
+    const nodeEligible = this.#beingRemoved() === undefined;
     const times = { lastUpdated: this.#lastWell.toISOString(), currentTime: now.toISOString() };
     const body = Buffer.from(JSON.stringify(isHealthz ? { ...times, nodeEligible } : times));
     response.writeHead(well && (nodeEligible || !isHealthz) ? 200 : 503, {

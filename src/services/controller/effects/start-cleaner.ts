@@ -3,9 +3,9 @@ import { within } from '../../../base/async/time-limit.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { Log } from '../../../base/log/log.ts';
 import type { TrackedConnection } from '../../../netlink/conntrack.ts';
-import { leftBehind } from './changed-endpoints.ts';
+import { staleSince } from './changed-endpoints.ts';
 import type { ConnectionCleaner } from './connection-cleaner.ts';
-import { type LedAddress, type LedReader, readServed } from './previously-served.ts';
+import { readServed, type ServedDestination, type ServedFlowReader } from './previously-served.ts';
 import { judgeConnection, type TrackedConnections } from './tracked-connections.ts';
 
 /** Maximum time to wait for the bridge before Services are served without knowing what it served (ms). */
@@ -27,7 +27,7 @@ const STALE_LOOKS_MAX = 6;
 const HOLD = { share: 0.3, atLeast: 5 } as const;
 
 interface StartCleanerOptions {
-  readonly bridge: LedReader;
+  readonly bridge: ServedFlowReader;
   readonly cleaner: Pick<ConnectionCleaner, 'clean' | 'served' | 'transports'>;
   /** Connections of the kernel, which can be listed. */
   readonly tracked: Pick<TrackedConnections, 'list' | 'forget'>;
@@ -51,7 +51,7 @@ interface Loss {
 export class StartCleaner {
   readonly #options: StartCleanerOptions;
   /** Addresses that the bridge served; empty if it could not be read. */
-  #led: readonly LedAddress[] = [];
+  #served: readonly ServedDestination[] = [];
   #held = 0;
 
   constructor(options: StartCleanerOptions) {
@@ -67,7 +67,7 @@ export class StartCleaner {
   async remember(): Promise<void> {
     const { bridge, cleaner, log, signal } = this.#options;
     try {
-      this.#led = await readServed(bridge, cleaner.transports, within(signal, PATIENCE_MS));
+      this.#served = await readServed(bridge, cleaner.transports, within(signal, PATIENCE_MS));
     } catch (thrown) {
       signal.throwIfAborted();
       const { message: cause } = SeineError.from(thrown, 'read the bridge');
@@ -112,13 +112,13 @@ export class StartCleaner {
    */
   async #compare(): Promise<'done' | 'stale' | 'held'> {
     const { bridge, cleaner, tracked, log, signal } = this.#options;
-    const { stale, ...ofBridge } = leftBehind(this.#led, cleaner.served);
+    const { stale, ...ofBridge } = staleSince(this.#served, cleaner.served);
     const { astray, ...ofKernel } = judged(await tracked.list(cleaner.transports), cleaner.served);
     if (this.#held === 0 && (isTooMuch(ofBridge) || isTooMuch(ofKernel))) {
       this.#held = Math.max(ofBridge.lost, ofKernel.lost);
-      const told = 'mass deletion of connections to removed endpoints is delayed until a second check confirms it';
+      const message = 'mass deletion of connections to removed endpoints is delayed until a second check confirms it';
       const numbers = { endpoints: ofBridge.all, gone: ofBridge.lost, connections: ofKernel.all, astray: ofKernel.lost };
-      log.failing('start connections', told, { ...numbers, cause: 'more than 30 % at once' });
+      log.failing('start connections', message, { ...numbers, cause: 'more than 30 % at once' });
       return 'held';
     }
     this.#held = 0;
@@ -129,7 +129,7 @@ export class StartCleaner {
     });
     cleaner.clean(stale, Promise.resolve());
     await tracked.forget(astray);
-    this.#led = await readServed(bridge, cleaner.transports, signal);
+    this.#served = await readServed(bridge, cleaner.transports, signal);
     return 'stale';
   }
 }

@@ -42,8 +42,8 @@ export class BucketTemplates {
 function templateOf(pattern: StepsPattern, family: Family): ByteTemplate {
   const addressBytes = addressBits(family) / 8;
   const given = addressBytes + restBytes;
-  const encoded = probes(given, (octets) => {
-    const [ip, rest] = [ipFromBytes(octets.subarray(0, addressBytes)), new DataView(octets.buffer, addressBytes)];
+  const encoded = probes(given, (bytes) => {
+    const [ip, rest] = [ipFromBytes(bytes.subarray(0, addressBytes)), new DataView(bytes.buffer, addressBytes)];
     const w = new ByteWriter(256);
     writeBucket(w, { id: rest.getUint32(2), weight: rest.getUint16(6), actions: toActions(pattern({ ip, port: rest.getUint16(0) })) });
     return Buffer.from(w.written()).toString('latin1');

@@ -10,14 +10,14 @@ const fixed = -1;
 
 /** Encoded string with variable bytes. Their positions are found by encoding three probes that differ in each of them. */
 export class ByteTemplate {
-  readonly octets: Buffer;
+  readonly bytes: Buffer;
   /** Index of the variable byte at each position. */
   readonly #which: Int8Array;
   /** Offset and index of each variable byte, alternating. */
   readonly #patches: readonly number[];
 
-  private constructor(octets: Buffer, which: Int8Array) {
-    this.octets = octets;
+  private constructor(bytes: Buffer, which: Int8Array) {
+    this.bytes = bytes;
     this.#which = which;
     this.#patches = [...which.entries()].flatMap(([offset, given]) => (given === fixed ? [] : [offset, given]));
   }
@@ -52,24 +52,24 @@ export class ByteTemplate {
 
   /** Returns the template with these bytes filled in; valid until the next call. */
   filled(given: Uint8Array): Buffer {
-    for (let at = 0; at < this.#patches.length; at += 2) this.octets[this.#patches[at] ?? 0] = given[this.#patches[at + 1] ?? 0] ?? 0;
-    return this.octets;
+    for (let at = 0; at < this.#patches.length; at += 2) this.bytes[this.#patches[at] ?? 0] = given[this.#patches[at + 1] ?? 0] ?? 0;
+    return this.bytes;
   }
 
   /** Reverse of `fill`. @param from offset of the first byte to read @returns false if the string does not match the template */
   read(text: string, given: Uint8Array, from = 0): boolean {
-    if (text.length !== this.octets.length) return false;
+    if (text.length !== this.bytes.length) return false;
     for (let at = from; at < text.length; at++) {
       const [code, which] = [text.charCodeAt(at), this.#which[at] ?? fixed];
       if (which !== fixed) given[which] = code;
-      else if (code !== this.octets[at]) return false;
+      else if (code !== this.bytes[at]) return false;
     }
     return true;
   }
 }
 
 /** Encodes the three probes. @param given number of variable bytes @param encode its results must not differ in anything else */
-export function probes<T>(given: number, encode: (octets: Uint8Array) => T): readonly T[] {
+export function probes<T>(given: number, encode: (bytes: Uint8Array) => T): readonly T[] {
   return probeBases.map((base) => encode(Uint8Array.from({ length: given }, (_, at) => base + at)));
 }
 

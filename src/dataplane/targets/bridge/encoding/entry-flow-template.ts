@@ -9,15 +9,15 @@ interface LeadTemplate {
   readonly value: ByteTemplate;
 }
 
-const NUMBER_OCTETS = 4;
+const NUMBER_BYTES = 4;
 /** Number of bytes after the address: two of the port, and the numbers. */
-const REST_OCTETS = 2 + leadNumbers * NUMBER_OCTETS;
+const REST_BYTES = 2 + leadNumbers * NUMBER_BYTES;
 
 /** Encoder of flows from patterns: a pattern is encoded once, and the bytes of each flow are written over that. */
 export class LeadTemplates {
   /** Templates by pattern and family, kept as long as the pattern is in use. */
   readonly #known = new WeakMap<LeadPattern, Map<Family, LeadTemplate>>();
-  readonly #given = new Uint8Array(addressBits('ipv6') / 8 + REST_OCTETS);
+  readonly #given = new Uint8Array(addressBits('ipv6') / 8 + REST_BYTES);
   readonly #view = new DataView(this.#given.buffer);
   readonly #encode: (flow: Flow) => readonly [key: string, value: string];
 
@@ -35,15 +35,15 @@ export class LeadTemplates {
     this.#load(place);
     const { key, value } = this.#templateOf(pattern, place.ip.family);
     const { high, low } = cookieWords(owner);
-    value.octets.writeUInt32BE(high, 0);
-    value.octets.writeUInt32BE(low, 4);
+    value.bytes.writeUInt32BE(high, 0);
+    value.bytes.writeUInt32BE(low, 4);
     return [key.fill(this.#given), value.fill(this.#given)];
   }
 
   #load(place: LeadPlace): void {
     const at = writePlace(this.#view, place);
     this.#view.setUint32(at, place.numbers[0]);
-    this.#view.setUint32(at + NUMBER_OCTETS, place.numbers[1]);
+    this.#view.setUint32(at + NUMBER_BYTES, place.numbers[1]);
   }
 
   #templateOf(pattern: LeadPattern, family: Family): LeadTemplate {
@@ -55,12 +55,12 @@ export class LeadTemplates {
   }
 
   #make(pattern: LeadPattern, family: Family): LeadTemplate {
-    const addressOctets = addressBits(family) / 8;
-    const given = addressOctets + REST_OCTETS;
-    const encoded = probes(given, (octets) => {
-      const rest = new DataView(octets.buffer, addressOctets);
-      const ip = ipFromBytes(octets.subarray(0, addressOctets));
-      return this.#encode(pattern({ ip, port: rest.getUint16(0), numbers: [rest.getUint32(2), rest.getUint32(2 + NUMBER_OCTETS)] }));
+    const addressBytes = addressBits(family) / 8;
+    const given = addressBytes + REST_BYTES;
+    const encoded = probes(given, (bytes) => {
+      const rest = new DataView(bytes.buffer, addressBytes);
+      const ip = ipFromBytes(bytes.subarray(0, addressBytes));
+      return this.#encode(pattern({ ip, port: rest.getUint16(0), numbers: [rest.getUint32(2), rest.getUint32(2 + NUMBER_BYTES)] }));
     });
     const [key, value] = ([0, 1] as const).map((of) =>
       ByteTemplate.of(

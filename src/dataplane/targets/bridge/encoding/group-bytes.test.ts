@@ -24,7 +24,7 @@ function groupMod(id: number, addresses: readonly number[], weights: readonly nu
   return encodeGroup({ id, type: 'select', selection: { method: 'dp_hash' }, buckets });
 }
 
-const hexOf = (octets: Uint8Array): string => Buffer.from(octets).toString('hex');
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const address = fc.integer({ min: 0, max: 0xffff_ffff });
 const group = fc.record({
   id: fc.integer({ min: 0, max: 0xffff_ff00 }),
@@ -33,9 +33,9 @@ const group = fc.record({
 });
 /** Arbitrary bytes, some with valid lengths. */
 const anything = fc
-  .record({ octets: fc.uint8Array({ minLength: 1, maxLength: 400 }), size: fc.nat(40), count: fc.nat(20), same: fc.boolean() })
-  .map(({ octets, size, count, same }) => {
-    const message = Uint8Array.from(same ? octets.map((octet, at) => (at % 7 === 0 ? octet : 3)) : octets);
+  .record({ bytes: fc.uint8Array({ minLength: 1, maxLength: 400 }), size: fc.nat(40), count: fc.nat(20), same: fc.boolean() })
+  .map(({ bytes, size, count, same }) => {
+    const message = Uint8Array.from(same ? bytes.map((byte, at) => (at % 7 === 0 ? byte : 3)) : bytes);
     const view = new DataView(message.buffer);
     message[0] = 6;
     if (message.length >= 26) {

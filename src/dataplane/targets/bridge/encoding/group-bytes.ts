@@ -46,20 +46,20 @@ export function packGroup(message: Uint8Array): string {
 
 /** Reverse of `packGroup`. */
 export function unpackGroup(packed: string): Buffer {
-  const octets = Buffer.from(packed, 'latin1');
-  if (octets[0] !== MARK) return octets;
-  const [size, count, varying] = [octets.readUInt16BE(1), octets.readUInt16BE(3), octets.readUInt16BE(5)];
+  const bytes = Buffer.from(packed, 'latin1');
+  if (bytes[0] !== MARK) return bytes;
+  const [size, count, varying] = [bytes.readUInt16BE(1), bytes.readUInt16BE(3), bytes.readUInt16BE(5)];
   const [firstAt, offsetsAt] = [PACKED_HEAD_BYTES + GROUP_MOD.buckets, PACKED_HEAD_BYTES + GROUP_MOD.buckets + size];
   const tailAt = offsetsAt + varying * (2 + count - 1);
-  const message = Buffer.alloc(GROUP_MOD.buckets + size * count + octets.length - tailAt);
-  octets.copy(message, 0, PACKED_HEAD_BYTES, firstAt);
+  const message = Buffer.alloc(GROUP_MOD.buckets + size * count + bytes.length - tailAt);
+  bytes.copy(message, 0, PACKED_HEAD_BYTES, firstAt);
   let from = offsetsAt + varying * 2;
   for (let at = GROUP_MOD.buckets; at < GROUP_MOD.buckets + size * count; at += size) {
-    octets.copy(message, at, firstAt, offsetsAt);
+    bytes.copy(message, at, firstAt, offsetsAt);
     if (at === GROUP_MOD.buckets) continue;
-    for (let column = 0; column < varying; column++) message[at + octets.readUInt16BE(offsetsAt + column * 2)] = octets[from++] ?? 0;
+    for (let column = 0; column < varying; column++) message[at + bytes.readUInt16BE(offsetsAt + column * 2)] = bytes[from++] ?? 0;
   }
-  octets.copy(message, GROUP_MOD.buckets + size * count, tailAt);
+  bytes.copy(message, GROUP_MOD.buckets + size * count, tailAt);
   return message;
 }
 
@@ -80,7 +80,7 @@ function findColumns(message: DataView, { size, count }: BucketSpan): number {
     let differing = 0;
     for (let at = GROUP_MOD.buckets + size + word; at < end; at += size) differing |= first ^ message.getInt32(at);
     if (differing === 0) continue;
-    for (let octet = 0; octet < WORD_BYTES; octet++) if ((differing >>> (24 - 8 * octet)) & 0xff) columns[found++] = word + octet;
+    for (let byte = 0; byte < WORD_BYTES; byte++) if ((differing >>> (24 - 8 * byte)) & 0xff) columns[found++] = word + byte;
   }
   return found;
 }

@@ -5,7 +5,7 @@ import { type FieldName, fieldNamed, type Subfield } from '../../../../openflow/
 import { encodeMatch, type Match } from '../../../../openflow/match/match.ts';
 
 /** Fields of a flow that are compared; both dumps and the flow monitor provide them. Byte arrays may be views. */
-export interface FlowToJudge {
+export interface CandidateFlow {
   readonly table: number;
   readonly priority: number;
   readonly cookie: bigint;
@@ -48,7 +48,7 @@ export class LearnedTemplate {
    * Reports whether the flow has this shape, with any cookie. @param timeouts `any`: a previous version of the step may have had other
    * timeouts
    */
-  covers(flow: FlowToJudge, timeouts: 'any' | 'same'): boolean {
+  covers(flow: CandidateFlow, timeouts: 'any' | 'same'): boolean {
     const { table, priority, idleTimeout = 0, hardTimeout = 0 } = this.#action;
     return (
       flow.table === table &&
@@ -64,12 +64,12 @@ export class LearnedTemplate {
 function pattern(encoded: (packet: 'zeros' | 'ones') => Uint8Array): BitPattern {
   const [given, ones] = [encoded('zeros'), encoded('ones')];
   if (given.length !== ones.length) throw new SeineError('INVARIANT', 'flows of one learn action differ in length');
-  return { given, free: given.map((octet, at) => octet ^ (ones[at] ?? 0)) };
+  return { given, free: given.map((byte, at) => byte ^ (ones[at] ?? 0)) };
 }
 
-function fits({ given, free }: BitPattern, octets: Uint8Array): boolean {
-  if (octets.length !== given.length) return false;
-  for (let at = 0; at < given.length; at++) if ((((octets[at] ?? 0) ^ (given[at] ?? 0)) & ~(free[at] ?? 0)) !== 0) return false;
+function fits({ given, free }: BitPattern, bytes: Uint8Array): boolean {
+  if (bytes.length !== given.length) return false;
+  for (let at = 0; at < given.length; at++) if ((((bytes[at] ?? 0) ^ (given[at] ?? 0)) & ~(free[at] ?? 0)) !== 0) return false;
   return true;
 }
 
