@@ -81,6 +81,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'operations/diagnose/firewall': [],
   'operations/support-bundle': ['operations/compiler-inputs'],
   'policy/controller': ['policy/engine', 'policy/engine/identities', 'policy/flows', 'policy/matrix'],
+  'policy/convert': ['policy/verify/reference'],
   'policy/denied-log': ['policy/controller', 'policy/matrix'],
   'policy/engine': ['policy/engine/identities', 'policy/matrix'],
   'policy/engine/identities': ['policy/engine', 'policy/matrix'],

@@ -25,6 +25,7 @@ export const commandExamples: Readonly<Record<string, string>> = {
   'policy reach': 'seinectl policy reach --to shop/db --port 5432',
   'policy lint': 'seinectl policy lint -f policies',
   'policy diff': 'seinectl policy diff --apply new-policy.yaml',
+  'policy convert': 'seinectl policy convert -f antrea-policies',
   'policy suspend': 'seinectl policy suspend --pod shop/web-0 --for 30m --reason "incident 42"',
   'policy resume': 'seinectl policy resume --pod shop/web-0',
   pause: 'seinectl pause --for 10m',

@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { Terminal } from '../terminal.ts';
+import type { ConvertOptions } from './convert-command.ts';
 import type { LintOptions } from './lint-command.ts';
-import { reachExitCodeHelp } from './reach-exit-codes.ts';
+import { convertExitCodeHelp, reachExitCodeHelp } from './reach-exit-codes.ts';
 import type { DiffOptions, ReachOptions } from './show-commands.ts';
 import type { TestOptions } from './test-command.ts';
 
@@ -68,8 +69,21 @@ Findings: docs/policy-testing.md lists the codes.
 
 ${reachExitCodeHelp}`;
 
-/** Adds the commands of `seinectl policy` that analyse the policies of a whole cluster. */
-export function addReach(policy: Command, { terminal, env, ends }: ReachCommandContext): void {
+const convertHelp = `
+Reads AdminNetworkPolicies and BaselineAdminNetworkPolicies (policy.networking.k8s.io/v1alpha1), and ClusterNetworkPolicies and NetworkPolicies of
+Antrea (crd.antrea.io/v1beta1) with their ClusterGroups, Groups and Tiers. Prints ClusterNetworkPolicies (policy.networking.k8s.io/v1beta1).
+No cluster is asked. Convert all policies at once: their order becomes priorities.
+
+Examples:
+  seinectl policy convert -f antrea-policies/ > policies.yaml
+  kubectl get adminnetworkpolicies,baselineadminnetworkpolicies -o yaml | seinectl policy convert -f - > policies.yaml
+
+${convertExitCodeHelp}`;
+
+/** Adds the commands of `seinectl policy` that read objects and not an agent. */
+export function addReach(policy: Command, context: ReachCommandContext): void {
+  const { terminal, env, ends } = context;
+  addConvert(policy, context);
   withSources(
     policy
       .command('test')
@@ -111,6 +125,22 @@ export function addReach(policy: Command, { terminal, env, ends }: ReachCommandC
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json']).default('table'))
       .addHelpText('after', diffHelp),
   ).action((options: DiffOptions) => ends(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));
+}
+
+function addConvert(policy: Command, { terminal, ends }: ReachCommandContext): void {
+  policy
+    .command('convert')
+    .description('convert policies of Antrea and AdminNetworkPolicies to ClusterNetworkPolicies')
+    .addOption(
+      new Option('-f, --filename <file>', 'file or folder with policies, groups and tiers; - is standard input')
+        .argParser(collect)
+        .makeOptionMandatory(),
+    )
+    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['yaml', 'json']).default('yaml'))
+    .addHelpText('after', convertHelp)
+    .action((options: ConvertOptions) =>
+      ends(import('./convert-command.ts').then(({ printConverted }) => printConverted(options, terminal))),
+    );
 }
 
 function withSources(command: Command): Command {
