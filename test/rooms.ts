@@ -170,6 +170,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'netlink/pod-interfaces': ['netlink', 'netlink/routing'],
   'netlink/routing': ['netlink'],
   'netlink/sockets': ['netlink'],
+  'netlink/wireguard': ['netlink', 'netlink/sockets'],
   'kubernetes/client': ['kubernetes/client/json'],
   'kubernetes/client/json': [],
   'kubernetes/client/reflector': ['kubernetes/client', 'kubernetes/client/json', 'kubernetes/client/replica'],

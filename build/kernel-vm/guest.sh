@@ -14,7 +14,7 @@ mount -t securityfs securityfs /sys/kernel/security
 mkdir -p /lib/modules
 mount --bind "$(cat $shared/modules)" /lib/modules
 modprobe -a openvswitch vport-geneve vport-vxlan vport-gre veth bridge dummy tun nf_tables nft_nat nft_masq nft_ct nft_fib_inet \
-  nft_chain_nat nft_numgen nft_reject_inet sctp ip6_gre nf_conntrack_netlink macvlan sch_ingress sch_tbf act_police cls_u32 ifb
+  nft_chain_nat nft_numgen nft_reject_inet sctp wireguard ip6_gre nf_conntrack_netlink macvlan sch_ingress sch_tbf act_police cls_u32 ifb
 # Open vSwitch 3.1 loses every upcall if ovs-vswitchd starts within ten seconds of boot: it takes no handler threads then.
 until [ "$(cut -d. -f1 /proc/uptime)" -ge 11 ]; do read -rt 0.2 <> <(:) || true; done
 phase 'job starts'

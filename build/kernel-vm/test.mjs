@@ -56,6 +56,7 @@ const parts = [
     command: () => ['bash', 'build/kernel-vm/smoke.sh'],
   },
   { name: 'modules', what: 'loaded for a container that may load none', files: ['test/kernel/modules.test.ts'] },
+  { name: 'wireguard', what: 'devices of the kernel’s WireGuard: keys, peers, packets', files: ['test/kernel/wireguard.test.ts'] },
   { name: 'tunnels', what: 'pods over Geneve, VXLAN and GRE, over both families', files: e2e('tunnels') },
   { name: 'services', what: 'cluster addresses, hairpin, no endpoints, large requests', files: e2e('service-cluster-ip', 'service-large') },
   { name: 'endpoints', what: 'affinity, traffic policies, terminating endpoints', files: e2e('service-endpoints') },

@@ -32,6 +32,8 @@ export const packages = {
   'python3-openvswitch': 'second opinion on copies of a database',
   'python3-kubernetes': 'second opinion on the API server of the lab',
   openssl: 'makes the certificates of the tests',
+  'wireguard-go': 'WireGuard devices on kernels that have none',
+  'wireguard-tools': 'wg: tests look at keys and peers of WireGuard devices',
 };
 
 /** Packages for `npm run demo:kernel` only. The kernel itself is downloaded, never installed. */

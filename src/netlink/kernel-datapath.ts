@@ -1,5 +1,6 @@
 import { SeineError } from '../base/errors/seine-error.ts';
 import { errnoOf } from './errno.ts';
+import { familyNumber, genericHeader, genericHeaderBytes } from './generic.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 import { littleEndian } from './sys.ts';
@@ -41,27 +42,9 @@ export function listKernelDatapaths(socket: NetlinkSocket): KernelDatapath[] {
   }
 }
 
-/**
- * Current number of a generic netlink family; undefined if it is not registered. Source: linux/genetlink.h.
- *
- * @param socket of protocol `generic`
- */
-export function familyNumber(socket: NetlinkSocket, name: string): number | undefined {
-  return socket.get(
-    GENL_ID_CTRL,
-    `find netlink family ${name}`,
-    (batch) => void genericHeader(batch, CTRL_CMD_GETFAMILY, 1).attributeText(CTRL_ATTR_FAMILY_NAME, name),
-    ({ payload }) => {
-      const number = splitPayload(payload, GENERIC_HEADER_BYTES, 'netlink family').attributes.u16(CTRL_ATTR_FAMILY_ID);
-      if (number === undefined) throw new SeineError('PROTOCOL', `netlink family ${name} has no number`);
-      return number;
-    },
-  );
-}
-
 /** @throws SeineError `PROTOCOL` */
 export function decodeDatapath({ payload }: Pick<NetlinkMessage, 'payload'>): KernelDatapath {
-  const { attributes } = splitPayload(payload, GENERIC_HEADER_BYTES + OVS_HEADER_BYTES, 'data path');
+  const { attributes } = splitPayload(payload, genericHeaderBytes + OVS_HEADER_BYTES, 'data path');
   // u64 hit, missed, lost, flows
   const counters = viewOf(attributes.bytes(OVS_DP_ATTR_STATS), 32, 'counters');
   // u64 mask hits · u32 masks · 4 unused · u64 cache hits · 8 unused
@@ -87,17 +70,7 @@ function count(view: DataView, at: number): number {
   return Number(view.getBigUint64(at, littleEndian));
 }
 
-/** struct genlmsghdr: u8 command · u8 version · 2 unused. */
-function genericHeader(batch: Batch, command: number, version: number): Batch {
-  return batch.u8(command).u8(version).u16(0);
-}
-
-const GENERIC_HEADER_BYTES = 4;
 const OVS_HEADER_BYTES = 4;
-const GENL_ID_CTRL = 0x10;
-const CTRL_CMD_GETFAMILY = 3;
-const CTRL_ATTR_FAMILY_ID = 1;
-const CTRL_ATTR_FAMILY_NAME = 2;
 const OVS_DATAPATH_VERSION = 2;
 const OVS_DP_CMD_GET = 3;
 const OVS_DP_ATTR_NAME = 1;

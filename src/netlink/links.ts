@@ -128,6 +128,11 @@ export function createDummy(batch: Batch, link: NewLink): void {
   create(batch, 'dummy', link, () => {});
 }
 
+/** Creates a WireGuard device, without key and peers. Fails with `EOPNOTSUPP` on a kernel that has no WireGuard. */
+export function createWireGuardDevice(batch: Batch, link: NewLink): void {
+  create(batch, 'wireguard', link, () => {});
+}
+
 /** A link is renamed by index only: with a name, the kernel takes `IFLA_IFNAME` as the one to look up. */
 export function changeLink(batch: Batch, target: LinkTarget, change: LinkChange): void {
   if (typeof target === 'string' && change.name !== undefined) throw new SeineError('INVARIANT', `rename ${target} by its index`);
