@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { HealthChecks } from '../api/health/health-checks.ts';
 import type { Log } from '../base/log/log.ts';
 import type { OperatorOverrides } from '../dataplane/targets/bridge/operator-overrides.ts';
+import { BridgeLosses } from '../dataplane/targets/bridge-losses.ts';
 import type { LinksTarget } from '../dataplane/targets/links/links-target.ts';
 import type { NodeState } from '../dataplane/targets/node-state.ts';
 import { PortWatch } from '../dataplane/targets/switch/port-watch.ts';
@@ -197,6 +198,7 @@ interface OpenedNode {
 /** Each needs the other: reports of OVS make the state observe again, and the state writes over the connections to OVS. */
 function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const { config, stack, changes, readiness, hooks, repairs, warnings, log } = parts;
+  const losses = new BridgeLosses({ readiness, desired: () => nodeState.bridge.counts });
   const ovs = openSwitch(
     {
       config,
@@ -205,6 +207,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
       databaseSynced: () => nodeState.reconcilers.switch.invalidate(),
       databaseFailed: hooks.onDatabaseFailure,
       bridgeUp: () => {
+        losses.connected();
         retry.bridgeUp();
         nodeState.reconcilers.bridge.invalidate();
         nodeState.reconcilers.settings.recheck(); // the contents of its taps depend on its version
@@ -237,7 +240,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     failed: ({ message }) => log.failing('megaflows', 'OVS may keep outdated megaflows', { cause: message }),
     now: () => performance.now(),
   });
-  const noting = notingDrift(hooks.events, repairs, () => nodeState);
+  const noting = losses.follow(notingDrift(hooks.events, repairs, () => nodeState));
   // The kernel data path changes the affected megaflow itself.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {

@@ -4,7 +4,8 @@ import { ByteWriter } from '../base/bytes/bytes.ts';
 import type { SeineError } from '../base/errors/seine-error.ts';
 import type { Log } from '../base/log/log.ts';
 import { PacketInbox } from '../dataplane/packet-io/packet-inbox.ts';
-import { isLearned } from '../dataplane/pipeline/cookie.ts';
+import { cookieFeature, isLearned } from '../dataplane/pipeline/cookie.ts';
+import { tables } from '../dataplane/pipeline/tables.ts';
 import type { LearnedFlows } from '../dataplane/targets/bridge/learned-flows.ts';
 import { isHiding } from '../dataplane/targets/bridge/openflow-settings.ts';
 import { openSwitchDatabase, type SwitchDatabase } from '../dataplane/targets/switch/switch-database.ts';
@@ -123,8 +124,8 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
     up: () => {
       log.info('connected to the bridge');
       log.working('openflow');
-      readiness.clear(obstacle);
       changed();
+      readiness.clear(obstacle);
     },
     failed,
     down: (cause) => {
@@ -137,9 +138,15 @@ function openBridge(endpoint: string, { readiness, log, changed, foreign, failed
       if (received.kind === 'other' && readHeader(received.message).type === messageType.requestForward) foreign.ring();
       if (received.kind === 'portStatus' && isHiding(received.status.port)) foreign.ring();
       if (received.kind !== 'flowUpdates') return;
-      if (received.updates.some((update) => isForeign(update, learned))) foreign.ring();
+      if (received.updates.some((update) => isForeign(update, learned)))
+        foreign.ring(received.updates.some(isLostEntry) ? 'urgent' : 'usual');
     },
   });
+}
+
+/** Reports whether another process has removed a flow by which packets enter the pipeline. */
+function isLostEntry(update: FlowUpdate): boolean {
+  return update.event === 'removed' && update.table === tables.classify.id && cookieFeature(update.cookie) !== undefined;
 }
 
 /** Removal of a learned flow is ignored: it was not desired individually, and a foreign one is handled when it is added. */

@@ -51,3 +51,15 @@ it('is silent after the signal', () => {
   vi.advanceTimersByTime(1_000);
   expect(calls).toEqual([]);
 });
+
+it('is not delayed by the pause after a call if a signal is urgent', () => {
+  const { debouncer, calls, flood } = ringing(500);
+  flood(1_000);
+  expect(calls).toEqual([200, 700]);
+  debouncer.ring('urgent');
+  vi.advanceTimersByTime(1_000);
+  expect(calls).toEqual([200, 700, 1_000]);
+  debouncer.ring();
+  vi.advanceTimersByTime(10);
+  expect(calls).toEqual([200, 700, 1_000]);
+});

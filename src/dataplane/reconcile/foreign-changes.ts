@@ -3,6 +3,12 @@ import type { ReconcilerOptions } from './reconciler-options.ts';
 
 type ForeignChangeOptions<K extends string, V> = Pick<ReconcilerOptions<K, V>, 'desired' | 'equal' | 'target'>;
 
+/** Keys that another process has changed, and those among them that are desired and missing. */
+interface ForeignChanges<K> {
+  readonly keys: readonly K[];
+  readonly lost: readonly K[];
+}
+
 /**
  * Finds the keys that another process has changed.
  *
@@ -13,12 +19,12 @@ export async function foreignChanges<K extends string, V>(
   lastTrusted: ReadonlyMap<K, V>,
   actual: ReadonlyMap<K, V>,
   options: ForeignChangeOptions<K, V>,
-): Promise<readonly K[]> {
+): Promise<ForeignChanges<K>> {
   const foreign: K[] = [];
   for await (const key of differences(lastTrusted, actual, options.equal))
     if (lastTrusted.has(key) ? isChanged(lastTrusted.get(key), actual.get(key), options) : isForeign(key, actual.get(key), options))
       foreign.push(key);
-  return foreign;
+  return { keys: foreign, lost: foreign.filter((key) => !actual.has(key) && options.desired.wanted(key) !== undefined) };
 }
 
 /**

@@ -67,6 +67,30 @@ it('reports the number of unrepaired foreign changes', async () => {
   expect(t.reconciler.repairing).toBe(0);
 });
 
+it('reports the duration of an observation without the repairs that followed it', async () => {
+  await t.want('a', { x: 1, y: 2 });
+  const apply = t.target.apply.bind(t.target);
+  t.target.apply = async (plan) => {
+    t.pass(9_000);
+    await apply(plan);
+  };
+  t.target.held.clear();
+  t.reconciler.recheck();
+  await expect.poll(() => t.target.held.size).toBe(2);
+  await t.round();
+  expect(t.reconciler.observeTookMs).toBeLessThan(9_000);
+});
+
+it('reports which desired entries are missing, and when all are there again', async () => {
+  await t.want('a', { x: 1, y: 2, z: 3 });
+  t.target.held.delete('x');
+  t.target.held.set('y', 7);
+  t.target.held.set('foreign', 8);
+  t.reconciler.recheck();
+  await t.round();
+  expect(t.losses.slice(t.losses.indexOf('lost x'))).toEqual(['lost x', 'complete']);
+});
+
 it('reports since when a desired entry is missing', async () => {
   await t.want('a', { x: 1 });
   expect(t.reconciler.behindMs).toBeUndefined();

@@ -53,6 +53,10 @@ export interface ReconcilerEvents<K> {
   accepted?(owner: string): void;
   /** Called with foreign changes, found by observing. */
   drift(keys: readonly K[]): void;
+  /** Called after `drift` with the desired entries that are missing: another process has removed them. */
+  lost?(keys: readonly K[]): void;
+  /** Called at the end of each complete round: the target has what was desired when it began, refused owners excepted. */
+  complete?(): void;
   /** Called when foreign changes are repaired. @param tookMs time since the event that announced them */
   repaired(tookMs: number): void;
 }

@@ -179,7 +179,7 @@ export class Reconciler<K extends string, V> {
     return this.#behindSinceMs === undefined ? undefined : this.#options.now() - this.#behindSinceMs;
   }
 
-  /** Duration of the last full observation (ms); for a round including its writes. */
+  /** Duration of the last full observation, without the repairs that followed it (ms). */
   get observeTookMs(): number {
     return this.#observeTookMs;
   }
@@ -286,7 +286,10 @@ export class Reconciler<K extends string, V> {
     const { desired } = this.#options;
     this.#refill.begin();
     const view = await this.#observed.snapshot(() => this.#target.observe(signal));
-    if (view.source === 'observed') this.#refill.observed(view.actual);
+    if (view.source === 'observed') {
+      this.#observeTookMs = this.#options.now() - startedMs;
+      this.#refill.observed(view.actual);
+    }
     const { actual, invalidatedAtMs, invalidations } = view;
     const drifted = view.source === 'observed' && (await this.#reportDrift(actual));
     const round: Round<K, V> = { ...view, isOutdated: () => this.#isOutdated(view), put: 0, removed: 0 };
@@ -304,13 +307,13 @@ export class Reconciler<K extends string, V> {
     const { put, removed } = round;
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
-    if (view.source === 'observed') this.#observeTookMs = this.#options.now() - startedMs;
     this.#writing = undefined;
     this.#doubts = 0;
     if (!this.#observed.keep(round)) return; // the target was replaced meanwhile; another round is due
     this.#groups = [];
     this.#goodMs = this.#options.now();
     this.#repairing = 0;
+    this.#options.events.complete?.();
     this.#progress.reached(revision, invalidations, number);
     // Later changes came after the beginning of this round.
     this.#behindSinceMs = desired.revision > revision ? startedMs : undefined;
@@ -400,11 +403,12 @@ export class Reconciler<K extends string, V> {
   async #reportDrift(actual: ReadonlyMap<K, V>): Promise<boolean> {
     const lastTrusted = this.#observed.takeLastTrusted();
     if (lastTrusted === undefined) return false;
-    const drifted = await foreignChanges(lastTrusted, actual, this.#options);
-    if (drifted.length === 0) return false;
-    this.#repairs.note(drifted, lastTrusted.size);
-    this.#repairing = drifted.length;
-    this.#options.events.drift(drifted);
+    const { keys, lost } = await foreignChanges(lastTrusted, actual, this.#options);
+    if (keys.length === 0) return false;
+    this.#repairs.note(keys, lastTrusted.size);
+    this.#repairing = keys.length;
+    this.#options.events.drift(keys);
+    this.#options.events.lost?.(lost);
     return true;
   }
 }

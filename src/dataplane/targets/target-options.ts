@@ -38,6 +38,9 @@ export interface NodeStateEvents {
   refused(part: TargetName, owner: string, error: SeineError): void;
   accepted?(part: TargetName, owner: string): void;
   drift(part: TargetName, keys: readonly string[]): void;
+  /** Desired entries that another process removed. */
+  lost?(part: TargetName, keys: readonly string[]): void;
+  complete?(part: TargetName): void;
   repaired(part: TargetName, tookMs: number): void;
 }
 
@@ -123,6 +126,8 @@ function common<K extends string>(name: TargetName, events: NodeStateEvents) {
     refused: (owner, error) => events.refused(name, owner, error),
     accepted: (owner) => events.accepted?.(name, owner),
     drift: (keys) => events.drift(name, keys),
+    lost: (keys) => events.lost?.(name, keys),
+    complete: () => events.complete?.(name),
     repaired: (tookMs) => events.repaired(name, tookMs),
   };
   return { name, events: reported, backoffMs, now: () => performance.now() };

@@ -93,6 +93,7 @@ function notebook() {
   const repaired: number[] = [];
   const refused: [string, SeineError][] = [];
   const over: string[] = [];
+  const losses: string[] = [];
   const events = {
     round: () => {},
     failure: () => over.push('failure'),
@@ -101,6 +102,8 @@ function notebook() {
     refused: (owner: string, error: SeineError) => refused.push([owner, error]),
     drift: (keys: readonly string[]) => drift.push(...keys),
     repaired: (tookMs: number) => repaired.push(tookMs),
+    lost: (keys: readonly string[]) => losses.push(`lost ${keys.join(' ')}`),
+    complete: () => losses.push('complete'),
   };
-  return { events, drift, repaired, refused, over };
+  return { events, drift, repaired, refused, over, losses };
 }
