@@ -6,7 +6,8 @@ const help = `npm run test:policy [-- options]: policy, as much of it as takes s
   --seed N      repeat a run that printed this seed
   --sets N      random clusters that change (10000)
   --adds N      pods without allowed peers, with traffic to them before they exist (10000)
-  --only NAME   a part: \`model\` (clusters, mutants, connections of the model), \`switch\` (the same on Open vSwitch), or \`lab\` (the rest)
+  --only NAME   a part: \`model\` (clusters, mutants, connections of the model), \`switch\` (the same on Open vSwitch), \`lab\` (the rest), or \`tiers\`
+                  (clusters, changes and mutants of policies of all tiers, in the model and on Open vSwitch)
   --short       as much as in \`npm test\`
   -h, --help    this text
 `;
@@ -17,6 +18,7 @@ const parts = {
   model: ['--project', 'unit', 'test/model/polic'],
   switch: ['--project', 'integration', 'test/integration/polic'],
   lab: ['--project', 'e2e', 'test/e2e/polic'],
+  tiers: ['--project', 'unit', '--project', 'integration', '-t', 'all tiers', 'test/model/polic', 'test/integration/policy-flows'],
 };
 /** Time limit of the whole on a busy host with two cores. */
 const deadlineS = '43200';

@@ -11,7 +11,7 @@ import { WrittenPolicy } from '../model/policy-flow-run.ts';
 import { nameOf, type PolicyObject, type ProofResult, prove, provenNode, put } from '../model/policy-proof.ts';
 import { statesOf } from '../model/policy-run.ts';
 import { endOf, PolicySwitch } from '../model/policy-switch.ts';
-import { type PolicyHistory, policyHistories, probedAddresses, probedPorts } from '../model/random-policies.ts';
+import { type PolicyHistory, policyHistories, probedAddresses, probedPorts, tieredHistories } from '../model/random-policies.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
 import { flowsOf, OpenFlowBridge } from '../support/openflow-bridge.ts';
 import { generator } from '../support/random.ts';
@@ -77,9 +77,9 @@ function judged({ objects, changes }: PolicyHistory): JudgedCluster {
 }
 
 /** The first clusters of a seed in which both verdicts are common. */
-function* judgedClusters(): Generator<JudgedCluster> {
+function* judgedClusters(histories: typeof policyHistories): Generator<JudgedCluster> {
   let left = clusters;
-  for (const history of fc.sample(policyHistories, { seed, numRuns: 40 * clusters })) {
+  for (const history of fc.sample(histories, { seed, numRuns: 40 * clusters })) {
     const cluster = judged(history);
     expect(cluster.differences.slice(0, 3)).toEqual([]);
     const share = cluster.allowed / cluster.probes.length;
@@ -127,9 +127,14 @@ function expectMixed({ allowed, denied, ipv4, ipv6 }: Tally): void {
   expect(Math.min(ipv4, ipv6) / (allowed + denied)).toBeGreaterThan(0.2);
 }
 
-it(`a switch enforces the policies (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async () => {
+const allHistories = [
+  ['NetworkPolicies', policyHistories],
+  ['policies of all tiers', tieredHistories],
+] as const;
+
+it.each(allHistories)(`a switch enforces %s (SEINE_TEST_SEED=${seed})`, { timeout: clusters * 60_000 }, async (_, histories) => {
   const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
-  for (const { policySwitch, probes } of judgedClusters()) {
+  for (const { policySwitch, probes } of judgedClusters(histories)) {
     await hold(policySwitch.flows);
     const connection = await bridge.connect();
     expect(await flowsOf(connection, bridge.signal)).toHaveLength(held.size);
@@ -169,19 +174,23 @@ function* sampledStates(history: PolicyHistory, random: () => number): Generator
   }
 }
 
-it(`a switch enforces the policies of every cluster and change (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(sets) }, async () => {
-  const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
-  for await (const batch of batches('clusters on a switch', { seed, runs: sets })) {
-    const random = generator(batch.seed);
-    for (const history of fc.sample(policyHistories, { seed: batch.seed, numRuns: batch.runs }))
-      for (const { policySwitch, probes } of sampledStates(history, random)) {
-        await hold(policySwitch.flows);
-        for (const probe of probes) {
-          await compare(policySwitch, probe);
-          count(total, probe);
+it.each(allHistories)(
+  `a switch enforces %s, of every cluster and change (SEINE_TEST_SEED=${seed})`,
+  { timeout: timeoutOf(sets) },
+  async (name, histories) => {
+    const total = { allowed: 0, denied: 0, ipv4: 0, ipv6: 0 };
+    for await (const batch of batches(`clusters of ${name} on a switch`, { seed, runs: sets })) {
+      const random = generator(batch.seed);
+      for (const history of fc.sample(histories, { seed: batch.seed, numRuns: batch.runs }))
+        for (const { policySwitch, probes } of sampledStates(history, random)) {
+          await hold(policySwitch.flows);
+          for (const probe of probes) {
+            await compare(policySwitch, probe);
+            count(total, probe);
+          }
         }
-      }
-  }
-  process.stdout.write(`${total.allowed + total.denied} probes of ${sets} clusters: ${JSON.stringify(total)}\n`);
-  expectMixed(total);
-});
+    }
+    process.stdout.write(`${total.allowed + total.denied} probes of ${sets} clusters: ${JSON.stringify(total)}\n`);
+    expectMixed(total);
+  },
+);

@@ -8,6 +8,7 @@ import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import type { Flow } from '../../src/dataplane/pipeline/flow.ts';
 import { formatFlow } from '../../src/dataplane/pipeline/format.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
+import { serviceNextHop } from '../../src/dataplane/pipeline/well-known.ts';
 import { decodeFlowEntry, encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
 import { interpret, type PolicyPacket } from '../../src/policy/matrix/interpret.ts';
@@ -16,10 +17,10 @@ import { PolicyBytes } from '../../src/policy/verify/flow-reader/flow-reader.ts'
 import { timeoutOf } from '../support/batches.ts';
 import { generator } from '../support/random.ts';
 import { WrittenPolicy } from './policy-flow-run.ts';
-import { networkOf, type PolicyMutation, policyMutations } from './policy-mutations.ts';
+import { networkOf, type PolicyMutation, policyMutations, tierMutations } from './policy-mutations.ts';
 import { provenNode, put } from './policy-proof.ts';
 import { PolicySwitch } from './policy-switch.ts';
-import { policyHistories, probedAddresses, probedPorts } from './random-policies.ts';
+import { policyHistories, probedAddresses, probedPorts, tieredHistories } from './random-policies.ts';
 
 /*
  * Quality of the oracles for policy flows: both of them, the model of a switch and the independent interpreter of bytes, detect every
@@ -29,8 +30,8 @@ import { policyHistories, probedAddresses, probedPorts } from './random-policies
 const seed = Number(process.env['SEINE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const mutants = Number(process.env['SEINE_TEST_POLICY_MUTANTS'] ?? 40);
 /** A run of minutes prints the equivalent mutants, and requires a number of each kind. */
-const isLong = mutants >= 1_000;
-const ofEachKind = isLong ? 30 : 0;
+const isLong = mutants >= 300;
+const ofEachKind = mutants >= 1_000 ? 30 : isLong ? 10 : 0;
 /** The model is slow: of more packets than this, it checks a regular sample. */
 const modelledMost = 2_000;
 
@@ -71,7 +72,8 @@ function bytesOf(flows: readonly Flow[]): PolicyBytes {
   return new PolicyBytes([...entries].map(([key, value]) => decodeFlowEntry(key, value)));
 }
 
-type Place = Pick<PolicyPacket, 'direction' | 'pod' | 'address'> & { readonly masqueraded: boolean };
+type Place = Pick<PolicyPacket, 'direction' | 'pod' | 'address' | 'masqueraded' | 'throughService'>;
+const ways = { own: [{}, { throughService: true }], node: [{}, { masqueraded: true }], other: [{}] } as const;
 
 /** Local pod × direction × address: all packets of the tables of policy. */
 function* placesOf(
@@ -82,17 +84,29 @@ function* placesOf(
   for (const pod of matrix.subjects.keys())
     for (const direction of directions)
       for (const address of addresses)
-        for (const masqueraded of direction === 'ingress' && matrix.ownNode.has(address) ? [false, true] : [false]) {
-          const place = { direction, pod, address, masqueraded };
-          if (policySwitch.arrivalOf({ ...place, protocol: 'GRE' })) yield place;
+        for (const way of ways[
+          isOwn(matrix, pod, address) ? 'own' : direction === 'ingress' && matrix.ownNode.has(address) ? 'node' : 'other'
+        ]) {
+          const place = { direction, pod, address, ...way };
+          if (policySwitch.reaches({ ...place, protocol: 'GRE' })) yield place;
         }
 }
 
-function decided({ matrix, policySwitch }: MutatedNode, bytes: PolicyBytes, { direction, pod, address, masqueraded }: Place) {
+function isOwn({ subjects }: PolicyMatrix, pod: string, address: string): boolean {
+  return subjects.get(pod)?.addresses.includes(address) === true;
+}
+
+function decided({ matrix, policySwitch }: MutatedNode, bytes: PolicyBytes, place: Place) {
+  const { direction, pod, address, masqueraded, throughService } = place;
   const peer = parseIp(address);
   const own = (matrix.subjects.get(pod)?.addresses ?? []).map(parseIp).find(({ family }) => family === peer.family) ?? peer;
+  const ofPort = policySwitch.portOf(pod);
+  if (throughService) {
+    const received = direction === 'ingress' ? serviceNextHop[peer.family] : peer;
+    return bytes.decide({ direction, ofPort, own, peer: received, hairpin: true }).outcomes;
+  }
   const from = matrix.ownNode.has(address) && !masqueraded ? 'gateway' : 'external';
-  return bytes.decide({ direction, ofPort: policySwitch.portOf(pod), own, peer, from }).outcomes;
+  return bytes.decide({ direction, ofPort, own, peer, from }).outcomes;
 }
 
 interface BytesChange {
@@ -192,28 +206,39 @@ function mutatedFlows(flows: readonly Flow[], { gone, come }: PolicyMutation): r
   return [...flows.filter((flow) => !gone.includes(flow) && !isReplaced(flow)), ...come];
 }
 
+interface MutantKinds {
+  readonly histories: typeof policyHistories;
+  readonly mutations: typeof policyMutations;
+}
+
 /** Nodes of one seed; for each, one mutant of every possible kind. */
-function* mutated(): Generator<{ readonly kind: string; readonly node: MutatedNode; readonly mutation: PolicyMutation }> {
+function* mutated({
+  histories,
+  mutations,
+}: MutantKinds): Generator<{ readonly kind: string; readonly node: MutatedNode; readonly mutation: PolicyMutation }> {
   const random = generator(seed);
   const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(random() * from.length)];
-  for (const { objects } of fc.sample(policyHistories, { seed, numRuns: mutants })) {
+  for (const { objects } of fc.sample(histories, { seed, numRuns: mutants })) {
     const node = nodeOf(objects);
     expect(modelNotices(node, node.policySwitch.flows, packetsAbout(node, { gone: node.policySwitch.flows, come: [] }))).toBe(false);
-    for (const [kind, mutate] of Object.entries(policyMutations)) {
+    for (const [kind, mutate] of Object.entries(mutations)) {
       const mutation = mutate(node.policySwitch.flows, pick);
       if (mutation) yield { kind, node, mutation };
     }
   }
 }
 
-it(`both oracles detect wrong flows (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(mutants) }, async () => {
-  const found = new Map(Object.keys(policyMutations).map((kind) => [kind, new Map<Judgement, number>()]));
+it.each<readonly [string, MutantKinds]>([
+  ['NetworkPolicies', { histories: policyHistories, mutations: policyMutations }],
+  ['policies of all tiers', { histories: tieredHistories, mutations: tierMutations }],
+])(`both oracles detect wrong flows of %s (SEINE_TEST_SEED=${seed})`, { timeout: timeoutOf(mutants) }, async (_, kinds) => {
+  const found = new Map(Object.keys(kinds.mutations).map((kind) => [kind, new Map<Judgement, number>()]));
   const count = (counts: ReadonlyMap<Judgement, number>, ...of: readonly Judgement[]): number =>
     of.reduce((sum, each) => sum + (counts.get(each) ?? 0), 0);
   const noticed = (counts: ReadonlyMap<Judgement, number>): number => count(counts, ...noticedBy);
   const total = (of: (counts: ReadonlyMap<Judgement, number>) => number): number =>
     [...found.values()].reduce((sum, each) => sum + of(each), 0);
-  for (const { kind, node, mutation } of mutated()) {
+  for (const { kind, node, mutation } of mutated(kinds)) {
     const judgement = judgementOf(node, mutation);
     const changes = () => [
       ...mutation.gone.map((flow) => `- ${formatFlow(flow)}`),

@@ -169,3 +169,168 @@ export const policyMutations: Readonly<Record<string, Mutate>> = {
     }),
   'what finds no row is allowed': openMiss,
 };
+
+/* The same for cluster policies. */
+
+const tierClasses: Readonly<Partial<Record<PipelineTableName, string>>> = {
+  egressAdmin: 'adminClass',
+  ingressAdmin: 'adminClass',
+  egressNetworkPolicy: 'networkPolicyClass',
+  ingressNetworkPolicy: 'networkPolicyClass',
+  egressBaseline: 'baselineClass',
+  ingressBaseline: 'baselineClass',
+};
+const isInTier = {
+  relations: ofTables('egressAdmin', 'ingressAdmin', 'egressBaseline', 'ingressBaseline'),
+  decisions: ofTables('egressAdminPorts', 'ingressAdminPorts', 'egressBaselinePorts', 'ingressBaselinePorts'),
+};
+const isTierEntry = (flow: Flow): boolean => isIn.entries(flow) && loadOf(flow, 'policyClasses') !== undefined;
+/** Reports whether a flow is for packets of a pod that reaches itself through a Service. */
+const isOfItself = (flow: Flow): boolean =>
+  isTierEntry(flow) && (flow.match.ctMarks ?? []).some(({ field }) => field === 'service' || field === 'hairpin');
+/** Flows for packets that open connections; the others are for answers. */
+const isOpening = (flow: Flow): boolean => isTierEntry(flow) && !flow.match.regs?.some(({ field }) => field.startsWith('answer'));
+const classOfRow = ({ table, match }: Flow): Mark | undefined => match.regs?.find(({ field }) => field === tierClasses[table]);
+const isTierRelation = (flow: Flow): boolean =>
+  isInTier.relations(flow) && flow.priority >= relationPriority.class && classOfRow(flow) !== undefined;
+const isTierDecision = (flow: Flow): boolean =>
+  isInTier.decisions(flow) && flow.priority > priority.miss && (flow.match.regs ?? []).some(({ field }) => field === 'decision');
+const isTierRow = (flow: Flow): boolean => isTierRelation(flow) || isTierDecision(flow);
+const nextTier: Readonly<Partial<Record<PipelineTableName, PipelineTableName>>> = {
+  egressAdmin: 'egressNetworkPolicy',
+  egressAdminPorts: 'egressNetworkPolicy',
+  ingressAdmin: 'ingressNetworkPolicy',
+  ingressAdminPorts: 'ingressNetworkPolicy',
+};
+const passes = ({ table, steps }: Flow): boolean => steps.some((step) => step.do === 'goto' && step.table === nextTier[table]);
+const verdictTableOf = ({ table }: Flow): PipelineTableName => (tables[table].id < tables.route.id ? 'egressVerdict' : 'ingressVerdict');
+const decides = (flow: Flow, verdict: keyof typeof verdicts): Flow => ({
+  ...flow,
+  steps: [load(verdicts[verdict]), goto(verdictTableOf(flow))],
+});
+
+/** Changes the classes that an entry flow loads. */
+function withClasses(flow: Flow, change: (value: number) => number): Flow | undefined {
+  const classes = loadOf(flow, 'policyClasses');
+  const value = classes && change(classes.value);
+  return classes && value !== undefined && value !== classes.value ? withLoad(flow, { ...classes, value }) : undefined;
+}
+
+const withoutField = (value: number, { mask }: Mark): number => (value & ~mask) >>> 0;
+
+/** Another entry flow of the same pod and direction. */
+function entryOfPod(flows: readonly Flow[], of: Flow): Flow | undefined {
+  const placeOf = ({ match }: Flow) => match.inPort ?? match.regs?.find(({ field }) => field === 'outPort')?.value;
+  return flows.find((flow) => isOpening(flow) && !isOfItself(flow) && flow.table === of.table && placeOf(flow) === placeOf(of));
+}
+
+const tierTooMany: Mutate = (flows, pick) => {
+  const row = pick(flows.filter((flow) => isTierRelation(flow) && flow.priority > relationPriority.class));
+  const mine = row && classOfRow(row);
+  if (!row || !mine) return undefined;
+  const others = flows.filter((flow) => isTierRelation(flow) && flow.table === row.table).flatMap((flow) => classOfRow(flow) ?? []);
+  const other = pick(others.filter(({ value }) => value !== mine.value && value !== 0));
+  return (
+    other && {
+      gone: [],
+      come: [{ ...row, match: { ...row.match, regs: (row.match.regs ?? []).map((each) => (each === mine ? other : each)) } }],
+    }
+  );
+};
+
+const tierSwapped: Mutate = (flows, pick) => {
+  const one = pick(flows.filter(isTierRow));
+  const text = ({ steps }: Flow): string => JSON.stringify(steps);
+  const other = one && pick(flows.filter((flow) => isTierRow(flow) && flow.table === one.table && text(flow) !== text(one)));
+  return (
+    one &&
+    other && {
+      gone: [one, other],
+      come: [
+        { ...one, steps: other.steps },
+        { ...other, steps: one.steps },
+      ],
+    }
+  );
+};
+
+const pickedRow =
+  (is: (flow: Flow) => boolean, by: (flow: Flow, flows: readonly Flow[], pick: Pick) => Flow | undefined): Mutate =>
+  (flows, pick) =>
+    replaced(pick(flows.filter(is)), (flow) => by(flow, flows, pick));
+
+/** Bugs of cluster policies. */
+export const tierMutations: Readonly<Record<string, Mutate>> = {
+  'a row of a tier is missing': (flows, pick) => {
+    const row = pick(flows.filter(isTierRow));
+    return row && { gone: [row], come: [] };
+  },
+  'an entry flow is missing': (flows, pick) => {
+    const row = pick(flows.filter(isOpening));
+    return row && { gone: [row], come: [] };
+  },
+  'a row of a tier is there for another class as well': tierTooMany,
+  'two rows of a tier do what the other should': tierSwapped,
+  'a verdict of a tier is the other one': pickedRow(
+    (flow) => isTierRow(flow) && loadOf(flow, 'verdict') !== undefined,
+    (flow) => withLoad(flow, says(flow, 'allow') ? verdicts.deny : verdicts.allow),
+  ),
+  'a rule passes instead of deciding': pickedRow(
+    (flow) => isTierRow(flow) && nextTier[flow.table] !== undefined && loadOf(flow, 'verdict') !== undefined,
+    (flow) => ({ ...flow, steps: [goto(nextTier[flow.table] ?? 'route')] }),
+  ),
+  'a rule that passes allows': pickedRow(
+    (flow) => isTierRow(flow) && passes(flow),
+    (flow) => decides(flow, 'allow'),
+  ),
+  'a rule that passes denies': pickedRow(
+    (flow) => isTierRow(flow) && passes(flow),
+    (flow) => decides(flow, 'deny'),
+  ),
+  'the default of a tier is another one': pickedRow(
+    (flow) => isTierRelation(flow) && flow.priority === relationPriority.class && classOfRow(flow)?.value !== 0,
+    (flow) => decides(flow, says(flow, 'allow') ? 'deny' : 'allow'),
+  ),
+  'a pod without rules in a tier is denied there': pickedRow(
+    (flow) => isTierRelation(flow) && classOfRow(flow)?.value === 0,
+    (flow) => decides(flow, 'deny'),
+  ),
+  'the Admin tier is skipped': pickedRow(isOpening, (flow) => withClasses(flow, (value) => withoutField(value, reg.adminClass(0)))),
+  'the Baseline tier is skipped': pickedRow(isOpening, (flow) => withClasses(flow, (value) => withoutField(value, reg.baselineClass(0)))),
+  'NetworkPolicies are skipped': pickedRow(isOpening, (flow) =>
+    withClasses(flow, (value) => withoutField(value, reg.networkPolicyClass(0))),
+  ),
+  'evaluation begins after the Admin tier': pickedRow(
+    (flow) => isOpening(flow) && loadOf(flow, 'clusterPolicies') !== undefined,
+    (flow) => ({ ...flow, steps: flow.steps.filter((step) => step.do !== 'load' || step.mark.field !== 'clusterPolicies') }),
+  ),
+  'the classes are those of another pod': pickedRow(isOpening, (flow, flows, pick) => {
+    const mine = loadOf(flow, 'policyClasses')?.value;
+    const others = flows
+      .filter((each) => each.table === flow.table && isOpening(each))
+      .flatMap((each) => loadOf(each, 'policyClasses') ?? []);
+    const other = pick(others.filter(({ value }) => value !== mine));
+    return other && withLoad(flow, other);
+  }),
+  'NetworkPolicies decide about a pod that reaches itself': pickedRow(isOfItself, (flow, flows) => {
+    const entry = entryOfPod(flows, flow);
+    const classes = entry && loadOf(entry, 'policyClasses');
+    return classes && classes.value !== loadOf(flow, 'policyClasses')?.value ? withLoad(flow, classes) : undefined;
+  }),
+  'a pod that reaches itself is not evaluated': (flows, pick) => {
+    const row = pick(flows.filter(isOfItself));
+    return row && { gone: [row], come: [] };
+  },
+  'a pod that reaches itself is looked up by its translated address': pickedRow(
+    (flow) => isOfItself(flow) && flow.table === 'ingressEntry',
+    (flow) => ({ ...flow, steps: flow.steps.map((step): Step => (step.do === 'resubmit' ? { do: 'resubmit', table: step.table } : step)) }),
+  ),
+  'a range of ports of a tier is beside itself': pickedRow(
+    (flow) => isTierDecision(flow) && flow.match.portDst !== undefined,
+    (flow, _, pick) => shifted(flow, pick),
+  ),
+  'an address has the identity of another': pickedRow(isAddress, (flow, flows, pick) => {
+    const other = otherLoad(flows, pick, flow, 'identity');
+    return other && withLoad(flow, other);
+  }),
+};

@@ -73,6 +73,11 @@ export class PolicySwitch {
     };
   }
 
+  /** Reports whether `verdict` knows such packets. */
+  reaches(packet: PolicyPacket): boolean {
+    return (packet.throughService ? this.#arrivalThroughService(packet) : this.arrivalOf(packet)) !== undefined;
+  }
+
   /** Arrival of a packet of a pod to itself, which a Service has translated: connection tracking has seen it. */
   #arrivalThroughService(packet: PolicyPacket): (Arrival & { readonly tracked: TrackedBefore }) | undefined {
     const sent = this.arrivalOf({ ...packet, direction: 'egress', throughService: false });
