@@ -54,6 +54,7 @@ export const checkNames = {
   'ovs.associations': 'senders whose share of learned SCTP associations is full (userspace data path)',
   'ovs.fragments': 'IP fragments dropped because their datagrams were not complete in time (userspace data path)',
   'tunnel.forged': 'packets of other nodes with a source that is not theirs, counted by OVS',
+  'underlay.forged': 'packets with addresses of pods that reached the node without a tunnel, counted by nftables',
   cni: 'the container runtime’s side',
   'cni.config': 'the files in the folder of CNI configurations, in the runtime’s order',
   'cni.plugins': 'every plugin of the chain, executed for its versions',

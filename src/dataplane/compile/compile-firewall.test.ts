@@ -16,6 +16,10 @@ it('masquerades pods, and drops tunnel packets that come from pods', () => {
     'postrouting: oifname "antrea-gw0" ip saddr != 10.10.0.1 fib saddr type local masquerade fully-random',
     'postrouting: oifname "antrea-gw0" ip6 saddr != fd00:10::1 fib saddr type local masquerade fully-random',
     'prerouting-raw: udp dport 6081 notrack',
+    'prerouting-raw: iifname != { "antrea-gw0", "lo" } ip saddr 10.10.0.0/22 counter name "pods-without-tunnel4" drop',
+    'prerouting-raw: iifname != { "antrea-gw0", "lo" } ip saddr @pods4 counter name "pods-without-tunnel4" drop',
+    'prerouting-raw: iifname != { "antrea-gw0", "lo" } ip6 saddr fd00:10::/64 counter name "pods-without-tunnel6" drop',
+    'prerouting-raw: iifname != { "antrea-gw0", "lo" } ip6 saddr @pods6 counter name "pods-without-tunnel6" drop',
     'output-raw: udp dport 6081 notrack',
     'output: udp dport 6081 ip daddr @tunnel-peers4 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
     'output: udp dport 6081 ip6 daddr @tunnel-peers6 meta skuid >= 0 meta mark & 0x20 == 0 counter drop',
@@ -39,6 +43,15 @@ it('keeps pods’ addresses where configured, but never an address that only thi
     'postrouting: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff masquerade',
     'forward: oifname != "antrea-gw0" ip saddr 169.254.0.253 ct state invalid drop',
     'forward: oifname != "antrea-gw0" ip6 saddr fc01::aabb:ccdd:eeff ct state invalid drop',
+  ]);
+});
+
+it('admits packets of other nodes’ pods to addresses of this node itself where pods keep their addresses', () => {
+  const guards = dump(node, true).filter((rule) => rule.includes('pods-without-tunnel4'));
+  expect(guards.map((rule) => rule.replace('prerouting-raw: iifname != { "antrea-gw0", "lo" } ', ''))).toEqual([
+    'ip saddr 10.10.0.0/22 counter name "pods-without-tunnel4" drop',
+    'ip saddr @pods4 fib daddr type != local counter name "pods-without-tunnel4" drop',
+    'ip saddr @pods4 ip daddr 10.10.0.0/22 counter name "pods-without-tunnel4" drop',
   ]);
 });
 

@@ -23,6 +23,14 @@ const AFTER_TRANSLATION = 110;
 /** Sets of the table: addresses of other nodes' tunnel end points. Each peer's owner sets its elements. */
 export const tunnelPeerSets = { ipv4: 'tunnel-peers4', ipv6: 'tunnel-peers6' } as const satisfies Readonly<Record<Family, string>>;
 
+/** Sets of the table: pod networks of other nodes. Each peer's owner sets its elements; they do not overlap. */
+export const podNetworkSets = { ipv4: 'pods4', ipv6: 'pods6' } as const satisfies Readonly<Record<Family, string>>;
+
+/** Counters of the table: packets with addresses of pods that arrived without a tunnel, see {@link withPodAddresses}. */
+export const guardCounters = { ipv4: 'pods-without-tunnel4', ipv6: 'pods-without-tunnel6' } as const satisfies Readonly<
+  Record<Family, string>
+>;
+
 /** Settings that are not part of the environment. */
 interface FirewallOptions {
   /** The kernel's data path sends tunnel packets through the node's IP stack; Open vSwitch in userspace bypasses it. */
@@ -80,7 +88,11 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
       hook: 'type nat hook postrouting priority srcnat; policy accept;',
       rules: [...(noSnat ? [] : masquerade), ...fromVirtual, ...fromNode],
     },
-    { name: 'prerouting-raw', hook: 'type filter hook prerouting priority raw; policy accept;', rules: [`${carried} notrack`] },
+    {
+      name: 'prerouting-raw',
+      hook: 'type filter hook prerouting priority raw; policy accept;',
+      rules: [`${carried} notrack`, ...families.flatMap((family) => withPodAddresses(family, environment, noSnat))],
+    },
     { name: 'output-raw', hook: 'type filter hook output priority raw; policy accept;', rules: [`${carried} notrack`] },
     ...forgedByProcesses(gateway.name, carried, dataPath),
     { name: 'input', hook: 'type filter hook input priority filter; policy accept;', rules: [forged] },
@@ -89,6 +101,27 @@ export function compileFirewall(environment: NodeEnvironment, { dataPath, noSnat
       hook: 'type filter hook forward priority filter; policy accept;',
       rules: [forged, ...untranslated, `iifname "${gateway.name}" accept`, `oifname "${gateway.name}" accept`],
     },
+  ];
+}
+
+/**
+ * Drops packets that arrive with the address of a pod or of a gateway, and not through the bridge: traffic between nodes' pods is in the
+ * tunnel, and the kernel does not see it. Otherwise any host on a link of the node could send as a pod, and policy would accept it:
+ * `rp_filter` is off on many nodes, and IPv6 has none. The node itself sends to its own gateway address through the loopback interface.
+ *
+ * With `noSNAT`, pods of other nodes reach addresses of this node itself with their own addresses, through the network between nodes.
+ */
+function withPodAddresses(family: Family, environment: NodeEnvironment, noSnat: boolean): readonly string[] {
+  const ip = keyword[family];
+  const arriving = `iifname != { "${environment.gateway.name}", "lo" } ${ip} saddr`;
+  const dropped = `counter name "${guardCounters[family]}" drop`;
+  const own = ownCidrs(environment).filter((cidr) => cidr.family === family);
+  const others = `${arriving} @${podNetworkSets[family]}`;
+  return [
+    ...own.map(({ text }) => `${arriving} ${text} ${dropped}`),
+    ...(noSnat
+      ? [`${others} fib daddr type != local ${dropped}`, ...own.map(({ text }) => `${others} ${ip} daddr ${text} ${dropped}`)]
+      : [`${others} ${dropped}`]),
   ];
 }
 
@@ -123,7 +156,11 @@ function forgedByProcesses(gateway: string, carried: string, dataPath: FirewallO
 
 /** Body of the table, in the language of nft(8). Its sets are declared without elements. */
 export function firewallBody(environment: NodeEnvironment, options: FirewallOptions): string {
-  const sets = (['ipv4', 'ipv6'] as const).map((family) => `set ${tunnelPeerSets[family]} { type ${family}_addr; }`);
+  const sets = (['ipv4', 'ipv6'] as const).flatMap((family) => [
+    `set ${tunnelPeerSets[family]} { type ${family}_addr; }`,
+    `set ${podNetworkSets[family]} { type ${family}_addr; flags interval; }`,
+    `counter ${guardCounters[family]} { }`,
+  ]);
   const chains = compileFirewall(environment, options).map(({ name, hook, rules }) => `chain ${name} {\n${[hook, ...rules].join('\n')}\n}`);
   return [...sets, ...chains].join('\n');
 }

@@ -133,9 +133,36 @@ describe('Peers', () => {
     expect([t.reached(), t.peers.objections.of('n2')]).toEqual([['fd00:10:0:1::/64'], refusedPodCidrs]);
   });
 
+  it('has the pod networks of each peer, also without a tunnel to it, so that no packet from outside has an address of them', () => {
+    const t = setUp();
+    const networks = () => [...t.datapath.firewall.keys()].filter((key) => key.includes('/pods')).toSorted();
+    t.put('n2', { podCidrs: ['10.10.4.0/22', 'fd00:10:0:1::/64'], internalIps: ['192.168.77.2'] });
+    t.put('n3', { podCidrs: ['10.10.8.0/22'] });
+    expect(networks()).toEqual([
+      'element/seine/pods4/10.10.4.0/22',
+      'element/seine/pods4/10.10.8.0/22',
+      'element/seine/pods6/fd00:10:0:1::/64',
+    ]);
+    t.put('n3', { podCidrs: ['10.10.4.0/24'] }); // of n2
+    expect(networks()).toEqual([
+      'element/seine/pods4/10.10.4.0/22',
+      'element/seine/pods4/10.10.8.0/22',
+      'element/seine/pods6/fd00:10:0:1::/64',
+    ]);
+    t.put('n2', { podCidrs: ['10.10.4.0/23', 'fd00:10:0:1::/64'] });
+    expect(networks()).toEqual([
+      'element/seine/pods4/10.10.4.0/23',
+      'element/seine/pods4/10.10.8.0/22',
+      'element/seine/pods6/fd00:10:0:1::/64',
+    ]);
+    t.nodes.remove('n3', '99');
+    t.nodes.flush();
+    expect(networks()).toEqual(['element/seine/pods4/10.10.4.0/23', 'element/seine/pods6/fd00:10:0:1::/64']);
+  });
+
   it('has the tunnel endpoints of each peer, new ones too, so that no other process of this node sends there', () => {
     const t = setUp();
-    const ends = () => [...t.datapath.firewall.keys()].toSorted();
+    const ends = () => [...t.datapath.firewall.keys()].filter((key) => key.includes('tunnel-peers')).toSorted();
     t.put('n2', { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
     expect(ends()).toEqual(['element/seine/tunnel-peers4/192.168.77.2', 'element/seine/tunnel-peers6/fd00:77::2']);
     t.put('n3', { internalIps: ['192.168.77.2', '192.168.77.3'] });

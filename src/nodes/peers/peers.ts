@@ -15,7 +15,7 @@ import { transportOf } from '../local/node-environment.ts';
 import { type AddressClaim, AddressClaims, differing, type ReservedRange } from './address-claims.ts';
 import { claimsOf } from './peer-pod-networks.ts';
 import { PreviousPodCidrs } from './previous-pod-cidrs.ts';
-import { tunnelPeerElements } from './tunnel-peer-elements.ts';
+import { podNetworkElements, tunnelPeerElements } from './tunnel-peer-elements.ts';
 
 type HoldersListener = (ranges: readonly Cidr[]) => void;
 
@@ -182,18 +182,27 @@ export class Peers {
     const environment = this.#options.environment();
     const owner = ownerOf('peer', name);
     const peer = source.get(name);
-    datapath.wantElements(owner, tunnelPeerElements((peer?.addresses ?? []).map(parseIp)));
     try {
       const intent = peer && this.#intent(peer);
+      this.#wantElements(owner, peer, intent);
       if (intent) datapath.want(owner, compilePeer(intent, environment));
       else datapath.forget(owner);
       this.#reach(name, intent ? reachedNetworks(intent, environment) : []);
       this.objections.set(name, peer ? this.#objectionsTo(peer) : []);
     } catch (thrown) {
       datapath.forget(owner);
+      this.#wantElements(owner, peer, undefined);
       this.#reach(name, []);
       this.objections.set(name, [SeineError.from(thrown, `node ${name}`).message]);
     }
+  }
+
+  /** Sets the peer's nftables elements, also if this node has no tunnel to it. */
+  #wantElements(owner: Owner, peer: Peer | undefined, intent: PeerIntent | undefined): void {
+    const { nodeState, environment } = this.#options;
+    const families = familiesOf(environment());
+    const networks = (intent?.podCidrs ?? []).filter(({ family }) => families.includes(family));
+    nodeState.wantElements(owner, new Map([...tunnelPeerElements((peer?.addresses ?? []).map(parseIp)), ...podNetworkElements(networks)]));
   }
 
   /** Adds before it removes: a network that moves from node to node always has a route. */

@@ -1,5 +1,5 @@
-import type { Ip } from '../../base/net/ip.ts';
-import { firewallTable, tunnelPeerSets } from '../../dataplane/compile/compile-firewall.ts';
+import { type Cidr, cidrContains, type Ip } from '../../base/net/ip.ts';
+import { firewallTable, podNetworkSets, tunnelPeerSets } from '../../dataplane/compile/compile-firewall.ts';
 import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firewall-target.ts';
 
 /**
@@ -8,4 +8,15 @@ import { elementKey, type FirewallKey } from '../../dataplane/targets/host/firew
  */
 export function tunnelPeerElements(addresses: readonly Ip[]): ReadonlyMap<FirewallKey, string> {
   return new Map(addresses.map(({ family, text }) => [elementKey(firewallTable, tunnelPeerSets[family], text), '']));
+}
+
+/**
+ * Returns elements of the node's nftables table: networks of the pods of one other node, whose addresses no packet from outside the tunnel
+ * may have. A network inside another one is omitted, because intervals of a set cannot overlap.
+ */
+export function podNetworkElements(networks: readonly Cidr[]): ReadonlyMap<FirewallKey, string> {
+  const isInside = (inner: Cidr, outer: Cidr): boolean =>
+    inner.family === outer.family && inner.prefixLength > outer.prefixLength && cidrContains(outer, inner.network);
+  const outermost = networks.filter((network) => !networks.some((other) => isInside(network, other)));
+  return new Map(outermost.map(({ family, text }) => [elementKey(firewallTable, podNetworkSets[family], text), '']));
 }

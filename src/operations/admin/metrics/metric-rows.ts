@@ -254,6 +254,12 @@ export const metricRows = {
     labels: ['address'],
   },
 
+  plain_drops_total: {
+    type: 'counter',
+    help: 'Packets with an address of a pod or gateway that reached the node without a tunnel, and were dropped, since the table `seine` was written.',
+    labels: ['family'],
+  },
+
   sctp_unlearned_packets_total: {
     type: 'counter',
     help: 'Packets of SCTP associations that were admitted but not learned, because the share of the sender is full (userspace data path only).',

@@ -12,6 +12,7 @@ import type { ReflectorStatus } from '../../../kubernetes/client/reflector/refle
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
+import { type GuardDropsPort, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
 import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
 import { ovsVersion } from '../../diagnose/versions.ts';
@@ -76,6 +77,10 @@ interface DatapathMetricsPort {
   readonly config: { readonly ovsDatapathType: 'system' | 'netdev'; readonly ovsRunDir: string };
 }
 
+interface FirewallMetricsPort {
+  readonly nftables: GuardDropsPort['nftables'];
+}
+
 interface PartMetricsPort {
   readonly nodeState: NodeState;
 }
@@ -84,7 +89,12 @@ interface SourceMetricsPort {
   readonly sourceStatuses: () => readonly ReflectorStatus[];
 }
 
-export type ScrapePort = NodeMetricsPort & ConnectionMetricsPort & DatapathMetricsPort & PartMetricsPort & SourceMetricsPort;
+export type ScrapePort = NodeMetricsPort &
+  ConnectionMetricsPort &
+  DatapathMetricsPort &
+  FirewallMetricsPort &
+  PartMetricsPort &
+  SourceMetricsPort;
 
 /** Verdicts of policies, in packets. */
 export interface PolicyPacketsSamples {
@@ -116,6 +126,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     cni_calls_total: record.samples('cni_calls_total'),
     ...(await dataPathLoad(agent, signal)),
     unknown_tunnel_peer_packets: unknownPeers,
+    plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     sctp_unlearned_packets_total: unlearned,
     policy_packets_total: verdicts,
     policy_rule_packets_total: rules,

@@ -5,6 +5,7 @@ import { tables } from '../../../dataplane/pipeline/tables.ts';
 import { type ConnectionTable, readDatapathLoad } from '../../../dataplane/targets/switch/datapath-load.ts';
 import type { Readiness } from '../../../nodes/local/readiness.ts';
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
+import { type GuardDropsPort, readGuardDrops } from '../entries/guard-drops.ts';
 import { associationsOfOneSender, readFullShares, readUnlearnedAssociations } from '../entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../entries/unknown-peers.ts';
 import { type Check, fine, reportAll, trouble } from './check.ts';
@@ -149,6 +150,22 @@ export function judgeForged(packets: bigint): Finding {
     effect:
       'they are dropped. A process of a node that binds to another address than the gateway’s does not reach pods of other nodes; packets of pods with addresses of a network that their node no longer has are dropped',
     remedy: "ovs-ofctl -O OpenFlow15 --names dump-flows br-int 'table=spoofGuard,in_port=antrea-tun0'    # then find the node that does it",
+  });
+}
+
+/** Checks for packets with pods' addresses that arrived without a tunnel: they are dropped, and counted by nftables. */
+export function underlayForged({ nftables }: GuardDropsPort): Check {
+  return { name: 'underlay.forged', run: (_, tell) => tell.finding(judgeUnderlayForged(readGuardDrops({ nftables }))) };
+}
+
+export function judgeUnderlayForged(drops: ReadonlyMap<string, number>): Finding {
+  const counted = [...drops].filter(([, packets]) => packets > 0).map(([family, packets]) => `${packets} (${family})`);
+  if (counted.length === 0) return fine('underlay.forged', 'no packet with a pod’s address arrived without a tunnel');
+  return trouble('underlay.forged', 'warning', {
+    what: `packets with addresses of pods or gateways arrived without a tunnel: ${counted.join(', ')}`,
+    effect:
+      'they are dropped. A host on a link of this node forges them, or another network plugin or route sends pods’ traffic past the tunnel',
+    remedy: 'tcpdump -ni any -e src net NETWORK    # for each pod network of `nft list set inet seine pods4`, then find the sender',
   });
 }
 

@@ -9,6 +9,7 @@ import {
   judgeForged,
   judgeFragments,
   judgeHealth,
+  judgeUnderlayForged,
   judgeUnknownTunnelPeers,
 } from './agent-state.ts';
 import { judgeSilence, judgeSources } from './api-server.ts';
@@ -317,6 +318,18 @@ it('reports whether the agent serves, repairs, and knows all tunnel peers', () =
   expect([judgeAssociations([], 7n), judgeAssociations(['10.0.0.7'], 7n)].map(({ state }) => state)).toEqual(['ok', 'warning']);
   expect(judgeUnknownTunnelPeers([]).state).toBe('ok');
   expect(judgeUnknownTunnelPeers(['9.9.9.9', '8.8.8.8']).what).toContain('8.8.8.8, 9.9.9.9, which are not nodes');
+});
+
+it('warns of packets with pods’ addresses from outside of the tunnel, by family', () => {
+  expect(judgeUnderlayForged(new Map()).state).toBe('ok');
+  expect(judgeUnderlayForged(new Map([['ipv4', 0]])).state).toBe('ok');
+  const found = judgeUnderlayForged(
+    new Map([
+      ['ipv4', 0],
+      ['ipv6', 3],
+    ]),
+  );
+  expect([found.state, found.what]).toEqual(['warning', 'packets with addresses of pods or gateways arrived without a tunnel: 3 (ipv6)']);
 });
 
 it('dropped fragments are a warning that names the limit of the userspace data path', () => {

@@ -1,3 +1,4 @@
+import type { GuardDropsPort } from '../entries/guard-drops.ts';
 import {
   type AgentStatePort,
   agentState,
@@ -7,6 +8,7 @@ import {
   type FlowDumpPort,
   forged,
   fragments,
+  underlayForged,
   unknownTunnelPeers,
 } from './agent-state.ts';
 import { type ApiServerPort, apiServer } from './api-server.ts';
@@ -32,6 +34,7 @@ export type CheckPorts = AgentStatePort &
   StandingPortsPort &
   PacketFiltersPort &
   FlowDumpPort &
+  GuardDropsPort &
   TunnelPort;
 
 /** All checks of an agent, in the order of their findings. Fast ones come first. */
@@ -50,6 +53,7 @@ export function checksOf(node: CheckPorts): readonly Check[] {
     packetFilters(node),
     unknownTunnelPeers(node),
     forged(node),
+    underlayForged(node),
     associations(node),
     fragments(node),
     tunnel(node),
