@@ -102,6 +102,27 @@ it('keeps elements when the table of their sets is replaced, if the new one has 
   }
 });
 
+it('replaces networks of a set by one that contains them, in one change', async () => {
+  const specimen = await openFirewall();
+  try {
+    const { target } = specimen;
+    const signal = AbortSignal.timeout(20_000);
+    const network = (text: string): FirewallKey => elementKey('seine', text.includes(':') ? 'pods6' : 'pods4', text);
+    const small = ['10.10.4.0/24', '10.10.5.0/24', '10.10.8.0/22', 'fd00:10:0:1::/64'].map(network);
+    await target.apply(
+      { put: new Map([['table/seine', nodeTable], ...small.map((key) => [key, ''] as const)]), remove: new Set() },
+      signal,
+    );
+    expect(new Set((await target.observe(signal)).keys())).toEqual(new Set(['table/seine', ...small]));
+    const large = network('10.10.4.0/22');
+    await target.apply({ put: new Map([[large, '']]), remove: new Set(small.slice(0, 2)) }, signal);
+    expect(new Set((await target.observe(signal)).keys())).toEqual(new Set(['table/seine', large, ...small.slice(2)]));
+    expect((await target.observe(signal)).get('table/seine')).toBe(nodeTable);
+  } finally {
+    await specimen.close();
+  }
+});
+
 it('lists a table of many elements off the main thread', async () => {
   const specimen = await openFirewall();
   try {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseIp } from '../../src/base/net/ip.ts';
+import { readCounters } from '../../src/netlink/nftables/nft-counters.ts';
 import { elementChanges, type NftElement, nftText, readElements } from '../../src/netlink/nftables/nft-elements.ts';
 import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { inside, type Lab, openDescriptors, withNamespaces } from './netlink-fixture.ts';
@@ -52,6 +53,20 @@ it('changes elements, all or none', () =>
     expect(() => nft.run(elementChanges(services, { remove: [element(3), element(99)], add: [element(4)] }))).toThrow('REFUSED');
     expect(() => nft.run(elementChanges(services, { remove: [], add: [element(4), element(1, 1)] }))).toThrow('File exists');
     expect(listed()).toEqual([element(1, 9090), element(3)]);
+  }));
+
+it('reads the named counters of a table', () =>
+  withNftables((nft, lab) => {
+    expect(readCounters(nft, 'seine')).toEqual(new Map());
+    nft.run('table inet seine { counter in { }\n counter out { }\n chain c { type filter hook input priority 0; counter name "in"; }\n }');
+    inside(lab, 'ip', 'link', 'set', 'lo', 'up');
+    inside(lab, 'ping', '-c', '2', '-q', '127.0.0.1');
+    expect(readCounters(nft, 'seine')).toEqual(
+      new Map([
+        ['in', 4],
+        ['out', 0],
+      ]),
+    );
   }));
 
 it("reports nft's error text", () =>
