@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { describe, expect, it } from 'vitest';
 import { parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { parseMac } from '../../src/base/net/mac.ts';
 import { nothing, type Wanted } from '../../src/dataplane/desired/host-entries.ts';
@@ -16,7 +17,7 @@ function host(part: Partial<Wanted>): ReadonlyMap<HostKey, HostEntry> {
   return hostEntries({ ...nothing, ...part });
 }
 
-async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
+async function openHost(): Promise<Specimen<HostKey, HostEntry> & { readonly ip: (...words: readonly string[]) => string }> {
   const name = randomName('nlc');
   const namespace = createNamedNamespace(name);
   const target = new HostTarget(dev, namespace);
@@ -30,12 +31,14 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
   ip('link', 'set', 'far1', 'up');
   ip('link', 'set', 'other0', 'up');
   ip('address', 'add', '198.51.100.1/24', 'dev', 'other0');
+  ip('address', 'add', 'fd00:77::1/64', 'dev', 'other0', 'nodad');
   ip('neighbour', 'add', '198.51.100.9', 'lladdr', '0e:00:00:00:09:09', 'dev', 'other0', 'nud', 'permanent');
   ip('route', 'add', '10.20.0.0/16', 'via', '198.51.100.7', 'proto', 'static');
   // The same destination as one of ours, with another metric: foreign.
   ip('route', 'add', '10.10.4.0/22', 'via', '198.51.100.7', 'proto', 'static', 'metric', '50');
   ip('rule', 'add', 'fwmark', '0x1000/0x1000', 'lookup', String(externalRouting.table), 'priority', '77');
   return {
+    ip,
     target,
     equal: sameHostEntry,
     base: host({ links: [{ name: dev, mtu: 1450, mac }], addresses: [{ dev, ip: parseIp('10.10.0.1'), prefixLength: 22 }] }),
@@ -52,6 +55,9 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
         { destination: parseCidr('10.10.4.0/22'), via: parseIp('10.10.4.1'), dev },
         { destination: parseCidr('fd00:10:0:1::/64'), via: parseIp('fd00:10:0:1::1'), dev },
         { destination: parseCidr('10.96.0.0/16'), dev, src: parseIp('10.10.0.1') },
+        { destination: parseCidr('10.10.8.0/22'), via: parseIp('198.51.100.8'), dev: 'other0', src: parseIp('10.10.0.1'), exclusive: true },
+        { destination: parseCidr('10.10.12.0/22'), via: parseIp('198.51.100.8'), dev: 'other0', exclusive: true },
+        { destination: parseCidr('fd00:10:0:8::/64'), via: parseIp('fd00:77::8'), dev: 'other0', exclusive: true },
         { destination: parseCidr('10.96.0.0/16'), dev, table: externalRouting.table },
         { destination: parseCidr('fd00:10:0:9::/64'), via: parseIp('fd00:10:0:1::1'), dev, table: externalRouting.table },
       ],
@@ -70,6 +76,10 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
       routes: [
         { destination: parseCidr('10.10.4.0/22'), via: parseIp('10.10.4.2'), dev },
         { destination: parseCidr('fd00:10:0:1::/64'), via: parseIp('fd00:10:0:1::2'), dev },
+        { destination: parseCidr('10.10.8.0/22'), via: parseIp('198.51.100.9'), dev: 'other0', exclusive: true },
+        { destination: parseCidr('fd00:10:0:8::/64'), via: parseIp('fd00:77::9'), dev: 'other0', exclusive: true },
+        // From one interface to another, as when a peer's traffic moves between the tunnel and the link.
+        { destination: parseCidr('10.10.12.0/22'), via: parseIp('10.10.4.1'), dev },
       ],
     }),
     impossible: host({ routes: [{ destination: parseCidr('10.97.0.0/16'), dev, src: parseIp('203.0.113.1') }] }),
@@ -78,6 +88,7 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
         .map((words) => ip(...words.split(' ')))
         .join(''),
     disturb: async () => {
+      ip('route', 'del', '10.10.8.0/22', 'proto', '0x5e');
       ip('neighbour', 'del', '10.10.4.1', 'dev', dev);
       ip('address', 'add', '10.10.0.2/25', 'dev', dev);
     },
@@ -96,3 +107,49 @@ async function openHost(): Promise<Specimen<HostKey, HostEntry>> {
 }
 
 targetContract('HostTarget', openHost, { refusal: 'parts' });
+
+describe('an exclusive route of HostTarget', () => {
+  const destinations = ['10.10.8.0/22', 'fd00:10:0:8::/64'];
+  const route = (text: string, last: number): Partial<Wanted> => {
+    const destination = parseCidr(text);
+    const via = parseIp(destination.family === 'ipv4' ? `198.51.100.${last}` : `fd00:77::${last}`);
+    return { routes: [{ destination, via, dev: 'other0', exclusive: true }] };
+  };
+  const put = (wanted: Partial<Wanted>) => ({ put: host(wanted), remove: new Set<HostKey>() });
+
+  it.each(destinations)('leaves another program’s route as it is and names it, %s', async (destination) => {
+    const specimen = await openHost();
+    try {
+      const { target, ip } = specimen;
+      const signal = AbortSignal.timeout(20_000);
+      const family = destination.includes(':') ? '-6' : '-4';
+      const via = destination.includes(':') ? 'fd00:77::7' : '198.51.100.7';
+      ip(family, 'route', 'add', destination, 'via', via, 'dev', 'other0', 'onlink', 'proto', 'bird');
+      const before = ip(family, 'route', 'show');
+      const refusal = target.apply(put(route(destination, 8)), signal);
+      await expect(refusal).rejects.toThrow(`a route to ${destination} belongs to another program (protocol bird)`);
+      expect(ip(family, 'route', 'show')).toBe(before);
+      ip(family, 'route', 'del', destination, 'proto', 'bird');
+      await target.apply(put(route(destination, 8)), signal);
+      expect(ip(family, 'route', 'show', destination)).toContain(`dev other0 proto 94`);
+    } finally {
+      await specimen.close();
+    }
+  });
+
+  /** With IPv6, the kernel makes an appended route a next hop of Seine's own route. */
+  it('is not changed where another program has appended one', async () => {
+    const specimen = await openHost();
+    try {
+      const { target, ip } = specimen;
+      const signal = AbortSignal.timeout(20_000);
+      await target.apply(put(route('10.10.8.0/22', 8)), signal);
+      ip('route', 'append', '10.10.8.0/22', 'via', '198.51.100.7', 'dev', 'other0', 'proto', 'static');
+      const before = ip('route', 'show', '10.10.8.0/22');
+      await expect(target.apply(put(route('10.10.8.0/22', 9)), signal)).rejects.toThrow('protocol static');
+      expect(ip('route', 'show', '10.10.8.0/22')).toBe(before);
+    } finally {
+      await specimen.close();
+    }
+  });
+});

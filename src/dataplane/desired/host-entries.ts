@@ -7,9 +7,15 @@ export interface WantedRoute {
   readonly destination: Cidr;
   /** Next hop, assumed reachable on `dev` regardless of routes (`onlink`); without it the destination is on the link. */
   readonly via?: Ip;
+  /** Interface of Seine's, or another one of the node, such as the one between the nodes. */
   readonly dev: string;
   /** Source address for packets that the node itself sends. */
   readonly src?: Ip;
+  /**
+   * Never replaces another program's route to this destination: it is refused then. Without it, the route replaces that one. Not part of
+   * the value.
+   */
+  readonly exclusive?: true;
   /** Routing table; the main table if omitted. Part of the identity. */
   readonly table?: number;
 }

@@ -14,6 +14,7 @@ import {
   type Route as KernelRoute,
   listRoutesOffThread,
   mainTable,
+  type NewRoute,
   ourProtocol,
   replaceRoute,
 } from '../../../netlink/routing/routes.ts';
@@ -22,6 +23,7 @@ import { NetlinkSocket } from '../../../netlink/socket.ts';
 import type { WantedRoute } from '../../desired/host-entries.ts';
 import { externalRouting } from '../../pipeline/well-known.ts';
 import type { Plan, Target } from '../../reconcile/target.ts';
+import { addExclusiveRoutes, ordinaryMetric } from './exclusive-routes.ts';
 import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeOfKey, ruleOfKey, sameHostEntry } from './host-entry.ts';
 
 const families: readonly Family[] = ['ipv4', 'ipv6'];
@@ -41,7 +43,7 @@ const alreadyGone = new Set(['ENOENT', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV']);
  * with Seine's protocol number.
  *
  * The kernel handles each message separately, so a refused plan may be applied in part; every addition can be repeated. A route replaces a
- * foreign one with the same destination and metric: the kernel can have only one.
+ * foreign one with the same destination and metric, because the kernel can have only one, unless it is exclusive (`exclusive-routes.ts`).
  *
  * All calls are made off the main thread: reading thousands of peers takes long, and they need the kernel's RTNL lock, which is held for 16
  * ms while a pod's interface is removed.
@@ -111,13 +113,28 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     const first = removals.filter(({ kind }) => kind === 'address');
     await this.#remove(socket, [...first, ...displaced(put, addresses)], index);
     const additions = inOrder(put.values());
-    for (const slice of slices(additions.filter(({ kind }) => kind !== 'rule'))) {
+    const indexOf = await this.#indexesOf(socket, additions, index);
+    for (const slice of slices(additions.filter((entry) => entry.kind !== 'rule' && !isExclusive(entry)))) {
       const batch = new Batch();
-      for (const entry of slice) this.#put(batch, entry, index);
+      for (const entry of slice) this.#put(batch, entry, index, indexOf);
       await socket.transactOffThread(batch);
     }
+    const exclusive = additions.flatMap((entry) => (isExclusive(entry) ? [newRoute(entry.route, indexOf)] : []));
+    for (const slice of slices(exclusive)) await addExclusiveRoutes(socket, slice);
     await addRules(socket, additions);
     for (const slice of slices(removals.filter(({ kind }) => kind !== 'address'))) await this.#remove(socket, slice, index);
+  }
+
+  /** Returns a function from the name of a route's interface to its index. @throws SeineError `UNAVAILABLE` if one does not exist */
+  async #indexesOf(socket: NetlinkSocket, entries: readonly HostEntry[], gateway: IfIndex): Promise<(dev: string) => IfIndex> {
+    const indexes = new Map([[this.#gateway, gateway]]);
+    for (const entry of entries) {
+      if (entry.kind !== 'route' || indexes.has(entry.route.dev)) continue;
+      const link = await getLinkOffThread(socket, entry.route.dev);
+      if (link === undefined) throw new SeineError('UNAVAILABLE', `there is no interface ${entry.route.dev} yet`);
+      indexes.set(entry.route.dev, link.index);
+    }
+    return (dev) => indexes.get(dev) ?? gateway;
   }
 
   async *#observed(socket: NetlinkSocket, link: Link | undefined): AsyncGenerator<Iterable<HostEntry>> {
@@ -126,7 +143,10 @@ export class HostTarget implements Target<HostKey, HostEntry> {
       yield await this.#addresses(socket, link.index);
       for (const family of families) yield this.#ourNeighbours(await listNeighboursOffThread(socket, { family, link: link.index }));
     }
-    for (const family of families) yield this.#ourRoutes(await listRoutesOffThread(socket, { family, protocol: ourProtocol }), link);
+    for (const family of families) {
+      const routes = await listRoutesOffThread(socket, { family, protocol: ourProtocol });
+      yield ourRoutes(routes, await this.#namesOf(socket, routes, link));
+    }
     for (const family of families) yield ourRules(await listRulesOffThread(socket, family));
   }
 
@@ -141,17 +161,19 @@ export class HostTarget implements Target<HostKey, HostEntry> {
       if (state === 'permanent' && mac) yield { kind: 'neighbour', neighbour: { dev: this.#gateway, ip: address, mac } };
   }
 
-  *#ourRoutes(routes: readonly KernelRoute[], gateway: Link | undefined): Generator<HostEntry> {
-    for (const route of routes) {
-      // A route over another device compares unequal to every desired one.
-      const dev = route.link === gateway?.index ? this.#gateway : `#${route.link}`;
-      const table = route.table === externalRouting.table ? { table: route.table } : {};
-      const found = { destination: route.destination, dev, ...table };
-      const via = route.gateway ? { via: route.gateway } : {};
-      const src = route.source ? { src: route.source } : {};
-      const foreign = foreignOfRoute(route);
-      yield { kind: 'route', route: { ...found, ...via, ...src }, ...(foreign ? { foreign } : {}) };
+  /** Returns the names of the routes' interfaces: almost all are the gateway. One that no longer exists compares unequal to every other. */
+  async #namesOf(
+    socket: NetlinkSocket,
+    routes: readonly KernelRoute[],
+    gateway: Link | undefined,
+  ): Promise<(link: IfIndex | undefined) => string> {
+    const names = new Map<IfIndex | undefined, string>(gateway ? [[gateway.index, this.#gateway]] : []);
+    for (const { link } of routes) {
+      if (names.has(link)) continue;
+      const other = link === undefined ? undefined : await getLinkOffThread(socket, link);
+      names.set(link, other?.name ?? `#${link}`);
     }
+    return (link) => names.get(link) ?? `#${link}`;
   }
 
   async #addresses(socket: NetlinkSocket, link: IfIndex): Promise<AddressEntry[]> {
@@ -203,7 +225,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
     for (const error of await socket.attemptOffThread(batch)) if (error && !alreadyGone.has(errnoOf(error) ?? '')) throw error;
   }
 
-  #put(batch: Batch, entry: HostEntry, link: IfIndex): void {
+  #put(batch: Batch, entry: HostEntry, link: IfIndex, indexOf: (dev: string) => IfIndex): void {
     switch (entry.kind) {
       case 'link':
         changeLink(batch, link, { state: 'up', arp: 'on', master: 'none', mtu: entry.link.mtu, mac: entry.link.mac });
@@ -215,13 +237,7 @@ export class HostTarget implements Target<HostKey, HostEntry> {
         replaceNeighbour(batch, { link, address: entry.neighbour.ip, mac: entry.neighbour.mac });
         break;
       case 'route':
-        replaceRoute(batch, {
-          ...routeKeyOf(entry.route),
-          gateway: entry.route.via,
-          source: entry.route.src,
-          link,
-          onLink: entry.route.via !== undefined,
-        });
+        replaceRoute(batch, newRoute(entry.route, indexOf));
         break;
       case 'rule':
         break; // `addRules`
@@ -235,6 +251,33 @@ function routeKeyOf({ destination, table }: WantedRoute): {
   readonly table?: number;
 } {
   return { destination, protocol: ourProtocol, ...(table === undefined ? {} : { table }) };
+}
+
+function newRoute(route: WantedRoute, indexOf: (dev: string) => IfIndex): NewRoute & { readonly protocol: number } {
+  return {
+    ...routeKeyOf(route),
+    gateway: route.via,
+    source: route.src,
+    link: indexOf(route.dev),
+    onLink: route.via !== undefined,
+  };
+}
+
+type RouteEntry = Extract<HostEntry, { readonly kind: 'route' }>;
+
+function isExclusive(entry: HostEntry): entry is RouteEntry {
+  return entry.kind === 'route' && entry.route.exclusive === true;
+}
+
+function* ourRoutes(routes: readonly KernelRoute[], nameOf: (link: IfIndex | undefined) => string): Generator<HostEntry> {
+  for (const route of routes) {
+    const table = route.table === externalRouting.table ? { table: route.table } : {};
+    const found = { destination: route.destination, dev: nameOf(route.link), ...table };
+    const via = route.gateway ? { via: route.gateway } : {};
+    const src = route.source ? { src: route.source } : {};
+    const foreign = foreignOfRoute(route);
+    yield { kind: 'route', route: { ...found, ...via, ...src }, ...(foreign ? { foreign } : {}) };
+  }
 }
 
 function* ourRules(rules: readonly KernelRule[]): Generator<HostEntry> {
@@ -269,9 +312,6 @@ async function addRules(socket: NetlinkSocket, entries: readonly HostEntry[]): P
   if (batch.entries.length === 0) return;
   for (const error of await socket.attemptOffThread(batch)) if (error && errnoOf(error) !== 'EEXIST') throw error;
 }
-
-/** Metric that the kernel gives to routes without one, by family. */
-const ordinaryMetric: Readonly<Record<Family, number>> = { ipv4: 0, ipv6: 1024 };
 
 function foreignOfRoute(route: KernelRoute): ForeignRoute | undefined {
   const { table, metric, kind, mtu, nextHops, unmodelled } = route;
