@@ -130,6 +130,20 @@ describe('a host on the link between nodes', () => {
     });
   });
 
+  it('would reach the pod without the rules', async () => {
+    await lab.agent(2, 'stop');
+    await lab.exec(2, 'nft', 'flush', 'chain', 'inet', 'seine', 'prerouting-raw');
+    for (const family of ['ipv4', 'ipv6'] as const) expect((await accepted(family)).length, family).toBeGreaterThanOrEqual(ROUNDS * 2); // at least as pods of both nodes
+    await lab.agent(2, 'start');
+    await lab.untilReady(2);
+    await until(
+      async () => (await lab.exec(2, 'nft', 'list', 'chain', 'inet', 'seine', 'prerouting-raw')).includes('pods-without-tunnel6'),
+      20_000,
+      () => 'the rules are not restored',
+    );
+    expect(await accepted('ipv6')).toEqual([]);
+  });
+
   it('cannot after another program has emptied the set of networks', async () => {
     const before = await protectedNetworks();
     expect(before).toContain(networkOf(ipOf('client-1', 'ipv4')).text);
