@@ -46,11 +46,11 @@ export async function addExclusiveRoutes(socket: NetlinkSocket, routes: readonly
 }
 
 async function replaceOwn(socket: NetlinkSocket, routes: readonly ExclusiveRoute[]): Promise<void> {
-  const rivals = await rivalsOf(socket, routes);
+  const conflicts = await conflictingRoutes(socket, routes);
   const batch = new Batch();
-  for (const route of routes) if (!rivals.has(route.destination.text)) replaceRoute(batch, route);
+  for (const route of routes) if (!conflicts.has(route.destination.text)) replaceRoute(batch, route);
   if (batch.entries.length > 0) await socket.transactOffThread(batch);
-  for (const [destination, { protocol }] of rivals) {
+  for (const [destination, { protocol }] of conflicts) {
     const name = protocolNames.get(protocol) ?? String(protocol);
     throw new SeineError('REFUSED', `a route to ${destination} belongs to another program (protocol ${name})`, {
       context: { conflict: 'route', destination, protocol: name },
@@ -59,14 +59,14 @@ async function replaceOwn(socket: NetlinkSocket, routes: readonly ExclusiveRoute
 }
 
 /** Returns routes of other programs to these destinations, with the metric that Seine's would have. */
-async function rivalsOf(socket: NetlinkSocket, routes: readonly ExclusiveRoute[]): Promise<ReadonlyMap<string, Route>> {
+async function conflictingRoutes(socket: NetlinkSocket, routes: readonly ExclusiveRoute[]): Promise<ReadonlyMap<string, Route>> {
   const own = new Map(routes.map((route) => [route.destination.text, route.protocol]));
-  const rivals = new Map<string, Route>();
+  const conflicts = new Map<string, Route>();
   for (const family of new Set(routes.map(({ destination }) => destination.family)))
     for (const route of await listRoutesOffThread(socket, { family, table: mainTable })) {
       const protocol = own.get(route.destination.text);
       if (protocol !== undefined && route.protocol !== protocol && route.metric === ordinaryMetric[family])
-        rivals.set(route.destination.text, route);
+        conflicts.set(route.destination.text, route);
     }
-  return rivals;
+  return conflicts;
 }
