@@ -133,8 +133,8 @@ async function datagramsReceived(netns: string, family: Family, signal: AbortSig
     return [...text.matchAll(/^Udp6(?:InDatagrams|NoPorts)\s+(\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
   }
   const text = await runIn(netns, 'cat', ['/proc/net/snmp'], {}, signal);
-  const [, received = '', unheard = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];
-  return Number(received) + Number(unheard);
+  const [, received = '', silentReplies = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];
+  return Number(received) + Number(silentReplies);
 }
 
 async function within(holds: () => boolean, signal: AbortSignal): Promise<boolean> {

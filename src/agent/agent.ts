@@ -38,7 +38,7 @@ import { NodeChanges } from './node-changes.ts';
 import { type StartedNode, type StartHooks, startNode } from './node-start.ts';
 import { debouncedRecheck, keepNode, type NodeStack, openNodeStack, openNodeState } from './node-state.ts';
 import { openSuspensions } from './policy.ts';
-import { tellPolicyMode } from './policy-mode.ts';
+import { reportPolicyMode } from './policy-mode.ts';
 import { routingCheck } from './routing-check.ts';
 import { openSwitch, type SwitchConnections } from './switch-connections.ts';
 import { keepTunnelNeighbours } from './tunnel-neighbours.ts';
@@ -147,7 +147,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
     const plane = { database, openflow, datapathChanged };
-    tellPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
+    reportPolicyMode({ config, live, nodes: sources.nodes.replica, settings: sources.liveSettings.replica, warnings, postNodeEvent, log });
     hostPorts.report((sentences) => (sentences.length > 0 ? warnings.set('host ports', sentences) : warnings.delete('host ports')));
     return [
       watchForeignFirewall(firewall, { live, log, signal }),
@@ -231,7 +231,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     },
     signal,
   );
-  const podsLooked = (sentences: readonly string[]): void =>
+  const podsChecked = (sentences: readonly string[]): void =>
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
   const megaflows = new StaleMegaflows({
     runDir: config.ovsRunDir,
@@ -245,7 +245,7 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
   const { nodeState, ...opened }: Pick<OpenedNode, 'nodeState' | 'links' | 'operatorOverrides'> = openNodeState(config, ovs, stack, {
     events,
-    podsLooked,
+    podsChecked,
     log,
   });
   return { ovs, nodeState, megaflows, retry, ...opened };

@@ -24,10 +24,10 @@ import type { AgentConfig } from './config/agent-config.ts';
 const SLICE_MS = 4;
 const SHORT_SLICE_MS = 1;
 /** Interval between checks of sources that were synced and no longer are (ms). */
-const IN_STEP_LOOK_MS = 250;
+const SYNCED_CHECK_MS = 250;
 /** Maximum time that a start waits for the first lists of its other sources, and interval of the checks (ms). */
 const START_PATIENCE_MS = 5_000;
-const START_LOOK_MS = 20;
+const START_CHECK_MS = 20;
 /**
  * The list of all pods is the largest request of a start to an API server: with 5,000 nodes a thousand agents per second may request it.
  */
@@ -121,7 +121,7 @@ export interface JudgedSource {
 export async function whenInStep(sources: readonly JudgedSource[], signal: AbortSignal): Promise<void> {
   await Promise.all(sources.map(({ replica }) => replica.whenSynced(signal)));
   while (!sources.every(({ status }) => status.state === 'in step')) {
-    await pause(IN_STEP_LOOK_MS, signal);
+    await pause(SYNCED_CHECK_MS, signal);
     signal.throwIfAborted();
   }
 }
@@ -167,14 +167,14 @@ interface KnownSource {
 export async function whenListsTried(sources: readonly KnownSource[], patienceMs: number, signal: AbortSignal): Promise<void> {
   const patience = AbortSignal.timeout(patienceMs);
   const isTried = ({ replica, status }: KnownSource): boolean => replica.synced || status.failures > 0;
-  while (!sources.every(isTried) && !patience.aborted && !signal.aborted) await pause(START_LOOK_MS, signal);
+  while (!sources.every(isTried) && !patience.aborted && !signal.aborted) await pause(START_CHECK_MS, signal);
   signal.throwIfAborted();
 }
 
 /** Waits at most for the patience of a start, or until `signal` is aborted. */
 async function untilTried(source: KnownSource, signal: AbortSignal): Promise<void> {
   const patience = AbortSignal.timeout(START_PATIENCE_MS);
-  while (!isKnown(source) && source.status.failures === 0 && !patience.aborted && !signal.aborted) await pause(START_LOOK_MS, signal);
+  while (!isKnown(source) && source.status.failures === 0 && !patience.aborted && !signal.aborted) await pause(START_CHECK_MS, signal);
 }
 
 /**

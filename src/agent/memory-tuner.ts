@@ -5,7 +5,7 @@ import { idle } from '../base/async/pause.ts';
 import { returnFreeMemory } from '../netlink/free-memory.ts';
 
 /** Interval between checks of the event loop's load (ms). */
-const LOOK_MS = 500;
+const CHECK_MS = 500;
 /** Shares of the time in which the event loop worked: above the first it is busy, below the second idle. */
 const BUSY = 0.3;
 const CALM = 0.1;
@@ -14,23 +14,23 @@ const CALM_MS = 10_000;
 /** Time after which the engine has collected earlier garbage; it waits eight seconds for an idle moment (ms). */
 const COLLECTED_MS = 15_000;
 
-/** `spend` memory while there is much to do, `save` it while there is not, `giveBack` once garbage is collected. */
-type MemoryTunerStep = 'spend' | 'save' | 'giveBack';
+/** `spend` memory while there is much to do, `save` it while there is not, `release` once garbage is collected. */
+type MemoryTunerStep = 'spend' | 'save' | 'release';
 
 /** Decides between memory and time, by the load of the event loop. Begins by saving memory. */
 export class MemoryTuner {
   #saves = true;
   #calmMs = 0;
-  #gaveBack = false;
+  #released = false;
 
   /** @param share of the last `ms` in which the event loop worked. @returns the next step, if any */
   next(share: number, ms: number): MemoryTunerStep | undefined {
     this.#calmMs = share < CALM ? this.#calmMs + ms : 0;
     if (share >= BUSY) return this.#begin('spend');
     if (!this.#saves) return this.#calmMs >= CALM_MS ? this.#begin('save') : undefined;
-    if (this.#gaveBack || this.#calmMs < COLLECTED_MS) return undefined;
-    this.#gaveBack = true;
-    return 'giveBack';
+    if (this.#released || this.#calmMs < COLLECTED_MS) return undefined;
+    this.#released = true;
+    return 'release';
   }
 
   #begin(step: 'spend' | 'save'): MemoryTunerStep | undefined {
@@ -38,7 +38,7 @@ export class MemoryTuner {
     if (saves === this.#saves) return undefined;
     this.#saves = saves;
     this.#calmMs = 0;
-    this.#gaveBack = false;
+    this.#released = false;
     return step;
   }
 }
@@ -65,7 +65,7 @@ export async function tuneMemory(signal: AbortSignal): Promise<void> {
   carryOut.save();
   let before = performance.eventLoopUtilization();
   while (!signal.aborted) {
-    await idle(LOOK_MS, signal);
+    await idle(CHECK_MS, signal);
     const now = performance.eventLoopUtilization();
     const { utilization, idle: idleMs, active: activeMs } = performance.eventLoopUtilization(now, before);
     before = now;
@@ -77,7 +77,7 @@ export async function tuneMemory(signal: AbortSignal): Promise<void> {
 const carryOut: Readonly<Record<MemoryTunerStep, () => void>> = {
   spend: () => setFlagsFromString('--no-optimize-for-size'),
   save: () => setFlagsFromString('--optimize-for-size'),
-  giveBack: returnFreeMemory,
+  release: returnFreeMemory,
 };
 
 /**

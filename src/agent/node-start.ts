@@ -206,10 +206,10 @@ function followEnvironment(parts: StartParts, { live, ipam, network, hostPorts, 
   live.subscribe((now) => wantNode(config, nodeState, now));
   sources.liveSettings.replica.subscribe(() => live.look());
   on(podNetworks, (now) => ipam.setPools(podPoolsOf(now)));
-  on(identity, () => peers.lookAgain());
+  on(identity, () => peers.checkAgain());
   on(families, (now) => applyHostSettings(parts, now, hostPorts));
   on(families, () => hostPorts.want());
-  on(families, () => proxy.services.lookAgain());
+  on(families, () => proxy.services.checkAgain());
   on(mtuOf, () => network.resize());
   proxy.hostPorts.follow(() => hostPorts.compare());
   live.countPods(() => leasedNetworks(ipam.leases()));

@@ -21,7 +21,7 @@ import { getLink } from '../netlink/links.ts';
 import { FirewallEvents } from '../netlink/nftables/firewall-events.ts';
 import { Nftables } from '../netlink/nftables/nftables.ts';
 import type { HostLinks } from '../netlink/pod-interfaces/pod-interface.ts';
-import { PortsMount, portsPathBeside } from '../netlink/pod-interfaces/ports-namespace.ts';
+import { PortsMount, portsPathNextTo } from '../netlink/pod-interfaces/ports-namespace.ts';
 import { NetlinkSocket } from '../netlink/socket.ts';
 import { watchHost } from '../nodes/local/host-watch.ts';
 import { hostPortsTable } from '../pods/host-ports/host-port-firewall.ts';
@@ -37,7 +37,7 @@ import type { SwitchConnections } from './switch-connections.ts';
 const SETTLE_MS = 20;
 
 /** Limits observations to a fifth of the agent's time if a program changes entries all the time. */
-const REST_FOR_EACH_LOOK = 4;
+const PAUSE_FOR_EACH_CHECK = 4;
 
 /** nftables tables of Seine. */
 const tableNames: readonly string[] = [firewallTable, servicesTable, externalTable, hostPortsTable];
@@ -55,7 +55,7 @@ export interface NodeStack {
 
 /** @param cniSocket next to which the namespace of pre-plugged ports is mounted, if it is */
 export function openNodeStack(gateway: string, cniSocket: string): NodeStack {
-  const ports = new PortsMount(portsPathBeside(cniSocket));
+  const ports = new PortsMount(portsPathNextTo(cniSocket));
   const links = { socket: NetlinkSocket.open(), remover: LinkRemover.open() };
   const nftables = Nftables.open();
   const ownTables = Nftables.open();
@@ -75,7 +75,7 @@ type StateConnections = Pick<SwitchConnections, 'database' | 'lock' | 'openflow'
 interface NodeStateHooks {
   readonly events: NodeStateEvents;
   /** Changes made inside pods, as sentences. Called after each check of all of them. */
-  readonly podsLooked: (sentences: readonly string[]) => void;
+  readonly podsChecked: (sentences: readonly string[]) => void;
   readonly log: Log;
 }
 
@@ -84,7 +84,7 @@ export function openNodeState(
   config: AgentConfig,
   ovs: StateConnections,
   stack: NodeStack,
-  { events, podsLooked, log }: NodeStateHooks,
+  { events, podsChecked, log }: NodeStateHooks,
 ): { readonly nodeState: NodeState; readonly links: LinksTarget; readonly operatorOverrides: OperatorOverrides } {
   const { database, openflow, lock } = ovs;
   const learned = new LearnedFlows();
@@ -98,7 +98,7 @@ export function openNodeState(
       unplug: (name, signal) => unplugLink({ database, bridge: config.ovsBridge, lock: lock.name, nodeState }, name, signal),
     },
     repairPods: config.repairPods,
-    looked: (inside) => podsLooked(podWarnings(inside, config.repairPods)),
+    looked: (inside) => podsChecked(podWarnings(inside, config.repairPods)),
     notRemoved: (name, { message: cause }) => log.error('a pod interface could not be removed', { interface: name, cause }),
   });
   const packings = Object.values(addressRows).map((rows) => new RowPacking(rows));
@@ -147,7 +147,7 @@ async function unplugLink({ nodeState, ...ovs }: UnplugPorts, name: string, sign
 
 /** Bell to ring when a part may have changed otherwise: it is observed once there are no more rings, with pauses in between. */
 export function debouncedRecheck(part: () => { readonly observeTookMs: number; recheck(): void }, signal: AbortSignal): Debouncer {
-  const restMs = (): number => REST_FOR_EACH_LOOK * part().observeTookMs;
+  const restMs = (): number => PAUSE_FOR_EACH_CHECK * part().observeTookMs;
   return new Debouncer({ waitMs: SETTLE_MS, restMs }, () => part().recheck(), signal);
 }
 
@@ -187,7 +187,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     far: (name: string) => stack.ports.current && getLink(stack.ports.current.socket, name),
   };
   const links = new LinksWatch(nodeState, now, signal);
-  stack.ports.watch((event) => (event.kind === 'link' ? links.noteFar(event.link) : links.lookAgain()));
+  stack.ports.watch((event) => (event.kind === 'link' ? links.noteFar(event.link) : links.checkAgain()));
   const hostWatch = watchHost({
     socket: stack.links.socket,
     ours: stack.target.port,
@@ -200,7 +200,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     settingsChanged: () => settings.ring(),
     gatewayGone: () => changes.gatewayGone.ring(),
     podInterface: (change, link) => links.note(change, link),
-    overrun: () => links.lookAgain(),
+    overrun: () => links.checkAgain(),
   });
   const tables = debouncedRecheck(() => reconcilers.firewall, signal);
   const firewallWatch = FirewallEvents.open({}, (change) => {

@@ -5,7 +5,7 @@ import { ReplicaStore } from '../kubernetes/client/replica/replica.ts';
 import { type LiveSettings, liveSettingsKey } from '../kubernetes/resources/live-settings.ts';
 import type { Node } from '../kubernetes/resources/node.ts';
 import { parseConfig } from './config/agent-config.ts';
-import { tellPolicyMode } from './policy-mode.ts';
+import { reportPolicyMode } from './policy-mode.ts';
 
 const node: Node = { name: 'n1', uid: 'u', podCidrs: [], internalIps: [], deleting: false };
 
@@ -14,14 +14,14 @@ function setUp() {
   const settings = new ReplicaStore<LiveSettings>();
   const warnings = new Map<string, readonly string[]>();
   const events: string[] = [];
-  const listeners: Parameters<Parameters<typeof tellPolicyMode>[0]['live']['subscribe']>[0][] = [];
+  const listeners: Parameters<Parameters<typeof reportPolicyMode>[0]['live']['subscribe']>[0][] = [];
   const subscribe = (one: (typeof listeners)[number]) => {
     listeners.push(one);
     return () => undefined;
   };
   const live = { current: {} as NodeEnvironment, subscribe };
   const postNodeEvent = (reason: string, message: string, type: string) => void events.push(`${type} ${reason} ${message}`);
-  tellPolicyMode({ config: parseConfig('', { NODE_NAME: 'n1' }), live, nodes, settings, warnings, postNodeEvent, log: silentLog });
+  reportPolicyMode({ config: parseConfig('', { NODE_NAME: 'n1' }), live, nodes, settings, warnings, postNodeEvent, log: silentLog });
   let version = 0;
   const annotate = (name: string, policyMode?: string): void => {
     nodes.put(name, String((version += 1)), { ...node, name, ...(policyMode === undefined ? {} : { policyMode }) });

@@ -27,7 +27,7 @@ const meanings: Readonly<Record<PolicyMode, string>> = {
 };
 
 /** Reports changes of the node's policy mode as events of the Node. An invalid mode is a warning, and an event. */
-export function tellPolicyMode(options: PolicyModeOptions): void {
+export function reportPolicyMode(options: PolicyModeOptions): void {
   const { live, postNodeEvent, log } = options;
   const mode = live.current.policyMode ?? 'enforce';
   if (mode !== 'enforce') log.warn('NetworkPolicy is not enforced on this node', { mode, meaning: meanings[mode] });

@@ -81,7 +81,7 @@ export async function openPolicy(
     log,
     signal,
   });
-  const ends = [
+  const unsubscribers = [
     // Before the nodes are followed: parts of a node are compared by then.
     nodeNetworks.follow(),
     own.replica.subscribe((keys) => enforcement.podsChanged(keys)),
@@ -90,7 +90,7 @@ export async function openPolicy(
     suspensions.subscribe(() => enforcement.suspensionsChanged()),
     suspensions.follow(),
   ];
-  signal.addEventListener('abort', () => ends.forEach((end) => void end()), { once: true });
+  signal.addEventListener('abort', () => unsubscribers.forEach((end) => void end()), { once: true });
   return enforcement;
 }
 

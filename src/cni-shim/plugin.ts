@@ -106,7 +106,7 @@ function finish(call: PluginCall, { exit, stdout, pinPorts }: WireReply): number
 }
 
 /**
- * Runs after the answer, which does not depend on it. The path is that of `portsPathBeside` in src/netlink; the plugin computes it itself,
+ * Runs after the answer, which does not depend on it. The path is that of `portsPathNextTo` in src/netlink; the plugin computes it itself,
  * so an agent cannot make it mount anything else.
  */
 function pinNamespaceOfPorts({ host, request }: PluginCall): void {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { SeineError } from '../base/errors/seine-error.ts';
 import { privateFolder } from '../base/files/private-folder.ts';
 import { removeMountPoint } from '../netlink/namespace.ts';
-import { portsPathBeside } from '../netlink/pod-interfaces/ports-namespace.ts';
+import { portsPathNextTo } from '../netlink/pod-interfaces/ports-namespace.ts';
 import { descriptorOf, peerCredentials } from '../netlink/sockets/unix-peer.ts';
 import { removeFile } from './atomic-file.ts';
 import { kernelLeftovers } from './cleanup-kernel.ts';
@@ -38,7 +38,7 @@ export async function findLeftovers(options: CleanupOptions, signal: AbortSignal
   const { folders, sockets, gateway, bridge } = options;
   const running = await answeringSockets(sockets);
   const files = installedFiles(folders).map((path) => ({ what: `file ${path}`, remove: () => void removeFile(path) }));
-  const portsPath = portsPathBeside(sockets[0] ?? '');
+  const portsPath = portsPathNextTo(sockets[0] ?? '');
   const kernel = kernelLeftovers({ gateway, bridge, portsPath });
   const ofSwitch = await switchLeftovers(options, signal);
   const inSwitch = ofSwitch.pods.filter(({ link }) => kernel.names.has(link)).map(({ pod }) => pod);
@@ -78,14 +78,14 @@ function listenerOf(path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const probe = connect(path);
     probe.once('connect', () => {
-      resolve(processBehind(probe));
+      resolve(processOf(probe));
       probe.destroy();
     });
     probe.once('error', () => resolve(undefined));
   });
 }
 
-function processBehind(socket: Socket): number {
+function processOf(socket: Socket): number {
   try {
     return peerCredentials(descriptorOf(socket)).pid;
   } catch {

@@ -20,7 +20,7 @@ export interface Installation extends Folders {
 }
 
 /** Prints a completed step or a warning, one line per call. */
-export type Say = (line: string) => void;
+export type ReportLine = (line: string) => void;
 
 /**
  * Installs the plugin, then the configuration: a runtime that finds the configuration calls the plugin at once. Each is tested before it
@@ -28,7 +28,7 @@ export type Say = (line: string) => void;
  *
  * @throws SeineError `INVALID_INPUT`, `REFUSED`: the previous files continue to work
  */
-export function install({ source, conflist, ...folders }: Installation, say: Say): void {
+export function install({ source, conflist, ...folders }: Installation, say: ReportLine): void {
   const list = parseConfList(readText(conflist), conflist);
   const places = installPathsIn(folders);
   privateFolder(folders.state);
@@ -55,7 +55,7 @@ export function install({ source, conflist, ...folders }: Installation, say: Say
 }
 
 /** Restores plugin and configuration from before the last change. @throws SeineError `REFUSED` if there are none */
-export function rollBack(folders: Folders, say: Say): void {
+export function rollBack(folders: Folders, say: ReportLine): void {
   const places = installPathsIn(folders);
   if (!existsSync(places.goodPlugin)) throw new SeineError('REFUSED', `no earlier version is stored in ${places.goodFolder}`);
   placeFile(places.plugin, { bytes: readFileSync(places.goodPlugin), mode: pluginMode }, pluginVersions);
@@ -87,7 +87,7 @@ export function installedFiles(folders: Folders): readonly string[] {
 }
 
 /** Deletes the installed files; the configuration before the plugin, so that no runtime calls a missing one. */
-export function remove(folders: Folders, say: Say): void {
+export function remove(folders: Folders, say: ReportLine): void {
   for (const path of installedFiles(folders)) if (removeFile(path)) say(`${path} removed`);
 }
 
@@ -95,7 +95,7 @@ export function remove(folders: Folders, say: Say): void {
  * Before a change: keeps the existing files, which worked together. Files of an unfinished installation did not, and those before it are
  * already kept.
  */
-function begin(places: InstallPaths, say: Say): void {
+function begin(places: InstallPaths, say: ReportLine): void {
   if (existsSync(places.unfinished)) return;
   keepGood(places, say);
   placeFile(places.unfinished, { bytes: Buffer.alloc(0), mode: confMode });
@@ -110,7 +110,7 @@ function noteCurrent(places: InstallPaths, { plugin, conf }: { readonly plugin: 
 }
 
 /** Only working files are kept. */
-function keepGood(places: InstallPaths, say: Say): void {
+function keepGood(places: InstallPaths, say: ReportLine): void {
   if (!existsSync(places.plugin)) return;
   try {
     pluginVersions(places.plugin);
@@ -124,7 +124,7 @@ function keepGood(places: InstallPaths, say: Say): void {
 }
 
 /** Other plugins of the chain belong to the node: an existing one stays, a missing one is copied. */
-function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: Say): void {
+function completeChain(list: ConfList, source: string, { bin, state }: Folders, say: ReportLine): void {
   const { record } = installPathsIn({ bin, conf: '', state });
   for (const type of new Set([...list.plugins.map((plugin) => plugin.type), loopback])) {
     const path = join(bin, type);
@@ -141,7 +141,7 @@ function completeChain(list: ConfList, source: string, { bin, state }: Folders, 
   }
 }
 
-function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonly string[]> {
+function supportedBy(list: ConfList, bin: string, say: ReportLine): Map<string, readonly string[]> {
   const spoken = new Map<string, readonly string[]>();
   for (const { type } of list.plugins) {
     try {
@@ -156,7 +156,7 @@ function supportedBy(list: ConfList, bin: string, say: Say): Map<string, readonl
   return spoken;
 }
 
-function warnOfShadows(conf: string, say: Say): void {
+function warnOfShadows(conf: string, say: ReportLine): void {
   const earlier = readdirSync(conf).filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName);
   for (const name of earlier) say(`WARNING: ${join(conf, name)} precedes ${confName}: the runtime uses that network and not Seine`);
 }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { SeineError } from '../base/errors/seine-error.ts';
-import { install, remove, rollBack, type Say } from './install.ts';
+import { install, type ReportLine, remove, rollBack } from './install.ts';
 
 const usage = `Usage: install-cni install|remove|rollback [options]
 
@@ -29,7 +29,7 @@ function main(): void {
     },
   });
   const folders = { bin: values['bin-dir'], conf: values['conf-dir'], state: values['state-dir'] };
-  const say: Say = (line) => void process.stderr.write(`install-cni: ${line}\n`);
+  const say: ReportLine = (line) => void process.stderr.write(`install-cni: ${line}\n`);
   const verb = positionals.length === 1 ? positionals[0] : undefined;
   if (values.help) process.stdout.write(usage);
   else if (verb === 'install') install({ ...folders, source: values.source, conflist: values.conflist }, say);

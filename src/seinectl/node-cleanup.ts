@@ -18,7 +18,7 @@ interface NodeContext {
   readonly socket: () => string;
   readonly terminal: Terminal;
   /** Called with the exit code of the command. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const patienceMs = 120_000;
@@ -28,7 +28,7 @@ Omitted options are read from the agent, if one answers on the socket; otherwise
 socket elsewhere shares this host with another one, as a node of a lab does: options that its agent does not report are required.`;
 
 /** `seinectl node …`: changes of the node itself. Needs no agent. */
-export function addNode(root: Command, { socket, terminal, ends }: NodeContext): void {
+export function addNode(root: Command, { socket, terminal, exitWith }: NodeContext): void {
   const { ovsBridge, hostGateway, cniBinDir, cniConfDir, stateDir, apiSocket, ovsRunDir } = defaultPaths;
   root
     .command('node')
@@ -45,7 +45,7 @@ export function addNode(root: Command, { socket, terminal, ends }: NodeContext):
     .option('--run-dir <folder>', `folder of cniSocket and apiSocket (${dirname(apiSocket)})`)
     .addOption(new Option('--ovs-run-dir <folder>', `ovsRunDir of the agent (${ovsRunDir})`).env('OVS_RUNDIR'))
     .addHelpText('after', help)
-    .action((flags: Flags) => ends(cleanup(terminal, flags, socketOf(flags, socket()), AbortSignal.timeout(patienceMs))));
+    .action((flags: Flags) => exitWith(cleanup(terminal, flags, socketOf(flags, socket()), AbortSignal.timeout(patienceMs))));
 }
 
 async function cleanup(terminal: Terminal, flags: Flags, socket: string, signal: AbortSignal): Promise<number> {

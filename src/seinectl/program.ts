@@ -72,29 +72,29 @@ export function programFor(terminal: Terminal, stdin: Readable) {
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
   const socket = (): string => root.opts<{ socket: string }>().socket;
   const context = (): CommandContext => ({ agent: new AgentClient(socket()), terminal, stdin });
-  const ends = async (work: Promise<number>): Promise<void> => {
+  const exitWith = async (work: Promise<number>): Promise<void> => {
     code = await work;
   };
-  const hands: ProgramContext = { context, terminal, ends };
-  addInspection(root, hands);
-  const policy = addPolicy(root, { agent: () => context().agent, terminal, ends });
-  addReach(policy, { terminal, env: process.env, ends });
-  addPause(root, hands);
+  const programContext: ProgramContext = { context, terminal, exitWith };
+  addInspection(root, programContext);
+  const policy = addPolicy(root, { agent: () => context().agent, terminal, exitWith });
+  addReach(policy, { terminal, env: process.env, exitWith });
+  addPause(root, programContext);
   root
     .command('annotate')
     .description('copy `ovs-ofctl dump-flows` from FILE or standard input, and append the owner of each flow')
     .argument('[file]', 'a dump; - is standard input')
-    .action((file: string | undefined) => ends(annotate(context(), file)));
-  addCapture(root, { agent: () => context().agent, terminal, ends });
-  addTimeline(root, { agent: () => context().agent, terminal, ends });
-  addDiagnostics(root, { agent: () => context().agent, terminal, ends });
-  addNode(root, { socket, terminal, ends });
-  addWire(root, { terminal, stdin, ends });
-  addCluster(root, { terminal, env: process.env, ends });
+    .action((file: string | undefined) => exitWith(annotate(context(), file)));
+  addCapture(root, { agent: () => context().agent, terminal, exitWith });
+  addTimeline(root, { agent: () => context().agent, terminal, exitWith });
+  addDiagnostics(root, { agent: () => context().agent, terminal, exitWith });
+  addNode(root, { socket, terminal, exitWith });
+  addWire(root, { terminal, stdin, exitWith });
+  addCluster(root, { terminal, env: process.env, exitWith });
   root
     .command('version')
     .description('versions of seinectl, the agent, Node and Open vSwitch')
-    .action(() => ends(version(context())));
+    .action(() => exitWith(version(context())));
   printHelpHint(root, root.name());
   return { command: root, socket, code: () => code };
 }
@@ -103,41 +103,41 @@ interface ProgramContext {
   readonly context: () => CommandContext;
   readonly terminal: Terminal;
   /** Called with the exit code of the command. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 /** Adds commands that only read. */
-function addInspection(root: Command, { context, terminal, ends }: ProgramContext): void {
+function addInspection(root: Command, { context, terminal, exitWith }: ProgramContext): void {
   root
     .command('status')
     .description('readiness, problems, connections, desired and present entries of this node (exit 1 if not ready)')
     .addOption(outputOption(['table', 'json', 'yaml']))
-    .action(({ output }: { output: OutputForm }) => ends(status(context(), output)));
-  addCheck(root, (options) => ends(check(context(), options)));
-  addGet(root, (what, options) => ends(get(context(), what, options)));
+    .action(({ output }: { output: OutputForm }) => exitWith(status(context(), output)));
+  addCheck(root, (options) => exitWith(check(context(), options)));
+  addGet(root, (what, options) => exitWith(get(context(), what, options)));
   addExplain(
     root,
-    (name, from) => ends(explainService(context(), name, from)),
-    (name, json) => ends(explainPod(context().agent, name, json, terminal)),
+    (name, from) => exitWith(explainService(context(), name, from)),
+    (name, json) => exitWith(explainPod(context().agent, name, json, terminal)),
   );
   root
     .command('diff')
     .description('show drift: + missing, - unexpected, ~ different (exit 1 if any)')
     .addOption(outputOption(['table', 'json', 'yaml']))
-    .action(({ output }: { output: OutputForm }) => ends(diff(context(), output)));
+    .action(({ output }: { output: OutputForm }) => exitWith(diff(context(), output)));
 }
 
 /** Adds commands that pause and resume repair. */
-function addPause(root: Command, { context, ends }: ProgramContext): void {
+function addPause(root: Command, { context, exitWith }: ProgramContext): void {
   root
     .command('pause')
     .description('pause the repair of foreign changes; pods and Services are still served; ends with the agent')
     .requiredOption('--for <time>', 'how long, e.g. 90s, 10m or 2h; at most a day', secondsUpToADay)
-    .action(({ for: time }: { for: number }) => ends(pause(context(), time)));
+    .action(({ for: time }: { for: number }) => exitWith(pause(context(), time)));
   root
     .command('resume')
     .description('repair foreign changes again, including those made meanwhile')
-    .action(() => ends(resume(context())));
+    .action(() => exitWith(resume(context())));
 }
 
 function printHelpHint(command: Command, words: string): void {

@@ -27,7 +27,7 @@ interface TimelineContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const help = `
@@ -43,7 +43,7 @@ Examples:
 Exit codes: 0 answered, also without lines; 3 no agent answers.`;
 
 /** Adds `seinectl timeline`: the last actions of the agent. */
-export function addTimeline(root: Command, { agent, terminal, ends }: TimelineContext): void {
+export function addTimeline(root: Command, { agent, terminal, exitWith }: TimelineContext): void {
   root
     .command('timeline')
     .description('what the agent did last: a line an event, the oldest first')
@@ -52,7 +52,7 @@ export function addTimeline(root: Command, { agent, terminal, ends }: TimelineCo
     .option('--about <text>', 'only lines with this text, e.g. a pod, an owner, bridge', notEmpty)
     .option('--json', 'lines as the agent wrote them')
     .addHelpText('after', help)
-    .action((options: TimelineOptions) => ends(timeline(agent(), options, terminal, Date.now())));
+    .action((options: TimelineOptions) => exitWith(timeline(agent(), options, terminal, Date.now())));
 }
 
 function notEmpty(text: string): string {

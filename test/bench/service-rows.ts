@@ -211,9 +211,9 @@ const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices'
 /** @returns duration of each (ms) */
 export async function timeChanges(lab: BenchLab, count: number): Promise<readonly number[]> {
   const stop = new AbortController();
-  const heardMs = new Map<string, number>();
+  const lastMessageMs = new Map<string, number>();
   const listed = Promise.withResolvers<void>();
-  const following = lab.api.follow(slicesPath, new Map(), (key) => heardMs.set(key, performance.now()), listed.resolve, stop.signal);
+  const following = lab.api.follow(slicesPath, new Map(), (key) => lastMessageMs.set(key, performance.now()), listed.resolve, stop.signal);
   await listed.promise;
   try {
     return await withConnection(lab, async (connection) => {
@@ -224,10 +224,10 @@ export async function timeChanges(lab: BenchLab, count: number): Promise<readonl
         const group = groups.get(registerOf(remoteEndpoint(service * of10k.endpoints + 1)));
         if (group === undefined) throw new Error(`no group leads to the endpoints of Service ${service}`);
         const key = `default/${sliceName(service, 0)}`;
-        heardMs.delete(key);
+        lastMessageMs.delete(key);
         const ledMs = await replaceEndpoint({ lab, connection }, { service, group });
-        await until(async () => heardMs.has(key), 10_000, `news of ${key}`);
-        times.push(Math.max(0, ledMs - (heardMs.get(key) ?? Number.NaN)));
+        await until(async () => lastMessageMs.has(key), 10_000, `news of ${key}`);
+        times.push(Math.max(0, ledMs - (lastMessageMs.get(key) ?? Number.NaN)));
         await sleep(20);
       }
       return times;

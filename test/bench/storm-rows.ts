@@ -19,7 +19,7 @@ const peers = 5_000;
 const quietAdds = 700;
 /** Time after which every watch has ended and started again. */
 const relistMs = 3_000;
-const lookMs = 250;
+const checkMs = 250;
 const nodeStorm = join(import.meta.dirname, 'node-storm.ts');
 
 /**
@@ -85,7 +85,7 @@ async function relist(lab: BenchLab): Promise<void> {
 
 /** Checked rarely: each check costs the agent CPU time. */
 async function settledNow(lab: BenchLab): Promise<boolean> {
-  await sleep(lookMs);
+  await sleep(checkMs);
   return await isSettled(lab);
 }
 

@@ -55,12 +55,13 @@ export async function steadySnapshot(place: Place, pods: readonly PodNamespace[]
 export async function judge(tried: TriedNode, wanted: Promise<Snapshot>, since: number, withinMs: number): Promise<Verdict> {
   const known = await knownBy(wanted, since + withinMs);
   for (let failed = 0; ; ) {
-    const lookedMs = performance.now() - since;
+    const checkedMs = performance.now() - since;
     const found = await attempt(tried);
-    const isOver = lookedMs >= withinMs;
+    const isOver = checkedMs >= withinMs;
     const problems = typeof found === 'string' ? [found] : differences(found, known ?? (await wanted));
     if (typeof found === 'string' && isOver) failed++;
-    if (problems.length === 0 || (isOver && (typeof found !== 'string' || failed > failedLooksMost))) return { problems, tookMs: lookedMs };
+    if (problems.length === 0 || (isOver && (typeof found !== 'string' || failed > failedLooksMost)))
+      return { problems, tookMs: checkedMs };
     await sleep(pollMs);
   }
 }

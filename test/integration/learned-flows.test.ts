@@ -249,7 +249,7 @@ describe('a foreign flow with the cookie of learned flows', () => {
       'cookie=0xff0000000000,table=0,priority=65000,ip,actions=drop',
       `cookie=0x${learnedCookie.toString(16)},table=0,priority=65000,ip,actions=drop`,
     ];
-    const lookedAtMs = () => performance.now() - (nodeState.reconcilers.bridge.lastLook?.ageMs ?? 0);
+    const lookedAtMs = () => performance.now() - (nodeState.reconcilers.bridge.lastCheck?.ageMs ?? 0);
     for (const flow of foreign) {
       // Sweeps find it, too, and are four seconds apart: an earlier check was triggered by the event.
       const isHeardOf = async (): Promise<boolean> => {

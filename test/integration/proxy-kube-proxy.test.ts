@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type LegacyIptables, legacyIptables } from '../../src/netlink/nftables/legacy-iptables.ts';
 import { Nftables } from '../../src/netlink/nftables/nftables.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { AGENTS_BACKLOG, lookForKubeProxy } from '../../src/services/controller/kube-proxy.ts';
+import { AGENTS_BACKLOG, detectKubeProxy } from '../../src/services/controller/kube-proxy.ts';
 import { inside, type Lab, withNamespaces } from './netlink-fixture.ts';
 
 /** Detected proxies in a separate namespace after `set`. */
@@ -20,7 +20,7 @@ function found(set: (lab: Lab, nftables: Nftables) => unknown, isOwn = (_port: n
         tables: (family) => namespace.run(() => legacyIptables.tables(family)),
         hasChain: (...wanted) => namespace.run(() => legacyIptables.hasChain(...wanted)),
       };
-      return lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn }).found;
+      return detectKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn }).found;
     } finally {
       for (const each of [nftables, routeSocket, diagnosisSocket]) each.close();
     }

@@ -88,7 +88,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
       'passes answers to what is barred',
       inWhich(
         'state',
-        (flow) => marked(flow, ctMark.barred('yes')) && flow.steps.length === 0,
+        (flow) => marked(flow, ctMark.unadmitted('yes')) && flow.steps.length === 0,
         () => [],
       ),
     ],
@@ -124,7 +124,7 @@ describe.each(['userspace', 'kernel'] as const)('on the %s data path', (datapath
       table: 'egressEntry',
       priority: known ? 60_001 : 60_000,
       match: { inPort: ofPort, payload: 'ipv4', regs: [reg.verdict('none')], ...(known && { ctState: { new: '-', inv: '-', trk: '+' } }) },
-      steps: known ? [{ do: 'ct', zone: zones.ipv4.main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] }] : drop,
+      steps: known ? [{ do: 'ct', zone: zones.ipv4.main, commit: true, exec: [{ do: 'mark', mark: ctMark.unadmitted('yes') }] }] : drop,
     }));
     const open = new SwitchModel(own);
     const shut = new SwitchModel({ ...own, flows: [...whole.flows, ...denied] });

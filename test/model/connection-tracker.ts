@@ -211,7 +211,7 @@ const damagedIp = parseIp('dead::');
  * dropped.
  */
 function refuseToBar(before: number, after: number): void {
-  const { value, mask } = ctMark.barred('yes');
+  const { value, mask } = ctMark.unadmitted('yes');
   if ((before & mask) === 0 && (after & mask) === value)
     throw new Error('happened: the translation of a known packet bars a connection that was let in');
 }

@@ -88,7 +88,7 @@ const mutants: Readonly<Record<string, Mutation>> = {
     all.map((step) => (step.do === 'ct' ? { ...step, exec: step.exec.filter((exec) => exec.do !== 'mark') } : step)),
   ),
   'does not commit': without((flow) => flow.table === 'commit' && flow.priority > 0),
-  'never lets in what it committed for a Service': without((flow) => flow.table === 'commit' && marks(flow, ctMark.barred('yes'))),
+  'never lets in what it committed for a Service': without((flow) => flow.table === 'commit' && marks(flow, ctMark.unadmitted('yes'))),
   'never lets in what it translated the source of': steps(
     ({ table }) => table === 'snatMark',
     (all) =>
@@ -97,11 +97,11 @@ const mutants: Readonly<Record<string, Mutation>> = {
       ),
   ),
   'bars a connection that was let in, at its second packet': steps(
-    (flow) => flow.table === 'state' && marks(flow, ctMark.barred('no')),
+    (flow) => flow.table === 'state' && marks(flow, ctMark.unadmitted('no')),
     (all) => all.map((each) => (each.do === 'load' && each.mark.field === 'unsettled' ? { do: 'load', mark: reg.unsettled('yes') } : each)),
   ),
   'leaves a connection barred whose second packet was looked up before the first was committed': (flow) =>
-    flow.table === 'snatMark' && marks(flow, ctMark.barred('yes'))
+    flow.table === 'snatMark' && marks(flow, ctMark.unadmitted('yes'))
       ? { ...flow, match: { ...flow.match, ctState: { ...flow.match.ctState, new: '-' } } }
       : flow,
   'forgets that the gateway sends': without((flow) => flow.table === 'egressEntry' && marks(flow, reg.source('gateway'))),

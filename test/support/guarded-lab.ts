@@ -57,7 +57,7 @@ export function nextAddresses(lastGiven: readonly string[], family: Family, coun
 /** Datagrams received by a namespace, for sockets and for ports without a listener, by the kernel's own counters. */
 export async function datagramsReceived(netns: string): Promise<number> {
   const text = await runIn(netns, 'cat', ['/proc/net/snmp', '/proc/net/snmp6'], {}, signal());
-  const [, received = '', unheard = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];
+  const [, received = '', silentReplies = ''] = /^Udp: (\d+) (\d+) /m.exec(text) ?? [];
   const ipv6 = [...text.matchAll(/^Udp6(?:InDatagrams|NoPorts)\s+(\d+)$/gm)].map(([, count]) => Number(count));
-  return [Number(received), Number(unheard), ...ipv6].reduce((sum, count) => sum + count, 0);
+  return [Number(received), Number(silentReplies), ...ipv6].reduce((sum, count) => sum + count, 0);
 }

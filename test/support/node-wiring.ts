@@ -70,7 +70,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
   const config = parseConfig(`{nodeName: test, ovsRunDir: ${ovs.runDir}, ovsDatapathType: netdev${more}}`, {});
   const events = { round: () => {}, failure: () => {}, refused: () => {}, drift: () => {}, repaired: () => {} };
   const inside: { sentences: readonly string[] } = { sentences: [] };
-  const podsLooked = (sentences: readonly string[]): void => void (inside.sentences = sentences);
+  const podsChecked = (sentences: readonly string[]): void => void (inside.sentences = sentences);
   const readiness = new Readiness();
   const changes = new NodeChanges();
   const stack = openNodeStack(config.hostGateway, config.cniSocket);
@@ -90,7 +90,7 @@ export async function becomeNode(more = ''): Promise<TestNode> {
     },
     stop.signal,
   );
-  const opened: ReturnType<typeof openNodeState> = openNodeState(config, connections, stack, { events, podsLooked, log: silentLog });
+  const opened: ReturnType<typeof openNodeState> = openNodeState(config, connections, stack, { events, podsChecked, log: silentLog });
   const { nodeState, links } = opened;
   const ports = new PortWatch(connections.database, stop.signal);
   const plane: TestPlane = { ...connections, host: stack.links, ports, nodeState, datapathChanged: changes.datapath };

@@ -13,7 +13,7 @@ export type ReconnectState =
   | { readonly kind: 'stopped' }
   | { readonly kind: 'waiting'; readonly untilMs: number; readonly backoffMs: number }
   | { readonly kind: 'connecting'; readonly sinceMs: number; readonly backoffMs: number }
-  | { readonly kind: 'connected'; readonly sinceMs: number; readonly heardMs: number; readonly backoffMs: number }
+  | { readonly kind: 'connected'; readonly sinceMs: number; readonly lastMessageMs: number; readonly backoffMs: number }
   | { readonly kind: 'probing'; readonly sinceMs: number; readonly probedMs: number; readonly backoffMs: number };
 
 /**
@@ -73,7 +73,7 @@ export function stepReconnect(state: ReconnectState, event: ReconnectEvent, at: 
     case 'stop':
       return { state: stoppedState, effect: hasStream(state) ? 'disconnect' : 'none' };
     case 'connected':
-      return state.kind === 'connecting' ? stay({ ...state, kind: 'connected', sinceMs: at.nowMs, heardMs: at.nowMs }) : stay(state);
+      return state.kind === 'connecting' ? stay({ ...state, kind: 'connected', sinceMs: at.nowMs, lastMessageMs: at.nowMs }) : stay(state);
     case 'heard':
       return stay(heard(state, at.nowMs));
     case 'lost':
@@ -93,7 +93,7 @@ export function wakeAtMs(state: ReconnectState, policy: ReconnectPolicy): number
     case 'connecting':
       return state.sinceMs + policy.connectTimeoutMs;
     case 'connected':
-      return state.heardMs + policy.probeIntervalMs;
+      return state.lastMessageMs + policy.probeIntervalMs;
     case 'probing':
       return state.probedMs + policy.probeTimeoutMs;
   }
@@ -115,7 +115,7 @@ function dial(backoffMs: number, { nowMs }: ReconnectMoment): ReconnectStep {
 
 function heard(state: ReconnectState, nowMs: number): ReconnectState {
   if (state.kind !== 'connected' && state.kind !== 'probing') return state;
-  return { kind: 'connected', sinceMs: state.sinceMs, heardMs: nowMs, backoffMs: state.backoffMs };
+  return { kind: 'connected', sinceMs: state.sinceMs, lastMessageMs: nowMs, backoffMs: state.backoffMs };
 }
 
 function tick(state: ReconnectState, at: ReconnectMoment, policy: ReconnectPolicy): ReconnectStep {

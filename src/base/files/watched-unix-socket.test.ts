@@ -23,7 +23,7 @@ beforeEach(async () => {
     without: 'no client can connect',
     make: () => saying('ours'),
     log,
-    lookMs: 10,
+    checkMs: 10,
   });
 });
 afterEach(async () => {

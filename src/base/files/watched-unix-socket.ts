@@ -19,10 +19,10 @@ interface WatchedUnixSocketOptions {
   readonly make: () => Server;
   readonly log: Log;
   /** Period of the check that the socket still exists (ms). */
-  readonly lookMs?: number;
+  readonly checkMs?: number;
 }
 
-const lookMsUsual = 2_000;
+const DEFAULT_CHECK_MS = 2_000;
 
 /**
  * Socket with mode 0600 in a directory with mode 0700 that is recreated when it is removed: otherwise the agent would continue to listen
@@ -76,9 +76,9 @@ export class WatchedUnixSocket {
 
   async #keep(): Promise<void> {
     const { signal } = this.#closed;
-    const { path, name, without, log, lookMs = lookMsUsual } = this.#options;
+    const { path, name, without, log, checkMs = DEFAULT_CHECK_MS } = this.#options;
     for (;;) {
-      await pause(lookMs, signal);
+      await pause(checkMs, signal);
       if (signal.aborted) return;
       if (this.#server && existsSync(path)) continue;
       if (this.#server) log.warn('socket removed; making it again', { socket: name, path });

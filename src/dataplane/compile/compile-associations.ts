@@ -66,7 +66,7 @@ export function deniedAssociations(verdicts: PipelineTableName, environment: Nod
 }
 
 /** Denies fragments where ports decide: a connection known by two addresses implies nothing about their ports. */
-export function associationsInPieces(ports: PipelineTableName, verdicts: PipelineTableName, environment: NodeEnvironment): readonly Flow[] {
+export function associationsInChunks(ports: PipelineTableName, verdicts: PipelineTableName, environment: NodeEnvironment): readonly Flow[] {
   return blindFamilies(environment).map((family) => ({
     table: ports,
     priority: priority.override,

@@ -38,7 +38,7 @@ export function invalidOfKnown(family: Family): readonly Flow[] {
     flow(priority.guard, { protocol: 'tcp', regs: [reg.halfOpenProbe('sent')] }, toAgent),
     // Of no known connection: invalid itself.
     flow(priority.override, { ...invalid, ctMarks: [ctMark.source(0)] }, ...drop),
-    flow(priority.override, { ...invalid, ctMarks: [ctMark.barred('yes')] }, ...drop),
+    flow(priority.override, { ...invalid, ctMarks: [ctMark.unadmitted('yes')] }, ...drop),
     ...(['pod', 'tunnel'] as const).flatMap((from) => [
       flow(priority.highest, { ...invalid, tcpFlags: 'syn', regs: [reg.source(from), reg.halfOpenProbe('no')] }, toAgent),
       ...passing(priority.highest, { tcpFlags: 'rst', regs: [reg.source(from)] }, toAgent),

@@ -16,7 +16,7 @@ import { compileServicePath } from './compile-service-path.ts';
 import { compileTables } from './compile-tables.ts';
 import { expiringPackets } from './compile-time-exceeded.ts';
 import { compileVerdicts } from './compile-verdict.ts';
-import { asksAboutAnswers, familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
+import { checksReplies, familiesOf, linkLocal, type NodeEnvironment, ownCidrs } from './environment.ts';
 
 const multicast: Readonly<Record<Family, readonly Cidr[]>> = {
   ipv4: [parseCidr('224.0.0.0/4'), parseCidr('255.255.255.255/32')],
@@ -175,7 +175,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
   return [
     ...guards,
     flow(priority.high, { ctState: { inv: '+', trk: '+' } }, ...drop),
-    ...answers.map((ctState) => flow(priority.higher, { ctState, ctMarks: [ctMark.barred('yes')] }, ...drop)),
+    ...answers.map((ctState) => flow(priority.higher, { ctState, ctMarks: [ctMark.unadmitted('yes')] }, ...drop)),
     ...known(flow, service, [routed], { do: 'restoreIpSrc', family }),
     // Until the first reply, a client's second packet arrives already translated on the userspace data path, and matches no Service below.
     // On the kernel's data path it arrives untranslated, an endpoint is chosen again, and the connection keeps its previous one. There it
@@ -183,7 +183,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
     ...(['no', 'yes'] as const).map((yes) =>
       flow(
         priority.high,
-        { ctState: { ...fresh, inv: '-' }, ctMarks: [service, ctMark.barred(yes)] },
+        { ctState: { ...fresh, inv: '-' }, ctMarks: [service, ctMark.unadmitted(yes)] },
         routed,
         load(reg.unsettled(yes)),
         goto('serviceEntry'),
@@ -191,7 +191,7 @@ function state(family: Family, environment: NodeEnvironment): Flow[] {
     ),
     ...known(flow, ctMark.service('no'), []),
     ...(environment.liveConnections === 'keep' ? [...kept(flow, service, routed), ...kept(flow, ctMark.service('no'))] : []),
-    ...(asksAboutAnswers(environment)
+    ...(checksReplies(environment)
       ? [...unacknowledged(flow, family, service, routed), ...unacknowledged(flow, family, ctMark.service('no'), load(reg.answerTo('yes')))]
       : []),
     flow(priority.lowest, { ctState: fresh }, load(reg.unsettled('yes')), goto('serviceEntry')),
@@ -234,7 +234,7 @@ const openingSide: NonNullable<Match['ctState']> = { new: '-', rpl: '-', rel: '-
  * connections are evaluated as usual.
  */
 function kept(flow: (level: number, match: Match, ...steps: Step[]) => Flow, service: Mark, ...first: readonly Step[]): Flow[] {
-  const match: Match = { ctState: { ...openingSide, inv: '-' }, ctMarks: [service, ctMark.barred('no')] };
+  const match: Match = { ctState: { ...openingSide, inv: '-' }, ctMarks: [service, ctMark.unadmitted('no')] };
   return [flow(priority.higher, match, ...first, load(reg.verdict('standing')), goto('egressEntry'))];
 }
 
@@ -250,7 +250,7 @@ function unacknowledged(
   ...first: readonly Step[]
 ): Flow[] {
   const ctState: Match['ctState'] = { new: '-', inv: '-', rel: '-', rpl: '+', trk: '+' };
-  const ctMarks = [service, ctMark.barred('no'), ctMark.hairpin('no')];
+  const ctMarks = [service, ctMark.unadmitted('no'), ctMark.hairpin('no')];
   return (['udp', family === 'ipv4' ? 'icmp' : 'icmp6'] as const).map((protocol) =>
     flow(
       priority.higher,
@@ -339,8 +339,8 @@ function commit(family: Family): Flow[] {
   return [
     flow(
       priority.high,
-      { ctState: { trk: '+' }, ctMarks: [ctMark.barred('yes')] },
-      { do: 'mark', mark: ctMark.barred('no') },
+      { ctState: { trk: '+' }, ctMarks: [ctMark.unadmitted('yes')] },
+      { do: 'mark', mark: ctMark.unadmitted('no') },
       { do: 'moveToMark', ...outPortToCtMark },
     ),
     flow(priority.normal, { ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('no')] }, { do: 'moveToMark', ...sourceToCtMark }),

@@ -104,7 +104,7 @@ function hairpin(ip: Ip): Flow {
       exec: [
         { do: 'mark', mark: ctMark.snat('yes') },
         { do: 'mark', mark: ctMark.hairpin('yes') },
-        { do: 'mark', mark: ctMark.barred('no') },
+        { do: 'mark', mark: ctMark.unadmitted('no') },
       ],
     }),
   };

@@ -192,7 +192,7 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
     // One action for all packets of the opening side: the zone may have lost the state of the first packet, or never have had it. After a
     // restart of OVS a connection begins with a packet from its middle, which userspace connection tracking considers known as soon as it
     // is committed for the second time.
-    steps: shownCommit({ zone: main, next: 'snat', exec: written(...marks, ctMark.barred('no')) }),
+    steps: shownCommit({ zone: main, next: 'snat', exec: written(...marks, ctMark.unadmitted('no')) }),
   });
   // The packet now carries this zone's mark, and the later tables match it.
   const translate = (ip: Ip, hairpin: Mark): readonly Flow[] => {
@@ -228,8 +228,8 @@ function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[]
   const clear: Flow = {
     table: 'snatMark',
     priority: priority.normal,
-    match: { payload: family, ctState: { inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.barred('yes')] },
-    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.barred('no')) }],
+    match: { payload: family, ctState: { inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.unadmitted('yes')] },
+    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.unadmitted('no')) }],
   };
   return [
     clear,

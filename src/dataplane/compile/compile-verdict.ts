@@ -5,9 +5,9 @@ import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipel
 import type { Mark } from '../pipeline/registers.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
-import { associationsInPieces, deniedAssociations } from './compile-associations.ts';
+import { associationsInChunks, deniedAssociations } from './compile-associations.ts';
 import { answer } from './compile-entry.ts';
-import { asksAboutAnswers, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
+import { checksReplies, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
 
 /** Tables of one direction. Admitted packets continue at `next`. */
 interface Direction {
@@ -71,12 +71,12 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
       ...tiersWithoutRules(direction),
       ...portsOf(direction).flatMap((ports) => [
         ...familiesOf(environment).flatMap((family) => fragments(ports, direction.verdicts, family)),
-        ...associationsInPieces(ports, direction.verdicts, environment),
+        ...associationsInChunks(ports, direction.verdicts, environment),
       ]),
       ...done(direction, environment),
-      ...(asksAboutAnswers(environment) ? answered(direction, environment) : []),
+      ...(checksReplies(environment) ? answered(direction, environment) : []),
     ]),
-    ...(asksAboutAnswers(environment) ? answersToTheNode(environment) : []),
+    ...(checksReplies(environment) ? answersToTheNode(environment) : []),
     ...ownAddresses(environment).map((ipDst) =>
       decided(egress.networkPolicy.classes, priority.low, 'allow', egress.verdicts, { payload: ipDst.family, ipDst }),
     ),
@@ -148,7 +148,7 @@ function fragments(ports: PipelineTableName, verdicts: PipelineTableName, payloa
     match: { payload, fragment: 'yes', ...match },
     steps: [...loads, goto(verdicts)],
   });
-  const settled: Match = { ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')] };
+  const settled: Match = { ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.unadmitted('no')] };
   return [
     flow(priority.highest, settled, load(reg.verdict('allow'))),
     flow(priority.above, {}, load(reg.verdict('deny')), load(reg.reason('pieces'))),
@@ -236,9 +236,11 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
   const verdict = reg.verdict('deny');
   const flow = (level: number, match: Match, steps: readonly Step[]): Flow => ({ table: verdicts, priority: level, match, steps });
   const bar = (family: Family): Flow =>
-    flow(priority.high, { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.barred('no')], regs: [verdict] }, [
-      barred(family),
-    ]);
+    flow(
+      priority.high,
+      { payload: family, ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.unadmitted('no')], regs: [verdict] },
+      [barred(family)],
+    );
   return policyMode === 'enforce'
     ? [
         ...familiesOf(environment).map(bar),
@@ -250,7 +252,7 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
 }
 
 function barred(family: Family): Step {
-  return { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.barred('yes') }] };
+  return { do: 'ct', zone: zones[family].main, commit: true, exec: [{ do: 'mark', mark: ctMark.unadmitted('yes') }] };
 }
 
 /**

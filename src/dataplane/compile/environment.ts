@@ -76,6 +76,6 @@ export function linkLocal(mac: Mac): Ip {
 }
 
 /** Reports whether policy is evaluated for each reply that needs no acknowledgement: where policies end established connections. */
-export function asksAboutAnswers({ liveConnections, policyMode = 'enforce' }: NodeEnvironment): boolean {
+export function checksReplies({ liveConnections, policyMode = 'enforce' }: NodeEnvironment): boolean {
   return liveConnections !== 'keep' && policyMode === 'enforce';
 }

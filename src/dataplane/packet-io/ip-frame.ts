@@ -21,14 +21,14 @@ export const ipProtocol = { icmp: 1, tcp: 6, udp: 17, icmp6: 58, sctp: 132 } as 
 const mostQuoted = { ipv4: 576 - IPV4_BYTES - ICMP_BYTES, ipv6: 1280 - IPV6_BYTES - ICMP_BYTES } as const;
 
 /** Addresses of a reply. */
-export interface IpEnds {
+export interface IpAddresses {
   readonly family: Family;
   readonly source: Uint8Array;
   readonly destination: Uint8Array;
 }
 
 /** Returns an IP packet, without options. */
-export function ipPacket({ family, source, destination }: IpEnds, protocol: number, payload: Uint8Array): Buffer {
+export function ipPacket({ family, source, destination }: IpAddresses, protocol: number, payload: Uint8Array): Buffer {
   if (family === 'ipv6') {
     const header = Buffer.alloc(8);
     header.writeUInt8(0x60, 0);
@@ -49,7 +49,7 @@ export function ipPacket({ family, source, destination }: IpEnds, protocol: numb
 }
 
 /** Returns an IP packet with an ICMP error that quotes the beginning of a packet. */
-export function icmpError(ends: IpEnds, { type, code }: { readonly type: number; readonly code: number }, quoted: Uint8Array): Buffer {
+export function icmpError(ends: IpAddresses, { type, code }: { readonly type: number; readonly code: number }, quoted: Uint8Array): Buffer {
   const message = Buffer.concat([Buffer.alloc(ICMP_BYTES), quoted.subarray(0, mostQuoted[ends.family])]);
   message.writeUInt8(type, 0);
   message.writeUInt8(code, 1);
@@ -60,7 +60,7 @@ export function icmpError(ends: IpEnds, { type, code }: { readonly type: number;
 }
 
 /** Returns the pseudo-header (RFC 9293 section 3.1 and RFC 8200 section 8.1). */
-export function pseudoHeader({ family, source, destination }: IpEnds, protocol: number, length: number): Buffer {
+export function pseudoHeader({ family, source, destination }: IpAddresses, protocol: number, length: number): Buffer {
   const tail = Buffer.alloc(family === 'ipv4' ? 4 : 8);
   tail.writeUInt8(protocol, tail.length - (family === 'ipv4' ? 3 : 1));
   tail.writeUInt16BE(length, 2);

@@ -56,12 +56,12 @@ export function injected(port: number, frames: readonly Uint8Array[]): readonly 
   return messagesOf({ from: port, output: ofPort.table }, frames);
 }
 
-interface FrameWay {
+interface FramePath {
   readonly from: number;
   readonly output: number;
 }
 
-function messagesOf({ from, output }: FrameWay, frames: readonly Uint8Array[]): readonly Uint8Array[] {
+function messagesOf({ from, output }: FramePath, frames: readonly Uint8Array[]): readonly Uint8Array[] {
   return frames.map((data) => {
     const w = new ByteWriter(256);
     writePacketOut(w, { fields: { in_port: from }, actions: [{ kind: 'output', port: output }], data });

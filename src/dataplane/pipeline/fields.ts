@@ -178,7 +178,7 @@ export const ctMarkFields = {
   service: { reg: 0, bits: [4, 4], doc: 'Translated to an endpoint of a Service.', values: { no: 0, yes: 1 } },
   snat: { reg: 0, bits: [5, 5], doc: 'Its source is translated as well, in the SNAT zone.', values: { no: 0, yes: 1 } },
   hairpin: { reg: 0, bits: [6, 6], doc: 'Leaves by the port it came in by.', values: { no: 0, yes: 1 } },
-  barred: { reg: 0, bits: [7, 7], doc: 'Committed, and not admitted: replies are dropped.', values: { no: 0, yes: 1 } },
+  unadmitted: { reg: 0, bits: [7, 7], doc: 'Committed, and not admitted: replies are dropped.', values: { no: 0, yes: 1 } },
   receiver: {
     reg: 0,
     bits: [8, 23],
@@ -195,7 +195,7 @@ export const ctMarkFields = {
 export const ctMark = layoutFields(ctMarkFields);
 
 /** Move that stores in the connection whether it is admitted yet. */
-export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to: bitRange(ctMarkFields.barred) } as const;
+export const unsettledToCtMark = { from: bitRange(registerFields.unsettled), to: bitRange(ctMarkFields.unadmitted) } as const;
 
 /** Move that stores in the connection its origin. */
 export const sourceToCtMark = { from: bitRange(registerFields.source), to: bitRange(ctMarkFields.source) } as const;

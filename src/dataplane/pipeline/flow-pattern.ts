@@ -11,11 +11,11 @@ import type { PipelineTableName } from './tables.ts';
  */
 export type FlowPattern = (place: TransportAddress) => readonly Flow[];
 
-/** Number of 32-bit numbers in a flow of a `LeadPattern`. */
-export const leadNumbers = 2;
+/** Number of 32-bit numbers in a flow of a `EntryPattern`. */
+export const entryNumbers = 2;
 
-/** Values that may differ between flows of one `LeadPattern`. */
-export interface LeadPlace extends TransportAddress {
+/** Values that may differ between flows of one `EntryPattern`. */
+export interface EntryPlace extends TransportAddress {
   readonly numbers: readonly [number, number];
 }
 
@@ -25,7 +25,7 @@ export interface LeadPlace extends TransportAddress {
  * Pure. Addresses of one family give the same flow, in which address, port and numbers appear unchanged, with contiguous bytes. It contains
  * no learn action.
  */
-export type LeadPattern = (place: LeadPlace) => Flow;
+export type EntryPattern = (place: EntryPlace) => Flow;
 
 /** Values that may differ between the flows of two pods. */
 export interface PodPlace {
@@ -45,9 +45,9 @@ export type PodPattern = (place: PodPlace) => readonly Flow[];
 
 /** Flow that is compiled only when it is read: it is encoded from its pattern. */
 export class PatternFlow implements Flow {
-  readonly from: { readonly pattern: LeadPattern; readonly place: LeadPlace };
+  readonly from: { readonly pattern: EntryPattern; readonly place: EntryPlace };
 
-  constructor(pattern: LeadPattern, place: LeadPlace) {
+  constructor(pattern: EntryPattern, place: EntryPlace) {
     this.from = { pattern, place };
   }
 

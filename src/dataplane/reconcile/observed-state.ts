@@ -30,7 +30,7 @@ export class ObservedState<K, V> {
   #paused = false;
   /** Set if `recheck` was called while repair was paused. */
   #postponed = false;
-  #lastLook: { readonly beganMs: number; readonly tookMs: number } | undefined;
+  #lastCheck: { readonly beganMs: number; readonly tookMs: number } | undefined;
 
   /**
    * @param now monotonic time (ms)
@@ -50,20 +50,20 @@ export class ObservedState<K, V> {
   }
 
   /** Age and duration of the last full check of the target (ms); undefined if there was none since it was last replaced. */
-  get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
-    if (this.#lastLook === undefined) return undefined;
-    const { beganMs, tookMs } = this.#lastLook;
+  get lastCheck(): { readonly ageMs: number; readonly tookMs: number } | undefined {
+    if (this.#lastCheck === undefined) return undefined;
+    const { beganMs, tookMs } = this.#lastCheck;
     return { ageMs: this.#now() - beganMs, tookMs };
   }
 
   /** Records a full check, made for a snapshot or outside the rounds. */
   looked(beganMs: number): void {
-    this.#lastLook = { beganMs, tookMs: this.#now() - beganMs };
+    this.#lastCheck = { beganMs, tookMs: this.#now() - beganMs };
   }
 
   /** Marks the content as unknown: the target was replaced. */
   replaced(): void {
-    this.#lastLook = undefined;
+    this.#lastCheck = undefined;
     this.#replacements++;
     this.invalidate();
   }

@@ -11,7 +11,7 @@ const SHARE = 50;
 
 /** Subset of a reconciler that periodic checks use. */
 interface Swept {
-  readonly lastLook: { readonly ageMs: number; readonly tookMs: number } | undefined;
+  readonly lastCheck: { readonly ageMs: number; readonly tookMs: number } | undefined;
   sweep(signal: AbortSignal): Promise<void>;
 }
 
@@ -48,6 +48,6 @@ export async function sweepPeriodically(reconciler: Swept, signal: AbortSignal):
  * Returns the time until the next check is due (ms). Before the first observation it is the shortest pause: the reconciler is about to make
  * one itself.
  */
-export function untilDueMs({ lastLook }: Pick<Swept, 'lastLook'>): number {
-  return lastLook === undefined ? LEAST_MS : Math.max(0, restMs(lastLook.tookMs) - (lastLook.ageMs - lastLook.tookMs));
+export function untilDueMs({ lastCheck }: Pick<Swept, 'lastCheck'>): number {
+  return lastCheck === undefined ? LEAST_MS : Math.max(0, restMs(lastCheck.tookMs) - (lastCheck.ageMs - lastCheck.tookMs));
 }

@@ -70,7 +70,7 @@ function cutBatches<K, V>(plan: Plan<K, V>, ownerOf: (key: K) => string, size: n
     put = new Map();
     owners = [];
   };
-  for (const { owner, key, value, more = [] } of ownersFromBehind(plan.put, ownerOf, inOrder)) {
+  for (const { owner, key, value, more = [] } of ownersByDepth(plan.put, ownerOf, inOrder)) {
     if (put.size > 0 && put.size + 1 + more.length > size) close(new Set());
     owners.push(owner);
     put.set(key, value);
@@ -98,11 +98,7 @@ interface OwnerPut<K, V> {
 }
 
 /** Owners with the entries they put, deepest first by their entry nearest to the front. */
-function ownersFromBehind<K, V>(
-  put: ReadonlyMap<K, V>,
-  ownerOf: (key: K) => string,
-  depthOf: (key: K) => number,
-): readonly OwnerPut<K, V>[] {
+function ownersByDepth<K, V>(put: ReadonlyMap<K, V>, ownerOf: (key: K) => string, depthOf: (key: K) => number): readonly OwnerPut<K, V>[] {
   const byOwner = new Map<string, OwnerPut<K, V>>();
   for (const [key, value] of put) {
     const owner = ownerOf(key);

@@ -16,19 +16,19 @@ it('reports the age of the last complete observation: by a round, and by a sweep
   await t.want('a', { x: 1 });
   t.pass(3_000);
   await t.want('a', { x: 2 });
-  expect(t.reconciler.lastLook).toEqual({ ageMs: 3_000, tookMs: 0 });
+  expect(t.reconciler.lastCheck).toEqual({ ageMs: 3_000, tookMs: 0 });
   await t.reconciler.sweep(t.deadline());
-  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+  expect(t.reconciler.lastCheck).toEqual({ ageMs: 0, tookMs: 0 });
 });
 
 it('has not observed a replaced target', async () => {
   await t.want('a', { x: 1 });
   t.target.die();
   t.reconciler.invalidate();
-  expect(t.reconciler.lastLook).toBeUndefined();
+  expect(t.reconciler.lastCheck).toBeUndefined();
   t.target.revive();
   await t.round();
-  expect(t.reconciler.lastLook).toEqual({ ageMs: 0, tookMs: 0 });
+  expect(t.reconciler.lastCheck).toEqual({ ageMs: 0, tookMs: 0 });
 });
 
 it('has not observed a target that was replaced during the observation', async () => {
@@ -45,7 +45,7 @@ it('has not observed a target that was replaced during the observation', async (
   t.reconciler.invalidate();
   goesOn.resolve();
   await sweep;
-  expect(t.reconciler.lastLook).toBeUndefined();
+  expect(t.reconciler.lastCheck).toBeUndefined();
 });
 
 it('keeps the age of the last completed observation', async () => {
@@ -53,7 +53,7 @@ it('keeps the age of the last completed observation', async () => {
   t.pass(2_000);
   t.target.die();
   await expect(t.reconciler.sweep(t.deadline())).rejects.toThrow('not reachable');
-  expect(t.reconciler.lastLook?.ageMs).toBe(2_000);
+  expect(t.reconciler.lastCheck?.ageMs).toBe(2_000);
 });
 
 it('reports the number of unrepaired foreign changes', async () => {
@@ -110,9 +110,9 @@ it('waits fifty times the duration of an observation, from four seconds to a min
 });
 
 it('counts the interval from the end of the last observation of any kind', () => {
-  const due = (ageMs: number, tookMs: number) => untilDueMs({ lastLook: { ageMs, tookMs } });
+  const due = (ageMs: number, tookMs: number) => untilDueMs({ lastCheck: { ageMs, tookMs } });
   expect([due(0, 0), due(3_000, 0), due(4_000, 0), due(1_500, 1_000), due(9_000, 100)]).toEqual([4_000, 1_000, 0, 49_500, 0]);
-  expect(untilDueMs({ lastLook: undefined })).toBeGreaterThan(0);
+  expect(untilDueMs({ lastCheck: undefined })).toBeGreaterThan(0);
 });
 
 it('observes once a target that it has to wait for, though it is another one by then', async () => {

@@ -13,7 +13,7 @@ export interface ReconcilerOptions<K extends string, V> {
   /** Maximum number of entries of one `apply`, unless a single owner wants more. */
   readonly batchSize: number;
   /** The same while urgent owners arrive, who wait for a running batch of others; `batchSize` if omitted. */
-  readonly batchSizeBesideUrgent?: number;
+  readonly batchSizeWithUrgent?: number;
   /**
    * Time for which urgent changes are gathered if they come shortly after others were written (ms); a round then also begins one turn of
    * the event loop later. 0 if omitted. For a target where one write costs as much as many; with other targets, each change would wait for

@@ -158,7 +158,7 @@ it('writes smaller batches of others while urgent owners arrive', async () => {
 });
 
 it('writes urgent changes immediately, and batches those that follow closely', async () => {
-  await restart({ batchSize: 4, batchSizeBesideUrgent: 2 });
+  await restart({ batchSize: 4, batchSizeWithUrgent: 2 });
   const others = async (names: string): Promise<readonly string[]> => {
     const from = t.target.log.length;
     for (const name of names) t.desired.set(name, new Map([[name, 1]]));
@@ -275,7 +275,7 @@ const packings: readonly Packing<string, number>[] = [
 it.each([
   ['as they are', {}],
   ['packed', { packings }],
-  ['as they are, and what is urgent gathered, and batches are smaller beside it', { gatherMs: 1, batchSize: 3, batchSizeBesideUrgent: 1 }],
+  ['as they are, and what is urgent gathered, and batches are smaller beside it', { gatherMs: 1, batchSize: 3, batchSizeWithUrgent: 1 }],
 ])('converges from any history of changes and faults, with entries kept %s', async (_, options) => {
   const step = fc.oneof(
     fc.record({

@@ -165,8 +165,8 @@ export class Reconciler<K extends string, V> {
   }
 
   /** Age and duration of the last full check of the target (ms); undefined if there was none since it was last replaced. */
-  get lastLook(): { readonly ageMs: number; readonly tookMs: number } | undefined {
-    return this.#observed.lastLook;
+  get lastCheck(): { readonly ageMs: number; readonly tookMs: number } | undefined {
+    return this.#observed.lastCheck;
   }
 
   /** Number of entries that another process changed, found and not repaired yet. */
@@ -367,8 +367,8 @@ export class Reconciler<K extends string, V> {
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {
-    const { batchSize, batchSizeBesideUrgent = batchSize } = this.#options;
-    const size = this.#urgent.isBusy ? batchSizeBesideUrgent : batchSize;
+    const { batchSize, batchSizeWithUrgent = batchSize } = this.#options;
+    const size = this.#urgent.isBusy ? batchSizeWithUrgent : batchSize;
     const queue = this.#writer.cut(this.#refill.withoutEntryPoints(plan), this.#groups, size);
     while (queue.length > 0) {
       if (!this.#refill.isUnderWay) await this.#applyUrgent(round, queue, signal);

@@ -13,7 +13,7 @@ const PATIENCE_MS = 150;
  * Pause after each check, as a multiple of its duration: a program that changes things all the time uses at most a fifth of the agent's
  * time.
  */
-const REST_FOR_EACH_LOOK = 4;
+const PAUSE_FOR_EACH_CHECK = 4;
 
 /** Current interfaces; undefined if there is none, or it cannot be read. */
 interface InterfacesNow {
@@ -36,7 +36,7 @@ export class LinksWatch {
   constructor(state: Pick<NodeState, 'links' | 'reconcilers'>, now: InterfacesNow, signal: AbortSignal) {
     this.#state = state;
     this.#now = now;
-    const restMs = (): number => REST_FOR_EACH_LOOK * state.reconcilers.links.observeTookMs;
+    const restMs = (): number => PAUSE_FOR_EACH_CHECK * state.reconcilers.links.observeTookMs;
     this.#debouncer = new Debouncer({ waitMs: PATIENCE_MS, restMs }, () => this.#look(), signal);
   }
 
@@ -68,7 +68,7 @@ export class LinksWatch {
   }
 
   /** Checks everything after events were lost. */
-  lookAgain(): void {
+  checkAgain(): void {
     this.#state.reconcilers.links.recheck();
   }
 

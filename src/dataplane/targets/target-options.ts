@@ -61,7 +61,7 @@ const batchSizes: Readonly<Record<TargetName, number>> = {
 /**
  * Options of the bridge. For each bundle, ovs-vswitchd checks all of its ports and flows: pods that are created together share few bundles.
  */
-const ofBridge = { depthOf: depthOfKey, entryPoints: bridgeEntryPoints, gatherMs: 4, batchSizeBesideUrgent: 125 } as const;
+const ofBridge = { depthOf: depthOfKey, entryPoints: bridgeEntryPoints, gatherMs: 4, batchSizeWithUrgent: 125 } as const;
 
 /**
  * Options of pairs. The target checks before it writes. Ports of pairs that are created together are opened together, which costs
@@ -105,7 +105,7 @@ export function partReconcilers(
     desired: DesiredState<K, V>,
     target: Target<K, V>,
     equal: (a: V, b: V) => boolean,
-    more: Pick<ReconcilerOptions<K, V>, 'batchSizeBesideUrgent' | 'depthOf' | 'entryPoints' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
+    more: Pick<ReconcilerOptions<K, V>, 'batchSizeWithUrgent' | 'depthOf' | 'entryPoints' | 'gatherMs' | 'refusals' | 'sideBySide'> = {},
   ): Reconciler<K, V> =>
     new Reconciler({ ...common(part, events), ...more, blockedBy, desired, target, equal, batchSize: batchSizes[part] });
   return {

@@ -94,7 +94,7 @@ export class PodExec {
   }
 
   #answerOn(socket: WebSocket, path: string): Promise<PodExecResult> {
-    const heard: Heard = { stdout: [], stderr: [], status: [], bytes: 0 };
+    const heard: ExecOutput = { stdout: [], stderr: [], status: [], bytes: 0 };
     return new Promise((resolve, reject) => {
       socket.on('message', (data) => {
         if (!hear(heard, data)) reject(new SeineError('PROTOCOL', `the answer has more than ${OUTPUT_BYTES_MAX} bytes`));
@@ -133,7 +133,7 @@ function urlOf(server: URL, { namespace, pod, container, command }: PodExecReque
   return url;
 }
 
-interface Heard {
+interface ExecOutput {
   readonly stdout: Uint8Array[];
   readonly stderr: Uint8Array[];
   readonly status: Uint8Array[];
@@ -141,7 +141,7 @@ interface Heard {
 }
 
 /** @returns false if it is too much */
-function hear(heard: Heard, data: RawData): boolean {
+function hear(heard: ExecOutput, data: RawData): boolean {
   const message = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Uint8Array);
   heard.bytes += message.length;
   const name = (['stdout', 'stderr', 'status'] as const).find((each) => channels[each] === message[0]);
@@ -150,7 +150,7 @@ function hear(heard: Heard, data: RawData): boolean {
 }
 
 /** @throws SeineError `UNAVAILABLE` if the end of the program was not reported, `REFUSED` if it did not run */
-function resultOf({ stdout, stderr, status }: Heard): PodExecResult {
+function resultOf({ stdout, stderr, status }: ExecOutput): PodExecResult {
   const said = statusSchema.safeParse(parsed(text(status)));
   if (!said.success) throw new SeineError('UNAVAILABLE', 'the answer breaks off');
   const { status: outcome, message, details } = said.data;

@@ -111,7 +111,7 @@ export async function createPodInterface(
 
 /** @returns undefined if the namespace has no such interface. @throws SeineError `INVALID_INPUT` if there is no such namespace */
 export function readPodInterface(netnsPath: string, podName: string): PodInterfaceState | undefined {
-  return lookInside(netnsPath, { podName, families }, (inside, setUp) => {
+  return inspectNetns(netnsPath, { podName, families }, (inside, setUp) => {
     const neighbours = families.flatMap((family) => listNeighbours(inside, { family, link: setUp.link.index }));
     return { ...setUp, neighbours, offloads: readOffloads(inside, podName) };
   });
@@ -119,12 +119,12 @@ export function readPodInterface(netnsPath: string, podName: string): PodInterfa
 
 /** Like `readPodInterface`, for the state that each CHECK reads. @param of families whose addresses and routes are read */
 export function readPodSetUp(netnsPath: string, podName: string, of: Iterable<Family>): PodInterfaceSetUp | undefined {
-  return lookInside(netnsPath, { podName, families: [...of] }, (_, setUp) => setUp);
+  return inspectNetns(netnsPath, { podName, families: [...of] }, (_, setUp) => setUp);
 }
 
 const families = ['ipv4', 'ipv6'] as const;
 
-function lookInside<T>(
+function inspectNetns<T>(
   netnsPath: string,
   { podName, families }: { readonly podName: string; readonly families: readonly Family[] },
   look: (inside: NetlinkSocket, setUp: PodInterfaceSetUp) => T,

@@ -11,7 +11,7 @@ import { ensureSysctl } from '../sysctl.ts';
  * Returns the mount point of the namespace of pre-plugged ports: next to the agent's socket, and not in /run/netns, which `ip -all netns
  * delete` clears.
  */
-export function portsPathBeside(socket: string): string {
+export function portsPathNextTo(socket: string): string {
   return join(dirname(socket), 'netns', 'ports');
 }
 

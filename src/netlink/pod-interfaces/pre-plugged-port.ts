@@ -56,7 +56,7 @@ export async function createPodOverPort(hostEnd: Link, far: FarEnd, spec: PodInt
       // The far end computes checksums.
       return setUpPodEnd(() => hostEnd, namespace, { ...spec, checksumOffload: 'keep' });
     } catch (thrown) {
-      throw await takenBack(far, namespace, SeineError.from(thrown, `set up ${spec.podName} of ${spec.alias}`));
+      throw await reclaimed(far, namespace, SeineError.from(thrown, `set up ${spec.podName} of ${spec.alias}`));
     }
   } finally {
     namespace.close();
@@ -84,7 +84,7 @@ function createOver(
   });
 }
 
-async function takenBack(far: FarEnd, namespace: NetworkNamespace, failure: SeineError): Promise<SeineError> {
+async function reclaimed(far: FarEnd, namespace: NetworkNamespace, failure: SeineError): Promise<SeineError> {
   try {
     await deletePodOverPort(far, namespace);
     return failure;

@@ -5,7 +5,7 @@ import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import { filesThatSet } from './setting-files.ts';
 
 /** Interval between checks of repeatedly repaired settings (ms). */
-const LOOK_MS = 5_000;
+const CHECK_MS = 5_000;
 
 interface ContestedSettingsOptions {
   readonly nodeState: Pick<NodeState, 'settings' | 'reconcilers'>;
@@ -22,7 +22,7 @@ export async function watchContestedSettings({ nodeState, warnings, log }: Conte
       warnings.set('settings', sentences);
       log.failing('contested settings', 'another program keeps changing kernel settings', { cause: sentences.join('; ') });
     } else if (warnings.delete('settings')) log.working('contested settings');
-    await idle(LOOK_MS, signal);
+    await idle(CHECK_MS, signal);
   }
 }
 

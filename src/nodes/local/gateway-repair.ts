@@ -11,7 +11,7 @@ const PATIENCE_MS = 150;
 /** Time that ovs-vswitchd may take to restore a port (ms). */
 const PLUG_PATIENCE_MS = 1_000;
 /** Interval between checks for the gateway (ms): it may have been deleted before the kernel's events were received, or events were lost. */
-const LOOK_EVERY_MS = 4_000;
+const CHECK_EVERY_MS = 4_000;
 
 interface GatewayRepairPorts {
   /** Name of the gateway's interface. */
@@ -32,7 +32,7 @@ interface GatewayRepairPorts {
 export async function repairGateway(gateway: GatewayRepairPorts, gone: Doorbell, signal: AbortSignal): Promise<void> {
   gone.ring();
   while (!signal.aborted) {
-    await gone.wait(within(signal, LOOK_EVERY_MS));
+    await gone.wait(within(signal, CHECK_EVERY_MS));
     await pause(PATIENCE_MS, signal);
     if (!signal.aborted && (await recreateGateway(gateway, signal)) === 'failed') gone.ring();
   }

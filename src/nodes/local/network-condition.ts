@@ -9,7 +9,7 @@ import { type NodeCondition, setNodeCondition } from '../../kubernetes/resources
 import type { Readiness } from './readiness.ts';
 
 /** Minimum time between two writes (ms), in case another controller keeps writing the opposite. */
-const RESTS_MS = { first: 1_000, most: 60_000 } as const;
+const PAUSE_MS = { first: 1_000, most: 60_000 } as const;
 
 /** Condition by which the scheduler and cloud controllers know that a node can run pods. */
 const available: NodeCondition = {
@@ -36,7 +36,7 @@ interface NetworkConditionOptions {
  * The condition stays when the agent stops: running pods do not need it, and new ones wait for it.
  */
 export async function keepNetworkCondition(options: NetworkConditionOptions, signal: AbortSignal): Promise<void> {
-  const { nodeName, nodes, readiness, rests = RESTS_MS } = options;
+  const { nodeName, nodes, readiness, rests = PAUSE_MS } = options;
   const bell = new Doorbell();
   const end = nodes.subscribe((names) => {
     if (names.has(nodeName)) bell.ring();

@@ -1,7 +1,7 @@
 import { type PolicyMode, policyModes } from '../../dataplane/compile/environment.ts';
 
 /** Policy modes set for a node from each source; any may be invalid. */
-interface SaidModes {
+interface ReportedModes {
   /** Mode of this node, from its annotation `seine.dev/policy-mode`. */
   readonly annotation?: string | undefined;
   /** Mode of all nodes, from `policy.mode` in the ConfigMap `seine-live`. */
@@ -11,12 +11,12 @@ interface SaidModes {
 }
 
 /** Returns the mode of a node: the first valid one of annotation, ConfigMap and configuration. Pure. */
-export function nodePolicyMode({ annotation, live, configured }: SaidModes): PolicyMode {
+export function nodePolicyMode({ annotation, live, configured }: ReportedModes): PolicyMode {
   return modeOf(annotation) ?? modeOf(live) ?? configured;
 }
 
 /** Returns the reasons why set modes do not count, one sentence each; empty if all do. Pure. */
-export function policyModeFaults(said: SaidModes): readonly string[] {
+export function policyModeFaults(said: ReportedModes): readonly string[] {
   const holds = nodePolicyMode(said);
   const fault = (where: string, text: string | undefined): readonly string[] =>
     text === undefined || modeOf(text) !== undefined

@@ -60,7 +60,7 @@ function setUp() {
   peers.follow();
   const become = (now: NodeEnvironment): void => {
     environment = now;
-    peers.lookAgain();
+    peers.checkAgain();
   };
   const own = addresses;
   const bind = (...texts: readonly string[]): void => {
@@ -273,7 +273,7 @@ describe('Peers', () => {
     t.put(before, { podCidrs: ['10.10.4.0/22'], internalIps: ['192.168.77.2', 'fd00:77::2'] });
     t.put(now, { podCidrs: ['10.10.8.0/22'], internalIps: ['192.168.77.2'] });
     for (const restarted of [false, true]) {
-      if (restarted) t.peers.lookAgain();
+      if (restarted) t.peers.checkAgain();
       expect(t.passes('192.168.77.2', '10.10.8.5')).toBe(true);
       expect(t.passes('192.168.77.2', '10.10.4.5')).toBe(true);
       // The other address belongs to one node, and is only valid for that one.

@@ -25,7 +25,7 @@ const AT_ONCE = 4;
 interface PeersOptions {
   readonly source: PeerSource;
   readonly nodeState: NodeState;
-  /** Returns the current environment; call `lookAgain` after it has changed. */
+  /** Returns the current environment; call `checkAgain` after it has changed. */
   readonly environment: () => NodeEnvironment;
   /** Returns the current ranges, read from the kernel; call `reservedChanged` after they may have changed. */
   readonly reserved: () => readonly ReservedRange[];
@@ -73,7 +73,7 @@ export class Peers {
   }
 
   /** Handles every peer again after a change of this node's environment. */
-  lookAgain(): void {
+  checkAgain(): void {
     this.reservedChanged();
     this.#refresh([...this.#options.source.peers()].map(({ name }) => name));
   }

@@ -13,7 +13,7 @@ type ApiRoute = (query: URLSearchParams, signal: AbortSignal) => Promise<ApiAnsw
 export type ApiRoutes = Readonly<Record<string, ApiRoute>>;
 
 /** Number of characters collected before they are sent. */
-const PIECE_LENGTH = 64 * 1024;
+const CHUNK_LENGTH = 64 * 1024;
 
 export function json(value: unknown, status = 200): ApiAnswer {
   return { status, contentType: 'application/json', body: `${JSON.stringify(value)}\n` };
@@ -25,7 +25,7 @@ export function text(body: string, status = 200): ApiAnswer {
 
 /** `{"items": […]}`, written while the items are made, so that a hundred thousand of them neither block the loop nor accumulate. */
 export function itemsAnswer(items: Iterable<unknown> | AsyncIterable<unknown>, turns: LoopTurns): ApiAnswer {
-  return { status: 200, contentType: 'application/json', body: itemPieces(items, turns) };
+  return { status: 200, contentType: 'application/json', body: itemChunks(items, turns) };
 }
 
 /** Lines, written while they are made. */
@@ -34,14 +34,14 @@ export function linesAnswer(
   turns: LoopTurns,
   contentType = 'application/x-ndjson',
 ): ApiAnswer {
-  return { status: 200, contentType, body: linePieces(lines, turns) };
+  return { status: 200, contentType, body: lineChunks(lines, turns) };
 }
 
-async function* linePieces(lines: Iterable<string> | AsyncIterable<string>, turns: LoopTurns): AsyncGenerator<string> {
+async function* lineChunks(lines: Iterable<string> | AsyncIterable<string>, turns: LoopTurns): AsyncGenerator<string> {
   let piece = '';
   for await (const line of lines) {
     piece += `${line}\n`;
-    if (piece.length >= PIECE_LENGTH) {
+    if (piece.length >= CHUNK_LENGTH) {
       yield piece;
       piece = '';
     }
@@ -50,13 +50,13 @@ async function* linePieces(lines: Iterable<string> | AsyncIterable<string>, turn
   yield piece;
 }
 
-async function* itemPieces(items: Iterable<unknown> | AsyncIterable<unknown>, turns: LoopTurns): AsyncGenerator<string> {
+async function* itemChunks(items: Iterable<unknown> | AsyncIterable<unknown>, turns: LoopTurns): AsyncGenerator<string> {
   let piece = '{"items":[';
   let separator = '\n';
   for await (const item of items) {
     piece += separator + JSON.stringify(item);
     separator = ',\n';
-    if (piece.length >= PIECE_LENGTH) {
+    if (piece.length >= CHUNK_LENGTH) {
       yield piece;
       piece = '';
     }

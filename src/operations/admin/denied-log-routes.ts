@@ -15,7 +15,7 @@ import { type ApiAnswer, json } from './answer.ts';
 
 const watchSecondsMax = 600;
 /** Interval of the blanks that keep the answer alive (ms): a client gives up after fifteen seconds without data. */
-const PIECE_EVERY_MS = 5_000;
+const CHUNK_EVERY_MS = 5_000;
 const COUNTS_PATIENCE_MS = 1_000;
 const kubernetesName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
@@ -76,9 +76,9 @@ async function* watched(port: DeniedLogPort, seconds: number, signal: AbortSigna
   const { pairs, end } = denied.log.collect();
   try {
     const before = await countsOf(port, signal);
-    for (let leftMs = seconds * 1_000; leftMs > 0 && !signal.aborted; leftMs -= PIECE_EVERY_MS) {
+    for (let leftMs = seconds * 1_000; leftMs > 0 && !signal.aborted; leftMs -= CHUNK_EVERY_MS) {
       yield ' ';
-      await idle(Math.min(leftMs, PIECE_EVERY_MS), signal);
+      await idle(Math.min(leftMs, CHUNK_EVERY_MS), signal);
     }
     const after = await countsOf(port, signal);
     const views = pairs.pairs.map(({ pod, packet, packets }): DeniedPairView => ({ ...denied.log.describe(pod, packet), packets }));

@@ -59,7 +59,7 @@ const routes: ApiRoutes = {
 };
 
 async function start(options: Partial<ApiOptions> = {}): Promise<void> {
-  server = await ApiServer.start({ routes, timeouts: patience, ...options }, { socketPath, log: silentLog, lookMs: 20 });
+  server = await ApiServer.start({ routes, timeouts: patience, ...options }, { socketPath, log: silentLog, checkMs: 20 });
 }
 
 function get(path: string, method = 'GET'): Promise<{ status: number; body: string; type: string }> {

@@ -42,7 +42,7 @@ interface ApiSocket {
   readonly socketPath: string;
   readonly log: Log;
   /** See `KeptSocket`. */
-  readonly lookMs?: number;
+  readonly checkMs?: number;
 }
 
 interface ApiAddress {
@@ -89,13 +89,13 @@ export class ApiServer {
     await closed;
   }
 
-  async #onSocket({ socketPath: path, log, lookMs }: ApiSocket): Promise<WatchedUnixSocket> {
+  async #onSocket({ socketPath: path, log, checkMs }: ApiSocket): Promise<WatchedUnixSocket> {
     const make = (): Server => {
       this.#connections.closeWaiting(); // their clients retry with the new server
       return this.#makePlain();
     };
     const without = 'the API socket cannot be created; the agent runs without an API';
-    return await WatchedUnixSocket.listen({ path, name: 'API socket', without, make, log, ...(lookMs === undefined ? {} : { lookMs }) });
+    return await WatchedUnixSocket.listen({ path, name: 'API socket', without, make, log, ...(checkMs === undefined ? {} : { checkMs }) });
   }
 
   #make(tls: ServerCertificate | undefined): Server | TlsServer {

@@ -30,7 +30,7 @@ const http = {
 
 async function start(files?: Record<'metricsTLSCertFile' | 'metricsTLSKeyFile', string>): Promise<void> {
   const config = { nodeName: 'node-1', metricsTLSAddress: '127.0.0.1:0', ...files };
-  server = await new MetricsByTls({ config, http, routes, log: silentLog, lookMs: 10 }).start(here, stop.signal);
+  server = await new MetricsByTls({ config, http, routes, log: silentLog, checkMs: 10 }).start(here, stop.signal);
 }
 
 function get(path: string, token?: string): Promise<{ status: number; body: string; subject: string; challenge: string }> {

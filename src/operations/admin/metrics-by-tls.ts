@@ -28,11 +28,11 @@ interface MetricsTlsParts extends CallersPort {
   readonly routes: ApiRoutes;
   readonly log: Log;
   /** Interval between checks of the certificate's files (ms). */
-  readonly lookMs?: number;
+  readonly checkMs?: number;
 }
 
 const metricsPath = '/metrics';
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 
 /**
  * `/metrics` for the network: over TLS, and only for callers that the API server authenticates and RBAC allows to `get` it. Probes do not
@@ -72,9 +72,9 @@ export class MetricsByTls {
 
   /** Reloads a certificate from files that others renew. Never rejects: the previous one stays until both files match. */
   async #keepCertificate(server: ApiServer, first: ServerCertificate, signal: AbortSignal): Promise<void> {
-    const { log, lookMs = LOOK_MS } = this.#parts;
+    const { log, checkMs = CHECK_MS } = this.#parts;
     for (let used = first; ; ) {
-      await idle(lookMs, signal);
+      await idle(checkMs, signal);
       if (signal.aborted) return;
       try {
         const now = this.#certificate();

@@ -9,7 +9,7 @@ import type { OpenFlowConnection } from '../../openflow/connection/connection.ts
 /** Maximum time for an answer (ms); a slower ovs-vswitchd is queried again when it has restarted. */
 const ANSWER_WITHIN_MS = 2_000;
 /** Maximum time for ovs-vswitchd to publish the capabilities of its data path (ms); then the published ones are used. */
-const SAID_WITHIN_MS = 10_000;
+const REPORTED_WITHIN_MS = 10_000;
 
 /** Name of the findings among the agent's warnings. */
 const WARNING = 'data path';
@@ -64,7 +64,7 @@ export class DatapathProbe {
 
   /** Waits until both ovs-vswitchd and OVSDB can answer, for a limited time. */
   async #untilHolds(holds: () => boolean, news: Doorbell, signal: AbortSignal): Promise<void> {
-    const patience = within(signal, SAID_WITHIN_MS);
+    const patience = within(signal, REPORTED_WITHIN_MS);
     while (!holds() && !patience.aborted) await news.wait(patience);
   }
 }

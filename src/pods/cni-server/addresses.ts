@@ -16,7 +16,7 @@ import { podMac } from '../ipam/pod-mac.ts';
 import type { StageTimes } from './stages.ts';
 
 /** Time limit for a plugin to release an address that no pod got (ms). */
-const TAKE_BACK_MS = 30_000;
+const RECLAIM_MS = 30_000;
 
 /** Call for which addresses are released; it has the configuration that a delegated plugin needs. */
 export interface Caller {
@@ -72,7 +72,7 @@ export class AttachmentAddresses {
    *
    * @throws CniError 105; the lease stays then, for the next attempt
    */
-  async giveBack(key: AttachmentKey, caller: Caller, signal: AbortSignal): Promise<void> {
+  async release(key: AttachmentKey, caller: Caller, signal: AbortSignal): Promise<void> {
     const ipamType = this.#ipam.leaseOf(key)?.ipamType ?? caller.request.ipamType;
     if (ipamType !== undefined) await this.#delegated.del(delegatedCall(key, ipamType, caller), signal);
     this.#ipam.release(key);
@@ -123,7 +123,7 @@ export class AttachmentAddresses {
     } catch (thrown) {
       this.#ipam.release(wanted);
       // A plugin that failed by itself has undone its work. One that was killed, or whose result cannot be used, has not.
-      await this.#delegated.del(call, AbortSignal.timeout(TAKE_BACK_MS)).catch(() => undefined);
+      await this.#delegated.del(call, AbortSignal.timeout(RECLAIM_MS)).catch(() => undefined);
       throw thrown;
     }
   }

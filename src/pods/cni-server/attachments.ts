@@ -71,7 +71,7 @@ export class Attachments {
 
   /** Removes the attachment of this lease, unless it has another lease by now. */
   async takeBack(lease: Lease, caller: Caller, signal: AbortSignal): Promise<void> {
-    await this.#inTurn(lease, caller, () => this.#takeBackAlone(lease, caller), signal);
+    await this.#inTurn(lease, caller, () => this.#reclaimAlone(lease, caller), signal);
   }
 
   /** Like `takeBack`, but for a pod without a call. The lease must be one of the agent's IPAM. */
@@ -108,7 +108,7 @@ export class Attachments {
     const existing = ipam.leaseOf(key);
     const done = existing && (await this.#alreadyDone(existing, caller, signal));
     if (done) return done;
-    if (existing) await this.#takeBackAlone(existing, caller);
+    if (existing) await this.#reclaimAlone(existing, caller);
     const { lease, durable } = await this.#leaseFor(caller, signal);
     try {
       assertReached(lease.hostPorts ?? [], lease.addresses);
@@ -116,7 +116,7 @@ export class Attachments {
       await ipam.acknowledge(key, attached);
       return { ...lease, attached };
     } catch (thrown) {
-      await this.#giveBackQuietly(lease, caller);
+      await this.#releaseQuietly(lease, caller);
       throw thrown;
     }
   }
@@ -181,13 +181,13 @@ export class Attachments {
 
   /** Removes an attachment. A removal that has begun is finished even if the plugin disconnects, because half a DEL is of no use. */
   async #removeAlone(key: AttachmentKey, caller: Caller): Promise<void> {
-    await this.#detach(key, caller, (signal) => this.#ports.addresses.giveBack(key, caller, signal));
+    await this.#detach(key, caller, (signal) => this.#ports.addresses.release(key, caller, signal));
   }
 
-  async #detach(key: AttachmentKey, caller: Pick<Caller, 'stages'>, giveBack: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  async #detach(key: AttachmentKey, caller: Pick<Caller, 'stages'>, release: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const signal = AbortSignal.timeout(cleanupMs);
     await inWiring(caller, this.#ports.network.detach(key, signal));
-    await caller.stages.measure('addresses', giveBack(signal));
+    await caller.stages.measure('addresses', release(signal));
     await this.#ports.ipam.handedOver();
     if (this.#ports.deletions.has(key)) await this.#ports.deletions.remove(key);
   }
@@ -201,14 +201,14 @@ export class Attachments {
     if (this.#ports.deletions.has(key)) await this.#removeAlone(key, caller);
   }
 
-  async #takeBackAlone(lease: Lease, caller: Caller): Promise<void> {
+  async #reclaimAlone(lease: Lease, caller: Caller): Promise<void> {
     if (this.#ports.ipam.leaseOf(lease)?.serial === lease.serial) await this.#removeAlone(lease, caller);
   }
 
   /** Releases addresses after a failed attach, which leaves nothing behind. Only the error of the attach is reported. */
-  async #giveBackQuietly(lease: Lease, caller: Caller): Promise<void> {
+  async #releaseQuietly(lease: Lease, caller: Caller): Promise<void> {
     try {
-      await this.#ports.addresses.giveBack(lease, caller, AbortSignal.timeout(cleanupMs));
+      await this.#ports.addresses.release(lease, caller, AbortSignal.timeout(cleanupMs));
     } catch (thrown) {
       this.#ports.log.warn('addresses could not be released', {
         container: lease.containerId,

@@ -288,7 +288,7 @@ export class Ipam {
       const wanted = request.addresses.find(({ family }) => family === pool.pool.cidr.family);
       const ip = wanted ? this.#claim(pool, wanted, addresses) : pool.take();
       if (!ip) {
-        this.#giveBack(addresses);
+        this.#release(addresses);
         return undefined;
       }
       addresses.push({ ip, prefixLength: pool.pool.cidr.prefixLength, gateway: pool.pool.gateway });
@@ -314,7 +314,7 @@ export class Ipam {
   #claim(pool: AddressPool, wanted: Ip, sofar: readonly PodAddress[]): Ip {
     const claim = pool.claim(wanted);
     if (claim === 'claimed') return wanted;
-    this.#giveBack(sofar);
+    this.#release(sofar);
     const context = { asked: 'ip', ip: wanted.text };
     if (claim === 'taken') throw new SeineError('REFUSED', `${wanted.text} is in use`, { context });
     const where = claim === 'reserved' ? 'it is reserved in' : 'it is not in';
@@ -333,11 +333,11 @@ export class Ipam {
   #forget(lease: Lease): void {
     this.#table.remove(lease.serial);
     this.#unwritten.delete(lease.serial);
-    this.#giveBack(lease.addresses);
+    this.#release(lease.addresses);
     this.#journal.keep({ op: 'free', serial: lease.serial });
   }
 
-  #giveBack(addresses: readonly PodAddress[]): void {
+  #release(addresses: readonly PodAddress[]): void {
     for (const { ip } of addresses) for (const pool of this.#pools) pool.free(ip);
   }
 

@@ -23,7 +23,7 @@ export interface QuarantineOptions {
 }
 
 const QUARANTINE_PATIENCE_MS = 2_000;
-const QUARANTINE_LOOK_EVERY_MS = 20;
+const QUARANTINE_CHECK_EVERY_MS = 20;
 
 /** Released leases whose absence is not proven yet. */
 export class Quarantine {
@@ -81,7 +81,7 @@ export class Quarantine {
       const waiting = this.#table.all().some(({ state }) => state === 'quarantined');
       if (freed > 0) continue;
       if (!waiting || performance.now() > untilMs) return;
-      await sleep(QUARANTINE_LOOK_EVERY_MS, undefined, { signal }).catch(() => throwIfAborted(signal));
+      await sleep(QUARANTINE_CHECK_EVERY_MS, undefined, { signal }).catch(() => throwIfAborted(signal));
     }
   }
 

@@ -5,7 +5,7 @@ import { podOfPorts } from '../../dataplane/pipeline/well-known.ts';
  * Number of other allocations before a released number is allocated again. Open vSwitch keeps data for each number ever used on a bridge,
  * 130 bytes in 3.1: if all numbers were used in turn, it would grow by 4 MiB as that many pods are created and deleted.
  */
-const RESTING = 1_024;
+const QUARANTINED = 1_024;
 
 const size = podOfPorts.last - podOfPorts.first + 1;
 
@@ -16,24 +16,24 @@ const size = podOfPorts.last - podOfPorts.first + 1;
 export class OfPortPool {
   readonly #allocated = new Map<number, string>();
   /** Released numbers, the oldest first. */
-  readonly #resting = new Set<number>();
+  readonly #quarantined = new Set<number>();
   #next: number = podOfPorts.first;
 
   /** Allocates a number. @throws SeineError `REFUSED` if all are in use */
   allocate(user: string): number {
-    const [rested] = this.#resting;
-    const number = this.#resting.size >= RESTING ? rested : (this.#unused() ?? rested);
+    const [rested] = this.#quarantined;
+    const number = this.#quarantined.size >= QUARANTINED ? rested : (this.#unused() ?? rested);
     if (number === undefined) throw new SeineError('REFUSED', `all ${size} OpenFlow ports for pods are in use`);
-    this.#resting.delete(number);
+    this.#quarantined.delete(number);
     this.#allocated.set(number, user);
     return number;
   }
 
   /** Returns the next number that is neither allocated nor quarantined. */
   #unused(): number | undefined {
-    if (this.#allocated.size + this.#resting.size >= size) return undefined;
+    if (this.#allocated.size + this.#quarantined.size >= size) return undefined;
     let candidate = this.#next;
-    while (this.#allocated.has(candidate) || this.#resting.has(candidate)) candidate = following(candidate);
+    while (this.#allocated.has(candidate) || this.#quarantined.has(candidate)) candidate = following(candidate);
     this.#next = following(candidate);
     return candidate;
   }
@@ -42,7 +42,7 @@ export class OfPortPool {
   allocateAgain(user: string, ofPort: number | undefined): number {
     if (ofPort === undefined || ofPort < podOfPorts.first || ofPort > podOfPorts.last || this.#allocated.has(ofPort))
       return this.allocate(user);
-    this.#resting.delete(ofPort);
+    this.#quarantined.delete(ofPort);
     this.#allocated.set(ofPort, user);
     if (ofPort >= this.#next) this.#next = following(ofPort);
     return ofPort;
@@ -58,7 +58,7 @@ export class OfPortPool {
     void Promise.all(removals).then(
       () => {
         this.#allocated.delete(ofPort);
-        this.#resting.add(ofPort);
+        this.#quarantined.add(ofPort);
       },
       () => undefined, // the agent stops, and the pool with it
     );

@@ -9,7 +9,7 @@ import type { PodWord } from './node-pods.ts';
 import { OrphanedLeases } from './orphaned-leases.ts';
 
 const SAFE_MS = 30_000;
-const LOOK_MS = 5_000;
+const CHECK_MS = 5_000;
 const mac = parseMac('02:00:00:00:00:01');
 const { signal } = new AbortController();
 
@@ -46,7 +46,7 @@ function scene(lease = leaseOf(1, { namespace: 'default', name: 'web', uid: 'u-1
   });
   const pass = async (ms: number): Promise<void> => {
     for (const endMs = conditions.nowMs + ms; conditions.nowMs < endMs; ) {
-      conditions.nowMs += LOOK_MS;
+      conditions.nowMs += CHECK_MS;
       await gone.look(signal);
     }
   };
@@ -61,16 +61,16 @@ describe('a pod of which nothing is left and without a DEL', () => {
     Object.assign(conditions, nothingLeft);
     await pass(SAFE_MS);
     expect(gone.kept).toEqual([{ pod: 'default/web', why: 'nothing of it is left on the node; its DEL is waited for, 30 s in all' }]);
-    await pass(LOOK_MS);
+    await pass(CHECK_MS);
     expect({ left: conditions.leases, kept: gone.kept, released: gone.released }).toEqual({ left: [], kept: [], released: 1 });
   });
 
   it('is retried if it cannot be removed', async () => {
     const { conditions, gone, pass } = scene();
     Object.assign(conditions, { ...nothingLeft, fails: 2 });
-    await pass(SAFE_MS + 2 * LOOK_MS);
+    await pass(SAFE_MS + 2 * CHECK_MS);
     expect(gone.released).toBe(0);
-    await pass(LOOK_MS);
+    await pass(CHECK_MS);
     expect(gone.released).toBe(1);
   });
 
@@ -124,9 +124,9 @@ it('releases exactly the pods that API server and node report as deleted for the
         Object.assign(conditions, now);
         for (let look = 0; look < looks; look++) {
           const isSure = now.inStep && now.word === 'gone' && !now.sandbox;
-          sureSinceMs = isSure ? (sureSinceMs ?? conditions.nowMs + LOOK_MS) : undefined;
-          const due = sureSinceMs !== undefined && conditions.nowMs + LOOK_MS - sureSinceMs >= SAFE_MS && now.goneNow;
-          await pass(LOOK_MS);
+          sureSinceMs = isSure ? (sureSinceMs ?? conditions.nowMs + CHECK_MS) : undefined;
+          const due = sureSinceMs !== undefined && conditions.nowMs + CHECK_MS - sureSinceMs >= SAFE_MS && now.goneNow;
+          await pass(CHECK_MS);
           expect(gone.released).toBe(due ? 1 : 0);
           if (due) return;
         }

@@ -28,7 +28,7 @@ const QUIET_MS = 100;
 /** Maximum delay of making ports, and of updates of OVSDB, for that (ms). */
 const PATIENCE_MS = 1_000;
 /** Period of the search for the namespace, and of retries (ms). */
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 type PodInterfaceKind = 'auto' | 'standing' | 'veth';
 
@@ -221,7 +221,7 @@ export class StandingPorts {
     while (!signal.aborted) {
       this.#options.mount.look();
       if (this.#isLow && this.#unavailable() === undefined) await this.#refill(signal);
-      await this.#bell.wait(within(signal, LOOK_EVERY_MS));
+      await this.#bell.wait(within(signal, CHECK_EVERY_MS));
     }
   }
 

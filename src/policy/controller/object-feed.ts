@@ -94,7 +94,7 @@ export class ObjectFeed {
   }
 
   /** Processes a pod of the cluster's list again after its attachment here has ended. */
-  lookAgain(pod: string): void {
+  checkAgain(pod: string): void {
     this.#pods.delete(pod);
     this.#dirty.pods.add(pod);
     this.#options.changed();

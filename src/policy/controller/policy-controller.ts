@@ -272,7 +272,7 @@ export class PolicyController {
     if (this.#subjects.has(key)) this.#putLocal(key);
     else {
       this.#engine.removePod(key);
-      this.#objects.lookAgain(key);
+      this.#objects.checkAgain(key);
     }
     this.#schedule();
     return revisions;
@@ -304,7 +304,7 @@ export class PolicyController {
     else {
       this.#engine.removePod(key);
       // A pod of that name may run on another node by now, while the sandbox of its predecessor still exists here.
-      this.#objects.lookAgain(key);
+      this.#objects.checkAgain(key);
     }
     this.#entryFlows.markDue([key]);
     return pod;

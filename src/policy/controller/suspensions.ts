@@ -7,7 +7,7 @@ const SECONDS_MAX = 24 * 3_600;
 const REASON_MAX = 200;
 const SUSPENSIONS_MAX = 100;
 /** Period of the check for expired suspensions (ms). */
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 interface SuspensionsOptions {
   /** File that outlives the agent. */
@@ -81,7 +81,7 @@ export class Suspensions {
 
   /** Ends expired suspensions, until the returned function is called. */
   follow(): () => void {
-    const timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    const timer = setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
     return () => clearInterval(timer);
   }
 

@@ -186,9 +186,9 @@ export class DeniedLog {
   }
 }
 
-function whyOf({ direction, inPieces }: DeniedAttempt, closed: string | undefined): string {
+function whyOf({ direction, asFragments }: DeniedAttempt, closed: string | undefined): string {
   if (closed !== undefined) return `blocked: ${closed}`;
-  return inPieces ? 'a fragmented datagram has no port' : `no rule of spec.${direction} allows it`;
+  return asFragments ? 'a fragmented datagram has no port' : `no rule of spec.${direction} allows it`;
 }
 
 function nameOf({ namespace, name }: PodIdentity): string {

@@ -64,7 +64,7 @@ describe('a denied packet', () => {
     expect(readDeniedPacket(shown(piece(1)))).toMatchObject({ protocol: 'UDP', ports: { destination: 53 } });
     expect(readDeniedPacket(shown(piece(8)))).not.toHaveProperty('ports');
     expect(readDeniedPacket({ ...shown(later), fields: { in_port: 7, reg0: reg.reason('pieces').value } })).toMatchObject({
-      inPieces: true,
+      asFragments: true,
     });
   });
 

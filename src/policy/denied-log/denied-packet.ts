@@ -15,7 +15,7 @@ export interface DeniedAttempt {
   readonly ports?: { readonly source: number; readonly destination: number };
   readonly icmp?: { readonly type: number; readonly code: number };
   /** True if the packet was denied because it shows no port, and not by a rule. */
-  readonly inPieces?: true;
+  readonly asFragments?: true;
 }
 
 /** Denied packet, as far as it could be read. */
@@ -56,12 +56,12 @@ export function readDeniedPacket({ table, fields, data }: PacketIn): DeniedPacke
     own: isEgress ? source : destination,
     peer: isEgress ? destination : source,
     protocol: protocolNames[protocol] ?? String(protocol),
-    ...(isInPieces(fields.reg0) ? { inPieces: true } : {}),
+    ...(isFragment(fields.reg0) ? { asFragments: true } : {}),
     ...(at === undefined ? {} : readTransport(bytes, protocol, at)),
   };
 }
 
-function isInPieces(reg0: PacketIn['fields']['reg0']): boolean {
+function isFragment(reg0: PacketIn['fields']['reg0']): boolean {
   const { value, mask } = reg.reason('pieces');
   return typeof reg0 === 'number' && (reg0 & mask) >>> 0 === value;
 }

@@ -19,7 +19,7 @@ interface FairSharesOptions {
 export class FairShares {
   readonly #options: FairSharesOptions;
   readonly #buckets = new Map<string, ShareBucket>();
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #checkedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: FairSharesOptions) {
     this.#options = options;
@@ -46,8 +46,8 @@ export class FairShares {
   }
 
   #forgetIdle(nowMs: number): void {
-    if (nowMs - this.#lookedMs < 1_000) return;
-    this.#lookedMs = nowMs;
+    if (nowMs - this.#checkedMs < 1_000) return;
+    this.#checkedMs = nowMs;
     for (const [name, { atMs }] of this.#buckets) if (nowMs - atMs > idleMs) this.#buckets.delete(name);
   }
 }

@@ -45,7 +45,7 @@ function connection(from: string, to: string, port: number, { by = to, ...more }
 
 const deniedAmong = (...of: Parameters<typeof deniedConnections>) => [...deniedConnections(...of)].flatMap((each) => each ?? []);
 
-const { value: barred } = ctMark.barred('yes');
+const { value: barred } = ctMark.unadmitted('yes');
 const { value: external } = ctMark.source('external');
 
 it.each<[what: string, TrackedConnection, found: readonly string[]]>([

@@ -39,15 +39,15 @@ export function* deniedConnections(
   }
 }
 
-const barredMark = ctMark.barred('yes');
+const unadmittedMark = ctMark.unadmitted('yes');
 const externalMark = ctMark.source('external');
 
 function isLiving(connection: TrackedConnection): boolean {
   const { family, zone, tcpState } = connection;
-  return zone === zones[family].main && !isOf(connection, barredMark) && !(tcpState !== undefined && tcpEnded.has(tcpState));
+  return zone === zones[family].main && !isOf(connection, unadmittedMark) && !(tcpState !== undefined && tcpEnded.has(tcpState));
 }
 
-function isOf({ mark = 0 }: TrackedConnection, { value, mask }: typeof barredMark): boolean {
+function isOf({ mark = 0 }: TrackedConnection, { value, mask }: typeof unadmittedMark): boolean {
   return (mark & mask) >>> 0 === value;
 }
 

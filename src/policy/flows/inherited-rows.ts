@@ -24,7 +24,7 @@ import { classKindOf, classKinds, markOf, type NumberKind, numberIn, relatedNumb
 import type { DirectionTables, IdentityNumbers } from './rows.ts';
 
 /** Row of relations with its verdict, or the number of the decision that has it. */
-interface LeftRelation {
+interface InheritedRelation {
   readonly tier: PolicyTier;
   readonly numbers: readonly number[];
   readonly cookie: bigint;
@@ -32,7 +32,7 @@ interface LeftRelation {
 }
 
 /** Rows of a previous agent as a matrix. */
-export interface LeftMatrix {
+export interface InheritedMatrix {
   readonly identities: ReadonlyMap<string, PeerIdentity>;
   readonly relations: ReadonlyMap<string, PolicyDecision>;
   /** Classes by OpenFlow port of the local pod. */
@@ -51,7 +51,7 @@ interface ContentsByKind {
   readonly decision: PolicyDecision;
 }
 
-interface LeftRowsOptions {
+interface InheritedRowsOptions {
   readonly direction: PolicyDirection;
   readonly tables: DirectionTables;
   readonly contents: ContentNumbers;
@@ -59,10 +59,10 @@ interface LeftRowsOptions {
 
 /** Rows of one direction that were on the bridge when the agent started: what the previous agent enforced, until the rows are swept. */
 export class InheritedRows {
-  readonly #options: LeftRowsOptions;
+  readonly #options: InheritedRowsOptions;
   /** Identities by network. */
   readonly #identities = new Map<string, IdentityNumbers>();
-  readonly #relations: LeftRelation[] = [];
+  readonly #relations: InheritedRelation[] = [];
   /** Class numbers by OpenFlow port. */
   readonly #classes = new Map<number, ClassNumbers>();
   /** Stand-ins for unknown contents, by their number. */
@@ -75,7 +75,7 @@ export class InheritedRows {
     decision: new Map(),
   };
 
-  constructor(options: LeftRowsOptions, flows: Iterable<RecoveredFlow>) {
+  constructor(options: InheritedRowsOptions, flows: Iterable<RecoveredFlow>) {
     this.#options = options;
     const { entry, identity } = options.tables;
     for (const flow of flows) {
@@ -110,7 +110,7 @@ export class InheritedRows {
    * @param matrices matrices whose contents may be on the bridge
    * @param nextId returns ids for stand-ins
    */
-  *read(matrices: readonly PolicyMatrix[], nextId: () => number): Steps<LeftMatrix> {
+  *read(matrices: readonly PolicyMatrix[], nextId: () => number): Steps<InheritedMatrix> {
     const known = yield* this.#known(matrices);
     const of = <K extends NumberKind>(kind: K, number: number, make: () => ContentsByKind[K]): ContentsByKind[K] =>
       known[kind].get(number) ?? this.#unnamedOf(kind, number, make);
@@ -155,7 +155,7 @@ export class InheritedRows {
   }
 
   /** Reports whether a row with a verdict was made for the same rule. */
-  #isDesired(decision: PolicyDecision, { tier, numbers, cookie }: LeftRelation): boolean {
+  #isDesired(decision: PolicyDecision, { tier, numbers, cookie }: InheritedRelation): boolean {
     const { names } = this.#options.contents;
     if (decision.ranges.length > 0) return false;
     return numbers.length === 1 || cookieOf(names.relation(numbers, decision.otherwise, tier)) === cookie;

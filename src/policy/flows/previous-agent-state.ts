@@ -14,7 +14,7 @@ import {
 } from '../matrix/matrix.ts';
 import type { DirectionFlows } from './direction-flows.ts';
 import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter, MatrixBefore, RowsBefore, RowsByKey } from './flows-matrix.ts';
-import type { InheritedClasses, LeftMatrix } from './inherited-rows.ts';
+import type { InheritedClasses, InheritedMatrix } from './inherited-rows.ts';
 import { HeldIdentities } from './installed-identities.ts';
 import { identityWithin, lengthsOf } from './round-moves.ts';
 
@@ -66,7 +66,7 @@ export class PreviousAgentState {
       const ofPort = was || !this.#isLeft ? undefined : adoptedAt(pod);
       const isMoved = was
         ? policyDirections.some((direction) => !haveSameClasses(was, will, direction))
-        : ofPort !== undefined && this.#isLedElsewhere(ofPort, will);
+        : ofPort !== undefined && this.#isForwardedElsewhere(ofPort, will);
       if (isMoved) moved.add(pod);
     }
     return moved;
@@ -76,7 +76,7 @@ export class PreviousAgentState {
     return policyDirections.some((direction) => !this.#directions[direction].left.isEmpty);
   }
 
-  #isLedElsewhere(ofPort: number, will: MatrixSubject): boolean {
+  #isForwardedElsewhere(ofPort: number, will: MatrixSubject): boolean {
     return policyDirections.some((direction) => {
       const { left, contents } = this.#directions[direction];
       return policyTiers.some((tier) => {
@@ -118,7 +118,13 @@ export class PreviousAgentState {
     };
   }
 
-  *#partOf(direction: PolicyDirection, before: PolicyMatrix, after: PolicyMatrix, left: LeftMatrix, areKnown: boolean): Steps<PartBefore> {
+  *#partOf(
+    direction: PolicyDirection,
+    before: PolicyMatrix,
+    after: PolicyMatrix,
+    left: InheritedMatrix,
+    areKnown: boolean,
+  ): Steps<PartBefore> {
     const flows = this.#directions[direction];
     const held = new HeldIdentities();
     const identities = new Map<string, PeerIdentity>();

@@ -12,7 +12,7 @@ interface DiagnosticsContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code of the command. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const collectHelp = `
@@ -52,7 +52,7 @@ Examples:
   seinectl log-level info                                  until the agent ends`;
 
 /** Adds `seinectl collect`, `compile` and `log-level`. Modules that only they need are loaded on use. */
-export function addDiagnostics(root: Command, { agent, terminal, ends }: DiagnosticsContext): void {
+export function addDiagnostics(root: Command, { agent, terminal, exitWith }: DiagnosticsContext): void {
   root
     .command('collect')
     .description("collect this node's state into one archive, without secrets")
@@ -61,7 +61,7 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
     .option('--log <file>', 'include the end of this log; may be repeated', (file: string, others: string[]) => [...others, file], [])
     .addHelpText('after', collectHelp)
     .action((options: CollectOptions) =>
-      ends(import('./collect.ts').then(({ collectBundle }) => collectBundle(agent(), options, terminal))),
+      exitWith(import('./collect.ts').then(({ collectBundle }) => collectBundle(agent(), options, terminal))),
     );
   root
     .command('compile')
@@ -71,7 +71,7 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
     .option('--check', 'print only differences to the bridge')
     .addHelpText('after', compileHelp)
     .action((bundle: string, options: CompileCommandOptions) =>
-      ends(import('./compile.ts').then(({ compileBundle }) => compileBundle(bundle, options, terminal))),
+      exitWith(import('./compile.ts').then(({ compileBundle }) => compileBundle(bundle, options, terminal))),
     );
   root
     .command('log-level')
@@ -79,5 +79,5 @@ export function addDiagnostics(root: Command, { agent, terminal, ends }: Diagnos
     .argument('[level]', 'error, warn, info or debug')
     .option('--for <time>', 'how long, e.g. 10m; then the configured level applies again; at most a day', secondsUpToADay)
     .addHelpText('after', logLevelHelp)
-    .action((level: string | undefined, { for: time }: { for?: number }) => ends(logLevel(agent(), level, time, terminal)));
+    .action((level: string | undefined, { for: time }: { for?: number }) => exitWith(logLevel(agent(), level, time, terminal)));
 }

@@ -8,7 +8,7 @@ interface CaptureContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const FRAMES_MAX = 1_000_000;
@@ -28,7 +28,7 @@ Examples:
 Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be created, or the interface is ambiguous; 3 no agent answers.`;
 
 /** Adds `seinectl capture`. Modules that only it needs are loaded on use. */
-export function addCapture(root: Command, { agent, terminal, ends }: CaptureContext): void {
+export function addCapture(root: Command, { agent, terminal, exitWith }: CaptureContext): void {
   root
     .command('capture')
     .description('the packets of a pod of this node, as lines or as a pcap file; as root, on the node')
@@ -40,7 +40,7 @@ export function addCapture(root: Command, { agent, terminal, ends }: CaptureCont
     .option('--megabytes <number>', 'how much of frames at most', upTo(MEGABYTES_MAX, 1), 10)
     .addHelpText('after', help)
     .action((name: string, { megabytes, ...options }: Omit<CaptureOptions, 'bytes'> & { readonly megabytes: number }) =>
-      ends(import('./capture.ts').then(({ capture }) => capture(agent(), name, { ...options, bytes: megabytes * MEGABYTE }, terminal))),
+      exitWith(import('./capture.ts').then(({ capture }) => capture(agent(), name, { ...options, bytes: megabytes * MEGABYTE }, terminal))),
     );
 }
 

@@ -68,11 +68,11 @@ function ipv6Text(packet: Buffer): string {
 
 function transportText([source, destination]: readonly [string, string], { protocol, payload, piece }: InnerPacket): string {
   const name = PROTOCOLS[protocol] ?? `protocol ${protocol}`;
-  const inPieces = piece === 'whole' ? '' : ` (${piece} fragment)`;
-  if (piece === 'later' || payload.length < 4) return `${source} > ${destination} ${name}${inPieces}`;
-  if (!WITH_PORTS.has(protocol)) return `${source} > ${destination} ${name}${icmpText(protocol, payload)}${inPieces}`;
+  const asFragments = piece === 'whole' ? '' : ` (${piece} fragment)`;
+  if (piece === 'later' || payload.length < 4) return `${source} > ${destination} ${name}${asFragments}`;
+  if (!WITH_PORTS.has(protocol)) return `${source} > ${destination} ${name}${icmpText(protocol, payload)}${asFragments}`;
   const [from, to] = [withPort(source, payload.readUInt16BE(0)), withPort(destination, payload.readUInt16BE(2))];
-  return `${from} > ${to} ${name}${protocol === 6 ? flagsText(payload) : ''}${inPieces}`;
+  return `${from} > ${to} ${name}${protocol === 6 ? flagsText(payload) : ''}${asFragments}`;
 }
 
 function withPort(address: string, port: number): string {

@@ -9,7 +9,7 @@ import type { Terminal } from '../terminal.ts';
 import { secondsOf } from '../words.ts';
 import { findingLines, summary } from './check-page.ts';
 import { type CniFolders, gatherCni } from './cni-facts.ts';
-import { judgeCni } from './cni-findings.ts';
+import { assessCni } from './cni-findings.ts';
 import { messageOf } from './failures.ts';
 import { checkWithoutAgent } from './without-agent.ts';
 
@@ -70,7 +70,7 @@ export async function check({ agent, terminal }: CheckCommandContext, options: C
   const signal = AbortSignal.timeout(options.timeout * 1_000);
   const asked = await askAgent(agent, options, { tell, progress: (says) => terminal.remark(safeLine(`… ${says}`)) }, signal);
   if (asked.kind === 'silent') for (const finding of await checkWithoutAgent(agent.socketPath, asked.why, options.ovsRunDir)) tell(finding);
-  for (const finding of await lookAtCni(options, asked.kind === 'answered' ? asked.facts : undefined)) tell(finding);
+  for (const finding of await checkCni(options, asked.kind === 'answered' ? asked.facts : undefined)) tell(finding);
   const node = asked.kind === 'answered' ? asked.node : null;
   if (options.json) terminal.line(safeText(JSON.stringify({ node, findings: findings.map(withFormerNames) }, undefined, 2)));
   else terminal.remark(summary(findings));
@@ -140,9 +140,9 @@ function untold(planned: readonly CheckName[], reported: ReadonlySet<string>, wh
 }
 
 /** Checks the node's own files; they exist whether the agent answers or not. */
-async function lookAtCni(options: CheckOptions, agent: AgentFacts | undefined): Promise<readonly Finding[]> {
+async function checkCni(options: CheckOptions, agent: AgentFacts | undefined): Promise<readonly Finding[]> {
   try {
-    return judgeCni(await gatherCni(options, agent, AbortSignal.timeout(options.timeout * 1_000)));
+    return assessCni(await gatherCni(options, agent, AbortSignal.timeout(options.timeout * 1_000)));
   } catch (thrown) {
     return [
       {

@@ -9,11 +9,11 @@ const reinstall = 'kubectl -n seine-system rollout restart daemonset/seine-agent
 const MISUNDERSTOOD = 106;
 
 /** Findings about the node's CNI files, as a runtime will read them. */
-export function judgeCni(facts: CniFacts): readonly Finding[] {
-  return [...judgeConfiguration(facts), ...judgePlugins(facts), ...judgeBuild(facts), ...judgeStatus(facts)];
+export function assessCni(facts: CniFacts): readonly Finding[] {
+  return [...assessConfiguration(facts), ...assessPlugins(facts), ...assessBuild(facts), ...assessStatus(facts)];
 }
 
-function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Finding[] {
+function assessConfiguration({ files, confDir, agent }: CniFacts): readonly Finding[] {
   const chain = ownChain(files ?? []);
   if (!files || !chain) {
     const others = (files ?? []).map(({ name }) => name).join(', ');
@@ -26,9 +26,9 @@ function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Findi
   }
   const path = join(confDir, chain.file);
   const findings = [
-    ...judgeEarlier(files, confDir, chain.file),
-    ...judgeSocket(chain.ours.agentSocket ?? '/run/seine/cni.sock', path, agent?.cniSocket),
-    ...judgeMode(chain.mode, path),
+    ...assessEarlier(files, confDir, chain.file),
+    ...assessSocket(chain.ours.agentSocket ?? '/run/seine/cni.sock', path, agent?.cniSocket),
+    ...assessMode(chain.mode, path),
   ];
   return findings.length > 0
     ? findings
@@ -36,7 +36,7 @@ function judgeConfiguration({ files, confDir, agent }: CniFacts): readonly Findi
 }
 
 /** Runtimes use the first file by name; most stop at one that they cannot read. */
-function judgeEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ours: string): readonly Finding[] {
+function assessEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ours: string): readonly Finding[] {
   return files
     .slice(
       0,
@@ -54,7 +54,7 @@ function judgeEarlier(files: NonNullable<CniFacts['files']>, confDir: string, ou
     );
 }
 
-function judgeSocket(configured: string, path: string, served: string | undefined): readonly Finding[] {
+function assessSocket(configured: string, path: string, served: string | undefined): readonly Finding[] {
   if (served === undefined || configured === served) return [];
   return [
     problem('cni.config', {
@@ -65,7 +65,7 @@ function judgeSocket(configured: string, path: string, served: string | undefine
   ];
 }
 
-function judgeMode(mode: number, path: string): readonly Finding[] {
+function assessMode(mode: number, path: string): readonly Finding[] {
   if ((mode & 0o077) === 0) return [];
   return [
     {
@@ -78,7 +78,7 @@ function judgeMode(mode: number, path: string): readonly Finding[] {
   ];
 }
 
-function judgePlugins({ plugins, files, binDir }: CniFacts): readonly Finding[] {
+function assessPlugins({ plugins, files, binDir }: CniFacts): readonly Finding[] {
   const version = ownChain(files ?? [])?.version ?? '';
   const findings = [
     ...plugins.filter(isUnusable).map(unusable),
@@ -122,7 +122,7 @@ function tooOld({ type, versions }: PluginFacts, version: string): Finding {
   });
 }
 
-function judgeBuild({ build, agent, plugins }: CniFacts): readonly Finding[] {
+function assessBuild({ build, agent, plugins }: CniFacts): readonly Finding[] {
   if (!agent || plugins.some((each) => each.type === ownPlugin && isUnusable(each))) return [];
   if (build === agent.version) return [{ check: 'cni.version', state: 'ok', what: `plugin and agent are of version ${build}` }];
   return [
@@ -136,7 +136,7 @@ function judgeBuild({ build, agent, plugins }: CniFacts): readonly Finding[] {
   ];
 }
 
-function judgeStatus({ status, files, plugins }: CniFacts): readonly Finding[] {
+function assessStatus({ status, files, plugins }: CniFacts): readonly Finding[] {
   if (!ownChain(files ?? []) || plugins.some((each) => each.type === ownPlugin && isUnusable(each))) return [];
   if (!status)
     return [

@@ -19,10 +19,10 @@ export async function checkWithoutAgent(socketPath: string, why: string, ovsRunD
     remedy:
       'kubectl -n seine-system logs -l app.kubernetes.io/name=seine-agent --tail 20; seinectl check --socket PATH    # if it is elsewhere',
   };
-  return [agent, await lookAtSwitch(ovsRunDir)];
+  return [agent, await checkSwitch(ovsRunDir)];
 }
 
-async function lookAtSwitch(ovsRunDir: string): Promise<Finding> {
+async function checkSwitch(ovsRunDir: string): Promise<Finding> {
   const endpoint = join(ovsRunDir, 'db.sock');
   const stop = new AbortController();
   const synced = Promise.withResolvers<void>();

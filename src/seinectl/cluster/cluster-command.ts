@@ -2,13 +2,13 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { outputOption } from '../output.ts';
 import type { Terminal } from '../terminal.ts';
 import { secondsOf } from '../words.ts';
-import type { ClusterLook, ClusterOptions } from './cluster-options.ts';
+import type { ClusterOptions, ClusterQuestion } from './cluster-options.ts';
 
 interface ClusterCommandContext {
   readonly terminal: Terminal;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const help = `
@@ -28,7 +28,7 @@ Exit codes:
   2  the command line or the kubeconfig is invalid
   3  incomplete: an agent did not answer, a node has none, or the API server does not answer`;
 
-const looks: Readonly<Record<ClusterLook, { readonly about: string; readonly seconds: number }>> = {
+const looks: Readonly<Record<ClusterQuestion, { readonly about: string; readonly seconds: number }>> = {
   status: { about: 'readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
   check: { about: 'each node tests itself, with packets; takes a while (exit 1 for any problem)', seconds: 60 },
   versions: { about: 'which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
@@ -41,10 +41,10 @@ export function addCluster(root: Command, context: ClusterCommandContext): void 
     .command('cluster')
     .description('show the agents of all nodes, from any host with a kubeconfig')
     .addHelpText('after', help);
-  for (const what of ['status', 'check', 'versions', 'policy'] as const) addLook(parent, what, context);
+  for (const what of ['status', 'check', 'versions', 'policy'] as const) addQuestion(parent, what, context);
 }
 
-function addLook(parent: Command, what: ClusterLook, { terminal, env, ends }: ClusterCommandContext): void {
+function addQuestion(parent: Command, what: ClusterQuestion, { terminal, env, exitWith }: ClusterCommandContext): void {
   const { about, seconds } = looks[what];
   // The client of the API is loaded on use: all other commands start faster without it.
   const run = async (options: ClusterOptions): Promise<number> =>
@@ -59,7 +59,7 @@ function addLook(parent: Command, what: ClusterLook, { terminal, env, ends }: Cl
     .option('--timeout <time>', 'for each agent, e.g. 10s or 2m', wholeSeconds, seconds)
     .addOption(new Option('--parallel <number>', 'number of agents queried in parallel').argParser(parallelCount).default(100))
     .addOption(outputOption(['table', 'wide', 'json', 'yaml']))
-    .action((options: ClusterOptions) => ends(run(options)));
+    .action((options: ClusterOptions) => exitWith(run(options)));
 }
 
 function wholeSeconds(text: string): number {

@@ -24,10 +24,10 @@ export interface ClusterOptions {
   readonly output: OutputForm;
 }
 
-export type ClusterLook = 'status' | 'check' | 'versions' | 'policy';
+export type ClusterQuestion = 'status' | 'check' | 'versions' | 'policy';
 
 /** Queries all agents, and prints the result. @returns the exit code */
-export async function look(what: ClusterLook, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
+export async function look(what: ClusterQuestion, options: ClusterOptions, terminal: Terminal, env: ProcessVariables): Promise<number> {
   return await answered(terminal, () => {
     if (what === 'check') return ask(check, options, terminal, env);
     return ask({ status, versions, policy }[what], options, terminal, env);

@@ -22,7 +22,7 @@ export async function runCluster(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<number> {
   let code: number = exitCodes.ok;
-  const ends = async (work: Promise<number>): Promise<void> => {
+  const exitWith = async (work: Promise<number>): Promise<void> => {
     code = await work;
   };
   const root = new Command('seinectl')
@@ -33,7 +33,7 @@ export async function runCluster(
     .showHelpAfterError(onNodes)
     .exitOverride()
     .configureOutput({ writeErr: (text) => terminal.remark(text.trimEnd()), writeOut: (text) => terminal.line(text.trimEnd()) });
-  addCluster(root, { terminal, env, ends });
+  addCluster(root, { terminal, env, exitWith });
   try {
     await root.parseAsync([...args], { from: 'user' });
     return code;

@@ -12,7 +12,7 @@ interface DeniedCommandsContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 interface LogFlags {
@@ -47,7 +47,7 @@ In audit mode it shows what enforcing policies would deny; in enforce mode, what
 Exit codes: 0 nothing is denied; 1 something is.`;
 
 /** Adds `seinectl policy log` and `seinectl policy would-deny`. */
-export function addDenied(policy: Command, { agent, terminal, ends }: DeniedCommandsContext): void {
+export function addDenied(policy: Command, { agent, terminal, exitWith }: DeniedCommandsContext): void {
   policy
     .command('log')
     .description('log what policies deny to pods of this node, for a while; ends with the agent')
@@ -57,14 +57,14 @@ export function addDenied(policy: Command, { agent, terminal, ends }: DeniedComm
     .option('--off', 'end all requests')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', logHelp)
-    .action((flags: LogFlags) => ends(log({ agent: agent(), terminal }, flags)));
+    .action((flags: LogFlags) => exitWith(log({ agent: agent(), terminal }, flags)));
   policy
     .command('would-deny')
     .description('watch for a while what policies deny, or would if they were enforced, by pairs (exit 1 if there is anything)')
     .option('--for <time>', 'how long, e.g. 10s or 5m; 10 minutes at most', secondsUpToTenMinutes, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', wouldDenyHelp)
-    .action((flags: WouldDenyFlags) => ends(wouldDeny({ agent: agent(), terminal }, flags)));
+    .action((flags: WouldDenyFlags) => exitWith(wouldDeny({ agent: agent(), terminal }, flags)));
 }
 
 function secondsUpToTenMinutes(text: string): number {

@@ -22,7 +22,7 @@ interface PolicyCommandContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 interface FormOption {
@@ -61,21 +61,21 @@ Exit codes: 0 equal; 1 different, in two comparisons; 2 could not be determined;
 
 /** Adds `seinectl policy`. @returns the command, for subcommands of other rooms */
 export function addPolicy(root: Command, context: PolicyCommandContext): Command {
-  const { agent, terminal, ends } = context;
+  const { agent, terminal, exitWith } = context;
   const policy = root.command('policy').description('what NetworkPolicy does on this node');
-  addDenied(policy, { agent, terminal, ends });
+  addDenied(policy, { agent, terminal, exitWith });
   policy
     .command('pod')
     .description('whether policies isolate a pod of this node, which, and what their rules allow')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', podHelp)
-    .action((name: string, { output }: FormOption) => ends(pod({ agent: agent(), terminal }, name, output)));
+    .action((name: string, { output }: FormOption) => exitWith(pod({ agent: agent(), terminal }, name, output)));
   policy
     .command('list')
     .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
-    .action(({ output }: FormOption) => ends(list({ agent: agent(), terminal }, output)));
+    .action(({ output }: FormOption) => exitWith(list({ agent: agent(), terminal }, output)));
   addShow(policy, context);
   policy
     .command('top')
@@ -85,7 +85,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .option('--for <time>', 'how long to measure the rate, e.g. 30s', secondsUpToADay, 10)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ for: seconds, output }: FormOption & { readonly for: number }) =>
-      ends(top({ agent: agent(), terminal }, { seconds, output })),
+      exitWith(top({ agent: agent(), terminal }, { seconds, output })),
     );
   policy
     .command('verify')
@@ -94,7 +94,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', verifyHelp)
     .action(({ pod: name, output }: FormOption & { readonly pod?: string }) =>
-      ends(verify({ agent: agent(), terminal }, { output, ...(name === undefined ? {} : { pod: fullName(name) }) })),
+      exitWith(verify({ agent: agent(), terminal }, { output, ...(name === undefined ? {} : { pod: fullName(name) }) })),
     );
   policy
     .command('explain')
@@ -105,7 +105,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', explainHelp)
     .action((from: string, to: string, port: string | undefined, { output }: FormOption) =>
-      ends(
+      exitWith(
         explain({ agent: agent(), terminal }, { from: fullName(from), to: fullName(to), ...(port === undefined ? {} : { port }) }, output),
       ),
     );
@@ -113,14 +113,14 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
   return policy;
 }
 
-function addShow(policy: Command, { agent, terminal, ends }: PolicyCommandContext): void {
+function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {
   policy
     .command('show')
     .description('one policy as this node understands it: its pods here, rules, their members, and invalid parts')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', showHelp)
-    .action((name: string, { output }: FormOption) => ends(show({ agent: agent(), terminal }, name, output)));
+    .action((name: string, { output }: FormOption) => exitWith(show({ agent: agent(), terminal }, name, output)));
 }
 
 function portAndProtocol(text: string): string {

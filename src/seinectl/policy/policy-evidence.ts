@@ -17,7 +17,7 @@ export interface Evidence {
 }
 
 /** Pod that is not compared, and the reason. */
-export interface LeftOut {
+export interface Omitted {
   readonly pod: string;
   readonly why: string;
 }
@@ -64,14 +64,14 @@ function bytesOf(base64: string): Uint8Array {
 export function comparedPods(
   { node, objects }: Pick<Evidence, 'node' | 'objects'>,
   only?: string,
-): { readonly pods: readonly ProvenPod[]; readonly leftOut: readonly LeftOut[] } {
+): { readonly pods: readonly ProvenPod[]; readonly leftOut: readonly Omitted[] } {
   const addresses = new Map(
     objects.pods
       .filter(({ spec }) => spec.nodeName === node.name && spec.hostNetwork !== true)
       .map(({ metadata, status }) => [`${metadata.namespace}/${metadata.name}`, (status.podIPs ?? []).map(({ ip }) => ip)]),
   );
   const pods: ProvenPod[] = [];
-  const leftOut: LeftOut[] = [];
+  const leftOut: Omitted[] = [];
   for (const pod of node.pods.filter(({ name }) => only === undefined || name === only)) {
     const why = lackOf(pod, addresses.get(pod.name));
     if (why !== undefined) leftOut.push({ pod: pod.name, why });

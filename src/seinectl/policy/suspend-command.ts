@@ -12,7 +12,7 @@ interface SuspendContext {
   readonly agent: () => AgentClient;
   readonly terminal: Terminal;
   /** Called with the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 interface TargetOptions {
@@ -33,7 +33,7 @@ Examples:
 Exit codes: 0 suspended; 1 suspended, but not stored on disk; 2 not suspended.`;
 
 /** Adds `seinectl policy suspend` and `resume`. */
-export function addSuspend(policy: Command, { agent, terminal, ends }: SuspendContext): void {
+export function addSuspend(policy: Command, { agent, terminal, exitWith }: SuspendContext): void {
   const of = (name: string, description: string): Command =>
     policy
       .command(name)
@@ -46,10 +46,10 @@ export function addSuspend(policy: Command, { agent, terminal, ends }: SuspendCo
     .requiredOption('--reason <text>', 'why, in one line of 200 characters at most')
     .addHelpText('after', suspendHelp)
     .action((options: TargetOptions & { readonly for: number; readonly reason: string }, command: Command) =>
-      ends(suspend(agent(), terminal, { ...targetOf(options, command), seconds: String(options.for), reason: options.reason })),
+      exitWith(suspend(agent(), terminal, { ...targetOf(options, command), seconds: String(options.for), reason: options.reason })),
     );
   of('resume', 'end suspensions of policies').action((options: TargetOptions, command: Command) =>
-    ends(resume(agent(), terminal, targetOf(options, command))),
+    exitWith(resume(agent(), terminal, targetOf(options, command))),
   );
 }
 

@@ -1,5 +1,5 @@
 import type { ProofDifference } from '../../policy/verify/proof/prove.ts';
-import type { LeftOut } from './policy-evidence.ts';
+import type { Omitted } from './policy-evidence.ts';
 
 /** Result of `seinectl policy verify`, also of `-o json`. */
 export interface Verification {
@@ -8,7 +8,7 @@ export interface Verification {
   /** Number of compared pods, and those whose traffic intentionally differs from policies, with the reason. */
   readonly pods: number;
   readonly otherwise: readonly { readonly pod: string; readonly holds: string; readonly why: string }[];
-  readonly leftOut: readonly LeftOut[];
+  readonly leftOut: readonly Omitted[];
   /** Rules whose networks are denied for lack of numbers, as the node reports: `namespace/name spec.ingress[2]`. */
   readonly leftOutRules: readonly string[];
   readonly policies: number;

@@ -26,14 +26,14 @@ Examples:
 Exit codes: 0 all were read; 1 some were not: standard error has FILE:LINE:COLUMN: the reason and the words.`;
 
 /** `seinectl wire decode` and `seinectl wire flows`. */
-export function addOpenFlow(wire: Command, { terminal, stdin, ends }: WireContext): void {
+export function addOpenFlow(wire: Command, { terminal, stdin, exitWith }: WireContext): void {
   wire
     .command('decode')
     .description('print OpenFlow messages (1.3 and 1.5) given as hexadecimal bytes, like ovs-ofctl ofp-print, one line each')
     .argument('[hex...]', 'bytes of messages; - is standard input, one answer per line')
     .option('--json', 'each message as one JSON value')
     .addHelpText('after', decodeExamples)
-    .action((hex: readonly string[], options: DecodeOptions) => ends(decode(hex, options, terminal, stdin)));
+    .action((hex: readonly string[], options: DecodeOptions) => exitWith(decode(hex, options, terminal, stdin)));
   wire
     .command('flows')
     .description('read flows, groups and meters as ovs-ofctl writes them; print them in canonical form, or as bytes')
@@ -45,5 +45,5 @@ export function addOpenFlow(wire: Command, { terminal, stdin, ends }: WireContex
         .default('OpenFlow15' satisfies FlowsOptions['protocol']),
     )
     .addHelpText('after', flowsExamples)
-    .action((file: string | undefined, options: FlowsOptions) => ends(flows(file, options, terminal, stdin)));
+    .action((file: string | undefined, options: FlowsOptions) => exitWith(flows(file, options, terminal, stdin)));
 }

@@ -49,7 +49,7 @@ Examples:
 Exit codes: 0 it was ended; 2 no such table or database; 3 no server answers.`;
 
 /** Adds `watch` to `seinectl wire`. */
-export function addWatch(wire: Command, { terminal, stdin, ends }: WireContext): void {
+export function addWatch(wire: Command, { terminal, stdin, exitWith }: WireContext): void {
   wire
     .command('watch')
     .description('follow the tables of an OVSDB server: each change, and all rows at the end; needs no agent')
@@ -62,7 +62,7 @@ export function addWatch(wire: Command, { terminal, stdin, ends }: WireContext):
     .option('--ca-cert <file>', "for ssl: CA of the server's certificate (PEM)")
     .addHelpText('after', examples)
     .action((socket: string, tables: readonly string[], options: WatchOptions) =>
-      ends(watch({ socket, tables, options }, terminal, stdin)),
+      exitWith(watch({ socket, tables, options }, terminal, stdin)),
     );
 }
 

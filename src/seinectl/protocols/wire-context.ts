@@ -6,5 +6,5 @@ export interface WireContext {
   readonly terminal: Terminal;
   readonly stdin: Readable;
   /** Called with the exit code of the command. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }

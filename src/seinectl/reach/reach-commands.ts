@@ -10,7 +10,7 @@ interface ReachCommandContext {
   readonly terminal: Terminal;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Takes the exit code. */
-  readonly ends: (work: Promise<number>) => Promise<void>;
+  readonly exitWith: (work: Promise<number>) => Promise<void>;
 }
 
 const sources = `
@@ -82,7 +82,7 @@ ${convertExitCodeHelp}`;
 
 /** Adds the commands of `seinectl policy` that read objects and not an agent. */
 export function addReach(policy: Command, context: ReachCommandContext): void {
-  const { terminal, env, ends } = context;
+  const { terminal, env, exitWith } = context;
   addConvert(policy, context);
   withSources(
     policy
@@ -94,7 +94,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .option('--cluster', 'objects of the cluster instead of those that the file names')
       .addHelpText('after', testHelp),
   ).action((files: string[], options: TestOptions) =>
-    ends(import('./test-command.ts').then(({ testPolicies }) => testPolicies(files, options, terminal, env))),
+    exitWith(import('./test-command.ts').then(({ testPolicies }) => testPolicies(files, options, terminal, env))),
   );
   withSources(
     policy
@@ -105,7 +105,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .option('--port <port>', 'only this port: 5432, 53/UDP, ICMP')
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'csv']).default('table'))
       .addHelpText('after', reachHelp),
-  ).action((options: ReachOptions) => ends(import('./show-commands.ts').then(({ showReach }) => showReach(options, terminal, env))));
+  ).action((options: ReachOptions) => exitWith(import('./show-commands.ts').then(({ showReach }) => showReach(options, terminal, env))));
   withSources(
     policy
       .command('lint')
@@ -115,7 +115,9 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       )
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'sarif']).default('table'))
       .addHelpText('after', lintHelp),
-  ).action((options: LintOptions) => ends(import('./lint-command.ts').then(({ lintPolicies }) => lintPolicies(options, terminal, env))));
+  ).action((options: LintOptions) =>
+    exitWith(import('./lint-command.ts').then(({ lintPolicies }) => lintPolicies(options, terminal, env))),
+  );
   withSources(
     policy
       .command('diff')
@@ -124,10 +126,10 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .option('--delete <object>', 'policy that is removed, networkpolicy/NAMESPACE/NAME or clusternetworkpolicy/NAME', collect)
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json']).default('table'))
       .addHelpText('after', diffHelp),
-  ).action((options: DiffOptions) => ends(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));
+  ).action((options: DiffOptions) => exitWith(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));
 }
 
-function addConvert(policy: Command, { terminal, ends }: ReachCommandContext): void {
+function addConvert(policy: Command, { terminal, exitWith }: ReachCommandContext): void {
   policy
     .command('convert')
     .description('convert policies of Antrea and AdminNetworkPolicies to ClusterNetworkPolicies')
@@ -139,7 +141,7 @@ function addConvert(policy: Command, { terminal, ends }: ReachCommandContext): v
     .addOption(new Option('-o, --output <form>', 'how to print it').choices(['yaml', 'json']).default('yaml'))
     .addHelpText('after', convertHelp)
     .action((options: ConvertOptions) =>
-      ends(import('./convert-command.ts').then(({ printConverted }) => printConverted(options, terminal))),
+      exitWith(import('./convert-command.ts').then(({ printConverted }) => printConverted(options, terminal))),
     );
 }
 

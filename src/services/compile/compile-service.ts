@@ -3,7 +3,7 @@ import { learnedCookieOf, type Owner } from '../../dataplane/pipeline/cookie.ts'
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import type { Flow, LearnChoice, Match, Step, StepsPattern, Transport } from '../../dataplane/pipeline/flow.ts';
 import { drop, goto, group, load, priority, resubmit } from '../../dataplane/pipeline/flow.ts';
-import { type FlowPattern, type LeadPattern, type LeadPlace, PatternFlow } from '../../dataplane/pipeline/flow-pattern.ts';
+import { type EntryPattern, type EntryPlace, type FlowPattern, PatternFlow } from '../../dataplane/pipeline/flow-pattern.ts';
 import { idleTimeoutOf } from './learned-choice.ts';
 import { bucketFor, choiceOf, groupsFor, type ServiceGroup } from './service-groups.ts';
 import {
@@ -226,11 +226,11 @@ function balance(intent: ServiceIntent, address: ServiceAddress, shares: Distrib
 }
 
 /** Flow that nearly every Service has, and usually the only one. */
-function leading({ transport, translation }: ServiceIntent, { ip, port }: ServiceAddress, numbers: LeadPlace['numbers']): Flow {
+function leading({ transport, translation }: ServiceIntent, { ip, port }: ServiceAddress, numbers: EntryPlace['numbers']): Flow {
   return new PatternFlow(leads[translation][transport], { ip, port, numbers });
 }
 
-function leadPattern(transport: Transport, translation: ServiceIntent['translation']): LeadPattern {
+function entryPattern(transport: Transport, translation: ServiceIntent['translation']): EntryPattern {
   return ({ ip, port, numbers: [identity, id] }) => {
     const match = matchOf({ family: ip.family, transport }, { kind: 'cluster', ip, port });
     const steps = [...marked(translation, identity), group(id)];
@@ -238,13 +238,13 @@ function leadPattern(transport: Transport, translation: ServiceIntent['translati
   };
 }
 
-const leadPatterns = (translation: ServiceIntent['translation']): Readonly<Record<Transport, LeadPattern>> => ({
-  tcp: leadPattern('tcp', translation),
-  udp: leadPattern('udp', translation),
-  sctp: leadPattern('sctp', translation),
+const entryPatterns = (translation: ServiceIntent['translation']): Readonly<Record<Transport, EntryPattern>> => ({
+  tcp: entryPattern('tcp', translation),
+  udp: entryPattern('udp', translation),
+  sctp: entryPattern('sctp', translation),
 });
 
-const leads = { bucket: leadPatterns('bucket'), endpoint: leadPatterns('endpoint') } as const;
+const leads = { bucket: entryPatterns('bucket'), endpoint: entryPatterns('endpoint') } as const;
 
 type OneTransport = Pick<ServiceIntent, 'family' | 'transport'>;
 

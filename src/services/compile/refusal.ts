@@ -3,7 +3,7 @@ import { type Ip, ipFromValue } from '../../base/net/ip.ts';
 import {
   ETHERNET_BYTES,
   IPV6_BYTES,
-  type IpEnds,
+  type IpAddresses,
   icmpError,
   ipPacket,
   ipProtocol,
@@ -143,6 +143,6 @@ function portUnreachable(packet: IpPacket): Buffer {
 }
 
 /** Ends of a reply, from the packet's destination to its source. */
-function turned({ family, source, destination }: IpPacket): IpEnds {
+function turned({ family, source, destination }: IpPacket): IpAddresses {
   return { family, source: destination, destination: source };
 }

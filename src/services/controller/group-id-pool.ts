@@ -18,7 +18,7 @@ export class GroupIdPool {
   }
 
   /** Releases a number. Call this once OVS is known to have removed the group. */
-  giveBack(id: number): void {
+  release(id: number): void {
     this.#allocated.delete(id);
   }
 }

@@ -50,7 +50,7 @@ interface KubeProxyPlaces {
  * Looks for a kube-proxy in the agent's network namespace, by signs that need root: otherwise a pod in the host network, running as another
  * user, could turn node ports off.
  */
-export function lookForKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn = () => false }: KubeProxyPlaces): KubeProxySigns {
+export function detectKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy, isOwn = () => false }: KubeProxyPlaces): KubeProxySigns {
   const tables = tablesIn(tryRun(nftables, 'list tables')).filter(({ name }) => name === 'kube-proxy');
   return {
     found: [

@@ -24,7 +24,7 @@ interface NodeProxyOptions {
  * join at once.
  */
 const HOLDERS_SETTLE_MS = 20;
-const HOLDERS_REST_MS = 500;
+const HOLDERS_PAUSE_MS = 500;
 
 /** Selects the Services that a change of the node concerns; all if omitted. */
 type ConcernedServices = (service: Service) => boolean;
@@ -108,7 +108,7 @@ export class NodeProxy {
       networks = [];
       if (all.length > 0) changed(usingOneOf(all));
     };
-    const debouncer = new Debouncer({ waitMs: HOLDERS_SETTLE_MS, restMs: () => HOLDERS_REST_MS }, compare, this.#signal);
+    const debouncer = new Debouncer({ waitMs: HOLDERS_SETTLE_MS, restMs: () => HOLDERS_PAUSE_MS }, compare, this.#signal);
     const note = (some: readonly Cidr[]): void => {
       networks.push(...some);
       debouncer.ring();

@@ -16,7 +16,7 @@ import { StartCleaner } from './effects/start-cleaner.ts';
 import { TrackedConnections } from './effects/tracked-connections.ts';
 import { UnservedEvents } from './effects/unserved-events.ts';
 import { type HostPortSource, openHostPortSource } from './host-port-source.ts';
-import { lookForKubeProxy } from './kube-proxy.ts';
+import { detectKubeProxy } from './kube-proxy.ts';
 import { NodeProxy } from './node-proxy.ts';
 import type { AddressHolders, ObserveProgramming, ServeConfig, ServeNode, ServeSources } from './ports.ts';
 import { ProxyMode } from './proxy-mode.ts';
@@ -63,7 +63,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const diagnosisSocket = NetlinkSocket.open({ protocol: 'socketDiagnosis' });
   const isOwn = (port: number): boolean => healthz.isOwn(port);
   const places = { nftables, routeSocket: nodeSide.routeSocket, diagnosisSocket, legacy: legacyIptables, isOwn };
-  const mode = new ProxyMode({ config: config.proxy, look: () => lookForKubeProxy(places), looked: () => healthz.look(), log });
+  const mode = new ProxyMode({ config: config.proxy, look: () => detectKubeProxy(places), looked: () => healthz.look(), log });
   const { nodeName } = config;
   const { obstacle, nodes } = sources;
   const healthz = new ProxyHealthz({ nodeName, address: config.proxy.healthzBindAddress, mode, nodes, obstacle, log });
@@ -92,7 +92,7 @@ export function openServices(ports: ServePorts, signal: AbortSignal): NodeServic
   const follow = (released: Promise<void>) => {
     node.want();
     services.follow();
-    node.follow((which) => services.lookAgain(which));
+    node.follow((which) => services.checkAgain(which));
     const inStep = released.then(() => services.inStep(signal));
     void affinity.run(inStep);
     void startCleaner.run(inStep);

@@ -7,7 +7,7 @@ import { type KubeProxySigns, noSigns } from './kube-proxy.ts';
 import type { ServiceProxySettings } from './ports.ts';
 
 /** Interval between checks for a kube-proxy (ms): its start or removal is noticed without a restart. */
-const LOOK_EVERY_MS = 10_000;
+const CHECK_EVERY_MS = 10_000;
 
 interface ProxyModeOptions {
   readonly config: ServiceProxySettings;
@@ -69,12 +69,12 @@ export class ProxyMode {
   /** Calls back when the result has changed, until the signal. Never rejects: after a failed check the result stays. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await idle(LOOK_EVERY_MS, signal);
-      if (!signal.aborted && this.#tryLook(signal) && !signal.aborted) changed();
+      await idle(CHECK_EVERY_MS, signal);
+      if (!signal.aborted && this.#tryCheck(signal) && !signal.aborted) changed();
     }
   }
 
-  #tryLook(signal: AbortSignal): boolean {
+  #tryCheck(signal: AbortSignal): boolean {
     try {
       const changed = this.look();
       this.#options.log.working('kube-proxy');

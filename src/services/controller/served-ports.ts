@@ -62,7 +62,7 @@ export class ServedPorts {
     }
     try {
       yield* this.#setEntries(owner, intent, { owner, groupId });
-      this.#giveBack(unused(before, groups));
+      this.#release(unused(before, groups));
     } catch (thrown) {
       yield* this.#leaveEndpoints(had);
       if (known) yield* this.#rangeSets.leave(known.intent);
@@ -79,7 +79,7 @@ export class ServedPorts {
     yield* withdraw(this.#options.nodeState, owner);
     yield* this.#leaveEndpoints(endpointOwners(port.intent));
     yield* this.#rangeSets.leave(port.intent);
-    this.#giveBack([...port.groups.values()]);
+    this.#release([...port.groups.values()]);
   }
 
   *#setEntries(owner: Owner, intent: ServiceIntent, options: Parameters<typeof compileService>[1]): Generator<void> {
@@ -101,7 +101,7 @@ export class ServedPorts {
    * Releases numbers that are no longer desired once no flow of OVS can use the old group. One wait at a time for all of them: each of thousands of waits would be
    * woken by every change that OVS acknowledges.
    */
-  #giveBack(groups: readonly number[]): void {
+  #release(groups: readonly number[]): void {
     if (groups.length === 0) return;
     this.#returning.push({ revision: this.#options.nodeState.bridge.revision, groups });
     if (this.#returning.length === 1) this.#returnGroups().catch(() => undefined); // the agent stops, and the pool with it
@@ -113,7 +113,7 @@ export class ServedPorts {
       const count = this.#returning.length;
       const newest = this.#returning.reduce((most, { revision }) => Math.max(most, revision), 0);
       await nodeState.reconcilers.bridge.realized(newest, signal);
-      for (const { groups } of this.#returning.splice(0, count)) for (const id of groups) this.#groups.giveBack(id);
+      for (const { groups } of this.#returning.splice(0, count)) for (const id of groups) this.#groups.release(id);
     }
   }
 

@@ -29,7 +29,7 @@ const OVERTAKING_KEYS = 500;
 /** Number of addresses of one port that are checked in one step. */
 const ADDRESSES_AT_ONCE = 1_000;
 
-/** Current properties of the node for Services; call `lookAgain` after they have changed. */
+/** Current properties of the node for Services; call `checkAgain` after they have changed. */
 interface ServingNode {
   readonly proxying: Proxying;
   readonly host: Pick<ServiceHost, 'routes' | 'elements' | 'isOwn' | 'isNodeAddress' | 'portHolder'>;
@@ -105,7 +105,7 @@ export class Services {
       this.#schedule();
     };
     ofSlices([...slices.entries()].map(([name]) => name));
-    this.lookAgain();
+    this.checkAgain();
     const endServices = services.subscribe((keys) => {
       for (const key of keys) this.#note(key);
       this.#schedule();
@@ -122,7 +122,7 @@ export class Services {
    * Compares again after a change of the node, of the share of Services that this agent serves, or of address holders. @param which all if
    * omitted
    */
-  lookAgain(which: (service: Service) => boolean = () => true): void {
+  checkAgain(which: (service: Service) => boolean = () => true): void {
     for (const [key, service] of this.#options.sources.services.entries()) if (which(service)) this.#note(key);
     this.#schedule();
   }

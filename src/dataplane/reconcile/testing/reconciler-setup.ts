@@ -10,7 +10,7 @@ const equal = (a: number, b: number): boolean => a === b;
 /** Creates a reconciler between a desired state and an in-memory target, with a manual clock and recorded events. For its tests. */
 export function reconcilerScene({
   batchSize = 100,
-  batchSizeBesideUrgent = batchSize,
+  batchSizeWithUrgent = batchSize,
   refusals = 'ifObserved',
   sideBySide = 1,
   packings = [],
@@ -18,7 +18,7 @@ export function reconcilerScene({
   gatherMs = 0,
 }: {
   readonly batchSize?: number;
-  readonly batchSizeBesideUrgent?: number;
+  readonly batchSizeWithUrgent?: number;
   readonly refusals?: 'ifObserved' | 'certain';
   readonly sideBySide?: number;
   readonly packings?: readonly Packing<string, number>[];
@@ -35,7 +35,7 @@ export function reconcilerScene({
     target,
     equal,
     batchSize,
-    batchSizeBesideUrgent,
+    batchSizeWithUrgent,
     refusals,
     sideBySide,
     gatherMs,

@@ -12,7 +12,7 @@ import { PatternFlow } from '../../pipeline/flow-pattern.ts';
 import { tables } from '../../pipeline/tables.ts';
 import { deniedMeters, ingressMeters } from '../../pipeline/well-known.ts';
 import { BucketTemplates } from './encoding/bucket-template.ts';
-import { LeadTemplates } from './encoding/entry-flow-template.ts';
+import { EntryTemplates } from './encoding/entry-flow-template.ts';
 import { packGroup, unpackGroup } from './encoding/group-bytes.ts';
 import { toInstructions, toOpenFlowMatch } from './encoding/to-openflow.ts';
 
@@ -50,7 +50,7 @@ export function encodeBridgeEntries(
   for (const meter of meters) entries.set(meterKey(meter.id), meterValue(toOpenFlowMeter(meter)));
   for (const group of groups) entries.set(groupKey(group.id), wantedGroupValue(group));
   for (const flow of flows) {
-    const [key, value] = flow instanceof PatternFlow ? leadTemplates.entryOf(owner, flow) : flowEntry(flow, cookieOf(owner));
+    const [key, value] = flow instanceof PatternFlow ? entryTemplateOf.entryOf(owner, flow) : flowEntry(flow, cookieOf(owner));
     entries.set(key as BridgeKey, value as BridgeValue);
   }
   return entries;
@@ -60,7 +60,7 @@ function flowEntry(flow: Flow, cookie: bigint): readonly [BridgeKey, BridgeValue
   return [keyOfFlow(flow), flowValue({ cookie, instructions: encodeInstructions(toInstructions(flow.steps)) })];
 }
 
-const leadTemplates = new LeadTemplates((flow) => flowEntry(flow, 0n));
+const entryTemplateOf = new EntryTemplates((flow) => flowEntry(flow, 0n));
 
 function keyOfFlow(flow: Flow): BridgeKey {
   return flowKey(tables[flow.table].id, flow.priority, encodeMatch(toOpenFlowMatch(flow.match)));

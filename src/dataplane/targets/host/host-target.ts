@@ -29,7 +29,7 @@ import { type ForeignRoute, type HostEntry, type HostKey, inOrder, keyOf, routeO
 const families: readonly Family[] = ['ipv4', 'ipv6'];
 
 /** Number of entries read between yields to the event loop: a millisecond of work, without the kernel's own lists. */
-const LOOK_SLICE = 500;
+const CHECK_SLICE = 500;
 /** Number of changes encoded at once, for the same reason. */
 const CHANGE_SLICE = 100;
 /** Placeholder address: a neighbour is removed by its IP address. */
@@ -354,7 +354,7 @@ function hasAddress(keys: Iterable<HostKey>): boolean {
 async function keep(held: Map<HostKey, HostEntry>, entries: Iterable<HostEntry>): Promise<void> {
   let looked = 0;
   for (const entry of entries) {
-    if (++looked % LOOK_SLICE === 0) await nextTurn();
+    if (++looked % CHECK_SLICE === 0) await nextTurn();
     const key = keyOf(entry);
     // An IPv4 address may be present with several prefix lengths. No owner wants that, so it compares unequal to every desired value.
     const twice = entry.kind === 'address' && held.has(key);

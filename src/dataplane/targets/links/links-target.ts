@@ -14,7 +14,7 @@ import { hasRoomFor, hostDifferences, type LinkEntry, type LinkKey, linkKey, pod
 import type { PodLinkOverPort, StandingLinks } from './pre-plugged-links.ts';
 
 /** Time for which pods' namespaces are read before yielding to the rest of the agent (ms). */
-const LOOK_SLICE_MS = 2;
+const CHECK_SLICE_MS = 2;
 
 /** Operations on OVS ports that creation and removal of pairs need. */
 interface LinkPorts {
@@ -124,7 +124,7 @@ export class LinksTarget implements Target<LinkKey, LinkEntry> {
         held.set(key, { differs: [`no pod has ${link.name}`] });
       if (want === undefined) continue;
       held.set(key, this.#look(want, link, { fars, inside }));
-      if (performance.now() - sinceMs < LOOK_SLICE_MS) continue;
+      if (performance.now() - sinceMs < CHECK_SLICE_MS) continue;
       await nextTurn();
       sinceMs = performance.now();
     }

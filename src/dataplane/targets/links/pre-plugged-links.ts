@@ -18,7 +18,7 @@ const GRACE_MS = 500;
  * Number of checks for an interface whose namespace has no path any more but is alive. After that the pair is removed, and the interface
  * with it.
  */
-const LOOKS_MAX = 4;
+const CHECKS_MAX = 4;
 
 /** Desired interface of a pod on a pre-plugged port. */
 export type PodLinkOverPort = PodLink & { readonly farName: string };
@@ -197,7 +197,7 @@ export class StandingLinks {
         this.#used.delete(pair.hostName);
         return;
       }
-      if (looks === LOOKS_MAX) throw new SeineError('REFUSED', `the interface over ${pair.farName} is in a namespace without a path`);
+      if (looks === CHECKS_MAX) throw new SeineError('REFUSED', `the interface over ${pair.farName} is in a namespace without a path`);
       await idle(GRACE_MS, new AbortController().signal);
     }
   }

@@ -6,7 +6,7 @@ import { readJson, type Unreadable } from './json-stream.ts';
 
 const limits: JsonLimits = { maxValueBytes: 1_000, maxDepth: 8, maxEnvelopeBytes: 200 };
 
-async function* inPieces(text: string, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
+async function* asFragments(text: string, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   const bytes = Buffer.from(text);
   for (let at = 0, index = 0; at < bytes.length; index++) {
     const size = sizes[index % sizes.length] ?? 1;
@@ -18,7 +18,7 @@ async function* inPieces(text: string, sizes: readonly number[]): AsyncGenerator
 async function read(shape: JsonShape, text: string, sizes: readonly number[] = [7]) {
   const values: unknown[] = [];
   const unreadable: Unreadable[] = [];
-  const envelope = await readJson(shape, inPieces(text, sizes), {
+  const envelope = await readJson(shape, asFragments(text, sizes), {
     limits,
     turns: new LoopTurns(5),
     onValue: (value) => values.push(value),

@@ -54,7 +54,7 @@ export class Reflector<T> {
   #lastError: SeineError | undefined;
   #invalid = new Map<string, SeineError>();
   #snapshotBeganMs = 0;
-  #heardMs: number | undefined;
+  #lastMessageMs: number | undefined;
   /** Time since which the server follows from a version that this copy has; a resource without changes is quiet for a minute. */
   #followedSinceMs: number | undefined;
 
@@ -84,7 +84,7 @@ export class Reflector<T> {
       version: version ?? '',
       failures,
       ...(doing === 'watch' && waitingFor === undefined ? { watchAgeMs: nowMs - watchSinceMs } : {}),
-      ...(this.#heardMs === undefined ? {} : { silenceMs: nowMs - this.#heardMs }),
+      ...(this.#lastMessageMs === undefined ? {} : { silenceMs: nowMs - this.#lastMessageMs }),
       ...(lastError ? { lastError } : {}),
       ...heldOf(state, held, size),
       ...(behind ? { behind: behind.version } : {}),
@@ -205,12 +205,12 @@ export class Reflector<T> {
 
   #isKeptEvent(watch: RunningWatch<T>, bytes: Buffer): boolean {
     const isKept = watch.next === undefined && this.#isKept(watch.draft, () => identityAhead(bytes, 'added'));
-    if (isKept) this.#heardMs = performance.now();
+    if (isKept) this.#lastMessageMs = performance.now();
     return isKept;
   }
 
   #onEvent(watch: RunningWatch<T>, raw: unknown): void {
-    this.#heardMs = performance.now();
+    this.#lastMessageMs = performance.now();
     const event = watch.next ? undefined : this.#parseEvent(raw, watch.draft);
     if (event?.type === 'ERROR') throw event.error;
     if (!watch.draft) this.#lastError = undefined; // it answers, and successfully
@@ -272,7 +272,7 @@ export class Reflector<T> {
   }
 
   #commit(draft: SnapshotDraft<T>, version: string): ReflectorAction {
-    this.#heardMs = performance.now();
+    this.#lastMessageMs = performance.now();
     const heldBefore = this.#state.held;
     const known = this.#store.size;
     const missing = this.#store.missingFrom(draft);

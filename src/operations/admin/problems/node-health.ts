@@ -71,8 +71,8 @@ export class NodeHealth {
   healthChecks(): readonly HealthCheckStatus[] {
     const { nodeState } = this.#agent;
     const ofParts = parts.map((name) => {
-      const { lastLook } = nodeState.reconcilers[name];
-      return { name, everyMs: restMs(lastLook?.tookMs ?? 0), last: lastLook };
+      const { lastCheck } = nodeState.reconcilers[name];
+      return { name, everyMs: restMs(lastCheck?.tookMs ?? 0), last: lastCheck };
     });
     return [...ofParts, ...this.#agent.healthChecks.records()].map(healthCheckStatus);
   }

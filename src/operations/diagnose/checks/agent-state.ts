@@ -37,13 +37,13 @@ export function agentState({ readiness, repair, health }: AgentStatePort): Check
   return {
     name: 'agent',
     run: (_, tell) => {
-      reportAll(tell, judgeAgent(readiness.state(), repair.secondsLeft));
-      tell.finding(judgeHealth(health.report()));
+      reportAll(tell, assessAgent(readiness.state(), repair.secondsLeft));
+      tell.finding(assessHealth(health.report()));
     },
   };
 }
 
-export function judgeHealth({ problems, healthChecks }: Pick<HealthReport, 'problems' | 'healthChecks'>): Finding {
+export function assessHealth({ problems, healthChecks }: Pick<HealthReport, 'problems' | 'healthChecks'>): Finding {
   const own = problems.filter(({ kind, about }) => !foundElsewhere.has(kind) && !(kind === 'node' && about === 'firewall'));
   const stale = healthChecks.filter(({ state }) => state !== 'fresh').map(({ name }) => name);
   if (own.length > 0) {
@@ -63,7 +63,7 @@ export function judgeHealth({ problems, healthChecks }: Pick<HealthReport, 'prob
   });
 }
 
-export function judgeAgent(
+export function assessAgent(
   state: { readonly state: 'ready' } | { readonly state: 'starting' | 'impaired'; readonly reason: string },
   pausedSeconds: number,
 ): readonly Finding[] {
@@ -88,11 +88,11 @@ export function judgeAgent(
 export function unknownTunnelPeers({ openflow }: FlowDumpPort): Check {
   return {
     name: 'tunnel.unknownPeers',
-    run: async (_, tell, signal) => tell.finding(judgeUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
+    run: async (_, tell, signal) => tell.finding(assessUnknownTunnelPeers([...(await readUnknownTunnelPeers(openflow, signal)).keys()])),
   };
 }
 
-export function judgeUnknownTunnelPeers(addresses: readonly string[]): Finding {
+export function assessUnknownTunnelPeers(addresses: readonly string[]): Finding {
   if (addresses.length === 0) return fine('tunnel.unknownPeers', 'all tunnel packets come from nodes');
   const named = addresses.toSorted().slice(0, NAMED_MAX).join(', ');
   return trouble('tunnel.unknownPeers', 'warning', {
@@ -110,11 +110,11 @@ export function associations({ openflow }: FlowDumpPort): Check {
   return {
     name: 'ovs.associations',
     run: async (_, tell, signal) =>
-      tell.finding(judgeAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
+      tell.finding(assessAssociations(await readFullShares(openflow, signal), await readUnlearnedAssociations(openflow, signal))),
   };
 }
 
-export function judgeAssociations(full: readonly string[], unlearned: bigint): Finding {
+export function assessAssociations(full: readonly string[], unlearned: bigint): Finding {
   if (full.length === 0) return fine('ovs.associations', 'no sender has used up its share of SCTP associations');
   const named = full.slice(0, NAMED_MAX).join(', ');
   return trouble('ovs.associations', 'warning', {
@@ -138,12 +138,12 @@ export function forged({ openflow }: FlowDumpPort): Check {
         },
         signal,
       );
-      tell.finding(judgeForged(packets));
+      tell.finding(assessForged(packets));
     },
   };
 }
 
-export function judgeForged(packets: bigint): Finding {
+export function assessForged(packets: bigint): Finding {
   if (packets === 0n) return fine('tunnel.forged', 'other nodes send what their pods send');
   return trouble('tunnel.forged', 'warning', {
     what: `${packets} packets came from other nodes with sources that are in none of their pod networks`,
@@ -155,10 +155,10 @@ export function judgeForged(packets: bigint): Finding {
 
 /** Checks for packets with pods' addresses that arrived without a tunnel: they are dropped, and counted by nftables. */
 export function underlayForged({ nftables }: GuardDropsPort): Check {
-  return { name: 'underlay.forged', run: (_, tell) => tell.finding(judgeUnderlayForged(readGuardDrops({ nftables }))) };
+  return { name: 'underlay.forged', run: (_, tell) => tell.finding(assessUnderlayForged(readGuardDrops({ nftables }))) };
 }
 
-export function judgeUnderlayForged(drops: ReadonlyMap<string, number>): Finding {
+export function assessUnderlayForged(drops: ReadonlyMap<string, number>): Finding {
   const counted = [...drops].filter(([, packets]) => packets > 0).map(([family, packets]) => `${packets} (${family})`);
   if (counted.length === 0) return fine('underlay.forged', 'no packet with a pod’s address arrived without a tunnel');
   return trouble('underlay.forged', 'warning', {
@@ -179,7 +179,7 @@ export function connections({ config }: ConnectionsPort): Check {
     name: 'connections',
     run: async (_, tell, signal) => {
       const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
-      tell.finding(judgeConnections(load.connections));
+      tell.finding(assessConnections(load.connections));
     },
   };
 }
@@ -190,12 +190,12 @@ export function fragments({ config }: ConnectionsPort): Check {
     name: 'ovs.fragments',
     run: async (_, tell, signal) => {
       const load = await readDatapathLoad(config.ovsDatapathType, config.ovsRunDir, signal);
-      tell.finding(judgeFragments(load.lostFragments));
+      tell.finding(assessFragments(load.lostFragments));
     },
   };
 }
 
-export function judgeFragments(lost: number | undefined): Finding {
+export function assessFragments(lost: number | undefined): Finding {
   if (lost === undefined)
     return fine('ovs.fragments', 'this data path reassembles datagrams of any number of fragments, or does not count them');
   if (lost === 0) return fine('ovs.fragments', 'no fragments were dropped');
@@ -208,7 +208,7 @@ export function judgeFragments(lost: number | undefined): Finding {
   });
 }
 
-export function judgeConnections(all: readonly ConnectionTable[]): Finding {
+export function assessConnections(all: readonly ConnectionTable[]): Finding {
   const full = all.filter(({ entries, limit }) => limit > 0 && entries >= limit * NEARLY_FULL);
   const words = all.map(({ table, entries, limit }) => `${table}: ${entries} of ${limit} connections`).join(', ');
   if (full.length === 0) return fine('connections', words === '' ? 'this data path does not report the number of connections' : words);

@@ -3,7 +3,7 @@ import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { KubeHttp } from '../../../kubernetes/client/http-client.ts';
 import type { ReflectorStatus, SourceState } from '../../../kubernetes/client/reflector/reflector-report.ts';
 import { type Check, type Clocks, fine, reportAll, trouble } from './check.ts';
-import { judgeClock, offsetOf } from './clock.ts';
+import { assessClock, offsetOf } from './clock.ts';
 
 /** Maximum time for a cheap answer of the API server (ms). */
 const PATIENCE_MS = 5_000;
@@ -21,9 +21,9 @@ export function apiServer({ http, sourceStatuses }: ApiServerPort): Check {
     name: 'api',
     run: async ({ clocks }, tell, signal) => {
       const answer = await askForTime(http, clocks, signal);
-      tell.finding('error' in answer ? judgeSilence(answer.error, http.host) : answered(answer.tookMs, http.host));
-      reportAll(tell, judgeClock({ ...('error' in answer ? noAnswer : answer.offset), jumpedMs: jumpOf(clocks) }));
-      reportAll(tell, judgeSources(sourceStatuses()));
+      tell.finding('error' in answer ? assessSilence(answer.error, http.host) : answered(answer.tookMs, http.host));
+      reportAll(tell, assessClock({ ...('error' in answer ? noAnswer : answer.offset), jumpedMs: jumpOf(clocks) }));
+      reportAll(tell, assessSources(sourceStatuses()));
     },
   };
 }
@@ -53,7 +53,7 @@ function answered(tookMs: number, host: string): Finding {
   return fine('api.server', `${host} answers in ${Math.round(tookMs)} ms`);
 }
 
-export function judgeSilence(error: SeineError, host: string): Finding {
+export function assessSilence(error: SeineError, host: string): Finding {
   const status = error.context['status'];
   const what = `${host}: ${error.rawMessage}`;
   if (status === 401 || status === 403)
@@ -65,16 +65,16 @@ export function judgeSilence(error: SeineError, host: string): Finding {
   return trouble('api.server', 'problem', { what, effect, remedy: 'kubectl get --raw /readyz' });
 }
 
-export function judgeSources(
+export function assessSources(
   statuses: readonly Pick<ReflectorStatus, 'kind' | 'state' | 'failures' | 'held' | 'objects'>[],
 ): readonly Finding[] {
-  const findings = statuses.flatMap((source) => judgeSource(source) ?? []);
+  const findings = statuses.flatMap((source) => assessSource(source) ?? []);
   return findings.length > 0
     ? findings
     : [fine('api.sources', `${statuses.map(({ kind, objects }) => `${objects} ${kind}`).join(', ')}: followed`)];
 }
 
-function judgeSource({
+function assessSource({
   kind,
   state,
   failures,

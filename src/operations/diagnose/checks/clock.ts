@@ -21,17 +21,17 @@ const remedy = 'chronyc makestep    # or: timedatectl set-ntp true';
  * Compares a Date header (RFC 9110 §6.6.1) with our clock. The server wrote it between our request and its answer, and it has whole
  * seconds.
  *
- * @param sentMs @param heardMs by our wall clock
+ * @param sentMs @param lastMessageMs by our wall clock
  */
-export function offsetOf(date: string | undefined, sentMs: number, heardMs: number): Pick<ClockFacts, 'aheadMs' | 'uncertainMs'> {
+export function offsetOf(date: string | undefined, sentMs: number, lastMessageMs: number): Pick<ClockFacts, 'aheadMs' | 'uncertainMs'> {
   const serverMs = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(serverMs)) return { aheadMs: undefined, uncertainMs: 0 };
-  return { aheadMs: (sentMs + heardMs) / 2 - (serverMs + 500), uncertainMs: (heardMs - sentMs) / 2 + 500 };
+  return { aheadMs: (sentMs + lastMessageMs) / 2 - (serverMs + 500), uncertainMs: (lastMessageMs - sentMs) / 2 + 500 };
 }
 
-export function judgeClock({ aheadMs, uncertainMs, jumpedMs }: ClockFacts): readonly Finding[] {
-  const against = aheadMs === undefined ? [] : judgeOffset(aheadMs, uncertainMs);
-  const jumped = judgeJump(jumpedMs);
+export function assessClock({ aheadMs, uncertainMs, jumpedMs }: ClockFacts): readonly Finding[] {
+  const against = aheadMs === undefined ? [] : assessOffset(aheadMs, uncertainMs);
+  const jumped = assessJump(jumpedMs);
   if (against.length + jumped.length > 0) return [...against, ...jumped];
   if (aheadMs === undefined)
     return [
@@ -43,7 +43,7 @@ export function judgeClock({ aheadMs, uncertainMs, jumpedMs }: ClockFacts): read
   return [fine('clock', `within ${seconds(Math.abs(aheadMs) + uncertainMs)} of the API server's, not set since the agent began`)];
 }
 
-function judgeOffset(aheadMs: number, uncertainMs: number): readonly Finding[] {
+function assessOffset(aheadMs: number, uncertainMs: number): readonly Finding[] {
   const surelyMs = Math.max(0, Math.abs(aheadMs) - uncertainMs);
   if (surelyMs < NOTED_MS) return [];
   return [
@@ -55,7 +55,7 @@ function judgeOffset(aheadMs: number, uncertainMs: number): readonly Finding[] {
   ];
 }
 
-function judgeJump(jumpedMs: number): readonly Finding[] {
+function assessJump(jumpedMs: number): readonly Finding[] {
   if (Math.abs(jumpedMs) < NOTED_MS) return [];
   return [
     trouble('clock', 'warning', {

@@ -49,7 +49,7 @@ export function wanted({ reader, repair }: NodePartsPort): Check {
         await sleep(REPAIR_MS, undefined, { signal });
         entries = await collect(reader.differences(signal));
       }
-      reportAll(tell, judgeEntries(entries, paused));
+      reportAll(tell, assessEntries(entries, paused));
     },
   };
 }
@@ -61,7 +61,7 @@ async function collect(entries: Promise<AsyncIterable<Entry>>): Promise<readonly
 }
 
 /** @param pausedSeconds remaining time of the repair pause; 0 if it is not paused */
-export function judgeEntries(entries: readonly Entry[], pausedSeconds: number): readonly Finding[] {
+export function assessEntries(entries: readonly Entry[], pausedSeconds: number): readonly Finding[] {
   return parts.map(({ check, kinds, effect }) => {
     const found = entries.filter(({ kind }) => (kinds as readonly EntryKind[]).includes(kind));
     if (found.length === 0) return fine(check, 'in sync');

@@ -23,13 +23,13 @@ export function packetFilters({ nftables, config, running }: PacketFiltersPort):
       const unforwarded = running().environment.podCidrs.flatMap(({ family }) =>
         isForwarding(family, config.hostGateway) ? [] : [family],
       );
-      reportAll(tell, judgeBlocked(blocked, blocked.length === 0 ? [] : foreignChains(nftables), config.hostGateway, unforwarded));
+      reportAll(tell, assessBlocked(blocked, blocked.length === 0 ? [] : foreignChains(nftables), config.hostGateway, unforwarded));
     },
   };
 }
 
 /** @param unforwarded families that the kernel does not forward: they cannot be tested */
-export function judgeBlocked(
+export function assessBlocked(
   blocked: readonly Blocked[],
   chains: readonly ForeignChain[],
   gateway: string,
@@ -37,7 +37,7 @@ export function judgeBlocked(
 ): readonly Finding[] {
   const unknown = [...new Set(unforwarded)].map(notForwarded);
   if (blocked.length === 0 && unknown.length > 0) return unknown;
-  return [...unknown, ...judgeTried(blocked, chains, gateway)];
+  return [...unknown, ...assessTried(blocked, chains, gateway)];
 }
 
 function notForwarded(family: Family): Finding {
@@ -49,7 +49,7 @@ function notForwarded(family: Family): Finding {
   });
 }
 
-function judgeTried(blocked: readonly Blocked[], chains: readonly ForeignChain[], gateway: string): readonly Finding[] {
+function assessTried(blocked: readonly Blocked[], chains: readonly ForeignChain[], gateway: string): readonly Finding[] {
   if (blocked.length === 0) return [fine('firewall.pods', 'test packets from a pod address pass through this node, and reach it')];
   return blocked.map((each) => {
     const family = each.family === 'ipv4' ? 'IPv4' : 'IPv6';

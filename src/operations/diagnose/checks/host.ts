@@ -34,12 +34,12 @@ export function disk({ config, node }: DiskPort): Check {
       const path = config.stateDir;
       const { bavail, bsize, files, ffree } = await statfs(path);
       const journalError = node()?.ipam.failure?.message;
-      tell.finding(judgeDisk({ path, freeBytes: bavail * bsize, freeFiles: files === 0 ? undefined : ffree, journalError }));
+      tell.finding(assessDisk({ path, freeBytes: bavail * bsize, freeFiles: files === 0 ? undefined : ffree, journalError }));
     },
   };
 }
 
-export function judgeDisk({ path, freeBytes, freeFiles, journalError }: DiskFacts): Finding {
+export function assessDisk({ path, freeBytes, freeFiles, journalError }: DiskFacts): Finding {
   const effect = 'no pod can start, because its address must be recorded first. Running pods are not affected';
   const remedy = `df -h ${path}; df -i ${path}`;
   const room = `${Math.floor(freeBytes / MIB)} MiB free for ${path}`;
@@ -64,7 +64,7 @@ export const limits: Check = {
     const open = (await readdir('/proc/self/fd')).length;
     const most = softLimit(await readFile('/proc/self/limits', 'utf8'));
     const instances = Number(await readFile('/proc/sys/fs/inotify/max_user_instances', 'utf8'));
-    reportAll(tell, judgeLimits({ descriptors: { open, most }, inotify: { open: await inotifyInstances(signal), most: instances } }));
+    reportAll(tell, assessLimits({ descriptors: { open, most }, inotify: { open: await inotifyInstances(signal), most: instances } }));
   },
 };
 
@@ -74,11 +74,11 @@ export function softLimit(text: string): number {
   return found === undefined || found === 'unlimited' ? Number.POSITIVE_INFINITY : Number(found);
 }
 
-export function judgeLimits({ descriptors, inotify }: LimitFacts): readonly Finding[] {
-  return [judgeDescriptors(descriptors), judgeInotify(inotify)];
+export function assessLimits({ descriptors, inotify }: LimitFacts): readonly Finding[] {
+  return [assessDescriptors(descriptors), assessInotify(inotify)];
 }
 
-function judgeDescriptors({ open, most }: LimitFacts['descriptors']): Finding {
+function assessDescriptors({ open, most }: LimitFacts['descriptors']): Finding {
   const what = `${open} of ${most} file descriptors of the agent are open`;
   if (open < most * NEARLY) return fine('limits.descriptors', what);
   return trouble('limits.descriptors', open < most * FULL ? 'warning' : 'problem', {
@@ -88,7 +88,7 @@ function judgeDescriptors({ open, most }: LimitFacts['descriptors']): Finding {
   });
 }
 
-function judgeInotify({ open, most }: LimitFacts['inotify']): Finding {
+function assessInotify({ open, most }: LimitFacts['inotify']): Finding {
   const words = {
     effect: 'kubelet, runtime and containers fail with "too many open files" when they want one more: kubectl logs -f, then pods',
     remedy: 'sysctl -w fs.inotify.max_user_instances=8192',

@@ -46,9 +46,9 @@ export function kernel({ config, reader, nftables, tunnelPort, running }: Kernel
       };
       const facts = { gateway: portWorks(config.hostGateway), tunnel: portWorks(config.tunnelInterface), filter: filterWorks(nftables) };
       const needs = config.ovsDatapathType === 'system' ? kernelModules(tunnelPort(), facts) : userspaceModules(facts);
-      tell.finding(judgeModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
+      tell.finding(assessModules(needs.map((need) => ({ ...need, loaded: isLoaded(need.name), offered: isOffered(need.name) }))));
       const { environment } = running();
-      reportAll(tell, judgeSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue, settingFiles));
+      reportAll(tell, assessSettings(hostSettings(familiesOf(environment), environment.gateway.name), currentValue, settingFiles));
     },
   };
 }
@@ -101,7 +101,7 @@ function isOffered(module: string): boolean | undefined {
   }
 }
 
-export function judgeModules(facts: readonly ModuleFacts[]): Finding {
+export function assessModules(facts: readonly ModuleFacts[]): Finding {
   const lacking = facts.filter(({ loaded, works }) => works === false || (!loaded && works === undefined));
   if (lacking.length === 0) return fine('kernel.modules', `${facts.map(({ name }) => name).join(', ')}: there`);
   const names = lacking.map(
@@ -130,7 +130,7 @@ function currentValue({ name }: HostSetting): string | undefined {
 }
 
 /** @param filesOf files that set it to another value */
-export function judgeSettings(
+export function assessSettings(
   settings: readonly HostSetting[],
   read: (setting: HostSetting) => string | undefined,
   filesOf: (setting: HostSetting) => readonly string[] = () => [],

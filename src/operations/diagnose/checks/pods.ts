@@ -41,16 +41,16 @@ export function podLinks({ config, database, openflow, turns, running }: PodLink
       const facts = await readDatapathFacts(config.ovsDatapathType, { database, openflow }, signal);
       for (const lease of ipam.leases().filter(isAttached)) {
         if (lease.state !== 'allocated') continue;
-        links.push({ pod: podName(lease), netns: lease.netns, ifName: lease.ifName, link: lookInside(lease) });
+        links.push({ pod: podName(lease), netns: lease.netns, ifName: lease.ifName, link: inspectNetns(lease) });
         if (turns.due) await turns.next();
         signal.throwIfAborted();
       }
-      reportAll(tell, judgePods(links, { mtu: environment.gateway.mtu, fillIn: !facts.fillsChecksums }));
+      reportAll(tell, assessPods(links, { mtu: environment.gateway.mtu, fillIn: !facts.fillsChecksums }));
     },
   };
 }
 
-function lookInside({ netns, ifName }: { readonly netns: string; readonly ifName: string }): PodLinkFacts['link'] {
+function inspectNetns({ netns, ifName }: { readonly netns: string; readonly ifName: string }): PodLinkFacts['link'] {
   try {
     const state = readPodInterface(netns, ifName);
     if (state === undefined) return undefined;
@@ -64,7 +64,7 @@ function lookInside({ netns, ifName }: { readonly netns: string; readonly ifName
 }
 
 /** @param fillIn whether pods must compute checksums themselves, because the data path does not */
-export function judgePods(
+export function assessPods(
   facts: readonly PodLinkFacts[],
   { mtu, fillIn }: { readonly mtu: number; readonly fillIn: boolean },
 ): readonly Finding[] {

@@ -31,10 +31,10 @@ const words: Readonly<Record<'noNamespace' | 'notPinned' | 'noMacvlan' | 'noneFr
 
 /** Checks that the next pod gets a pre-plugged port, if these are configured. */
 export function standingPorts({ running }: StandingPortsPort): Check {
-  return { name: 'ports.standing', run: (_, tell) => reportAll(tell, judgeStandingPorts(running().standing)) };
+  return { name: 'ports.standing', run: (_, tell) => reportAll(tell, assessPrePluggedPorts(running().standing)) };
 }
 
-export function judgeStandingPorts({ counts, obstacle, fallbacks }: StandingPortFacts): readonly Finding[] {
+export function assessPrePluggedPorts({ counts, obstacle, fallbacks }: StandingPortFacts): readonly Finding[] {
   if (obstacle === 'off') return [fine('ports.standing', 'pods get veth pairs (podInterface: veth)')];
   const before = [...fallbacks].map(([reason, pods]) => `${pods} by ${reason}`).join(', ');
   const said = `${counts.free} free, ${counts.used} used, ${counts.coming} coming${before === '' ? '' : `; pods with a pair instead: ${before}`}`;

@@ -47,7 +47,7 @@ export function openVswitch({ config, database, openflow, packets, readiness, tu
       const [row] = database.tables.Open_vSwitch.rows();
       reportAll(
         tell,
-        judgeSwitch({
+        assessSwitch({
           runDir: config.ovsRunDir,
           connections: { database: database.isSynced, flows: openflow.isUp, packets: packets.connection.isUp },
           version: (await ovsVersion(openflow, signal, PATIENCE_MS)) ?? row?.ovs_version,
@@ -63,11 +63,11 @@ export function openVswitch({ config, database, openflow, packets, readiness, tu
   };
 }
 
-export function judgeSwitch(facts: SwitchFacts): readonly Finding[] {
-  return [judgeConnections(facts), ...(facts.connections.database ? [judgeVersion(facts.version), judgeFeatures(facts)] : [])];
+export function assessSwitch(facts: SwitchFacts): readonly Finding[] {
+  return [assessConnections(facts), ...(facts.connections.database ? [assessVersion(facts.version), assessFeatures(facts)] : [])];
 }
 
-function judgeConnections({ connections, runDir, held }: SwitchFacts): Finding {
+function assessConnections({ connections, runDir, held }: SwitchFacts): Finding {
   const { database, flows, packets } = connections;
   if (!database)
     return trouble('ovs.connection', 'problem', {
@@ -90,7 +90,7 @@ function judgeConnections({ connections, runDir, held }: SwitchFacts): Finding {
   return fine('ovs.connection', `connected in ${runDir}`);
 }
 
-export function judgeVersion(version: string | undefined): Finding {
+export function assessVersion(version: string | undefined): Finding {
   const found = /^(\d+)\.(\d+)/.exec(version ?? '');
   if (!found)
     return trouble('ovs.version', 'unknown', {
@@ -117,7 +117,7 @@ function isBefore([major, minor]: readonly [number, number], [a, b]: readonly [n
   return major < a || (major === a && minor < b);
 }
 
-function judgeFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes, lacks }: SwitchFacts): Finding {
+function assessFeatures({ dataPath, tunnel, dataPathTypes, interfaceTypes, lacks }: SwitchFacts): Finding {
   if (!dataPathTypes.includes(dataPath))
     return trouble('ovs.features', 'problem', {
       what: `ovs-vswitchd has no data path ${dataPath}; it has ${dataPathTypes.join(', ') || 'none'}`,

@@ -5,7 +5,7 @@ import { ownerOf } from '../../../dataplane/pipeline/cookie.ts';
 import type { NodeReader } from '../entries/node-reader.ts';
 import { type CheckContext, type FindingReporter, reportAll } from './check.ts';
 import { openEcho, reaches } from './echo.ts';
-import { judgePeer, type PeerFacts } from './tunnel-text.ts';
+import { assessPeer, type PeerFacts } from './tunnel-text.ts';
 
 /** Time in which ovs-vswitchd updates counters (ms). */
 const COUNTED_MS = 1_200;
@@ -14,7 +14,7 @@ const CLOSELY_MAX = 16;
 /** Number of echo requests sent meanwhile to each of them. */
 const ECHOS = 5;
 
-interface SilentPeersOptions {
+interface UnresponsivePeersOptions {
   readonly reader: Pick<NodeReader, 'tunnelPackets'>;
   readonly environment: NodeEnvironment;
   readonly tell: FindingReporter;
@@ -26,27 +26,27 @@ interface SilentPeersOptions {
  * packet arrives from them, and whether they answer outside of the tunnel. The rest are reported at once without details, because the time
  * limit is short.
  */
-export class SilentPeers {
-  readonly #options: SilentPeersOptions;
+export class UnresponsivePeers {
+  readonly #options: UnresponsivePeersOptions;
   readonly #signal: AbortSignal;
   readonly #closely: PeerFacts[] = [];
   #count = 0;
   #inspection: Promise<void> | undefined;
 
-  constructor(options: SilentPeersOptions, signal: AbortSignal) {
+  constructor(options: UnresponsivePeersOptions, signal: AbortSignal) {
     this.#options = options;
     this.#signal = signal;
   }
 
   async add(asked: PeerFacts): Promise<void> {
     this.#count++;
-    const facts = { ...asked, unheard: await this.#unheard() };
-    if (this.#inspection !== undefined) reportAll(this.#options.tell, judgePeer(facts));
+    const facts = { ...asked, silentReplies: await this.#silentReplies() };
+    if (this.#inspection !== undefined) reportAll(this.#options.tell, assessPeer(facts));
     else if (this.#closely.push(facts) === CLOSELY_MAX) this.#look(this.#closely);
   }
 
   /** Families whose answers this node itself drops, whether or not one arrives. */
-  async #unheard(): Promise<readonly Family[]> {
+  async #silentReplies(): Promise<readonly Family[]> {
     const blocked = await this.#options.blocked().catch(() => []); // a failed test explains nothing
     return blocked.filter(({ hook }) => hook === 'input').map(({ family }) => family);
   }
@@ -59,13 +59,13 @@ export class SilentPeers {
   }
 
   #look(peers: readonly PeerFacts[]): void {
-    this.#inspection = lookClosely(this.#options, peers, this.#signal);
+    this.#inspection = probeAgain(this.#options, peers, this.#signal);
     this.#inspection.catch(() => undefined); // thrown where the end is awaited
   }
 }
 
-async function lookClosely(
-  { reader, environment, tell }: SilentPeersOptions,
+async function probeAgain(
+  { reader, environment, tell }: UnresponsivePeersOptions,
   peers: readonly PeerFacts[],
   signal: AbortSignal,
 ): Promise<void> {
@@ -81,7 +81,7 @@ async function lookClosely(
   for (const [at, facts] of peers.entries()) {
     const owner = ownerOf('peer', facts.name);
     const received = (after.get(owner) ?? 0n) > (before.get(owner) ?? 0n);
-    reportAll(tell, judgePeer({ ...facts, received, outside: outside[at] }));
+    reportAll(tell, assessPeer({ ...facts, received, outside: outside[at] }));
   }
 }
 

@@ -4,7 +4,7 @@ import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
 import { trouble } from './check.ts';
 
 /** One family's path to a peer, from gateway to gateway. */
-export interface WayFacts {
+export interface PathFacts {
   readonly family: Family;
   /** Gateway of the peer. */
   readonly to: string;
@@ -17,7 +17,7 @@ export interface WayFacts {
 export interface PeerFacts {
   readonly name: string;
   /** Empty: nothing is desired for this peer. */
-  readonly ways: readonly WayFacts[];
+  readonly ways: readonly PathFacts[];
   readonly transport: { readonly own: string; readonly theirs: string } | undefined;
   /** Carrier of the tunnel: `UDP 6081`, `IP protocol 47`. */
   readonly carrier: string;
@@ -29,13 +29,13 @@ export interface PeerFacts {
   /** True if it answers outside of the tunnel. */
   readonly outside?: boolean | undefined;
   /** Families of which other firewall rules drop packets to this node, including answers. */
-  readonly unheard?: readonly Family[];
+  readonly silentReplies?: readonly Family[];
   /** True if several nodes were tested and none of them answered. */
   readonly allPeers?: boolean;
 }
 
 /** @returns problems of the path to a peer; empty if there are none */
-export function judgePeer(facts: PeerFacts): readonly Finding[] {
+export function assessPeer(facts: PeerFacts): readonly Finding[] {
   if (facts.ways.length === 0) return [unserved(facts)];
   const lost = facts.ways.filter(({ echo }) => echo !== 'answered');
   const narrow = facts.ways.filter(({ echo, largest = 0 }) => echo === 'answered' && largest < facts.mtu);
@@ -50,7 +50,7 @@ function unserved({ name }: PeerFacts): Finding {
   });
 }
 
-function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
+function unreached(facts: PeerFacts, lost: readonly PathFacts[]): Finding {
   const { name, ways, transport } = facts;
   const where = lost.map(({ family, to }) => `${words(family)} ${to}`).join(', ');
   if (lost.every(({ echo }) => echo === 'noRoute'))
@@ -73,8 +73,10 @@ function unreached(facts: PeerFacts, lost: readonly WayFacts[]): Finding {
  * Reports whether the firewall rules that `firewall.pods` has found explain the silence. The userspace data path receives tunnel packets
  * before any firewall: if none arrived, there is another problem as well.
  */
-function isUnheard({ unheard = [], received, dataPath }: PeerFacts, lost: readonly WayFacts[]): boolean {
-  return lost.every(({ family, echo }) => echo === 'silent' && unheard.includes(family)) && (received !== false || dataPath === 'system');
+function isUnheard({ silentReplies = [], received, dataPath }: PeerFacts, lost: readonly PathFacts[]): boolean {
+  return (
+    lost.every(({ family, echo }) => echo === 'silent' && silentReplies.includes(family)) && (received !== false || dataPath === 'system')
+  );
 }
 
 function untold({ name, transport, carrier, received, dataPath }: PeerFacts, where: string): Finding {
@@ -116,7 +118,7 @@ function letIn({ name, transport, carrier, received }: PeerFacts): string {
   return received === true ? there : `${there}; on this node: ${tool} -I INPUT ${match} -s ${transport.theirs} -j ACCEPT`;
 }
 
-function tooNarrow({ name, mtu }: PeerFacts, narrow: readonly WayFacts[]): Finding {
+function tooNarrow({ name, mtu }: PeerFacts, narrow: readonly PathFacts[]): Finding {
   const least = Math.min(...narrow.map(({ largest = 0 }) => largest));
   const which = narrow.map(({ family, largest }) => `${words(family)} up to ${largest}`).join(', ');
   return trouble('tunnel.mtu', 'problem', {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { EchoOutcome } from '../../../netlink/packets/icmp-echo.ts';
 import { largestAnswered, reaches } from './echo.ts';
 import { choose } from './tunnel.ts';
-import { judgePeer, type PeerFacts } from './tunnel-text.ts';
+import { assessPeer, type PeerFacts } from './tunnel-text.ts';
 
 const never = new AbortController().signal;
 
@@ -62,9 +62,9 @@ describe('the finding about a peer', () => {
     dataPath: 'system',
   };
   const lost = { ...way, echo: 'silent', largest: undefined } as const;
-  const said = (change: Partial<PeerFacts>) => judgePeer({ ...fine, ...change });
+  const said = (change: Partial<PeerFacts>) => assessPeer({ ...fine, ...change });
 
-  it('is empty if all is well', () => expect(judgePeer(fine)).toEqual([]));
+  it('is empty if all is well', () => expect(assessPeer(fine)).toEqual([]));
 
   it('names the failing direction, as far as it is known', () => {
     const ways = [lost];
@@ -87,7 +87,7 @@ describe('the finding about a peer', () => {
   });
 
   it('names the firewall rule that drops every answer, if that explains it', () => {
-    const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], unheard: ['ipv4'], ...change })[0];
+    const silent = (change: Partial<PeerFacts>) => said({ ways: [lost], silentReplies: ['ipv4'], ...change })[0];
     const [guess, refers] = ['-I INPUT', 'fix firewall.pods first'];
     expect(silent({ received: true })).toMatchObject({
       state: 'unknown',
@@ -97,7 +97,7 @@ describe('the finding about a peer', () => {
     expect(silent({ received: false, dataPath: 'system' })?.what).toMatch(/drop packets to this node, and may drop UDP 6081 as well$/);
     expect(silent({})?.remedy).toContain(refers); // one of many, which was not inspected in detail
     expect(silent({ received: false, dataPath: 'netdev' })?.remedy).toContain(guess); // tunnel packets pass no firewall there
-    expect(silent({ unheard: ['ipv6'] })?.remedy).toContain(guess);
+    expect(silent({ silentReplies: ['ipv6'] })?.remedy).toContain(guess);
     expect(silent({ ways: [lost, { ...lost, family: 'ipv6', to: 'fd00::1' }] })?.remedy).toContain(guess);
     expect(silent({ ways: [{ ...lost, echo: 'noRoute' }] })?.remedy).toBe('seinectl diff; seinectl resume');
   });

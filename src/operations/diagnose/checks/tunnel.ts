@@ -8,8 +8,8 @@ import type { Peer, PeerSource } from '../../../kubernetes/resources/peer-source
 import type { NodeReader } from '../entries/node-reader.ts';
 import { type Check, type CheckContext, type FindingReporter, fine, reportAll, trouble } from './check.ts';
 import { largestAnswered, openEcho, reaches } from './echo.ts';
-import { SilentPeers } from './tunnel-silence.ts';
-import { judgePeer, type PeerFacts, type WayFacts } from './tunnel-text.ts';
+import { UnresponsivePeers } from './tunnel-silence.ts';
+import { assessPeer, type PathFacts, type PeerFacts } from './tunnel-text.ts';
 
 /** Number of peers tested in parallel. */
 const AT_ONCE = 32;
@@ -39,7 +39,7 @@ export function tunnel(port: TunnelPort): Check {
         return;
       }
       tell.progress(`asking ${asked.length} of ${all.length} other nodes through the tunnel`);
-      const silent = new SilentPeers({ reader: port.reader, environment, tell, blocked }, signal);
+      const silent = new UnresponsivePeers({ reader: port.reader, environment, tell, blocked }, signal);
       const answered = await askAll(port, environment, asked, { tell, silent }, signal);
       await silent.end(asked.length);
       const sample = asked.length < all.length && !('name' in want) ? `, chosen at random from ${all.length}; use --peers all for all` : '';
@@ -68,7 +68,7 @@ export function choose<T extends { readonly name: string }>(all: readonly T[], w
 
 interface Asking {
   readonly tell: FindingReporter;
-  readonly silent: SilentPeers;
+  readonly silent: UnresponsivePeers;
 }
 
 /** @returns the number of peers that answered on all of their paths, with packets of every size */
@@ -87,7 +87,7 @@ async function askAll(
       const facts = await askPeer(port, environment, peer, signal);
       if (facts.ways.some(({ echo }) => echo !== 'answered')) await silent.add(facts);
       else {
-        const findings = judgePeer(facts);
+        const findings = assessPeer(facts);
         reportAll(tell, findings);
         if (findings.length === 0) good++;
       }
@@ -99,8 +99,8 @@ async function askAll(
 }
 
 async function askPeer(port: TunnelPort, environment: NodeEnvironment, peer: Peer, signal: AbortSignal): Promise<PeerFacts> {
-  const ways = waysTo(port, environment, peer);
-  const asked = await Promise.all(ways.map((way) => askWay(way, environment.gateway.mtu, signal)));
+  const ways = pathsTo(port, environment, peer);
+  const asked = await Promise.all(ways.map((way) => probePath(way, environment.gateway.mtu, signal)));
   const transport = environment.transport.flatMap((own) => {
     const theirs = peer.transport[own.family];
     return theirs === undefined ? [] : [{ own: own.text, theirs }];
@@ -121,7 +121,7 @@ interface Way {
 }
 
 /** Returns the paths from our gateway to the peer's, in each family of the peer. */
-function waysTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
+function pathsTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name, podCidrs }: Peer): readonly Way[] {
   if (!nodeState.bridge.has(ownerOf('peer', name))) return [];
   return podCidrs.map(parseCidr).flatMap((cidr) => {
     const to = cidrAddress(cidr, 1n);
@@ -130,7 +130,7 @@ function waysTo({ nodeState }: TunnelPort, { gateway }: NodeEnvironment, { name,
   });
 }
 
-async function askWay({ from, to }: Way, mtu: number, signal: AbortSignal): Promise<WayFacts> {
+async function probePath({ from, to }: Way, mtu: number, signal: AbortSignal): Promise<PathFacts> {
   const echo = openEcho({ from, to });
   const facts = { family: from.family, to: to.text };
   if (echo === undefined) return { ...facts, echo: 'noRoute', largest: undefined };

@@ -13,9 +13,9 @@ import { type Blocked, findBlocked, type TestPacketPort } from './foreign-firewa
 /** Time in which a foreign tool completes several changes of its tables (ms). */
 const SETTLE_MS = 500;
 /** Interval of tests, because `iptables-legacy` reports no changes (ms). */
-const LOOK_EVERY_MS = 60_000;
+const CHECK_EVERY_MS = 60_000;
 /** Interval while packets are blocked, so that a fix is noticed soon (ms). */
-const LOOK_AGAIN_MS = 5_000;
+const CHECK_AGAIN_MS = 5_000;
 /** Delay between two tests that must find the same (ms). */
 const CONFIRM_MS = 2_000;
 /** Maximum number of chains that are named. */
@@ -62,7 +62,7 @@ export async function watchForeignFirewall(port: ForeignFirewallPort, { live, lo
         cause: SeineError.from(thrown, 'test other firewall rules').message,
       });
     }
-    const patience = within(signal, before === '' ? LOOK_EVERY_MS : LOOK_AGAIN_MS);
+    const patience = within(signal, before === '' ? CHECK_EVERY_MS : CHECK_AGAIN_MS);
     await foreignFirewall.wait(patience);
     await pause(SETTLE_MS, signal);
   }

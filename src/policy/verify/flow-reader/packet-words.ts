@@ -2,7 +2,7 @@ import { type Family, type Ip, ipToBytes } from '../../../base/net/ip.ts';
 import type { Mark } from '../../../dataplane/pipeline/registers.ts';
 import type { FieldName, Subfield } from '../../../openflow/match/fields.ts';
 import type { Match } from '../../../openflow/match/match.ts';
-import type { LaneProtocol, ProtocolPorts } from './protocol-port-ranges.ts';
+import type { PortProtocol, ProtocolPorts } from './protocol-port-ranges.ts';
 
 /** Fields of a packet, 32 bits each; protocol and port are kept separately (`ProtocolPorts`). */
 export type Words = Uint32Array;
@@ -21,7 +21,7 @@ export function isFamilyWord(word: number): boolean {
 
 const etherTypes: Readonly<Record<Family, number>> = { ipv4: 0x0800, ipv6: 0x86dd };
 /** IANA protocol numbers; GRE represents `other`. */
-const protocols: Readonly<Record<number, LaneProtocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP', 1: 'ICMP', 58: 'ICMP', 47: 'other' };
+const protocols: Readonly<Record<number, PortProtocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP', 1: 'ICMP', 58: 'ICMP', 47: 'other' };
 const portFields = { tcp_dst: 'TCP', udp_dst: 'UDP', sctp_dst: 'SCTP' } as const;
 const simpleFields: ReadonlySet<string> = new Set(['in_port', 'eth_type', 'ip_frag', 'ct_state', 'ct_mark']);
 

@@ -1,10 +1,10 @@
 /** Protocols with and without ports; `other` represents every protocol that is not listed. */
 const portRangeProtocols = ['TCP', 'UDP', 'SCTP', 'ICMP', 'other'] as const;
-export type LaneProtocol = (typeof portRangeProtocols)[number];
+export type PortProtocol = (typeof portRangeProtocols)[number];
 
 /** Range of destination ports of a protocol, both ends included; 0 to 65,535 if the protocol has no ports. */
 export interface ProtocolPorts {
-  readonly protocol: LaneProtocol;
+  readonly protocol: PortProtocol;
   readonly first: number;
   readonly last: number;
 }

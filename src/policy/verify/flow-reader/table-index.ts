@@ -35,15 +35,15 @@ interface LookupShape {
 export class TableIndex {
   readonly #shapes = new Map<string, LookupShape>();
   /** Bits that any flow matches. */
-  readonly looksAt: Words = new Uint32Array(wordCount);
+  readonly matchesOn: Words = new Uint32Array(wordCount);
 
   add(flow: ReadFlow): void {
     const { words } = flow.condition;
     const name = words.map(({ word, mask }) => `${word}/${mask}`).join();
     const shape = this.#shapes.get(name) ?? { looks: words, flows: new Map<string, ReadFlow[]>() };
     this.#shapes.set(name, shape);
-    for (const { word, mask } of words) this.looksAt[word] = ((this.looksAt[word] ?? 0) | mask) >>> 0;
-    if (flow.apply.some(isByOriginalTuple)) for (const word of openedByWords) this.looksAt[word] = 0xffff_ffff;
+    for (const { word, mask } of words) this.matchesOn[word] = ((this.matchesOn[word] ?? 0) | mask) >>> 0;
+    if (flow.apply.some(isByOriginalTuple)) for (const word of openedByWords) this.matchesOn[word] = 0xffff_ffff;
     const asked = new Uint32Array(wordCount);
     for (const { word, value } of words) asked[word] = value;
     const key = keyOf(asked, words);
@@ -89,6 +89,6 @@ export function keyOf(words: Words, looks: readonly Pick<WordMatch, 'word' | 'ma
 }
 
 /** Returns the words in which a mask has bits. */
-export function looksOf(masks: Words): readonly Pick<WordMatch, 'word' | 'mask'>[] {
+export function matchFieldsOf(masks: Words): readonly Pick<WordMatch, 'word' | 'mask'>[] {
   return [...masks].map((mask, word) => ({ word, mask })).filter(({ mask }) => mask !== 0);
 }

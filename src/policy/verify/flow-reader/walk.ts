@@ -2,7 +2,7 @@ import { reg } from '../../../dataplane/pipeline/fields.ts';
 import type { Action } from '../../../openflow/actions/action.ts';
 import { asOpened, hasMark, maskOf, registerWord, type Words, wordCount, write } from './packet-words.ts';
 import { allPortRanges, divide, type ProtocolPorts } from './protocol-port-ranges.ts';
-import { type HeldFlow, isByOriginalTuple, keyOf, looksOf, type ReadFlow, type TableIndex } from './table-index.ts';
+import { type HeldFlow, isByOriginalTuple, keyOf, matchFieldsOf, type ReadFlow, type TableIndex } from './table-index.ts';
 
 /** Result for a range of ports of one protocol. */
 interface PortVerdict extends ProtocolPorts {
@@ -32,7 +32,7 @@ interface WalkLimits {
 }
 
 const closedClass = reg.networkPolicyClass('closed');
-const noWay: readonly HeldFlow[] = [];
+const noPath: readonly HeldFlow[] = [];
 /** Actions that do not change the packet or its verdict. */
 const harmless: ReadonlySet<Action['kind']> = new Set(['controller', 'meter', 'note']);
 
@@ -43,14 +43,14 @@ export class Walk {
   readonly #report: (problem: string) => void;
   readonly #known = new Map<number, Map<string, Walked>>();
   /** Words that any flow of a table or of a later table matches. */
-  readonly #looks: ReadonlyMap<number, ReturnType<typeof looksOf>>;
+  readonly #looks: ReadonlyMap<number, ReturnType<typeof matchFieldsOf>>;
   readonly #reported = new Set<string>();
 
   constructor(tables: ReadonlyMap<number, TableIndex>, limits: WalkLimits, report: (problem: string) => void) {
     this.#tables = tables;
     this.#limits = limits;
     this.#report = report;
-    this.#looks = looksFrom(tables, limits);
+    this.#looks = matchFieldsFrom(tables, limits);
   }
 
   /** Walks a packet. Each packet is walked once, so results of the entry table are not cached. */
@@ -79,7 +79,7 @@ export class Walk {
       const { way, outcomes: behind } = this.#follow(flow, words, part);
       return behind.map((each) => ({ ...each, way: [...way, ...each.way] }));
     });
-    return { way: noWay, outcomes };
+    return { way: noPath, outcomes };
   }
 
   /** Returns the matching flows, each with its ports; an entry without a flow for ports that none matches. */
@@ -158,7 +158,7 @@ export class Walk {
   #ended(verdict: PortVerdict['verdict'], words: Words, portRanges: readonly ProtocolPorts[]): readonly PortVerdict[] {
     const isClosed = verdict === 'deny' && hasMark(words, closedClass);
     const decided = decidedIn(words);
-    return portRanges.map((ports) => ({ ...ports, verdict: isClosed ? 'closed' : verdict, decided, way: noWay }));
+    return portRanges.map((ports) => ({ ...ports, verdict: isClosed ? 'closed' : verdict, decided, way: noPath }));
   }
 
   #tell({ held }: ReadFlow, what: string): void {
@@ -181,17 +181,17 @@ function decidedIn(words: Words): PortVerdict['decided'] {
 }
 
 /** Returns the words to compare from each table on. Verdict and class are included, because `Walk` itself reads them. */
-function looksFrom(
+function matchFieldsFrom(
   tables: ReadonlyMap<number, TableIndex>,
   { from, verdict }: WalkLimits,
-): ReadonlyMap<number, ReturnType<typeof looksOf>> {
-  const looks = new Map<number, ReturnType<typeof looksOf>>();
+): ReadonlyMap<number, ReturnType<typeof matchFieldsOf>> {
+  const looks = new Map<number, ReturnType<typeof matchFieldsOf>>();
   let behind: Words = new Uint32Array(wordCount);
   for (const mark of [reg.verdict('none'), closedClass]) write(behind, registerWord(`reg${mark.reg}` as 'reg0') ?? 0, mark.mask, mark.mask);
   for (let table = verdict; table >= from; table--) {
-    const own = tables.get(table)?.looksAt;
+    const own = tables.get(table)?.matchesOn;
     behind = behind.map((mask, at) => (mask | (own?.[at] ?? 0)) >>> 0);
-    looks.set(table, looksOf(behind));
+    looks.set(table, matchFieldsOf(behind));
   }
   return looks;
 }

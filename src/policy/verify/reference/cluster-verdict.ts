@@ -16,7 +16,7 @@ type PeerMatch = 'yes' | 'no' | 'unknown';
  *
  * @returns undefined if no rule matches
  */
-export function judgeTier(
+export function verdictOfTier(
   objects: api.PolicyObjects,
   tier: 'Admin' | 'Baseline',
   connection: JudgedConnection,

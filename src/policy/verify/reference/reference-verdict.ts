@@ -1,4 +1,4 @@
-import { judgeTier } from './cluster-verdict.ts';
+import { verdictOfTier } from './cluster-verdict.ts';
 import type * as api from './objects.ts';
 import { addressesOf, type End, holds, isEmpty, type JudgedConnection, matches, namedPort, whoHas } from './parties.ts';
 
@@ -40,15 +40,21 @@ export function judge(
 ): Judgement {
   const egress =
     source.is === 'pod' &&
-    judgeEnd(objects, connection, { direction: 'egress', subject: source.pod, peer: destination, address: connection.to, destination });
+    verdictOfEnd(objects, connection, { direction: 'egress', subject: source.pod, peer: destination, address: connection.to, destination });
   const ingress =
     destination.is === 'pod' &&
-    judgeEnd(objects, connection, { direction: 'ingress', subject: destination.pod, peer: source, address: connection.from, destination });
+    verdictOfEnd(objects, connection, {
+      direction: 'ingress',
+      subject: destination.pod,
+      peer: source,
+      address: connection.from,
+      destination,
+    });
   const denied = [egress, ingress].some((end) => end && end.verdict === 'deny');
   return { verdict: denied ? 'deny' : 'allow', ...(egress ? { egress } : {}), ...(ingress ? { ingress } : {}) };
 }
 
-function judgeEnd(objects: api.PolicyObjects, connection: JudgedConnection, end: End): EndJudgement {
+function verdictOfEnd(objects: api.PolicyObjects, connection: JudgedConnection, end: End): EndJudgement {
   const { direction, subject } = end;
   const isolating = objects.networkPolicies.filter((policy) => isolates(policy, subject, direction));
   const isolatedBy = isolating.map(nameOf).toSorted();
@@ -63,7 +69,7 @@ function judgeEnd(objects: api.PolicyObjects, connection: JudgedConnection, end:
   const always = alwaysAllowed(end, connection);
   if (always) return { verdict: 'allow', why: always, isolatedBy, allowedBy };
   const byTier = (tier: 'Admin' | 'Baseline'): EndJudgement | undefined => {
-    const decided = judgeTier(objects, tier, connection, end);
+    const decided = verdictOfTier(objects, tier, connection, end);
     if (!decided || decided.action === 'Pass') return undefined;
     const isAllowed = decided.action === 'Accept';
     const why = isAllowed ? 'a cluster rule allows it' : 'a cluster rule denies it';

@@ -18,7 +18,7 @@ import { readLearnedFlow, strictDelete, withIdleTimeout } from './learned-flow.t
  */
 const AFTER_MS = [0, 40, 600] as const;
 /** Interval between checks of choices with timeouts that OVS cannot enforce (ms). */
-const LONG_LOOK_MS = 60_000;
+const LONG_CHECK_MS = 60_000;
 /**
  * Delay before the next comparison of all choices (ms): after corrections, which a packet in transit may undo, and after a failure or
  * delayed removals.
@@ -130,7 +130,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     );
     while (isInStep && !signal.aborted) {
       const result = this.#isBehind ? await this.#tryCompare() : 'kept';
-      await idle(result === 'kept' ? LONG_LOOK_MS : AGAIN_MS[result], signal);
+      await idle(result === 'kept' ? LONG_CHECK_MS : AGAIN_MS[result], signal);
       if (!signal.aborted) await this.expire().catch((thrown: unknown) => this.#failed(thrown));
     }
   }

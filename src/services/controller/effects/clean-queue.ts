@@ -6,9 +6,9 @@ import { Doorbell } from '../../../base/async/wake-signal.ts';
  * Pause after each pass, as a multiple of its duration: passes take at most a fifth of the agent's time. A walk through the kernel's table
  * takes 13 ms with 262,144 buckets, however few are used.
  */
-const REST_FOR_EACH_PASS = 4;
+const PAUSE_FOR_EACH_PASS = 4;
 /** Maximum pause (ms): a pass that waited for OVS to return did not use the agent's time. */
-const REST_MOST_MS = 250;
+const PAUSE_MAX_MS = 250;
 /** Delay before a failed pass is retried (ms): doubled with each consecutive failure. */
 const RETRY_MS = { first: 200, most: 30_000 } as const;
 
@@ -95,7 +95,7 @@ export class CleanQueue<T> {
       const due = [...this.#waiting].filter(([, { dueMs }]) => (dueMs[0] ?? 0) <= beginMs);
       if (due.length > 0) {
         await this.#tryPass(due, beginMs);
-        await idle(REST_FOR_EACH_PASS * Math.min(performance.now() - beginMs, REST_MOST_MS), signal);
+        await idle(PAUSE_FOR_EACH_PASS * Math.min(performance.now() - beginMs, PAUSE_MAX_MS), signal);
       }
       await this.#untilDue();
     }

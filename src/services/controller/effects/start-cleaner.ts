@@ -6,7 +6,7 @@ import type { TrackedConnection } from '../../../netlink/conntrack.ts';
 import { staleSince } from './changed-endpoints.ts';
 import type { ConnectionCleaner } from './connection-cleaner.ts';
 import { readServed, type ServedDestination, type ServedFlowReader } from './previously-served.ts';
-import { judgeConnection, type TrackedConnections } from './tracked-connections.ts';
+import { assessConnection, type TrackedConnections } from './tracked-connections.ts';
 
 /** Maximum time to wait for the bridge before Services are served without knowing what it served (ms). */
 const PATIENCE_MS = 5_000;
@@ -19,7 +19,7 @@ const AGAIN_MS = { stale: 1_000, failed: 5_000, held: 10_000 } as const;
  * Maximum number of checks that find stale connections: any that remain are created again by something that this agent does not know, and
  * are left alone.
  */
-const STALE_LOOKS_MAX = 6;
+const STALE_CHECKS_MAX = 6;
 /**
  * Size of a loss that is delayed until a second check confirms it: more than this share, and at least this number, as for lists of the API
  * server.
@@ -88,7 +88,7 @@ export class StartCleaner {
     while (isInStep && !signal.aborted) {
       const result = await this.#tryCompare();
       if (result === 'stale') looks++;
-      if (result === 'done' || looks === STALE_LOOKS_MAX) return;
+      if (result === 'done' || looks === STALE_CHECKS_MAX) return;
       await (this.#options.idle ?? idle)(AGAIN_MS[result] * (result === 'stale' ? 2 ** (looks - 1) : 1), signal);
     }
   }
@@ -138,7 +138,7 @@ function judged(
   connections: readonly TrackedConnection[],
   served: ConnectionCleaner['served'],
 ): Loss & { readonly astray: TrackedConnection[] } {
-  const verdicts = Map.groupBy(connections, (each) => judgeConnection(each, served));
+  const verdicts = Map.groupBy(connections, (each) => assessConnection(each, served));
   const [well, astray] = [verdicts.get('well') ?? [], verdicts.get('astray') ?? []];
   return { lost: astray.length, all: well.length + astray.length, astray };
 }

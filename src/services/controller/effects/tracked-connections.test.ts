@@ -4,7 +4,7 @@ import { nodePortAddress, zones } from '../../../dataplane/pipeline/well-known.t
 import type { TrackedConnection } from '../../../netlink/conntrack.ts';
 import type { ServiceIntent } from '../../compile/service-intent.ts';
 import { ipProtocols, servedKey } from './stale-connections.ts';
-import { judgeConnection } from './tracked-connections.ts';
+import { assessConnection } from './tracked-connections.ts';
 
 const dns: ServiceIntent = {
   name: 'dns/ipv4',
@@ -60,7 +60,7 @@ describe('a connection in the kernel’s conntrack', () => {
     ['from an address to itself', '10.96.0.10: 10.96.0.10 53 > 10.96.0.10 53', 'well'],
     ['between pods', '10.10.0.7 53 > 10.10.0.7 53', 'other'],
   ])('%s', (_, text, verdict) => {
-    expect(judgeConnection(connection(text), served)).toBe(verdict);
+    expect(assessConnection(connection(text), served)).toBe(verdict);
   });
 
   it.each([
@@ -69,10 +69,10 @@ describe('a connection in the kernel’s conntrack', () => {
     ['of the node’s own', '192.0.2.1 30053 > 192.0.2.1 30053', 'other'],
     ['translated by others', '192.0.2.1 80 > 172.17.0.2 8080', 'other'],
   ])('%s, in the node’s zone', (_, text, verdict) => {
-    expect(judgeConnection(connection(text, 0), served)).toBe(verdict);
+    expect(assessConnection(connection(text, 0), served)).toBe(verdict);
   });
 
   it('of another zone is foreign', () => {
-    expect(judgeConnection(connection('10.96.0.99 53 > 10.10.0.5 5353', 7), served)).toBe('other');
+    expect(assessConnection(connection('10.96.0.99 53 > 10.10.0.5 5353', 7), served)).toBe('other');
   });
 });

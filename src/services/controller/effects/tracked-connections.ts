@@ -20,7 +20,7 @@ const BATCH_SIZE = 1_000;
  * @param served ports by `servedKey`
  * @returns `other` for connections of no Service
  */
-export function judgeConnection(connection: TrackedConnection, served: ReadonlyMap<string, ServiceIntent>): 'well' | 'astray' | 'other' {
+export function assessConnection(connection: TrackedConnection, served: ReadonlyMap<string, ServiceIntent>): 'well' | 'astray' | 'other' {
   const { family, zone, ipProtocol, original, reply } = connection;
   if (zone === 0) {
     if (reply.src.text !== nodePortAddress[family].text) return 'other';

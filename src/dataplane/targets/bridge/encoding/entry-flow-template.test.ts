@@ -5,7 +5,7 @@ import { nothing } from '../../../desired/host-entries.ts';
 import { ownerOf } from '../../../pipeline/cookie.ts';
 import { reg } from '../../../pipeline/fields.ts';
 import { type Flow, group, load, type Transport } from '../../../pipeline/flow.ts';
-import { type LeadPattern, type LeadPlace, PatternFlow } from '../../../pipeline/flow-pattern.ts';
+import { type EntryPattern, type EntryPlace, PatternFlow } from '../../../pipeline/flow-pattern.ts';
 import { encodeBridgeEntries } from '../bridge-entry.ts';
 
 const transports: readonly Transport[] = ['tcp', 'udp', 'sctp'];
@@ -14,7 +14,7 @@ const ips: fc.Arbitrary<Ip> = fc
   .constantFrom<Family>('ipv4', 'ipv6')
   .chain((family) => fc.bigInt(0n, 2n ** bits[family] - 1n).map((value) => ipFromValue(family, value)));
 const number = fc.integer({ min: 0, max: 0xffff_ff00 });
-const places: fc.Arbitrary<LeadPlace> = fc.record({
+const places: fc.Arbitrary<EntryPlace> = fc.record({
   ip: ips,
   port: fc.integer({ min: 1, max: 65_535 }),
   numbers: fc.tuple(number, number),
@@ -22,7 +22,7 @@ const places: fc.Arbitrary<LeadPlace> = fc.record({
 
 /** Pattern like those of Services. */
 const pattern =
-  (transport: Transport): LeadPattern =>
+  (transport: Transport): EntryPattern =>
   ({ ip, port, numbers: [identity, id] }) => ({
     table: 'balance',
     priority: 200,
@@ -46,12 +46,12 @@ it('yields the same entry as encoding the flow, for each owner', () => {
   );
 });
 
-it.each<[string, LeadPattern]>([
+it.each<[string, EntryPattern]>([
   ['a number is added to', ({ numbers: [identity] }) => leading(identity + 99, 1)],
   ['the port is shifted', ({ port }) => leading((port << 1) & 0xffff, 1)],
   ['the numbers are summed up', ({ numbers: [identity, id] }) => leading(1, (identity + id) >>> 0)],
 ])('refuses a pattern where %s', (_, odd) => {
-  const place: LeadPlace = { ip: ipFromValue('ipv4', 1n), port: 80, numbers: [1, 2] };
+  const place: EntryPlace = { ip: ipFromValue('ipv4', 1n), port: 80, numbers: [1, 2] };
   expect(() => entriesOf(new PatternFlow(odd, place))).toThrow(/differ by more/);
 });
 

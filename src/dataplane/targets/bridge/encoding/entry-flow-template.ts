@@ -1,22 +1,22 @@
 import { addressBits, type Family, ipFromBytes } from '../../../../base/net/ip.ts';
 import { cookieWords, type Owner } from '../../../pipeline/cookie.ts';
 import type { Flow } from '../../../pipeline/flow.ts';
-import { type LeadPattern, type LeadPlace, leadNumbers, type PatternFlow } from '../../../pipeline/flow-pattern.ts';
+import { type EntryPattern, type EntryPlace, entryNumbers, type PatternFlow } from '../../../pipeline/flow-pattern.ts';
 import { ByteTemplate, probes, writePlace } from './byte-template.ts';
 
-interface LeadTemplate {
+interface EntryTemplateOf {
   readonly key: ByteTemplate;
   readonly value: ByteTemplate;
 }
 
 const NUMBER_BYTES = 4;
 /** Number of bytes after the address: two of the port, and the numbers. */
-const REST_BYTES = 2 + leadNumbers * NUMBER_BYTES;
+const REST_BYTES = 2 + entryNumbers * NUMBER_BYTES;
 
 /** Encoder of flows from patterns: a pattern is encoded once, and the bytes of each flow are written over that. */
-export class LeadTemplates {
+export class EntryTemplates {
   /** Templates by pattern and family, kept as long as the pattern is in use. */
-  readonly #known = new WeakMap<LeadPattern, Map<Family, LeadTemplate>>();
+  readonly #known = new WeakMap<EntryPattern, Map<Family, EntryTemplateOf>>();
   readonly #given = new Uint8Array(addressBits('ipv6') / 8 + REST_BYTES);
   readonly #view = new DataView(this.#given.buffer);
   readonly #encode: (flow: Flow) => readonly [key: string, value: string];
@@ -40,21 +40,21 @@ export class LeadTemplates {
     return [key.fill(this.#given), value.fill(this.#given)];
   }
 
-  #load(place: LeadPlace): void {
+  #load(place: EntryPlace): void {
     const at = writePlace(this.#view, place);
     this.#view.setUint32(at, place.numbers[0]);
     this.#view.setUint32(at + NUMBER_BYTES, place.numbers[1]);
   }
 
-  #templateOf(pattern: LeadPattern, family: Family): LeadTemplate {
-    const byFamily = this.#known.get(pattern) ?? new Map<Family, LeadTemplate>();
+  #templateOf(pattern: EntryPattern, family: Family): EntryTemplateOf {
+    const byFamily = this.#known.get(pattern) ?? new Map<Family, EntryTemplateOf>();
     this.#known.set(pattern, byFamily);
     const template = byFamily.get(family) ?? this.#make(pattern, family);
     byFamily.set(family, template);
     return template;
   }
 
-  #make(pattern: LeadPattern, family: Family): LeadTemplate {
+  #make(pattern: EntryPattern, family: Family): EntryTemplateOf {
     const addressBytes = addressBits(family) / 8;
     const given = addressBytes + REST_BYTES;
     const encoded = probes(given, (bytes) => {
