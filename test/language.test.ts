@@ -66,6 +66,23 @@ it.each(['strings', 'identifiers'] as const)('has no retired word in %s', (kind)
   expect(parsed.flatMap((source) => findingsOf(source)[kind])).toEqual([]);
 });
 
+it('has no retired word in manifests, charts, scripts and images', () => {
+  const found = plainFiles().flatMap((path) => {
+    const text = readFileSync(join(root, path), 'utf8').replace(/application\/octet-stream/g, '');
+    return text.split('\n').flatMap((line, at) => (retired.test(line) ? [`${path}:${at + 1}: ${line.trim()}`] : []));
+  });
+  expect(plainFiles()).toContain('build/observability/alerts.yaml');
+  expect(found).toEqual([]);
+});
+
+function plainFiles(): readonly string[] {
+  return ['build', 'lab', '.github'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .map((name) => join(folder, name))
+      .filter((path) => /\.(?:ya?ml|tpl|sh|json|Dockerfile)$/.test(path) && !path.includes('node_modules')),
+  );
+}
+
 function commentsOf({ path, text: source, comments: found }: (typeof parsed)[number]): readonly Comment[] {
   return found.map(({ start, value }) => ({
     place: placeIn(path, source, start),

@@ -43,7 +43,7 @@ const hasWay = ({ way }: Scene): boolean => way !== undefined;
 
 export const alertsOfApi: readonly StepKind[] = [
   raising('api forbidden', {
-    alerts: ['SeineApiNotInStep', 'SeinePolicySourceStale'],
+    alerts: ['SeineApiCopyOutdated', 'SeinePolicySourceStale'],
     harmless: true,
     where: hasWay,
     begin: async ({ scene: { way }, undo }) => {
@@ -52,7 +52,7 @@ export const alertsOfApi: readonly StepKind[] = [
     },
   }),
   raising('removals held', {
-    alerts: ['SeineRemovalsHeld'],
+    alerts: ['SeineRemovalsDelayed'],
     harmless: true,
     where: hasWay,
     begin: async ({ scene: { way }, undo }) => {

@@ -49,7 +49,7 @@ function numbered(first: number, count: number): readonly string[] {
 
 export const alertsOfPods: readonly StepKind[] = [
   raising('pods closed', {
-    alerts: ['SeinePodsClosed', 'SeineProblem'],
+    alerts: ['SeinePodsBlocked', 'SeineProblem'],
     begin: async (course) => {
       // With a policy, a pod that the API server does not know has no labels to be matched.
       await policyCreated(course, { podSelector: { matchLabels: { app: 'unused' } } });
