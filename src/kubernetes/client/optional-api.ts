@@ -14,6 +14,8 @@ interface OptionalApiOptions {
   readonly idleMs?: { readonly min: number; readonly max: number };
   /** Returns a number from 0 to 1. Default: `Math.random`. */
   readonly chance?: () => number;
+  /** Monotonic time (ms). Default: `performance.now`. */
+  readonly nowMs?: () => number;
 }
 
 type StreamRequest = Parameters<KubeHttp['stream']>[0];
@@ -22,6 +24,11 @@ const groupSchema = z.object({ versions: z.array(z.object({ version: z.string() 
 /** Version of the list of a resource that is not served. */
 const ABSENT = '0';
 const IDLE_MS = { min: 60_000, max: 120_000 } as const;
+/**
+ * Time for which a resource must have been absent before a list confirms it (ms). An API server that starts, or whose aggregation or CRD is
+ * replaced, may not serve the resource for a while; its objects stay known meanwhile.
+ */
+const CONFIRMED_MS = 60_000;
 
 /**
  * Requests to a resource that a cluster may not serve, because its CRD is not installed: it is read in the preferred version that the server
@@ -29,43 +36,51 @@ const IDLE_MS = { min: 60_000, max: 120_000 } as const;
  */
 export class OptionalApi {
   readonly #options: OptionalApiOptions;
-  /** True if the last list was that of a resource that is not served. */
-  #isAbsent = false;
+  /** Time since which the resource is not served; undefined if it was served last. */
+  #absentSinceMs: number | undefined;
 
   constructor(options: OptionalApiOptions) {
     this.#options = options;
   }
 
-  /** Like `KubeHttp.stream`. @throws SeineError with status 410 for a watch after which the resource has to be listed again */
+  /**
+   * Like `KubeHttp.stream`.
+   *
+   * @throws SeineError with status 410 for a watch after which the resource has to be listed again; with status 404 for a consistent list of
+   * a resource that is not served, until it has not been served for a minute: a caller that knows objects confirms their removal with it
+   */
   async *stream(request: StreamRequest, signal: AbortSignal, onAccepted?: () => void): AsyncGenerator<Uint8Array, void> {
-    const isWatch = request.query?.['watch'] !== undefined;
-    const isSnapshot = !isWatch || request.query?.['sendInitialEvents'] === 'true';
+    const isSnapshot = isSnapshotOf(request.query);
     const version = await this.#servedVersion(signal);
     if (version === undefined) {
-      yield* this.#absent(isWatch, isSnapshot, signal, onAccepted);
+      yield* this.#absent(request, signal, onAccepted);
       return;
     }
     const { group, versions, http } = this.#options;
     const path = request.path.replace(`/apis/${group}/${versions[0]}/`, `/apis/${group}/${version}/`);
     try {
-      if (!isSnapshot && this.#isAbsent) {
+      if (!isSnapshot && this.#absentSinceMs !== undefined) {
         for await (const _ of http.stream({ path, query: { limit: '1' } }, signal)) break;
         throw goneError('the resource is served now');
       }
       for await (const chunk of http.stream({ ...request, path }, signal, onAccepted)) {
-        this.#isAbsent = false;
+        this.#absentSinceMs = undefined;
         yield chunk;
       }
     } catch (thrown) {
       if (!isNotFound(thrown)) throw thrown;
-      yield* this.#absent(isWatch, isSnapshot, signal, onAccepted);
+      yield* this.#absent(request, signal, onAccepted);
     }
   }
 
   /** Answers like a server without objects. A watch ends when it is time to look for the resource again. */
-  async *#absent(isWatch: boolean, isSnapshot: boolean, signal: AbortSignal, onAccepted?: () => void): AsyncGenerator<Uint8Array, void> {
-    if (!isSnapshot && !this.#isAbsent) throw goneError('the resource is not served any more');
-    this.#isAbsent = true;
+  async *#absent({ query }: StreamRequest, signal: AbortSignal, onAccepted?: () => void): AsyncGenerator<Uint8Array, void> {
+    const isWatch = query?.['watch'] !== undefined;
+    const isSnapshot = isSnapshotOf(query);
+    if (!isSnapshot && this.#absentSinceMs === undefined) throw goneError('the resource is not served any more');
+    const nowMs = (this.#options.nowMs ?? (() => performance.now()))();
+    this.#absentSinceMs ??= nowMs;
+    if (!isWatch && query?.['resourceVersion'] === undefined && nowMs - this.#absentSinceMs < CONFIRMED_MS) throw notServedError();
     onAccepted?.();
     if (!isWatch) {
       yield Buffer.from(JSON.stringify({ metadata: { resourceVersion: ABSENT }, items: [] }));
@@ -93,8 +108,17 @@ export class OptionalApi {
   }
 }
 
+function isSnapshotOf(query: StreamRequest['query']): boolean {
+  return query?.['watch'] === undefined || query['sendInitialEvents'] === 'true';
+}
+
 function isNotFound(thrown: unknown): boolean {
   return thrown instanceof SeineError && thrown.context['status'] === 404;
+}
+
+function notServedError(): SeineError {
+  const message = `the API server does not serve the resource; known objects stay until this has lasted for ${CONFIRMED_MS / 1_000} s`;
+  return new SeineError('UNAVAILABLE', message, { context: { status: 404 } });
 }
 
 function goneError(message: string): SeineError {
