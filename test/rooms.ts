@@ -125,6 +125,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'dataplane/targets/bridge/encoding': ['dataplane/pipeline'],
   'dataplane/targets/host': ['dataplane/desired', 'dataplane/pipeline', 'dataplane/reconcile'],
   'dataplane/targets/links': ['dataplane/desired', 'dataplane/reconcile'],
+  'dataplane/targets/wireguard': ['dataplane/reconcile'],
   'dataplane/targets/switch': ['dataplane/desired', 'dataplane/pipeline', 'dataplane/reconcile'],
   lab: ['lab/daemon', 'lab/demo', 'lab/kube', 'lab/machine', 'lab/node', 'lab/plan', 'lab/real-kubernetes'],
   'lab/apiserver': [],

@@ -3,8 +3,10 @@ import { Batch } from '../../src/netlink/message.ts';
 import { NetworkNamespace } from '../../src/netlink/namespace.ts';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
 import { KernelWireGuard } from '../../src/netlink/wireguard/kernel-wireguard.ts';
+import { targetContract } from '../contract/target.ts';
 import { type WireGuardPair, wireGuardContract } from '../contract/wireguard.ts';
 import { joinedNamespaces, removeNamespaces, type UnderlayNamespace } from '../contract/wireguard-namespaces.ts';
+import { openWireGuardTarget } from '../contract/wireguard-target.ts';
 
 /** Devices of the kernel's module, one in each namespace. */
 async function openKernelDevices(): Promise<WireGuardPair> {
@@ -40,3 +42,18 @@ function createDevice(namespace: NetworkNamespace, name: string): void {
 }
 
 wireGuardContract('the kernel', openKernelDevices);
+
+targetContract(
+  'WireGuardTarget with the kernel',
+  () =>
+    openWireGuardTarget({
+      create: async (namespace, device) => {
+        const place = NetworkNamespace.open(`/run/netns/${namespace}`);
+        createDevice(place, device);
+        place.close();
+      },
+      prepare: async () => {}, // the target creates it
+      close: async () => {},
+    }),
+  { refusal: 'all' },
+);
