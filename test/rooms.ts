@@ -89,6 +89,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'policy/lint': ['policy/reach', 'policy/verify/reference'],
   'policy/matrix': [],
   'policy/reach': ['policy/engine', 'policy/matrix', 'policy/verify/proof', 'policy/verify/reference'],
+  'policy/refusals': ['policy/controller', 'policy/denied-log', 'policy/matrix'],
   'policy/verify/flow-reader': [],
   'policy/verify/proof': ['policy/verify/flow-reader', 'policy/verify/reference'],
   'policy/verify/reference': [],

@@ -28,6 +28,7 @@ import type { OrphanedLeases } from '../pods/network/orphaned-leases.ts';
 import type { PolicyController } from '../policy/controller/policy-controller.ts';
 import type { Suspensions } from '../policy/controller/suspensions.ts';
 import { type OpenedDeniedLog, openDeniedLog } from '../policy/denied-log/open-denied-log.ts';
+import { PolicyRefusals } from '../policy/refusals/policy-refusals.ts';
 import { type NodeServices, openServices, type ServePorts } from '../services/controller/open-services.ts';
 import { type KubeSources, liveModeOf, whenInStep, whenSettingsKnown } from './kube-sources.ts';
 import { openOrphanedLeases } from './lease-check.ts';
@@ -61,6 +62,7 @@ export interface StartedNode extends AttachedPods {
   readonly live: LiveEnvironment;
   readonly policy: PolicyController;
   readonly denied: OpenedDeniedLog;
+  readonly refusals: PolicyRefusals;
   readonly peers: Peers;
   readonly proxy: NodeServices;
 }
@@ -84,6 +86,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
   const nodeNetworks = new PeerPodNetworks({ source: parts.peerSource, reserved });
   const policy = await openPolicy({ ...parts, nodeNetworks, observe: hooks.observe }, live, signal);
   const denied = openDeniedLog(parts, { live, policy }, signal);
+  const refusals = new PolicyRefusals({ packets: ovs.packets, policy, log });
   const podParts = { ...parts, live, policy: denied.policy };
   report(parts, 'taking the inventory of pods');
   const loopbackChanged = (usesLoopback: boolean) => wantSettings(parts, live.current, { usesLoopback });
@@ -98,6 +101,7 @@ export async function startNode(parts: StartParts, hooks: StartHooks, signal: Ab
     live,
     policy,
     denied,
+    refusals,
     ...openPeersAndServices(parts, { live, nodeNetworks, reserved }, hooks, signal),
   };
   hooks.started(node);

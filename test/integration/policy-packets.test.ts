@@ -53,12 +53,12 @@ async function hold(
   const tables = directionTables[direction];
   const rows = (): readonly Flow[] => {
     if (what === 'free') return [];
-    if (typeof what === 'string') return [relationFlow(tables, subjectClass, {}, what)];
+    if (typeof what === 'string') return [relationFlow(tables, subjectClass, {}, { verdict: what })];
     const ranges = what.map((protocol): DecidedRange => ({ protocol, first: port.server, last: port.server, outcome: allow }));
     return [
       relationFlow(tables, subjectClass, {}, { decision }),
       ...ranges.flatMap((range) => rangeFlows(tables, decision, range, families)),
-      otherwiseFlow(tables, decision, deny.verdict),
+      otherwiseFlow(tables, decision, deny),
     ];
   };
   const subject = compileSubject({ ofPort, addresses, ...(what === 'free' ? {} : { [direction]: subjectClass }) });
@@ -93,9 +93,9 @@ async function holdOfTiers(direction: 'egress' | 'ingress', toItself: 'deny' | '
   const own = { coarse: 3, fine: 0 };
   const rows = (verdict: 'deny' | 'next'): readonly Flow[] => [
     ...addresses.map((ip) => addressFlow(tables, hostCidr(ip), identityOf(tables, own))),
-    relationFlow(tables, subjectClass, { coarse: own.coarse }, verdict, 'admin'),
-    relationFlow(tables, subjectClass, {}, 'allow', 'admin'),
-    relationFlow(tables, subjectClass, {}, 'deny'),
+    relationFlow(tables, subjectClass, { coarse: own.coarse }, { verdict }, 'admin'),
+    relationFlow(tables, subjectClass, {}, { verdict: 'allow' }, 'admin'),
+    relationFlow(tables, subjectClass, {}, { verdict: 'deny' }),
   ];
   const classes = toItself === 'free' ? {} : { [direction]: subjectClass, cluster: { [direction]: { admin: subjectClass } } };
   const owner = ownerOf('policy', direction, 'tiers');

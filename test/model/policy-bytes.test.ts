@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cidrAddress, parseCidr, parseIp } from '../../src/base/net/ip.ts';
-import { compileDeniedLog } from '../../src/dataplane/compile/compile-denied-log.ts';
+import { compileDeniedLog } from '../../src/dataplane/compile/compile-denied-packets.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
 import { ownerOf } from '../../src/dataplane/pipeline/cookie.ts';
 import { decodeFlowEntry, encodeBridgeEntries, isFlowKey } from '../../src/dataplane/targets/bridge/bridge-entry.ts';

@@ -14,7 +14,7 @@ export interface DeniedPacketFacts {
   readonly peer: number | 'unknown' | 'external';
   /** Verdict of the policies as they are now. */
   readonly now: 'allow' | 'deny';
-  /** What denied clients get, as configured for the rule that denies. */
+  /** Answer configured for the rule that denies. */
   readonly denied: 'reject' | 'drop';
 }
 

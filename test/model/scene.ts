@@ -1,5 +1,6 @@
 import type { Family } from '../../src/base/net/ip.ts';
 import { announcementsOwner, compileAnnouncements } from '../../src/dataplane/compile/compile-announcements.ts';
+import { compileRefusals, refusalsOwner } from '../../src/dataplane/compile/compile-denied-packets.ts';
 import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../src/dataplane/compile/compile-node.ts';
 import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/dataplane/compile/compile-peer.ts';
@@ -152,6 +153,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     [announcementsOwner, compileAnnouncements()],
     [unservedPortsOwner, compileUnservedPorts(node)],
     [timeExceededOwner, compileTimeExceeded(node)],
+    [refusalsOwner, compileRefusals(node)],
     ...peers.map((peer) => [ownerOf('peer', peer.name), compilePeer(peer, node)] as const),
     [
       ownerOf('peer'),

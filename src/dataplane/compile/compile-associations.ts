@@ -65,13 +65,23 @@ export function deniedAssociations(verdicts: PipelineTableName, environment: Nod
   ]);
 }
 
+/** Returns the matches of denied packets that may open an association: those of no known one. */
+export function sctpOpenings(environment: NodeEnvironment): readonly Match[] {
+  return blindFamilies(environment).map((payload) => ({
+    payload,
+    protocol: 'sctp',
+    ctState: { inv: '-', trk: '+' },
+    regs: [reg.sctpSide('unknown')],
+  }));
+}
+
 /** Denies fragments where ports decide: a connection known by two addresses implies nothing about their ports. */
 export function associationsInChunks(ports: PipelineTableName, verdicts: PipelineTableName, environment: NodeEnvironment): readonly Flow[] {
   return blindFamilies(environment).map((family) => ({
     table: ports,
     priority: priority.override,
     match: { payload: family, protocol: 'sctp', fragment: 'yes' },
-    steps: [load(reg.verdict('deny')), load(reg.reason('pieces')), goto(verdicts)],
+    steps: [load(reg.verdict('deny')), load(reg.reason('pieces')), load(reg.denial('drop')), goto(verdicts)],
   }));
 }
 

@@ -28,7 +28,7 @@ describe('the tables of policy', () => {
 
   it('admits only its own node to a pod blocked pending policy', () => {
     const allow = 'actions=set_field:0x800/0x1c00->reg0,goto_table:egressVerdict';
-    const deny = (table: string) => `actions=set_field:0xc00/0x1c00->reg0,goto_table:${table}`;
+    const deny = (table: string) => `actions=set_field:0xc00/0x1c00->reg0,set_field:0x40/0x60->reg10,goto_table:${table}`;
     expect(dump(node, 'egressNetworkPolicy').toSorted()).toEqual([
       `egressNetworkPolicy,priority=100,reg13=0x800/0x3ff800 ${deny('egressVerdict')}`,
       `egressNetworkPolicy,priority=190,reg13=0x800/0x3ff800,ip,nw_dst=10.10.0.1 ${allow}`,
@@ -44,7 +44,7 @@ describe('the tables of policy', () => {
   it('opens nothing with fragments where ports decide, and continues admitted connections', () => {
     expect(dump({ ...node, liveConnections: 'keep' }, 'ingressNetworkPolicyPorts')).toEqual([
       'ingressNetworkPolicyPorts,priority=230,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip,ip_frag=yes actions=set_field:0x800/0x1c00->reg0,goto_table:ingressVerdict',
-      'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,goto_table:ingressVerdict',
+      'ingressNetworkPolicyPorts,priority=205,ip,ip_frag=yes actions=set_field:0xc00/0x1c00->reg0,set_field:0x6000/0x3e000->reg0,set_field:0x40/0x60->reg10,goto_table:ingressVerdict',
     ]);
   });
 
@@ -91,6 +91,10 @@ describe('the tables of policy', () => {
       `ingressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:commit`,
       'ingressVerdict,priority=210,reg0=0xc00/0x1c00,ct_state=-new-inv+trk,ct_mark=0x0/0x80,ip actions=ct(commit,zone=65520,exec(set_field:0x80/0x80->ct_mark))',
       'ingressVerdict,priority=215,reg0=0xc00/0x1c00,ct_mark=0x40/0x40 actions=drop',
+      ...['0x3/0xf', '0x1/0xf'].map(
+        (source) =>
+          `ingressVerdict,priority=205,reg0=0xc00/0x1c00,reg10=0x20/0x60,reg0=${source},ct_state=+new-inv+trk actions=goto_table:refusals`,
+      ),
       'ingressVerdict,priority=200,reg0=0xc00/0x1c00 actions=drop',
       `ingressVerdict,priority=250,reg0=0x400000/0x600000,reg0=0x800/0x1c00 actions=${forgotten},set_field:0x0/0x600000->reg0,` +
         'set_field:0x0/0x2000000->reg0,set_field:0x400/0x1c00->reg0,resubmit(,route)',
@@ -98,10 +102,32 @@ describe('the tables of policy', () => {
     ]);
   });
 
+  it('passes packets that open a connection to the agent where their sender gets an answer: pods alone, local ones for egress', () => {
+    const refused = (environment: NodeEnvironment, table: string) =>
+      dump(environment, table).filter((line) => line.endsWith('goto_table:refusals'));
+    const [reject, unset] = ['reg10=0x20/0x60', 'reg10=0x0/0x60'];
+    const [pod, tunnel] = ['reg0=0x3/0xf', 'reg0=0x1/0xf'];
+    const opening = 'ct_state=+new-inv+trk actions=goto_table:refusals';
+    const lines = (table: string, ...regs: readonly string[]) =>
+      regs.map((each) => `${table},priority=205,reg0=0xc00/0x1c00,${each},${opening}`);
+    expect(refused(node, 'egressVerdict')).toEqual(lines('egressVerdict', `${reject},${pod}`));
+    expect(refused({ ...node, denied: 'reject' }, 'egressVerdict')).toEqual(lines('egressVerdict', `${reject},${pod}`, `${unset},${pod}`));
+    expect(refused({ ...node, denied: 'reject' }, 'ingressVerdict')).toEqual(
+      lines('ingressVerdict', `${reject},${pod}`, `${unset},${pod}`, `${reject},${tunnel}`, `${unset},${tunnel}`),
+    );
+  });
+
+  it('does the same with SCTP packets of no known association, if conntrack does not see their ports', () => {
+    const sctp = dump({ ...node, blindToSctp: true }, 'egressVerdict').filter((line) => line.includes('sctp'));
+    expect(sctp).toContain(
+      'egressVerdict,priority=230,reg0=0xc00/0x1c00,reg10=0x20/0x60,reg0=0x3/0xf,reg0=0x0/0xc000000,ct_state=-inv+trk,sctp actions=goto_table:refusals',
+    );
+  });
+
   it.each(['audit', 'off'] as const)('admits denied packets in mode %s, by a flow that counts them', (policyMode) => {
     expect(dump({ ...node, policyMode }, 'egressVerdict')).toEqual([
       `egressVerdict,priority=200,reg0=0x800/0x1c00 actions=${forgotten},goto_table:route`,
-      `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},goto_table:route`,
+      `egressVerdict,priority=200,reg0=0xc00/0x1c00 actions=${forgotten},set_field:0x0/0x60->reg10,goto_table:route`,
     ]);
   });
 });

@@ -5,7 +5,7 @@ import { drop, goto, load, priority, resubmit, resubmitAsOpened } from '../pipel
 import type { Mark } from '../pipeline/registers.ts';
 import type { PipelineTableName } from '../pipeline/tables.ts';
 import { zones } from '../pipeline/well-known.ts';
-import { associationsInChunks, deniedAssociations } from './compile-associations.ts';
+import { associationsInChunks, deniedAssociations, sctpOpenings } from './compile-associations.ts';
 import { answer } from './compile-entry.ts';
 import { checksReplies, familiesOf, type NodeEnvironment, ownAddresses } from './environment.ts';
 
@@ -62,7 +62,8 @@ export function compileVerdicts(environment: NodeEnvironment): readonly Flow[] {
     table,
     priority: level,
     match: { ...match, regs: [closed] },
-    steps: [load(reg.verdict(verdict)), goto(to)],
+    // Too little is known of a blocked pod to refuse connections.
+    steps: [load(reg.verdict(verdict)), ...(verdict === 'deny' ? [load(reg.denial('drop'))] : []), goto(to)],
   });
   return [
     ...[egress, ingress].flatMap((direction) => [
@@ -151,7 +152,7 @@ function fragments(ports: PipelineTableName, verdicts: PipelineTableName, payloa
   const settled: Match = { ctState: { new: '-', inv: '-', trk: '+' }, ctMarks: [ctMark.unadmitted('no')] };
   return [
     flow(priority.highest, settled, load(reg.verdict('allow'))),
-    flow(priority.above, {}, load(reg.verdict('deny')), load(reg.reason('pieces'))),
+    flow(priority.above, {}, load(reg.verdict('deny')), load(reg.reason('pieces')), load(reg.denial('drop'))),
   ];
 }
 
@@ -246,9 +247,37 @@ function denied({ verdicts, next }: Direction, environment: NodeEnvironment): Fl
         ...familiesOf(environment).map(bar),
         ...deniedToItself(verdicts),
         ...deniedAssociations(verdicts, environment),
+        ...refused(verdicts, environment),
         flow(priority.normal, { regs: [verdict] }, drop),
       ]
-    : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), goto(next)])];
+    : [flow(priority.normal, { regs: [verdict] }, [...forgotten(), load(reg.denial('unset')), goto(next)])];
+}
+
+/**
+ * Flows for denied packets that open a connection, and whose sender gets an answer if it is a pod: on this node, or on another one. The
+ * packet goes to the agent, or is dropped, as it would be without these flows.
+ */
+function refused(table: PipelineTableName, environment: NodeEnvironment): Flow[] {
+  const { denied: configured = 'drop' } = environment;
+  const senders = table === 'egressVerdict' ? (['pod'] as const) : (['pod', 'tunnel'] as const);
+  const denials = configured === 'reject' ? (['reject', 'unset'] as const) : (['reject'] as const);
+  const openings: readonly (readonly [number, Match])[] = [
+    [priority.above, { ctState: { new: '+', inv: '-', trk: '+' } }],
+    // Conntrack that does not see the ports of SCTP knows an association by its addresses alone.
+    ...sctpOpenings(environment).map((match) => [priority.highest, match] as const),
+  ];
+  return openings.flatMap(([level, match]) =>
+    senders.flatMap((sender) =>
+      denials.map(
+        (denial): Flow => ({
+          table,
+          priority: level,
+          match: { ...match, regs: [reg.verdict('deny'), reg.denial(denial), reg.source(sender), ...(match.regs ?? [])] },
+          steps: [goto('refusals')],
+        }),
+      ),
+    ),
+  );
 }
 
 function barred(family: Family): Step {

@@ -10,6 +10,8 @@ export type PolicyMode = (typeof policyModes)[number];
 
 export const liveConnectionsChoices = ['cut', 'keep'] as const;
 
+export const deniedChoices = ['drop', 'reject'] as const;
+
 /** Inputs that are the same for every compiler on this node. */
 export interface NodeEnvironment {
   readonly gateway: {
@@ -38,6 +40,8 @@ export interface NodeEnvironment {
   readonly liveConnections?: (typeof liveConnectionsChoices)[number];
   /** Connection tracking does not see SCTP ports: all associations of two addresses are one connection to it. */
   readonly blindToSctp?: true;
+  /** Answer to denied pods where neither a namespace nor a policy states it: none (`drop`, the default), or a refusal. */
+  readonly denied?: (typeof deniedChoices)[number];
 }
 
 /** Returns every network in which pods of this node live. */

@@ -133,6 +133,12 @@ export const registerFields = {
     doc: 'Whether the classes of cluster policies are loaded: then evaluation begins with the Admin tier. Cleared by `egressLookup` and `ingressLookup`.',
     values: { no: 0, yes: 1 },
   },
+  denial: {
+    reg: 10,
+    bits: [5, 6],
+    doc: 'What the sender of a denied packet gets, loaded with the verdict: an answer, or nothing. `unset`: as the node is configured.',
+    values: { unset: 0, reject: 1, drop: 2 },
+  },
   decision: { reg: 12, bits: [0, 31], shares: ['endpointIpv6a'], doc: 'Decision by ports, after the choice of an endpoint.' },
   adminClass: {
     reg: 13,

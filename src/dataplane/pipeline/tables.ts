@@ -123,6 +123,11 @@ export const tables = {
     miss: 'drop',
     doc: 'Packets whose TTL or hop limit ends on this hop, otherwise admitted: to the agent, up to a rate for each share of senders.',
   },
+  refusals: {
+    id: 114,
+    miss: 'drop',
+    doc: 'Packets of pods that policy denies and that may be answered: to the agent, up to a rate for each share of senders.',
+  },
   unknownTunnelPeers: { id: 120, miss: 'return', doc: 'Learned: counts tunnel packets from unknown peers, by address.' },
 } as const satisfies Readonly<Record<string, TableSpec>>;
 

@@ -47,7 +47,15 @@ export const zones = {
 } as const;
 
 /** First byte of the userdata of a packet that the bridge sends to the agent. */
-export const packetInReason = { noEndpoint: 4, halfOpen: 5, untranslated: 6, denied: 7, unservedPort: 8, timeExceeded: 9 } as const;
+export const packetInReason = {
+  noEndpoint: 4,
+  halfOpen: 5,
+  untranslated: 6,
+  denied: 7,
+  unservedPort: 8,
+  timeExceeded: 9,
+  refused: 10,
+} as const;
 export type PipelinePacketInReason = keyof typeof packetInReason;
 
 /** Meters of pods' received traffic, by pods' ports; they follow those of sent traffic, which have the numbers of the ports. */
@@ -57,10 +65,13 @@ export const ingressMeters = { first: podOfPorts.last + 1 } as const;
 export const deniedMeters = { offset: 0x1_0000, first: 0x1_0000 + podOfPorts.first } as const;
 
 /** Meters of the node, between those of `openingsMeters` and of pods' egress limits. */
-export const nodeMeters = { unservedPorts: 32_700 } as const;
+export const nodeMeters = { unservedPorts: 32_700, refusals: 32_701 } as const;
 
 /** Meters of packets whose TTL ends on this hop: one for each value of the last bits of the source address, below those of the node. */
 export const timeExceededMeters = { first: 32_512, count: 64 } as const;
+
+/** Meters of denied packets that may be answered: one for each value of the last bits of the source address; they follow those above. */
+export const refusalMeters = { first: 32_576, count: 64 } as const;
 
 /** Meters of flooded packets: one for each value of the last bits of the sender's MAC. */
 export const announcementMeters = { first: 32_704, count: 64 } as const;

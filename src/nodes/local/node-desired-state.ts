@@ -1,5 +1,6 @@
 import type { Cidr, Ip } from '../../base/net/ip.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
+import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
 import { firewallBody, firewallTable } from '../../dataplane/compile/compile-firewall.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../dataplane/compile/compile-time-exceeded.ts';
@@ -24,6 +25,7 @@ export function wantNode(config: NodeConfig, nodeState: NodeWants, environment: 
   nodeState.want(announcementsOwner, compileAnnouncements());
   nodeState.want(unservedPortsOwner, compileUnservedPorts(environment));
   nodeState.want(timeExceededOwner, compileTimeExceeded(environment));
+  nodeState.want(refusalsOwner, compileRefusals(environment));
   nodeState.wantFirewall(nodeOwner, firewallTable, firewallBody(environment, { dataPath: config.ovsDatapathType, noSnat: config.noSNAT }));
 }
 

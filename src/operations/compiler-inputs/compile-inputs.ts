@@ -1,5 +1,6 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
+import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
 import { compileSubject } from '../../dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compileOpenings, openingsOwner } from '../../dataplane/compile/compile-openings.ts';
@@ -35,6 +36,7 @@ export function compileInputs(inputs: NodeInputs): CompiledBridge {
   bridge.want(announcementsOwner, () => compileAnnouncements());
   bridge.want(unservedPortsOwner, () => compileUnservedPorts(environment));
   bridge.want(timeExceededOwner, () => compileTimeExceeded(environment));
+  bridge.want(refusalsOwner, () => compileRefusals(environment));
   for (const peer of inputs.peers) bridge.want(ownerOf('peer', peer.name), () => compilePeer(peer, environment));
   for (const { owner, intent } of inputs.pods) bridge.want(owner, () => compilePod(intent));
   for (const { owner, intent } of inputs.subjects) bridge.want(owner, () => ({ ...nothing, flows: compileSubject(intent) }));

@@ -6,7 +6,7 @@ import { type Mac, parseMac } from '../../base/net/mac.ts';
 import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { PodIntent, RateLimit } from '../../dataplane/compile/compile-pod.ts';
-import { liveConnectionsChoices, type NodeEnvironment, policyModes } from '../../dataplane/compile/environment.ts';
+import { deniedChoices, liveConnectionsChoices, type NodeEnvironment, policyModes } from '../../dataplane/compile/environment.ts';
 import { generation, type Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { BridgeKey } from '../../dataplane/targets/bridge/bridge-entry.ts';
 import type { ServiceAddress, ServiceEndpoint, ServiceIntent } from '../../services/compile/service-intent.ts';
@@ -77,6 +77,7 @@ const environment: z.ZodType<NodeEnvironment> = z.strictObject({
   policyMode: z.enum(policyModes).exactOptional(),
   liveConnections: z.enum(liveConnectionsChoices).exactOptional(),
   blindToSctp: z.literal(true).exactOptional(),
+  denied: z.enum(deniedChoices).exactOptional(),
 } satisfies Shape<NodeEnvironment>);
 const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   addresses: z.array(ip),

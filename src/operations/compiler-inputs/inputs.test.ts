@@ -5,6 +5,7 @@ import { exampleScene, type Scene } from '../../../test/model/scene.ts';
 import { examplePeers, examplePods } from '../../../test/support/example-node.ts';
 import { filledService } from '../../../test/support/scene-service.ts';
 import { announcementsOwner, compileAnnouncements } from '../../dataplane/compile/compile-announcements.ts';
+import { compileRefusals, refusalsOwner } from '../../dataplane/compile/compile-denied-packets.ts';
 import { compileSubject } from '../../dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../dataplane/compile/compile-node.ts';
 import { compilePeer } from '../../dataplane/compile/compile-peer.ts';
@@ -33,6 +34,7 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   want(announcementsOwner, compileAnnouncements());
   want(unservedPortsOwner, compileUnservedPorts(environment));
   want(timeExceededOwner, compileTimeExceeded(environment));
+  want(refusalsOwner, compileRefusals(environment));
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
   for (const { owner, intent } of podInputs) want(owner, compilePod(intent));

@@ -40,6 +40,7 @@ it('updates nodes again whose networks depend on a node that changed during the 
       subscribe: () => () => undefined,
     },
     isLocal: () => false,
+    recent: { note: () => undefined },
     turns: new LoopTurns(5),
     changed: () => undefined,
   });

@@ -6,6 +6,7 @@ import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts
 import type { Node } from '../../kubernetes/resources/node.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { PolicyEngine } from '../engine/policy-engine.ts';
+import type { RecentAddresses } from './recent-addresses.ts';
 
 /** Sources of policy: copies of objects in the API server. */
 export interface PolicySources {
@@ -37,6 +38,7 @@ interface ObjectFeedOptions {
    * @param key `namespace/name`
    */
   readonly isLocal: (key: string, pod: PolicyPod) => boolean;
+  readonly recent: Pick<RecentAddresses, 'note'>;
   readonly turns: LoopTurns;
   /** Called when there is work to do. */
   readonly changed: () => void;
@@ -173,9 +175,10 @@ export class ObjectFeed {
   }
 
   #putPod(key: string): void {
-    const { engine, sources, isLocal } = this.#options;
+    const { engine, sources, isLocal, recent } = this.#options;
     const pod = sources.pods.get(key);
     if (pod && !isLocal(key, pod)) {
+      recent.note(key, pod.podIps);
       engine.putPod(pod);
       this.#pods.add(key);
     } else if (this.#pods.delete(key)) engine.removePod(key);

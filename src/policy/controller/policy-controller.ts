@@ -20,6 +20,7 @@ import { PodsAwaitingApi } from './pods-awaiting-api.ts';
 import type { PolicyProgramming } from './policy-programming.ts';
 import { PolicyRounds } from './policy-rounds.ts';
 import { PolicyRuleInstaller, type PolicyRuleInstallerOptions } from './policy-rule-installer.ts';
+import { RecentAddresses } from './recent-addresses.ts';
 import { ServiceOpenings } from './service-openings.ts';
 import type { Suspensions } from './suspensions.ts';
 
@@ -75,6 +76,7 @@ export class PolicyController {
   readonly #rules: PolicyRuleInstaller;
   readonly #entryFlows: EntryFlows;
   readonly #standings: Standings;
+  readonly #recent: RecentAddresses;
   readonly #subjects = new LocalSubjects();
   readonly #awaitingApi: PodsAwaitingApi;
   /** True once everything that was known at the start has become desired state. */
@@ -88,6 +90,7 @@ export class PolicyController {
     const engine = new PolicyEngine(nodeName, undefined, options.flows.coarseRooms);
     const subjects = this.#subjects;
     this.#engine = engine;
+    this.#recent = new RecentAddresses(engine, () => performance.now());
     this.#awaitingApi = new PodsAwaitingApi(engine);
     this.#standings = new Standings({ ...options, engine, subjects, rulesKnown: () => options.rulesKnown() && this.#isFed });
     this.#returns = new NumberReturns({ ...options, now: () => performance.now() });
@@ -106,6 +109,7 @@ export class PolicyController {
       engine,
       sources,
       nodeNetworks,
+      recent: this.#recent,
       isLocal: (key, pod) => pod.nodeName === nodeName || subjects.hasCurrent(key),
       turns,
       changed: () => {
@@ -130,6 +134,12 @@ export class PolicyController {
   readonly rulesOf: PolicyEngine['rulesOf'] = (...of) => this.#engine.rulesOf(...of);
   readonly podsOf: PolicyEngine['podsOf'] = (...of) => this.#engine.podsOf(...of);
   readonly holderOf: PolicyEngine['holderOf'] = (address) => this.#engine.holderOf(address);
+  readonly isInPodNetwork: PolicyEngine['isInPodNetwork'] = (address) => this.#engine.isInPodNetwork(address);
+
+  /** Reports whether a pod got this address a moment ago, as far as this node knows. */
+  isRecent(address: string): boolean {
+    return this.#recent.has(address);
+  }
 
   /** Owners of rows that decide about packets, each with its decision. */
   decided(): ReturnType<PolicyFlows['decided']> {
@@ -300,8 +310,10 @@ export class PolicyController {
     const facts = this.#subjects.identify(key, factsOf);
     const pod = facts && this.#subjects.policyPod(key, nodeName, facts);
     this.#objects.leaveTo(key);
-    if (pod) this.#engine.putPod(pod);
-    else {
+    if (pod) {
+      this.#recent.note(key, pod.podIps);
+      this.#engine.putPod(pod);
+    } else {
       this.#engine.removePod(key);
       // A pod of that name may run on another node by now, while the sandbox of its predecessor still exists here.
       this.#objects.checkAgain(key);

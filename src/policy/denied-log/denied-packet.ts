@@ -45,13 +45,22 @@ const extensionsMax = 8;
 export function readDeniedPacket({ table, fields, data }: PacketIn): DeniedPacket | undefined {
   const isEgress = table === tables.egressVerdict.id;
   if (!isEgress && table !== tables.ingressVerdict.id) return undefined;
+  return readPacketOf(isEgress ? 'egress' : 'ingress', { fields, data });
+}
+
+/** Reads a packet that policy denied in a direction, as `readDeniedPacket` does. */
+export function readPacketOf(
+  direction: DeniedPacket['direction'],
+  { fields, data }: Pick<PacketIn, 'fields' | 'data'>,
+): DeniedPacket | undefined {
+  const isEgress = direction === 'egress';
   const ofPort = isEgress ? fields.in_port : fields.reg1;
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   const found = bytes.length < ETHERNET_BYTES ? undefined : readNetwork(bytes, bytes.readUInt16BE(12));
   if (typeof ofPort !== 'number' || !found) return undefined;
   const { source, destination, protocol, at } = found;
   return {
-    direction: isEgress ? 'egress' : 'ingress',
+    direction,
     ofPort,
     own: isEgress ? source : destination,
     peer: isEgress ? destination : source,

@@ -124,14 +124,20 @@ it('does not change the fate of a packet, and sends a metered copy', () => {
   expect(rows.meters.map(formatMeter)).toEqual(['meter=65543,pktps,burst,bands=type=drop,rate=20,burst_size=40']);
   const copy = 'controller(userdata=07,meter_id=65543)';
   const bar = (zone: number) => `${copy},ct(commit,zone=${zone},exec(set_field:0x80/0x80->ct_mark))`;
+  const [opening, refused] = ['ct_state=+new-inv+trk', 'goto_table:refusals'];
   const unbarred = 'ct_state=-new-inv+trk,ct_mark=0x0/0x80';
   expect(rows.flows.map(formatFlow)).toEqual([
     `table=egressVerdict,priority=230,in_port=7,reg0=0xc00/0x1c00,${unbarred},ip actions=${bar(65520)}`,
     `table=egressVerdict,priority=230,in_port=7,reg0=0xc00/0x1c00,${unbarred},ipv6 actions=${bar(65510)}`,
+    `table=egressVerdict,priority=225,in_port=7,reg0=0xc00/0x1c00,reg10=0x20/0x60,reg0=0x3/0xf,${opening} actions=${copy},${refused}`,
     `table=egressVerdict,priority=220,in_port=7,reg0=0xc00/0x1c00 actions=${copy}`,
     `table=ingressVerdict,priority=230,reg0=0xc00/0x1c00,reg1=0x7,${unbarred},ip actions=${bar(65520)}`,
     `table=ingressVerdict,priority=230,reg0=0xc00/0x1c00,reg1=0x7,${unbarred},ipv6 actions=${bar(65510)}`,
     `table=ingressVerdict,priority=235,reg0=0xc00/0x1c00,reg1=0x7,ct_mark=0x40/0x40 actions=${copy}`,
+    ...['0x3/0xf', '0x1/0xf'].map(
+      (source) =>
+        `table=ingressVerdict,priority=225,reg0=0xc00/0x1c00,reg10=0x20/0x60,reg0=${source},reg1=0x7,${opening} actions=${copy},${refused}`,
+    ),
     `table=ingressVerdict,priority=220,reg0=0xc00/0x1c00,reg1=0x7 actions=${copy}`,
   ]);
 });

@@ -1,5 +1,5 @@
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { compileDeniedLog } from '../../dataplane/compile/compile-denied-log.ts';
+import { compileDeniedLog } from '../../dataplane/compile/compile-denied-packets.ts';
 import { familiesOf, type NodeEnvironment } from '../../dataplane/compile/environment.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { deniedMeters } from '../../dataplane/pipeline/well-known.ts';

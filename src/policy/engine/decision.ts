@@ -1,4 +1,5 @@
 import type { ClusterTier, DecidedRange, PolicyDecision, PolicyOutcome } from '../matrix/matrix.ts';
+import { verdictText } from '../matrix/verdict-text.ts';
 import type { PortSpan } from './intent.ts';
 
 /** A rule that applies to a pair of classes, with the ports that it has for them. */
@@ -54,7 +55,7 @@ function joined(ranges: readonly DecidedRange[]): readonly DecidedRange[] {
 
 /** Text of a decision: equal for equal decisions only. */
 export function decisionText({ ranges, otherwise }: PolicyDecision): string {
-  const outcomeText = ({ verdict, by }: PolicyOutcome): string => `${verdict} ${by.join(',')}`;
+  const outcomeText = (outcome: PolicyOutcome): string => `${verdictText(outcome)} ${outcome.by.join(',')}`;
   return [...ranges.map((each) => `${each.protocol} ${each.first}-${each.last} ${outcomeText(each.outcome)}`), outcomeText(otherwise)].join(
     '; ',
   );

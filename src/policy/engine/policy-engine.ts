@@ -210,6 +210,11 @@ export class PolicyEngine {
     return owner && ('pod' in owner ? owner.pod.key : `node ${owner.gatewayOf.name}`);
   }
 
+  /** Reports whether an address is in a pod network, and not an address of a node there. */
+  isInPodNetwork(address: Ip): boolean {
+    return this.#addresses.isInPodNetwork(address);
+  }
+
   /** Returns the rules of a class of local pods; undefined if the class no longer exists. */
   rulesOf(direction: PolicyDirection, subject: SubjectClass): SubjectRules | undefined {
     return this.#directions[direction].relations.rulesOf(subject);

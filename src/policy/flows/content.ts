@@ -9,6 +9,7 @@ import type {
   PolicyTier,
   SubjectClass,
 } from '../matrix/matrix.ts';
+import { verdictText } from '../matrix/verdict-text.ts';
 import { addressRows } from './address-rows.ts';
 
 /**
@@ -74,7 +75,7 @@ export class ContentNames {
   /** Text of an outcome: the rule if there is exactly one, else a hash. */
   outcome(outcome: PolicyOutcome): string {
     const [only, ...others] = outcome.by;
-    if (only !== undefined && others.length === 0) return `${outcome.verdict} ${only}`;
+    if (only !== undefined && others.length === 0) return `${verdictText(outcome)} ${only}`;
     return this.#hash(outcome, () => JSON.stringify(outcomeContent(outcome)));
   }
 
@@ -119,6 +120,6 @@ function decisionContent({ ranges, otherwise }: PolicyDecision): string {
   ]);
 }
 
-function outcomeContent({ verdict, by }: PolicyOutcome): readonly unknown[] {
-  return [verdict, by];
+function outcomeContent(outcome: PolicyOutcome): readonly unknown[] {
+  return [verdictText(outcome), outcome.by];
 }

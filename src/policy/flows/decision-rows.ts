@@ -96,7 +96,7 @@ export class DecisionRows {
       const held = this.#held.get(name);
       if (!held) continue;
       const { tier = 'networkPolicy' } = held.decision;
-      wanted.set(name, [otherwiseFlow(tables, held.number, held.decision.otherwise.verdict, tier)]);
+      wanted.set(name, [otherwiseFlow(tables, held.number, held.decision.otherwise, tier)]);
       for (const [owner, range] of held.ranges) {
         if (gone.has(owner)) wanted.delete(owner);
         else wanted.set(owner, rangeFlows(tables, held.number, range, families, tier));

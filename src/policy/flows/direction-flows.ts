@@ -344,7 +344,7 @@ export class DirectionFlows {
       this.#starved.add(key);
       return;
     }
-    const outcome = typeof decided === 'string' ? decision.otherwise : undefined;
+    const outcome = 'decision' in decided ? undefined : decision.otherwise;
     const owner = this.#ownerOf(subject, Object.values(numbers), isPassing ? 'passing' : outcome);
     const says = outcome ? { outcome: this.names.outcome(outcome) } : { decision: this.names.decision(decision) };
     this.#relations.set(key, { owner, ...says });
@@ -382,9 +382,9 @@ export class DirectionFlows {
     return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
   }
 
-  #decide(decision: PolicyDecision): PolicyOutcome['verdict'] | { readonly decision: number } | undefined {
+  #decide(decision: PolicyDecision): PolicyOutcome | { readonly decision: number } | undefined {
     const left = this.contents.inheritedNumberOf(decision);
-    if (left === undefined && decision.ranges.length === 0) return decision.otherwise.verdict;
+    if (left === undefined && decision.ranges.length === 0) return decision.otherwise;
     const number = left ?? this.#decisions.acquire(decision);
     return number === undefined ? undefined : { decision: number };
   }

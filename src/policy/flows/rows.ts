@@ -112,12 +112,15 @@ export const dictionaryPriority = { coarse: priority.lowest, fine: priority.low 
 /** Priorities of rows of relations, by how exactly they match the peer. */
 export const relationPriority = { class: priority.normal, coarse: priority.high, fine: priority.higher } as const;
 
+/** Part of an outcome that rows contain. */
+type RowOutcome = Pick<PolicyOutcome, 'verdict' | 'denial'>;
+
 /** Makes the row from the class of the local pod, and that of its peer if given, to a verdict or to a decision by ports. */
 export function relationFlow(
   tables: DirectionTables,
   subject: number,
   peer: { readonly coarse?: number; readonly fine?: number },
-  decided: PolicyOutcome['verdict'] | { readonly decision: number },
+  decided: RowOutcome | { readonly decision: number },
   tier: PolicyTier = 'networkPolicy',
 ): Flow {
   const { relations, decisions, subject: classMark } = tables.tiers[tier];
@@ -128,7 +131,7 @@ export function relationFlow(
     ...(fine === undefined ? [] : [tables.fine(fine)]),
   ];
   const level = fine !== undefined ? 'fine' : coarse !== undefined ? 'coarse' : 'class';
-  const steps = typeof decided === 'string' ? verdictSteps(tables, tier, decided) : [load(reg.decision(decided.decision)), goto(decisions)];
+  const steps = 'decision' in decided ? [load(reg.decision(decided.decision)), goto(decisions)] : outcomeSteps(tables, tier, decided);
   return { table: relations, priority: relationPriority[level], match: { regs }, steps };
 }
 
@@ -144,44 +147,32 @@ export function rangeFlows(
     portPrefixes(range).map((portDst) => {
       const match: Match = { payload, protocol: protocols[protocol] };
       return portDst.mask === 0
-        ? decisionRow(tables, tier, number, priority.high, match, outcome.verdict)
-        : decisionRow(tables, tier, number, priority.higher, { ...match, portDst }, outcome.verdict);
+        ? decisionRow(tables, tier, number, priority.high, match, outcome)
+        : decisionRow(tables, tier, number, priority.higher, { ...match, portDst }, outcome);
     }),
   );
 }
 
 /** Makes the row for everything outside the ranges of a decision. Its cookie names the content of the number. */
-export function otherwiseFlow(
-  tables: DirectionTables,
-  number: number,
-  verdict: PolicyOutcome['verdict'],
-  tier: PolicyTier = 'networkPolicy',
-): Flow {
-  return decisionRow(tables, tier, number, otherwisePriority, {}, verdict);
+export function otherwiseFlow(tables: DirectionTables, number: number, outcome: RowOutcome, tier: PolicyTier = 'networkPolicy'): Flow {
+  return decisionRow(tables, tier, number, otherwisePriority, {}, outcome);
 }
 
 export const otherwisePriority = priority.normal;
 
-function decisionRow(
-  tables: DirectionTables,
-  tier: PolicyTier,
-  number: number,
-  level: number,
-  match: Match,
-  verdict: PolicyOutcome['verdict'],
-): Flow {
-  const steps = verdictSteps(tables, tier, verdict);
+function decisionRow(tables: DirectionTables, tier: PolicyTier, number: number, level: number, match: Match, outcome: RowOutcome): Flow {
+  const steps = outcomeSteps(tables, tier, outcome);
   return {
     table: tables.tiers[tier].decisions,
     priority: level,
     match: { ...match, regs: [reg.decision(number)] },
     // The next tier looks up the ports of a reply again.
-    steps: verdict === 'next' ? [load(reg.answerPorts('no')), ...steps] : steps,
+    steps: outcome.verdict === 'next' ? [load(reg.answerPorts('no')), ...steps] : steps,
   };
 }
 
-function verdictSteps({ verdicts, tiers }: DirectionTables, tier: PolicyTier, verdict: PolicyOutcome['verdict']): readonly Step[] {
-  if (verdict !== 'next') return [load(reg.verdict(verdict)), goto(verdicts)];
+function outcomeSteps({ verdicts, tiers }: DirectionTables, tier: PolicyTier, { verdict, denial }: RowOutcome): readonly Step[] {
+  if (verdict !== 'next') return [load(reg.verdict(verdict)), ...(denial ? [load(reg.denial(denial))] : []), goto(verdicts)];
   const { next } = tiers[tier];
   if (!next) throw new SeineError('INVARIANT', `no tier follows ${tier}`);
   return [goto(next)];

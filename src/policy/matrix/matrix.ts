@@ -113,6 +113,8 @@ export interface PolicyOutcome {
   readonly verdict: 'allow' | 'deny' | 'next';
   /** Rule that allows, `namespace/name spec.ingress[2]`, or the policies that isolate, `namespace/name`. Empty for `next`, and if no rule of the last tier matches. */
   readonly by: readonly string[];
+  /** Answer to the sender of a denied packet that opens a connection; absent: as the node is configured. Only if the verdict is `deny`. */
+  readonly denial?: 'reject' | 'drop';
 }
 
 export function relationKey(subject: SubjectClass, coarse?: PeerClass, fine?: PeerClass): string {

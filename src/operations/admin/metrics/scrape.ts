@@ -29,6 +29,8 @@ const UNKNOWN_PEERS_TIMEOUT_MS = 1_000;
 const DATA_PATH_PATIENCE_MS = 1_000;
 
 const one = (value: number): readonly Sample[] => [[{}, value]];
+/** Results for denied packets that may be answered. */
+const refusalResults = ['answered', 'limited', 'too_new', 'not_denied', 'not_opening'] as const;
 const yes = (value: boolean): number => (value ? 1 : 0);
 
 /** Metrics of pods, Services and the node itself. */
@@ -53,6 +55,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
 
 /** Node, once it is known. */
 interface ServedNode extends PolicyFactsNode {
+  readonly refusals: { readonly counters: Readonly<Record<(typeof refusalResults)[number], number>> };
   readonly denied: { readonly log: { readonly counters: Readonly<Record<'lines' | 'repeated' | 'suppressed' | 'metered', number>> } };
   readonly ipam: Pick<Ipam, 'failure' | 'usage'>;
   readonly network: { readonly count: number };
@@ -188,6 +191,7 @@ function ofPolicies(agent: NodeMetricsPort) {
     policy_suspensions: one(suspensions.length),
     policy_mode: (['enforce', 'audit', 'off'] as const).map((each): Sample => [{ mode: each }, yes(mode === each)]),
     policy_faulty_count: one(faultyPolicies(agent)),
+    policy_refusals_total: refusalResults.map((result): Sample => [{ result }, agent.node()?.refusals.counters[result] ?? 0]),
     policy_log_packets_total: (['lines', 'repeated', 'suppressed', 'metered'] as const).map(
       (outcome): Sample => [{ outcome }, agent.node()?.denied.log.counters[outcome] ?? 0],
     ),

@@ -1,4 +1,4 @@
-import type { Steps } from '../../../base/async/steps.ts';
+import { finish, type Steps } from '../../../base/async/steps.ts';
 import {
   addressBits,
   type Cidr,
@@ -142,6 +142,11 @@ export class Addresses {
     }
     this.#strays = strays;
     return strays.values();
+  }
+
+  /** Reports whether an address is in a pod network, and not an address of a node there. */
+  isInPodNetwork(ip: Ip): boolean {
+    return !isStray(ip, finish(this.#networksNow()));
   }
 
   *#networksNow(): Steps<PodNetworks> {

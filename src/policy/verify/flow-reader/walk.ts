@@ -1,4 +1,5 @@
 import { reg } from '../../../dataplane/pipeline/fields.ts';
+import { tables } from '../../../dataplane/pipeline/tables.ts';
 import type { Action } from '../../../openflow/actions/action.ts';
 import { asOpened, hasMark, maskOf, registerWord, type Words, wordCount, write } from './packet-words.ts';
 import { allPortRanges, divide, type ProtocolPorts } from './protocol-port-ranges.ts';
@@ -30,6 +31,9 @@ interface WalkLimits {
   /** Table that a packet reaches if it is allowed. */
   readonly end: number;
 }
+
+/** Table that a denied packet reaches if its sender may get an answer; none of its flows outputs the packet. */
+const refusals = tables.refusals.id;
 
 const closedClass = reg.networkPolicyClass('closed');
 const noPath: readonly HeldFlow[] = [];
@@ -109,7 +113,7 @@ export class Walk {
       this.#tell(flow, 'what it does cannot be read');
       return { way, outcomes: this.#ended('unreadable', before, portRanges) };
     }
-    if (gotoTable === undefined) return { way, outcomes: this.#ended('deny', before, portRanges) };
+    if (gotoTable === undefined || gotoTable === refusals) return { way, outcomes: this.#ended('deny', before, portRanges) };
     if (gotoTable === this.#limits.end) return { way, outcomes: this.#ended('allow', before, portRanges) };
     if (!this.#tables.has(gotoTable) && (gotoTable < this.#limits.from || gotoTable > this.#limits.verdict)) {
       this.#tell(flow, `it continues at table ${gotoTable}`);
