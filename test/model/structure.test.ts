@@ -133,7 +133,8 @@ describe('any knowledge of a node', () => {
         for (const { flows, meters } of wantedByOwner(scene).values()) {
           const used = flows.flatMap(({ steps }) => steps.flatMap((step, index) => (step.do === 'meter' ? [[step.meter, index]] : [])));
           expect(used.every(([, index]) => index === 0)).toBe(true);
-          expect(new Set(used.map(([id]) => id))).toEqual(new Set(meters.map(({ id }) => id)));
+          const ofCopies = flows.flatMap(({ steps }) => steps.flatMap((step) => (step.do === 'toAgent' ? (step.meter ?? []) : [])));
+          expect(new Set([...used.map(([id]) => id), ...ofCopies])).toEqual(new Set(meters.map(({ id }) => id)));
         }
       }),
     );
