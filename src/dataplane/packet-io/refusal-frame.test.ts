@@ -128,7 +128,7 @@ describe.each([
     expect(answerTo(Buffer.concat([short, Buffer.alloc(18, 9)]))).toEqual(answerTo(short));
   });
 
-  it('is answered exactly if the reference says so, and no answer is answered', () => {
+  it('is answered exactly as the reference states, and no answer is answered', () => {
     const protocols = fc.constantFrom<Packet['protocol']>('tcp', 'udp', 'sctp', icmp, 'gre', undefined);
     const flags = fc.constantFrom<NonNullable<Packet['tcpFlags']>>('syn', 'syn-ack', 'ack', 'ack-back', 'far-off', 'rst');
     const host = fc.constantFrom(...hosts).map(parseIp);

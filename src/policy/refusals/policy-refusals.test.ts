@@ -119,7 +119,7 @@ describe.each(['ipv4', 'ipv6'] as const)('a denied client of %s', (family) => {
     );
   });
 
-  it('is answered exactly where the reference says so', () => {
+  it('is answered exactly as the reference states', () => {
     const peers = ['known', 'new', 'unknown', 'external', 'gateway'] as const;
     const packets = fc.constantFrom<Partial<Packet>>(
       {},
