@@ -1,6 +1,6 @@
 import { internetChecksum } from '../../base/net/internet-checksum.ts';
 import { type Ip, ipToBytes } from '../../base/net/ip.ts';
-import { type IpEnds, icmpError, ipPacket, ipProtocol, pseudoHeader } from './ip-frame.ts';
+import { type IpAddresses, icmpError, ipPacket, ipProtocol, pseudoHeader } from './ip-frame.ts';
 import { isOneHost, type QuotablePacket, readQuotable } from './quotable-packet.ts';
 
 /**
@@ -61,7 +61,7 @@ function isOpening({ family, protocol, payload, hasMore }: QuotablePacket): bool
 }
 
 /** Returns the reset of a closed port: it acknowledges the SYN and the data that came with it. */
-function reset(ends: IpEnds, { payload, payloadBytes }: QuotablePacket): Buffer {
+function reset(ends: IpAddresses, { payload, payloadBytes }: QuotablePacket): Buffer {
   const dataBytes = Math.max(0, payloadBytes - (payload.readUInt8(12) >>> 4) * 4);
   const segment = Buffer.alloc(TCP_BYTES);
   segment.writeUInt16BE(payload.readUInt16BE(2), 0);
