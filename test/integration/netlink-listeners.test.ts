@@ -27,6 +27,14 @@ it.each([
   expect(found('tcp', port)).toEqual([]);
 });
 
+it('reads the user and the backlog of a server', async () => {
+  const server = createServer().listen({ host: '127.0.0.1', port: 0, backlog: 37 });
+  await once(server, 'listening');
+  const { port } = server.address() as { readonly port: number };
+  expect(listeningSockets(socket, 'tcp', port)).toMatchObject([{ user: process.getuid?.(), backlog: 37 }]);
+  server.close();
+});
+
 it('finds a UDP socket without a peer, and none with a peer', async () => {
   const [server, client] = [createSocket('udp4'), createSocket('udp4')];
   server.bind(0, '127.0.0.1');

@@ -2,6 +2,7 @@ import type { Family, Ip } from '../../base/net/ip.ts';
 import { familyNumber, ipIn } from '../kernel-values.ts';
 import { type Batch, type NetlinkMessage, splitPayload } from '../message.ts';
 import type { NetlinkSocket } from '../socket.ts';
+import { littleEndian } from '../sys.ts';
 
 /** Socket that receives packets of any client on its port. */
 export interface ListeningSocket {
@@ -10,6 +11,10 @@ export interface ListeningSocket {
   readonly address: Ip;
   /** A socket of IPv6 at the unspecified address also receives IPv4, unless it is restricted to IPv6. */
   readonly isIpv6Only: boolean;
+  /** User of the socket. On a port that any process may bind, a process cannot choose this. */
+  readonly user: number;
+  /** Maximum number of waiting connections of TCP: the argument of listen(2), or `net.core.somaxconn` if that is less. */
+  readonly backlog: number;
 }
 
 /**
@@ -36,10 +41,14 @@ const protocols = { tcp: 6, udp: 17 } as const;
 const states = { tcp: 1 << 10, udp: 1 << 7 } as const;
 /** u16 port, u16 peer's port, 16 bytes address, 16 bytes peer's address, u32 interface, u64 cookie */
 const SOCKET_ID_BYTES = 48;
+/** u8 family · u8 state · u8 timer · u8 retransmissions · the socket’s id · u32 expires, queues, uid, inode */
 const MESSAGE_BYTES = 4 + SOCKET_ID_BYTES + 20;
 const PORT_AT = 4;
 const PEER_PORT_AT = 6;
 const ADDRESS_AT = 8;
+/** Offset of the backlog of a socket that listens. */
+const WRITE_QUEUE_AT = 4 + SOCKET_ID_BYTES + 8;
+const USER_AT = 4 + SOCKET_ID_BYTES + 12;
 const INET_DIAG_SKV6ONLY = 11;
 const addressBytes = { ipv4: 4, ipv6: 16 } as const;
 
@@ -60,5 +69,6 @@ function decode({ type, payload }: NetlinkMessage, family: Family, port: number)
   const { head, attributes } = splitPayload(payload, MESSAGE_BYTES, 'inet_diag_msg');
   if (head.getUint16(PORT_AT, false) !== port || head.getUint16(PEER_PORT_AT, false) !== 0) return undefined;
   const address = ipIn(payload.slice(ADDRESS_AT, ADDRESS_AT + addressBytes[family]), family, 'address of a socket');
-  return { family, address, isIpv6Only: attributes.u8(INET_DIAG_SKV6ONLY) === 1 };
+  const [user, backlog] = [head.getUint32(USER_AT, littleEndian), head.getUint32(WRITE_QUEUE_AT, littleEndian)];
+  return { family, address, isIpv6Only: attributes.u8(INET_DIAG_SKV6ONLY) === 1, user, backlog };
 }

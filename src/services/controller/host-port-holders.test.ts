@@ -8,7 +8,7 @@ import { HostPortHolders } from './host-port-holders.ts';
 const ownTexts = ['192.0.2.1', '2001:db8::1', '10.96.0.77'];
 const listener = (address: string, isIpv6Only = false): ListeningSocket => {
   const ip = parseIp(address);
-  return { family: ip.family, address: ip, isIpv6Only };
+  return { family: ip.family, address: ip, isIpv6Only, user: 0, backlog: 511 };
 };
 
 function setUp(sockets: readonly ListeningSocket[] = []) {

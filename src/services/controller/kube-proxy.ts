@@ -4,7 +4,7 @@ import { getLink } from '../../netlink/links.ts';
 import type { LegacyIptables } from '../../netlink/nftables/legacy-iptables.ts';
 import { type Nftables, objectsIn } from '../../netlink/nftables/nftables.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
-import { listenersOn } from '../../netlink/sockets/listeners.ts';
+import { listeningSockets } from '../../netlink/sockets/listening-sockets.ts';
 
 /** Port of kube-proxy's health check (`--healthz-bind-address`). Its answer is not used: any process may give it. */
 const HEALTHZ_PORT = 10_256;
@@ -66,7 +66,7 @@ export function detectKubeProxy({ nftables, routeSocket, diagnosisSocket, legacy
 /** False on a kernel without sock_diag of TCP. */
 function rootListens(socket: NetlinkSocket): boolean {
   try {
-    return listenersOn(socket, HEALTHZ_PORT).some(({ user, backlog }) => user === 0 && backlog !== AGENTS_BACKLOG);
+    return listeningSockets(socket, 'tcp', HEALTHZ_PORT).some(({ user, backlog }) => user === 0 && backlog !== AGENTS_BACKLOG);
   } catch (thrown) {
     if (['ENOENT', 'EOPNOTSUPP'].includes(errnoOf(thrown) ?? '')) return false;
     throw thrown;
