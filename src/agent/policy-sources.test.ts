@@ -2,11 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { acknowledgingNode } from '../../test/support/acknowledging-node.ts';
 import { undisputedNetworks } from '../../test/support/enforcement-scene.ts';
 import { LoopTurns } from '../base/async/loop-turns.ts';
 import { silentLog } from '../base/log/log.ts';
 import { parseIp } from '../base/net/ip.ts';
-import { type Owner, ownerOf } from '../dataplane/pipeline/cookie.ts';
+import { ownerOf } from '../dataplane/pipeline/cookie.ts';
 import { KubeHttp } from '../kubernetes/client/http-client.ts';
 import { Reflector } from '../kubernetes/client/reflector/reflector.ts';
 import { reflectorPolicy } from '../kubernetes/client/reflector/reflector-machine.ts';
@@ -107,11 +108,6 @@ class Agent {
     this.policies = policies;
     this.namespaces = ns;
     this.pods = pods;
-    const tell = (owner: Owner) => {
-      this.calls.push(owner);
-      return { owner, bridge: 1, host: 1 };
-    };
-    const bridge = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
     this.enforcement = new PolicyController({
       nodeName: 'n1',
       sources: {
@@ -126,15 +122,7 @@ class Agent {
       areAddressesKnown: () => pods.reflector.status.state === 'in step',
       factsOf: () => ({ labels: {}, ports: {} }),
       flows: new PolicyFlows({ families: ['ipv4'] }),
-      nodeState: {
-        want: tell,
-        wantPod: tell,
-        forget: tell,
-        realized: async () => undefined,
-        hasPolicyLeftovers: () => false,
-        bridge: { revision: 1 },
-        reconcilers: { bridge },
-      } as unknown as ConstructorParameters<typeof PolicyController>[0]['nodeState'],
+      nodeState: acknowledgingNode((owner) => this.calls.push(owner)),
       suspensions: { of: () => undefined, endedAway: () => false },
       whenUnknown: 'closed',
       serviceOpenings: 2_000,

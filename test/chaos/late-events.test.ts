@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
@@ -11,7 +10,7 @@ it('delivers all events, in order, some of them twice, and bookmarks once', asyn
   // Cut anywhere, as by the network.
   for (const piece of `${events.join('\n')}\n`.match(/[\s\S]{1,37}/g) ?? []) from.write(piece);
   from.end();
-  const passed = passLate(from as unknown as IncomingMessage, to as unknown as ServerResponse, new Random(7, 0));
+  const passed = passLate(from, to, new Random(7, 0));
   const lines = (await text(to)).trimEnd().split('\n');
   await passed;
   expect(lines.filter((line, at) => line !== lines[at - 1])).toEqual(events);

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from './random.ts';
 
@@ -17,7 +17,7 @@ interface Held {
  * Forwards a watch, some events delayed, with all that follow them, and some duplicated. Within one watch their order stays, as the API
  * guarantees; other kinds have separate watches, which overtake it.
  */
-export async function passLate(from: IncomingMessage, to: ServerResponse, random: Random): Promise<void> {
+export async function passLate(from: Readable, to: Writable, random: Random): Promise<void> {
   const held: Held[] = [];
   let passing = Promise.resolve();
   for await (const line of linesOf(from)) {
@@ -30,7 +30,7 @@ export async function passLate(from: IncomingMessage, to: ServerResponse, random
   to.end();
 }
 
-async function passOne(held: Held[], to: ServerResponse): Promise<void> {
+async function passOne(held: Held[], to: Writable): Promise<void> {
   const [next] = held;
   if (next === undefined) return;
   await sleep(Math.max(0, next.at - performance.now()));
@@ -39,7 +39,7 @@ async function passOne(held: Held[], to: ServerResponse): Promise<void> {
 }
 
 /** Lines of a body. */
-export async function* linesOf(from: IncomingMessage): AsyncGenerator<string> {
+export async function* linesOf(from: Readable): AsyncGenerator<string> {
   let rest = '';
   from.setEncoding('utf8');
   for await (const text of from) {

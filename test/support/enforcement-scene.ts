@@ -13,11 +13,8 @@ import type { Node } from '../../src/kubernetes/resources/node.ts';
 import type { PolicyPod } from '../../src/kubernetes/resources/policy-pod.ts';
 import type { LocalPodFacts, LocalSubject } from '../../src/policy/controller/local-subjects.ts';
 import type { NodeNetworks } from '../../src/policy/controller/object-feed.ts';
-import { PolicyController } from '../../src/policy/controller/policy-controller.ts';
+import { PolicyController, type PolicyControllerOptions } from '../../src/policy/controller/policy-controller.ts';
 import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
-
-type PolicyControllerOptions = ConstructorParameters<typeof PolicyController>[0];
-type Reconciler = PolicyControllerOptions['nodeState']['reconcilers']['bridge'];
 
 /** Every node may have the networks of its Node. */
 export const undisputedNetworks: NodeNetworks = {
@@ -38,7 +35,7 @@ export class RecordingBridge {
   readonly #waiting: { readonly revision: number; readonly go: () => void }[] = [];
   /** Owners whose entries OVS has. */
   readonly #has = new Set<Owner>();
-  readonly reconcilers = { bridge: this as unknown as Reconciler };
+  readonly reconcilers: PolicyControllerOptions['nodeState']['reconcilers'] = { bridge: this };
 
   want(owner: Owner, wanted: Wanted): Revisions {
     this.wanted.set(owner, wanted);
@@ -174,7 +171,7 @@ export class EnforcementScene {
       areAddressesKnown: () => false,
       factsOf: ({ name }) => facts.get(name),
       flows: new PolicyFlows({ families: ['ipv4'] }),
-      nodeState: bridge as unknown as PolicyControllerOptions['nodeState'],
+      nodeState: bridge,
       suspensions: { of: () => undefined, endedAway: () => false },
       whenUnknown: 'closed',
       serviceOpenings: 2_000,

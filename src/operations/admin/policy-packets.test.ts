@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest';
 import { SeineError } from '../../base/errors/seine-error.ts';
-import { cookieOf } from '../../dataplane/pipeline/cookie.ts';
+import { cookieOf, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { reg } from '../../dataplane/pipeline/fields.ts';
 import { tables } from '../../dataplane/pipeline/tables.ts';
 import { toOpenFlowMatch } from '../../dataplane/targets/bridge/encoding/to-openflow.ts';
@@ -23,22 +23,22 @@ function setUp({ ruleMetrics = false } = {}) {
   const decided = function* (): Generator<Decided> {
     for (const name of counted.rules.keys())
       yield {
-        owner: `policy ${name}`,
+        owner: ownerOf('policy', name),
         direction: 'ingress',
         decision: { ranges: [], otherwise: { verdict: 'allow', by: [name] } },
-      } as unknown as Decided;
+      };
   };
   const dumpFlows = vi.fn(({ table }: { table?: number }, visit: (entry: never) => void) => {
     if (table === tables.ingressNetworkPolicy.id)
       for (const [name, packets] of counted.rules)
-        visit({ cookie: cookieOf(`policy ${name}` as Decided['owner']), match: new Uint8Array(), packets, bytes: 0n } as never);
+        visit({ cookie: cookieOf(ownerOf('policy', name)), match: new Uint8Array(), packets, bytes: 0n } as never);
     return Promise.resolve();
   });
-  const port = {
+  const port: PolicyPacketsPort = {
     config: { policy: { ruleMetrics } },
     openflow: { aggregate, dumpFlows },
     running: () => ({ policy: { decided } }),
-  } as unknown as PolicyPacketsPort;
+  };
   let nowMs = 0;
   const packets = new PolicyPackets(port, never, () => nowMs);
   const later = async (signal = never) => {

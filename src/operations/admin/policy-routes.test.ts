@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { parseIp } from '../../base/net/ip.ts';
+import { parseMac } from '../../base/net/mac.ts';
 import { associationCookieOf, associationShares } from '../../dataplane/pipeline/cookie.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { FlowStats } from '../../openflow/flows/flow-stats.ts';
@@ -15,13 +16,17 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], polic
   for (const each of policies) engine.putPolicy(each);
   engine.putPod({ namespace: 'shop', name: 'db', nodeName: 'node-1', podIps: ['10.10.0.5'], labels: {}, ports: {} });
   engine.update();
-  const lease = {
+  const lease: Lease = {
+    serial: 1,
     state: 'allocated',
+    network: 'seine',
     containerId: 'c',
     ifName: 'eth0',
+    netns: '/run/netns/c',
+    mac: parseMac('02:00:00:00:00:05'),
     pod: { namespace: 'shop', name: 'db', uid: 'u' },
-    addresses: [{ ip: parseIp('10.10.0.5') }],
-  } as unknown as Lease;
+    addresses: [{ ip: parseIp('10.10.0.5'), gateway: parseIp('10.10.0.1'), prefixLength: 24 }],
+  };
   const far = { namespace: 'shop', name: 'far', nodeName: 'node-2', podIps: ['10.10.1.7'], labels: {}, ports: {} };
   const policy = { namespace: 'shop', name: 'db', uid: 'u', generation: 1, podSelector: [], ingress: [] };
   const port: PolicyPort = {

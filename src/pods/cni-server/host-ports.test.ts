@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseIp } from '../../base/net/ip.ts';
+import { parseMac } from '../../base/net/mac.ts';
 import type { PortMapping } from '../../cni/network-conf.ts';
 import { type HostPortState, openHostPort } from '../../dataplane/compile/host-port.ts';
 import type { Lease } from '../ipam/lease.ts';
@@ -17,13 +18,18 @@ const asking = (containerId: string, ...portMappings: readonly PortMapping[]) =>
   pod: { namespace: 'demo', name: containerId, uid: '' },
   portMappings,
 });
-const holder = (state: Lease['state'], hostIp?: string) =>
-  ({
-    state,
-    containerId: 'c9',
-    pod: { namespace: 'demo', name: 'web', uid: '' },
-    hostPorts: [{ transport: 'tcp', hostPort: 8_080, containerPort: 1, ...(hostIp ? { hostIp: parseIp(hostIp) } : {}) }],
-  }) as unknown as Lease;
+const holder = (state: Lease['state'], hostIp?: string): Lease => ({
+  serial: 9,
+  state,
+  network: 'seine',
+  containerId: 'c9',
+  ifName: 'eth0',
+  netns: '/run/netns/c9',
+  mac: parseMac('02:00:00:00:00:09'),
+  addresses: [],
+  pod: { namespace: 'demo', name: 'web', uid: '' },
+  hostPorts: [{ transport: 'tcp', hostPort: 8_080, containerPort: 1, ...(hostIp ? { hostIp: parseIp(hostIp) } : {}) }],
+});
 const claims = (leases: readonly Lease[] = [], state: Partial<HostPortState> = {}) =>
   new HostPortClaims(
     () => leases,

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { acknowledgingNode } from '../../../test/support/acknowledging-node.ts';
 import { undisputedNetworks } from '../../../test/support/enforcement-scene.ts';
 import { LoopTurns } from '../../base/async/loop-turns.ts';
 import { silentLog } from '../../base/log/log.ts';
 import { parseIp } from '../../base/net/ip.ts';
 import { openingsOwner } from '../../dataplane/compile/compile-openings.ts';
 import type { PolicyMode } from '../../dataplane/compile/environment.ts';
-import { nothing, type Wanted } from '../../dataplane/desired/host-entries.ts';
+import type { Wanted } from '../../dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
-import type { PodPattern, PodPlace } from '../../dataplane/pipeline/flow-pattern.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
 import type { Namespace } from '../../kubernetes/resources/namespace.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
@@ -49,12 +49,6 @@ function scene(known: Known) {
   const namespaces = new ReplicaStore<Namespace>();
   namespaces.put('shop', '1', { name: 'shop', labels: {} });
   const wanted = new Map<Owner, Wanted>();
-  const revisions = { owner, bridge: 1, host: 1 };
-  const want = (of: Owner, what: Wanted) => {
-    wanted.set(of, what);
-    return revisions;
-  };
-  const realizing = { realizedRevision: 1, held: async () => undefined, isHeld: () => true };
   const enforcement = new PolicyController({
     nodeName: 'n1',
     sources: {
@@ -69,19 +63,7 @@ function scene(known: Known) {
     areAddressesKnown: () => false,
     factsOf: () => (now.pod ? labelled : undefined),
     flows: new PolicyFlows({ families: ['ipv4'] }),
-    nodeState: {
-      want,
-      wantPod: (of: Owner, { pattern, place }: { readonly pattern: PodPattern; readonly place: PodPlace }) =>
-        want(of, { ...nothing, flows: pattern(place) }),
-      forget: (of: Owner) => {
-        wanted.delete(of);
-        return revisions;
-      },
-      realized: async () => undefined,
-      hasPolicyLeftovers: () => false,
-      bridge: { revision: 1 },
-      reconcilers: { bridge: realizing },
-    } as unknown as ConstructorParameters<typeof PolicyController>[0]['nodeState'],
+    nodeState: acknowledgingNode((of, flows) => (flows ? wanted.set(of, flows) : wanted.delete(of))),
     suspensions: {
       of: (pod) => (now.suspended?.includes(pod) ? suspension : undefined),
       endedAway: () => known.endedAway === true,

@@ -32,7 +32,7 @@ const AFTER_START_MS = 5;
 /** Content of the bridge when the agent started: flows of an agent with policy, of one without it, or none. */
 export type BridgeBefore = 'with policy' | 'without policy' | 'empty';
 
-interface PolicyControllerOptions {
+export interface PolicyControllerOptions {
   readonly nodeName: string;
   readonly sources: PolicySources;
   readonly nodeNetworks: NodeNetworks;

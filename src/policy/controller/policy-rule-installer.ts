@@ -10,7 +10,8 @@ import { classNames, type SubjectStanding } from './pod-policy-state.ts';
 
 export interface PolicyRuleInstallerOptions {
   readonly flows: Pick<PolicyFlows, 'classesOf' | 'written'>;
-  readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together' | 'bridge'> & {
+  readonly nodeState: Pick<NodeState, 'want' | 'wantRow' | 'forget' | 'together'> & {
+    readonly bridge: Pick<NodeState['bridge'], 'revision'>;
     readonly reconcilers: { readonly bridge: Pick<NodeState['reconcilers']['bridge'], 'held' | 'isHeld' | 'realizedRevision'> };
   };
   /** Pods of this node, `namespace/name`. */
