@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { builtProgram } from './go/programs.mjs';
 import { builtHelm } from './helm/program.mjs';
+import { runPolicyApi } from './kubernetes/policy-api-run.mjs';
 import { containerdVersions, kubernetesVersion, kubernetesVersionBefore, otherControlPlanes } from './kubernetes/programs.mjs';
 import { recordPart, recordRun } from './kubernetes/upstream-records.mjs';
 import { isWhole, summaryOf } from './kubernetes/upstream-report.mjs';
@@ -36,7 +37,8 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     this version, one after another and beside each other, under traffic; timings: how long pods
                     and Services take, beside the reference plugins and a real kube-proxy; runtimes: \`npm run test:runtime\` with each
                     containerd that can be built; e2e: all of upstream's tests of the network
-                    that need no cloud, once IPv4 first and once IPv6 first; policy or conformance: a part of those
+                    that need no cloud, once IPv4 first and once IPv6 first; policy or conformance: a part of those;
+                    policy-api: the conformance suite of ClusterNetworkPolicy, once IPv4 first and once IPv6 first
   --all             all of these, but the parts
   --short           an installation and a few of upstream's tests on it, as CI does; with --only, a few of that set of upstream's
   --focus REGEX     those of upstream's whose names match, instead of all
@@ -54,7 +56,22 @@ Nothing is tried twice. Reports and logs are in .cache/kubernetes.
 `;
 
 /** Our own sets, in their order. */
-const ours = ['chart', 'helm-objects', 'api-server', 'install', 'helm', 'kubeadm', 'upgrade', 'kube-proxy', 'scale', 'timings', 'runtimes'];
+const ours = [
+  'chart',
+  'helm-objects',
+  'api-server',
+  'install',
+  'helm',
+  'kubeadm',
+  'upgrade',
+  'kube-proxy',
+  'scale',
+  'timings',
+  'runtimes',
+  'policy-api',
+];
+/** The conformance suite of ClusterNetworkPolicy. */
+const policyApi = 'policy-api';
 /** Set that CI runs. */
 const short = 'short';
 /** Sets that install the images of this checkout. */
@@ -116,7 +133,7 @@ function setsOf({ only, all, focus, short: few }) {
 /** Families with which each set runs. */
 function familiesOf(set, { only, all, families, short: few }) {
   if (families !== undefined) return [families];
-  return !(set in sets) || few || (only === undefined && !all) ? orders.slice(0, 1) : orders;
+  return !(set in sets || set === policyApi) || few || (only === undefined && !all) ? orders.slice(0, 1) : orders;
 }
 
 /** Sums of all that ran. Upstream's expected failures that failed are in neither. */
@@ -135,15 +152,27 @@ function lab(...args) {
 
 /** @returns {Promise<boolean>} true if all of them passed */
 async function runOrder(set, families, asked) {
+  return await inLab(families, asked, async (nodes) => {
+    const { file, failure, kubernetes } = await runUpstream({ set, families, labFolder }, asked);
+    if (asked.record && set === whole && isWhole(file)) record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes) }), asked);
+    return report(set, families, file, failure);
+  });
+}
+
+/**
+ * Runs tests on a lab with the agents of this checkout.
+ *
+ * @param {(nodes: string) => Promise<boolean>} work
+ * @returns {Promise<boolean>} what it returns; false if there is no lab
+ */
+async function inLab(families, asked, work) {
   if ((await lab('down')) !== 0) return add(0, 1);
   try {
     const nodes = asked.nodes ?? nodesUsual;
     const kind = asked['pod-interface'];
     const pods = kind === undefined ? [] : ['--pod-interface', kind];
     if ((await lab('up', '--kubernetes', '--nodes', nodes, '--families', families, ...pods)) !== 0) return add(0, 1);
-    const { file, failure, kubernetes } = await runUpstream({ set, families, labFolder }, asked);
-    if (asked.record && set === whole && isWhole(file)) record(summaryOf(file, { families, ...factsOf(kubernetes, asked, nodes) }), asked);
-    return report(set, families, file, failure);
+    return await work(nodes);
   } finally {
     if (!asked.keep) await lab('down');
   }
@@ -251,8 +280,25 @@ async function forKubeadm() {
   return { SEINE_TEST_KUBEADM: JSON.stringify(programs) };
 }
 
+/** @returns {Promise<boolean>} true if all tests of the suite passed that could run */
+async function runPolicySuite(families, asked) {
+  const built = await builtKubernetes('--policy-api');
+  return await inLab(families, asked, async () => {
+    const { results, log, failure, isReduced } = await runPolicyApi({ families, labFolder }, built);
+    for (const { name, state, seconds, leftOut } of results)
+      console.log(
+        `${state === 'passed' ? ' ' : '✗'} ${name}: ${state}, ${seconds} s${leftOut > 0 ? `, ${leftOut} attempts by SCTP left out` : ''}`,
+      );
+    const passed = results.filter(({ state }) => state === 'passed').length;
+    console.log(`policy-api, ${families}: ${passed} of ${results.length} passed${isReduced ? ', without SCTP' : ''}; ${log}`);
+    if (failure && passed === results.length) console.log(failure.message);
+    return add(passed, Math.max(results.length - passed, passed === 0 || failure !== undefined ? 1 : 0));
+  });
+}
+
 /** @returns {Promise<boolean>} true if all of our tests passed */
 async function runOurs(set, families, asked) {
+  if (set === policyApi) return await runPolicySuite(families, asked);
   if (set === 'runtimes') return await runRuntimes(asked);
   if (set === short) return await runShort(families, asked);
   return await (set === 'api-server' ? runApiServers(families, asked) : runOne(set, families, asked));

@@ -13,6 +13,7 @@ import { exclusively } from '../setup/lock.mjs';
 import { SetupError, say } from '../setup/progress.mjs';
 import { imageFolder, makeImages } from './images.mjs';
 import { kubeadmImageFolder, kubeadmImageNames, makeKubeadmImages } from './kubeadm-images.mjs';
+import { writeOverlay } from './policy-api-overlay.mjs';
 import {
   containerdOf,
   containerdVersions,
@@ -23,6 +24,7 @@ import {
   kubernetesVersion,
   modulesFolder,
   otherControlPlanes,
+  policyApiSuite,
   programFolder,
   programs,
 } from './programs.mjs';
@@ -34,6 +36,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
                            \`seine-lab up --control-plane\` runs; ${[kubernetesVersion(), ...otherControlPlanes()].map(minorOf).join(', ')}
   --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
   --crictl                 \`crictl\` alone, with which the test of the pages looks at a runtime
+  --policy-api             the conformance suite of ClusterNetworkPolicy alone, as it is and without SCTP, and its resource definition
   --kubeadm VERSION        kubeadm of one version, and its kubelet if the version is not ${kubernetesVersion()}
   --list                   what there is to build, and what is there
   -h, --help               this text
@@ -106,6 +109,24 @@ async function madeCrictl() {
   return { programs: folder };
 }
 
+/** The conformance suite of ClusterNetworkPolicy, with the resource definition of its experimental channel. */
+async function madePolicyApi() {
+  const { folder, program, withoutSctp } = policyApiSuite();
+  const names = [program.name, withoutSctp.name];
+  const definition = join(folder, 'clusternetworkpolicies.yaml');
+  if (![...names, 'clusternetworkpolicies.yaml'].every((name) => existsSync(join(folder, name)))) {
+    needGo();
+    mkdirSync(folder, { recursive: true });
+    const module = moduleFolder(program.folder, 'sigs.k8s.io/network-policy-api');
+    const overlay = writeOverlay(module, join(folder, 'overlay'));
+    const changed = { ...withoutSctp, args: [...withoutSctp.args, '-overlay', overlay] };
+    await buildPrograms(folder, [program, changed], 'the conformance suite of ClusterNetworkPolicy');
+    copyFileSync(join(module, 'config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml'), definition);
+  }
+  const [whole, reduced] = names.map((name) => join(folder, name));
+  return { suite: whole, withoutSctp: reduced, definition };
+}
+
 /**
  * kubeadm and the kubelet of one version, and archives of the images that kubeadm asks for. Only the version of the whole Kubernetes has kube-proxy.
  */
@@ -136,9 +157,14 @@ async function made(only) {
 
 /** Folder of agnhost's sources with its server's certificate. */
 function porter() {
-  const cwd = join(modulesFolder, 'kubernetes');
-  const { stdout } = spawnSync('go', ['list', '-m', '-f', '{{.Dir}}', 'k8s.io/kubernetes'], { cwd, encoding: 'utf8' });
-  return join(stdout.trim(), 'test/images/agnhost/porter');
+  return join(moduleFolder(join(modulesFolder, 'kubernetes'), 'k8s.io/kubernetes'), 'test/images/agnhost/porter');
+}
+
+/** Folder of a module's sources in Go's cache, downloaded if it is missing. @param {string} cwd folder of a module that requires it */
+function moduleFolder(cwd, module) {
+  spawnSync('go', ['mod', 'download', module], { cwd });
+  const { stdout } = spawnSync('go', ['list', '-m', '-f', '{{.Dir}}', module], { cwd, encoding: 'utf8' });
+  return stdout.trim();
 }
 
 async function build(folder, { name, folder: cwd, path, args }, which) {
@@ -184,6 +210,7 @@ function parsed() {
     'control-plane': { type: 'string' },
     containerd: { type: 'string' },
     crictl: { type: 'boolean' },
+    'policy-api': { type: 'boolean' },
     kubeadm: { type: 'string' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
@@ -204,11 +231,12 @@ function parsed() {
 }
 
 try {
-  const { names, controlPlane, containerd, crictl: client, kubeadm, list: listed, help: asked } = parsed();
+  const { names, controlPlane, containerd, crictl: client, 'policy-api': suite, kubeadm, list: listed, help: asked } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
   else if (containerd) process.stdout.write(`${JSON.stringify(await madeContainerd(containerd))}\n`);
   else if (client) process.stdout.write(`${JSON.stringify(await madeCrictl())}\n`);
+  else if (suite) process.stdout.write(`${JSON.stringify(await madePolicyApi())}\n`);
   else if (kubeadm) process.stdout.write(`${JSON.stringify(await madeKubeadm(kubeadm))}\n`);
   else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {

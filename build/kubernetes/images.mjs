@@ -18,6 +18,8 @@ const group = 'root:x:0:\nnogroup:x:65534:\n';
 const registry = 'registry.k8s.io/';
 /** The lab's own image: the lab answers in its pods, and the container only waits. */
 const responderImage = 'docker.io/library/responder:latest';
+/** The image of the conformance suite of ClusterNetworkPolicy. */
+const policyApiImage = `${registry}e2e-test-images/agnhost:2.45`;
 const coreDnsImage = `${registry}coredns/coredns:seine`;
 
 /** Folder of the archives of this host's images, next to their programs. @param {string} programs their folder */
@@ -66,7 +68,7 @@ function imagesOf({ programs, porter, work }) {
     { name: 'coredns', tags: [coreDnsImage], layers: [coreDns], entry: ['/coredns'] },
     {
       name: 'agnhost',
-      tags: named('e2e-test-images/agnhost'),
+      tags: [...named('e2e-test-images/agnhost'), policyApiImage],
       layers: [tools, coreDns, pause, agnhost],
       entry: ['/agnhost'],
       command: ['pause'],

@@ -15,6 +15,9 @@ const olderContainerd = join(import.meta.dirname, 'runtimes', 'containerd-1.7');
 /** The module of a runtime client that operators have on their nodes, and that only tests of pages need. */
 const crictlModule = join(import.meta.dirname, 'tools', 'crictl');
 
+/** The module of the conformance suite of ClusterNetworkPolicy. */
+const policyApiModule = join(import.meta.dirname, 'tools', 'policy-api');
+
 /** Modules of `kubeadm`, a folder for each minor version, such as `1.37`. */
 const kubeadmFolder = join(import.meta.dirname, 'kubeadm');
 
@@ -126,6 +129,18 @@ export function crictl() {
   return {
     folder: keptIn('crictl', [crictlModule], JSON.stringify([packages, flags])),
     programs: programsIn(crictlModule, packages, flags),
+  };
+}
+
+/** The conformance suite of ClusterNetworkPolicy, and the same without SCTP. */
+export function policyApiSuite() {
+  const path = 'sigs.k8s.io/network-policy-api/conformance';
+  const args = ['test', '-c', '-trimpath', '-ldflags', '-s -w'];
+  const overlay = join(import.meta.dirname, 'policy-api-overlay.mjs');
+  return {
+    folder: keptIn('policy-api', [policyApiModule, overlay], JSON.stringify(args)),
+    program: { name: 'policy-api.test', folder: policyApiModule, path, args },
+    withoutSctp: { name: 'policy-api-without-sctp.test', folder: policyApiModule, path, args },
   };
 }
 

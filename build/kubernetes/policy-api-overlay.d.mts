@@ -1,0 +1,2 @@
+export declare function manifestWithoutSctp(text: string): string;
+export declare function helperWithoutSctp(text: string): string;
