@@ -86,7 +86,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'policy/engine': ['policy/engine/identities', 'policy/matrix'],
   'policy/engine/identities': ['policy/engine', 'policy/matrix'],
   'policy/flows': ['policy/engine', 'policy/matrix'],
-  'policy/lint': ['policy/reach', 'policy/verify/reference'],
+  'policy/lint': ['policy/matrix', 'policy/reach', 'policy/verify/reference'],
   'policy/matrix': [],
   'policy/reach': ['policy/engine', 'policy/matrix', 'policy/verify/proof', 'policy/verify/reference'],
   'policy/refusals': ['policy/controller', 'policy/denied-log', 'policy/matrix'],

@@ -12,6 +12,7 @@ import { conformancePage } from './conformance-page.ts';
 import { dataPathsTable } from './datapaths-page.ts';
 import { heldStatesTable } from './held-states-table.ts';
 import { capabilitiesTable, hostPathsTable, objectsTable, permissionsTable } from './install-blocks.ts';
+import { lintCodesTable } from './lint-codes-table.ts';
 import { checksTable, kernelSettingsTable, metricsTable, problemsTable } from './operations-blocks.ts';
 import { pipelinePage } from './pipeline-page.ts';
 import { alertsTable, commandSections, pathsTable } from './reference-blocks.ts';
@@ -34,6 +35,7 @@ export function generatedPages(): Page[] {
   const dataPaths = join(root, 'docs', 'data-paths.md');
   const features = join(root, 'docs', 'feature-matrix.md');
   const configuration = join(root, 'docs', 'configuration.md');
+  const policyTesting = join(root, 'docs', 'policy-testing.md');
   const install = join(root, 'docs', 'installation', 'manifest.md');
   const installBlocks = {
     objects: objectsTable,
@@ -59,6 +61,7 @@ export function generatedPages(): Page[] {
     page(configuration, configurationPage),
     page(dataPaths, withBlock(readFileSync(dataPaths, 'utf8'), 'data paths', dataPathsTable(kernel, userspace))),
     page(reliability, withBlock(readFileSync(reliability, 'utf8'), 'held states', heldStatesTable())),
+    page(policyTesting, withBlock(readFileSync(policyTesting, 'utf8'), 'lint codes', lintCodesTable())),
     page(features, withBlock(readFileSync(features, 'utf8'), 'pinned', pinnedTable())),
     page(join(root, 'docs', 'design', 'pipeline.md'), pipelinePage()),
     page(join(root, 'docs', 'records', 'conformance.md'), conformancePage()),

@@ -1,15 +1,37 @@
 import { networkPolicies } from '../../kubernetes/resources/network-policy.ts';
 import { isPoliced, keyOf, type ReachObjects } from '../reach/objects.ts';
 import type { NetworkPolicyObject } from '../verify/reference/objects.ts';
+import { clusterFaultFindings, clusterSelectorFindings } from './cluster-policies.ts';
+import { coveredRuleFindings } from './covered-rules.ts';
 import { dnsFindings } from './dns.ts';
+import { domainNameFindings } from './domain-names.ts';
+import { LintedEnds } from './ends.ts';
+import { equalPriorityFindings } from './equal-priorities.ts';
 import type { LintFinding } from './findings.ts';
 import type { CheckedPolicy } from './matching.ts';
 import { networkFindings } from './networks.ts';
 import { portNameFindings } from './port-names.ts';
+import { rowFindings } from './row-counts.ts';
 import { selectorFindings } from './selectors.ts';
+import { voidedPolicyFindings } from './voided-policies.ts';
 
-/** Checks policies for mistakes. Findings are in the order of the policies. */
+/** Checks policies for mistakes. Findings are in the order of the policies: NetworkPolicies, ClusterNetworkPolicies, then large ones. */
 export function lint(objects: ReachObjects): readonly LintFinding[] {
+  return [...namespaceFindings(objects), ...clusterFindings(objects), ...rowFindings(objects)];
+}
+
+function clusterFindings(objects: ReachObjects): readonly LintFinding[] {
+  const policies = objects.clusterNetworkPolicies ?? [];
+  if (policies.length === 0) return [];
+  const ends = new LintedEnds(objects);
+  const pods = objects.pods.filter(isPoliced);
+  const ofEach = policies.flatMap((policy) => [...clusterFaultFindings(policy), ...clusterSelectorFindings(policy, pods, objects)]);
+  const ofAll = [coveredRuleFindings, equalPriorityFindings, domainNameFindings, voidedPolicyFindings].flatMap((check) => check(ends));
+  const order = new Map(policies.map(({ metadata }, at) => [metadata.name, at]));
+  return [...ofEach, ...ofAll].toSorted((a, b) => (order.get(a.policy) ?? 0) - (order.get(b.policy) ?? 0));
+}
+
+function namespaceFindings(objects: ReachObjects): readonly LintFinding[] {
   const pods = Map.groupBy(objects.pods.filter(isPoliced), ({ metadata }) => metadata.namespace);
   return objects.networkPolicies.flatMap((policy) => {
     const faults = faultFindings(policy);

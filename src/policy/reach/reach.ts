@@ -81,6 +81,23 @@ export class Reach {
     return { families };
   }
 
+  /** Returns the verdicts of one end alone. @returns undefined if the two have no address of the family in common */
+  endOf(direction: PolicyDirection, subject: ReachParty, peer: ReachParty, family: Family): EndRanges | undefined {
+    const [own, other] = [this.#factsOf(subject), this.#factsOf(peer)];
+    if (!own.identities[direction].has(family) || !other.identities[direction].has(family)) return undefined;
+    return this.#endOf(direction, { party: subject, facts: own }, { party: peer, facts: other }, family);
+  }
+
+  /** Returns the policies with rules for a party in a direction: `namespace/name`, and names of ClusterNetworkPolicies. */
+  policiesOf(direction: PolicyDirection, party: ReachParty): readonly string[] {
+    return this.#factsOf(party).classes[direction].flatMap(({ isolatedBy }) => isolatedBy);
+  }
+
+  /** Returns the number of rows that a node needs in a direction if it has pods of every class. */
+  rowCount(direction: PolicyDirection): number {
+    return this.#matrix[direction].relations.size;
+  }
+
   /** Reports whether policies can apply to a pod of the objects. */
   hasClass(pod: PodObject): boolean {
     return this.#representatives.has(keyOf(pod));

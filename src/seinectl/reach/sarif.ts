@@ -19,7 +19,16 @@ export function sarif(findings: readonly LintFinding[]) {
           ruleId: code,
           level,
           message: { text: message },
-          locations: [{ logicalLocations: [{ fullyQualifiedName: `NetworkPolicy/${policy} ${field}`, kind: 'object' }] }],
+          locations: [
+            {
+              logicalLocations: [
+                {
+                  fullyQualifiedName: `${policy.includes('/') ? 'NetworkPolicy' : 'ClusterNetworkPolicy'}/${policy} ${field}`,
+                  kind: 'object',
+                },
+              ],
+            },
+          ],
         })),
       },
     ],
