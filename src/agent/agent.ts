@@ -61,53 +61,31 @@ export function createAgent(
   hooks: AgentEvents,
   log: Log,
   signal: AbortSignal,
-  ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean } = { warnings: [], isFormer: false },
+  ofConfig: ConfigState = { warnings: [], isFormer: false },
 ): WiredAgent {
   selfTest();
-  const readiness = new Readiness();
-  readiness.obstruct('start', 'starting', 'the agent starts');
-  const rollOut = rollOutReadiness(ofConfig);
-  const changes = new NodeChanges();
-  const repairs = new RepairHistory();
-  const stack = openNodeStack(config.hostGateway, config.cniSocket);
-  const warnings = new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []);
-  const { ovs, nodeState, links, operatorOverrides, megaflows, retry } = openNode(
-    { config, stack, changes, readiness, hooks, repairs, warnings, log },
-    signal,
-  );
-  const ports = new PortWatch(ovs.database, signal);
+  const base = openBase(config, ofConfig);
+  const { readiness, rollOut, changes, repairs, stack, warnings } = base;
+  const { ovs, nodeState, links, operatorOverrides, megaflows, retry } = openNode({ config, ...base, hooks, log }, signal);
   let started: StartedNode | undefined;
-  const isUnservedPort: UnservedPortCheck = (destination) => started?.proxy.clusterAddresses.isUnservedPort(destination) ?? false;
-  const packetIn = {
-    responder: new NoEndpointResponder({ packets: ovs.packets, isUnservedPort, log }),
-    halfOpen: new HalfOpenConnections(ovs.packets, log),
-    hop: new TimeExceededResponder({ packets: ovs.packets, environment: () => started?.live.current, log }),
-  };
-  new UntranslatedPackets(ovs.packets, log);
-  const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });
-  const peers = peersFromNodes(sources.nodes.replica, config.nodeName);
-  const pods = new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) });
-  const postNodeEvent = nodeEventPoster(sources, config.nodeName);
+  const packetIn = answerPackets(ovs, () => started, log);
+  const { sources, peers, pods, postNodeEvent } = openCluster(config, { hooks, warnings, log });
   const suspensions = openSuspensions(config, postNodeEvent, log);
   const repair = new RepairPause({ nodeState, log, tell: postNodeEvent, now: () => performance.now() });
-  const dataPath = new DatapathProbe();
-  const healthChecks = new HealthChecks({ log });
-  const cni = new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } });
-  warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
-  warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
-  const checks = { healthChecks, cni, dataPath };
-  const companions = companionsOf(
-    { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log },
-    signal,
-  );
-  const startHooks: StartHooks = {
-    ...hooks,
-    started: (node) => (started = node),
-    companions,
+  const checks = openChecks(config, log);
+  const plane = { config, changes, ovs, stack, nodeState, readiness, sources, log };
+  const companions = companionsOf({ ...plane, warnings, peers, checks, postNodeEvent }, signal);
+  const startHooks: StartHooks = { ...hooks, started: (node) => (started = node), companions };
+  const parts = {
+    ...plane,
+    links,
+    ports: new PortWatch(ovs.database, signal),
+    peerSource: peers,
+    pods,
+    suspensions,
+    confirmed: () => rollOut.clear('sources'),
   };
-  const more = { ...packetIn, dataPath, healthChecks, cni, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides };
-  const wired = { config, ovs, stack, nodeState, links, ports, changes, sources, peerSource: peers, pods, suspensions, readiness, log };
-  const parts = { ...wired, confirmed: () => rollOut.clear('sources') };
+  const more = { ...packetIn, ...checks, postNodeEvent, warnings, repair, repairs, suspensions, operatorOverrides };
   return {
     admin: adminPorts({ config, readiness, rollOut, ovs, stack, nodeState, sources, peers, started: () => started, more }),
     run: async () =>
@@ -118,6 +96,58 @@ export function createAgent(
         retry.run(signal),
         startNode(parts, startHooks, signal),
       ])),
+  };
+}
+
+/** Warnings of the configuration file, and whether the previous configuration is in force instead of it. */
+interface ConfigState {
+  readonly warnings: readonly string[];
+  readonly isFormer: boolean;
+}
+
+/** State that all parts share, and the connections to the kernel. */
+function openBase(config: AgentConfig, ofConfig: ConfigState) {
+  const readiness = new Readiness();
+  readiness.obstruct('start', 'starting', 'the agent starts');
+  return {
+    readiness,
+    rollOut: rollOutReadiness(ofConfig),
+    changes: new NodeChanges(),
+    repairs: new RepairHistory(),
+    stack: openNodeStack(config.hostGateway, config.cniSocket),
+    warnings: new Map<string, readonly string[]>(ofConfig.warnings.length > 0 ? [['configuration', ofConfig.warnings]] : []),
+  };
+}
+
+/** Subscribes to packets that the bridge sends to the agent, and answers them. */
+function answerPackets({ packets }: SwitchConnections, started: () => StartedNode | undefined, log: Log) {
+  new UntranslatedPackets(packets, log);
+  const isUnservedPort: UnservedPortCheck = (destination) => started()?.proxy.clusterAddresses.isUnservedPort(destination) ?? false;
+  return {
+    responder: new NoEndpointResponder({ packets, isUnservedPort, log }),
+    halfOpen: new HalfOpenConnections(packets, log),
+    hop: new TimeExceededResponder({ packets, environment: () => started()?.live.current, log }),
+  };
+}
+
+/** Objects of the cluster, and events about this node. */
+function openCluster(config: AgentConfig, { hooks, warnings, log }: Pick<NodeParts, 'hooks' | 'warnings' | 'log'>) {
+  const sources = openKubeSources(config, { stateDir: join(config.stateDir, 'kube'), log, onFailure: hooks.onSourceFailure });
+  warnOfPodNetworks(sources.nodes.replica, config.nodeName, warnings);
+  warnOfWatchedPods(sources.policyPods.replica, config.policy.directWatchPods, warnings);
+  return {
+    sources,
+    peers: peersFromNodes(sources.nodes.replica, config.nodeName),
+    pods: new NodePods({ replica: sources.pods.replica, fetch: (...pod) => fetchPod(sources.http, ...pod) }),
+    postNodeEvent: nodeEventPoster(sources, config.nodeName),
+  };
+}
+
+function openChecks(config: AgentConfig, log: Log): CompanionParts['checks'] {
+  return {
+    dataPath: new DatapathProbe(),
+    healthChecks: new HealthChecks({ log }),
+    cni: new CniFiles({ folders: { bin: config.cniBinDir, conf: config.cniConfDir, state: config.stateDir } }),
   };
 }
 
@@ -168,7 +198,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
  * Conditions of a roll-out on each node, besides serving pods: an agent continues with its last knowledge and its previous configuration,
  * which is right for its node, but a reason not to replace the agent of the next node.
  */
-function rollOutReadiness(ofConfig: { readonly warnings: readonly string[]; readonly isFormer: boolean }): Readiness {
+function rollOutReadiness(ofConfig: ConfigState): Readiness {
   const rollOut = new Readiness();
   rollOut.obstruct('sources', 'starting', 'not all sources have been synced with the API server since the agent started');
   if (ofConfig.isFormer) rollOut.obstruct('configuration', 'starting', ofConfig.warnings.join('; '));
@@ -222,24 +252,10 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     },
     signal,
   );
-  const retry = new SwitchRetry(
-    {
-      database: ovs.database,
-      bridge: config.ovsBridge,
-      lock: ovs.lock.name,
-      tried: (cause) => log.info('requesting OVS to reopen failed interfaces', { cause }),
-    },
-    signal,
-  );
+  const retry = retryOf(parts, ovs, signal);
+  const megaflows = megaflowsOf(parts, ovs);
   const podsChecked = (sentences: readonly string[]): void =>
     void (sentences.length > 0 ? warnings.set('pods', sentences) : warnings.delete('pods'));
-  const megaflows = new StaleMegaflows({
-    runDir: config.ovsRunDir,
-    version: (until) => ovsVersion(ovs.openflow, until),
-    forgotten: () => log.working('megaflows'),
-    failed: ({ message }) => log.failing('megaflows', 'OVS may keep outdated megaflows', { cause: message }),
-    now: () => performance.now(),
-  });
   const noting = losses.follow(notingDrift(hooks.events, repairs, () => nodeState));
   // The kernel data path changes the affected megaflow itself.
   const events = config.ovsDatapathType === 'netdev' ? forgettingMegaflows(noting, megaflows) : noting;
@@ -249,6 +265,23 @@ function openNode(parts: NodeParts, signal: AbortSignal): OpenedNode {
     log,
   });
   return { ovs, nodeState, megaflows, retry, ...opened };
+}
+
+/** Makes OVS reopen failed interfaces. */
+function retryOf({ config, log }: NodeParts, { database, lock }: SwitchConnections, signal: AbortSignal): SwitchRetry {
+  const tried = (cause: string): void => log.info('requesting OVS to reopen failed interfaces', { cause });
+  return new SwitchRetry({ database, bridge: config.ovsBridge, lock: lock.name, tried }, signal);
+}
+
+/** Discards megaflows that OVS made from earlier flows. */
+function megaflowsOf({ config, log }: NodeParts, { openflow }: SwitchConnections): StaleMegaflows {
+  return new StaleMegaflows({
+    runDir: config.ovsRunDir,
+    version: (until) => ovsVersion(openflow, until),
+    forgotten: () => log.working('megaflows'),
+    failed: ({ message }) => log.failing('megaflows', 'OVS may keep outdated megaflows', { cause: message }),
+    now: () => performance.now(),
+  });
 }
 
 /** Returns the same events, and records repairs with their owners. */
