@@ -18,8 +18,11 @@ export interface DenialView {
   /** Verdict. `would deny`: the packet passed, because policies are only audited on this node. */
   readonly verdict: 'denied' | 'would deny';
   readonly direction: 'ingress' | 'egress';
-  /** Policies that isolate the pod, `namespace/name`; only the first ones. */
+  /** Policies that isolate the pod, `namespace/name`; only the first ones. If a ClusterNetworkPolicy denies, its name alone. */
   readonly policies: readonly string[];
+  /** Rule of a ClusterNetworkPolicy that denies, `name spec.ingress[2]`, and its tier; absent if none does. */
+  readonly rule?: string;
+  readonly tier?: 'Admin' | 'Baseline';
   readonly why: string;
   /** Pod of this node, `namespace/name`. */
   readonly pod: string;

@@ -36,21 +36,31 @@ export interface PolicyRuleView {
 /** Policy that isolates pods of this node, or that is not fully understood in a namespace that has some. */
 export interface NodePolicyView {
   readonly name: string;
-  /** Number of pods of this node that it isolates. */
+  /** Tier and priority of a ClusterNetworkPolicy; absent for a NetworkPolicy. */
+  readonly cluster?: ClusterRank;
+  /** Number of pods of this node that it isolates; for a ClusterNetworkPolicy, of those that it has rules for. */
   readonly ingress: number;
   readonly egress: number;
   /** Fields that cannot be read, and parts beyond limits, in words; each allows nothing. */
   readonly notUnderstood: readonly string[];
 }
 
+/** Place of a ClusterNetworkPolicy in the order of evaluation. */
+export interface ClusterRank {
+  readonly tier: 'Admin' | 'Baseline';
+  readonly priority: number;
+}
+
 /** One policy, as this node understands it, and its effect here. */
 export interface OnePolicyView {
-  /** `namespace/name`. */
+  /** `namespace/name`, or the name of a ClusterNetworkPolicy. */
   readonly name: string;
+  /** Tier and priority, like `NodePolicyView.cluster`. */
+  readonly cluster?: ClusterRank;
   readonly generation: number;
   /**
-   * Selector in normal form, such as `app in db`; empty if it selects every pod of its namespace; absent if it contradicts itself and
-   * selects none.
+   * Selector in normal form, such as `app in db`; empty if it selects every pod of its namespace, or of the cluster; absent if it
+   * contradicts itself or cannot be read, and selects none.
    */
   readonly selects?: string;
   /** Pods of this node that it isolates, in one direction or both. */
@@ -82,6 +92,8 @@ export interface OneDirectionView {
 export interface OneRuleView {
   /** Path, such as `spec.ingress[2]`. */
   readonly path: string;
+  /** Action of a rule of a ClusterNetworkPolicy; a NetworkPolicy only allows. */
+  readonly action?: 'Accept' | 'Deny' | 'Pass';
   readonly peers: 'any' | readonly PeerTermView[];
   readonly morePeers: number;
   /** Ports, as in `PolicyRuleView`. */

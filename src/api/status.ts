@@ -93,7 +93,10 @@ export interface NetworkPolicyStatus {
   readonly objects: number;
   /** Number of policies that isolate pods of this node. */
   readonly selecting?: number;
-  /** Number of pods of this node that policies isolate, and the closed pods with the reason. */
+  /** Number of ClusterNetworkPolicies, and of those with rules for pods of this node; absent if there are none. */
+  readonly clusterObjects?: number;
+  readonly clusterSelecting?: number;
+  /** Number of pods of this node that policies of any tier apply to, and the closed pods with the reason. */
   readonly isolatedPods?: number;
   readonly closedPods?: readonly ClosedPod[];
   /** Suspensions of policies for some pods. */

@@ -29,6 +29,18 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], polic
   };
   const far = { namespace: 'shop', name: 'far', nodeName: 'node-2', podIps: ['10.10.1.7'], labels: {}, ports: {} };
   const policy = { namespace: 'shop', name: 'db', uid: 'u', generation: 1, podSelector: [], ingress: [] };
+  const subject = { namespaces: [], pods: [] };
+  const tenants = {
+    name: 'tenants',
+    uid: 'u',
+    generation: 2,
+    createdAt: '',
+    tier: 'admin',
+    priority: 7,
+    subject,
+    ingress: [],
+    egress: [],
+  } as const;
   const port: PolicyPort = {
     turns: new LoopTurns(4),
     openflow: {
@@ -38,6 +50,7 @@ function setUp(flows: readonly Pick<FlowStats, 'cookie' | 'match'>[] = [], polic
     },
     sources: {
       networkPolicies: { replica: { entries: () => [], get: (key) => (key === 'shop/db' ? policy : undefined) } },
+      clusterNetworkPolicies: { replica: { entries: () => [], get: (key) => (key === 'tenants' ? tenants : undefined) } },
       policyPods: { replica: { get: (key) => (key === 'shop/far' ? far : undefined) } },
     },
     running: () => ({

@@ -1,6 +1,7 @@
 import type { LoopTurns } from '../../base/async/loop-turns.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
@@ -10,7 +11,7 @@ import type { PolicyController } from '../../policy/controller/policy-controller
 import { associationsOfOneSender, readFullShares } from '../diagnose/entries/sctp-associations.ts';
 import { type ApiAnswer, itemsAnswer, json } from './answer.ts';
 import { type AskedConnection, type ConnectionParty, explainConnection } from './policy/explain-connection.ts';
-import { onePolicyView, type PolicyTermsInForce } from './policy/one-policy.ts';
+import { oneClusterPolicyView, onePolicyView, type PolicyTermsInForce } from './policy/one-policy.ts';
 import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policy/policed-pods.ts';
 
 interface PolicedNode {
@@ -18,13 +19,17 @@ interface PolicedNode {
   readonly policy: PolicyTermsInForce & Pick<PolicyController, 'pods' | 'leftOutAt'>;
 }
 
+interface PoliciesByName<P> {
+  entries(): Iterable<readonly [string, P]>;
+  get(key: string): P | undefined;
+}
+
 export interface PolicyPort {
   readonly openflow: Pick<OpenFlowConnection, 'dumpFlows'>;
   readonly turns: LoopTurns;
   readonly sources: {
-    readonly networkPolicies: {
-      readonly replica: { entries(): Iterable<readonly [string, NetworkPolicy]>; get(key: string): NetworkPolicy | undefined };
-    };
+    readonly networkPolicies: { readonly replica: PoliciesByName<NetworkPolicy> };
+    readonly clusterNetworkPolicies: { readonly replica: PoliciesByName<ClusterNetworkPolicy> };
     readonly policyPods: { readonly replica: { get(key: string): PolicyPod | undefined } };
   };
   /** @throws SeineError `UNAVAILABLE` until the node is known */
@@ -42,16 +47,21 @@ export function podPolicy(port: PolicyPort, query: URLSearchParams): ApiAnswer {
 }
 
 export function policies({ running, sources, turns }: PolicyPort): ApiAnswer {
-  return itemsAnswer(nodePolicyViews(inForce(running()), sources.networkPolicies.replica.entries()), turns);
+  const { networkPolicies, clusterNetworkPolicies } = sources;
+  const known = { policies: networkPolicies.replica.entries(), clusterPolicies: clusterNetworkPolicies.replica.entries() };
+  return itemsAnswer(nodePolicyViews(inForce(running()), known), turns);
 }
 
-/** `?name=NAMESPACE/NAME`. @throws SeineError `INVALID_INPUT` for an unknown policy */
+/** `?name=NAMESPACE/NAME`; `?name=NAME` for a ClusterNetworkPolicy. @throws SeineError `INVALID_INPUT` for an unknown policy */
 export async function onePolicy({ running, sources, turns }: PolicyPort, query: URLSearchParams): Promise<ApiAnswer> {
   const node = running();
   const name = query.get('name') ?? '';
+  const common = { standingOf: (pod: string) => standingOf(node, pod), turns };
+  const clusterPolicy = name.includes('/') ? undefined : sources.clusterNetworkPolicies.replica.get(name);
+  if (clusterPolicy) return json(await oneClusterPolicyView(inForce(node), { policy: clusterPolicy, ...common }));
   const policy = sources.networkPolicies.replica.get(name);
   if (!policy) throw new SeineError('INVALID_INPUT', `no policy is known by the name ${JSON.stringify(name)}`);
-  return json(await onePolicyView(inForce(node), { policy, standingOf: (pod) => standingOf(node, pod), turns }));
+  return json(await onePolicyView(inForce(node), { policy, ...common }));
 }
 
 /** `?from=POD|ADDRESS&to=POD|ADDRESS&port=80/TCP`; the port is optional. @throws SeineError `INVALID_INPUT` */

@@ -17,6 +17,7 @@ const pods = new Map([
 ]);
 const peer = '10.10.1.7';
 
+let denialOfDb: ReturnType<ConstructorParameters<typeof DeniedLog>[0]['denialOf']>;
 let nowMs: number;
 let mode: PolicyMode;
 let written: ReadonlySet<number>;
@@ -30,6 +31,7 @@ let log: DeniedLog;
 beforeEach(() => {
   [nowMs, mode, written, watchers, lines, raw] = [1_000, 'enforce', new Set([7, 8]), 0, [], []];
   names = new Map([[peer, 'shop/far']]);
+  denialOfDb = { policies: ['shop/deny-all'] };
   log = new DeniedLog({
     packets: { on: (reason, take) => void (reason === 'denied' && (receive = take)) },
     pods: {
@@ -41,7 +43,7 @@ beforeEach(() => {
         return () => void watchers--;
       },
     },
-    denialOf: (pod) => (pod === 'shop/db' ? { policies: ['shop/deny-all'] } : { policies: [], closed: 'nothing is\nknown' }),
+    denialOf: (pod) => (pod === 'shop/db' ? denialOfDb : { policies: [], closed: 'nothing is\nknown' }),
     ownerOf: ({ text }) => names.get(text),
     mode: () => mode,
     log: createLogTo('info', (line) => {
@@ -49,6 +51,18 @@ beforeEach(() => {
       lines.push(JSON.parse(line) as Record<string, unknown>);
     }),
     now: () => nowMs,
+  });
+});
+
+it('names the rule of a ClusterNetworkPolicy, and the pod itself behind a Service', () => {
+  denialOfDb = { policies: ['tenants'], rule: { name: 'tenants spec.ingress[1]', tier: 'Admin' } };
+  denied({ from: '169.254.0.253' });
+  expect(lines.at(-1)).toMatchObject({
+    policies: ['tenants'],
+    rule: 'tenants spec.ingress[1]',
+    tier: 'Admin',
+    why: 'tenants spec.ingress[1] denies it',
+    peer: 'shop/db through a Service',
   });
 });
 

@@ -6,6 +6,7 @@ import type { PolicyMode } from '../../dataplane/compile/environment.ts';
 import type { PacketExchange } from '../../dataplane/packet-io/packet-inbox.ts';
 import type { PacketIn } from '../../openflow/packet.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
+import { isTranslatedSelf } from './denial-cause.ts';
 import { type DeniedAttempt, type DeniedPacket, readDeniedPacket } from './denied-packet.ts';
 import { DeniedPairs, pairKey } from './denied-pairs.ts';
 import { FairShares } from './fair-shares.ts';
@@ -30,13 +31,15 @@ interface DenialCause {
   readonly policies: readonly string[];
   /** Reason why the pod is blocked; absent if it is not. */
   readonly closed?: string;
+  /** Rule of a ClusterNetworkPolicy that denies, `name spec.ingress[2]`; absent if none does. */
+  readonly rule?: { readonly name: string; readonly tier: NonNullable<DenialView['tier']> };
 }
 
 interface DeniedLogOptions {
   readonly packets: Pick<PacketExchange, 'on'>;
   readonly pods: Pick<LoggedPods, 'podAt' | 'podOfMeter' | 'isWritten' | 'watch'>;
   /** Returns the cause of a denial. @param pod `namespace/name` */
-  readonly denialOf: (pod: string, direction: DeniedPacket['direction']) => DenialCause;
+  readonly denialOf: (pod: string, packet: DeniedAttempt) => DenialCause;
   /** Returns the owner of an address: `namespace/name` of a pod, or `node NAME`; undefined if it has neither. */
   readonly ownerOf: (address: Ip) => string | undefined;
   readonly mode: () => PolicyMode;
@@ -158,15 +161,16 @@ export class DeniedLog {
   describe(pod: string, packet: DeniedAttempt): DenialView {
     const { direction, own, peer, protocol, ports, icmp } = packet;
     const { denialOf, ownerOf, mode } = this.#options;
-    const { policies, closed } = denialOf(pod, direction);
+    const { policies, closed, rule } = denialOf(pod, packet);
     return {
       verdict: mode() === 'enforce' ? 'denied' : 'would deny',
       direction,
       policies: policies.slice(0, policiesMax).map(printable),
-      why: printable(whyOf(packet, closed)),
+      ...(rule && { rule: printable(rule.name), tier: rule.tier }),
+      why: printable(whyOf(packet, closed, rule?.name)),
       pod: printable(pod),
       podAddress: own.text,
-      peer: printable(ownerOf(peer) ?? peer.text),
+      peer: printable(isTranslatedSelf(peer) ? `${pod} through a Service` : (ownerOf(peer) ?? peer.text)),
       peerAddress: peer.text,
       protocol,
       ...(ports === undefined ? {} : { port: ports.destination }),
@@ -186,8 +190,9 @@ export class DeniedLog {
   }
 }
 
-function whyOf({ direction, asFragments }: DeniedAttempt, closed: string | undefined): string {
+function whyOf({ direction, asFragments }: DeniedAttempt, closed: string | undefined, rule: string | undefined): string {
   if (closed !== undefined) return `blocked: ${closed}`;
+  if (rule !== undefined) return `${rule} denies it`;
   return asFragments ? 'a fragmented datagram has no port' : `no rule of spec.${direction} allows it`;
 }
 

@@ -33,7 +33,9 @@ export function* deniedConnections(
       const attempt = attemptOf(connection, direction);
       const { protocol, ports } = attempt;
       const masqueraded = isOf(connection, externalMark);
-      const packet = { direction, pod, address: peer.text, protocol, masqueraded, ...(ports ? { port: ports.destination } : {}) };
+      // Only a Service returns a connection to its pod.
+      const way = { masqueraded, throughService: own.text === peer.text };
+      const packet = { direction, pod, address: peer.text, protocol, ...way, ...(ports ? { port: ports.destination } : {}) };
       if (interpret(matrix, packet).verdict === 'deny') yield { pod, attempt };
     }
   }

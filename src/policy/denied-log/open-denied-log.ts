@@ -10,6 +10,7 @@ import type { LiveEnvironment } from '../../nodes/local/live-environment.ts';
 import type { OpenFlowConnection } from '../../openflow/connection/connection.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
 import type { PolicyController } from '../controller/policy-controller.ts';
+import { denyingClusterRule } from './denial-cause.ts';
 import { DeniedLog } from './denied-log.ts';
 import { followDeniedLog } from './follow-denied-log.ts';
 import { type LogDenied, LoggedPods } from './logged-pods.ts';
@@ -56,9 +57,11 @@ export function openDeniedLog(
   const log = new DeniedLog({
     packets: ovs.packets,
     pods,
-    denialOf: (pod, direction) => {
-      const standing = policy.pods().get(pod);
-      return { policies: standing?.[direction] ?? [], ...(standing?.why === undefined ? {} : { closed: standing.why }) };
+    denialOf: (pod, packet) => {
+      const { [packet.direction]: policies = [], why } = policy.pods().get(pod) ?? {};
+      if (why !== undefined) return { policies, closed: why };
+      const rule = denyingClusterRule(policy.matrix, pod, packet);
+      return rule ? { policies: [rule.name.split(' ', 1)[0] ?? ''], rule } : { policies: policies.filter((name) => name.includes('/')) };
     },
     ownerOf: (address) => policy.holderOf(address) ?? nodeWith(sources, address),
     mode: () => live.current.policyMode ?? 'enforce',

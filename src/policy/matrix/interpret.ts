@@ -1,5 +1,6 @@
 import { addressBits, cidrOf, parseIp } from '../../base/net/ip.ts';
 import {
+  type ClusterTier,
   classesIn,
   type DecidedRange,
   type DirectionMatrix,
@@ -33,7 +34,7 @@ export interface PolicyPacket {
 export type MatrixAnswer =
   | { readonly verdict: 'allow'; readonly why: 'itself' | 'own node' | 'not isolated' }
   | { readonly verdict: 'deny'; readonly why: 'closed' | 'no row' }
-  | { readonly verdict: 'allow' | 'deny'; readonly by: readonly string[]; readonly why: 'decision' };
+  | { readonly verdict: 'allow' | 'deny'; readonly by: readonly string[]; readonly why: 'decision'; readonly tier?: ClusterTier };
 
 /** Decisions of several tiers, in their order. */
 interface TieredDecision {
@@ -53,7 +54,8 @@ export function answerOf(found: ReturnType<typeof lookUp>, packet: Pick<PolicyPa
   if ('verdict' in found) return found;
   for (const decision of 'tiers' in found ? found.tiers : [found]) {
     const { verdict, by } = outcomeOf(decision, packet);
-    if (verdict !== 'next' && !(decision.tier === 'baseline' && by.length === 0)) return { verdict, by, why: 'decision' };
+    if (verdict !== 'next' && !(decision.tier === 'baseline' && by.length === 0))
+      return { verdict, by, why: 'decision', ...(decision.tier && { tier: decision.tier }) };
   }
   return { verdict: 'allow', why: 'not isolated' };
 }

@@ -1,21 +1,23 @@
-import type { OneDirectionView, OnePolicyView, OneRuleView, PeerTermView } from '../../api/policy.ts';
+import type { ClusterRank, OneDirectionView, OnePolicyView, OneRuleView, PeerTermView } from '../../api/policy.ts';
 import { count } from '../words.ts';
 
 /** Lines about one policy as the node understands it, not escaped yet. */
-export function onePolicyLines({ name, generation, selects, pods, ingress, egress, notUnderstood }: OnePolicyView): string[] {
+export function onePolicyLines({ name, cluster, generation, selects, pods, ingress, egress, notUnderstood }: OnePolicyView): string[] {
+  const what = cluster ? `ClusterNetworkPolicy ${name}, tier ${cluster.tier}, priority ${cluster.priority}` : `Policy ${name}`;
   return [
-    `Policy ${name}, generation ${generation}, selects ${selectsText(selects)}`,
+    `${what}, generation ${generation}, selects ${selectsText(selects, cluster)}`,
     ...(pods.length === 0 ? ['of this node: no pod'] : [`of this node: ${count(pods.length, 'pod')}`]),
     ...pods.map((pod) => `  ${pod.name}: ${pod.state}`),
-    ...directionLines('ingress', ingress),
-    ...directionLines('egress', egress),
-    ...notUnderstood.map((text) => `not understood, and allows nothing: ${text}`),
+    ...(cluster ? clusterLines('ingress', ingress) : directionLines('ingress', ingress)),
+    ...(cluster ? clusterLines('egress', egress) : directionLines('egress', egress)),
+    ...notUnderstood.map((text) => (cluster ? `not understood, and fails closed: ${text}` : `not understood, and allows nothing: ${text}`)),
   ];
 }
 
-function selectsText(selects: string | undefined): string {
-  if (selects === undefined) return 'no pod: its selector contradicts itself';
-  return selects === '' ? 'every pod of its namespace' : `pods with ${selects}`;
+function selectsText(selects: string | undefined, cluster: ClusterRank | undefined): string {
+  if (selects === undefined)
+    return cluster ? 'no pod: its subject contradicts itself or is not understood' : 'no pod: its selector contradicts itself';
+  return selects === '' ? `every pod of ${cluster ? 'the cluster' : 'its namespace'}` : `pods with ${selects}`;
 }
 
 function directionLines(direction: 'ingress' | 'egress', view: OneDirectionView | undefined): string[] {
@@ -28,12 +30,22 @@ function directionLines(direction: 'ingress' | 'egress', view: OneDirectionView 
   ];
 }
 
-function ruleLines(direction: 'ingress' | 'egress', { path, peers, morePeers, ports }: OneRuleView): string[] {
-  const word = direction === 'ingress' ? 'from' : 'to';
-  if (peers === 'any') return [`  ${path}: ${word} any peer, ${portsOf(ports)}`];
-  if (peers.length === 0) return [`  ${path}: ${word} no peer, ${portsOf(ports)}`];
+function clusterLines(direction: 'ingress' | 'egress', view: OneDirectionView | undefined): string[] {
+  if (!view) return [`${direction}: no rules`];
   return [
-    `  ${path}: ${portsOf(ports)}, ${word}`,
+    `${direction}: the first rule that matches decides`,
+    ...view.rules.flatMap((rule) => ruleLines(direction, rule)),
+    ...(view.moreRules > 0 ? [`  and ${count(view.moreRules, 'more rule')}`] : []),
+  ];
+}
+
+function ruleLines(direction: 'ingress' | 'egress', { path, action, peers, morePeers, ports }: OneRuleView): string[] {
+  const word = direction === 'ingress' ? 'from' : 'to';
+  const rule = action === undefined ? path : `${path} ${action}`;
+  if (peers === 'any') return [`  ${rule}: ${word} any peer, ${portsOf(ports)}`];
+  if (peers.length === 0) return [`  ${rule}: ${word} no peer, ${portsOf(ports)}`];
+  return [
+    `  ${rule}: ${portsOf(ports)}, ${word}`,
     ...peers.map((peer) => `    ${peerText(peer)}`),
     ...(morePeers > 0 ? [`    and ${count(morePeers, 'more peer')}`] : []),
   ];

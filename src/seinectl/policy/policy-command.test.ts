@@ -111,6 +111,19 @@ describe('policy list', () => {
     const item = { name: 'shop/db', ingress: 2, egress: 0, notUnderstood: [] };
     answers['/v1/policy/policies'] = { items: [{ ...item, name: 'shop/web' }, item] };
     expect((await seinectl('list')).out).toEqual(['POLICY    INGRESS  EGRESS', 'shop/db         2       0', 'shop/web        2       0']);
+    const ofCluster = [
+      { ...item, name: 'tenants', cluster: { tier: 'Admin', priority: 20 } },
+      { ...item, name: 'dns', cluster: { tier: 'Admin', priority: 3 } },
+      { ...item, name: 'a-floor', cluster: { tier: 'Baseline', priority: 0 } },
+    ];
+    answers['/v1/policy/policies'] = { items: [...ofCluster, item] };
+    expect((await seinectl('list')).out.map((line) => line.split(/ +/).slice(0, 3).join(' '))).toEqual([
+      'POLICY TIER INGRESS',
+      'dns Admin 3',
+      'tenants Admin 20',
+      `${item.name} 2 0`,
+      'a-floor Baseline 0',
+    ]);
     answers['/v1/policy/policies'] = { items: [{ ...item, notUnderstood: ['spec.odd'] }] };
     expect(await seinectl('list')).toMatchObject({ code: 1, out: [expect.anything(), expect.stringContaining('spec.odd')] });
   });

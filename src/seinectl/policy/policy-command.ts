@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Items } from '../../api/entry.ts';
-import type { ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
+import type { ClusterRank, ConnectionPolicyView, NodePolicyView, OnePolicyView, PodPolicyView } from '../../api/policy.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { safeLine } from '../escape.ts';
 import { exitCodes } from '../exit-codes.ts';
@@ -40,6 +40,7 @@ const showHelp = `
 Examples:
   seinectl policy show shop/default-deny
   seinectl policy show default-deny -o json
+  seinectl policy show --cluster-policy tenants
 
 Exit codes: 0 the policy is valid; 1 a part is not understood, and allows nothing; 2 no such policy is known here.`;
 
@@ -62,7 +63,7 @@ Exit codes: 0 equal; 1 different, in two comparisons; 2 could not be determined;
 /** Adds `seinectl policy`. @returns the command, for subcommands of other rooms */
 export function addPolicy(root: Command, context: PolicyCommandContext): Command {
   const { agent, terminal, exitWith } = context;
-  const policy = root.command('policy').description('what NetworkPolicy does on this node');
+  const policy = root.command('policy').description('what NetworkPolicies and ClusterNetworkPolicies do on this node');
   addDenied(policy, { agent, terminal, exitWith });
   policy
     .command('pod')
@@ -73,7 +74,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     .action((name: string, { output }: FormOption) => exitWith(pod({ agent: agent(), terminal }, name, output)));
   policy
     .command('list')
-    .description('policies that isolate pods of this node, and what of them is not understood (exit 1 if there is anything)')
+    .description('policies that apply to pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => exitWith(list({ agent: agent(), terminal }, output)));
   addShow(policy, context);
@@ -118,9 +119,12 @@ function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandCo
     .command('show')
     .description('one policy as this node understands it: its pods here, rules, their members, and invalid parts')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
+    .option('--cluster-policy', 'a ClusterNetworkPolicy of this NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', showHelp)
-    .action((name: string, { output }: FormOption) => exitWith(show({ agent: agent(), terminal }, name, output)));
+    .action((name: string, { output, clusterPolicy }: FormOption & { readonly clusterPolicy?: true }) =>
+      exitWith(show({ agent: agent(), terminal }, clusterPolicy ? name : fullName(name), output)),
+    );
 }
 
 function portAndProtocol(text: string): string {
@@ -142,8 +146,9 @@ async function pod({ agent, terminal }: PolicyRun, name: string, form: OutputFor
   return isKnown ? exitCodes.ok : exitCodes.different;
 }
 
+/** @param name `namespace/name`, or the name of a ClusterNetworkPolicy */
 async function show({ agent, terminal }: PolicyRun, name: string, form: OutputForm): Promise<number> {
-  const view = (await agent.json(`/v1/policy/policy?${new URLSearchParams({ name: fullName(name) })}`)) as OnePolicyView;
+  const view = (await agent.json(`/v1/policy/policy?${new URLSearchParams({ name })}`)) as OnePolicyView;
   if (form === 'json' || form === 'yaml') print(terminal, view, form);
   else for (const line of onePolicyLines(view)) terminal.line(safeLine(line));
   return view.notUnderstood.length > 0 ? exitCodes.different : exitCodes.ok;
@@ -156,14 +161,20 @@ function fullName(name: string): string {
 
 const columns: readonly TableColumn<NodePolicyView>[] = [
   { title: 'POLICY', of: ({ name }) => name },
+  { title: 'TIER', of: ({ cluster }) => (cluster ? `${cluster.tier} ${cluster.priority}` : '') },
   { title: 'INGRESS', of: ({ ingress }) => String(ingress), align: 'right' },
   { title: 'EGRESS', of: ({ egress }) => String(egress), align: 'right' },
   { title: 'NOT UNDERSTOOD', of: ({ notUnderstood }) => notUnderstood.join('; '), tone: () => 'warning', flexible: true },
 ];
 
+/** Sorts policies of the Admin tier first, and those of the Baseline tier last. */
+function rank({ tier, priority }: ClusterRank): string {
+  return `${tier === 'Admin' ? 'a' : 'c'}${String(priority).padStart(4, '0')}`;
+}
+
 async function list({ agent, terminal }: PolicyRun, form: OutputForm): Promise<number> {
   const answer = (await agent.json('/v1/policy/policies')) as Items<NodePolicyView>;
-  const items = sorted(answer.items, ({ name }) => [name]);
+  const items = sorted(answer.items, ({ name, cluster }) => [cluster ? rank(cluster) : 'b', name]);
   if (form === 'json' || form === 'yaml') print(terminal, { items }, form);
   else if (items.length === 0) terminal.remark('no policy isolates a pod of this node');
   else for (const line of tableLines(columns, items, terminal.room)) terminal.line(line);

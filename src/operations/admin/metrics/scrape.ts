@@ -47,7 +47,7 @@ interface NodeMetricsPort extends WarningsPort, Pick<PolicyObjectsPort, 'suspens
       readonly replica: { readonly size: number; entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
     };
     readonly clusterNetworkPolicies?: {
-      readonly replica: { entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
+      readonly replica: { readonly size: number; entries(): Iterable<readonly [string, { readonly faults?: readonly string[] }]> };
     };
   };
   readonly node: () => (ServedNode & ReturnType<WarningsPort['node']>) | undefined;

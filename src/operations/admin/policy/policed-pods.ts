@@ -1,4 +1,5 @@
-import type { DirectionPolicyView, NodePolicyView, PodPolicyView, PolicyRuleView } from '../../../api/policy.ts';
+import type { ClusterRank, DirectionPolicyView, NodePolicyView, PodPolicyView, PolicyRuleView } from '../../../api/policy.ts';
+import type { ClusterNetworkPolicy } from '../../../kubernetes/resources/cluster-network-policy.ts';
 import type { NetworkPolicy } from '../../../kubernetes/resources/network-policy.ts';
 import { blockText } from '../../../policy/engine/identities/block-union.ts';
 import { policyIntent } from '../../../policy/engine/intent.ts';
@@ -42,7 +43,7 @@ export function podPolicyView(
 
 /** Lists the policies and rules of all tiers, in their order. */
 function isolatedView(tiers: readonly SubjectRules[]): DirectionPolicyView {
-  const rules = tiers.flatMap((tier) => tier.rules);
+  const rules = tiers.flatMap((tier) => tier.rules).filter(isWritten);
   const shown = rules.slice(0, RULES_MAX).map(ruleView);
   return {
     state: 'isolated',
@@ -50,6 +51,11 @@ function isolatedView(tiers: readonly SubjectRules[]): DirectionPolicyView {
     rules: shown,
     moreRules: rules.length - shown.length,
   };
+}
+
+/** Reports whether a user wrote a rule: others deny unknown pods before a rule that denies or passes. */
+function isWritten({ peers }: SubjectRules['rules'][number]): boolean {
+  return peers === 'any' || peers.length === 0 || peers.some(({ is }) => is !== 'unknown pod');
 }
 
 function ruleView({ name, peers, ports, namedPeers }: SubjectRules['rules'][number]): PolicyRuleView {
@@ -82,25 +88,47 @@ export function portsText({ protocol, first, last }: { readonly protocol: string
   return first === last ? `${protocol} ${first}` : `${protocol} ${first}-${last}`;
 }
 
-/** Policies that isolate pods of this node, and those of its pods' namespaces that are not fully understood, by name. */
-export function* nodePolicyViews(
-  { matrix, rulesOf }: PolicyInForce,
-  policies: Iterable<readonly [string, NetworkPolicy]>,
-): Generator<NodePolicyView> {
+/** Policies by kind and name. */
+interface KnownPolicies {
+  readonly policies: Iterable<readonly [string, NetworkPolicy]>;
+  readonly clusterPolicies: Iterable<readonly [string, ClusterNetworkPolicy]>;
+}
+
+/**
+ * Policies that apply to pods of this node, and those that are not fully understood: NetworkPolicies of its pods' namespaces, and
+ * ClusterNetworkPolicies.
+ */
+export function* nodePolicyViews(inForce: PolicyInForce, { policies, clusterPolicies }: KnownPolicies): Generator<NodePolicyView> {
+  const { counts, namespaces } = podCounts(inForce);
+  const countOf = (name: string) => ({ ingress: counts.ingress.get(name) ?? 0, egress: counts.egress.get(name) ?? 0 });
+  for (const [name, policy] of policies) {
+    if (!namespaces.has(policy.namespace)) continue;
+    const { ingress, egress } = countOf(name);
+    const notUnderstood = [...(policy.faults ?? []), ...policyIntent(policy).refused];
+    if (ingress + egress + notUnderstood.length > 0) yield { name, ingress, egress, notUnderstood };
+  }
+  for (const [name, policy] of clusterPolicies) {
+    const { ingress, egress } = countOf(name);
+    const notUnderstood = policy.faults ?? [];
+    if (ingress + egress + notUnderstood.length > 0) yield { name, cluster: rankOf(policy), ingress, egress, notUnderstood };
+  }
+}
+
+/** Counts pods of this node by the policies of their classes, of all tiers. */
+function podCounts({ matrix, rulesOf }: PolicyInForce) {
   const counts = { ingress: new Map<string, number>(), egress: new Map<string, number>() };
   const namespaces = new Set<string>();
   for (const [pod, subject] of matrix.subjects) {
     namespaces.add(pod.split('/', 1)[0] ?? '');
-    for (const direction of policyDirections) {
-      const subjectClass = subject[direction];
-      const isolating = (subjectClass && rulesOf(direction, subjectClass)?.isolatedBy) ?? [];
-      for (const name of isolating) counts[direction].set(name, (counts[direction].get(name) ?? 0) + 1);
-    }
+    for (const direction of policyDirections)
+      for (const name of classesIn(subject, direction).flatMap((each) => rulesOf(direction, each)?.isolatedBy ?? []))
+        counts[direction].set(name, (counts[direction].get(name) ?? 0) + 1);
   }
-  for (const [name, policy] of policies) {
-    if (!namespaces.has(policy.namespace)) continue;
-    const [ingress, egress] = [counts.ingress.get(name) ?? 0, counts.egress.get(name) ?? 0];
-    const notUnderstood = [...(policy.faults ?? []), ...policyIntent(policy).refused];
-    if (ingress + egress + notUnderstood.length > 0) yield { name, ingress, egress, notUnderstood };
-  }
+  return { counts, namespaces };
+}
+
+const tierNames = { admin: 'Admin', baseline: 'Baseline' } as const;
+
+export function rankOf({ tier, priority }: Pick<ClusterNetworkPolicy, 'tier' | 'priority'>): ClusterRank {
+  return { tier: tierNames[tier], priority };
 }

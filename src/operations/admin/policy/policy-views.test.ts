@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../../base/async/loop-turns.ts';
+import { type ClusterNetworkPolicy, clusterNetworkPoliciesOf } from '../../../kubernetes/resources/cluster-network-policy.ts';
 import { type NetworkPolicy, networkPolicies } from '../../../kubernetes/resources/network-policy.ts';
 import { PolicyEngine } from '../../../policy/engine/policy-engine.ts';
 import { type ConnectionParty, explainConnection } from './explain-connection.ts';
-import { onePolicyView } from './one-policy.ts';
+import { oneClusterPolicyView, onePolicyView } from './one-policy.ts';
 import { nodePolicyViews, type PolicyStanding, podPolicyView } from './policed-pods.ts';
 
 function policyOf(name: string, spec: unknown): NetworkPolicy {
@@ -46,8 +47,18 @@ function setUpWith(setsMost: number | undefined, ...policies: readonly NetworkPo
   engine.update();
   const rulesOf = (...of: Parameters<PolicyEngine['rulesOf']>) => engine.rulesOf(...of);
   const podsOf = (...of: Parameters<PolicyEngine['podsOf']>) => engine.podsOf(...of);
-  const inForce = { matrix: engine.matrix, rulesOf, podsOf };
-  return { inForce, node: { matrix: engine.matrix, leftOutAt: (...of: Parameters<PolicyEngine['leftOutAt']>) => engine.leftOutAt(...of) } };
+  const inForce = {
+    get matrix() {
+      return engine.matrix;
+    },
+    rulesOf,
+    podsOf,
+  };
+  return {
+    inForce,
+    engine,
+    node: { matrix: engine.matrix, leftOutAt: (...of: Parameters<PolicyEngine['leftOutAt']>) => engine.leftOutAt(...of) },
+  };
 }
 
 const policed = { is: 'policed' } as const;
@@ -101,12 +112,7 @@ describe('policies of the node', () => {
     const idle = policyOf('idle', { podSelector: { matchLabels: { app: 'unused' } } });
     const all = [guarded, nothingOut, odd, idle];
     const { inForce } = setUp(...all);
-    const views = [
-      ...nodePolicyViews(
-        inForce,
-        all.map((each) => [`shop/${each.name}`, each]),
-      ),
-    ];
+    const views = [...nodePolicyViews(inForce, { policies: all.map((each) => [`shop/${each.name}`, each] as const), clusterPolicies: [] })];
     expect(views.slice(0, 2)).toEqual([
       { name: 'shop/db', ingress: 1, egress: 0, notUnderstood: [] },
       { name: 'shop/nothing-out', ingress: 0, egress: 1, notUnderstood: [] },
@@ -114,6 +120,86 @@ describe('policies of the node', () => {
     expect(views.slice(2)).toEqual([
       { name: 'shop/odd', ingress: 0, egress: 0, notUnderstood: [expect.stringContaining('nonsense'), expect.anything()] },
     ]);
+  });
+});
+
+describe('cluster policies of the node', () => {
+  const clusterPolicyOf = (name: string, spec: object): ClusterNetworkPolicy => {
+    const projected = clusterNetworkPoliciesOf('v1beta1').project({
+      metadata: { name, uid: name, generation: 3 },
+      spec: { tier: 'Admin', priority: 10, subject: { namespaces: {} }, ...spec },
+    });
+    if (!projected) throw new Error('no policy');
+    return projected;
+  };
+  const api = { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: 'api' } } } };
+  const tenants = clusterPolicyOf('tenants', {
+    subject: { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: 'db' } } } },
+    ingress: [
+      { action: 'Pass', from: [api], protocols: [{ tcp: { destinationPort: { number: 80 } } }] },
+      { action: 'Deny', from: [{ namespaces: {} }] },
+    ],
+  });
+  const floor = clusterPolicyOf('floor', {
+    tier: 'Baseline',
+    priority: 0,
+    egress: [{ action: 'Deny', to: [{ networks: ['192.0.2.0/24'] }] }],
+  });
+  const odd = clusterPolicyOf('odd', { subject: { serviceAccounts: {} } });
+  const engineWith = (...policies: readonly ClusterNetworkPolicy[]) => {
+    const { inForce, engine } = setUp(guarded);
+    for (const each of policies) engine.putClusterPolicy(each);
+    engine.update();
+    return inForce;
+  };
+  const known = { policies: [], clusterPolicies: [tenants, floor, odd].map((each) => [each.name, each] as const) };
+
+  it('have their tier, the number of pods that they have rules for, and unsupported fields', () => {
+    expect([...nodePolicyViews(engineWith(tenants, floor, odd), known)]).toEqual([
+      { name: 'tenants', cluster: { tier: 'Admin', priority: 10 }, ingress: 1, egress: 0, notUnderstood: [] },
+      { name: 'floor', cluster: { tier: 'Baseline', priority: 0 }, ingress: 0, egress: 2, notUnderstood: [] },
+      {
+        name: 'odd',
+        cluster: { tier: 'Admin', priority: 10 },
+        ingress: 0,
+        egress: 0,
+        notUnderstood: [expect.stringContaining('subject'), expect.stringContaining('subject')],
+      },
+    ]);
+  });
+
+  it('have their pods, and their rules in order with actions and the number of peers', async () => {
+    const view = await oneClusterPolicyView(engineWith(tenants, floor), {
+      policy: tenants,
+      standingOf: () => policed,
+      turns: new LoopTurns(4),
+    });
+    expect(view).toMatchObject({
+      name: 'tenants',
+      cluster: { tier: 'Admin', priority: 10 },
+      generation: 3,
+      selects: 'app in db',
+      pods: [{ name: 'shop/db', state: 'policed' }],
+      ingress: {
+        rules: [
+          { path: 'spec.ingress[0]', action: 'Pass', peers: [{ pods: 1 }], ports: ['TCP 80'] },
+          { path: 'spec.ingress[1]', action: 'Deny', ports: 'any' },
+        ],
+      },
+      notUnderstood: [],
+    });
+    expect(view.egress).toBeUndefined();
+  });
+
+  it('are listed with the NetworkPolicies of a pod, in the order of the tiers', () => {
+    const { ingress, egress } = podPolicyView(engineWith(tenants, floor), 'shop/db', ['10.10.0.5'], policed);
+    expect(ingress.isolatedBy).toEqual(['tenants', 'shop/db']);
+    expect(ingress.rules.map(({ name }) => name)).toEqual([
+      'tenants spec.ingress[0]',
+      'tenants spec.ingress[1]',
+      'shop/db spec.ingress[0]',
+    ]);
+    expect(egress.isolatedBy).toEqual(['floor']);
   });
 });
 

@@ -9,7 +9,10 @@ import type { Suspensions } from '../../../policy/controller/suspensions.ts';
 const CLOSED_NAMED_MAX = 20;
 
 export interface PolicyObjectsPort {
-  readonly sources: { readonly networkPolicies: { readonly replica: { readonly size: number } } };
+  readonly sources: {
+    readonly networkPolicies: { readonly replica: { readonly size: number } };
+    readonly clusterNetworkPolicies?: { readonly replica: { readonly size: number } };
+  };
   readonly suspensions: Pick<Suspensions, 'list'>;
   readonly operatorOverrides: Pick<OperatorOverrides, 'list'>;
 }
@@ -40,12 +43,15 @@ export function policyFacts(
   }
   const shortages = node?.policy.shortages ?? [];
   const objects = sources.networkPolicies.replica.size;
+  const clusterObjects = sources.clusterNetworkPolicies?.replica.size ?? 0;
   const mode = node && { mode: node.environment.policyMode ?? 'enforce' };
   const suspended = suspensions.list(pods.keys());
   const opened = operatorOverrides
     .list()
     .map(({ ofPort, secondsLeft }) => ({ pod: node?.policy.podAt(ofPort) ?? `port ${ofPort}`, secondsLeft }));
-  const counts = { objects, selecting: selecting.size, isolatedPods };
+  const ofCluster = [...selecting].filter((name) => !name.includes('/')).length;
+  const cluster = clusterObjects > 0 ? { clusterObjects, clusterSelecting: ofCluster } : {};
+  const counts = { objects, selecting: selecting.size - ofCluster, ...cluster, isolatedPods };
   return { enforcement: 'enforced', ...mode, ...counts, closedPods, suspensions: suspended, openedByHand: opened, shortages };
 }
 
