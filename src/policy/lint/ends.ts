@@ -48,7 +48,7 @@ export class LintedEnds {
 
 function kindsOf(reach: Reach): readonly Unit[] {
   const parties = unitsOf(reach).flatMap((unit) => unit.parties);
-  const byClass = Map.groupBy(parties, (party) => `${party.is} ${[...addressesOf(party).keys()].join()} ${reach.classText(party)}`);
+  const byClass = Map.groupBy(parties, (party) => `${party.is} ${[...addressesOf(party).keys()].join()} ${reach.effectText(party)}`);
   return [...byClass.values()].map((same) => ({ name: partyName(same[0] ?? { is: 'outside', address: '' }), parties: same }));
 }
 

@@ -113,11 +113,21 @@ export class Reach {
   /** Returns a text that is equal for parties which policies do not distinguish, at either end of a connection. */
   classText(party: ReachParty): string {
     const own = party.is === 'pod' ? (this.#representatives.get(keyOf(party.pod)) ?? '') : '';
+    return [own, ...this.#identityTexts(party)].join(' ');
+  }
+
+  /** Returns a text that is equal for parties with the same results. Labels that rules mention with other values do not count. */
+  effectText(party: ReachParty): string {
+    const { classes } = this.#factsOf(party);
+    const own = policyDirections.map((direction) => classes[direction].map(({ tier, id }) => `${tier ?? ''}${id}`).join());
+    return [...own, ...this.#identityTexts(party)].join(' ');
+  }
+
+  #identityTexts(party: ReachParty): readonly string[] {
     const { identities } = this.#factsOf(party);
-    const texts = policyDirections.flatMap((direction) =>
+    return policyDirections.flatMap((direction) =>
       [...identities[direction]].map(([family, identity]) => `${family} ${identity ? `${identity.coarse.id}.${identity.fine.id}` : '-'}`),
     );
-    return [own, ...texts].join(' ');
   }
 
   #endOf(direction: PolicyDirection, subject: KnownParty, peer: KnownParty, family: Family): EndRanges {

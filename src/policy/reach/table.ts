@@ -1,8 +1,9 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Family } from '../../base/net/ip.ts';
 import { Confirmation, type ReachDisagreement } from './confirm.ts';
 import { decidersOf, type ReachRange } from './ranges.ts';
 import type { Reach } from './reach.ts';
-import { pairOf, type Unit, unitsOf } from './units.ts';
+import { joinedUnits, pairOf, type Unit, unitsOf } from './units.ts';
 
 /** Connections between two units with one outcome. */
 export interface ReachRow {
@@ -31,14 +32,32 @@ export interface TableFilter {
   readonly range: (range: ReachRange) => boolean;
 }
 
-/** Computes the rows for all pairs of units. Pairs of which neither end is a pod have none. Each row is confirmed by the reference. */
+/** Units of one side that are listed one by one; more are joined where policies do not distinguish them. */
+const UNITS_LISTED = 300;
+/** Pairs of units: each has a row or more, and takes about 20 µs. */
+const PAIRS_MAX = 1_000_000;
+
+/**
+ * Computes the rows for all pairs of units. Pairs of which neither end is a pod have none. Each row is confirmed by the reference.
+ *
+ * @throws SeineError `INVALID_INPUT` if there are more pairs than a program can hold
+ */
 export function reachTable(reach: Reach, filter: TableFilter): ReachTable {
-  const units = unitsOf(reach);
+  const all = unitsOf(reach);
+  const sources = joinedUnits(reach, all.filter(filter.from), UNITS_LISTED);
+  const destinations = joinedUnits(reach, all.filter(filter.to), UNITS_LISTED);
+  const pairs = sources.length * destinations.length;
+  if (pairs > PAIRS_MAX)
+    throw new SeineError(
+      'INVALID_INPUT',
+      `policies distinguish ${sources.length} sources and ${destinations.length} destinations: select some with --from or --to`,
+    );
+  const units = [...new Map([...sources, ...destinations].map((unit) => [unit.name, unit])).values()];
   const confirmation = new Confirmation(reach.objects);
   const rows: ReachRow[] = [];
   const disagreements: ReachDisagreement[] = [];
-  for (const from of units.filter(filter.from))
-    for (const to of units.filter(filter.to)) {
+  for (const from of sources)
+    for (const to of destinations) {
       const pair = pairOf(from, to);
       if (!pair || (pair[0].is !== 'pod' && pair[1].is !== 'pod')) continue;
       const result = reach.between(...pair);

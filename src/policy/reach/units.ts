@@ -4,7 +4,7 @@ import { probedAddresses } from '../verify/proof/probes.ts';
 import { whoHas } from '../verify/reference/parties.ts';
 import type { ReachObjects } from './objects.ts';
 import { keyOf } from './objects.ts';
-import type { ReachParty } from './party.ts';
+import { addressesOf, type ReachParty } from './party.ts';
 import type { Reach } from './reach.ts';
 import { workloadName } from './workload-name.ts';
 
@@ -104,9 +104,24 @@ function more({ parties }: Unit): string {
  */
 export function pairOf(from: Unit, to: Unit): readonly [ReachParty, ReachParty] | undefined {
   const [source] = from.parties;
-  const destination = from === to ? to.parties[1] : to.parties[0];
+  const destination = to.parties.find((party) => party !== source);
   if (!source || !destination) return undefined;
   if (source.is !== 'node' || destination.is !== 'pod') return [source, destination];
   const nodeName = destination.pod.spec.nodeName;
   return [from.parties.find((party) => party.is === 'node' && party.node.metadata.name !== nodeName) ?? source, destination];
+}
+
+/**
+ * Joins units of one namespace that policies do not distinguish, if there are more than a reader can use: a table has a row for each pair. The
+ * name of a joined unit is that of its first workload, with the number of the others.
+ */
+export function joinedUnits(reach: Reach, units: readonly Unit[], most: number): readonly Unit[] {
+  if (units.length <= most) return units;
+  const keyOfUnit = ({ name, parties: [first] }: Unit): string =>
+    first?.is === 'pod' ? `${first.pod.metadata.namespace} ${[...addressesOf(first).keys()].join()} ${reach.effectText(first)}` : name;
+  return [...Map.groupBy(units, keyOfUnit).values()].flatMap((same) => {
+    const [first] = same;
+    if (!first || same.length === 1) return first ?? [];
+    return { name: `${first.name} and ${same.length - 1} more`, parties: same.flatMap(({ parties }) => parties) };
+  });
 }
