@@ -21,6 +21,7 @@ import type { AgentEvents } from '../operations/admin/observability.ts';
 import { RepairHistory } from '../operations/admin/repair-history.ts';
 import { RepairPause } from '../operations/admin/repair-pause.ts';
 import { DatapathProbe } from '../operations/diagnose/datapath-capabilities.ts';
+import { affinityCheck } from '../operations/diagnose/entries/affinity-check.ts';
 import { associationCheck } from '../operations/diagnose/entries/association-check.ts';
 import { watchForeignFirewall } from '../operations/diagnose/firewall/firewall-watch.ts';
 import { ovsVersion } from '../operations/diagnose/versions.ts';
@@ -172,7 +173,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
   const routeConflicts = new RouteConflicts({ socket: stack.links.socket, gateway: config.hostGateway, held });
-  return ({ live, ipam, orphanedLeases, standing, hostPorts }) => {
+  return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
     const firewall = { config, openflow, host: stack.links, nftables: stack.nftables, readiness, foreignFirewall, warnings, postNodeEvent };
@@ -187,6 +188,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       healthChecks.follow(routingCheck(routeConflicts, config.hostGateway), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
+      healthChecks.follow(affinityCheck(openflow, proxy.services), signal),
       healthChecks.follow(cni.healthCheck, signal),
       healthChecks.follow(journalCheck(ipam, journalIn(config.stateDir)), signal),
       keepTunnelNeighbours({ config, peers, live, log }, signal),

@@ -21,6 +21,8 @@ export const problemKinds = {
     'numbers for policies have run out: less is allowed than the policies specify; the message names the namespace, its rules and its share ([policy](network-policy.md#limits)). Combine networks with the same ports into one rule',
   'policy.associations':
     'the share of SCTP associations of a sender is full (userspace data path): replies of further ones are denied if policies isolate an end; `about` is its address',
+  'service.affinity':
+    'a Service port remembers the maximum number of clients for session affinity; further clients are balanced without it; `about` is the port',
   addresses: 'a pod CIDR is nearly used up',
   journal: 'no address can be allocated: the journal cannot be written',
   'pod.gone': 'the API server does not have a pod (any more) that has addresses here',

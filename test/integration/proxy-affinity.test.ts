@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/base/log/log.ts';
 import { type Ip, parseIp } from '../../src/base/net/ip.ts';
@@ -8,7 +10,10 @@ import { goto, load } from '../../src/dataplane/pipeline/flow.ts';
 import { tables } from '../../src/dataplane/pipeline/tables.ts';
 import { encodeBridgeEntries } from '../../src/dataplane/targets/bridge/bridge-entry.ts';
 import { BridgeTarget } from '../../src/dataplane/targets/bridge/bridge-target.ts';
+import { affinityClientsMax } from '../../src/dataplane/targets/bridge/encoding/learn-actions.ts';
 import { OpenFlowConnection } from '../../src/openflow/connection/connection.ts';
+import { affinityCheck } from '../../src/operations/diagnose/entries/affinity-check.ts';
+import { readAffinityUse } from '../../src/operations/diagnose/entries/affinity-clients.ts';
 import { compileService } from '../../src/services/compile/compile-service.ts';
 import type { ServiceEndpoint, ServiceIntent } from '../../src/services/compile/service-intent.ts';
 import { AffinityKeeper } from '../../src/services/controller/effects/affinity-keeper.ts';
@@ -78,6 +83,8 @@ describe('learned choices of endpoints', () => {
       ...encodeBridgeEntries(ownerOf('node'), { ...nothing, flows: [classify] }),
     ]);
     await new BridgeTarget(bridge).apply({ put, remove: new Set() }, stop.signal);
+    // A cached decision would learn by the former flows.
+    ovs.exec('ovs-appctl', 'revalidator/purge');
   }
 
   function connect(from: string, to: string): void {
@@ -271,5 +278,31 @@ describe('learned choices of endpoints', () => {
       inStep.resolve();
       await expect.poll(() => remembered().length).toBe(9);
     });
+  });
+
+  it('are 10,000 of a port at most; a port without room is named, and its further clients are served', async () => {
+    const owner = ownerOf('service', 'default/full:http/ipv4');
+    ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.affinity.id}`);
+    const is = intent('10.96.0.14', 600, first);
+    await serve(owner, 11, is);
+    connect('10.10.9.1', '10.96.0.14');
+    await expect.poll(remembered).toEqual(['10.10.9.1']);
+    const [learned = ''] = learnedFlows();
+    const flow = learned.replace(/ (duration|n_packets|n_bytes|idle_age|hard_age)=[^,]+,/g, '').trim();
+    const clients = Array.from({ length: affinityClientsMax - 2 }, (_, at) => `10.11.${at >> 8}.${at & 255}`);
+    const file = join(ovs.runDir, 'clients');
+    writeFileSync(file, clients.map((client) => flow.replace('nw_src=10.10.9.1', `nw_src=${client}`)).join('\n'));
+    ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'add-flows', 'br-int', file);
+    const check = affinityCheck(bridge, { served: () => [[owner, undefined]] });
+    expect([(await readAffinityUse(bridge, stop.signal)).clients, (await check.run(stop.signal)).problems]).toEqual([9_999, []]);
+    connect('10.10.9.2', '10.96.0.14');
+    await expect.poll(() => remembered().length).toBe(affinityClientsMax);
+    const packets = () => Number(/n_packets=(\d+)/.exec(ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'dump-flows', 'br-int', 'table=0'))?.[1]);
+    const before = packets();
+    connect('10.10.9.3', '10.96.0.14');
+    await expect.poll(packets).toBe(before + 1);
+    expect(remembered()).not.toContain('10.10.9.3');
+    expect((await check.run(stop.signal)).problems).toMatchObject([{ kind: 'service.affinity', about: 'default/full:http/ipv4' }]);
+    ovs.exec('ovs-ofctl', '-O', 'OpenFlow15', 'del-flows', 'br-int', `table=${tables.affinity.id},cookie=${learnedCookieOf(owner)}/-1`);
   });
 });

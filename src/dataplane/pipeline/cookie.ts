@@ -64,6 +64,9 @@ export function cookieFeature(cookie: bigint): Feature | undefined {
 /** Cookie of flows that OVS itself adds by `learn`; no owner wants them individually, but a desired step declares them (`LearnStep`). */
 export const learnedCookie: bigint = (BigInt(generation) << 48n) | (BigInt(features.learned) << 40n);
 
+/** Mask of the part of a cookie that all learned flows have in common. */
+export const learnedCookieMask = 0xffff_ff00_0000_0000n;
+
 /** Like `learnedCookie`, for flows learned for one owner: they can be found and counted by their cookie. */
 export function learnedCookieOf(owner: Owner): bigint {
   const { first, last } = hash40(owner);

@@ -106,7 +106,7 @@ export function operatorRoutes(sources: RouteSources): ApiRoutes {
     '/v1/meters': (query, signal) => meters(agent, query, signal),
     '/v1/ports': (query, signal) => ports(agent, query, signal),
     '/v1/routes': (query, signal) => routes(agent, query, signal),
-    '/v1/explain/service': (query) => serviceExplanation(agent, query),
+    '/v1/explain/service': (query, signal) => serviceExplanation(agent, query, signal),
     '/v1/explain/pod': (query, signal) => podExplanation(agent, query, signal),
     '/v1/policy/pod': (query) => podPolicy(agent, query),
     '/v1/policy/explain': (query, signal) => policyExplanation(agent, query, signal),

@@ -128,6 +128,11 @@ export const metricRows = {
   },
   peer_count: { type: 'gauge', help: 'Other known nodes.' },
   service_count: { type: 'gauge', help: 'Services served on this node.' },
+  service_affinity_clients: { type: 'gauge', help: 'Clients that the bridge remembers for session affinity, of all Service ports.' },
+  service_affinity_full_ports: {
+    type: 'gauge',
+    help: 'Service ports that remember the maximum number of clients (10,000); further clients are balanced without session affinity.',
+  },
   networkpolicy_count: { type: 'gauge', help: 'NetworkPolicies of the cluster.' },
   policy_isolated_pods: { type: 'gauge', help: 'Pods of this node that policies isolate.' },
   policy_closed_pods: { type: 'gauge', help: 'Pods of this node that are blocked because their policies are not known.' },

@@ -12,6 +12,7 @@ import type { ReflectorStatus } from '../../../kubernetes/client/reflector/refle
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 import type { Ipam } from '../../../pods/ipam/ipam.ts';
 import type { StandingPorts } from '../../../pods/network/pre-plugged-ports.ts';
+import { readAffinityUse } from '../../diagnose/entries/affinity-clients.ts';
 import { type GuardDropsPort, readGuardDrops } from '../../diagnose/entries/guard-drops.ts';
 import { readUnlearnedAssociations } from '../../diagnose/entries/sctp-associations.ts';
 import { readUnknownTunnelPeers } from '../../diagnose/entries/unknown-peers.ts';
@@ -131,6 +132,7 @@ export async function scrapeAgent({ agent, record, health, policyPackets }: Scra
     unknown_tunnel_peer_packets: unknownPeers,
     plain_drops_total: [...readGuardDrops(agent)].map(([family, packets]): Sample => [{ family }, packets]),
     sctp_unlearned_packets_total: unlearned,
+    ...(await affinities(agent.openflow, signal)),
     policy_packets_total: verdicts,
     policy_rule_packets_total: rules,
     policy_rule_packets_left_out: one(rulesLeftOut),
@@ -316,6 +318,15 @@ async function unlearnedAssociations(openflow: OpenFlowConnection, signal: Abort
   return await readUnlearnedAssociations(openflow, patience).then(
     (packets) => one(Number(packets)),
     () => [],
+  );
+}
+
+/** No samples if OVS does not answer now. */
+async function affinities(openflow: OpenFlowConnection, signal: AbortSignal) {
+  const patience = within(signal, UNKNOWN_PEERS_TIMEOUT_MS);
+  return await readAffinityUse(openflow, patience).then(
+    ({ clients, full }) => ({ service_affinity_clients: one(clients), service_affinity_full_ports: one(full.size) }),
+    () => ({ service_affinity_clients: [], service_affinity_full_ports: [] }),
   );
 }
 

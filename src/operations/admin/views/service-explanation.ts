@@ -1,5 +1,7 @@
 import type { ServiceExplanation } from '../../../api/object.ts';
 import { cidrContains, type Ip } from '../../../base/net/ip.ts';
+import type { Owner } from '../../../dataplane/pipeline/cookie.ts';
+import { affinityClientsMax } from '../../../dataplane/targets/bridge/encoding/learn-actions.ts';
 import type { Service } from '../../../kubernetes/resources/service.ts';
 import { skipReason, unusedEndpoints } from '../../../services/compile/intent.ts';
 import {
@@ -22,23 +24,30 @@ interface ExplainedService {
   readonly clients: readonly ServiceClient[];
   /** Setting for which Services are served, as text. */
   readonly proxyAll: string;
+  /** Ports that remember the maximum number of clients. */
+  readonly fullAffinities: readonly Owner[];
 }
 
 /** Maximum number of endpoints that are named; the others are counted. */
 const NAMED_MAX = 10;
 
 /** Explains the answers that clients of a Service get on this node, one sentence per line. Pure. */
-export function explainService({ service, services, node, clients, proxyAll }: ExplainedService): ServiceExplanation {
+export function explainService({ service, services, node, clients, proxyAll, fullAffinities }: ExplainedService): ServiceExplanation {
   const name = `${service.namespace}/${service.name}`;
   const idle = skipReason(service, services.proxying.config);
   if (idle !== undefined) return { name, lines: [`${name} is not served by ${node}: ${idle}.`] };
-  const intents = [...services.portsOf(name).values()].map(({ intent }) => intent);
+  const intents = [...services.portsOf(name)].map(([owner, { intent }]) => [owner, intent] as const);
   const objections = services.objections.of(name).map((reason) => `Differs from the specification of the Service: ${reason}.`);
   if (intents.length === 0) return { name, lines: [`Nothing of ${name} is served by ${node}.`, ...objections] };
   return {
     name,
     lines: [
-      ...intents.flatMap((intent) => explainPort(service, services, intent, clients)),
+      ...intents.flatMap(([owner, intent]) => [
+        ...explainPort(service, services, intent, clients),
+        ...(fullAffinities.includes(owner)
+          ? [`! ${affinityClientsMax} clients are remembered, the maximum of a port: further clients are balanced without affinity.`]
+          : []),
+      ]),
       ...(services.proxying.config.proxyAll ? [] : [`Other addresses than the cluster's are not served here: proxyAll is ${proxyAll}.`]),
       ...objections,
     ],

@@ -313,8 +313,13 @@ describe('a Service', () => {
     });
   });
 
-  const explain = (clients: readonly ServiceClient[], changes: Partial<ServiceIntent> = {}, of: Partial<Service> = {}) =>
-    explainService({ service: { ...plain, ...of }, services: sources(changes), node: 'n1', clients: clients, proxyAll: 'on' }).lines;
+  const explain = (
+    clients: readonly ServiceClient[],
+    changes: Partial<ServiceIntent> = {},
+    of: Partial<Service> = {},
+    fullAffinities: readonly Owner[] = [],
+  ) =>
+    explainService({ service: { ...plain, ...of }, services: sources(changes), node: 'n1', clients, proxyAll: 'on', fullAffinities }).lines;
   const external: ServiceClient = { client: 'external', name: 'An external client', addresses: [] };
   const somePod: ServiceClient = { client: 'pod', name: 'Pod a', addresses: [parseIp('10.10.0.9')] };
 
@@ -327,6 +332,13 @@ describe('a Service', () => {
       '  An external client at node port 30080 gets one of 2 endpoints: 10.10.0.5:8080, 10.10.0.6:8080; those of this node see the client’s address, those of others an address of this node’s pod network.',
       '  10.10.0.7:8080 is not used: not ready.',
     ]);
+  });
+
+  it('is explained if a port remembers the maximum number of clients', () => {
+    const [owner = expect.fail('no port')] = sources({}).portsOf('default/web').keys();
+    const lines = explain([external], { affinitySeconds: 600 }, {}, [owner]);
+    expect(lines).toContain('! 10000 clients are remembered, the maximum of a port: further clients are balanced without affinity.');
+    expect(explain([external], { affinitySeconds: 600 }).join()).not.toContain('10000');
   });
 
   it('is explained if it drops, refuses or excludes clients', () => {

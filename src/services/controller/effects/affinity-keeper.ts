@@ -3,7 +3,7 @@ import { idle } from '../../../base/async/pause.ts';
 import { SeineError } from '../../../base/errors/seine-error.ts';
 import type { Log } from '../../../base/log/log.ts';
 import type { Ip } from '../../../base/net/ip.ts';
-import { learnedCookie, learnedCookieOf, type Owner } from '../../../dataplane/pipeline/cookie.ts';
+import { learnedCookie, learnedCookieMask, learnedCookieOf, type Owner } from '../../../dataplane/pipeline/cookie.ts';
 import { tables } from '../../../dataplane/pipeline/tables.ts';
 import type { OpenFlowConnection } from '../../../openflow/connection/connection.ts';
 import type { FlowStats } from '../../../openflow/flows/flow-stats.ts';
@@ -32,7 +32,6 @@ const HOLD = { share: 0.3, atLeast: 5 } as const;
 /** Maximum number of ports whose choices are listed individually. */
 const LISTED_ALONE = 64;
 const WHOLE_COOKIE = 0xffff_ffff_ffff_ffffn;
-const FEATURE_OF_COOKIE = 0xffff_ff00_0000_0000n;
 
 interface AffinityKeeperOptions {
   readonly bridge: Pick<OpenFlowConnection, 'dumpFlows' | 'bundle' | 'untilUp'>;
@@ -155,7 +154,7 @@ export class AffinityKeeper implements ServiceSubscriber {
    */
   async compare(): Promise<AffinityComparison> {
     const { log } = this.#options;
-    const learned = { table: tables.affinity.id, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE };
+    const learned = { table: tables.affinity.id, cookie: learnedCookie, cookieMask: learnedCookieMask };
     const gone: Uint8Array[] = [];
     const outdated: Renewal[] = [];
     let all = 0;
@@ -238,7 +237,7 @@ export class AffinityKeeper implements ServiceSubscriber {
     const gone: Uint8Array[] = [];
     const take = (flow: FlowStats): void => void (cookies.has(flow.cookie) && which(flow) && gone.push(strictDelete(flow)));
     const table = tables.affinity.id;
-    if (cookies.size > LISTED_ALONE) await this.#list({ table, cookie: learnedCookie, cookieMask: FEATURE_OF_COOKIE }, take);
+    if (cookies.size > LISTED_ALONE) await this.#list({ table, cookie: learnedCookie, cookieMask: learnedCookieMask }, take);
     else for (const cookie of cookies.keys()) await this.#list({ table, cookie, cookieMask: WHOLE_COOKIE }, take);
     await this.#delete(gone);
   }

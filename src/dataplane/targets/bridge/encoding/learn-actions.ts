@@ -17,7 +17,7 @@ const unknownTunnelPeers = { limit: 256, idleTimeout: 600, priority: 100 } as co
  * Maximum number of remembered clients of one Service port: a client that can send from any address must not exhaust OVS's memory. Further
  * clients are balanced as without affinity.
  */
-const choicesMax = 10_000;
+export const affinityClientsMax = 10_000;
 /**
  * Idle timeout of learned fragment flows (s). Longer than the data path caches the actions of first fragments (10 s), which create no
  * learned flow while cached.
@@ -75,7 +75,7 @@ function learnChoice({ family, transport, idleSeconds, cookie }: LearnChoice): L
     priority: priority.normal,
     cookie,
     ...(idleSeconds === undefined ? {} : { idleTimeout: idleSeconds }),
-    limit: choicesMax,
+    limit: affinityClientsMax,
     specs: [...clientFields(family, ipProtocols[transport]), { do: 'match', from: port, to: port }, ...chosenEndpoint(family)],
   };
 }
@@ -91,7 +91,7 @@ function learnFragments(family: Family): LearnAction {
     priority: priority.high,
     cookie: learnedCookie,
     idleTimeout: fragmentsIdleTimeout,
-    limit: choicesMax,
+    limit: affinityClientsMax,
     specs: [
       ...clientFields(family, family === 'ipv4' ? ipProtocols.udp : fragmentHeader),
       { do: 'match', from: laterFragment, to: whole('ip_frag', 2) },
