@@ -4,12 +4,15 @@
  * TypeScript → one script (esbuild) → QuickJS bytecode as a C array (qjsc) → linked with host.c, probe.c and the engine. The engine's
  * source comes with the npm package `qjsc`. Without a C compiler `dist/bin/seine` is a small script that starts the one for Node. Does
  * nothing if no input has changed since the last time. Runs on any Node from 18 on.
+ *
+ * `--arch NAME` compiles the program for another architecture (amd64, arm64) with Debian's cross compiler and its musl (`musl-dev:NAME`).
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { nodeArchitecture, tripletOf } from './architecture.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const engine = join(root, 'node_modules/qjsc/deps/quickjs_2021_03_27');
@@ -35,12 +38,19 @@ const compilerSources = ['quickjs-libc.c', 'qjsc.c'];
 
 /**
  * @param native whether a C compiler may be used
+ * @param architecture Node's name; this host's if absent
  * @returns {Promise<'unchanged' | 'native' | 'node'>} kind of the built plugin
  */
-export async function buildShim({ force = false, native = true, log = (/** @type {string} */ _line) => {} } = {}) {
+export async function buildShim({
+  force = false,
+  native = true,
+  architecture = process.arch,
+  log = (/** @type {string} */ _line) => {},
+} = {}) {
   const compiler = native ? findCompiler() : undefined;
+  const linker = compiler === undefined ? undefined : linkerFor(architecture, compiler);
   const stampFile = join(cache, 'stamp');
-  const stamp = stampOf(compiler);
+  const stamp = stampOf(compiler, linker);
   const built = existsSync(nativeProgram) && existsSync(nodeProgram);
   if (!force && built && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return 'unchanged';
   mkdirSync(cache, { recursive: true });
@@ -49,7 +59,7 @@ export async function buildShim({ force = false, native = true, log = (/** @type
   try {
     await bundleForNode(work);
     if (compiler === undefined) installStarter(work);
-    else await buildNative(compiler, work, log);
+    else await buildNative({ compiler, linker, isForeign: architecture !== process.arch }, work, log);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
@@ -58,7 +68,7 @@ export async function buildShim({ force = false, native = true, log = (/** @type
 }
 
 /** Changes when any input does: our sources, this script, the engine's version, the compiler, Node for the fallback. */
-function stampOf(compiler) {
+function stampOf(compiler, linker) {
   const hash = createHash('sha256');
   for (const folder of ['src/cni', 'src/cni-shim']) {
     const files = readdirSync(join(root, folder)).filter((name) => /\.(ts|c|h)$/.test(name) && !name.endsWith('.test.ts'));
@@ -68,7 +78,7 @@ function stampOf(compiler) {
     .update(version)
     .update(readFileSync(fileURLToPath(import.meta.url)))
     .update(readFileSync(join(root, 'node_modules/qjsc/package.json')));
-  const translators = compiler === undefined ? process.execPath : versionOf(compiler) + versionOf(staticCompilerBeside(compiler));
+  const translators = compiler === undefined ? process.execPath : versionOf(compiler) + versionOf(linker);
   return `${hash.update(translators).digest('hex')}\n`;
 }
 
@@ -82,6 +92,15 @@ function findCompiler() {
  */
 function staticCompilerBeside(compiler) {
   return spawnSync('musl-gcc', ['--version'], { stdio: 'ignore' }).status === 0 ? 'musl-gcc' : compiler;
+}
+
+/** Compiler of the plugin for an architecture. @throws Error with the remedy if there is none for another one than this host's */
+function linkerFor(architecture, compiler) {
+  if (architecture === process.arch) return staticCompilerBeside(compiler);
+  const name = `${tripletOf(architecture)}-musl-gcc`;
+  if (spawnSync(name, ['--version'], { stdio: 'ignore' }).status !== 0)
+    throw new Error(`${name} does not run: install the cross compiler and the musl of that architecture (build/images/compilers)`);
+  return name;
 }
 
 function versionOf(compiler) {
@@ -115,8 +134,7 @@ function installStarter(work) {
   renameSync(starter, nativeProgram);
 }
 
-async function buildNative(compiler, work, log) {
-  const linker = staticCompilerBeside(compiler);
+async function buildNative({ compiler, linker, isForeign }, work, log) {
   const objects = compileEngine(linker, log);
   const translator = compileTranslator(compiler, log);
   const script = join(work, 'plugin.js');
@@ -130,10 +148,14 @@ async function buildNative(compiler, work, log) {
   execFileSync(linker, [...flags, '-o', program, ...programSources, bytecode, ...libraries, '-lm', '-lpthread'], {
     stdio: 'inherit',
   });
+  if (!isForeign) mustAnswer(program);
+  renameSync(program, nativeProgram);
+}
+
+function mustAnswer(program) {
   const answer = spawnSync(program, { env: { CNI_COMMAND: 'VERSION' }, encoding: 'utf8', input: '' });
   if (answer.status !== 0 || !answer.stdout.includes('supportedVersions'))
     throw new Error(`the plugin was built but does not answer VERSION: ${answer.stderr || answer.stdout || answer.error}`);
-  renameSync(program, nativeProgram);
 }
 
 /** Compiles the engine of the plugin. @returns the folder of the objects */
@@ -176,7 +198,9 @@ function objectOf(source) {
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const options = { force: process.argv.includes('--force'), native: !process.argv.includes('--no-compiler') };
+  const at = process.argv.indexOf('--arch');
+  const architecture = nodeArchitecture(at < 0 ? undefined : process.argv[at + 1]);
+  const options = { force: process.argv.includes('--force'), native: !process.argv.includes('--no-compiler'), architecture };
   const what = await buildShim({ ...options, log: (line) => process.stderr.write(`${line}\n`) });
   process.stderr.write(`plugin: ${what === 'unchanged' ? 'up to date' : `built (${what})`}\n`);
 }

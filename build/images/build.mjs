@@ -19,7 +19,7 @@ const help = `npm run build:images -- [options] [-- options of podman build]: bo
   --base IMAGE        Debian 12, instead of what the Dockerfiles name; of Open vSwitch too, unless that has its own:
   --ovs-base IMAGE    Debian 12 or newer, of which Open vSwitch is
   --build-base IMAGE  with Node and npm, likewise
-  --platform OS/ARCH  such as linux/arm64, on a machine that can
+  --platform OS/ARCH  such as linux/arm64; programs of the image run while it is built, so another machine needs an emulator
   --builder URI       who builds, as provenance is to say it (${'https://seine.invalid/builders/by-hand'})
   --out FOLDER        where NAME.provenance.json and NAME.sbom.cdx.json of each image go, and seinectl (images)
   --only LIST         some of ovs, agent and seinectl, with commas between them (ovs,agent)
@@ -66,7 +66,9 @@ function built(image, tree, commit, asked, more) {
   const { version } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8'));
   const name = `${asked.registry}/${image}:${version}`;
   const args = buildArguments(image, asked, readFileSync(join(tree, file), 'utf8'));
-  const platform = asked.platform === undefined ? [] : ['--platform', asked.platform];
+  // podman 4.3 does not define BUILDPLATFORM when `--platform` is given.
+  const here = `BUILDPLATFORM=linux/${process.arch === 'arm64' ? 'arm64' : 'amd64'}`;
+  const platform = asked.platform === undefined ? [] : ['--platform', asked.platform, '--build-arg', here];
   const timestamp = Number(git('show', '--no-patch', '--format=%ct', commit));
   const how = [...platform, '--timestamp', String(timestamp), ...(asked['no-cache'] ? ['--no-cache'] : []), ...more];
   const given = Object.entries(args).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`]);

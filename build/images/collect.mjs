@@ -1,22 +1,28 @@
 /**
- * `collect.mjs FOLDER`: collects the content of the agent's image in a folder that is copied over its root: the bundles, the plugin and
- * those chained after it, the pinned Node, koffi with the one native library of this architecture, and a list of all packages from npm.
+ * `collect.mjs FOLDER [--arch NAME] [--packages FOLDER]`: collects the content of the agent's image in a folder that is copied over its root: the bundles, the
+ * plugin and those chained after it, the pinned Node, koffi with the one native library of the architecture, and a list of all packages from npm.
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { nodeArchitecture } from '../architecture.mjs';
 
 const root = resolve(import.meta.dirname, '..', '..');
-const [, , folder] = process.argv;
+const { values, positionals } = parseArgs({ options: { arch: { type: 'string' }, packages: { type: 'string' } }, allowPositionals: true });
+const [folder] = positionals;
 if (folder === undefined) throw new Error('which folder?');
+const architecture = nodeArchitecture(values.arch);
+/** Has the native packages of the architecture in `node_modules`. */
+const packages = resolve(values.packages ?? root);
 const out = resolve(folder);
 const home = join(out, 'opt', 'seine');
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages;
 const description = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 /** Packages of which files are copied; everything else of npm is inside the bundles. */
-const nodePackage = `node-linux-${process.arch}`;
-const nativePackage = `@koromix/koffi-linux-${process.arch}`;
+const nodePackage = `node-linux-${architecture}`;
+const nativePackage = `@koromix/koffi-linux-${architecture}`;
 /** Debian's folder of the chained plugins, and their package; nodes that have their own keep them. */
 const debianPlugins = '/usr/lib/cni';
 const debianPackage = 'containernetworking-plugins';
@@ -40,8 +46,8 @@ function command(name, line, settings = '') {
 for (const bundle of ['seine-agent.mjs', 'seinectl.mjs', 'install-cni.mjs']) copy(join(root, 'dist', bundle), join('dist', bundle));
 copy(join(root, 'package.json'), 'package.json');
 copy(join(root, 'LICENSE'), 'LICENSE');
-copy(join(root, 'node_modules', nodePackage, 'bin', 'node'), 'bin/node', { mode: 0o755 });
-copy(join(root, 'node_modules', nativePackage), join('node_modules', nativePackage));
+copy(join(packages, 'node_modules', nodePackage, 'bin', 'node'), 'bin/node', { mode: 0o755 });
+copy(join(packages, 'node_modules', nativePackage), join('node_modules', nativePackage));
 for (const part of ['package.json', 'index.js', 'index.cjs', 'src/koffi', 'LICENSE.txt'])
   copy(join(root, 'node_modules', 'koffi', part), join('node_modules', 'koffi', part), { filter: isNoSource });
 copy(join(root, 'dist', 'bin', 'seine'), 'cni/seine', { mode: 0o755 });

@@ -3,24 +3,21 @@
 
 ARG BUILD_BASE=docker.io/library/node:24-bookworm-slim
 
-FROM ${BUILD_BASE} AS build
-RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends gcc libc6-dev musl-tools containernetworking-plugins \
- && rm -rf /var/lib/apt/lists/*
+FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build
+ARG TARGETARCH
+COPY build/images/compilers build/images/target-packages /usr/local/bin/
+RUN compilers "${TARGETARCH}"
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 COPY src/ovsdb/package.json src/ovsdb/
 COPY src/openflow/package.json src/openflow/
 COPY lab/package.json lab/
-RUN npm ci --ignore-scripts --include=optional
+RUN npm ci --ignore-scripts --include=optional && target-packages "${TARGETARCH}" /target
 COPY tsconfig.json LICENSE ./
 COPY build build
 COPY src src
 COPY lab lab
-RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libnftables1 \
- && rm -rf /var/lib/apt/lists/*
-RUN node build/bundle.mjs && node build/seinectl/build.mjs --out /out/seinectl
+RUN node build/bundle.mjs && node build/seinectl/build.mjs --arch "${TARGETARCH}" --packages /target --out /out/seinectl
 
 FROM scratch
 COPY --from=build /out/seinectl /seinectl

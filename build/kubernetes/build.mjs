@@ -27,6 +27,7 @@ import {
   policyApiSuite,
   programFolder,
   programs,
+  runc,
 } from './programs.mjs';
 
 const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up --kubernetes\` runs, once; by Go, from modules by name
@@ -37,6 +38,7 @@ const help = `npm run build:kubernetes [-- options]: builds what \`seine-lab up 
   --containerd VERSION     containerd of one version alone: ${containerdVersions.join(', ')}
   --crictl                 \`crictl\` alone, with which the test of the pages looks at a runtime
   --policy-api             the conformance suite of ClusterNetworkPolicy alone, as it is and without SCTP, and its resource definition
+  --runc                   runc alone, which containerd of kubeadm's nodes calls; needs gcc and libseccomp-dev
   --kubeadm VERSION        kubeadm of one version, and its kubelet if the version is not ${kubernetesVersion()}
   --list                   what there is to build, and what is there
   -h, --help               this text
@@ -127,6 +129,12 @@ async function madePolicyApi() {
   return { suite: whole, withoutSctp: reduced, definition };
 }
 
+async function madeRunc() {
+  const { folder, programs: wanted } = runc();
+  await buildPrograms(folder, wanted, 'the Open Container Initiative');
+  return { programs: folder };
+}
+
 /**
  * kubeadm and the kubelet of one version, and archives of the images that kubeadm asks for. Only the version of the whole Kubernetes has kube-proxy.
  */
@@ -167,13 +175,13 @@ function moduleFolder(cwd, module) {
   return stdout.trim();
 }
 
-async function build(folder, { name, folder: cwd, path, args }, which) {
+async function build(folder, { name, folder: cwd, path, args, env }, which) {
   say(`building ${name} of ${which}`);
   const started = Date.now();
   const draft = join(folder, `.${name}.draft`);
   await runLogged(`kubernetes-${name}`, 'go', [...args, '-o', draft, path], {
     cwd,
-    env: { CGO_ENABLED: '0' },
+    env: { CGO_ENABLED: '0', ...env },
     remedy: 'look at the log; modules come from where `go env GOPROXY` says, and a newer Go by GOTOOLCHAIN=auto',
   });
   renameSync(draft, join(folder, name));
@@ -211,6 +219,7 @@ function parsed() {
     containerd: { type: 'string' },
     crictl: { type: 'boolean' },
     'policy-api': { type: 'boolean' },
+    runc: { type: 'boolean' },
     kubeadm: { type: 'string' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
@@ -231,12 +240,23 @@ function parsed() {
 }
 
 try {
-  const { names, controlPlane, containerd, crictl: client, 'policy-api': suite, kubeadm, list: listed, help: asked } = parsed();
+  const {
+    names,
+    controlPlane,
+    containerd,
+    crictl: client,
+    'policy-api': suite,
+    runc: starter,
+    kubeadm,
+    list: listed,
+    help: asked,
+  } = parsed();
   if (asked) process.stdout.write(help);
   else if (listed) process.stdout.write(list());
   else if (containerd) process.stdout.write(`${JSON.stringify(await madeContainerd(containerd))}\n`);
   else if (client) process.stdout.write(`${JSON.stringify(await madeCrictl())}\n`);
   else if (suite) process.stdout.write(`${JSON.stringify(await madePolicyApi())}\n`);
+  else if (starter) process.stdout.write(`${JSON.stringify(await madeRunc())}\n`);
   else if (kubeadm) process.stdout.write(`${JSON.stringify(await madeKubeadm(kubeadm))}\n`);
   else process.stdout.write(`${JSON.stringify(await (controlPlane ? madeControlPlane(controlPlane) : made(names)))}\n`);
 } catch (error) {

@@ -5,6 +5,7 @@ interface Program {
   readonly folder: string;
   readonly path: string;
   readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 interface Kept {
   readonly folder: string;
@@ -17,5 +18,6 @@ export declare function controlPlaneOf(version: string): Kept;
 export declare const containerdVersions: readonly string[];
 export declare function containerdOf(version: string): Kept;
 export declare function crictl(): Kept;
+export declare function runc(): Kept;
 export declare function kubeadmOf(version: string): Kept;
 export declare function kubernetesVersionBefore(): string;

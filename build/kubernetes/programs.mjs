@@ -18,6 +18,9 @@ const crictlModule = join(import.meta.dirname, 'tools', 'crictl');
 /** The module of the conformance suite of ClusterNetworkPolicy. */
 const policyApiModule = join(import.meta.dirname, 'tools', 'policy-api');
 
+/** The module of the program that starts containers, which containerd calls. */
+const runcModule = join(import.meta.dirname, 'runtimes', 'runc');
+
 /** Modules of `kubeadm`, a folder for each minor version, such as `1.37`. */
 const kubeadmFolder = join(import.meta.dirname, 'kubeadm');
 
@@ -141,6 +144,17 @@ export function policyApiSuite() {
     folder: keptIn('policy-api', [policyApiModule, overlay], JSON.stringify(args)),
     program: { name: 'policy-api.test', folder: policyApiModule, path, args },
     withoutSctp: { name: 'policy-api-without-sctp.test', folder: policyApiModule, path, args },
+  };
+}
+
+/** runc with libseccomp, in C in part. */
+export function runc() {
+  const packages = { runc: 'github.com/opencontainers/runc' };
+  const [, version] = /^\tgithub.com\/opencontainers\/runc v(\S+)/m.exec(readFileSync(join(runcModule, 'go.mod'), 'utf8')) ?? [];
+  const flags = ['-tags', 'seccomp', '-ldflags', `-s -w -X main.version=${version}`];
+  return {
+    folder: keptIn(`runc-${version}`, [runcModule], JSON.stringify([packages, flags])),
+    programs: programsIn(runcModule, packages, flags).map((program) => ({ ...program, env: { CGO_ENABLED: '1' } })),
   };
 }
 

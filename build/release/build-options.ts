@@ -6,11 +6,15 @@ export const buildRows = {
   arch: {
     value: 'LIST',
     fallback: architectures.join(','),
-    about: 'architectures, with commas between them; those of other machines are emulated',
+    about: 'architectures, with commas between them; programs of images for other machines are emulated',
   },
   base: { value: 'IMAGE', env: 'SEINE_BASE', about: 'Debian of the agent’s image; {arch} stands for the architecture' },
   'ovs-base': { value: 'IMAGE', env: 'SEINE_OVS_BASE', about: 'Debian of the image of Open vSwitch' },
-  'build-base': { value: 'IMAGE', env: 'SEINE_BUILD_BASE', about: 'Debian with Node and npm, which builds' },
+  'build-base': {
+    value: 'IMAGE',
+    env: 'SEINE_BUILD_BASE',
+    about: 'Debian with Node and npm, which builds; {arch} stands for that of this host',
+  },
   builder: { value: 'URI', env: 'SEINE_BUILDER', about: 'builder in the provenance' },
 } as const satisfies OptionRows;
 
@@ -50,7 +54,8 @@ interface BuildRequest {
 export function buildArguments({ values, architecture, prefix, out, only }: BuildRequest): string[] {
   const bases = (['base', 'ovs-base', 'build-base', 'builder'] as const).flatMap((name) => {
     const value = values.optional(name);
-    return value === undefined ? [] : [`--${name}`, value.replaceAll('{arch}', architecture)];
+    // What builds runs on this host, and compiles for the other architecture.
+    return value === undefined ? [] : [`--${name}`, value.replaceAll('{arch}', name === 'build-base' ? own : architecture)];
   });
   const more = values.more.length === 0 ? [] : ['--', ...values.more];
   return ['--registry', prefix, '--platform', `linux/${architecture}`, '--only', only.join(','), '--out', out, ...bases, ...more];

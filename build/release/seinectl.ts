@@ -1,9 +1,8 @@
 /** `npm run release:seinectl`: `seinectl` as one file for Linux nodes, for each architecture, of the commit that is checked out. */
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { withEmulation } from '../arm64/emulation.mjs';
 import { root } from '../setup/paths.mjs';
-import { buildArguments, buildRows, chosenArchitectures, needsEmulation } from './build-options.ts';
+import { buildArguments, buildRows, chosenArchitectures } from './build-options.ts';
 import { commonRows, type OptionValues } from './options.ts';
 import { type Architecture, filesFolder, fromCaller, imagesFolder } from './record.ts';
 import { type Runner, runStep } from './step.ts';
@@ -12,10 +11,6 @@ const rows = { out: commonRows.out, ...buildRows } as const;
 
 async function main(values: OptionValues<keyof typeof rows>, runner: Runner): Promise<void> {
   const out = fromCaller(values.text('out'));
-  const architectures = chosenArchitectures(values);
-  const build = async () => {
-    for (const architecture of architectures) await buildFile(architecture);
-  };
   const buildFile = async (architecture: Architecture) => {
     const folder = imagesFolder(out, architecture);
     if (!runner.isDry) mkdirSync(folder, { recursive: true });
@@ -28,8 +23,7 @@ async function main(values: OptionValues<keyof typeof rows>, runner: Runner): Pr
     copyFileSync(join(folder, 'seinectl'), file);
     runner.note(file);
   };
-  if (!runner.isDry && needsEmulation(architectures)) await withEmulation(build);
-  else await build();
+  for (const architecture of chosenArchitectures(values)) await buildFile(architecture);
 }
 
 await runStep({ name: 'release:seinectl', about: 'builds seinectl as one file for each architecture', rows, run: main });

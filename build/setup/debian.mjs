@@ -58,6 +58,7 @@ export const runtimePackages = {
 /** Packages for a real Kubernetes in the lab; the rest of it is built. Go is not among them: Debian 12's is too old. */
 export const kubernetesPackages = {
   runc: runtimePackages.runc,
+  'libseccomp-dev': 'compiles the runc of nodes that kubeadm makes',
   'netcat-openbsd': 'upstream’s tests call it inside of containers',
   'bind9-dnsutils': 'dig, called there as well',
   iperf: 'measures there',

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { buildImages, imagesFor, podman, releaseStorage } from '../runtime/image-builder.ts';
 
 /*
- * The images of an installation, built for arm64 from their own Dockerfiles, every command of which runs by emulation, and each of their
+ * The images of an installation, built for arm64 from their own Dockerfiles: compiled on this host, put together by emulation, and each of their
  * programs started once. Their use of a kernel is tested in the virtual machine: qemu's user emulation has no netlink.
  */
 

@@ -15,8 +15,17 @@ it.each(['agent', 'ovs'])('builds the image of %s from given bases', (name) => {
   const lines = read(`build/images/${name}.Dockerfile`).split('\n');
   const from = lines.filter((line) => line.startsWith('FROM '));
   expect(from.length).toBeGreaterThan(1);
-  expect(from.filter((line) => !/^FROM \$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual([]);
+  expect(from.filter((line) => !/^FROM (--platform=\$\{BUILDPLATFORM\} )?\$\{(BUILD_)?BASE\}( AS \w+)?$/.test(line))).toEqual([]);
 });
+
+it.each(['agent', 'seinectl'])(
+  'compiles for the image of %s on the architecture of the host: an emulated compiler takes an hour',
+  (name) => {
+    const [first = ''] = read(`build/images/${name}.Dockerfile`).match(/^FROM .*$/m) ?? [];
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholders are those of a Dockerfile
+    expect(first).toBe('FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build');
+  },
+);
 
 it('starts an OVS that waits for its flows, and cannot be started without', () => {
   const script = read('build/images/ovs-start');

@@ -2,7 +2,6 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, realpathSync, rename
 import { dirname, join, resolve } from 'node:path';
 import { mirror } from '../../build/setup/debian-mirror.mjs';
 import { run, runAnyway } from '../../lab/machine/process.ts';
-import { npmPackagesFor } from './npm-packages.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 /** Cache of the set-up: missing content is recreated. */
@@ -13,7 +12,6 @@ type ImageName = (typeof imageNames)[number];
 
 /** Names in Debian and podman. */
 export type Architecture = 'amd64' | 'arm64';
-const nodeNames = { amd64: 'x64', arm64: 'arm64' } as const;
 const own: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
 /** Suffix of names; none for this host's architecture. */
 const suffix = (architecture: Architecture) => (architecture === own ? '' : `-${architecture}`);
@@ -114,11 +112,12 @@ export async function makeBases(
   mkdirSync(cache, { recursive: true });
   writeFileSync(join(cache, 'containers.conf'), configuration);
   const archive = await makeBase(architecture, signal, debian);
-  const tag = `${debian}${suffix(architecture)}`;
-  const [base, buildBase] = [`localhost/seine/base:${tag}`, `localhost/seine/build-base:${tag}`];
+  const base = `localhost/seine/base:${debian}${suffix(architecture)}`;
   if (!(await exists(base, signal))) await podman(['import', '--arch', architecture, archive, base], signal);
   if (name === 'ovs') return { BASE: base };
-  if (!(await exists(buildBase, signal))) await makeBuildBase(archive, buildBase, architecture, signal);
+  // What builds runs on this host, whatever the architecture of the image.
+  const buildBase = `localhost/seine/build-base:${debian}`;
+  if (!(await exists(buildBase, signal))) await makeBuildBase(await makeBase(own, signal, debian), buildBase, signal);
   return { BASE: base, BUILD_BASE: buildBase };
 }
 
@@ -126,6 +125,9 @@ export async function makeBases(
 export async function releaseStorage(signal: AbortSignal): Promise<void> {
   await runAnyway('umount', [join(cache, 'storage', 'overlay')], {}, signal);
 }
+
+/** podman 4.3 does not define it when `--platform` is given. */
+const hostPlatform = ['--build-arg', `BUILDPLATFORM=linux/${own}`];
 
 interface ImageBuild {
   /** The checkout whose Dockerfiles are used. */
@@ -139,7 +141,7 @@ interface ImageBuild {
 async function build({ source, name, tag, bases, architecture }: ImageBuild, signal: AbortSignal): Promise<void> {
   const given = Object.entries(bases).flatMap(([key, image]) => ['--build-arg', `${key}=${image}`]);
   const file = join(source, 'build', 'images', `${name}.Dockerfile`);
-  const how = ['--platform', `linux/${architecture}`, ...buildOptions];
+  const how = ['--platform', `linux/${architecture}`, ...hostPlatform, ...buildOptions];
   await podman(['build', ...how, ...given, '--file', file, '--tag', tag, source], signal);
 }
 
@@ -170,8 +172,8 @@ export async function makeBase(architecture: Architecture, signal: AbortSignal, 
 }
 
 /** The same with the pinned Node and this host's npm, like the public image of Node, and npm's settings. */
-async function makeBuildBase(archive: string, tag: string, architecture: Architecture, signal: AbortSignal): Promise<void> {
-  const [mine, links] = [join(cache, `build-base${suffix(architecture)}.tar`), join(cache, 'links')];
+async function makeBuildBase(archive: string, tag: string, signal: AbortSignal): Promise<void> {
+  const [mine, links] = [join(cache, 'build-base.tar'), join(cache, 'links')];
   // …/npm/bin/npm-cli.js, through any links.
   const npmFolder = dirname(dirname(realpathSync((await run('sh', ['-c', 'command -v npm'], {}, signal)).trim())));
   const registry = (await run('npm', ['config', 'get', 'registry'], {}, signal)).trim();
@@ -181,18 +183,11 @@ async function makeBuildBase(archive: string, tag: string, architecture: Archite
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(links, 'npm'));
   const append = async (from: string, name: string, to: string) =>
     await run('tar', ['--append', '-f', mine, '-C', from, '--transform', `s,^${name},./usr/local/${to},`, name], {}, signal);
-  await append(await nodeFolder(architecture, signal), 'node', 'bin/node');
+  await append(dirname(process.execPath), 'node', 'bin/node');
   await append(dirname(npmFolder), 'npm', 'lib/node_modules/npm');
   await append(links, 'npm', 'bin/npm');
   const settings = [`npm_config_registry=${registry}`, 'NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt'];
   const changes = settings.flatMap((text) => ['--change', `ENV ${text}`]);
-  await podman(['import', '--arch', architecture, ...changes, mine, tag], signal);
+  await podman(['import', ...changes, mine, tag], signal);
   for (const path of [mine, links]) rmSync(path, { recursive: true });
-}
-
-/** Folder of a `node` that runs there: ours, or that of the lock file, which npm omits here. */
-async function nodeFolder(architecture: Architecture, signal: AbortSignal): Promise<string> {
-  if (architecture === own) return dirname(process.execPath);
-  const name = nodeNames[architecture];
-  return join(await npmPackagesFor(name, signal), 'node_modules', `node-linux-${name}`, 'bin');
 }
