@@ -29,6 +29,7 @@ interface DemoOptions extends RealOptions {
   readonly dir: string;
   readonly nodes: number;
   readonly families: Family[];
+  readonly subnets: number;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly json?: boolean;
@@ -43,6 +44,7 @@ const command = new Command('npm run demo --')
   .addOption(new Option('--dir <folder>', 'folder of the lab').default(defaultLabDir))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
   .addOption(familiesOption('ipv4, ipv6 or both'))
+  .option('--subnets <count>', '1 or 2 networks of nodes, with a router between them', wholeNumber, 1)
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(new Option('--datapath <type>', 'of Open vSwitch').choices(['netdev', 'system']).default('netdev'))
   .option('--json', 'print the results as JSON, as the last line; everything else goes to standard error')

@@ -21,6 +21,7 @@ interface DirOption {
 interface UpCommandOptions extends DirOption, RealOptions {
   readonly nodes: number;
   readonly families: Family[];
+  readonly subnets: number;
   readonly tunnel: Tunnel;
   readonly datapath: Datapath;
   readonly podInterface?: PodInterfaceOption;
@@ -61,6 +62,7 @@ const program = new Command('seine-lab')
 withDir(program.command('up').description('create a lab and wait until its nodes are Ready'))
   .option('--nodes <count>', 'how many nodes', wholeNumber, 3)
   .addOption(familiesOption('ipv4, ipv6 or both; the first is the primary family of every pod'))
+  .option('--subnets <count>', '1 or 2: with 2, every second node is in another network, behind a router', wholeNumber, 1)
   .addOption(new Option('--tunnel <type>', 'tunnel protocol between nodes').choices(['geneve', 'vxlan', 'gre']).default('geneve'))
   .addOption(
     new Option('--datapath <type>', 'datapath of Open vSwitch; "system" needs its kernel module')

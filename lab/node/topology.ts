@@ -4,7 +4,7 @@ import { parseIp } from '../../src/base/net/ip.ts';
 import { writeFileWhole } from '../machine/files.ts';
 import { createNetns, deleteNetns, ipBatch, netnsExists, runIn } from '../machine/netns.ts';
 import { labPaths } from '../plan/names.ts';
-import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
+import { addressing, type LabPlan, type NodePlan, routerIps, subnetOf } from '../plan/plan.ts';
 
 /**
  * The links of a lab, all of them inside its own namespaces:
@@ -12,6 +12,7 @@ import { addressing, type LabPlan, type NodePlan } from '../plan/plan.ts';
  *     external:  ul0 (bridge: transport addresses .254, and the addresses of "outside")
  *              ├── u1 ═══ eth0 of node-1 ── br-phy (OVS; has the node's address)      with --datapath netdev
  *              └── u2 ═══ eth0 of node-2 (has the node's address itself)               with --datapath system
+ *              ul1: the same for every second node, with --subnets 2; the namespace routes between the two
  *     mgmt:   mg0 (bridge: the API server)
  *              └── m1 ═══ mgmt0 of node-1
  *
@@ -36,18 +37,22 @@ async function createOnce(plan: LabPlan, netns: string, signal: AbortSignal, wir
 }
 
 async function createOutside(plan: LabPlan, signal: AbortSignal): Promise<void> {
-  const { netns, ips, outside } = plan.external;
+  const { netns, outside } = plan.external;
+  const subnets = plan.subnets === 2 ? [0, 1] : [0];
   await ipBatch(
     netns,
     [
-      'link add ul0 type bridge forward_delay 0 mcast_snooping 0',
-      'link set ul0 up',
-      ...ips.map((ip) => addAddress(transportAddress(ip), 'ul0')),
+      ...subnets.flatMap((subnet) => [
+        `link add ul${subnet} type bridge forward_delay 0 mcast_snooping 0`,
+        `link set ul${subnet} up`,
+        ...routerIps(plan, subnet).map((ip) => addAddress(transportAddress(ip), `ul${subnet}`)),
+      ]),
       ...outside.map((ip) => addAddress(`${ip}/${parseIp(ip).family === 'ipv4' ? 32 : 128}`, 'lo')),
     ],
     signal,
   );
-  if (plan.datapath === 'netdev') await noTransmitChecksum(netns, 'ul0', signal);
+  if (subnets.length > 1) await runIn(netns, 'sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'], {}, signal);
+  if (plan.datapath === 'netdev') for (const subnet of subnets) await noTransmitChecksum(netns, `ul${subnet}`, signal);
 }
 
 async function createManagement(plan: LabPlan, signal: AbortSignal): Promise<void> {
@@ -72,7 +77,7 @@ async function wireNode(plan: LabPlan, node: NodePlan, signal: AbortSignal): Pro
   const number = plan.nodes.indexOf(node) + 1;
   await ipBatch(
     plan.external.netns,
-    [`link add u${number} type veth peer name eth0 netns ${node.netns}`, `link set u${number} master ul0 up`],
+    [`link add u${number} type veth peer name eth0 netns ${node.netns}`, `link set u${number} master ul${subnetOf(plan, node)} up`],
     signal,
   );
   await ipBatch(
@@ -115,7 +120,7 @@ export async function addressNode(plan: LabPlan, node: NodePlan, link: string, s
     [
       `link set ${link} up`,
       ...node.ips.map((ip) => `addr replace ${transportAddress(ip)} dev ${link}${parseIp(ip).family === 'ipv6' ? ' nodad' : ''}`),
-      ...plan.external.ips.map((ip) => `route replace default via ${ip} dev ${link}`),
+      ...routerIps(plan, subnetOf(plan, node)).map((ip) => `route replace default via ${ip} dev ${link}`),
     ],
     signal,
   );

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type LabOptions, parsePlan, planLab } from './plan.ts';
+import { type LabOptions, parsePlan, planLab, routerIps, subnetOf } from './plan.ts';
 
 const options: LabOptions = { nodes: 3, dir: '/run/seine-lab', families: ['ipv4', 'ipv6'], tunnel: 'geneve', datapath: 'netdev' };
 
@@ -17,6 +17,16 @@ it('gives every node a namespace, an address of each family and one for manageme
     ips: ['192.168.77.3', 'fd00:77::3'],
     managementIp: '172.31.255.4',
   });
+});
+
+it('puts every second node into the second of two subnets, behind a router', () => {
+  const plan = planLab({ ...options, subnets: 2 });
+  expect(plan.nodes.map((node) => [...node.ips, ...routerIps(plan, subnetOf(plan, node))])).toEqual([
+    ['192.168.77.1', 'fd00:77::1', '192.168.77.254', 'fd00:77::fe'],
+    ['192.168.78.2', 'fd00:78::2', '192.168.78.254', 'fd00:78::fe'],
+    ['192.168.77.3', 'fd00:77::3', '192.168.77.254', 'fd00:77::fe'],
+  ]);
+  expect(parsePlan(JSON.stringify(plan))).toEqual(plan);
 });
 
 it('has only the requested families, in their order', () => {
@@ -42,6 +52,7 @@ it.each([
   [{ podCidrs: ['192.168.0.0/16', 'fd00::/56'] }, '--pod-cidr 192.168.0.0/16: overlaps 192.168.77.0/24'],
   [{ serviceCidrs: ['10.0.0.0/16', '10.1.0.0/16'] }, '--service-cidr'],
   [{ serviceCidrs: ['10.244.0.0/20', 'fd01::/112'] }, '--service-cidr 10.244.0.0/20: overlaps 10.244.0.0/16'],
+  [{ subnets: 3 }, '--subnets 3'],
   [{ dir: `/run/${'x'.repeat(80)}` }, '--dir'],
 ])('refuses %j and names the option', (part, option) => {
   expect(() => planLab({ ...options, ...part })).toThrow(option);

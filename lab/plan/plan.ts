@@ -13,6 +13,8 @@ const nodesMax = 60;
 /** The fixed addresses of a lab. All of them are inside namespaces of the lab, so labs may share them. */
 export const addressing = {
   transport: { ipv4: parseCidr('192.168.77.0/24'), ipv6: parseCidr('fd00:77::/64') },
+  /** Network of every second node, with two subnets; a router is between the two. */
+  secondTransport: { ipv4: parseCidr('192.168.78.0/24'), ipv6: parseCidr('fd00:78::/64') },
   /** The host of a real control plane, on the nodes' network. */
   controlPlane: { ipv4: '192.168.77.253', ipv6: 'fd00:77::fd' },
   /** Address of the external server; nodes reach it by their default route. */
@@ -48,6 +50,8 @@ export interface LabOptions {
   readonly bare?: boolean | undefined;
   /** The agent's key. For pre-plugged ports, the nodes have their namespace from the start. */
   readonly podInterface?: PodInterfaceOption | undefined;
+  /** Subnets of the nodes, 1 or 2; with 2, every second node is in the second one. Default: 1. */
+  readonly subnets?: number | undefined;
   /** Keys of the agent's configuration that are omitted: an agent of an earlier release ends on an unknown key. */
   readonly withoutAgentKeys?: readonly string[];
 }
@@ -117,6 +121,7 @@ const labPlan = z.object({
   bare: z.literal(true).optional(),
   podInterface: podInterface.optional(),
   withoutAgentKeys: z.array(z.string()).optional(),
+  subnets: z.literal(2).optional(),
   external: z.object({ netns: z.string(), ips: z.array(z.string()), outside: z.array(z.string()) }),
   management: z.object({ netns: z.string(), ip: z.string(), apiServerUrl: z.string() }),
   nodes: z.array(nodePlan),
@@ -146,6 +151,10 @@ export function planLab(options: LabOptions): LabPlan {
     throw new SeineError('INVALID_INPUT', '--bare: only with --kubernetes, whose nodes can have a network installed');
   if ([options.kubeconfig, options.kubernetes, options.controlPlane].filter((given) => given !== undefined).length > 1)
     throw new SeineError('INVALID_INPUT', '--kubeconfig, --kubernetes, --control-plane: one API server is enough');
+  const { subnets = 1 } = options;
+  if (subnets !== 1 && subnets !== 2) throw new SeineError('INVALID_INPUT', `--subnets ${subnets}: 1 or 2`);
+  if (subnets === 2 && options.kubernetes !== undefined)
+    throw new SeineError('INVALID_INPUT', '--subnets 2: not with --kubernetes, whose control plane is on the link of the first subnet');
   if (families.length === 0 || new Set(families).size !== families.length)
     throw new SeineError('INVALID_INPUT', '--families: ipv4, ipv6 or both, each once');
   if (Buffer.byteLength(dir) + longestSocket.length > socketPathMax)
@@ -165,6 +174,7 @@ export function planLab(options: LabOptions): LabPlan {
     ...(options.controlPlane !== undefined && { controlPlane: options.controlPlane }),
     ...(options.bare === true && { bare: true as const }),
     ...(options.podInterface !== undefined && { podInterface: options.podInterface }),
+    ...(subnets === 2 && { subnets: 2 as const }),
     ...(options.withoutAgentKeys !== undefined && { withoutAgentKeys: [...options.withoutAgentKeys] }),
     external: {
       netns: outsideNetns(id),
@@ -176,19 +186,40 @@ export function planLab(options: LabOptions): LabPlan {
       ip: managementIp,
       apiServerUrl: `https://${managementIp}:${addressing.apiServerPort}`,
     },
-    nodes: Array.from({ length: nodes }, (_, index) => planNode(id, families, index + 1)),
+    nodes: Array.from({ length: nodes }, (_, index) =>
+      planNode(id, families, { number: index + 1, subnet: subnets === 2 ? index % 2 : 0 }),
+    ),
   };
 }
 
 /** @param number from 1 */
-function planNode(id: string, families: readonly Family[], number: number): NodePlan {
+function planNode(
+  id: string,
+  families: readonly Family[],
+  { number, subnet }: { readonly number: number; readonly subnet: number },
+): NodePlan {
   const name = `node-${number}`;
   return {
     name,
     netns: nodeNetns(id, name),
-    ips: families.map((of) => cidrAddress(addressing.transport[of], BigInt(number)).text),
+    ips: families.map((of) => cidrAddress(subnetNetwork(subnet, of), BigInt(number)).text),
     managementIp: cidrAddress(addressing.management, BigInt(number + 1)).text,
   };
+}
+
+/** Network of the nodes of a subnet. @param subnet from 0 */
+function subnetNetwork(subnet: number, of: Family): Cidr {
+  return (subnet === 0 ? addressing.transport : addressing.secondTransport)[of];
+}
+
+/** Addresses of the router in a subnet, by which its nodes reach the outside and the other subnet. @param subnet from 0 */
+export function routerIps({ families }: Pick<LabPlan, 'families'>, subnet: number): string[] {
+  return families.map((of) => cidrAddress(subnetNetwork(subnet, of), 254n).text);
+}
+
+/** Subnet of a node, from 0. */
+export function subnetOf({ subnets, nodes }: Pick<LabPlan, 'subnets' | 'nodes'>, node: NodePlan): number {
+  return subnets === 2 ? nodes.findIndex(({ name }) => name === node.name) % 2 : 0;
 }
 
 function networksOf({ families, nodes, kubeconfig, ...asked }: LabOptions): Pick<LabPlan, 'podCidrs' | 'serviceCidrs'> {
@@ -197,7 +228,7 @@ function networksOf({ families, nodes, kubeconfig, ...asked }: LabOptions): Pick
   // The caller's API server assigns pod CIDRs to nodes itself.
   if (kubeconfig === undefined) for (const text of podCidrs) needRoomForNodes(parseCidr(text), nodes);
   for (const [option, texts] of Object.entries({ '--pod-cidr': podCidrs, '--service-cidr': serviceCidrs }))
-    needApart(option, texts, [addressing.management, addressing.transport.ipv4, addressing.transport.ipv6]);
+    needApart(option, texts, [addressing.management, ...Object.values(addressing.transport), ...Object.values(addressing.secondTransport)]);
   needApart('--service-cidr', serviceCidrs, podCidrs.map(parseCidr));
   return { podCidrs, serviceCidrs };
 }
