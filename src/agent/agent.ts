@@ -172,7 +172,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
   const { config, changes, ovs, stack, nodeState, readiness, warnings, sources, peers, checks, postNodeEvent, log } = parts;
   const { healthChecks, cni, dataPath } = checks;
   const held = () => nodeState.reconcilers.host.actual();
-  const routeConflicts = new RouteConflicts({ socket: stack.links.socket, gateway: config.hostGateway, held });
+  const routeConflicts = new RouteConflicts({ socket: stack.links.socket, held });
   return ({ live, ipam, orphanedLeases, standing, hostPorts, proxy }) => {
     const { openflow, database } = ovs;
     const { datapath: datapathChanged, foreignFirewall } = changes;
@@ -185,7 +185,7 @@ function companionsOf(parts: CompanionParts, signal: AbortSignal): StartHooks['c
       standing.run(signal),
       watchContestedSettings({ nodeState, warnings, log }, signal),
       healthChecks.follow(leaseCheck(orphanedLeases), signal),
-      healthChecks.follow(routingCheck(routeConflicts, config.hostGateway), signal),
+      healthChecks.follow(routingCheck(routeConflicts), signal),
       dataPath.follow({ dataPath: config.ovsDatapathType, plane, warnings }, log, signal),
       healthChecks.follow(associationCheck(openflow), signal),
       healthChecks.follow(affinityCheck(openflow, proxy.services), signal),

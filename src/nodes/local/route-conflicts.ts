@@ -18,13 +18,15 @@ const CONFIRMED_AFTER_MS = 500;
 /** Errors for blackhole, prohibited and unreachable destinations; for the last `lookUpRoute` returns nothing. */
 const blocked = new Set(['EINVAL', 'EACCES']);
 
-/** Network of pods or Services that another program's rule or route sends elsewhere. */
+/** Network of pods or Services that another program's rule or route sends to another interface than Seine's route. */
 export interface RouteConflict {
   readonly network: Cidr;
   /** Address of it that was looked up. */
   readonly asked: Ip;
   /** Index of the interface that the kernel uses; undefined if it sends nothing there. */
   readonly link: number | undefined;
+  /** Name of the interface of Seine's route. */
+  readonly dev: string;
   /** Mark of the packets that the route is for; undefined if it is for all. */
   readonly mark?: number;
 }
@@ -33,7 +35,6 @@ type FoundConflict = RouteConflict & Pick<WantedRoute, 'destination' | 'table'>;
 
 interface RouteConflictsOptions {
   readonly socket: NetlinkSocket;
-  readonly gateway: string;
   /** Returns the known content of the node's network stack; undefined while unknown. */
   readonly held: () => ReadonlyMap<HostKey, HostEntry> | undefined;
 }
@@ -53,25 +54,37 @@ export class RouteConflicts {
 
   /** @throws SeineError `UNAVAILABLE` if the kernel does not answer; `CANCELLED` */
   async find(signal: AbortSignal): Promise<readonly RouteConflict[]> {
-    const { socket, gateway, held } = this.#options;
+    const { socket, held } = this.#options;
     const routes = [...(held()?.values() ?? [])].flatMap((entry) => (entry.kind === 'route' ? [entry.route] : []));
-    const index = getLink(socket, gateway)?.index;
-    if (index === undefined || routes.length === 0) return [];
+    const indexOf = indexesOf(socket, routes);
+    if (indexOf.size === 0) return [];
+    const isElsewhere = ({ dev, link }: RouteConflict): boolean => indexOf.has(dev) && link !== indexOf.get(dev);
     const taken: FoundConflict[] = [];
     const asked = Math.min(ASKED_MAX, routes.length);
     for (let at = 0; at < asked; at++) {
       if (at % ASKED_AT_ONCE === ASKED_AT_ONCE - 1) await nextTurn(undefined, { signal });
       const route = routes[(this.#from + at) % routes.length];
       const way = route && routeTo(socket, route);
-      if (way && way.link !== index) taken.push(way);
+      if (way && isElsewhere(way)) taken.push(way);
     }
     this.#from = (this.#from + asked) % routes.length;
     if (taken.length === 0) return [];
     await idle(CONFIRMED_AFTER_MS, signal);
     const there = ourRoutes(socket, taken);
     const confirmed = taken.filter((way) => there.has(placeOf(way))).map((way) => routeTo(socket, way));
-    return confirmed.filter(({ link }) => link !== index);
+    return confirmed.filter(isElsewhere);
   }
+}
+
+/** Returns the indexes of the routes' interfaces, by name. One that does not exist has none, and its routes are not compared. */
+function indexesOf(socket: NetlinkSocket, routes: readonly WantedRoute[]): ReadonlyMap<string, number> {
+  const names = [...new Set(routes.map(({ dev }) => dev))];
+  return new Map(
+    names.flatMap((name) => {
+      const index = getLink(socket, name)?.index;
+      return index === undefined ? [] : [[name, index] as const];
+    }),
+  );
 }
 
 /** Returns the conflicts whose own route is present. A missing route is repaired and reported by the reconciler, even if paused. */
@@ -87,10 +100,10 @@ function placeOf({ destination, table }: Pick<WantedRoute, 'destination' | 'tabl
 }
 
 /** Looks up a route. Seine's own table is for packets with Seine's mark. */
-function routeTo(socket: NetlinkSocket, { destination, table }: Pick<WantedRoute, 'destination' | 'table'>): FoundConflict {
+function routeTo(socket: NetlinkSocket, { destination, table, dev }: Pick<WantedRoute, 'destination' | 'table' | 'dev'>): FoundConflict {
   const asked = exampleOf(destination);
   const mark = table === externalRouting.table ? externalRouting.mark : undefined;
-  const way = { network: destination, destination, asked, ...(table === undefined ? {} : { table }), ...(mark && { mark }) };
+  const way = { network: destination, destination, asked, dev, ...(table === undefined ? {} : { table }), ...(mark && { mark }) };
   try {
     return { ...way, link: lookUpRoute(socket, asked, mark)?.link };
   } catch (thrown) {
