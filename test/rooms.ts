@@ -105,6 +105,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   'services/controller/effects': ['services/compile', 'services/controller'],
   'services/packet-in': ['services/compile'],
   'nodes/local': [],
+  'nodes/modes': [],
   'nodes/packet-in': [],
   'nodes/peers': ['nodes/local'],
   'dataplane/compile': ['dataplane/desired', 'dataplane/pipeline'],

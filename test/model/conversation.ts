@@ -94,6 +94,12 @@ function openers({ node, peers, pods }: Scene, family: Family): Opener[] {
       ...node.serviceCidrs.map((cidr) => cidrAddress(cidr, 16n)),
       ...node.podCidrs.map((cidr) => cidr.network),
     ]).map((ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} })),
+    // Without a tunnel: pods, and the node itself, also in the name of external clients. The node's nftables rules admit only these.
+    ...peers
+      .filter(({ maySendDirectly }) => maySendDirectly)
+      .flatMap(({ podCidrs }) => podCidrs.filter((cidr) => cidr.family === family))
+      .flatMap((cidr) => [cidrAddress(cidr, 9n), cidrAddress(cidr, 1n), cidr.network])
+      .map((ip): Opener => ({ kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, ip, outer: {} })),
     ...peers.flatMap(({ podCidrs, transport: ends }) =>
       podCidrs
         .filter((cidr) => cidr.family === family)

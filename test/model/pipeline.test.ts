@@ -3,13 +3,16 @@ import { describe, it } from 'vitest';
 import { conversations } from './conversation.ts';
 import { forgeries } from './forgeries.ts';
 import { modelOracle } from './oracle.ts';
-import { exampleScene, ofOneFamily, type Scene } from './scene.ts';
+import { exampleScene, ofOneFamily, type Scene, withDirectPeers } from './scene.ts';
 
 const scenes: Readonly<Record<string, Scene>> = {
   'of both families': exampleScene,
   'of IPv4': ofOneFamily(exampleScene, 'ipv4'),
   'of IPv6': ofOneFamily(exampleScene, 'ipv6'),
   'with GRE': { ...exampleScene, node: { ...exampleScene.node, tunnel: { ...exampleScene.node.tunnel, type: 'gre', port: 0 } } },
+  'with direct peers': withDirectPeers(exampleScene, 'all'),
+  'of IPv4 with a direct peer and one in the tunnel': withDirectPeers(ofOneFamily(exampleScene, 'ipv4'), 'one'),
+  'with peers that differ by family': withDirectPeers(exampleScene, 'one'),
   'without ranges of Services': { ...exampleScene, node: { ...exampleScene.node, serviceCidrs: [] } },
 };
 

@@ -38,6 +38,8 @@ interface Arrival {
 
 interface Place {
   readonly kind: From;
+  /** Behind the gateway, on another node that is reached without a tunnel. */
+  readonly direct?: true;
   readonly port: number;
   readonly mac: Mac;
 }
@@ -57,6 +59,8 @@ const neighbourDiscovery = { solicitation: 135, advertisement: 136, all: [133, 1
  *    endpoints it is refused.
  * 4. A connection whose client is its endpoint is answered from another address; external clients reach endpoints on other nodes from
  *    the pod network's own address. All other sources stay. Requests through the node are answered through the node.
+ *    A peer without a tunnel is behind the gateway. Every connection of the node or of external clients to an endpoint there has the pod
+ *    network's own address, and its packets return to their input port; the node's other packets to its pods never pass the bridge.
  * 5. Pods and peers cannot send tunnel packets to nodes.
  * 6. Routed packets have the gateway's MAC as source and a decremented TTL; the node decrements its own. A packet whose TTL or hop limit
  *    ends there goes to the agent instead of its receiver, also if the receiver is behind its input port.
@@ -169,6 +173,8 @@ export class Reference {
 
   #error(arrival: Arrival, quotes: Tuple): readonly PacketOutcome[] {
     const known = this.#connections.get(tupleKey(reversed(quotes)));
+    // Pods do not know the networks' own addresses.
+    if (arrival.from === 'pod' && this.#isOwnNetwork(quotes.src)) return dropped;
     if (!known || !same(arrival.packet.ipDst, quotes.src) || !this.#mayReport(arrival, known)) return dropped;
     const { connection, reply } = known;
     const { asked, given, service } = connection;
@@ -246,9 +252,9 @@ export class Reference {
   }
 
   #isNoSource(ip: Ip): boolean {
-    const { podCidrs, serviceCidrs } = this.#scene.node;
+    const { serviceCidrs } = this.#scene.node;
     const virtual = [nodePortAddress, serviceNextHop].some((addresses) => same(ip, addresses[ip.family]));
-    return virtual || serviceCidrs.some((cidr) => cidrContains(cidr, ip)) || podCidrs.some(({ network }) => same(ip, network));
+    return virtual || serviceCidrs.some((cidr) => cidrContains(cidr, ip)) || this.#isOwnNetwork(ip);
   }
 
   #promised({ from, packet }: Arrival, { protocol, src, dst, srcPort, dstPort }: Tuple): Promised | undefined {
@@ -273,10 +279,10 @@ export class Reference {
     const ip = parseIp(text);
     const place = this.#place(ip);
     const itself = same(asked.src, ip);
-    const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway');
-    const fromAfar = from === 'gateway' && place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'external';
+    const hairpin = (from === 'pod' && itself) || (from === 'gateway' && place?.kind === 'gateway' && !place.direct);
+    const fromAfar = from === 'gateway' && (place?.direct || (place?.kind === 'tunnel' && this.#kindOf(from, asked.src) === 'external'));
     const network = this.#scene.node.podCidrs.find(({ family }) => family === ip.family)?.network;
-    const src = hairpin || itself ? serviceNextHop[ip.family] : fromAfar && network ? network : asked.src;
+    const src = fromAfar && network ? network : hairpin || itself ? serviceNextHop[ip.family] : asked.src;
     return { asked, given: { ...asked, src, dst: ip, dstPort: Number(port) }, service: true, hairpin, byGateway: from === 'gateway' };
   }
 
@@ -288,20 +294,23 @@ export class Reference {
   #deliver({ from, inPort, packet }: Arrival, connection: Connection, reply: boolean, translatedPacket: Packet): PacketOutcome {
     const { service, hairpin, byGateway } = connection;
     const began = reply ? {} : { began: connection };
-    const toGateway = { kind: 'gateway', port: this.#scene.node.gateway.ofPort, mac: this.#scene.node.gateway.mac } as const;
-    const to =
+    const toGateway: Place = { kind: 'gateway', port: this.#scene.node.gateway.ofPort, mac: this.#scene.node.gateway.mac };
+    const place =
       reply && byGateway && (service || from === 'pod') ? toGateway : translatedPacket.ipDst && this.#place(translatedPacket.ipDst);
+    // What the gateway sends about a connection that it did not open, or that began in the tunnel, has another source.
+    const to = from === 'gateway' && service && place?.direct && !this.#isOwnNetwork(connection.given.src) ? this.#tunnel : place;
     if (!to || !this.#mayGo(from, to, translatedPacket, { service, answer: reply && byGateway }))
       return { outputs: [], ...(service && began) };
     const { gateway } = this.#scene.node;
-    const routed = service || from === 'tunnel' || to.kind === 'tunnel' || (from === 'pod' && packet.ethDst === gateway.mac);
+    const routed = service || from === 'tunnel' || to.kind === 'tunnel' || to.direct || (from === 'pod' && packet.ethDst === gateway.mac);
     const counts = routed && from !== 'gateway' && to.kind !== 'gateway';
     const { tunSrc: _from, tunDst: _to, ...inner } = translatedPacket;
     const outer = to.kind === 'tunnel' && translatedPacket.ipDst ? this.#tunnelTo(translatedPacket.ipDst) : {};
     const ttl = packet.ttl ?? 0;
     const sent = { ...inner, ethSrc: routed ? gateway.mac : packet.ethSrc, ethDst: to.mac };
     if (counts && ttl <= 1) return { outputs: [{ to: 'agent: timeExceeded', packet: sent }], ...began };
-    if (to.port === inPort && !hairpin) return { outputs: [], ...began };
+    const isReturned = from === 'gateway' && service && byGateway && this.#isOwnNetwork(connection.given.src) && this.#hasDirectPeers();
+    if (to.port === inPort && !hairpin && !isReturned) return { outputs: [], ...began };
     return { outputs: [{ to: to.port, packet: { ...sent, ...outer, ttl: ttl - (counts ? 1 : 0) } }], ...began };
   }
 
@@ -311,12 +320,15 @@ export class Reference {
     const pod = pods.find(({ addresses }) => has(addresses, ip));
     if (pod) return { kind: 'pod', port: pod.ofPort, mac: pod.mac };
     if (allTargets.some((cidr) => cidrContains(cidr, ip)) || same(ip, serviceNextHop[ip.family])) return undefined;
-    if (this.#peerCidrs().some((cidr) => cidrContains(cidr, ip))) return { kind: 'tunnel', port: node.tunnel.ofPort, mac: virtualMac };
+    if (this.#peers(ip).some(({ direct }) => direct?.[ip.family] !== undefined))
+      return { kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac, direct: true };
+    if (this.#peerCidrs().some((cidr) => cidrContains(cidr, ip))) return this.#tunnel;
     if (node.serviceCidrs.some((cidr) => cidrContains(cidr, ip))) return undefined;
     return { kind: 'gateway', port: node.gateway.ofPort, mac: node.gateway.mac };
   }
 
   #mayGo(from: From, to: Place, { ipDst, protocol, portDst }: Packet, { service, answer }: { service: boolean; answer: boolean }): boolean {
+    if (to.direct) return from !== 'tunnel' && (from === 'pod' || service);
     if (to.kind !== 'gateway' || !ipDst) return true;
     const { gateway, tunnel, podCidrs } = this.#scene.node;
     const carrier = tunnelCarriers[tunnel.type];
@@ -326,6 +338,23 @@ export class Reference {
     if (has(gateway.addresses, ipDst)) return true;
     if (from === 'pod') return true;
     return from === 'gateway' && service && !podCidrs.some((cidr) => cidrContains(cidr, ipDst));
+  }
+
+  get #tunnel(): Place {
+    return { kind: 'tunnel', port: this.#scene.node.tunnel.ofPort, mac: virtualMac };
+  }
+
+  /** Peers with this address in their networks. */
+  #peers(ip: Ip) {
+    return this.#reachablePeers().filter(({ podCidrs }) => podCidrs.some((cidr) => cidrContains(cidr, ip)));
+  }
+
+  #isOwnNetwork(ip: Ip): boolean {
+    return this.#scene.node.podCidrs.some(({ network }) => same(ip, network));
+  }
+
+  #hasDirectPeers(): boolean {
+    return this.#reachablePeers().some(({ maySendDirectly }) => maySendDirectly);
   }
 
   #peerCidrs(): Cidr[] {

@@ -3,7 +3,7 @@ import { announcementsOwner, compileAnnouncements } from '../../src/dataplane/co
 import { compileRefusals, refusalsOwner } from '../../src/dataplane/compile/compile-denied-packets.ts';
 import { compileSubject } from '../../src/dataplane/compile/compile-entry.ts';
 import { compileNode } from '../../src/dataplane/compile/compile-node.ts';
-import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from '../../src/dataplane/compile/compile-peer.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, tunnelledNetworks } from '../../src/dataplane/compile/compile-peer.ts';
 import { compilePod, type PodIntent } from '../../src/dataplane/compile/compile-pod.ts';
 import { compileTimeExceeded, timeExceededOwner } from '../../src/dataplane/compile/compile-time-exceeded.ts';
 import { compileUnservedPorts, unservedPortsOwner } from '../../src/dataplane/compile/compile-unserved-ports.ts';
@@ -122,6 +122,14 @@ export const exampleScene: Scene = {
   proxying: exampleProxying,
 };
 
+/** The scene with peers that are reached without a tunnel: both, or one of them in one family, beside one in the tunnel. */
+export function withDirectPeers(scene: Scene, which: 'all' | 'one'): Scene {
+  const families = scene.node.podCidrs.map(({ family }) => family);
+  const direct = Object.fromEntries(families.slice(0, which === 'all' ? 2 : 1).map((family) => [family, {}]));
+  const become = (peer: PeerIntent): PeerIntent => ({ ...peer, direct, maySendDirectly: true });
+  return { ...scene, peers: scene.peers.map((peer, at) => (which === 'all' || at === 0 ? become(peer) : peer)) };
+}
+
 /** A node of one family, and its peers of that family. */
 export function ofOneFamily({ node, peers, pods, services, proxying }: Scene, family: Family): Scene {
   const only = <T extends { readonly family: Family }>(all: readonly T[]): T[] => all.filter((each) => each.family === family);
@@ -158,7 +166,7 @@ export function wantedByOwner({ node, peers, pods, services, proxying }: Scene):
     [
       ownerOf('peer'),
       compilePeerRoutes(
-        peers.flatMap((peer) => reachedNetworks(peer, node)),
+        peers.flatMap((peer) => tunnelledNetworks(peer, node)),
         node,
       ),
     ],

@@ -3,7 +3,7 @@ import { exampleNode } from '../../../test/support/example-node.ts';
 import { parseCidr, parseIp } from '../../base/net/ip.ts';
 import { nothing } from '../desired/host-entries.ts';
 import { formatFlow } from '../pipeline/format.ts';
-import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks } from './compile-peer.ts';
+import { compilePeer, compilePeerRoutes, type PeerIntent, reachedNetworks, tunnelledNetworks } from './compile-peer.ts';
 import type { NodeEnvironment } from './environment.ts';
 
 const node: NodeEnvironment = { ...exampleNode, serviceCidrs: [] };
@@ -51,6 +51,55 @@ describe('compilePeer', () => {
       'fd00:10:0:1::/64 via fc01::aabb:ccdd:eeff dev antrea-gw0',
     ]);
     expect(neighbours).toEqual([]);
+  });
+
+  describe('without a tunnel in one family', () => {
+    const direct: PeerIntent = { ...peer, direct: { ipv4: { hop: { via: parseIp('192.168.77.2'), dev: 'eth0' } } }, maySendDirectly: true };
+
+    it('sends through the gateway, keeps connections that began in the tunnel there, and drops what returns', () => {
+      expect(dump(direct).filter((line) => /^(?:route|tunnel),.*10\.10\.4/.test(line))).toEqual([
+        'route,priority=230,ip,nw_dst=10.10.4.0/22 actions=set_field:0e:00:00:00:01:01->eth_dst,set_field:0x20/0xf0->reg0,set_field:0x100/0x100->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+        'route,priority=235,reg0=0x2/0xf,ct_mark=0x0/0x10,ip,nw_dst=10.10.4.0/22 actions=drop',
+        'route,priority=235,reg0=0x1/0xf,ip,nw_dst=10.10.4.0/22 actions=drop',
+        'route,priority=235,reg0=0x2/0xf,ct_state=-new-rpl+trk,ct_mark=0x10/0x10,ct_mark=0x0/0x20,ip,nw_dst=10.10.4.0/22 actions=set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:0x10/0xf0->reg0,set_field:0x200/0x200->reg0,goto_table:ttl',
+        'tunnel,priority=200,reg0=0x10/0xf0,ip,nw_dst=10.10.4.0/22 actions=set_field:192.168.77.1->tun_src,set_field:192.168.77.2->tun_dst,goto_table:output',
+      ]);
+      expect(dump(direct).filter((line) => line.startsWith('route,') && line.includes('fd00'))).toEqual(
+        dump(peer).filter((line) => line.startsWith('route,') && line.includes('fd00')),
+      );
+    });
+
+    it('accepts the same packets from the tunnel', () => {
+      const accepted = (of: PeerIntent) => dump(of).filter((line) => /^(?:classify|spoofGuard|errorEnds),/.test(line));
+      expect(accepted(direct)).toEqual(accepted(peer));
+    });
+
+    it('has a route of its own over the link, and one for replies to the network’s own address', () => {
+      const routes = compilePeer(direct, node).routes.map(({ destination, via, dev, src, exclusive }) =>
+        [destination.text, via?.text, dev, src?.text, exclusive].join(' '),
+      );
+      expect(routes).toEqual([
+        '10.10.4.0/22 192.168.77.2 eth0 10.10.0.1 true',
+        '10.10.0.0/32 169.254.0.253 antrea-gw0  ',
+        'fd00:10::/128 fc01::aabb:ccdd:eeff antrea-gw0  ',
+      ]);
+      expect(tunnelledNetworks(direct, node).map(({ text }) => text)).toEqual(['fd00:10:0:1::/64']);
+    });
+
+    it('accepts direct packets of a peer to which it sends through the tunnel', () => {
+      const common = dump({ ...peer, maySendDirectly: true }).filter((line) => !dump(peer).includes(line));
+      expect(common.map((line) => line.split(',')[0])).toEqual([
+        'snatMark',
+        'unSnat',
+        'output',
+        'state',
+        'snatMark',
+        'unSnat',
+        'output',
+        'state',
+      ]);
+      expect(dump(direct)).toEqual(expect.arrayContaining(common));
+    });
   });
 
   it('omits pods of a family that this node lacks', () => {

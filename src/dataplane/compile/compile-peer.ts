@@ -1,10 +1,11 @@
-import { type Cidr, cidrAddress, type Ip } from '../../base/net/ip.ts';
+import { type Cidr, cidrAddress, type Family, type Ip } from '../../base/net/ip.ts';
 import { nothing, type Wanted } from '../desired/host-entries.ts';
 import { peerNumber, tunnelNumber } from '../pipeline/cookie.ts';
 import { reg } from '../pipeline/fields.ts';
 import type { Flow } from '../pipeline/flow.ts';
 import { goto, load, priority } from '../pipeline/flow.ts';
 import { serviceNextHop, virtualMac } from '../pipeline/well-known.ts';
+import { type DirectPath, directPaths, directRoute, repliesToBridge, toDirectPeer } from './compile-direct.ts';
 import { errorsOfPeer } from './compile-errors.ts';
 import { familiesOf, type NodeEnvironment } from './environment.ts';
 
@@ -16,10 +17,14 @@ export interface PeerIntent {
   readonly transport: readonly Ip[];
   /** Those that another Node object also has: a host that has returned under another name has both for a while. */
   readonly sharedTransport?: readonly Ip[];
+  /** Families in which this node sends to it without a tunnel. */
+  readonly direct?: Readonly<Partial<Record<Family, DirectPath>>>;
+  /** Present if it may send without a tunnel. */
+  readonly maySendDirectly?: true;
 }
 
 /**
- * Compiles the entries of this node's bridge that reach the pods of one other node.
+ * Compiles the entries of this node that reach the pods of one other node. It accepts packets from the tunnel whatever way it sends itself.
  *
  * Keys are per CIDR and per transport address: a CIDR that moves to another node needs no order of changes, one plan moves it. A peer
  * without a transport address of a family that this node has is not reachable yet, and has no entries.
@@ -28,10 +33,25 @@ export function compilePeer(peer: PeerIntent, environment: NodeEnvironment): Wan
   const ends = tunnelEnds(peer, environment);
   if (!ends) return nothing;
   const reached = reachedNetworks(peer, environment);
+  const isDirect = peer.maySendDirectly === true || peer.direct !== undefined;
+  const pathTo = ({ family }: Cidr): DirectPath | undefined => peer.direct?.[family];
   return {
     ...nothing,
-    flows: [...fromPeer(peer, reached, environment), ...reached.flatMap((cidr) => toPeer(cidr, ends))],
+    flows: [
+      ...fromPeer(peer, reached, environment),
+      ...reached.flatMap((cidr) => toPeer(cidr, ends, pathTo(cidr) ? toDirectPeer(cidr, environment) : undefined)),
+      ...(isDirect ? directPaths(environment) : []),
+    ],
+    routes: [
+      ...reached.flatMap((cidr) => directRoute(cidr, pathTo(cidr) ?? {}, environment)),
+      ...(isDirect ? repliesToBridge(environment) : []),
+    ],
   };
+}
+
+/** Returns the pod networks of the peer to which this node sends through the tunnel. */
+export function tunnelledNetworks(peer: PeerIntent, environment: NodeEnvironment): readonly Cidr[] {
+  return reachedNetworks(peer, environment).filter(({ family }) => peer.direct?.[family] === undefined);
 }
 
 /** Returns the pod networks of the peer that this node can reach. */
@@ -98,15 +118,17 @@ function fromPeer(peer: PeerIntent, networks: readonly Cidr[], { tunnel: { ofPor
   ];
 }
 
-function toPeer(cidr: Cidr, { local, remote }: TunnelEnds): Flow[] {
+/** @param direct flows of table `route` for a peer that this node reaches without a tunnel; absent: those of the tunnel */
+function toPeer(cidr: Cidr, { local, remote }: TunnelEnds, direct?: readonly Flow[]): Flow[] {
   const toCidr = { payload: cidr.family, ipDst: cidr };
+  const byTunnel: Flow = {
+    table: 'route',
+    priority: priority.highest,
+    match: toCidr,
+    steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.routed('yes')), goto('ttl')],
+  };
   const flows: Flow[] = [
-    {
-      table: 'route',
-      priority: priority.highest,
-      match: toCidr,
-      steps: [{ do: 'setEthDst', mac: virtualMac }, load(reg.destination('tunnel')), load(reg.routed('yes')), goto('ttl')],
-    },
+    ...(direct ?? [byTunnel]),
     {
       table: 'tunnel',
       priority: priority.normal,

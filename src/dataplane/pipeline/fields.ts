@@ -12,6 +12,12 @@ export const registerFields = {
     values: { tunnel: 1, gateway: 2, pod: 3, external: 4 },
   },
   destination: { reg: 0, bits: [4, 7], doc: 'What kind of port it leaves by.', values: { tunnel: 1, gateway: 2, pod: 3 } },
+  direct: {
+    reg: 0,
+    bits: [8, 8],
+    doc: 'The packet leaves through the gateway for a pod of another node, without a tunnel.',
+    values: { no: 0, yes: 1 },
+  },
   routed: { reg: 0, bits: [9, 9], doc: 'The packet is routed: Ethernet source and TTL change.', values: { no: 0, yes: 1 } },
   verdict: {
     reg: 0,

@@ -16,6 +16,7 @@ export const priority = {
   aboveHigh: 215,
   higher: 220,
   highest: 230,
+  aboveHighest: 235,
   override: 240,
   guard: 250,
 } as const;

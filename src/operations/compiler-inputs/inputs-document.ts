@@ -3,6 +3,7 @@ import { seineVersion } from '../../api/version.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import { type Cidr, type Ip, parseCidr, parseIp } from '../../base/net/ip.ts';
 import { type Mac, parseMac } from '../../base/net/mac.ts';
+import type { DirectPath } from '../../dataplane/compile/compile-direct.ts';
 import type { ClusterClassNumbers, SubjectIntent } from '../../dataplane/compile/compile-entry.ts';
 import type { PeerIntent } from '../../dataplane/compile/compile-peer.ts';
 import type { PodIntent, RateLimit } from '../../dataplane/compile/compile-pod.ts';
@@ -83,11 +84,16 @@ const proxy: z.ZodType<CommonInputs['proxy']> = z.strictObject({
   addresses: z.array(ip),
   gateway: z.array(ip),
 } satisfies Shape<CommonInputs['proxy']>);
+const directPath: z.ZodType<DirectPath> = z.strictObject({
+  hop: z.strictObject({ via: ip, dev: z.string().max(15) }).exactOptional(),
+} satisfies Shape<DirectPath>);
 const peer: z.ZodType<PeerIntent> = z.strictObject({
   name: z.string(),
   podCidrs: z.array(cidr),
   transport: z.array(ip),
   sharedTransport: z.array(ip).exactOptional(),
+  direct: z.strictObject({ ipv4: directPath.exactOptional(), ipv6: directPath.exactOptional() }).exactOptional(),
+  maySendDirectly: z.literal(true).exactOptional(),
 } satisfies Shape<PeerIntent>);
 const rateLimit = z.strictObject({ rate: z.number(), burst: z.number() } satisfies Shape<RateLimit>);
 const podIntent: z.ZodType<PodIntent> = z.strictObject({

@@ -1,4 +1,4 @@
-import { addressBits, type Cidr, cidrOf, type Family, ipFromValue } from '../../base/net/ip.ts';
+import { addressBits, type Cidr, cidrOf, type Family, ipFromValue } from './ip.ts';
 
 /**
  * Union of many networks: the smallest number of networks that cover exactly the same addresses. A change takes as many steps as a prefix

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { addressBits, type Cidr, cidrOf, type Family, ipFromValue, parseCidr } from '../../base/net/ip.ts';
 import { CidrUnion } from './cidr-union.ts';
+import { addressBits, type Cidr, cidrOf, type Family, ipFromValue, parseCidr } from './ip.ts';
 
 const texts = (union: CidrUnion): string[] => Array.from(union.cover(), ({ text }) => text).toSorted();
 

@@ -1,0 +1,125 @@
+import { type Cidr, type Family, hostCidr, type Ip } from '../../base/net/ip.ts';
+import type { WantedRoute } from '../desired/host-entries.ts';
+import { ctMark, reg } from '../pipeline/fields.ts';
+import type { Flow, Match, Step } from '../pipeline/flow.ts';
+import { drop, goto, load, priority } from '../pipeline/flow.ts';
+import { serviceNextHop, virtualMac, zones } from '../pipeline/well-known.ts';
+import { externalSource, familiesOf, type NodeEnvironment, ownCidrs } from './environment.ts';
+import { shownCommit } from './shown-commit.ts';
+
+/**
+ * Path to the pods of another node without a tunnel: the bridge passes packets to the gateway, and the kernel routes them to the node.
+ * Without `hop`, the network between the nodes routes pods' addresses, and the node has no route of Seine's to them.
+ */
+export interface DirectPath {
+  readonly hop?: { readonly via: Ip; readonly dev: string };
+}
+
+/**
+ * Compiles the flows that send packets for a network of another node to the gateway. A packet that comes from there is dropped unless it is
+ * for a Service: the kernel's route is missing, and the two would exchange it until its TTL ends. Other nodes do not send to each other
+ * through this one.
+ *
+ * Connections of the node's processes to Services that began in the tunnel have a source address of this node, which the kernel does not
+ * accept from the bridge. They stay in the tunnel.
+ */
+export function toDirectPeer(cidr: Cidr, { gateway }: NodeEnvironment): readonly Flow[] {
+  const flow = (level: number, match: Match, ...steps: readonly Step[]): Flow => ({
+    table: 'route',
+    priority: level,
+    match: { payload: cidr.family, ipDst: cidr, ...match },
+    steps,
+  });
+  const [toGateway, toTunnel] = [load(reg.destination('gateway')), load(reg.destination('tunnel'))];
+  const routed = load(reg.routed('yes'));
+  const regs = [reg.source('gateway')];
+  const begun: Match = { ctState: { new: '-', rpl: '-', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs };
+  return [
+    flow(priority.highest, {}, { do: 'setEthDst', mac: gateway.mac }, toGateway, load(reg.direct('yes')), routed, goto('ttl')),
+    flow(priority.aboveHighest, { ctMarks: [ctMark.service('no')], regs }, ...drop),
+    flow(priority.aboveHighest, { regs: [reg.source('tunnel')] }, ...drop),
+    flow(priority.aboveHighest, begun, { do: 'setEthDst', mac: virtualMac }, toTunnel, routed, goto('ttl')),
+  ];
+}
+
+/**
+ * Compiles the flows for direct packets that do not depend on the peer. A node accepts them from every peer that may send them, whatever
+ * way it sends itself: two nodes change their modes independently.
+ *
+ * - A connection from the gateway to an endpoint on another node gets the pod network's own address as its source, as in the tunnel.
+ *   Replies to it come from the gateway or from the tunnel.
+ * - A peer may tunnel a reply to a packet that a process of this node sent directly: connection tracking of the bridge does not know that
+ *   connection.
+ */
+export function directPaths(environment: NodeEnvironment): readonly Flow[] {
+  const { gateway } = environment;
+  const returned: Step = { do: 'outputInPort' };
+  return familiesOf(environment).flatMap((payload): readonly Flow[] => [
+    ...sourceTranslation(payload, environment),
+    {
+      table: 'output',
+      priority: priority.above,
+      match: {
+        payload,
+        ctMarks: [ctMark.service('yes'), ctMark.snat('yes'), ctMark.hairpin('no')],
+        regs: [reg.source('gateway'), reg.destination('gateway')],
+      },
+      steps: [returned],
+    },
+    ...gateway.addresses
+      .filter(({ family }) => family === payload)
+      .map(
+        (ipDst): Flow => ({
+          table: 'state',
+          priority: priority.aboveHigh,
+          match: { payload, ipDst, ctState: { inv: '+', trk: '+' }, regs: [reg.source('tunnel')] },
+          steps: [load(reg.verdict('standing')), goto('egressEntry')],
+        }),
+      ),
+  ]);
+}
+
+function sourceTranslation(payload: Family, environment: NodeEnvironment): readonly Flow[] {
+  const { main, snat } = zones[payload];
+  const marks = [ctMark.snat('yes'), ctMark.receiver(environment.gateway.ofPort), ctMark.barred('no')];
+  return [
+    {
+      table: 'snatMark',
+      priority: priority.above,
+      match: {
+        payload,
+        ctState: { new: '+', trk: '+' },
+        ctMarks: [ctMark.service('yes'), ctMark.snat('no')],
+        regs: [reg.source('gateway'), reg.direct('yes')],
+      },
+      steps: shownCommit({ zone: main, next: 'snat', exec: marks.map((mark) => ({ do: 'mark', mark })) }),
+    },
+    ...ownCidrs(environment)
+      .filter(({ family }) => family === payload)
+      .map(
+        (cidr): Flow => ({
+          table: 'unSnat',
+          priority: priority.normal,
+          match: { payload, ipDst: externalSource(cidr), regs: [reg.source('gateway')] },
+          steps: [{ do: 'ct', zone: snat, commit: false, next: 'track', nat: { kind: 'restore' }, exec: [] }],
+        }),
+      ),
+  ];
+}
+
+/** Compiles the node's route to a network of another node; none if the network between the nodes has it. */
+export function directRoute(destination: Cidr, { hop }: DirectPath, { gateway }: NodeEnvironment): readonly WantedRoute[] {
+  if (!hop) return [];
+  // Peers and policies know the node's processes by this address.
+  const src = gateway.addresses.find(({ family }) => family === destination.family);
+  return [{ destination, ...hop, ...(src ? { src } : {}), exclusive: true }];
+}
+
+/** Compiles the routes by which replies to the pod networks' own addresses reach the bridge, which translates them. */
+export function repliesToBridge(environment: NodeEnvironment): readonly WantedRoute[] {
+  return ownCidrs(environment).map((cidr) => ({
+    destination: hostCidr(externalSource(cidr)),
+    via: serviceNextHop[cidr.family],
+    dev: environment.gateway.name,
+  }));
+}

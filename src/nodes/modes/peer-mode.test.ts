@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { parseIp } from '../../base/net/ip.ts';
+import { type ModeSettings, type PeerMode, type PeerPathFacts, selectPeerMode } from './peer-mode.ts';
+
+const address = parseIp('192.168.77.2');
+const onLink: PeerPathFacts = { address, announces: true, link: 'eth0', isListed: false, echo: 'answered' };
+const hybrid: ModeSettings = { encapMode: 'hybrid', directRoutes: 'auto', verifyDirect: true };
+const noEncap: ModeSettings = { ...hybrid, encapMode: 'noEncap' };
+const words = (mode: PeerMode): string =>
+  `${mode.mode} ${mode.reason}${mode.mode === 'direct' && mode.path.hop ? ` by ${mode.path.hop.dev}` : ''}`;
+
+describe('the mode of a peer', () => {
+  it.each<[string, ModeSettings, Partial<PeerPathFacts>, string]>([
+    ['encap', { ...hybrid, encapMode: 'encap' }, {}, 'tunnel configured'],
+    ['noEncap, on the link', noEncap, {}, 'direct onLink by eth0'],
+    ['noEncap, behind a router', noEncap, { link: undefined }, 'direct routedByNetwork'],
+    ['noEncap, without routes', { ...noEncap, directRoutes: 'none' }, {}, 'direct onLink'],
+    ['noEncap, a lost echo', noEncap, { echo: 'lost' }, 'direct onLink by eth0'],
+    ['noEncap, no address of the family', noEncap, { address: undefined }, 'tunnel noAddress'],
+    ['noEncap, a peer of an earlier release', noEncap, { announces: false }, 'tunnel notAnnounced'],
+    ['hybrid, on the link', hybrid, {}, 'direct onLink by eth0'],
+    ['hybrid, before the first answer', hybrid, { echo: 'unknown' }, 'tunnel notVerified'],
+    ['hybrid, a network that drops pods’ addresses', hybrid, { echo: 'lost' }, 'tunnel echoLost'],
+    ['hybrid, not verified as configured', { ...hybrid, verifyDirect: false }, { echo: 'unknown' }, 'direct onLink by eth0'],
+    ['hybrid, behind a router', hybrid, { link: undefined }, 'tunnel otherSubnet'],
+    ['hybrid, behind a router and listed', hybrid, { link: undefined, isListed: true }, 'direct listed'],
+    ['hybrid, listed and silent', hybrid, { link: undefined, isListed: true, echo: 'lost' }, 'tunnel echoLost'],
+    ['hybrid, a peer of an earlier release', hybrid, { announces: false }, 'tunnel notAnnounced'],
+  ])('%s', (_, settings, facts, expected) => {
+    expect(words(selectPeerMode(settings, { ...onLink, ...facts }))).toBe(expected);
+  });
+
+  it('is direct in no combination for a peer that does not announce it, has no address, or in encap', () => {
+    const modes = combinations().map(({ settings, facts }) => ({ settings, facts, selected: selectPeerMode(settings, facts) }));
+    const direct = modes.filter(({ selected }) => selected.mode === 'direct');
+    expect(modes).toHaveLength(576);
+    expect(direct.filter(({ settings, facts }) => settings.encapMode === 'encap' || !facts.announces || !facts.address)).toEqual([]);
+    const untested = direct.filter(
+      ({ settings, facts }) => settings.encapMode === 'hybrid' && settings.verifyDirect && facts.echo !== 'answered',
+    );
+    expect(untested).toEqual([]);
+    for (const { settings, facts, selected } of direct) {
+      const hop = selected.mode === 'direct' ? selected.path.hop : undefined;
+      expect(hop?.dev).toBe(settings.directRoutes === 'auto' ? facts.link : undefined);
+    }
+  });
+});
+
+function combinations(): readonly { readonly settings: ModeSettings; readonly facts: PeerPathFacts }[] {
+  const booleans = [true, false];
+  return (['encap', 'noEncap', 'hybrid'] as const).flatMap((encapMode) =>
+    (['auto', 'none'] as const).flatMap((directRoutes) =>
+      booleans.flatMap((verifyDirect) =>
+        [address, undefined].flatMap((at) =>
+          booleans.flatMap((announces) =>
+            ['eth0', undefined].flatMap((link) =>
+              booleans.flatMap((isListed) =>
+                (['answered', 'lost', 'unknown'] as const).map((echo) => ({
+                  settings: { encapMode, directRoutes, verifyDirect },
+                  facts: { address: at, announces, link, isListed, echo },
+                })),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
