@@ -81,7 +81,7 @@ export function directPaths(environment: NodeEnvironment): readonly Flow[] {
 
 function sourceTranslation(payload: Family, environment: NodeEnvironment): readonly Flow[] {
   const { main, snat } = zones[payload];
-  const marks = [ctMark.snat('yes'), ctMark.receiver(environment.gateway.ofPort), ctMark.barred('no')];
+  const marks = [ctMark.snat('yes'), ctMark.receiver(environment.gateway.ofPort), ctMark.unadmitted('no')];
   return [
     {
       table: 'snatMark',
