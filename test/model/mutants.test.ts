@@ -93,7 +93,7 @@ const mutants: Readonly<Record<string, Mutation>> = {
     ({ table }) => table === 'snatMark',
     (all) =>
       all.map((each) =>
-        each.do === 'ct' ? { ...each, exec: each.exec.filter((exec) => exec.do !== 'mark' || exec.mark.field !== 'barred') } : each,
+        each.do === 'ct' ? { ...each, exec: each.exec.filter((exec) => exec.do !== 'mark' || exec.mark.field !== 'unadmitted') } : each,
       ),
   ),
   'bars a connection that was let in, at its second packet': steps(
