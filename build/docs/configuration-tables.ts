@@ -84,6 +84,8 @@ const groups: Groups = {
     'policy.mode': 'policies drop (`enforce`), only count (`audit`), or do nothing (`off`). Quote `"off"` in YAML',
     'policy.whenUnknown':
       'new pods before their policies or labels are known: reached by their own node only (`closed`), ADD fails (`refuse`), or unrestricted (`open`)',
+    'policy.unknownPeers':
+      'rules of [ClusterNetworkPolicies](cluster-network-policy.md#pods-that-are-not-known-yet) that deny or pass pods by labels: deny pods that are not known yet (`closed`), or do not match them (`open`)',
     'policy.logDenied':
       '[log denied packets](network-policy.md#log-denied-traffic) of annotated pods and namespaces, of all pods, or of none',
     'policy.liveConnections': 'established connections that policies deny now end (`cut`) or continue (`keep`)',

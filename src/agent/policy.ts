@@ -69,6 +69,7 @@ export async function openPolicy(
     nodeState,
     suspensions,
     whenUnknown: config.policy.whenUnknown,
+    unknownPeers: config.policy.unknownPeers,
     serviceOpenings: config.policy.serviceOpenings,
     mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,

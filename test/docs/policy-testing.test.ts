@@ -26,7 +26,7 @@ afterAll(() => {
 });
 
 it('has the files and commands of the pages', () => {
-  expect([files.length, commands.length]).toEqual([7, 5]);
+  expect([files.length, commands.length]).toEqual([9, 6]);
 });
 
 it.each(commands.map(([, command = '', output = '']) => [command, output] as const))(

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { finish } from '../../src/base/async/steps.ts';
 import { cidrAddress, parseCidr, parseIp } from '../../src/base/net/ip.ts';
 import { compileDeniedLog } from '../../src/dataplane/compile/compile-denied-packets.ts';
 import type { NodeEnvironment } from '../../src/dataplane/compile/environment.ts';
@@ -13,7 +14,7 @@ import { type ProofResult, prove } from '../../src/policy/verify/proof/prove.ts'
 import type { PolicyObjects } from '../../src/policy/verify/reference/objects.ts';
 import { judge } from '../../src/policy/verify/reference/reference-verdict.ts';
 import { batches, timeoutOf } from '../support/batches.ts';
-import { clusterPolicyCases } from '../support/cluster-policy-cases.ts';
+import { clusterPolicyCases, clusterPolicyObject } from '../support/cluster-policy-cases.ts';
 import { exampleNode } from '../support/example-node.ts';
 import { policyCases } from '../support/policy-cases.ts';
 import { exampleCluster, podObject, policyObject } from '../support/policy-cluster.ts';
@@ -75,6 +76,27 @@ it.each(clusterPolicyCases)('flows enforce cluster policies: $name', ({ policies
   expect(differences.map(({ flows, ...each }) => ({ ...each, tables: flows.map(({ table }) => table).join() })).slice(0, 3)).toEqual([]);
   expect(problems).toEqual([]);
   expect(cells).toBeGreaterThan(50);
+});
+
+it.each(['closed', 'open'] as const)('flows treat pods that are not known as the setting requires: %s', (unknownPeers) => {
+  const deny = { action: 'Deny' as const, from: [{ namespaces: { matchLabels: { env: 'dev' } } }] };
+  const named = { action: 'Deny' as const, to: [{ namespaces: {} }], protocols: [{ destinationNamedPort: 'http' }] };
+  const clusterNetworkPolicies = [
+    clusterPolicyObject('in', { ingress: [deny] }),
+    clusterPolicyObject('out', { subject: { namespaces: {} }, egress: [named] }),
+  ];
+  const objects = { ...exampleCluster, networkPolicies: [], clusterNetworkPolicies };
+  const engine = new PolicyEngine(provenNode, undefined, undefined, unknownPeers);
+  for (const each of objectSet(objects).values()) put(engine, each);
+  const bytes = new PolicyBytes(writtenBridge(engine, exampleNode, pods));
+  const result = finish(prove({ objects, nodeName: provenNode, pods, bytes, mode: 'enforce', unknownPeers }));
+  const other = finish(
+    prove({ objects, nodeName: provenNode, pods, bytes, mode: 'enforce', unknownPeers: unknownPeers === 'open' ? 'closed' : 'open' }),
+  );
+  expect([result.differences.slice(0, 2), bytes.problems]).toEqual([[], []]);
+  expect(other.differencesTotal).toBeGreaterThan(0);
+  const unknown = bytes.decide({ direction: 'ingress', ofPort: 32784, own: parseIp('10.10.0.5'), peer: parseIp('10.10.4.99') });
+  expect(new Set(unknown.outcomes.map(({ verdict }) => verdict))).toEqual(new Set([unknownPeers === 'open' ? 'allow' : 'deny']));
 });
 
 it('a missing flow is detected wherever it was needed', () => {

@@ -33,6 +33,7 @@ describe('parseConfig', () => {
     expect(parseConfig('', {}).policy).toEqual({
       mode: 'enforce',
       whenUnknown: 'closed',
+      unknownPeers: 'closed',
       logDenied: 'annotated',
       liveConnections: 'cut',
       directWatchPods: 20_000,
@@ -42,6 +43,7 @@ describe('parseConfig', () => {
     expect(parseConfig('policy: { mode: audit, whenUnknown: refuse, logDenied: all, liveConnections: keep }', {}).policy).toEqual({
       mode: 'audit',
       whenUnknown: 'refuse',
+      unknownPeers: 'closed',
       logDenied: 'all',
       liveConnections: 'keep',
       directWatchPods: 20_000,
@@ -71,6 +73,7 @@ describe('parseConfig', () => {
     ['proxy: { proxyall: true }', /unknown field "proxy.proxyall"/],
     ['policy: { mode: log }', /policy.mode: /],
     ['policy: { whenUnknown: deny }', /policy.whenUnknown: /],
+    ['policy: { unknownPeers: refuse }', /policy.unknownPeers: /],
     ['policy: { Mode: audit }', /unknown field "policy.Mode"/],
     ['policy: { liveConnections: drain }', /policy.liveConnections: /],
     ['kubeAPIServerOverride: api.example', /kubeAPIServerOverride: is not an https:/],

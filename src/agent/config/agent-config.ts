@@ -84,6 +84,8 @@ const policySchema = z.strictObject({
   mode: z.enum(policyModes).default('enforce'),
   /** Treatment of a pod for which it is unknown whether a policy selects it. */
   whenUnknown: z.enum(['closed', 'refuse', 'open']).default('closed'),
+  /** Treatment of pods whose labels are not known, by rules of cluster policies that deny or pass pods by labels. */
+  unknownPeers: z.enum(['closed', 'open']).default('closed'),
   /** Pods for which denied connections are logged; `annotated`: those with `seine.dev/log`, or in a namespace with it. */
   logDenied: z.enum(['off', 'annotated', 'all']).default('annotated'),
   /** Treatment of admitted connections that policies deny now. */

@@ -16,6 +16,7 @@ export const switches: readonly string[] = [
   'proxy.forgetTCPConnections',
   'policy.mode',
   'policy.whenUnknown',
+  'policy.unknownPeers',
   'policy.liveConnections',
 ];
 

@@ -19,7 +19,7 @@ import { type ApiAnswer, linesAnswer } from './answer.ts';
 interface ProvenNode {
   readonly environment: Pick<NodeEnvironment, 'gateway' | 'transport' | 'localAddresses' | 'policyMode'>;
   readonly ipam: Pick<Ipam, 'leases'>;
-  readonly policy: Pick<PolicyController, 'inputs' | 'pods' | 'peerShortages'>;
+  readonly policy: Pick<PolicyController, 'inputs' | 'pods' | 'peerShortages' | 'unknownPeers'>;
 }
 
 export interface PolicyEvidencePort {
@@ -117,7 +117,8 @@ function nodeLine(name: string, { environment, ipam, policy }: ProvenNode): Evid
       const [ofPort] = addresses.flatMap((each) => ofPorts.get(each) ?? []);
       return { name: pod, addresses, ...(ofPort === undefined ? {} : { ofPort }), ...holdsOf(mode, standings.get(pod)) };
     });
-  return { kind: 'node', name, mode, ownAddresses, leftOutRules: policy.peerShortages.flatMap(({ rules }) => rules), pods };
+  const leftOutRules = policy.peerShortages.flatMap(({ rules }) => rules);
+  return { kind: 'node', name, mode, ownAddresses, unknownPeers: policy.unknownPeers, leftOutRules, pods };
 }
 
 function holdsOf(mode: PolicyMode, standing: PodStanding | undefined): Pick<EvidencePod, 'holds' | 'why'> {

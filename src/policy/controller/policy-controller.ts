@@ -7,6 +7,7 @@ import type { Owner } from '../../dataplane/pipeline/cookie.ts';
 import type { NodeState, Revisions } from '../../dataplane/targets/node-state.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { PodIdentity } from '../../pods/ipam/attachment.ts';
+import type { UnknownPeers } from '../engine/cluster-rules.ts';
 import { shortageText } from '../engine/identities/peer-shares.ts';
 import { PolicyEngine } from '../engine/policy-engine.ts';
 import type { PolicyFlows } from '../flows/policy-flows.ts';
@@ -49,6 +50,8 @@ export interface PolicyControllerOptions {
     };
   readonly suspensions: Pick<Suspensions, 'of' | 'endedAway'>;
   readonly whenUnknown: WhenUnknown;
+  /** Default: `closed`. */
+  readonly unknownPeers?: UnknownPeers;
   /** Maximum rate of new connections to Services for one pod whose egress is policed (per second). */
   readonly serviceOpenings: number;
   /** Returns the current mode. */
@@ -87,7 +90,7 @@ export class PolicyController {
   constructor(options: PolicyControllerOptions) {
     this.#options = options;
     const { nodeName, sources, nodeNetworks, turns } = options;
-    const engine = new PolicyEngine(nodeName, undefined, options.flows.coarseRooms);
+    const engine = new PolicyEngine(nodeName, undefined, options.flows.coarseRooms, options.unknownPeers);
     const subjects = this.#subjects;
     this.#engine = engine;
     this.#recent = new RecentAddresses(engine, () => performance.now());
@@ -122,6 +125,11 @@ export class PolicyController {
   /** Matrix of the last round; a view. */
   get matrix(): PolicyMatrix {
     return this.#engine.matrix;
+  }
+
+  /** Treatment of pods whose labels are not known by rules of cluster policies. */
+  get unknownPeers(): UnknownPeers {
+    return this.#options.unknownPeers ?? 'closed';
   }
 
   /** Rules whose networks are denied because numbers ran out. */

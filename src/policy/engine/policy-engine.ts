@@ -11,6 +11,7 @@ import {
   policyDirections,
   type SubjectClass,
 } from '../matrix/matrix.ts';
+import type { UnknownPeers } from './cluster-rules.ts';
 import { Addresses, type PolicyNode } from './identities/addresses.ts';
 import { Identities } from './identities/identities.ts';
 import type { CoarseRoom } from './identities/identity-parts.ts';
@@ -71,10 +72,16 @@ export class PolicyEngine {
    * @param setsMost maximum number of sets of networks that can be distinguished in a direction
    * @param rooms numbers that OVS can take; absent if there are enough
    */
-  constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms) {
+  constructor(nodeName: string, setsMost = SETS_MOST, rooms?: CoarseRooms, unknownPeers?: UnknownPeers) {
     this.#nodeName = nodeName;
     this.#directions = { ingress: this.#newDirection(setsMost, rooms?.ingress), egress: this.#newDirection(setsMost, rooms?.egress) };
-    this.#subjects = new Subjects({ nodeName, kinds: this.#kinds, namespaces: this.#namespaces, directions: this.#directions });
+    this.#subjects = new Subjects({
+      nodeName,
+      kinds: this.#kinds,
+      namespaces: this.#namespaces,
+      unknownPeers,
+      directions: this.#directions,
+    });
   }
 
   /** Matrix of the last `publish`: a view, which changes with the next one. */

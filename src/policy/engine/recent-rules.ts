@@ -1,6 +1,6 @@
 import type { ClusterTier, PolicyDirection } from '../matrix/matrix.ts';
 import type { ClusterIntent } from './cluster-intent.ts';
-import { clusterRules } from './cluster-rules.ts';
+import { clusterRules, type UnknownPeers } from './cluster-rules.ts';
 import type { PolicyIntent } from './intent.ts';
 import { type SubjectRules, subjectRules } from './subject-rules.ts';
 
@@ -19,6 +19,11 @@ interface MadeRules {
 /** Cache of rules: pods of one Deployment usually arrive one after another and have the same rules. */
 export class RecentRules {
   readonly #made = new Map<string, MadeRules>();
+  readonly #unknownPeers: UnknownPeers | undefined;
+
+  constructor(unknownPeers?: UnknownPeers) {
+    this.#unknownPeers = unknownPeers;
+  }
 
   /** Like `subjectRules`, but cached. */
   of(direction: PolicyDirection, policies: readonly PolicyIntent[], ports: Ports): SubjectRules | undefined {
@@ -28,7 +33,7 @@ export class RecentRules {
   /** Like `clusterRules`, but cached. */
   ofTier(direction: PolicyDirection, tier: ClusterTier, policies: readonly ClusterIntent[], ports: Ports): SubjectRules | undefined {
     return this.#cached([direction, tier], policies, direction === 'ingress' ? ports : {}, () =>
-      clusterRules(direction, tier, policies, ports),
+      clusterRules(direction, tier, policies, ports, this.#unknownPeers),
     );
   }
 

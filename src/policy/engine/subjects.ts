@@ -15,6 +15,7 @@ import {
 } from '../matrix/matrix.ts';
 import type { ClusterIntent } from './cluster-intent.ts';
 import { ClusterPolicies } from './cluster-policies.ts';
+import type { UnknownPeers } from './cluster-rules.ts';
 import { mentionedNames, type PolicyIntent, policyIntent } from './intent.ts';
 import { addTo, type IndexedPod, type NamespaceLabels, type PodKinds, removeFrom } from './kinds.ts';
 import type { Membership } from './membership.ts';
@@ -28,6 +29,7 @@ interface SubjectsOptions {
   readonly nodeName: string;
   readonly kinds: PodKinds;
   readonly namespaces: NamespaceLabels;
+  readonly unknownPeers?: UnknownPeers | undefined;
   readonly directions: Readonly<Record<PolicyDirection, { readonly membership: Membership; readonly relations: Relations }>>;
 }
 
@@ -40,7 +42,7 @@ interface KnownPolicy {
 /** Pods of this node and the policies that isolate them: the classes of each pod. */
 export class Subjects {
   readonly rows = new SteadyRows<MatrixSubject>();
-  readonly #rules = new RecentRules();
+  readonly #rules: RecentRules;
   readonly #options: SubjectsOptions;
   readonly #cluster: ClusterPolicies;
   readonly #policies = new Map<string, Map<string, KnownPolicy>>();
@@ -55,6 +57,7 @@ export class Subjects {
 
   constructor(options: SubjectsOptions) {
     this.#options = options;
+    this.#rules = new RecentRules(options.unknownPeers);
     this.#cluster = new ClusterPolicies(options.namespaces, options.kinds);
   }
 

@@ -37,6 +37,8 @@ interface ProofInput {
   readonly bytes: Pick<PolicyBytes, 'decide' | 'likenessOf'>;
   /** Rules whose networks the node reports as denied, `namespace/name spec.ingress[2]`. Default: none. */
   readonly leftOutRules?: ReadonlySet<string>;
+  /** Setting of the node. Default: `closed`. */
+  readonly unknownPeers?: 'closed' | 'open';
   /** Mode of the node. In audit mode denied packets pass, so the decision of the rows is compared. */
   readonly mode: 'enforce' | 'audit';
 }
@@ -279,7 +281,7 @@ function packetsOf(
 }
 
 function* cellsOf(
-  { nodeName, ownAddresses, mode }: ProofInput,
+  { nodeName, ownAddresses, mode, unknownPeers = 'closed' }: ProofInput,
   subject: ProvenSubject,
   direction: ProvenDirection,
   {
@@ -295,7 +297,11 @@ function* cellsOf(
   const isIngress = direction === 'ingress';
   const parties = isIngress ? { source: party, destination: own.party } : { source: own.party, destination: party };
   const throughService = packet.hairpin === true;
-  const tuple = { throughService, ...(isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text }) };
+  const tuple = {
+    throughService,
+    unknownPeers,
+    ...(isIngress ? { from: peer.text, to: own.ip.text } : { from: own.ip.text, to: peer.text }),
+  };
   const sides = { own: own.party, peer: party, policies: selection.policies };
   const asked = questionOf(subject, direction, sides, isOwnNode(nodeName, ownAddresses, shown));
   const { clusterNetworkPolicies = [] } = subject.known.policiesOf('');

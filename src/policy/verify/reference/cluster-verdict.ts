@@ -63,15 +63,17 @@ function effectOf(
   const readable = protocols?.filter(isReadableProtocol);
   const areReadable = readable?.length === protocols?.length;
   let effect: TierJudgement['action'] | undefined;
+  // Accept never matches what is not known.
+  const asAction = connection.unknownPeers === 'open' ? 'Accept' : action;
   for (const peer of peers) {
-    const match = isClusterPeer(objects, peer, end, action);
-    if (match === 'no' || (match === 'unknown' && action === 'Accept')) continue;
+    const match = isClusterPeer(objects, peer, end, asAction);
+    if (match === 'no' || (match === 'unknown' && asAction === 'Accept')) continue;
     if (!areReadable && action !== 'Accept') return 'Deny';
     const fits =
       !readable ||
-      readable.some((protocol) => isProtocol(protocol, connection, end, peer) || mayBeNamed(objects, protocol, end, peer, action));
+      readable.some((protocol) => isProtocol(protocol, connection, end, peer) || mayBeNamed(objects, protocol, end, peer, asAction));
     if (!fits) continue;
-    const isNamed = readable?.some((protocol) => mayBeNamed(objects, protocol, end, peer, action));
+    const isNamed = readable?.some((protocol) => mayBeNamed(objects, protocol, end, peer, asAction));
     if (match === 'unknown' || isNamed) return 'Deny';
     effect = action;
   }

@@ -14,6 +14,8 @@ export interface JudgedConnection {
   readonly masqueraded?: boolean;
   /** True if the destination is an endpoint of the Service that the client asked. It matters for a pod that reaches itself. */
   readonly throughService?: boolean;
+  /** `open`: rules that deny or pass by labels do not match pods whose labels are not known. Default: such rules deny them. */
+  readonly unknownPeers?: 'closed' | 'open';
 }
 
 /** Owner of an address. `address of no pod`: the address is in a pod network, and no known pod or node has it. */
