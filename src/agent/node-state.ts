@@ -151,6 +151,15 @@ export function debouncedRecheck(part: () => { readonly observeTookMs: number; r
   return new Debouncer({ waitMs: SETTLE_MS, restMs }, () => part().recheck(), signal);
 }
 
+/** Reports whether a desired route uses an interface. Called for interfaces of the node itself, which change rarely. */
+function hasRouteOver(desired: NodeState['host'], name: string): boolean {
+  for (const key of desired.keys()) {
+    const entry = key.startsWith('route/') ? desired.wanted(key) : undefined;
+    if (entry?.kind === 'route' && entry.route.dev === name) return true;
+  }
+  return false;
+}
+
 interface NodeWatchOptions {
   readonly gateway: string;
   readonly ovs: Pick<SwitchConnections, 'database'>;
@@ -194,6 +203,7 @@ function watchNode({ gateway, ovs, stack, nodeState, changes }: NodeWatchOptions
     gateway,
     isPodInterface: (name) => hostInterfacePattern.test(name) || standingPortPattern.test(name),
     isWantedNeighbour: ({ text }) => nodeState.host.wanted(`neighbour/${gateway}/${text}`) !== undefined,
+    isOfRoute: (name) => hasRouteOver(nodeState.host, name),
     changed: () => host.ring(),
     gatewayMade: () => changes.gatewayMade.ring(),
     nodeChanged: () => changes.interfaces.ring(),

@@ -7,7 +7,7 @@ import type { Address } from '../../netlink/routing/addresses.ts';
 import type { Neighbour } from '../../netlink/routing/neighbours.ts';
 import { ourProtocol, type Route } from '../../netlink/routing/routes.ts';
 import type { Rule } from '../../netlink/routing/rules.ts';
-import { concernsNode, concernsSettings, concernsUs } from './host-watch.ts';
+import { concernsNode, concernsRoutes, concernsSettings, concernsUs } from './host-watch.ts';
 
 const gateway = 7 as IfIndex;
 const other = 8 as IfIndex;
@@ -64,3 +64,13 @@ it.each([
   ['another interface loses one', address(other, 'global'), false],
   ['news were lost', { kind: 'overrun' } as const, true],
 ])('%s: concerns settings %#', (_, event, concerns) => expect(concernsSettings(event, gateway)).toBe(concerns));
+
+it.each([
+  ['the interface of a route goes down', link(other, 'eth0'), true],
+  ['an interface without routes changes', link(other, 'eth1'), false],
+  ['a pod’s interface changes', link(other, 'pod0'), false],
+  ['a route of Seine’s changes', route(ourProtocol), false],
+])('reports that routes may be gone if %s: %#', (_, event, concerns) => {
+  const isPod = (name: string) => name === 'pod0';
+  expect(concernsRoutes(event, isPod, (name) => name === 'eth0' || name === 'pod0')).toBe(concerns);
+});

@@ -14,6 +14,8 @@ interface HostWatchOptions {
   /** Reports whether a name is that of the host end of a pod's interface. */
   readonly isPodInterface: (name: string) => boolean;
   readonly isWantedNeighbour: (ip: Ip) => boolean;
+  /** Reports whether a desired route uses the interface of this name. Not called for pods' interfaces. */
+  readonly isOfRoute: (name: string) => boolean;
   /** Called when an entry of Seine's may have changed. */
   readonly changed: () => void;
   /** Called when the gateway interface is a new one: everything attached to the previous one is gone. */
@@ -31,7 +33,7 @@ interface HostWatchOptions {
 }
 
 /** Reports changes that the kernel, or another program, makes to Seine's entries in the node's network stack, until closed. */
-export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeighbour, changed, ...tell }: HostWatchOptions): {
+export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeighbour, isOfRoute, changed, ...tell }: HostWatchOptions): {
   close(): void;
 } {
   let index: IfIndex | undefined;
@@ -47,7 +49,7 @@ export function watchHost({ socket, ours, gateway, isPodInterface, isWantedNeigh
     if (event.kind === 'link' && isPodInterface(event.link.name)) tell.podInterface(event.change, event.link);
     if (event.kind === 'overrun') tell.overrun();
     if (concernsSettings(event, index)) tell.settingsChanged();
-    if (concernsUs(event, index, isWantedNeighbour)) changed();
+    if (concernsUs(event, index, isWantedNeighbour) || concernsRoutes(event, isPodInterface, isOfRoute)) changed();
   });
   index = getLink(socket, gateway)?.index;
   return watch;
@@ -106,4 +108,16 @@ export function concernsUs(event: KernelEvent, gateway: IfIndex | undefined, isW
     case 'netconf':
       return false;
   }
+}
+
+/**
+ * Reports whether the kernel may have removed routes with an interface: of an interface that goes down it removes IPv4 routes without
+ * events about them.
+ */
+export function concernsRoutes(
+  event: KernelEvent,
+  isPodInterface: (name: string) => boolean,
+  isOfRoute: (name: string) => boolean,
+): boolean {
+  return event.kind === 'link' && !isPodInterface(event.link.name) && isOfRoute(event.link.name);
 }
