@@ -32,7 +32,7 @@ const cluster: PolicyObjects = {
   ],
 };
 
-const ends = ['db', 'api', 'web', 'agent', 'scraper', 'toy', 'n1', 'n2', 'world'] as const;
+const ends = ['db', 'api', 'web', 'agent', 'scraper', 'toy', 'n1', 'n2', 'external'] as const;
 const protocols = ['TCP', 'UDP', 'SCTP', 'ICMP'] as const;
 const ports = [1, 53, 80, 81, 443, 5432, 8080, 8081, 9100, 65_535] as const;
 const places = [ends, ends, [0, 1] as const, protocols, ports] as const;
