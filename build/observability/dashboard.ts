@@ -115,6 +115,11 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
       about: 'From addresses that are no node. They are dropped.',
       queries: { '{{instance}} from {{address}}': value('unknown_tunnel_peer_packets') },
     },
+    {
+      title: 'Packets with addresses of pods, without a tunnel',
+      about: 'From hosts on a link of the node, or past the tunnel by another program. They are dropped.',
+      queries: { '{{instance}} {{family}}': rate('plain_drops_total', 'instance, family') },
+    },
   ],
   'Keeping it so': [
     {
