@@ -38,9 +38,10 @@ function agentWith({ node: environment, peers, pods, services, proxying }: Scene
   for (const peer of peers) want(ownerOf('peer', peer.name), compilePeer(peer, environment));
   const podInputs = pods.map((intent, at) => ({ owner: ownerOf('pod', 'default', `p${at}`, 'eth0@abc'), intent }));
   for (const { owner, intent } of podInputs) want(owner, compilePod(intent));
+  const ofTiers = { ingress: { admin: 3, baseline: 9 }, egress: { baseline: 4 } };
   const subjects = pods.map(({ ofPort, addresses }, at) => ({
     owner: ownerOf('subject', 'default', `p${at}`, 'eth0@abc'),
-    intent: { ofPort, addresses, ...(at === 0 ? { ingress: 7, egress: 'closed' as const } : {}) },
+    intent: { ofPort, addresses, ...(at === 0 ? { ingress: 7, egress: 'closed' as const } : { cluster: ofTiers }) },
   }));
   for (const { owner, intent } of subjects) want(owner, { ...nothing, flows: compileSubject(intent) });
   let lastGroupId = 0;

@@ -9,6 +9,7 @@ import type { PolicyMode } from '../../dataplane/compile/environment.ts';
 import type { Wanted } from '../../dataplane/desired/host-entries.ts';
 import { type Owner, ownerOf } from '../../dataplane/pipeline/cookie.ts';
 import { ReplicaStore } from '../../kubernetes/client/replica/replica.ts';
+import type { ClusterNetworkPolicy } from '../../kubernetes/resources/cluster-network-policy.ts';
 import type { Namespace } from '../../kubernetes/resources/namespace.ts';
 import type { NetworkPolicy } from '../../kubernetes/resources/network-policy.ts';
 import type { Node } from '../../kubernetes/resources/node.ts';
@@ -37,7 +38,15 @@ interface Known {
   /** Pods whose policies are suspended. */
   readonly suspended?: readonly string[];
   readonly endedAway?: boolean;
+  readonly clusterPolicies?: readonly ClusterNetworkPolicy[];
 }
+
+const subject = { namespaces: [], pods: [] };
+const denyTenants: ClusterNetworkPolicy = {
+  name: 'tenants',
+  ...{ uid: 'c', generation: 1, createdAt: '', tier: 'admin', priority: 1, subject, egress: [] },
+  ingress: [{ action: 'deny', peers: [{ networks: ['10.9.0.0/16'] }], protocols: 'any' }],
+};
 
 const suspension = { what: 'pod', name: 'shop/a', reason: 'a test', sinceMs: 0, untilMs: 60_000, bootEndMs: 0, bootId: '' } as const;
 
@@ -48,13 +57,15 @@ function scene(known: Known) {
   policies.put('shop/deny', '1', denyAll);
   const namespaces = new ReplicaStore<Namespace>();
   namespaces.put('shop', '1', { name: 'shop', labels: {} });
+  const clusterPolicies = new ReplicaStore<ClusterNetworkPolicy>();
+  for (const each of known.clusterPolicies ?? []) clusterPolicies.put(each.name, '1', each);
   const wanted = new Map<Owner, Wanted>();
   const enforcement = new PolicyController({
     nodeName: 'n1',
     sources: {
       namespaces,
       policies,
-      clusterPolicies: new ReplicaStore(),
+      clusterPolicies,
       nodes: new ReplicaStore<Node>(),
       pods: new ReplicaStore<PolicyPod>(),
     },
@@ -221,6 +232,20 @@ describe('a suspension', () => {
     s.enforcement.suspensionsChanged();
     await s.enforcement.settled();
     expect([s.standing(), s.entries()]).toEqual(['policed', 5]);
+  });
+
+  it('ends all tiers for the pod, names their policies, and enforces them again', async () => {
+    const s = scene({ clusterPolicies: [denyTenants] });
+    expect(await s.attach()).toBe('policed');
+    const policed = s.entries() ?? 0;
+    s.now.suspended = ['shop/a'];
+    s.enforcement.suspensionsChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries(), s.enforcement.pods().get('shop/a')?.ingress]).toEqual(['suspended', 2, ['tenants', 'shop/deny']]);
+    s.now.suspended = [];
+    s.enforcement.suspensionsChanged();
+    await s.enforcement.settled();
+    expect([s.standing(), s.entries(), policed]).toEqual(['policed', policed, 7]);
   });
 
   it('blocks a pod with unknown policies at its end', async () => {
