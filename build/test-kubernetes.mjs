@@ -41,7 +41,7 @@ const help = `npm run test:kubernetes [-- options]: tests on a real Kubernetes, 
                     policy-api: the conformance suite of ClusterNetworkPolicy, once IPv4 first and once IPv6 first
   --all             all of these, but the parts
   --short           an installation and a few of upstream's tests on it, as CI does; with --only, a few of that set of upstream's
-  --focus REGEX     those of upstream's whose names match, instead of all
+  --focus REGEX     those of upstream's, or of policy-api, whose names match, instead of all
   --versions LIST   of API servers, such as 1.37,1.30; all that there are if absent
   --families LIST   such as ipv6,ipv4
   --nodes N         nodes of upstream's lab (${nodesUsual})
@@ -284,7 +284,7 @@ async function forKubeadm() {
 async function runPolicySuite(families, asked) {
   const built = await builtKubernetes('--policy-api');
   return await inLab(families, asked, async () => {
-    const { results, log, failure, isReduced } = await runPolicyApi({ families, labFolder }, built);
+    const { results, log, failure, isReduced } = await runPolicyApi({ families, labFolder }, asked, built);
     for (const { name, state, seconds, leftOut } of results)
       console.log(
         `${state === 'passed' ? ' ' : '✗'} ${name}: ${state}, ${seconds} s${leftOut > 0 ? `, ${leftOut} attempts by SCTP left out` : ''}`,

@@ -24,10 +24,11 @@ export function hasSctp() {
  * Runs the conformance suite of ClusterNetworkPolicy on a running lab.
  *
  * @param {{ families: string, labFolder: string }} lab
+ * @param {{ focus?: string }} asked `focus`: regular expression over the names of tests
  * @param {{ suite: string, withoutSctp: string, definition: string }} built
  * @returns {Promise<{ results: ReturnType<typeof suiteResults>, log: string, failure: SetupError | undefined, isReduced: boolean }>}
  */
-export async function runPolicyApi({ families, labFolder }, { suite, withoutSctp, definition }) {
+export async function runPolicyApi({ families, labFolder }, { focus }, { suite, withoutSctp, definition }) {
   const { kubernetes, nodes } = JSON.parse(readFileSync(join(labFolder, 'lab.json'), 'utf8'));
   const isReduced = !hasSctp();
   const name = `policy-api-${families.replace(',', '-')}`;
@@ -43,7 +44,13 @@ export async function runPolicyApi({ families, labFolder }, { suite, withoutSctp
   for (const node of nodes) restartAgent(labFolder, node);
   if (isReduced) say('the kernel has no SCTP: its containers, tests and attempts are left out');
   const skipped = isReduced ? [`-test.skip=^${suiteTest}$/${sctpTests}`] : [];
-  const args = [`-test.run=^${suiteTest}$`, ...skipped, '-test.v', `-test.timeout=${TIME_LIMIT}`, '-all-features'];
+  const args = [
+    `-test.run=^${suiteTest}$${focus === undefined ? '' : `/(${focus})`}`,
+    ...skipped,
+    '-test.v',
+    `-test.timeout=${TIME_LIMIT}`,
+    '-all-features',
+  ];
   const failure = await runLogged(`kubernetes-${name}`, isReduced ? withoutSctp : suite, args, {
     cwd: folder,
     env: { KUBECONFIG: kubeconfig },

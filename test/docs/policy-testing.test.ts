@@ -8,7 +8,7 @@ import { run } from '../../src/seinectl/program.ts';
 import { root } from '../support/source-tree.ts';
 
 const page = ['policy-testing', 'cluster-network-policy'].map((name) => readFileSync(join(root, `docs/${name}.md`), 'utf8')).join('\n');
-const files = [...page.matchAll(/^`([\w./-]+)`:\n```yaml\n([\s\S]*?)^```$/gm)];
+const files = [...page.matchAll(/^`([\w./-]+)`:\n```(?:yaml|json)\n([\s\S]*?)^```$/gm)];
 const commands = [...page.matchAll(/^```sh\nseinectl (.*)\n```\n```text\n([\s\S]*?)^```$/gm)];
 const folder = mkdtempSync(join(tmpdir(), 'policy-testing-'));
 const before = process.cwd();
@@ -26,7 +26,7 @@ afterAll(() => {
 });
 
 it('has the files and commands of the pages', () => {
-  expect([files.length, commands.length]).toEqual([9, 6]);
+  expect([files.length, commands.length]).toEqual([10, 7]);
 });
 
 it.each(commands.map(([, command = '', output = '']) => [command, output] as const))(

@@ -33,6 +33,7 @@ Examples:
   seinectl policy test policy-tests.yaml
   seinectl policy test policy-tests.yaml -o junit > report.xml
   seinectl policy test policy-tests.yaml --cluster      the same cases with the objects of the cluster
+  seinectl policy test --traffic traffic.json -f policies/    verdicts of a list of connections
 
 ${reachExitCodeHelp}`;
 
@@ -88,8 +89,9 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
     policy
       .command('test')
       .description('evaluate test cases: which connections policies must allow or deny (exit 1 if a case fails)')
-      .argument('<file...>', 'test files; - is standard input')
+      .argument('[file...]', 'test files; - is standard input')
       .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'junit']).default('table'))
+      .option('--traffic <file>', 'also print the verdicts of a list of connections, JSON as policy-assistant reads it')
       .option('--coverage', 'list the rules that no case uses')
       .option('--cluster', 'objects of the cluster instead of those that the file names')
       .addHelpText('after', testHelp),

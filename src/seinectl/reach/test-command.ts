@@ -1,3 +1,4 @@
+import { SeineError } from '../../base/errors/seine-error.ts';
 import { CaseRunner } from '../../policy/reach/cases.ts';
 import { partyName } from '../../policy/reach/party.ts';
 import { decidersOf } from '../../policy/reach/ranges.ts';
@@ -15,11 +16,14 @@ import { reachExitCodes } from './reach-exit-codes.ts';
 import { reportDisagreements } from './reports.ts';
 import { type ObjectSource, readObjects } from './sources.ts';
 import { readTestFile, type TestFile } from './test-file.ts';
+import { reportTraffic, trafficLine } from './traffic-report.ts';
 
 export interface TestOptions extends ObjectSource {
   readonly output: 'table' | 'json' | 'junit';
   /** Prints the rules that no case uses. */
   readonly coverage?: boolean;
+  /** List of connections whose verdicts are printed. */
+  readonly traffic?: string;
   /** Reads the objects of the cluster, not those that the file names. */
   readonly cluster?: boolean;
 }
@@ -31,15 +35,28 @@ export async function testPolicies(
   terminal: Terminal,
   env: ProcessVariables,
 ): Promise<number> {
+  if (paths.length === 0 && options.traffic === undefined) throw new SeineError('INVALID_INPUT', 'a test file or --traffic is required');
   const reports: FileReport[] = [];
   for (const path of paths) reports.push(await runFile(readTestFile(path), options, env));
-  if (options.output === 'json') print(terminal, { files: reports.map(fileJson) }, 'json');
+  const traffic = options.traffic === undefined ? [] : reportTraffic(options.traffic, await readObjects(options, env));
+  if (options.output === 'json')
+    print(
+      terminal,
+      { files: reports.map(fileJson), ...(options.traffic === undefined ? {} : { traffic: traffic.map(trafficJson) }) },
+      'json',
+    );
   else if (options.output === 'junit') terminal.line(junit(reports));
-  else for (const line of reports.flatMap((report) => reportLines(report, options.coverage === true))) terminal.line(safeLine(line));
-  const disagreements = reports.flatMap(({ cases }) => cases.flatMap(({ result }) => result.disagreements));
+  else
+    for (const line of [...reports.flatMap((each) => reportLines(each, options.coverage === true)), ...traffic.map(trafficLine)])
+      terminal.line(safeLine(line));
+  const disagreements = [...reports.flatMap(({ cases }) => cases.map(({ result }) => result)), ...traffic].flatMap(
+    (each) => each.disagreements,
+  );
   reportDisagreements(disagreements, terminal);
   if (disagreements.length > 0) return reachExitCodes.notConfirmed;
-  return reports.every(isAsExpected) ? reachExitCodes.ok : reachExitCodes.different;
+  return reports.every(isAsExpected) && traffic.every(({ missing }) => missing === undefined)
+    ? reachExitCodes.ok
+    : reachExitCodes.different;
 }
 
 async function runFile(file: TestFile, options: TestOptions, env: ProcessVariables): Promise<FileReport> {
@@ -101,4 +118,8 @@ function fileJson({ cases, ...report }: FileReport) {
       notConfirmed: disagreements.length,
     })),
   };
+}
+
+function trafficJson({ text, disagreements, ...report }: ReturnType<typeof reportTraffic>[number]) {
+  return { connection: text, ...report, notConfirmed: disagreements.length };
 }
