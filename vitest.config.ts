@@ -71,6 +71,7 @@ export default defineConfig({
             'test/exports.test.ts',
             'test/wall-clock.test.ts',
             'test/language.test.ts',
+            'test/sizes.test.ts',
             'test/docs/*.test.ts',
             'test/model/*.test.ts',
             'test/support/*.test.ts',

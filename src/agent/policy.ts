@@ -73,26 +73,44 @@ export async function openPolicy(
     serviceOpenings: config.policy.serviceOpenings,
     mode: () => live.current.policyMode ?? 'enforce',
     bridgeBefore: before,
-    programming: new PolicyProgramming({
-      bridge: { revision: () => nodeState.bridge.revision, realized: (revision) => bridge.realized(revision, signal) },
-      observe: (seconds) => observe?.('policy_programming_duration_seconds', {}, seconds),
-      now: () => performance.now(),
-    }),
+    programming: programmingTimes({ nodeState, observe }, signal),
     turns,
     log,
     signal,
   });
+  follow({ nodeNetworks, own: own.replica, enforcement, live, suspensions }, signal);
+  return enforcement;
+}
+
+function programmingTimes({ nodeState, observe }: Pick<PolicyParts, 'nodeState' | 'observe'>, signal: AbortSignal): PolicyProgramming {
+  return new PolicyProgramming({
+    bridge: {
+      revision: () => nodeState.bridge.revision,
+      realized: (revision) => nodeState.reconcilers.bridge.realized(revision, signal),
+    },
+    observe: (seconds) => observe?.('policy_programming_duration_seconds', {}, seconds),
+    now: () => performance.now(),
+  });
+}
+
+interface PolicyChangeSources extends Pick<PolicyParts, 'nodeNetworks' | 'suspensions'> {
+  readonly own: PolicyParts['sources']['pods']['replica'];
+  readonly enforcement: PolicyController;
+  readonly live: LiveEnvironment;
+}
+
+/** Subscribes to everything that changes the policies of this node's pods. */
+function follow({ nodeNetworks, own, enforcement, live, suspensions }: PolicyChangeSources, signal: AbortSignal): void {
   const unsubscribers = [
     // Before the nodes are followed: parts of a node are compared by then.
     nodeNetworks.follow(),
-    own.replica.subscribe((keys) => enforcement.podsChanged(keys)),
+    own.subscribe((keys) => enforcement.podsChanged(keys)),
     enforcement.follow(),
     live.subscribe((now, was) => now.policyMode !== was.policyMode && enforcement.modeChanged()),
     suspensions.subscribe(() => enforcement.suspensionsChanged()),
     suspensions.follow(),
   ];
   signal.addEventListener('abort', () => unsubscribers.forEach((end) => void end()), { once: true });
-  return enforcement;
 }
 
 /** A hundred of them take a tenth of this. */

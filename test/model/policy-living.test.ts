@@ -98,7 +98,7 @@ it.each([
 });
 
 const isAbout = ({ match }: Flow, barred: 'yes' | 'no'): boolean =>
-  match.ctMarks?.some(({ field, value }) => field === 'barred' && value === ctMark.unadmitted(barred).value) === true;
+  match.ctMarks?.some(({ field, value }) => field === 'unadmitted' && value === ctMark.unadmitted(barred).value) === true;
 const isOfOpener = ({ table, match: { ctState } }: Flow): boolean => table === 'state' && ctState?.new === '-' && ctState.rpl === '-';
 const standing = (flow: Flow): Flow => ({ ...flow, steps: [load(reg.verdict('standing')), ...flow.steps] });
 const isVerdict = ({ table }: Flow): boolean => table === 'egressVerdict' || table === 'ingressVerdict';

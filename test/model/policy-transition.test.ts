@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { finish } from '../../src/base/async/steps.ts';
 import { PolicyEngine } from '../../src/policy/engine/policy-engine.ts';
-import { PolicyFlows, type PolicyTransition } from '../../src/policy/flows/policy-flows.ts';
-import type { TransitionBounds } from '../../src/policy/flows/transition.ts';
+import { PolicyFlows } from '../../src/policy/flows/policy-flows.ts';
+import type { PolicyTransition, TransitionBounds } from '../../src/policy/flows/transition.ts';
 import { answerOf, lookUp } from '../../src/policy/matrix/interpret.ts';
 import {
   type DirectionMatrix,

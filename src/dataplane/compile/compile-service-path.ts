@@ -180,74 +180,85 @@ function answers(family: Family, { gateway, tunnel, blindToSctp }: NodeEnvironme
 
 /** No ingress policy of another pod follows: it leaves through the tunnel, or returns to the node. */
 function sourceTranslation(family: Family, environment: NodeEnvironment): Flow[] {
-  const { main, snat } = zones[family];
   const ours = ownCidrs(environment)
     .map(externalSource)
     .find((ip) => ip.family === family);
-  const written = (...marks: readonly Mark[]): CtStep['exec'] => marks.map((mark) => ({ do: 'mark', mark }));
-  const markIt = (regs: readonly Mark[], ...marks: readonly Mark[]): Flow => ({
+  const marked = (regs: readonly Mark[], ...marks: readonly Mark[]): Flow => markedForTranslation(family, regs, marks);
+  return [
+    admittedAfterDenial(family),
+    marked([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
+    ...translatedSource(serviceNextHop[family], ctMark.hairpin('yes')),
+    ...(ours
+      ? [
+          marked([reg.scope('external'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
+          ...translatedSource(ours, ctMark.hairpin('no')),
+        ]
+      : []),
+    // A packet that connection tracking considers invalid has no direction, but a reply shows its translation. The kernel's data path shows
+    // that of every packet.
+    {
+      table: 'snat',
+      priority: priority.low,
+      match: { payload: family, ctState: { inv: '+', snat: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
+      steps: [{ do: 'ct', zone: zones[family].snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] }],
+    },
+  ];
+}
+
+function written(...marks: readonly Mark[]): CtStep['exec'] {
+  return marks.map((mark) => ({ do: 'mark', mark }));
+}
+
+/** Marks a new connection whose source is to be translated. */
+function markedForTranslation(family: Family, regs: readonly Mark[], marks: readonly Mark[]): Flow {
+  return {
     table: 'snatMark',
     priority: priority.normal,
     match: { payload: family, ctState: { new: '+', trk: '+' }, ctMarks: [ctMark.service('yes'), ctMark.snat('no')], regs },
     // One action for all packets of the opening side: the zone may have lost the state of the first packet, or never have had it. After a
     // restart of OVS a connection begins with a packet from its middle, which userspace connection tracking considers known as soon as it
     // is committed for the second time.
-    steps: shownCommit({ zone: main, next: 'snat', exec: written(...marks, ctMark.unadmitted('no')) }),
-  });
-  // The packet now carries this zone's mark, and the later tables match it.
-  const translate = (ip: Ip, hairpin: Mark): readonly Flow[] => {
-    const flow = (level: number, ctState: Match['ctState'], ...first: readonly Step[]): Flow => ({
-      table: 'snat',
-      priority: level,
-      match: { payload: family, ...(ctState && { ctState }), ctMarks: [ctMark.snat('yes'), hairpin] },
-      steps: [
-        ...first,
-        {
-          do: 'ct',
-          zone: snat,
-          commit: true,
-          next: 'switch',
-          nat: { kind: 'src', ip },
-          // See `translationOfErrors`.
-          exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
-        },
-      ],
-    });
-    return [
-      flow(priority.normal, { new: '+', trk: '+' }),
-      flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
-      // A later policy may lift a denial that barred a known connection. A connection is also barred if its second packet was looked up
-      // before the first was committed: that packet is still new, and its commit for the Service bars a connection whose first packet has
-      // passed here. Tables after the other zone do not see this mark.
-      ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
-    ];
+    steps: shownCommit({ zone: zones[family].main, next: 'snat', exec: written(...marks, ctMark.unadmitted('no')) }),
   };
-  const restore: Step = { do: 'ct', zone: snat, commit: false, next: 'switch', nat: { kind: 'restore' }, exec: [] };
-  // A packet that connection tracking considers invalid has no direction, but a reply shows its translation. The kernel's data path shows
-  // that of every packet.
-  const clear: Flow = {
+}
+
+/**
+ * Marks a connection as admitted whose source is translated. A later policy may lift a denial that barred a known connection. A connection
+ * is also barred if its second packet was looked up before the first was committed: that packet is still new, and its commit for the
+ * Service bars a connection whose first packet has passed here. Tables after the other zone do not see this mark.
+ */
+function admittedAfterDenial(family: Family): Flow {
+  return {
     table: 'snatMark',
     priority: priority.normal,
     match: { payload: family, ctState: { inv: '-', trk: '+' }, ctMarks: [ctMark.snat('yes'), ctMark.unadmitted('yes')] },
-    steps: [{ do: 'ct', zone: main, commit: true, next: 'snat', exec: written(ctMark.unadmitted('no')) }],
+    steps: [{ do: 'ct', zone: zones[family].main, commit: true, next: 'snat', exec: written(ctMark.unadmitted('no')) }],
   };
+}
+
+/** The packet carries this zone's mark from here on, and the later tables match it. */
+function translatedSource(ip: Ip, hairpin: Mark): readonly Flow[] {
+  const { family } = ip;
+  const flow = (level: number, ctState: Match['ctState'], ...first: readonly Step[]): Flow => ({
+    table: 'snat',
+    priority: level,
+    match: { payload: family, ...(ctState && { ctState }), ctMarks: [ctMark.snat('yes'), hairpin] },
+    steps: [
+      ...first,
+      {
+        do: 'ct',
+        zone: zones[family].snat,
+        commit: true,
+        next: 'switch',
+        nat: { kind: 'src', ip },
+        // Errors about the connection match these marks, see `compile-errors.ts`.
+        exec: written(ctMark.service('yes'), ctMark.snat('yes'), hairpin),
+      },
+    ],
+  });
   return [
-    clear,
-    markIt([reg.source('gateway'), reg.destination('gateway')], ctMark.snat('yes'), ctMark.hairpin('yes')),
-    ...translate(serviceNextHop[family], ctMark.hairpin('yes')),
-    ...(ours
-      ? [
-          markIt([reg.scope('external'), reg.destination('tunnel')], ctMark.snat('yes'), ctMark.receiver(environment.tunnel.ofPort)),
-          ...translate(ours, ctMark.hairpin('no')),
-        ]
-      : []),
-    // What the tracker calls invalid has no direction, but an answer shows what translated it. The kernel's data path shows that of
-    // every packet.
-    {
-      table: 'snat',
-      priority: priority.low,
-      match: { payload: family, ctState: { inv: '+', snat: '-', trk: '+' }, ctMarks: [ctMark.snat('yes')] },
-      steps: [restore],
-    },
+    flow(priority.normal, { new: '+', trk: '+' }),
+    flow(priority.normal, { new: '-', rpl: '-', inv: '-', trk: '+' }),
+    ...(family === 'ipv6' ? [flow(priority.high, { new: '-', rel: '+', rpl: '-', inv: '-', trk: '+' }, { do: 'setIpSrc', ip })] : []),
   ];
 }

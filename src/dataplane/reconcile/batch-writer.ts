@@ -79,6 +79,11 @@ export class BatchWriter<K extends string, V> {
     return was;
   }
 
+  /** Clears refusals of owners whose entries are all present by now, written by another process: the agent will not write them. */
+  clearMet(isMet: (owner: string) => boolean): void {
+    for (const { owner } of this.refusals()) if (isMet(owner)) this.clearRefusal(owner);
+  }
+
   refusalOf(owner: string): OwnerFailure | undefined {
     return this.#refused.get(owner);
   }

@@ -57,9 +57,17 @@ export class Progress {
     while (Math.max(this.#realized, this.#ahead.get(owner) ?? -1) < revision) await this.#next(signal);
   }
 
-  /** @param isSo condition, evaluated again after each part of a round */
-  async until(isSo: () => boolean, signal: AbortSignal): Promise<void> {
-    while (!isSo()) await this.#next(signal, 'part');
+  /** Resolves once `isMet` was true for each of these owners. It is evaluated again after each part of a round. */
+  async untilAll(owners: Iterable<string>, isMet: (owner: string) => boolean, signal: AbortSignal): Promise<void> {
+    const missing = new Set(owners);
+    const areMet = (): boolean => {
+      for (const owner of missing) {
+        if (!isMet(owner)) return false; // evaluated often, and a hundred thousand may follow
+        missing.delete(owner);
+      }
+      return true;
+    };
+    while (!areMet()) await this.#next(signal, 'part');
   }
 
   async untilConfirmed(invalidated: number, signal: AbortSignal): Promise<void> {

@@ -219,11 +219,7 @@ export class Reconciler<K extends string, V> {
     await this.#progress.untilMade(next, signal);
   }
 
-  /**
-   * Like `realized`, for one owner, which may be ahead of the others.
-   *
-   * @throws SeineError `REFUSED` if the target refuses this owner's entries
-   */
+  /** Like `realized`, for one owner, which may be ahead. @throws SeineError `REFUSED` if the target refuses this owner's entries */
   async realizedFor(owner: string, revision: number, signal: AbortSignal): Promise<void> {
     await this.#progress.untilRealizedFor(owner, revision, signal);
     const refusal = this.#writer.refusalOf(owner);
@@ -238,15 +234,7 @@ export class Reconciler<K extends string, V> {
 
   /** Resolves once `isHeld` is true for all of these owners, whatever others wait for; rejects if `signal` aborts first. */
   async held(owners: Iterable<string>, signal: AbortSignal): Promise<void> {
-    const missing = new Set(owners);
-    const areHeld = (): boolean => {
-      for (const owner of missing) {
-        if (!this.isHeld(owner)) return false; // evaluated after each part of a round, and a hundred thousand may follow
-        missing.delete(owner);
-      }
-      return true;
-    };
-    await this.#progress.until(areHeld, signal);
+    await this.#progress.untilAll(owners, (owner) => this.isHeld(owner), signal);
   }
 
   /**
@@ -303,7 +291,7 @@ export class Reconciler<K extends string, V> {
     this.#recheck = new Set();
     const everything = eachOnce(desired.keys(), (key) => desired.wanted(key) !== undefined, actual.keys());
     await this.#apply(await this.#comparison.plan(view.source === 'observed' ? everything : concerned, actual), round, signal);
-    this.#clearMetRefusals(actual);
+    this.#writer.clearMet((owner) => this.#comparison.isMet(owner, actual));
     const { put, removed } = round;
     if (put + removed > 0) this.#options.events.round({ put, removed, tookMs: this.#options.now() - startedMs });
     if (drifted) this.#options.events.repaired(this.#options.now() - (invalidatedAtMs ?? startedMs));
@@ -359,11 +347,6 @@ export class Reconciler<K extends string, V> {
     await this.#write(this.#writer.cut(plan), round, signal);
     if (plan.put.size + plan.remove.size > 0) this.#urgent.written();
     if (this.#observed.stillOf(round)) this.#progress.reachedFor(urgent.owners, revision);
-  }
-
-  /** Clears refusals of owners whose entries are all present by now, written by another process: the agent will not write them. */
-  #clearMetRefusals(actual: ReadonlyMap<K, V>): void {
-    for (const { owner } of this.#writer.refusals()) if (this.#comparison.isMet(owner, actual)) this.#writer.clearRefusal(owner);
   }
 
   async #apply(plan: Plan<K, V>, round: Round<K, V>, signal: AbortSignal): Promise<void> {

@@ -5,8 +5,9 @@ import { Waiters } from '../../base/async/waiters.ts';
 import type { NodeState } from '../../dataplane/targets/node-state.ts';
 import type { PolicyPod } from '../../kubernetes/resources/policy-pod.ts';
 import type { PolicyEngine } from '../engine/policy-engine.ts';
-import type { PolicyFlows, PolicyTransition, TransitionEnd } from '../flows/policy-flows.ts';
+import type { PolicyFlows } from '../flows/policy-flows.ts';
 import type { Surroundings } from '../flows/previous-agent-state.ts';
+import type { PolicyTransition, TransitionEnd } from '../flows/transition.ts';
 import type { EntryFlows } from './entry-flows.ts';
 import type { PolicyRuleInstaller } from './policy-rule-installer.ts';
 

@@ -9,6 +9,12 @@ import { classKindOf, type NumberKind, numberKinds, type RecoveredNumbersByKind 
 /** Contents by which rows are identified: classes of local pods, and the two parts of an identity. */
 type NumberedContent = { readonly class: SubjectClass; readonly coarse: PeerClass; readonly fine: PeerClass };
 
+interface RelationNumbers {
+  readonly subject: number;
+  readonly coarse?: number;
+  readonly fine?: number;
+}
+
 /**
  * Numbers of the contents of one direction: allocated by this agent, or used on the bridge by a previous agent for contents that this agent
  * cannot name.
@@ -52,6 +58,16 @@ export class ContentNumbers {
   /** Reports whether the bridge cannot have a number for this content. */
   isFresh<K extends keyof NumberedContent>(kind: K, content: NumberedContent[K]): boolean {
     return this.#fixed(kind, content) === undefined && !this.#poolOf(kind, content).isKnown(this.#nameOf(kind, content));
+  }
+
+  /** Returns the numbers that a row of relations matches; undefined while one of them is missing. */
+  relationNumbers(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
+    const numbers = {
+      subject: this.numberOf('class', subject),
+      ...(coarse && { coarse: this.numberOf('coarse', coarse) }),
+      ...(fine && { fine: this.numberOf('fine', fine) }),
+    };
+    return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
   }
 
   #fixed(kind: keyof NumberedContent, content: SubjectClass | PeerClass): number | undefined {

@@ -18,16 +18,15 @@ import {
   type PolicyTier,
   policyTiers,
   type SubjectClass,
-  unnumbered,
 } from '../matrix/matrix.ts';
 import { type ClassEdit, type ClassMove, classEdits, classMoves, type EditedRows, type WrittenRelation } from './class-edits.ts';
 import { ContentNames } from './content.ts';
 import { ContentNumbers } from './content-numbers.ts';
 import { DecisionRows } from './decision-rows.ts';
-import type { DirectionKeys, DirectionRows, FlowsMatrix } from './flows-matrix.ts';
+import { type DirectionKeys, type DirectionRows, type FlowsMatrix, unionOf } from './flows-matrix.ts';
 import { IdentifiedAddresses } from './identified-addresses.ts';
 import { InheritedRows } from './inherited-rows.ts';
-import { type HeldIdentities, noPeer } from './installed-identities.ts';
+import { type HeldIdentities, reservedPeers } from './installed-identities.ts';
 import type { NumberPool } from './number-pool.ts';
 import type { NumberRanges } from './number-ranges.ts';
 import { classKindOf, classKinds, type NumberKind, numberKinds, recoveredNumbers } from './recovered-numbers.ts';
@@ -133,8 +132,8 @@ export class DirectionFlows {
     const { edits = [], former = [], coming = [], passing } = options;
     const { identities, relations } = matrix[this.#direction];
     const keys = {
-      identities: union(changed.identities, this.#addresses.starved),
-      relations: union(changed.relations, this.#starved),
+      identities: unionOf(changed.identities, this.#addresses.starved),
+      relations: unionOf(changed.relations, this.#starved),
     };
     const classesOf = (pod: string) => classesIn(matrix.subjects.get(pod), this.#direction);
     if (this.#isRecovered) yield* this.#announce({ identities, relations }, new Set([...pods].flatMap(classesOf)), keys);
@@ -338,7 +337,7 @@ export class DirectionFlows {
     this.#starved.delete(key);
     const { subject, peers } = (decision && this.#contentsOf(key, isPassing)) ?? {};
     if (!decision || !subject || !peers) return;
-    const numbers = this.#numbersOf(subject, peers);
+    const numbers = this.contents.relationNumbers(subject, peers);
     const decided = numbers && this.#decide(decision);
     if (!numbers || decided === undefined) {
       this.#starved.add(key);
@@ -373,15 +372,6 @@ export class DirectionFlows {
     throw new SeineError('INVARIANT', `no pod is in a class of relation ${key}`);
   }
 
-  #numbersOf(subject: SubjectClass, [coarse, fine]: readonly PeerClass[]): RelationNumbers | undefined {
-    const numbers = {
-      subject: this.contents.numberOf('class', subject),
-      ...(coarse && { coarse: this.contents.numberOf('coarse', coarse) }),
-      ...(fine && { fine: this.contents.numberOf('fine', fine) }),
-    };
-    return Object.values(numbers).includes(undefined) ? undefined : (numbers as RelationNumbers);
-  }
-
   #decide(decision: PolicyDecision): PolicyOutcome | { readonly decision: number } | undefined {
     const left = this.contents.inheritedNumberOf(decision);
     if (left === undefined && decision.ranges.length === 0) return decision.otherwise;
@@ -405,17 +395,4 @@ export class DirectionFlows {
     for (const kind of Object.values(classKinds)) this.numbers[kind].takeChanges();
     yield* this.#decisions.settle(this.#wanted, edited);
   }
-}
-
-/** Identities that may have rows without an address. */
-const reservedPeers: ReadonlyMap<number, PeerClass> = new Map([noPeer, unnumbered].map((each) => [each.id, each]));
-
-interface RelationNumbers {
-  readonly subject: number;
-  readonly coarse?: number;
-  readonly fine?: number;
-}
-
-function union(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {
-  return b.size === 0 ? a : new Set([...a, ...b]);
 }

@@ -34,3 +34,7 @@ export interface RowsBefore {
 export interface MatrixAfter extends Readonly<Record<PolicyDirection, RowsBefore>> {
   readonly subjects: RowsByKey<MatrixSubject> & { values(): Iterable<MatrixSubject> };
 }
+
+export function unionOf(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {
+  return b.size === 0 ? a : new Set([...a, ...b]);
+}

@@ -1,5 +1,5 @@
 import type { Cidr } from '../../base/net/ip.ts';
-import type { PeerClass, PeerIdentity } from '../matrix/matrix.ts';
+import { type PeerClass, type PeerIdentity, unnumbered } from '../matrix/matrix.ts';
 
 /** Class of addresses that no term matches. */
 export const noPeer: PeerClass = { id: 0, terms: [] };
@@ -35,3 +35,6 @@ function count<K>(of: Map<K, number>, key: K, by: 1 | -1): void {
   if (number === 0) of.delete(key);
   else of.set(key, number);
 }
+
+/** Identities that may have rows without an address. */
+export const reservedPeers: ReadonlyMap<number, PeerClass> = new Map([noPeer, unnumbered].map((each) => [each.id, each]));

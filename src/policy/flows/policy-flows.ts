@@ -22,7 +22,7 @@ import type { DirectionKeys, DirectionRows, FlowsMatrix, MatrixAfter } from './f
 import type { NumberRanges } from './number-ranges.ts';
 import { type HeldBefore, PreviousAgentState, type Surroundings } from './previous-agent-state.ts';
 import { numberKinds } from './recovered-numbers.ts';
-import { type DirectionTransition, type TransitionBounds, transitionOf } from './transition.ts';
+import { type DirectionTransition, type PolicyTransition, type TransitionBounds, type TransitionEnd, transitionOf } from './transition.ts';
 
 interface PolicyFlowsOptions {
   /** Address families of the node: no rows are made for others. */
@@ -65,22 +65,6 @@ interface PodClassNumbers {
   readonly ingress?: number;
   readonly egress?: number;
   readonly cluster?: Readonly<Partial<Record<PolicyDirection, Readonly<Partial<Record<ClusterTier, number>>>>>>;
-}
-
-export interface TransitionEnd {
-  readonly matrix: FlowsMatrix;
-  /** Changes of the end. The entry flows of its subjects change then: from copies to the classes themselves. */
-  readonly change: PolicyChange;
-}
-
-/** Matrix between two rounds; see `DirectionTransition`. */
-export interface PolicyTransition {
-  readonly matrix: FlowsMatrix;
-  /** Changes from the matrix before the round. */
-  readonly begin: PolicyChange;
-  /** Changes to the matrices that follow, one after another, each once the bridge has the entry flows of all pods. */
-  readonly ends: readonly TransitionEnd[];
-  readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
 }
 
 interface PolicyPlan extends PolicyFlowsRound {

@@ -1,15 +1,17 @@
 import { type Steps, tinyWork } from '../../base/async/steps.ts';
+import type { PolicyChange } from '../engine/policy-engine.ts';
 import {
   classesIn,
   classIdOf,
   haveSameClasses,
   type PeerIdentity,
   type PolicyDecision,
+  type PolicyDirection,
   relationKey,
   relationKeyOf,
   type SubjectClass,
 } from '../matrix/matrix.ts';
-import type { DirectionKeys, DirectionRows, RowsBefore } from './flows-matrix.ts';
+import type { DirectionKeys, DirectionRows, FlowsMatrix, RowsBefore } from './flows-matrix.ts';
 import { identityText, noPeer } from './installed-identities.ts';
 import {
   decisionAt,
@@ -24,6 +26,22 @@ import {
   type RoundChange,
   undistinguished,
 } from './round-moves.ts';
+
+export interface TransitionEnd {
+  readonly matrix: FlowsMatrix;
+  /** Changes of the end. The entry flows of its subjects change then: from copies to the classes themselves. */
+  readonly change: PolicyChange;
+}
+
+/** Matrix between two rounds; see `DirectionTransition`. */
+export interface PolicyTransition {
+  readonly matrix: FlowsMatrix;
+  /** Changes from the matrix before the round. */
+  readonly begin: PolicyChange;
+  /** Changes to the matrices that follow, one after another, each once the bridge has the entry flows of all pods. */
+  readonly ends: readonly TransitionEnd[];
+  readonly kept: Readonly<Record<PolicyDirection, Partial<DirectionTransition>>>;
+}
 
 /**
  * State while entry flows change from the classes of one round to those of the next, for rounds that also change identities of addresses.

@@ -1,9 +1,13 @@
 import type { Owner } from '../../dataplane/pipeline/cookie.ts';
+import type { Transport } from '../../dataplane/pipeline/flow.ts';
 import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts';
 import type { Service } from '../../kubernetes/resources/service.ts';
 import { addressesOfEachPort, endpointsOfEachPort, serviceBounds } from '../compile/service-bounds.ts';
-import type { ServiceIntent } from '../compile/service-intent.ts';
+import { portKey, type ServiceClaims, spotsOf } from '../compile/service-claims.ts';
+import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts';
 import type { ServedPort } from './packed-service-port.ts';
+import type { AddressHolders } from './ports.ts';
+import type { ServiceHost } from './service-host.ts';
 
 /** Comparison of a Service: what was served of it, what is served from now on, and what is not. */
 export interface Refresh {
@@ -26,6 +30,36 @@ const OBJECTIONS_MAX = 20;
 
 export function addObjection(objections: Set<string>, objection: string): void {
   if (objections.size < OBJECTIONS_MAX) objections.add(objection);
+}
+
+interface AddressClaimants {
+  readonly node: { readonly host: Pick<ServiceHost, 'isNodeAddress' | 'portHolder'> };
+  readonly holders: Pick<AddressHolders, 'holderOf'>;
+  readonly sources: { readonly services: { get(key: string): Service | undefined } };
+  readonly claims: Pick<ServiceClaims, 'holderBefore'>;
+}
+
+/**
+ * Returns why an address of Service `key` must not be served; undefined if it may. An external address may be a node's: load balancers
+ * assign those. A cluster address must belong to the Service alone, and a port of any address to no other Service.
+ */
+export function takenAddress(
+  key: string,
+  transport: Transport,
+  { kind, ip, port }: ServiceAddress,
+  { node, holders, sources, claims }: AddressClaimants,
+): string | undefined {
+  const isNodes = kind !== 'cluster' && node.host.isNodeAddress(ip);
+  const holder =
+    (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip, kind === 'cluster' ? sources.services.get(key) : undefined)) ??
+    (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??
+    claims.holderBefore(
+      key,
+      spotsOf(ip, portKey(transport, port), () => isNodes),
+    );
+  if (holder === undefined) return undefined;
+  const address = kind === 'nodePort' ? `node port ${port}` : `${ip.text}${isNodes ? `, port ${port},` : ''}`;
+  return `${address} belongs to ${holder}`;
 }
 
 /** Maximum size of a Service that is compared in a moment. */

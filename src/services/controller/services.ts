@@ -9,7 +9,7 @@ import type { EndpointSlice } from '../../kubernetes/resources/endpoint-slice.ts
 import type { Service } from '../../kubernetes/resources/service.ts';
 import { endpointOwners } from '../compile/endpoint-owner.ts';
 import { eachServiceIntent, type Proxying } from '../compile/intent.ts';
-import { claimsOf, portKey, ServiceClaims, spotsOf } from '../compile/service-claims.ts';
+import { claimsOf, portKey, ServiceClaims } from '../compile/service-claims.ts';
 import type { ServiceAddress, ServiceIntent } from '../compile/service-intent.ts';
 import { ChangeReports } from './change-reports.ts';
 import type { ProgrammingTimes } from './effects/programming-times.ts';
@@ -18,7 +18,7 @@ import type { AddressHolders, ServedState, ServeSources } from './ports.ts';
 import { ServedPorts } from './served-ports.ts';
 import { type Arrival, changedPorts, type ServiceSubscriber } from './service-changes.ts';
 import type { ServiceHost } from './service-host.ts';
-import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFirst } from './service-refresh.ts';
+import { addObjection, newRefresh, passes, type Refresh, serviceSize, smallestFirst, takenAddress } from './service-refresh.ts';
 import { SlicesOfServices } from './slices-of-services.ts';
 import { VirtualPorts } from './virtual-ports.ts';
 
@@ -45,10 +45,7 @@ interface ServicesOptions {
   readonly signal: AbortSignal;
 }
 
-/**
- * Keeps Services on the node synced with the API. Only changed ones are compared: work grows with the change, not with the number of
- * Services.
- */
+/** Keeps Services on the node synced with the API. Work grows with the change, not with the number of Services. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #ports: ServedPorts;
@@ -377,8 +374,11 @@ export class Services {
   /** Serves a port. One that the compilers reject is left out and reported; it must not end the agent, which serves all others. */
   *#serve(key: string, asked: ServiceIntent, { before, after, intents, changed, failed, objections }: Refresh): Generator<void> {
     const addresses: ServiceAddress[] = [];
+    const places = { ...this.#options, claims: this.#claims };
     for (const [at, address] of asked.addresses.entries()) {
-      if (this.#mayServe(key, asked, address, objections)) addresses.push(address);
+      const objection = takenAddress(key, asked.transport, address, places);
+      if (objection) addObjection(objections, objection);
+      else addresses.push(address);
       if (at % ADDRESSES_AT_ONCE === ADDRESSES_AT_ONCE - 1) yield;
     }
     if (addresses.length === 0) return;
@@ -394,25 +394,5 @@ export class Services {
       failed.add(owner);
       addObjection(objections, SeineError.from(thrown, `port ${intent.port}`).message);
     }
-  }
-
-  /**
-   * Reports whether an address may be served. An external address may be a node's: load balancers assign those. A cluster address must
-   * belong to the Service alone, and a port of any address to no other Service.
-   */
-  #mayServe(key: string, { transport }: ServiceIntent, { kind, ip, port }: ServiceAddress, objections: Set<string>): boolean {
-    const { node, holders, sources } = this.#options;
-    const isNodes = kind !== 'cluster' && node.host.isNodeAddress(ip);
-    const holder =
-      (kind === 'nodePort' || isNodes ? undefined : holders.holderOf(ip, kind === 'cluster' ? sources.services.get(key) : undefined)) ??
-      (isNodes ? node.host.portHolder(ip, transport, port) : undefined) ??
-      this.#claims.holderBefore(
-        key,
-        spotsOf(ip, portKey(transport, port), () => isNodes),
-      );
-    if (holder === undefined) return true;
-    const address = kind === 'nodePort' ? `node port ${port}` : `${ip.text}${isNodes ? `, port ${port},` : ''}`;
-    addObjection(objections, `${address} belongs to ${holder}`);
-    return false;
   }
 }

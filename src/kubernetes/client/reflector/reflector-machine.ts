@@ -278,3 +278,20 @@ export function compareVersions(a: string, b: string): number | undefined {
 function isDecimal(text: string): boolean {
   return /^(0|[1-9]\d*)$/.test(text);
 }
+
+/** Query of a list that must not be older than a version. */
+export function versionQuery(version: string): Record<string, string> {
+  if (version === '' || version === '0') return version === '' ? {} : { resourceVersion: version };
+  return { resourceVersion: version, resourceVersionMatch: 'NotOlderThan' };
+}
+
+/** Query of a watch, which may begin with the list. */
+export function watchQuery(action: WatchAction): Record<string, string> {
+  return {
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: String(action.timeoutSeconds),
+    resourceVersion: action.version,
+    ...(action.do === 'watchList' ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
+  };
+}

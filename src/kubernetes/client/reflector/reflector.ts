@@ -19,7 +19,9 @@ import {
   type ReflectorStep,
   reflectorPolicy,
   stepReflector,
+  versionQuery,
   type WatchAction,
+  watchQuery,
 } from './reflector-machine.ts';
 import { type ReflectorReport, type ReflectorStatus, type SourceState, sourceState } from './reflector-report.ts';
 import { RunningWatch } from './running-watch.ts';
@@ -389,19 +391,4 @@ export class Reflector<T> {
 function heldOf(state: SourceState, held: ReflectorState['held'], size: number): Pick<ReflectorStatus, 'held'> {
   if (held) return { held };
   return state === 'gone' && size > 0 ? { held: { known: size, missing: size } } : {};
-}
-
-function versionQuery(version: string): Record<string, string> {
-  if (version === '' || version === '0') return version === '' ? {} : { resourceVersion: version };
-  return { resourceVersion: version, resourceVersionMatch: 'NotOlderThan' };
-}
-
-function watchQuery(action: WatchAction): Record<string, string> {
-  return {
-    watch: 'true',
-    allowWatchBookmarks: 'true',
-    timeoutSeconds: String(action.timeoutSeconds),
-    resourceVersion: action.version,
-    ...(action.do === 'watchList' ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
-  };
 }
