@@ -99,6 +99,36 @@ it.each(['closed', 'open'] as const)('flows treat pods that are not known as the
   expect(new Set(unknown.outcomes.map(({ verdict }) => verdict))).toEqual(new Set([unknownPeers === 'open' ? 'allow' : 'deny']));
 });
 
+it('networks of cluster rules that the node leaves out may be denied, and are not allowed', () => {
+  const network = (at: number) => ({ networks: [`30.${at}.0.0/16`] });
+  const rules = Array.from({ length: 12 }, (_, at) => ({
+    action: at % 2 === 0 ? ('Deny' as const) : ('Accept' as const),
+    to: [network(at)],
+    protocols: [{ tcp: { destinationPort: { number: 1_000 + at } } }],
+  }));
+  const clusterNetworkPolicies = [clusterPolicyObject('nets', { subject: { namespaces: {} }, egress: rules })];
+  const objects = { ...exampleCluster, networkPolicies: [], clusterNetworkPolicies };
+  const engine = new PolicyEngine(provenNode, 4);
+  for (const each of objectSet(objects).values()) put(engine, each);
+  const flows = writtenBridge(engine, exampleNode, pods);
+  const leftOutRules = new Set(engine.shortages.flatMap(({ rules: names }) => names));
+  expect(leftOutRules.size).toBeGreaterThan(4);
+  const proven = (held: readonly HeldFlow[], leftOut: ReadonlySet<string>) =>
+    finish(prove({ objects, nodeName: provenNode, pods, bytes: new PolicyBytes(held), mode: 'enforce', leftOutRules: leftOut }));
+  expect(proven(flows, leftOutRules).differences.slice(0, 2)).toEqual([]);
+  expect(proven(flows, new Set()).differencesTotal).toBeGreaterThan(0);
+  // Without the row that denies what has no number, these networks would be allowed.
+  const unnumbered = flows.filter(({ table, priority }) => table === 40 && priority === 210);
+  const open = unnumbered.map(
+    (gone) =>
+      proven(
+        flows.filter((flow) => flow !== gone),
+        leftOutRules,
+      ).differencesTotal,
+  );
+  expect(Math.max(...open)).toBeGreaterThan(0);
+});
+
 it('a missing flow is detected wherever it was needed', () => {
   const policies = policyCases.find(({ name }) => name.startsWith('a port, of TCP'))?.policies ?? [];
   const objects = { ...exampleCluster, networkPolicies: policies };

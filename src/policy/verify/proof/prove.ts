@@ -6,6 +6,7 @@ import type { Walked } from '../flow-reader/walk.ts';
 import type { NetworkPolicyObject, PolicyObjects } from '../reference/objects.ts';
 import { whoHas } from '../reference/parties.ts';
 import { judge } from '../reference/reference-verdict.ts';
+import { LeftOutClusterNetworks } from './left-out-cluster-networks.ts';
 import { NarrowedObjects } from './narrowed-objects.ts';
 import { NarrowedPolicies, noPolicies, type PolicySelection } from './narrowed-policies.ts';
 import { type PeerGroup, PeerGroups, type ProbedEnd } from './peer-groups.ts';
@@ -94,6 +95,7 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
     ...concerned,
     networkPolicies: withoutNetworks(concerned.networkPolicies, input.leftOutRules ?? new Set()),
   });
+  const leftOutNetworks = new LeftOutClusterNetworks(objects.clusterNetworkPolicies ?? [], input.leftOutRules ?? new Set());
   const partyOf = (address: string): ProbedEnd => ({ ip: parseIp(address), party: partyWith(input, known, address) });
   const ends = probedAddresses(concerned, ownAddresses).map(partyOf);
   const grouping = new PeerGroups(concerned, nodeName);
@@ -113,7 +115,7 @@ export function* prove(input: ProofInput): Generator<undefined, ProofResult> {
   };
   const groupVisibility = sightsOf(input, known, groups);
   for (const { addresses, ...pod } of pods) {
-    const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known };
+    const subject: ProvenSubject = { ...pod, ends: addresses.map(partyOf), known, leftOutNetworks };
     for (const direction of directions) {
       compare(
         input,
@@ -222,6 +224,7 @@ const nothing = { cells: 0, allowed: 0, denied: 0, closed: 0, differencesTotal: 
 interface ProvenSubject extends Omit<ProvenPod, 'addresses'> {
   readonly ends: readonly ProbedEnd[];
   readonly known: NarrowedObjects;
+  readonly leftOutNetworks: LeftOutClusterNetworks;
 }
 
 /**
@@ -306,6 +309,7 @@ function* cellsOf(
   const asked = questionOf(subject, direction, sides, isOwnNode(nodeName, ownAddresses, shown));
   const { clusterNetworkPolicies = [] } = subject.known.policiesOf('');
   const proven: ProvenPolicies = { networkPolicies: selection.policies, clusterNetworkPolicies };
+  const mayBeDenied = !isIngress && subject.leftOutNetworks.has(shown);
   const boundaries = portBoundaries(proven, parties.destination.is === 'pod' ? parties.destination.pod : undefined);
   for (const outcome of outcomes)
     for (const { first, last } of cut(outcome, boundaries[outcome.protocol])) {
@@ -314,7 +318,7 @@ function* cellsOf(
       const end = asked({ ...tuple, protocol: named, ...(boundaries[protocol] ? { port: first } : {}) }, parties);
       const bridge = mode === 'audit' && outcome.decided !== 'none' && outcome.verdict === 'allow' ? outcome.decided : outcome.verdict;
       const policies = end?.verdict ?? 'deny';
-      const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies;
+      const isEqual = (bridge === 'closed' ? 'deny' : bridge) === policies || (bridge === 'deny' && mayBeDenied);
       const [by, flows] = isEqual ? [[], []] : [namesOf(end, selection), [...way, ...outcome.way]];
       const where = { pod: subject.pod, direction, peer: peer.text, morePeers: size - 1, protocol, first, last };
       yield { ...where, bridge, policies, by, flows, isEqual };
