@@ -274,6 +274,7 @@ async function forKubeadm() {
     whole: await builtKubernetes(),
     current: await builtKubernetes('--kubeadm', kubernetesVersion()),
     before: await builtKubernetes('--kubeadm', kubernetesVersionBefore()),
+    runc: join((await builtKubernetes('--runc')).programs, 'runc'),
     crane: await builtProgram('crane'),
     helm: await builtHelm(),
   };
@@ -348,7 +349,7 @@ async function builtPrograms(set) {
 
 /** Files of a set, which vitest runs one after the other. */
 function filesOf(set) {
-  const parts = set === 'kubeadm' ? ['', '-upgrade'] : [''];
+  const parts = set === 'kubeadm' ? ['', '-kube-proxy', '-upgrade'] : [''];
   return parts.map((part) => `test/kubernetes/${set}${part}.test.ts`);
 }
 

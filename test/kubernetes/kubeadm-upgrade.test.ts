@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { packageVersion } from '../../build/release/record.ts';
 import { until } from '../support/converge-lab.ts';
 import { releases } from '../support/releases.ts';
 import { type RealCluster, say } from './cluster.ts';
-import { KubeadmScene, type SeineImages } from './kubeadm/scene.ts';
+import { KubeadmScene, labValues, type SeineImages } from './kubeadm/scene.ts';
 import { upgradeKubernetes } from './kubeadm/upgrade.ts';
+import { commandOf } from './page-commands.ts';
 import { untilUniform } from './roll-out.ts';
 import { type Cost, TrafficCourse } from './under-traffic.ts';
 import { applied, releasedVersion, thisVersion, type Version } from './versions.ts';
@@ -79,6 +81,37 @@ it('upgrades Seine with kubectl apply and goes back, without loss', { timeout: l
     },
     [`kubectl apply of ${last.name} over this version`]: async () => {
       await applied(cluster, last);
+      await untilRuns(last);
+    },
+  });
+});
+
+const helmPage = 'docs/installation/helm.md';
+/** The chart of the checkout has the version of the last release until a release raises it. */
+const thisChart = `${packageVersion()}-this`;
+const imagesIn = ({ agentImage, ovsImage }: Version) => `--set agentImage=${agentImage} --set ovsImage=${ovsImage}`;
+
+it('is taken over by Helm from kubectl apply, under traffic', { timeout: longMs }, async () => {
+  await scene.pushChart(last.checkout, last.name);
+  await scene.pushChart(current.checkout, thisChart);
+  const takeOver = commandOf(helmPage, 'Take over an installation with the manifest', 'helm install').replace('VERSION', last.name);
+  const { connectsFailed, broken } = await traffic.during('helm install --take-ownership', async () => {
+    await scene.helm(`${takeOver} ${imagesIn(last)} ${labValues}`);
+    await untilRuns(last);
+  });
+  expect([connectsFailed, broken]).toEqual([0, 0]);
+});
+
+it('upgrades Seine with Helm from the registry and goes back, without loss', { timeout: longMs }, async () => {
+  const heading = 'Upgrade to another version';
+  const upgrade = commandOf(helmPage, heading, 'helm upgrade').replace('VERSION', thisChart);
+  await loseNothing({
+    [`helm upgrade from ${last.name} to this version`]: async () => {
+      await scene.helm(`${upgrade} ${imagesIn(current)}`);
+      await untilRuns(current);
+    },
+    [`helm rollback to ${last.name}`]: async () => {
+      await scene.helm(commandOf(helmPage, heading, 'helm rollback'));
       await untilRuns(last);
     },
   });

@@ -13,6 +13,7 @@ import type { Machine } from './machine.ts';
 import type { Machines } from './machines.ts';
 
 export const page = 'docs/installation/kubeadm.md';
+const controlPlaneHeading = 'Add a control-plane node';
 
 /**
  * Preflight checks that cannot pass on machines of the lab, with the reason. `SystemVerification` reads the configuration of the kernel and refuses
@@ -76,7 +77,7 @@ export class Kubeadm {
         etcd: { local: { extraArgs: [{ name: 'unsafe-no-fsync', value: 'true' }] } },
       },
     ];
-    this.#configure(machine, 'Create the cluster', 'kubeadm.yaml', extra, [
+    this.#configure(machine, ['Create the cluster'], 'kubeadm.yaml', extra, [
       kubeletDocument(machine),
       ...(withKubeProxy ? [kubeProxyDocument] : []),
     ]);
@@ -87,15 +88,20 @@ export class Kubeadm {
   /** Adds a machine to the cluster: as a worker, or with the key of the certificates as a control-plane node. */
   async join(machine: Machine, { token, hash, key }: JoinSecrets): Promise<void> {
     const localAPIEndpoint = { advertiseAddress: machine.node.managementIp };
-    const controlPlane = key === undefined ? {} : { controlPlane: { certificateKey: key, localAPIEndpoint } };
-    const extra: Document = { kind: 'JoinConfiguration', nodeRegistration: this.#registration(machine), ...controlPlane };
-    this.#configure(machine, 'Join workers', 'join.yaml', [extra], [], { TOKEN: token, HASH: hash });
-    await this.#type(machine, commandOf(page, 'Join workers', 'kubeadm join'));
+    const isControlPlane = key !== undefined;
+    const extra: Document = {
+      kind: 'JoinConfiguration',
+      nodeRegistration: this.#registration(machine),
+      ...(isControlPlane && { controlPlane: { localAPIEndpoint } }),
+    };
+    const headings = ['Join workers', ...(isControlPlane ? [controlPlaneHeading] : [])];
+    this.#configure(machine, headings, 'join.yaml', [extra], [], { TOKEN: token, HASH: hash, ...(isControlPlane && { KEY: key }) });
+    await this.#type(machine, commandOf(page, headings.at(-1) ?? '', 'kubeadm join'));
   }
 
   /** Uploads the certificates of the control plane. @returns the key that kubeadm prints */
   async uploadCertificates(machine: Machine): Promise<string> {
-    const printed = await this.#type(machine, commandOf(page, 'Add a control-plane node', 'kubeadm init phase'));
+    const printed = await this.#type(machine, commandOf(page, controlPlaneHeading, 'kubeadm init phase'));
     const [key] = /^[0-9a-f]{64}$/m.exec(printed) ?? [];
     if (key === undefined) throw new Error(`kubeadm printed ${printed}`);
     return key;
@@ -128,18 +134,16 @@ export class Kubeadm {
     };
   }
 
-  /** Writes the file that a block of the page writes, with the values of a machine, what the lab adds to its documents, and more documents. */
+  /** Writes the file that blocks of the page write, with the values of a machine, what the lab adds to its documents, and more documents. */
   #configure(
     machine: Machine,
-    heading: string,
+    headings: readonly string[],
     file: string,
     extra: readonly Document[],
     more: readonly object[],
     words: Readonly<Record<string, string>> = {},
   ): void {
-    const [block] = shellBlocks(readFileSync(join(packageRoot, page), 'utf8')).filter((each) => each.heading === heading);
-    const [, text] = new RegExp(`^cat > ${file} <<'YAML'\\n([^]*?)\\nYAML$`, 'm').exec(block?.text ?? '') ?? [];
-    if (text === undefined) throw new Error(`${page}, “${heading}” writes no ${file}`);
+    const text = headings.map((heading) => writtenBelow(heading, file)).join('\n');
     const [ipv4 = '', ipv6 = ''] = ['.', ':'].map((mark) => machine.node.ips.find((ip) => ip.includes(mark)));
     const values = { 'CONTROL-PLANE-ADDRESS': this.#machines.controlPlaneAddress, 'NODE-IPV4': ipv4, 'NODE-IPV6': ipv6, ...words };
     const filled = Object.entries(values).reduce((all, [word, value]) => all.replaceAll(word, value), text);
@@ -149,6 +153,15 @@ export class Kubeadm {
     );
     writeFileWhole(join(machine.paths.dir, file), [...merged, ...more].map((document) => stringify(document)).join('---\n'));
   }
+}
+
+/** Text that the blocks below a heading of the page write or append to a file. @throws Error if there is none */
+function writtenBelow(heading: string, file: string): string {
+  const blocks = shellBlocks(readFileSync(join(packageRoot, page), 'utf8')).filter((each) => each.heading === heading);
+  const writes = new RegExp(`^cat >>? ${file} <<'YAML'\\n([^]*?)\\nYAML$`, 'm');
+  const [text] = blocks.flatMap((block) => writes.exec(block.text)?.[1] ?? []);
+  if (text === undefined) throw new Error(`${page}, “${heading}” writes no ${file}`);
+  return text;
 }
 
 /** Adds keys of `other`; lists are joined. */

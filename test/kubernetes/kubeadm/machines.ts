@@ -78,9 +78,9 @@ export class Machines {
 
   /** Puts kubeadm and kubelet of a version on a machine, like an upgrade of the packages. */
   install(machine: Machine, { kubeadm, kubelet }: Pick<KubeadmPrograms, 'kubeadm' | 'kubelet'>): void {
-    const { programs } = this.#programs.whole;
-    const others = ['kubectl', 'containerd', 'containerd-shim-runc-v2', 'ctr'].map((name) => [name, join(programs, name)] as const);
-    machine.install({ ...Object.fromEntries(others), kubeadm, kubelet });
+    const { whole, runc } = this.#programs;
+    const others = ['kubectl', 'containerd', 'containerd-shim-runc-v2', 'ctr'].map((name) => [name, join(whole.programs, name)] as const);
+    machine.install({ ...Object.fromEntries(others), runc, kubeadm, kubelet });
   }
 
   /** Forwards connections to the address of the control plane to these machines, in turn. */

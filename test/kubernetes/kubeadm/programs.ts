@@ -10,6 +10,7 @@ const programs = z.object({
   whole: z.object({ version: z.string(), programs: z.string(), images: z.string() }),
   current: kubeadmPrograms,
   before: kubeadmPrograms,
+  runc: z.string(),
   crane: z.string(),
   helm: z.string(),
 });

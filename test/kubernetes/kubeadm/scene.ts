@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { labFolderOf } from '../../../build/test-run/lab-folder.mjs';
+import { packageRoot } from '../../../lab/machine/installation.ts';
 import { agentImage, imagesOfRelease, ovsImage, podmanOptions, releaseStorage } from '../../runtime/image-builder.ts';
 import { type RealCluster, say } from '../cluster.ts';
 import { commandOf } from '../page-commands.ts';
@@ -11,7 +12,7 @@ import { type PushedImage, type Registry, sizeLine } from './registry.ts';
 
 /** Options of the lab besides those of the page: no kernel data path, and the address of the node is on a bridge. */
 export const labOptions = '--datapath netdev --set transportInterface=br-phy';
-const labValues = '--set datapath=netdev --set agent.transportInterface=br-phy';
+export const labValues = '--set datapath=netdev --set agent.transportInterface=br-phy';
 
 /** Images of one version of Seine in the registry. */
 export interface SeineImages {
@@ -28,6 +29,12 @@ interface SceneOptions {
   readonly spare?: number;
   /** Kubernetes of the cluster; `current` if absent. */
   readonly version?: 'current' | 'before';
+}
+
+interface ClusterOptions {
+  readonly withKubeProxy?: boolean;
+  /** Control-plane nodes, with the first one. */
+  readonly controlPlanes?: number;
 }
 
 /** A cluster that kubeadm made on machines of the lab, whose images all come from the registry of the lab. */
@@ -92,13 +99,19 @@ export class KubeadmScene {
   }
 
   /** Creates the cluster on the first machine, and joins the other nodes. @returns time after `kubeadm init` (ms, `performance.now()`) */
-  async create(version: KubeadmPrograms, options: { readonly withKubeProxy?: boolean } = {}): Promise<number> {
-    const joining = this.machines.all.slice(1, this.cluster.nodes.length);
+  async create(version: KubeadmPrograms, { withKubeProxy = false, controlPlanes = 1 }: ClusterOptions = {}): Promise<number> {
+    const [controllers, workers] = [
+      this.machines.all.slice(1, controlPlanes),
+      this.machines.all.slice(controlPlanes, this.cluster.nodes.length),
+    ];
     await this.machines.balance([this.first], this.#signal);
-    await this.kubeadm.init(this.first, version.version, options);
+    await this.kubeadm.init(this.first, version.version, { withKubeProxy });
     const initialisedMs = performance.now();
     const secrets = await this.kubeadm.joinSecrets(this.first);
-    await Promise.all(joining.map((worker) => this.kubeadm.join(worker, secrets)));
+    for (const machine of controllers)
+      await this.kubeadm.join(machine, { ...secrets, key: await this.kubeadm.uploadCertificates(this.first) });
+    if (controllers.length > 0) await this.machines.balance([this.first, ...controllers], this.#signal);
+    await Promise.all(workers.map((worker) => this.kubeadm.join(worker, secrets)));
     return initialisedMs;
   }
 
@@ -110,13 +123,15 @@ export class KubeadmScene {
   }
 
   /** Renders the manifest by the page, with the options of this lab. */
-  async render(images: SeineImages): Promise<void> {
-    await this.cluster.type(`${this.filled(commandOf(page, 'Install with the manifest', 'npm run render'), images)} ${labOptions}`);
+  async render(images: SeineImages, { withKubeProxy = false } = {}): Promise<void> {
+    const command = commandOf(page, 'Install with the manifest', 'npm run render');
+    const chosen = withKubeProxy ? command.replace(/ --api-server \S+/, '') : command;
+    await this.cluster.type(`${this.filled(chosen, images)} ${labOptions}`);
   }
 
   /** Installs Seine by the page. */
-  async installManifest(images: SeineImages): Promise<void> {
-    await this.render(images);
+  async installManifest(images: SeineImages, options: { readonly withKubeProxy?: boolean } = {}): Promise<void> {
+    await this.render(images, options);
     for (const command of ['kubectl apply', 'kubectl wait']) await this.cluster.type(commandOf(page, 'Install with the manifest', command));
   }
 
@@ -128,10 +143,21 @@ export class KubeadmScene {
 
   /** A command of a page that calls Helm. */
   async helm(command: string): Promise<string> {
-    const { helm } = this.programs;
-    return await this.cluster.type(
-      `PATH=${join(helm, '..')}:$PATH; ${command.replace('build/helm/seine', join(import.meta.dirname, '../../../build/helm/seine'))}`,
-    );
+    const here = command
+      .replace('build/helm/seine', join(packageRoot, 'build', 'helm', 'seine'))
+      .replace('oci://REGISTRY', `--plain-http oci://${this.registry.host}`)
+      .replace('CONTROL-PLANE-ADDRESS', this.machines.controlPlaneAddress);
+    return await this.#typeHelm(here);
+  }
+
+  /** Pushes the chart of a checkout. @param version its version in the registry */
+  async pushChart(checkout: string, version: string): Promise<void> {
+    await this.#typeHelm(`helm package ${join(checkout, 'build', 'helm', 'seine')} --version ${version}`);
+    await this.#typeHelm(`helm push seine-${version}.tgz oci://${this.registry.host}/seine/charts --plain-http`);
+  }
+
+  async #typeHelm(command: string): Promise<string> {
+    return await this.cluster.type(`PATH=${join(this.programs.helm, '..')}:$PATH; ${command}`);
   }
 
   /** @returns the status that an agent reports */
