@@ -174,7 +174,7 @@ export default defineConfig({
           // What is to be looked at afterwards is not ended.
           setupFiles: process.env['SEINE_TEST_KEEP'] === undefined ? shared.setupFiles : [],
           include: [
-            'test/kubernetes/{short,install,kubeadm,kubeadm-upgrade,chart,helm,helm-objects,kube-proxy,scale,api-server,timings,upgrade}.test.ts',
+            'test/kubernetes/{short,install,kubeadm,kubeadm-kube-proxy,kubeadm-upgrade,chart,helm,helm-objects,kube-proxy,scale,api-server,timings,upgrade}.test.ts',
           ],
           testTimeout: 600_000,
           hookTimeout: 600_000,
