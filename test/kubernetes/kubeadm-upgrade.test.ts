@@ -107,7 +107,7 @@ it('upgrades Seine with Helm from the registry and goes back, without loss', { t
   const upgrade = commandOf(helmPage, heading, 'helm upgrade').replace('VERSION', thisChart);
   await loseNothing({
     [`helm upgrade from ${last.name} to this version`]: async () => {
-      await scene.helm(`${upgrade} ${imagesIn(current)}`);
+      await scene.helm(`${upgrade} ${imagesIn(current)} --force-conflicts`); // `kubectl apply` owns fields too
       await untilRuns(current);
     },
     [`helm rollback to ${last.name}`]: async () => {
