@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterAll, expect, it } from 'vitest';
 import { NetlinkSocket } from '../../src/netlink/socket.ts';
-import { listeningSockets } from '../../src/netlink/sockets/listening-sockets.ts';
+import { listeningSockets, listeningSocketsByPort } from '../../src/netlink/sockets/listening-sockets.ts';
 
 const socket = NetlinkSocket.open({ protocol: 'socketDiagnosis' });
 afterAll(() => socket.close());
@@ -32,6 +32,7 @@ it('reads the user and the backlog of a server', async () => {
   await once(server, 'listening');
   const { port } = server.address() as { readonly port: number };
   expect(listeningSockets(socket, 'tcp', port)).toMatchObject([{ user: process.getuid?.(), backlog: 37 }]);
+  expect(listeningSocketsByPort(socket, 'tcp').get(port)).toEqual(listeningSockets(socket, 'tcp', port));
   server.close();
 });
 

@@ -35,6 +35,24 @@ export function listeningSockets(socket: NetlinkSocket, transport: 'tcp' | 'udp'
   );
 }
 
+/** Lists the sockets of all ports in the same way, by port: for a caller that asks about many. */
+export function listeningSocketsByPort(socket: NetlinkSocket, transport: 'tcp' | 'udp'): ReadonlyMap<number, readonly ListeningSocket[]> {
+  const found = new Map<number, ListeningSocket[]>();
+  for (const family of ['ipv4', 'ipv6'] as const)
+    socket.dump(
+      SOCK_DIAG_BY_FAMILY,
+      `${transport} sockets of ${family}`,
+      (batch) => request(batch, { family, transport, port: 0 }),
+      (message) => {
+        const port = portOf(message);
+        const listening = port === undefined ? undefined : decode(message, family, port);
+        if (port !== undefined && listening) found.set(port, [...(found.get(port) ?? []), listening]);
+        return undefined;
+      },
+    );
+  return found;
+}
+
 const SOCK_DIAG_BY_FAMILY = 20;
 const protocols = { tcp: 6, udp: 17 } as const;
 /** `1 << TCP_LISTEN`; a UDP socket without a peer is in `TCP_CLOSE`. */
@@ -62,6 +80,10 @@ function request(batch: Batch, { family, transport, port }: SocketQuery): void {
   batch.u8(familyNumber[family]).u8(protocols[transport]).u8(0).u8(0).u32(states[transport]);
   batch.u8(port >> 8).u8(port & 0xff); // in network byte order
   for (let at = 2; at < SOCKET_ID_BYTES; at += 2) batch.u16(0);
+}
+
+function portOf({ type, payload }: NetlinkMessage): number | undefined {
+  return type === SOCK_DIAG_BY_FAMILY ? splitPayload(payload, MESSAGE_BYTES, 'inet_diag_msg').head.getUint16(PORT_AT, false) : undefined;
 }
 
 function decode({ type, payload }: NetlinkMessage, family: Family, port: number): ListeningSocket | undefined {

@@ -1,4 +1,5 @@
 import { Debouncer } from '../../base/async/debouncer.ts';
+import { oncePerTurn } from '../../base/async/once-per-turn.ts';
 import { SeineError } from '../../base/errors/seine-error.ts';
 import type { Log } from '../../base/log/log.ts';
 import { isIp, parseIp } from '../../base/net/ip.ts';
@@ -7,7 +8,8 @@ import { KernelEvents } from '../../netlink/events.ts';
 import { getLink } from '../../netlink/links.ts';
 import { listAddresses } from '../../netlink/routing/addresses.ts';
 import type { NetlinkSocket } from '../../netlink/socket.ts';
-import { type ListeningSocket, listeningSockets } from '../../netlink/sockets/listening-sockets.ts';
+import { ListenerReads } from '../../netlink/sockets/listener-reads.ts';
+import { type ListeningSocket, listeningSockets, listeningSocketsByPort } from '../../netlink/sockets/listening-sockets.ts';
 import { readSysctl } from '../../netlink/sysctl.ts';
 import { HostPortHolders } from './host-port-holders.ts';
 import { ownAddresses } from './node-addresses.ts';
@@ -40,7 +42,8 @@ export interface HostPortSource {
 export function openHostPortSource(parts: HostPortSourceParts, signal: AbortSignal): HostPortSource {
   const { config, sources, node, holders, host } = parts;
   const server = sources.apiServer.replace(/^\[|\]$/g, '');
-  const own = () => ownAddresses(listAddresses(node.routeSocket), getLink(node.routeSocket, config.hostGateway)?.index);
+  const own = oncePerTurn(() => ownAddresses(listAddresses(node.routeSocket), getLink(node.routeSocket, config.hostGateway)?.index));
+  const reads = listenerReads(parts);
   const state = new HostPortHolders(
     {
       services: sources.services,
@@ -50,7 +53,7 @@ export function openHostPortSource(parts: HostPortSourceParts, signal: AbortSign
       apiServer: { ip: isIp(server) ? parseIp(server) : undefined, port: sources.apiServerPort },
       environment: () => node.environment.current,
       agentPorts: agentPorts(config),
-      listeners: (hostPort) => listenersOf(parts, hostPort),
+      listeners: (hostPort) => listenersOf(parts, reads, hostPort),
     },
     signal,
   );
@@ -92,11 +95,15 @@ function portOf(address: string): number {
  * Returns the listening sockets. A kernel without diagnosis of a protocol leaves its sockets unknown: pods start, and the log names the
  * cause.
  */
-function listenersOf({ diagnosisSocket, log }: HostPortSourceParts, { transport, hostPort }: Pick<HostPort, 'transport' | 'hostPort'>) {
+function listenersOf(
+  { log }: HostPortSourceParts,
+  reads: ListenerReads,
+  { transport, hostPort }: Pick<HostPort, 'transport' | 'hostPort'>,
+) {
   if (transport === 'sctp' || (transport === 'udp' && isEphemeral(hostPort))) return [];
   let found: readonly ListeningSocket[] = [];
   try {
-    found = listeningSockets(diagnosisSocket, transport, hostPort);
+    found = reads.on(transport, hostPort);
     log.working(`sockets of ${transport}`);
   } catch (thrown) {
     const { message: cause } = SeineError.from(thrown, 'list listening sockets');
@@ -105,8 +112,17 @@ function listenersOf({ diagnosisSocket, log }: HostPortSourceParts, { transport,
   return found;
 }
 
+function listenerReads({ diagnosisSocket }: HostPortSourceParts): ListenerReads {
+  return new ListenerReads({
+    ofPort: (transport, port) => listeningSockets(diagnosisSocket, transport, port),
+    ofAll: (transport) => listeningSocketsByPort(diagnosisSocket, transport),
+  });
+}
+
+const ephemeralPorts = oncePerTurn(() => readSysctl(['net', 'ipv4', 'ip_local_port_range']).split(/\s+/).map(Number));
+
 /** Reports whether a port is ephemeral: a client's UDP socket without a peer has such a port, and its server is elsewhere. */
 function isEphemeral(port: number): boolean {
-  const [first = 0, last = 0] = readSysctl(['net', 'ipv4', 'ip_local_port_range']).split(/\s+/).map(Number);
+  const [first = 0, last = 0] = ephemeralPorts();
   return port >= first && port <= last;
 }
