@@ -6,7 +6,7 @@ import type { Terminal } from './terminal.ts';
 export type OutputForm = 'table' | 'wide' | 'json' | 'yaml';
 
 export function outputOption(forms: readonly OutputForm[]): Option {
-  return new Option('-o, --output <form>', 'how to print it').choices(forms).default('table' satisfies OutputForm);
+  return new Option('-o, --output <form>', 'output format').choices(forms).default('table' satisfies OutputForm);
 }
 
 /** Prints a value unchanged, for programs. */

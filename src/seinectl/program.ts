@@ -93,7 +93,7 @@ export function programFor(terminal: Terminal, stdin: Readable) {
   addCluster(root, { terminal, env: process.env, exitWith });
   root
     .command('version')
-    .description('versions of seinectl, the agent, Node and Open vSwitch')
+    .description('show versions of seinectl, the agent, Node and Open vSwitch')
     .action(() => exitWith(version(context())));
   printHelpHint(root, root.name());
   return { command: root, socket, code: () => code };
@@ -110,7 +110,7 @@ interface ProgramContext {
 function addInspection(root: Command, { context, terminal, exitWith }: ProgramContext): void {
   root
     .command('status')
-    .description('readiness, problems, connections, desired and present entries of this node (exit 1 if not ready)')
+    .description('show readiness, problems, connections, desired and present entries of this node (exit 1 if not ready)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: { output: OutputForm }) => exitWith(status(context(), output)));
   addCheck(root, (options) => exitWith(check(context(), options)));
@@ -164,7 +164,7 @@ function addExplain(
     .command('service')
     .description('explain what clients of a Service get on this node')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
-    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or external; all kinds if left out')
+    .option('--from <client>', 'a pod of this node (NAME or NAMESPACE/NAME), node or external; default: all kinds')
     .action((name: string, { from }: { from?: string }) => service(name, from));
   explained
     .command('pod')

@@ -46,7 +46,7 @@ Exit codes: 0 answered, also without lines; 3 no agent answers.`;
 export function addTimeline(root: Command, { agent, terminal, exitWith }: TimelineContext): void {
   root
     .command('timeline')
-    .description('what the agent did last: a line an event, the oldest first')
+    .description('show what the agent did last: one line for each event, oldest first')
     .option('--since <time>', 'how far back, e.g. 90s, 10m or 2h; a day at most', secondsUpToADay, 600)
     .addOption(new Option('--level <level>', 'nothing less than this').choices(levels).default('debug' satisfies Level))
     .option('--about <text>', 'only lines with this text, e.g. a pod, an owner, bridge', notEmpty)

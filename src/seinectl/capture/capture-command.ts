@@ -31,7 +31,7 @@ Exit codes: 0 it has ended; 1 this node has no such pod; 2 the file cannot be cr
 export function addCapture(root: Command, { agent, terminal, exitWith }: CaptureContext): void {
   root
     .command('capture')
-    .description('the packets of a pod of this node, as lines or as a pcap file; as root, on the node')
+    .description('print the packets of a pod of this node, as lines or as a pcap file; as root, on the node')
     .argument('<pod>', 'NAME or NAMESPACE/NAME')
     .option('-w, --write <file>', 'a pcap file, which must not exist; - for standard output')
     .option('--interface <name>', 'of a pod that has several, as the pod names it')

@@ -28,11 +28,11 @@ Exit codes:
   2  the command line or the kubeconfig is invalid
   3  incomplete: an agent did not answer, a node has none, or the API server does not answer`;
 
-const looks: Readonly<Record<ClusterQuestion, { readonly about: string; readonly seconds: number }>> = {
-  status: { about: 'readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
-  check: { about: 'each node tests itself, with packets; takes a while (exit 1 for any problem)', seconds: 60 },
-  versions: { about: 'which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
-  policy: { about: 'modes, isolated and blocked pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
+const questions: Readonly<Record<ClusterQuestion, { readonly about: string; readonly seconds: number }>> = {
+  status: { about: 'show readiness, problems, checks, versions and modes of all nodes (exit 1 for any problem)', seconds: 10 },
+  check: { about: 'test each node with packets; takes a while (exit 1 for any problem)', seconds: 60 },
+  versions: { about: 'show which versions of Seine and Open vSwitch run on how many nodes', seconds: 10 },
+  policy: { about: 'show modes, isolated and blocked pods, suspensions (exit 1 if policies are not enforced everywhere)', seconds: 10 },
 };
 
 /** Adds `seinectl cluster …`: all agents, from anywhere. */
@@ -45,15 +45,15 @@ export function addCluster(root: Command, context: ClusterCommandContext): void 
 }
 
 function addQuestion(parent: Command, what: ClusterQuestion, { terminal, env, exitWith }: ClusterCommandContext): void {
-  const { about, seconds } = looks[what];
+  const { about, seconds } = questions[what];
   // The client of the API is loaded on use: all other commands start faster without it.
   const run = async (options: ClusterOptions): Promise<number> =>
     await (await import('./cluster-options.ts')).look(what, options, terminal, env);
   parent
     .command(what)
     .description(about)
-    .option('--kubeconfig <path>', 'instead of those of KUBECONFIG, and of ~/.kube/config')
-    .option('--context <name>', 'of the kubeconfig; the current one if left out')
+    .option('--kubeconfig <path>', 'kubeconfig of the cluster; default: as kubectl finds it')
+    .option('--context <name>', 'context of the kubeconfig; default: the current one')
     .option('-n, --namespace <namespace>', 'where the agents are', 'seine-system')
     .option('--pool <name>', 'only agents of this pool; default: those of no pool')
     .option('--timeout <time>', 'for each agent, e.g. 10s or 2m', wholeSeconds, seconds)

@@ -63,18 +63,18 @@ Exit codes: 0 equal; 1 different, in two comparisons; 2 could not be determined;
 /** Adds `seinectl policy`. @returns the command, for subcommands of other rooms */
 export function addPolicy(root: Command, context: PolicyCommandContext): Command {
   const { agent, terminal, exitWith } = context;
-  const policy = root.command('policy').description('what NetworkPolicies and ClusterNetworkPolicies do on this node');
+  const policy = root.command('policy').description('show what NetworkPolicies and ClusterNetworkPolicies do on this node');
   addDenied(policy, { agent, terminal, exitWith });
   policy
     .command('pod')
-    .description('whether policies isolate a pod of this node, which, and what their rules allow')
+    .description('show whether policies isolate a pod of this node, which, and what their rules allow')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', podHelp)
     .action((name: string, { output }: FormOption) => exitWith(pod({ agent: agent(), terminal }, name, output)));
   policy
     .command('list')
-    .description('policies that apply to pods of this node, and what of them is not understood (exit 1 if there is anything)')
+    .description('list policies that apply to pods of this node, and what of them is not understood (exit 1 if there is anything)')
     .addOption(outputOption(['table', 'json', 'yaml']))
     .action(({ output }: FormOption) => exitWith(list({ agent: agent(), terminal }, output)));
   addShow(policy, context);
@@ -99,10 +99,10 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
     );
   policy
     .command('explain')
-    .description('whether policies allow a connection, which ones decide, and what would change the decision')
+    .description('show whether policies allow a connection, which ones decide, and what would change the decision')
     .argument('<from>', 'NAMESPACE/POD, NAME or an address')
     .argument('<to>', 'NAMESPACE/POD, NAME or an address; one of the two is a pod of this node')
-    .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); all if left out', portAndProtocol)
+    .argument('[port]', 'PORT or PORT/PROTOCOL (TCP, UDP, SCTP); default: all', portAndProtocol)
     .addOption(outputOption(['table', 'json', 'yaml']))
     .addHelpText('after', explainHelp)
     .action((from: string, to: string, port: string | undefined, { output }: FormOption) =>
@@ -117,7 +117,7 @@ export function addPolicy(root: Command, context: PolicyCommandContext): Command
 function addShow(policy: Command, { agent, terminal, exitWith }: PolicyCommandContext): void {
   policy
     .command('show')
-    .description('one policy as this node understands it: its pods here, rules, their members, and invalid parts')
+    .description('show one policy as this node understands it: its pods here, rules, their members, and invalid parts')
     .argument('<name>', 'NAME or NAMESPACE/NAME')
     .option('--cluster-policy', 'a ClusterNetworkPolicy of this NAME')
     .addOption(outputOption(['table', 'json', 'yaml']))

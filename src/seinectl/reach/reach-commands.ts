@@ -90,7 +90,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .command('test')
       .description('evaluate test cases: which connections policies must allow or deny (exit 1 if a case fails)')
       .argument('[file...]', 'test files; - is standard input')
-      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'junit']).default('table'))
+      .addOption(new Option('-o, --output <form>', 'output format').choices(['table', 'json', 'junit']).default('table'))
       .option('--traffic <file>', 'also print the verdicts of a list of connections, JSON as policy-assistant reads it')
       .option('--coverage', 'list the rules that no case uses')
       .option('--cluster', 'objects of the cluster instead of those that the file names')
@@ -105,7 +105,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .option('--from <end>', 'only from these: NAMESPACE/POD, node:NAME, outside, outside:ADDRESS')
       .option('--to <end>', 'only to these; also service:NAMESPACE/NAME')
       .option('--port <port>', 'only this port: 5432, 53/UDP, ICMP')
-      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'csv']).default('table'))
+      .addOption(new Option('-o, --output <form>', 'output format').choices(['table', 'json', 'csv']).default('table'))
       .addHelpText('after', reachHelp),
   ).action((options: ReachOptions) => exitWith(import('./show-commands.ts').then(({ showReach }) => showReach(options, terminal, env))));
   withSources(
@@ -115,7 +115,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .addOption(
         new Option('--fail-on <level>', 'least level that makes the command fail').choices(['error', 'warning']).default('warning'),
       )
-      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json', 'sarif']).default('table'))
+      .addOption(new Option('-o, --output <form>', 'output format').choices(['table', 'json', 'sarif']).default('table'))
       .addHelpText('after', lintHelp),
   ).action((options: LintOptions) =>
     exitWith(import('./lint-command.ts').then(({ lintPolicies }) => lintPolicies(options, terminal, env))),
@@ -126,7 +126,7 @@ export function addReach(policy: Command, context: ReachCommandContext): void {
       .description('show which connections a change of policies opens and closes (exit 1 if any)')
       .option('--apply <file>', 'file or folder with policies and namespaces that are added or replaced', collect)
       .option('--delete <object>', 'policy that is removed, networkpolicy/NAMESPACE/NAME or clusternetworkpolicy/NAME', collect)
-      .addOption(new Option('-o, --output <form>', 'how to print it').choices(['table', 'json']).default('table'))
+      .addOption(new Option('-o, --output <form>', 'output format').choices(['table', 'json']).default('table'))
       .addHelpText('after', diffHelp),
   ).action((options: DiffOptions) => exitWith(import('./show-commands.ts').then(({ showDiff }) => showDiff(options, terminal, env))));
 }
@@ -140,7 +140,7 @@ function addConvert(policy: Command, { terminal, exitWith }: ReachCommandContext
         .argParser(collect)
         .makeOptionMandatory(),
     )
-    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['yaml', 'json']).default('yaml'))
+    .addOption(new Option('-o, --output <form>', 'output format').choices(['yaml', 'json']).default('yaml'))
     .addHelpText('after', convertHelp)
     .action((options: ConvertOptions) =>
       exitWith(import('./convert-command.ts').then(({ printConverted }) => printConverted(options, terminal))),
